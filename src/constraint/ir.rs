@@ -1,0 +1,211 @@
+//! The small intermediate representation every front end produces.
+//!
+//! A constraint is a graph of [`Node`]s in one arena. Regular pieces (`Bytes`, `Class`, `Concat`,
+//! `Union`, `Repeat`) describe byte strings directly; the `Json*` nodes describe *values* and leave
+//! their spelling (quotes, escapes, separators, whitespace) to the [`Policy`](super::Policy) when the
+//! machine lowers them. Recursion goes through [`Node::Rule`] only.
+//!
+//! Building a node costs one push; nothing is copied when a node is used twice. A tree of boxes was
+//! rejected because schemas share sub-schemas through `$ref` and may be deep: an arena needs no
+//! recursion to drop, and a node id is a key for memoisation when it is lowered.
+
+/// Index of a node in an [`Ir`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(crate) u32);
+
+/// Index of a rule in an [`Ir`]; rules may refer to each other and to themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(pub(crate) u32);
+
+/// One node of the representation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Node {
+    /// Matches nothing at all (an unsatisfiable branch).
+    Never,
+    /// Matches the empty byte string.
+    Empty,
+    /// Matches exactly these bytes.
+    Bytes(Vec<u8>),
+    /// Matches one byte that lies in one of these inclusive ranges (sorted, disjoint, not empty).
+    Class(Vec<(u8, u8)>),
+    /// Matches one of a finite set of byte strings; lowered as a trie, so that thousands are cheap.
+    Literals(Vec<Vec<u8>>),
+    /// All of these one after the other.
+    Concat(Vec<NodeId>),
+    /// Any one of these.
+    Union(Vec<NodeId>),
+    /// `min` to `max` (`None`: unbounded) repetitions.
+    Repeat {
+        /// What is repeated.
+        node: NodeId,
+        /// Fewest repetitions.
+        min: u32,
+        /// Most repetitions.
+        max: Option<u32>,
+    },
+    /// A reference to a rule.
+    Rule(RuleId),
+    /// A JSON string with its quotes. The *decoded* text is in `lang` (a regular node over UTF-8
+    /// bytes, without `Rule` or `Json*` nodes below; `None`: any text) and has between
+    /// `min_chars` and `max_chars` Unicode scalar values.
+    JsonString {
+        /// Language of the decoded text.
+        lang: Option<NodeId>,
+        /// Fewest characters.
+        min_chars: u32,
+        /// Most characters.
+        max_chars: Option<u32>,
+    },
+    /// A JSON array: the items of `prefix` in order, then any number of `rest`, `min` to `max` in all.
+    /// Fewer items than `prefix` has are allowed if `min` says so, as in JSON Schema.
+    JsonArray {
+        /// Schemas of the first items.
+        prefix: Vec<NodeId>,
+        /// Schema of every further item; `None`: no further items.
+        rest: Option<NodeId>,
+        /// Fewest items.
+        min: u32,
+        /// Most items.
+        max: Option<u32>,
+    },
+    /// A JSON object. Properties appear in this order, optional ones may be left out, extra ones
+    /// come last, in any order. Names are decoded text.
+    JsonObject {
+        /// The declared properties, in the order in which they are written.
+        properties: Vec<Property>,
+        /// Undeclared properties; empty: none. A name is taken by the first entry whose `keys`
+        /// contain it, so the key languages of the entries must not overlap. Declared names are
+        /// never spelled as extra ones.
+        extra: Vec<Extra>,
+    },
+    /// Any JSON value.
+    JsonAny,
+}
+
+/// A declared property of [`Node::JsonObject`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Property {
+    /// The decoded name.
+    pub name: String,
+    /// The value. A `Never` value forbids the name (also as an extra one).
+    pub value: NodeId,
+    /// Whether the property must be present.
+    pub required: bool,
+}
+
+/// Undeclared properties of [`Node::JsonObject`] whose decoded names lie in `keys`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extra {
+    /// Regular language of the decoded names; `None`: all names.
+    pub keys: Option<NodeId>,
+    /// The value.
+    pub value: NodeId,
+}
+
+/// A constraint in the common representation: an arena of nodes, the rules among them, the root, and
+/// what the user should be told.
+#[derive(Debug, Clone)]
+pub struct Ir {
+    nodes: Vec<Node>,
+    rules: Vec<Option<NodeId>>,
+    root: NodeId,
+    /// Things honoured less strictly than the user may think (unknown formats and the like).
+    pub warnings: Vec<String>,
+}
+
+impl Default for Ir {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ir {
+    /// An empty arena whose root is [`Node::Never`] until [`set_root`](Self::set_root).
+    pub fn new() -> Self {
+        Ir { nodes: vec![Node::Never], rules: Vec::new(), root: NodeId(0), warnings: Vec::new() }
+    }
+
+    /// Adds a node.
+    pub fn push(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// The node of an id.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// Number of nodes, for budgets.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether nothing was pushed yet.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.len() <= 1
+    }
+
+    /// Reserves a rule, to be defined later; until then it matches nothing.
+    pub fn declare_rule(&mut self) -> RuleId {
+        self.rules.push(None);
+        RuleId(self.rules.len() as u32 - 1)
+    }
+
+    /// Gives a declared rule its body.
+    pub fn define_rule(&mut self, rule: RuleId, body: NodeId) {
+        self.rules[rule.0 as usize] = Some(body);
+    }
+
+    /// The body of a rule, `None` while undefined.
+    pub fn rule(&self, rule: RuleId) -> Option<NodeId> {
+        self.rules[rule.0 as usize]
+    }
+
+    /// Number of rules.
+    pub fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Sets what the whole output must match.
+    pub fn set_root(&mut self, root: NodeId) {
+        self.root = root;
+    }
+
+    /// What the whole output must match.
+    pub fn root(&self) -> NodeId {
+        self.root
+    }
+
+    /// Shorthand: a literal.
+    pub fn bytes(&mut self, text: impl AsRef<[u8]>) -> NodeId {
+        self.push(Node::Bytes(text.as_ref().to_vec()))
+    }
+
+    /// Shorthand: a concatenation.
+    pub fn concat(&mut self, parts: Vec<NodeId>) -> NodeId {
+        match parts.len() {
+            0 => self.push(Node::Empty),
+            1 => parts[0],
+            _ => self.push(Node::Concat(parts)),
+        }
+    }
+
+    /// Shorthand: a union.
+    pub fn union(&mut self, parts: Vec<NodeId>) -> NodeId {
+        match parts.len() {
+            0 => self.push(Node::Never),
+            1 => parts[0],
+            _ => self.push(Node::Union(parts)),
+        }
+    }
+
+    /// Shorthand: a repetition.
+    pub fn repeat(&mut self, node: NodeId, min: u32, max: Option<u32>) -> NodeId {
+        match (min, max) {
+            (1, Some(1)) => node,
+            (0, Some(0)) => self.push(Node::Empty),
+            _ => self.push(Node::Repeat { node, min, max }),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What people write, and what it becomes.
+//!
+//! Each front end has its own file and yields the same small [`Ir`]; the [`Policy`] says how values
+//! may be spelled. Parsing costs time linear in the text; nothing here knows tokens. Errors carry a
+//! JSON pointer or a span of the pattern, and a hint.
+
+pub mod choice;
+pub mod ecma;
+pub mod format;
+pub mod ir;
+pub mod json_schema;
+pub mod number;
+pub mod pattern;
+pub mod policy;
+pub mod regex;
+
+pub use ir::Ir;
+pub use policy::{Policy, Whitespace};
+
+use crate::error::Result;
+
+/// A parsed constraint: the representation and the spelling policy, ready to be compiled for a
+/// vocabulary.
+#[derive(Debug, Clone)]
+pub struct Constraint {
+    ir: Ir,
+    policy: Policy,
+}
+
+impl Constraint {
+    /// A constraint from a representation built by hand.
+    pub fn from_ir(ir: Ir, policy: Policy) -> Self {
+        Constraint { ir, policy }
+    }
+
+    /// One of these texts, exactly.
+    ///
+    /// # Errors
+    /// If `choices` is empty.
+    pub fn choice<S: AsRef<str>>(choices: impl IntoIterator<Item = S>) -> Result<Self> {
+        Ok(Self::from_ir(choice::parse(choices)?, Policy::default()))
+    }
+
+    /// The whole output matches `pattern`, in the syntax of the `regex-syntax` crate, anchored at
+    /// both ends.
+    ///
+    /// # Errors
+    /// With the span of the fault, if the pattern does not parse or is too large.
+    pub fn regex(pattern: &str) -> Result<Self> {
+        Ok(Self::from_ir(regex::parse(pattern)?, Policy::default()))
+    }
+
+    /// A sequence of character classes and literals with quantifiers, such as
+    /// `UPPER+ ':' ' ' LOWER+ '\n'`.
+    ///
+    /// # Errors
+    /// With the span of the fault.
+    pub fn pattern(text: &str) -> Result<Self> {
+        Ok(Self::from_ir(pattern::parse(text)?, Policy::default()))
+    }
+
+    /// Any JSON object, nested to any depth.
+    pub fn json_object() -> Self {
+        let mut ir = Ir::new();
+        let value = ir.push(ir::Node::JsonAny);
+        let root = ir.push(ir::Node::JsonObject { properties: vec![], extra: vec![ir::Extra { keys: None, value }] });
+        ir.set_root(root);
+        Self::from_ir(ir, Policy::default())
+    }
+
+    /// A JSON value that is valid against `schema` (JSON text of a JSON Schema), with the default
+    /// policy.
+    ///
+    /// # Errors
+    /// With JSON pointer and hint: not JSON, not a schema, an unsupported keyword, or a schema that
+    /// nothing can satisfy.
+    pub fn json_schema(schema: &str) -> Result<Self> {
+        Self::json_schema_with(schema, Policy::default())
+    }
+
+    /// Like [`json_schema`](Self::json_schema), with a policy.
+    ///
+    /// # Errors
+    /// As [`json_schema`](Self::json_schema).
+    pub fn json_schema_with(schema: &str, policy: Policy) -> Result<Self> {
+        let ir = json_schema::parse(schema, &policy)?;
+        Ok(Self::from_ir(ir, policy))
+    }
+
+    /// The representation.
+    pub fn ir(&self) -> &Ir {
+        &self.ir
+    }
+
+    /// The spelling policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Replaces the policy. Number caps and exponents of a JSON Schema are fixed when it is parsed
+    /// (see [`json_schema_with`](Self::json_schema_with)); whitespace takes effect here.
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What the user should know about how this constraint is honoured.
+    pub fn warnings(&self) -> &[String] {
+        &self.ir.warnings
+    }
+}
