@@ -18,7 +18,7 @@ pub struct NodeId(pub(crate) u32);
 pub struct RuleId(pub(crate) u32);
 
 /// One node of the representation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Node {
     /// Matches nothing at all (an unsatisfiable branch).
     Never,
@@ -83,7 +83,7 @@ pub enum Node {
 }
 
 /// A declared property of [`Node::JsonObject`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Property {
     /// The decoded name.
     pub name: String,
@@ -94,7 +94,7 @@ pub struct Property {
 }
 
 /// Undeclared properties of [`Node::JsonObject`] whose decoded names lie in `keys`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Extra {
     /// Regular language of the decoded names; `None`: all names.
     pub keys: Option<NodeId>,

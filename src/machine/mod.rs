@@ -1,1 +1,26 @@
-//! (being written)
+//! From the representation to a byte automaton with a stack, lazily determinised.
+//!
+//! [`Program`] is a constraint lowered to rules over one arena of states, with everything that cannot
+//! be completed removed; [`Machine`] runs it over bytes and hands out interned configurations. The
+//! cost of a step is one table look-up per thread (usually one), plus a hash look-up where a rule is
+//! entered or left. An Earley parser, as the peers use, was rejected for schemas: JSON is visibly
+//! pushdown, so the stack height is known and the machine is deterministic but for real ambiguity.
+//!
+//! Files: `nfa` (states), `regular` (lowering of regular nodes), `text` (strings, numbers, lengths),
+//! `lower` (values to rules), `liveness` (no dead ends), `recursion`, `intern`, `dfa` (lazy subset
+//! construction), `register` (counters), `config` (threads, stacks, configurations).
+
+pub mod config;
+pub mod dfa;
+mod intern;
+mod liveness;
+mod lower;
+pub mod nfa;
+mod recursion;
+pub mod register;
+mod regular;
+mod text;
+
+pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
+pub use lower::Program;
+pub use register::OFF_TRIE;

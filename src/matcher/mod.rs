@@ -1,1 +1,300 @@
-//! (being written)
+//! The state of one generation under a constraint.
+//!
+//! A [`Matcher`] is a position in a [`CompiledGrammar`] plus its history. Warm, a mask costs a hash
+//! look-up and a copy, accepting a token a hash look-up; rollback and fork do not depend on the
+//! length. Nothing can fail in the middle of a generation: every configuration reached has a
+//! continuation, which was made sure of when the constraint was compiled.
+
+mod compiler;
+mod history;
+mod path;
+
+pub use compiler::{CompiledGrammar, Compiler};
+
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::machine::{ConfigId, DEAD_CONFIG, Reached};
+use crate::vocab::{TokenId, TrieNode, Vocabulary};
+use compiler::Runtime;
+use history::History;
+
+/// Longest forced run handed out at once, in bytes.
+const MAX_FORCED: usize = 1 << 20;
+
+/// One generation: which tokens may come next, and how to go on.
+pub struct Matcher {
+    grammar: CompiledGrammar,
+    vocab: Vocabulary,
+    history: History,
+    /// Whether an end token was accepted.
+    ended: bool,
+}
+
+impl Matcher {
+    fn new(grammar: CompiledGrammar, start: ConfigId) -> Self {
+        let vocab = grammar.vocabulary().clone();
+        Matcher { grammar, vocab, history: History::new(start), ended: false }
+    }
+
+    /// The grammar.
+    pub fn grammar(&self) -> &CompiledGrammar {
+        &self.grammar
+    }
+
+    /// Writes the legal tokens into `row`: bit t % 32 of word t / 32. All words are overwritten; once
+    /// terminated only the end tokens are set.
+    ///
+    /// # Panics
+    /// If `row` is shorter than [`Vocabulary::bitmask_words`].
+    pub fn fill_bitmask(&mut self, row: &mut [u32]) {
+        let mut runtime = self.grammar.runtime();
+        let Runtime { machine, masks, .. } = &mut *runtime;
+        let config = self.history.current();
+        let mask = if self.ended { None } else { Some(masks.mask(machine, config)) };
+        let accepting = machine.is_accepting(config);
+        drop(runtime);
+        assert!(row.len() >= self.vocab.bitmask_words(), "the row is shorter than the vocabulary");
+        match mask {
+            Some(mask) => mask.write(row),
+            None => row.fill(0),
+        }
+        if accepting {
+            for &t in self.vocab.eos() {
+                row[t as usize / 32] |= 1 << (t % 32);
+            }
+        }
+    }
+
+    /// Number of legal tokens, end tokens included.
+    pub fn legal_count(&mut self) -> usize {
+        let mut row = vec![0; self.vocab.bitmask_words()];
+        self.fill_bitmask(&mut row);
+        row.iter().map(|w| w.count_ones() as usize).sum()
+    }
+
+    /// Advances by one token.
+    ///
+    /// # Errors
+    /// If the token is not legal here; then nothing has changed.
+    pub fn accept_token(&mut self, id: TokenId) -> Result<()> {
+        if self.vocab.eos().contains(&id) && self.is_accepting() && !self.ended {
+            self.ended = true;
+            return Ok(());
+        }
+        match self.next(id) {
+            Some(config) => {
+                self.history.push(id, config);
+                Ok(())
+            }
+            None => {
+                let bytes = String::from_utf8_lossy(self.vocab.token_bytes(id)).into_owned();
+                let message = format!("token {id} ({bytes:?}) is not allowed after {} tokens", self.num_accepted());
+                Err(Error::new(ErrorKind::IllegalToken, message)
+                    .hint("sample only from tokens whose bit is set in the bitmask of this position"))
+            }
+        }
+    }
+
+    /// Where a text token leads, if it is legal.
+    fn next(&self, id: TokenId) -> Option<ConfigId> {
+        self.next_from(self.history.current(), id)
+    }
+
+    fn next_from(&self, config: ConfigId, id: TokenId) -> Option<ConfigId> {
+        let bytes = self.vocab.token_bytes(id);
+        if self.ended || bytes.is_empty() {
+            return None;
+        }
+        let to = self.grammar.runtime().step_token(config, id, bytes);
+        (to != DEAD_CONFIG).then_some(to)
+    }
+
+    /// Whether a token is legal here, without making a mask.
+    pub fn allows(&mut self, id: TokenId) -> bool {
+        self.next(id).is_some() || self.vocab.eos().contains(&id) && self.is_accepting() && !self.ended
+    }
+
+    /// How many of `ids` would be accepted one after the other; the state does not change. End tokens
+    /// are not counted, and stop the count.
+    pub fn validate_tokens(&mut self, ids: &[TokenId]) -> usize {
+        let mut config = self.history.current();
+        for (i, &id) in ids.iter().enumerate() {
+            match self.next_from(config, id) {
+                Some(next) => config = next,
+                None => return i,
+            }
+        }
+        ids.len()
+    }
+
+    /// Takes back the last `n` tokens; an end token counts as none and is taken back with any `n`
+    /// above 0.
+    ///
+    /// # Panics
+    /// If fewer than `n` tokens were accepted.
+    pub fn rollback(&mut self, n: usize) {
+        assert!(n <= self.history.len(), "rollback of {n} tokens, but only {} were accepted", self.history.len());
+        if n > 0 {
+            self.ended = false;
+        }
+        self.history.pop(n);
+    }
+
+    /// Number of tokens accepted, the end token not counted.
+    pub fn num_accepted(&self) -> usize {
+        self.history.len()
+    }
+
+    /// The tokens accepted, the end token not among them. Linear in their number.
+    pub fn tokens(&self) -> Vec<TokenId> {
+        self.history.tokens()
+    }
+
+    /// An independent copy.
+    pub fn fork(&self) -> Matcher {
+        Matcher {
+            grammar: self.grammar.clone(),
+            vocab: self.vocab.clone(),
+            history: self.history.clone(),
+            ended: self.ended,
+        }
+    }
+
+    /// Whether the output may end here: an end token is legal.
+    pub fn is_accepting(&self) -> bool {
+        self.ended || self.grammar.runtime().machine.is_accepting(self.history.current())
+    }
+
+    /// Whether the output must end here: nothing but an end token is legal.
+    pub fn is_terminated(&self) -> bool {
+        self.ended || self.grammar.runtime().machine.is_final(self.history.current())
+    }
+
+    /// Whether the next byte may be text of a JSON string.
+    pub fn in_string(&mut self) -> bool {
+        !self.ended && self.grammar.runtime().machine.in_text(self.history.current())
+    }
+
+    /// Where in a JSON structure the output stands, as a JSON pointer; empty at the top level.
+    pub fn path(&self) -> String {
+        path::json_path(&self.vocab.decode(&self.tokens()))
+    }
+
+    fn forced_run(&self) -> (Arc<[u8]>, ConfigId) {
+        let start = self.history.current();
+        if self.ended {
+            return (Arc::from([]), start);
+        }
+        let mut runtime = self.grammar.runtime();
+        if let Some(known) = runtime.forced.get(&start) {
+            return known.clone();
+        }
+        let mut bytes = Vec::new();
+        let mut config = start;
+        while bytes.len() < MAX_FORCED
+            && let Some(byte) = runtime.machine.only_byte(config)
+        {
+            bytes.push(byte);
+            config = runtime.machine.step_bytes(config, &[byte]);
+        }
+        let run: (Arc<[u8]>, ConfigId) = (bytes.into(), config);
+        if runtime.forced.len() > 100_000 {
+            runtime.forced.clear();
+        }
+        runtime.forced.insert(start, run.clone());
+        run
+    }
+
+    /// The bytes that the constraint leaves no choice about; empty if there is one. The run ends
+    /// where the output may end.
+    pub fn forced_bytes(&mut self) -> Vec<u8> {
+        self.forced_run().0.to_vec()
+    }
+
+    /// The forced run in tokens, the longest token first that fits into the rest of the run.
+    pub fn forced_tokens(&mut self) -> Vec<TokenId> {
+        let run = self.forced_run().0;
+        let mut tokens = Vec::new();
+        let mut rest = &run[..];
+        while let Some((token, len)) = self.vocab.trie().longest_prefix(rest) {
+            tokens.push(token);
+            rest = &rest[len..];
+        }
+        tokens
+    }
+
+    /// The forced run as the tokenizer itself would write it after token `last`, held back to the
+    /// last boundary that no continuation can move: a trailing token is dropped while some longer
+    /// token could start where it does.
+    pub fn canonical_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
+        let (run, end) = self.forced_run();
+        if run.is_empty() {
+            return Vec::new();
+        }
+        let mut tokens = self.encode_after(last, &run);
+        self.hold_back(&mut tokens, end);
+        tokens
+    }
+
+    fn encode_after(&self, last: Option<TokenId>, run: &[u8]) -> Vec<TokenId> {
+        let encode = |bytes: &[u8]| std::str::from_utf8(bytes).ok().and_then(|t| self.vocab.encode(t).ok());
+        if let Some(last) = last {
+            let joined = [self.vocab.token_bytes(last), run].concat();
+            if let Some(ids) = encode(&joined)
+                && ids.first() == Some(&last)
+            {
+                return ids[1..].to_vec();
+            }
+        }
+        match encode(run) {
+            Some(ids) if self.vocab.decode(&ids) == run => ids,
+            _ => self.fork().forced_tokens(),
+        }
+    }
+
+    /// Looks at up to four trailing tokens: if some token begins with their bytes and goes on as the
+    /// constraint allows, they are not safe to commit.
+    fn hold_back(&self, tokens: &mut Vec<TokenId>, end: ConfigId) {
+        let trie = self.vocab.trie();
+        let mut runtime = self.grammar.runtime();
+        let threads = runtime.machine.threads(end);
+        for count in (1..=tokens.len().min(4)).rev() {
+            let suffix = self.vocab.decode(&tokens[tokens.len() - count..]);
+            if let Some(node) = trie.find(&suffix)
+                && extends(&mut runtime, &self.vocab, node, &threads)
+            {
+                tokens.truncate(tokens.len() - count);
+                return;
+            }
+        }
+    }
+}
+
+/// Whether some token strictly below `node` is legal from `threads`.
+fn extends(
+    runtime: &mut Runtime,
+    vocab: &Vocabulary,
+    node: TrieNode,
+    threads: &[crate::machine::Thread],
+) -> bool {
+    let trie = vocab.trie();
+    let mut todo: Vec<(TrieNode, Vec<crate::machine::Thread>)> = vec![(node, threads.to_vec())];
+    let mut reached = Reached::default();
+    while let Some((at, threads)) = todo.pop() {
+        for child in trie.children(at) {
+            runtime.machine.step(&threads, trie.byte(child), &mut reached);
+            if reached.is_dead() {
+                continue;
+            }
+            if !trie.tokens_at(child).is_empty() {
+                return true;
+            }
+            if !reached.threads.is_empty() {
+                todo.push((child, reached.threads.clone()));
+            }
+        }
+    }
+    false
+}
+

@@ -1,0 +1,457 @@
+//! Configurations: where a generation stands, as small interned numbers.
+//!
+//! A *thread* is a local state (deterministic state, register) on a stack of return frames; a
+//! configuration is the set of threads alive after some bytes, usually one or two. Stacks are
+//! hash-consed from the bottom and a stack node holds a *set* of frames, so alternatives that enter
+//! the same rule at the same place share it (a graph-structured stack, Tomita 1985) and the number of
+//! threads stays linear in the nesting. Configurations are interned: for a schema without recursion
+//! there are finitely many and the machine is a lazily flattened automaton. Rolling back is going
+//! back to an older number.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::dfa::{Call, Dfa, DfaId, NONE};
+use super::lower::Program;
+use super::nfa::{Nfa, NfaId, RegisterIx};
+use super::register::{OFF_TRIE, Register};
+use super::text::begins_char;
+
+/// A state inside one rule: the deterministic state and the register it runs with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Local {
+    /// Deterministic state.
+    pub state: DfaId,
+    /// Which register, 0 for none.
+    pub register: RegisterIx,
+    /// The register's value.
+    pub n: u32,
+}
+
+/// Index of a stack node.
+pub type StackId = u32;
+/// The stack under the root rule: popping it ends the output.
+pub const ROOT: StackId = 0;
+/// The stack of which a local walk knows nothing: popping it is an exit.
+pub const BASE: StackId = 1;
+
+/// Where a rule returns to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame {
+    /// Where to go on in the calling rule.
+    pub ret: Local,
+    /// The caller's own stack.
+    pub parent: StackId,
+}
+
+/// A local state on a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Thread {
+    /// Where in its rule.
+    pub local: Local,
+    /// Where the rule returns to.
+    pub stack: StackId,
+}
+
+/// Index of an interned configuration.
+pub type ConfigId = u32;
+/// The configuration without threads that has not ended: no output goes this way.
+pub const DEAD_CONFIG: ConfigId = 0;
+
+/// What one byte led to.
+#[derive(Debug, Clone, Default)]
+pub struct Reached {
+    /// Threads that can consume a further byte, sorted.
+    pub threads: Vec<Thread>,
+    /// Whether the root rule has matched.
+    pub ended: bool,
+    /// Whether the rule above [`BASE`] has matched, and the value of its register then.
+    pub exit: Option<u32>,
+}
+
+impl Reached {
+    fn clear(&mut self) {
+        self.threads.clear();
+        self.ended = false;
+        self.exit = None;
+    }
+
+    /// Whether nothing goes on, ends or exits.
+    pub fn is_dead(&self) -> bool {
+        self.threads.is_empty() && !self.ended && self.exit.is_none()
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Config {
+    threads: Arc<[Thread]>,
+    ended: bool,
+}
+
+/// A program with the states, stacks and configurations met so far. Knows bytes, not tokens.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    pub(super) nfa: Nfa,
+    dfa: Dfa,
+    starts: Vec<NfaId>,
+    registers: Vec<Register>,
+    stacks: Vec<Arc<[Frame]>>,
+    stack_index: FxHashMap<Arc<[Frame]>, StackId>,
+    configs: Vec<Config>,
+    config_index: FxHashMap<(Arc<[Thread]>, bool), ConfigId>,
+    initial: ConfigId,
+    todo: Vec<(Local, StackId)>,
+    calls: Vec<(Local, Frame)>,
+}
+
+impl Machine {
+    /// A machine at the start of `program`.
+    pub fn new(program: Program) -> Self {
+        let empty: Arc<[Thread]> = Arc::from([]);
+        let no_frames: Arc<[Frame]> = Arc::from([]);
+        let mut machine = Machine {
+            nfa: program.nfa,
+            dfa: program.dfa,
+            starts: program.starts,
+            registers: program.registers,
+            stacks: vec![no_frames.clone(), no_frames],
+            stack_index: FxHashMap::default(),
+            configs: vec![Config { threads: empty.clone(), ended: false }],
+            config_index: FxHashMap::from_iter([((empty, false), DEAD_CONFIG)]),
+            initial: DEAD_CONFIG,
+            todo: Vec::new(),
+            calls: Vec::new(),
+        };
+        let (rule, register) = program.root;
+        let state = machine.dfa.start(&machine.nfa, machine.starts[rule.0 as usize]);
+        let mut reached = Reached::default();
+        machine.enter(Local { state, register, n: 0 }, ROOT, &mut reached);
+        machine.initial = machine.intern(&reached);
+        machine
+    }
+
+    /// The configuration before the first byte.
+    pub fn initial(&self) -> ConfigId {
+        self.initial
+    }
+
+    /// The threads of a configuration.
+    pub fn threads(&self, config: ConfigId) -> Arc<[Thread]> {
+        self.configs[config as usize].threads.clone()
+    }
+
+    /// Whether the output may end here.
+    pub fn is_accepting(&self, config: ConfigId) -> bool {
+        self.configs[config as usize].ended
+    }
+
+    /// Whether the output must end here.
+    pub fn is_final(&self, config: ConfigId) -> bool {
+        let config = &self.configs[config as usize];
+        config.ended && config.threads.is_empty()
+    }
+
+    /// Whether the next byte may be text of a JSON string.
+    pub fn in_text(&self, config: ConfigId) -> bool {
+        self.configs[config as usize].threads.iter().any(|t| self.dfa.state(t.local.state).in_text())
+    }
+
+    /// The frames of a stack node.
+    pub fn frames(&self, stack: StackId) -> Arc<[Frame]> {
+        self.stacks[stack as usize].clone()
+    }
+
+    /// Sizes for reports: automaton states, deterministic states, stack nodes, configurations.
+    pub fn sizes(&self) -> [usize; 4] {
+        [self.nfa.len(), self.dfa.len(), self.stacks.len(), self.configs.len()]
+    }
+
+    /// Where `bytes` lead from `config`; [`DEAD_CONFIG`] if nowhere.
+    pub fn step_bytes(&mut self, config: ConfigId, bytes: &[u8]) -> ConfigId {
+        if bytes.is_empty() {
+            return config;
+        }
+        let mut from = self.configs[config as usize].threads.to_vec();
+        let mut reached = Reached::default();
+        for &b in bytes {
+            self.step(&from, b, &mut reached);
+            std::mem::swap(&mut from, &mut reached.threads);
+            if from.is_empty() && !reached.ended {
+                return DEAD_CONFIG;
+            }
+        }
+        std::mem::swap(&mut from, &mut reached.threads);
+        self.intern(&reached)
+    }
+
+    /// Where byte `b` leads from each of `threads`, together.
+    pub fn step(&mut self, threads: &[Thread], b: u8, out: &mut Reached) {
+        out.clear();
+        for thread in threads {
+            if let Some(local) = self.step_local(thread.local, b) {
+                if self.dfa.state(local.state).is_busy() {
+                    self.todo.push((local, thread.stack));
+                } else {
+                    out.threads.push(Thread { local, stack: thread.stack });
+                }
+            }
+        }
+        if !self.todo.is_empty() {
+            self.close(out);
+        }
+        if out.threads.len() > 1 {
+            out.threads.sort_unstable();
+            out.threads.dedup();
+        }
+    }
+
+    /// Everything that can be reached from a local state without consuming a byte.
+    pub fn enter(&mut self, local: Local, stack: StackId, out: &mut Reached) {
+        out.clear();
+        self.todo.push((local, stack));
+        self.close(out);
+        out.threads.sort_unstable();
+        out.threads.dedup();
+    }
+
+    /// Follows returns and calls from `todo` until only scanning threads are left. Terminates since
+    /// left recursion was refused when the program was made.
+    fn close(&mut self, out: &mut Reached) {
+        loop {
+            while let Some((local, stack)) = self.todo.pop() {
+                let state = self.dfa.state(local.state);
+                if state.scans {
+                    out.threads.push(Thread { local, stack });
+                }
+                let calls = (!state.calls.is_empty()).then(|| state.calls.clone());
+                if state.accept {
+                    match stack {
+                        ROOT => out.ended = true,
+                        BASE => out.exit = Some(local.n),
+                        _ => self.todo.extend(self.stacks[stack as usize].iter().map(|f| (f.ret, f.parent))),
+                    }
+                }
+                for call in calls.iter().flat_map(|c| c.iter()) {
+                    self.call(local, stack, *call);
+                }
+            }
+            if self.calls.is_empty() {
+                return;
+            }
+            self.push_calls();
+        }
+    }
+
+    fn call(&mut self, local: Local, stack: StackId, call: Call) {
+        let (rule, register, to, n) = match call {
+            Call::Rule(rule, register, to) => (rule, register, to, local.n),
+            Call::Item(to) => {
+                let Register::Items(items) = &self.registers[local.register as usize] else { return };
+                let Some((rule, register)) = items.item(local.n) else { return };
+                let n = if items.max == u32::MAX { (local.n + 1).min(items.settled()) } else { local.n + 1 };
+                (rule, register, to, n)
+            }
+        };
+        let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
+        let callee = Local { state, register, n: 0 };
+        let ret = Local { state: self.dfa.start(&self.nfa, to), register: local.register, n };
+        if self.dfa.state(ret.state).only_accepts() {
+            // Nothing is left to do after the call: return straight to the caller's caller.
+            self.todo.push((callee, stack));
+        } else {
+            self.calls.push((callee, Frame { ret, parent: stack }));
+        }
+    }
+
+    /// Turns collected calls into threads, one stack node per callee.
+    fn push_calls(&mut self) {
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.sort_unstable();
+        calls.dedup();
+        for group in calls.chunk_by(|a, b| a.0 == b.0) {
+            let frames: Vec<Frame> = group.iter().map(|c| c.1).collect();
+            let stack = self.intern_stack(&frames);
+            self.todo.push((group[0].0, stack));
+        }
+        calls.clear();
+        self.calls = calls;
+    }
+
+    fn intern_stack(&mut self, frames: &[Frame]) -> StackId {
+        if let Some(&id) = self.stack_index.get(frames) {
+            return id;
+        }
+        let frames: Arc<[Frame]> = frames.into();
+        let id = self.stacks.len() as StackId;
+        self.stacks.push(frames.clone());
+        self.stack_index.insert(frames, id);
+        id
+    }
+
+    /// The number of a configuration.
+    pub fn intern(&mut self, reached: &Reached) -> ConfigId {
+        let threads: Arc<[Thread]> = reached.threads.as_slice().into();
+        let key = (threads, reached.ended);
+        if let Some(&id) = self.config_index.get(&key) {
+            return id;
+        }
+        let id = self.configs.len() as ConfigId;
+        self.configs.push(Config { threads: key.0.clone(), ended: key.1 });
+        self.config_index.insert(key, id);
+        id
+    }
+
+    /// One byte inside a rule; `None` if it is not allowed.
+    #[inline]
+    pub fn step_local(&mut self, local: Local, b: u8) -> Option<Local> {
+        let state = self.dfa.step(&self.nfa, local.state, b);
+        if state == NONE {
+            return None;
+        }
+        if local.register == 0 {
+            return Some(Local { state, ..local });
+        }
+        self.step_register(local, state, b)
+    }
+
+    fn step_register(&self, local: Local, state: DfaId, b: u8) -> Option<Local> {
+        let mid_escape = self.dfa.state(local.state).mid_escape();
+        let accept = self.dfa.state(state).accept;
+        let Local { register, n, .. } = local;
+        let free = Some(Local { state, register: 0, n: 0 });
+        match &self.registers[register as usize] {
+            Register::None => Some(Local { state, ..local }),
+            Register::Chars { min, max, lengths } => {
+                let n = n.saturating_add(u32::from(begins_char(mid_escape, b)));
+                if n > *max || accept && n < *min {
+                    return None;
+                }
+                if let Some(lengths) = lengths
+                    && !lengths.of(state)?.within(min.saturating_sub(n), max.saturating_sub(n))
+                {
+                    return None;
+                }
+                if *max == u32::MAX && n >= *min { free } else { Some(Local { state, register, n }) }
+            }
+            Register::Items(items) => {
+                let allowed = match b {
+                    b']' if accept => n >= items.min,
+                    b',' => items.item(n).is_some(),
+                    _ => true,
+                };
+                allowed.then_some(Local { state, register, n })
+            }
+            Register::Names(names) => {
+                if b == b'"' && !mid_escape {
+                    let clash = accept && names.is_name(n);
+                    return (!clash).then_some(Local { state, register, n });
+                }
+                match names.step(n, b) {
+                    OFF_TRIE => free,
+                    n => Some(Local { state, register, n }),
+                }
+            }
+        }
+    }
+
+    /// A local state with the same future over the next `horizon` bytes, so that masks are shared
+    /// between counter values that cannot matter yet.
+    pub fn settled(&self, local: Local, horizon: u32) -> Local {
+        let free = Local { state: local.state, register: 0, n: 0 };
+        match &self.registers[local.register as usize] {
+            Register::None | Register::Names(_) => local,
+            Register::Chars { min, max, lengths } => {
+                let slack = lengths.as_ref().map_or(0, |l| l.slack);
+                let far = max.saturating_sub(local.n) >= horizon.saturating_add(slack);
+                if local.n >= *min && far { free } else { local }
+            }
+            Register::Items(items) => {
+                let settled = items.settled();
+                let far = items.max.saturating_sub(local.n) > horizon;
+                if local.n > settled && far { Local { n: settled, ..local } } else { local }
+            }
+        }
+    }
+
+    /// The bounds of a character register whose states can all close at once and go on for ever:
+    /// further characters at least and at most.
+    pub fn char_bounds(&self, local: Local) -> Option<(u32, u32)> {
+        match &self.registers[local.register as usize] {
+            Register::Chars { min, max, lengths } if lengths.as_ref().is_none_or(|l| l.uniform) => {
+                Some((min.saturating_sub(local.n), max.saturating_sub(local.n)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The names that must not be spelled, for a name register.
+    pub fn names(&self, local: Local) -> Option<Arc<super::register::NameTrie>> {
+        match &self.registers[local.register as usize] {
+            Register::Names(names) => Some(names.clone()),
+            _ => None,
+        }
+    }
+
+    /// The byte ranges allowed in a local state.
+    pub fn ranges(&mut self, local: Local) -> Vec<(u8, u8)> {
+        let ranges = self.dfa.ranges(&self.nfa, local.state);
+        if local.register == 0 {
+            return ranges.into_iter().map(|(lo, hi, _)| (lo, hi)).collect();
+        }
+        let bytes = ranges.into_iter().flat_map(|(lo, hi, _)| lo..=hi);
+        let mut allowed = Vec::new();
+        for b in bytes {
+            if self.step_local(local, b).is_some() {
+                allowed.push((b, b));
+            }
+        }
+        allowed
+    }
+
+    /// The one byte that can come next, if there is exactly one and the output may not end.
+    pub fn only_byte(&mut self, config: ConfigId) -> Option<u8> {
+        if self.is_accepting(config) {
+            return None;
+        }
+        let threads = self.threads(config);
+        let mut only = None;
+        for thread in threads.iter() {
+            for (lo, hi) in self.ranges(thread.local) {
+                if lo != hi || only.is_some_and(|b| b != lo) {
+                    return None;
+                }
+                only = Some(lo);
+            }
+        }
+        only
+    }
+
+    /// The same state counting its characters from 0.
+    pub fn counting(&self, local: Local) -> Local {
+        Local { register: super::lower::COUNTING, n: 0, ..local }
+    }
+
+    /// The state inside the text of a plain string.
+    pub fn string_body(&mut self) -> DfaId {
+        let start = self.dfa.start(&self.nfa, self.starts[super::lower::STRING.0 as usize]);
+        self.dfa.step(&self.nfa, start, b'"')
+    }
+
+    /// Whether entering a state needs more than noting it.
+    #[inline]
+    pub fn is_busy(&self, state: DfaId) -> bool {
+        self.dfa.state(state).is_busy()
+    }
+
+    /// Where byte `b` leads within the rule, registers aside; [`NONE`] if nowhere.
+    pub fn step_state(&mut self, state: DfaId, b: u8) -> DfaId {
+        self.dfa.step(&self.nfa, state, b)
+    }
+
+    /// Whether the state is inside the text of a string, at the start of a character.
+    pub fn is_text_state(&self, state: DfaId) -> bool {
+        let state = self.dfa.state(state);
+        state.in_text() && !state.mid_escape()
+    }
+}

@@ -1,0 +1,303 @@
+//! Lazy determinisation: sets of automaton states become numbered states with a transition table.
+//!
+//! The subset construction (Rabin and Scott 1959) is done one state at a time, when a walk first
+//! looks at it, and never thrown away: ids stay valid for the life of a grammar. Most states of a
+//! JSON grammar are inside a literal and have one way out, so transitions are a short list of ranges
+//! where that is enough and a 256-entry table elsewhere. `regex-automata`'s lazy DFA was not used
+//! here because its ids change when its cache is cleared, and because it knows no calls.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::nfa::{ACCEPT, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
+
+/// Index of a deterministic state.
+pub type DfaId = u32;
+
+/// The deterministic state without any way on.
+pub const NONE: DfaId = 0;
+
+/// A call out of a deterministic state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// A fixed rule; the automaton state is where to go on.
+    Rule(RuleIx, RegisterIx, NfaId),
+    /// The array item that the register says is next.
+    Item(NfaId),
+}
+
+#[derive(Debug, Clone)]
+enum Table {
+    Unknown,
+    Ranges(Arc<[(u8, u8, DfaId)]>),
+    Dense(Arc<[DfaId; 256]>),
+}
+
+/// One deterministic state.
+#[derive(Debug, Clone)]
+pub struct DState {
+    set: Arc<[NfaId]>,
+    table: Table,
+    /// Calls that start here.
+    pub calls: Arc<[Call]>,
+    /// Whether the rule has matched here.
+    pub accept: bool,
+    /// Whether some byte can be consumed here.
+    pub scans: bool,
+    /// Union of the flags of the automaton states.
+    pub flags: u8,
+}
+
+impl DState {
+    /// Whether entering this state needs more than noting it: it accepts or calls.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.accept || !self.calls.is_empty()
+    }
+
+    /// Whether the state does nothing but end its rule.
+    #[inline]
+    pub fn only_accepts(&self) -> bool {
+        self.accept && !self.scans && self.calls.is_empty()
+    }
+
+    /// Whether the next byte is inside an escape sequence.
+    #[inline]
+    pub fn mid_escape(&self) -> bool {
+        self.flags & MID_ESCAPE != 0
+    }
+
+    /// Whether the next byte is text of a JSON string (or closes it).
+    #[inline]
+    pub fn in_text(&self) -> bool {
+        self.flags & TEXT != 0
+    }
+}
+
+/// The deterministic states made so far.
+#[derive(Debug, Clone)]
+pub struct Dfa {
+    states: Vec<DState>,
+    index: FxHashMap<Arc<[NfaId]>, DfaId>,
+    /// The deterministic state of the closure of a single automaton state, or `u32::MAX`.
+    single: Vec<DfaId>,
+    stamp: Vec<u32>,
+    round: u32,
+}
+
+impl Default for Dfa {
+    fn default() -> Self {
+        let empty: Arc<[NfaId]> = Arc::from([]);
+        let none = DState {
+            set: empty.clone(),
+            table: Table::Ranges(Arc::from([])),
+            calls: Arc::from([]),
+            accept: false,
+            scans: false,
+            flags: 0,
+        };
+        Dfa {
+            states: vec![none],
+            index: FxHashMap::from_iter([(empty, NONE)]),
+            single: Vec::new(),
+            stamp: Vec::new(),
+            round: 0,
+        }
+    }
+}
+
+impl Dfa {
+    /// A state.
+    #[inline]
+    pub fn state(&self, id: DfaId) -> &DState {
+        &self.states[id as usize]
+    }
+
+    /// The automaton states a state stands for.
+    pub fn members(&self, id: DfaId) -> &[NfaId] {
+        &self.states[id as usize].set
+    }
+
+    /// Number of states made so far.
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Never true: the state without a way on always exists.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The state of the closure of one automaton state.
+    pub fn start(&mut self, nfa: &Nfa, state: NfaId) -> DfaId {
+        if self.single.len() < nfa.len() {
+            self.single.resize(nfa.len(), u32::MAX);
+        }
+        let known = self.single[state as usize];
+        if known != u32::MAX {
+            return known;
+        }
+        let id = self.closure(nfa, &[state]);
+        self.single[state as usize] = id;
+        id
+    }
+
+    /// Where byte `b` leads from `id`, [`NONE`] if nowhere.
+    #[inline]
+    pub fn step(&mut self, nfa: &Nfa, id: DfaId, b: u8) -> DfaId {
+        match &self.states[id as usize].table {
+            Table::Dense(table) => table[b as usize],
+            Table::Ranges(ranges) => {
+                for &(lo, hi, to) in ranges.iter() {
+                    if b <= hi {
+                        return if lo <= b { to } else { NONE };
+                    }
+                }
+                NONE
+            }
+            Table::Unknown => {
+                self.expand(nfa, id);
+                self.step(nfa, id, b)
+            }
+        }
+    }
+
+    /// The byte ranges on which `id` has a way on, in order.
+    pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
+        if matches!(self.states[id as usize].table, Table::Unknown) {
+            self.expand(nfa, id);
+        }
+        match &self.states[id as usize].table {
+            Table::Ranges(ranges) => ranges.to_vec(),
+            Table::Dense(table) => {
+                let mut ranges: Vec<(u8, u8, DfaId)> = Vec::new();
+                for (b, &to) in table.iter().enumerate().filter(|e| *e.1 != NONE) {
+                    match ranges.last_mut() {
+                        Some(last) if last.2 == to && last.1 as usize + 1 == b => last.1 = b as u8,
+                        _ => ranges.push((b as u8, b as u8, to)),
+                    }
+                }
+                ranges
+            }
+            // `expand` has just replaced it.
+            Table::Unknown => Vec::new(),
+        }
+    }
+
+    /// The deterministic state for the epsilon closure of `from`.
+    fn closure(&mut self, nfa: &Nfa, from: &[NfaId]) -> DfaId {
+        if self.stamp.len() < nfa.len() {
+            self.stamp.resize(nfa.len(), 0);
+        }
+        self.round += 1;
+        let mut set: Vec<NfaId> = Vec::with_capacity(from.len());
+        let mut todo: Vec<NfaId> = from.to_vec();
+        while let Some(s) = todo.pop() {
+            if std::mem::replace(&mut self.stamp[s as usize], self.round) == self.round {
+                continue;
+            }
+            match nfa.state(s) {
+                State::Dead => {}
+                State::Union(parts) => todo.extend_from_slice(parts),
+                _ => set.push(s),
+            }
+        }
+        set.sort_unstable();
+        self.intern(nfa, set)
+    }
+
+    fn intern(&mut self, nfa: &Nfa, set: Vec<NfaId>) -> DfaId {
+        if let Some(&id) = self.index.get(&set[..]) {
+            return id;
+        }
+        let set: Arc<[NfaId]> = set.into();
+        let id = self.states.len() as DfaId;
+        self.index.insert(set.clone(), id);
+        let mut flags = 0;
+        let mut scans = false;
+        let mut calls = Vec::new();
+        for &s in set.iter() {
+            flags |= nfa.flags(s);
+            match *nfa.state(s) {
+                State::Byte { .. } | State::Sparse(_) => scans = true,
+                State::Call { rule, register, to } => calls.push(Call::Rule(rule, register, to)),
+                State::CallItem { to } => calls.push(Call::Item(to)),
+                _ => {}
+            }
+        }
+        self.states.push(DState {
+            accept: set.contains(&ACCEPT),
+            set: set.clone(),
+            table: if scans { Table::Unknown } else { Table::Ranges(Arc::from([])) },
+            calls: calls.into(),
+            scans,
+            flags,
+        });
+        id
+    }
+
+    /// Works out the transitions of a state.
+    fn expand(&mut self, nfa: &Nfa, id: DfaId) {
+        let set = self.states[id as usize].set.clone();
+        let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
+        for &s in set.iter() {
+            match nfa.state(s) {
+                State::Byte { lo, hi, to } => edges.push((*lo, *hi, *to)),
+                State::Sparse(ranges) => edges.extend_from_slice(ranges),
+                _ => {}
+            }
+        }
+        let ranges = if let [(lo, hi, to)] = edges[..] {
+            let to = self.start(nfa, to);
+            if to == NONE { Vec::new() } else { vec![(lo, hi, to)] }
+        } else {
+            self.split(nfa, &mut edges)
+        };
+        self.states[id as usize].table = if ranges.len() <= 4 {
+            Table::Ranges(ranges.into())
+        } else {
+            let mut table = [NONE; 256];
+            for (lo, hi, to) in ranges {
+                table[lo as usize..=hi as usize].fill(to);
+            }
+            Table::Dense(Arc::new(table))
+        };
+    }
+
+    /// Cuts overlapping edges into disjoint ranges with one target each.
+    fn split(&mut self, nfa: &Nfa, edges: &mut [(u8, u8, NfaId)]) -> Vec<(u8, u8, DfaId)> {
+        edges.sort_unstable();
+        let mut cuts: Vec<u16> =
+            edges.iter().flat_map(|&(lo, hi, _)| [u16::from(lo), u16::from(hi) + 1]).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let mut ranges: Vec<(u8, u8, DfaId)> = Vec::with_capacity(cuts.len());
+        let mut active: Vec<(u8, NfaId)> = Vec::new();
+        let mut next = 0;
+        let mut targets: Vec<NfaId> = Vec::new();
+        for pair in cuts.windows(2) {
+            let (lo, hi) = (pair[0] as u8, (pair[1] - 1) as u8);
+            active.retain(|&(end, _)| end >= lo);
+            while next < edges.len() && edges[next].0 <= lo {
+                active.push((edges[next].1, edges[next].2));
+                next += 1;
+            }
+            targets.clear();
+            targets.extend(active.iter().map(|a| a.1));
+            let to = match targets[..] {
+                [] => NONE,
+                [one] => self.start(nfa, one),
+                _ => self.closure(nfa, &targets),
+            };
+            if to == NONE {
+                continue;
+            }
+            match ranges.last_mut() {
+                Some(last) if last.2 == to && u16::from(last.1) + 1 == u16::from(lo) => last.1 = hi,
+                _ => ranges.push((lo, hi, to)),
+            }
+        }
+        ranges
+    }
+}

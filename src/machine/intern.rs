@@ -1,0 +1,82 @@
+//! Hash-consing of the representation: equal sub-constraints become one node.
+//!
+//! Two `{"type":"integer"}` in a schema, or in two schemas, then lead to the same rule, and so to the
+//! same states and masks. Equality is checked, not only hashed. One hash look-up per node.
+
+use rustc_hash::FxHashMap;
+
+use crate::constraint::ir::{Extra, Ir, Node, NodeId, Property, RuleId};
+use crate::error::{Error, ErrorKind, Result};
+
+/// An arena in which no two nodes are equal.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Interner {
+    pub(super) ir: Ir,
+    known: FxHashMap<Node, NodeId>,
+}
+
+impl Interner {
+    /// Brings in a whole constraint and returns its root here.
+    pub(super) fn import(&mut self, from: &Ir) -> Result<NodeId> {
+        let first_rule = self.ir.rule_count() as u32;
+        for _ in 0..from.rule_count() {
+            self.ir.declare_rule();
+        }
+        let mut here: Vec<NodeId> = Vec::with_capacity(from.len());
+        for i in 0..from.len() as u32 {
+            let node = translate(from, NodeId(i), &here, first_rule)?;
+            here.push(self.intern(node));
+        }
+        for r in 0..from.rule_count() as u32 {
+            if let Some(body) = from.rule(RuleId(r)) {
+                self.ir.define_rule(RuleId(first_rule + r), look_up(&here, body)?);
+            }
+        }
+        look_up(&here, from.root())
+    }
+
+    fn intern(&mut self, node: Node) -> NodeId {
+        if let Some(&id) = self.known.get(&node) {
+            return id;
+        }
+        let id = self.ir.push(node.clone());
+        self.known.insert(node, id);
+        id
+    }
+}
+
+fn look_up(here: &[NodeId], id: NodeId) -> Result<NodeId> {
+    here.get(id.0 as usize).copied().ok_or_else(|| {
+        Error::new(ErrorKind::InvalidOption, "a constraint refers to a node that was added later or elsewhere")
+    })
+}
+
+fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<Node> {
+    let all = |ids: &[NodeId]| ids.iter().map(|&i| look_up(here, i)).collect::<Result<Vec<_>>>();
+    let some = |id: &Option<NodeId>| id.map(|i| look_up(here, i)).transpose();
+    Ok(match from.node(id) {
+        Node::Concat(parts) => Node::Concat(all(parts)?),
+        Node::Union(parts) => Node::Union(all(parts)?),
+        Node::Repeat { node, min, max } => Node::Repeat { node: look_up(here, *node)?, min: *min, max: *max },
+        Node::Rule(rule) => Node::Rule(RuleId(first_rule + rule.0)),
+        Node::JsonString { lang, min_chars, max_chars } => {
+            Node::JsonString { lang: some(lang)?, min_chars: *min_chars, max_chars: *max_chars }
+        }
+        Node::JsonArray { prefix, rest, min, max } => {
+            Node::JsonArray { prefix: all(prefix)?, rest: some(rest)?, min: *min, max: *max }
+        }
+        Node::JsonObject { properties, extra } => {
+            let property = |p: &Property| -> Result<Property> {
+                Ok(Property { name: p.name.clone(), value: look_up(here, p.value)?, required: p.required })
+            };
+            let other = |e: &Extra| -> Result<Extra> {
+                Ok(Extra { keys: some(&e.keys)?, value: look_up(here, e.value)? })
+            };
+            Node::JsonObject {
+                properties: properties.iter().map(property).collect::<Result<_>>()?,
+                extra: extra.iter().map(other).collect::<Result<_>>()?,
+            }
+        }
+        leaf => leaf.clone(),
+    })
+}

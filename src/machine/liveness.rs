@@ -1,0 +1,209 @@
+//! Which states and rules can match at all: the promise that there is never a dead end.
+//!
+//! A state is live if acceptance of its rule can be reached; a call is live if its rule can match and
+//! what follows is live. Least fixpoint over all rules at once by backward search, each edge looked
+//! at a constant number of times. After [`trim`] every state left is live, so at run time "there is a
+//! transition" means "the output can still be completed". Searching forward from each state, as a
+//! mask is computed, was rejected: it repeats work and can fail in the middle of a generation.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
+use super::register::{Items, Register};
+
+/// Backward search over one program.
+pub(super) struct Liveness<'a> {
+    nfa: &'a Nfa,
+    starts: &'a [NfaId],
+    registers: &'a [Register],
+    /// First state to decide; those before are known to be live.
+    from: NfaId,
+    live: Vec<bool>,
+    todo: Vec<NfaId>,
+    /// Rules whose start is live.
+    started: Vec<bool>,
+    /// Rules that can match; for counted arrays that takes enough items, too.
+    rule_ok: Vec<bool>,
+    /// Call states whose continuation is live and whose rule is not known to match yet.
+    waiting: FxHashMap<RuleIx, Vec<NfaId>>,
+    /// Array registers that may change when a rule is found to match.
+    watchers: FxHashMap<RuleIx, Vec<RegisterIx>>,
+    /// Rules that start at a state.
+    rules_of_state: FxHashMap<NfaId, Vec<RuleIx>>,
+    array_of_rule: FxHashMap<RuleIx, RegisterIx>,
+}
+
+impl<'a> Liveness<'a> {
+    /// Decides the states `from..`; rules below `known_rules` are known to match.
+    pub(super) fn solve(
+        nfa: &'a Nfa,
+        starts: &'a [NfaId],
+        registers: &'a [Register],
+        from: NfaId,
+        known_rules: usize,
+    ) -> Self {
+        let mut rule_ok = vec![false; starts.len()];
+        rule_ok[..known_rules].fill(true);
+        let mut solver = Liveness {
+            nfa,
+            starts,
+            registers,
+            from,
+            live: vec![false; nfa.len() - from as usize],
+            todo: Vec::new(),
+            started: rule_ok.clone(),
+            rule_ok,
+            waiting: FxHashMap::default(),
+            watchers: FxHashMap::default(),
+            rules_of_state: FxHashMap::default(),
+            array_of_rule: FxHashMap::default(),
+        };
+        solver.prepare(known_rules);
+        let into = solver.incoming();
+        solver.run(&into);
+        solver
+    }
+
+    fn prepare(&mut self, known_rules: usize) {
+        for (rule, &start) in self.starts.iter().enumerate().skip(known_rules) {
+            self.rules_of_state.entry(start).or_default().push(RuleIx(rule as u32));
+        }
+        for (ix, register) in self.registers.iter().enumerate() {
+            if let Register::Items(items) = register {
+                let ix = ix as RegisterIx;
+                self.array_of_rule.insert(items.rule, ix);
+                for (rule, _) in items.prefix.iter().flatten().chain(&items.rest) {
+                    self.watchers.entry(*rule).or_default().push(ix);
+                }
+            }
+        }
+    }
+
+    /// For every state to decide, the states with an edge to it; the last list is that of accept.
+    fn incoming(&self) -> Vec<Vec<NfaId>> {
+        let count = self.live.len();
+        let mut into: Vec<Vec<NfaId>> = vec![Vec::new(); count + 1];
+        for s in self.from..self.nfa.len() as NfaId {
+            let mut edge = |to: NfaId| {
+                if to == ACCEPT {
+                    into[count].push(s);
+                } else if to >= self.from {
+                    into[(to - self.from) as usize].push(s);
+                } else if *self.nfa.state(to) != State::Dead {
+                    // Decided earlier, and dead ones were removed then.
+                    into[count].push(s);
+                }
+            };
+            match self.nfa.state(s) {
+                State::Byte { to, .. } | State::Call { to, .. } | State::CallItem { to } => edge(*to),
+                State::Sparse(edges) => edges.iter().for_each(|e| edge(e.2)),
+                State::Union(parts) => parts.iter().for_each(|&p| edge(p)),
+                State::Dead | State::Accept => {}
+            }
+        }
+        into
+    }
+
+    fn run(&mut self, into: &[Vec<NfaId>]) {
+        self.enter(ACCEPT);
+        for &s in &into[self.live.len()] {
+            self.reach(s);
+        }
+        while let Some(s) = self.todo.pop() {
+            self.enter(s);
+            for &p in &into[(s - self.from) as usize] {
+                self.reach(p);
+            }
+        }
+    }
+
+    /// The continuation of `s` is live.
+    fn reach(&mut self, s: NfaId) {
+        if let State::Call { rule, .. } = *self.nfa.state(s)
+            && !self.rule_ok[rule.0 as usize]
+        {
+            self.waiting.entry(rule).or_default().push(s);
+            return;
+        }
+        if !std::mem::replace(&mut self.live[(s - self.from) as usize], true) {
+            self.todo.push(s);
+        }
+    }
+
+    /// A state has become live; rules that start there match, if they have the items they need.
+    fn enter(&mut self, s: NfaId) {
+        let mut changed = self.rules_of_state.get(&s).cloned().unwrap_or_default();
+        for rule in &changed {
+            self.started[rule.0 as usize] = true;
+        }
+        while let Some(rule) = changed.pop() {
+            let ix = rule.0 as usize;
+            if self.rule_ok[ix] || !self.started[ix] || !self.has_items(rule) {
+                continue;
+            }
+            self.rule_ok[ix] = true;
+            for s in self.waiting.remove(&rule).unwrap_or_default() {
+                self.reach(s);
+            }
+            let arrays = self.watchers.get(&rule).into_iter().flatten();
+            changed.extend(arrays.map(|&register| match &self.registers[register as usize] {
+                Register::Items(items) => items.rule,
+                // Only array registers watch.
+                _ => rule,
+            }));
+        }
+    }
+
+    fn has_items(&self, rule: RuleIx) -> bool {
+        match self.array_of_rule.get(&rule) {
+            Some(&register) => match &self.registers[register as usize] {
+                Register::Items(items) => self.effective_max(items) >= items.min,
+                _ => true,
+            },
+            None => true,
+        }
+    }
+
+    /// Most items an array can have, given what is known to match.
+    fn effective_max(&self, items: &Items) -> u32 {
+        let ok = |item: &Option<(RuleIx, RegisterIx)>| item.is_some_and(|(rule, _)| self.rule_ok[rule.0 as usize]);
+        let prefix = items.prefix.iter().take_while(|i| ok(i)).count() as u32;
+        if (prefix as usize) < items.prefix.len() || !ok(&items.rest) { prefix.min(items.max) } else { items.max }
+    }
+
+    /// Whether a rule can match.
+    pub(super) fn matches(&self, rule: RuleIx) -> bool {
+        self.rule_ok[rule.0 as usize]
+    }
+
+    /// What is known afterwards: live states, and the registers with their true maxima.
+    pub(super) fn result(self) -> (Vec<bool>, Vec<(RegisterIx, Arc<Items>)>) {
+        let mut arrays = Vec::new();
+        for (ix, register) in self.registers.iter().enumerate() {
+            if let Register::Items(items) = register {
+                let max = self.effective_max(items);
+                if max != items.max {
+                    arrays.push((ix as RegisterIx, Arc::new(Items { max, ..(**items).clone() })));
+                }
+            }
+        }
+        (self.live, arrays)
+    }
+}
+
+/// Removes the states from which acceptance cannot be reached.
+pub(super) fn trim(nfa: &mut Nfa, from: NfaId, live: &[bool]) {
+    for s in from..nfa.len() as NfaId {
+        // States before `from` were trimmed when they were made.
+        let is_live = |t: NfaId| if t < from { *nfa.state(t) != State::Dead } else { live[(t - from) as usize] };
+        let trimmed = match nfa.state(s) {
+            _ if !is_live(s) => State::Dead,
+            State::Union(parts) => State::Union(parts.iter().copied().filter(|&p| is_live(p)).collect()),
+            State::Sparse(edges) => State::Sparse(edges.iter().copied().filter(|e| is_live(e.2)).collect()),
+            _ => continue,
+        };
+        nfa.set(s, trimmed);
+    }
+}

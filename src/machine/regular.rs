@@ -1,0 +1,294 @@
+//! Lowering of the regular nodes of the representation to automaton states.
+//!
+//! Continuation-passing: each function is given the state that follows and returns the state to
+//! enter. Text inside JSON strings is lowered in *escaped* form: an edge on a character that JSON
+//! must escape becomes the path of its one spelling. So patterns, lengths and escapes are one
+//! automaton, and every decoded text has exactly one spelling.
+
+use crate::constraint::ir::{Ir, Node, NodeId};
+use crate::error::{Error, ErrorKind, Result};
+
+use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
+
+/// Most automaton states of one grammar.
+pub const MAX_NFA_STATES: usize = 1_000_000;
+/// Deepest nesting of regular nodes.
+const MAX_DEPTH: usize = 1_000;
+
+/// The rule and register of a value; `None` if it cannot match.
+pub(super) type Value = Option<(RuleIx, RegisterIx)>;
+
+/// What happens at nodes that are no plain bytes.
+pub(super) trait Calls {
+    /// The rule that matches `node`.
+    fn value(&mut self, node: NodeId) -> Result<Value>;
+}
+
+/// For text languages, which have no calls.
+pub(super) struct NoCalls;
+
+impl Calls for NoCalls {
+    fn value(&mut self, _: NodeId) -> Result<Value> {
+        let message = "the language of a string must be regular: it may not hold JSON values or rules";
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+}
+
+/// Lowers regular nodes into one arena.
+pub(super) struct Lowering<'a> {
+    pub ir: &'a Ir,
+    pub nfa: &'a mut Nfa,
+    /// Bytes that the vocabulary can spell.
+    pub alphabet: &'a [bool; 256],
+    /// Whether the bytes are the decoded text of a JSON string.
+    pub escaped: bool,
+}
+
+impl Lowering<'_> {
+    /// The entry of `node` followed by `to`.
+    pub(super) fn node(&mut self, calls: &mut dyn Calls, node: NodeId, to: NfaId, depth: usize) -> Result<NfaId> {
+        if depth > MAX_DEPTH {
+            return Err(too_complex("nesting depth", MAX_DEPTH));
+        }
+        if self.nfa.len() > MAX_NFA_STATES {
+            return Err(too_complex("automaton states", MAX_NFA_STATES));
+        }
+        let ir = self.ir;
+        match ir.node(node) {
+            Node::Never => Ok(DEAD),
+            Node::Empty => Ok(to),
+            Node::Bytes(bytes) => Ok(self.bytes(bytes, to)),
+            Node::Class(ranges) => Ok(self.class(ranges, to)),
+            Node::Literals(list) => Ok(self.literals(list, to)),
+            Node::Concat(parts) => {
+                parts.iter().rev().try_fold(to, |to, &part| self.node(calls, part, to, depth + 1))
+            }
+            Node::Union(parts) => {
+                let starts: Result<Vec<NfaId>> =
+                    parts.iter().map(|&part| self.node(calls, part, to, depth + 1)).collect();
+                Ok(self.union(starts?))
+            }
+            Node::Repeat { node, min, max } => self.repeat(calls, *node, (*min, *max), to, depth),
+            _ => Ok(match calls.value(node)? {
+                Some((rule, register)) if to != DEAD => self.nfa.push(State::Call { rule, register, to }, 0),
+                _ => DEAD,
+            }),
+        }
+    }
+
+    /// A fork, without the branches that match nothing.
+    pub(super) fn union(&mut self, mut starts: Vec<NfaId>) -> NfaId {
+        starts.retain(|&s| s != DEAD);
+        match starts[..] {
+            [] => DEAD,
+            [one] => one,
+            _ => self.nfa.push(State::Union(starts.into()), 0),
+        }
+    }
+
+    fn flags(&self) -> u8 {
+        if self.escaped { TEXT } else { 0 }
+    }
+
+    /// One byte, if the vocabulary has it.
+    pub(super) fn byte(&mut self, b: u8, to: NfaId, flags: u8) -> NfaId {
+        if to == DEAD || !self.alphabet[b as usize] {
+            return DEAD;
+        }
+        self.nfa.push(State::Byte { lo: b, hi: b, to }, flags)
+    }
+
+    /// A byte string.
+    pub(super) fn bytes(&mut self, bytes: &[u8], to: NfaId) -> NfaId {
+        bytes.iter().rev().fold(to, |to, &b| {
+            if self.escaped && needs_escape(b) { self.class(&[(b, b)], to) } else { self.byte(b, to, self.flags()) }
+        })
+    }
+
+    /// One byte of some ranges.
+    pub(super) fn class(&mut self, ranges: &[(u8, u8)], to: NfaId) -> NfaId {
+        if to == DEAD {
+            return DEAD;
+        }
+        let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
+        let mut escapes: Vec<(u8, u8, NfaId)> = Vec::new();
+        let mut controls: Vec<u8> = Vec::new();
+        for &(lo, hi) in ranges {
+            for b in lo..=hi {
+                if !self.escaped || !needs_escape(b) {
+                    match edges.last_mut() {
+                        _ if !self.alphabet[b as usize] => {}
+                        Some(last) if u16::from(last.1) + 1 == u16::from(b) => last.1 = b,
+                        _ => edges.push((b, b, to)),
+                    }
+                } else if let Some(letter) = short_escape(b) {
+                    escapes.push((letter, letter, to));
+                } else {
+                    controls.push(b);
+                }
+            }
+        }
+        if !controls.is_empty() {
+            let u = self.control_escapes(&controls, to);
+            if u != DEAD {
+                escapes.push((b'u', b'u', u));
+            }
+        }
+        escapes.retain(|e| self.alphabet[e.0 as usize]);
+        escapes.sort_unstable();
+        if !escapes.is_empty() && self.alphabet[b'\\' as usize] {
+            let after = self.sparse(escapes, MID_ESCAPE | TEXT);
+            edges.push((b'\\', b'\\', after));
+            edges.sort_unstable();
+        }
+        self.sparse(edges, self.flags())
+    }
+
+    /// `00` and two lower-case hexadecimal digits, for control characters without a short escape.
+    fn control_escapes(&mut self, controls: &[u8], to: NfaId) -> NfaId {
+        let hex = |n: u8| b"0123456789abcdef"[n as usize & 15];
+        let mut high: Vec<(u8, u8, NfaId)> = Vec::new();
+        for digit in 0..2u8 {
+            let low: Vec<(u8, u8, NfaId)> = controls
+                .iter()
+                .filter(|&&c| c >> 4 == digit)
+                .map(|&c| (hex(c), hex(c), to))
+                .filter(|e| self.alphabet[e.0 as usize])
+                .collect();
+            if !low.is_empty() && self.alphabet[hex(digit) as usize] {
+                let low = self.sparse(low, MID_ESCAPE | TEXT);
+                high.push((hex(digit), hex(digit), low));
+            }
+        }
+        let high = self.sparse(high, MID_ESCAPE | TEXT);
+        let zero = self.byte(b'0', high, MID_ESCAPE | TEXT);
+        self.byte(b'0', zero, MID_ESCAPE | TEXT)
+    }
+
+    fn sparse(&mut self, edges: Vec<(u8, u8, NfaId)>, flags: u8) -> NfaId {
+        match edges[..] {
+            [] => DEAD,
+            [(lo, hi, to)] => self.nfa.push(State::Byte { lo, hi, to }, flags),
+            _ => self.nfa.push(State::Sparse(edges.into()), flags),
+        }
+    }
+
+    /// A trie of byte strings, emitted from the leaves; its depth costs no stack.
+    pub(super) fn literals(&mut self, list: &[Vec<u8>], to: NfaId) -> NfaId {
+        let mut sorted: Vec<&[u8]> = list.iter().map(Vec::as_slice).collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        // (children, ends here), children have higher indices than their parent.
+        let mut nodes: Vec<(Vec<(u8, usize)>, bool)> = vec![(Vec::new(), false)];
+        let mut path = vec![0usize];
+        let mut previous: &[u8] = &[];
+        for bytes in sorted {
+            let common = bytes.iter().zip(previous).take_while(|(a, b)| a == b).count();
+            path.truncate(common + 1);
+            for &b in &bytes[common..] {
+                let new = nodes.len();
+                nodes[path[path.len() - 1]].0.push((b, new));
+                nodes.push((Vec::new(), false));
+                path.push(new);
+            }
+            nodes[path[path.len() - 1]].1 = true;
+            previous = bytes;
+        }
+        if list.is_empty() {
+            return DEAD;
+        }
+        let mut entry = vec![DEAD; nodes.len()];
+        for i in (0..nodes.len()).rev() {
+            let mut starts: Vec<NfaId> = Vec::new();
+            let mut edges = Vec::new();
+            for &(b, child) in &nodes[i].0 {
+                let target = entry[child];
+                if self.escaped && needs_escape(b) {
+                    starts.push(self.class(&[(b, b)], target));
+                } else if target != DEAD && self.alphabet[b as usize] {
+                    edges.push((b, b, target));
+                }
+            }
+            starts.push(self.sparse(edges, self.flags()));
+            if nodes[i].1 {
+                starts.push(to);
+            }
+            entry[i] = self.union(starts);
+        }
+        entry[0]
+    }
+
+    fn repeat(
+        &mut self,
+        calls: &mut dyn Calls,
+        node: NodeId,
+        (min, max): (u32, Option<u32>),
+        to: NfaId,
+        depth: usize,
+    ) -> Result<NfaId> {
+        let mut at = to;
+        match max {
+            Some(max) if max < min => return Ok(DEAD),
+            Some(max) => {
+                for _ in min..max {
+                    let body = self.node(calls, node, at, depth + 1)?;
+                    if body == at {
+                        break;
+                    }
+                    at = self.union(vec![body, to]);
+                }
+            }
+            None => {
+                let loop_state = self.nfa.push(State::Dead, 0);
+                let body = self.node(calls, node, loop_state, depth + 1)?;
+                self.nfa.set(loop_state, State::Union([body, to].into()));
+                at = loop_state;
+            }
+        }
+        for _ in 0..min {
+            let body = self.node(calls, node, at, depth + 1)?;
+            if body == at || body == DEAD {
+                return Ok(body);
+            }
+            at = body;
+        }
+        Ok(at)
+    }
+}
+
+/// Whether a byte of decoded text must be escaped in JSON.
+pub(super) fn needs_escape(b: u8) -> bool {
+    b < 0x20 || b == b'"' || b == b'\\'
+}
+
+/// The letter of the two-character escape of `b`, if there is one.
+pub(super) fn short_escape(b: u8) -> Option<u8> {
+    match b {
+        b'"' | b'\\' => Some(b),
+        0x08 => Some(b'b'),
+        0x09 => Some(b't'),
+        0x0a => Some(b'n'),
+        0x0c => Some(b'f'),
+        0x0d => Some(b'r'),
+        _ => None,
+    }
+}
+
+/// The spelling of a text between the quotes of a JSON string.
+pub fn escape(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for &b in text.as_bytes() {
+        match short_escape(b) {
+            Some(letter) => out.extend_from_slice(&[b'\\', letter]),
+            None if b < 0x20 => out.extend_from_slice(format!("\\u{b:04x}").as_bytes()),
+            None => out.push(b),
+        }
+    }
+    out
+}
+
+/// An error that names the limit.
+pub(super) fn too_complex(what: &str, limit: usize) -> Error {
+    Error::new(ErrorKind::TooComplex, format!("the constraint needs more than {limit} {what}"))
+        .hint("simplify it: large counts in repetitions and very deep nesting cost most")
+}
