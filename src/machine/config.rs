@@ -385,6 +385,17 @@ impl Machine {
         }
     }
 
+    /// For a character register whose minimum is met: how many characters may follow before the
+    /// maximum can matter to any state.
+    pub fn spare_chars(&self, local: Local) -> Option<u32> {
+        match &self.registers[local.register as usize] {
+            Register::Chars { min, max, lengths: Some(lengths) } if local.n >= *min => {
+                Some(max.saturating_sub(local.n).saturating_sub(lengths.slack))
+            }
+            _ => None,
+        }
+    }
+
     /// The names that must not be spelled, for a name register.
     pub fn names(&self, local: Local) -> Option<Arc<super::register::NameTrie>> {
         match &self.registers[local.register as usize] {
@@ -436,6 +447,19 @@ impl Machine {
     pub fn string_body(&mut self) -> DfaId {
         let start = self.dfa.start(&self.nfa, self.starts[super::lower::STRING.0 as usize]);
         self.dfa.step(&self.nfa, start, b'"')
+    }
+
+    /// The states that calls return to, of those made so far.
+    pub fn return_states(&mut self) -> Vec<DfaId> {
+        let calls: Vec<Call> =
+            (0..self.dfa.len()).flat_map(|d| self.dfa.state(d as DfaId).calls.to_vec()).collect();
+        let to = |call: &Call| match *call {
+            Call::Rule(_, _, to) | Call::Item(to) => to,
+        };
+        let mut states: Vec<DfaId> = calls.iter().map(|c| self.dfa.start(&self.nfa, to(c))).collect();
+        states.sort_unstable();
+        states.dedup();
+        states
     }
 
     /// Whether entering a state needs more than noting it.

@@ -47,7 +47,10 @@ impl Interner {
 
 fn look_up(here: &[NodeId], id: NodeId) -> Result<NodeId> {
     here.get(id.0 as usize).copied().ok_or_else(|| {
-        Error::new(ErrorKind::InvalidOption, "a constraint refers to a node that was added later or elsewhere")
+        Error::new(
+            ErrorKind::InvalidOption,
+            "a constraint refers to a node that was added later or elsewhere",
+        )
     })
 }
 

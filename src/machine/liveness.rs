@@ -168,9 +168,14 @@ impl<'a> Liveness<'a> {
 
     /// Most items an array can have, given what is known to match.
     fn effective_max(&self, items: &Items) -> u32 {
-        let ok = |item: &Option<(RuleIx, RegisterIx)>| item.is_some_and(|(rule, _)| self.rule_ok[rule.0 as usize]);
+        let ok =
+            |item: &Option<(RuleIx, RegisterIx)>| item.is_some_and(|(rule, _)| self.rule_ok[rule.0 as usize]);
         let prefix = items.prefix.iter().take_while(|i| ok(i)).count() as u32;
-        if (prefix as usize) < items.prefix.len() || !ok(&items.rest) { prefix.min(items.max) } else { items.max }
+        if (prefix as usize) < items.prefix.len() || !ok(&items.rest) {
+            prefix.min(items.max)
+        } else {
+            items.max
+        }
     }
 
     /// Whether a rule can match.
@@ -197,7 +202,8 @@ impl<'a> Liveness<'a> {
 pub(super) fn trim(nfa: &mut Nfa, from: NfaId, live: &[bool]) {
     for s in from..nfa.len() as NfaId {
         // States before `from` were trimmed when they were made.
-        let is_live = |t: NfaId| if t < from { *nfa.state(t) != State::Dead } else { live[(t - from) as usize] };
+        let is_live =
+            |t: NfaId| if t < from { *nfa.state(t) != State::Dead } else { live[(t - from) as usize] };
         let trimmed = match nfa.state(s) {
             _ if !is_live(s) => State::Dead,
             State::Union(parts) => State::Union(parts.iter().copied().filter(|&p| is_live(p)).collect()),

@@ -19,8 +19,8 @@ use super::dfa::{Call, Dfa};
 use super::intern::Interner;
 use super::liveness::{Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
-use super::register::{Items, NameTrie, Register};
 use super::recursion::refuse_left_recursion;
+use super::register::{Items, NameTrie, Register};
 use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, escape, too_complex};
 use super::text;
 
@@ -90,10 +90,11 @@ impl Program {
         match root {
             Some(root) if ok[root.0.0 as usize] => program.root = root,
             _ => {
-                return Err(Error::new(ErrorKind::Unsatisfiable, "no output can satisfy the constraint").hint(
-                    "look for contradictory bounds, required properties that cannot exist, recursion \
+                return Err(Error::new(ErrorKind::Unsatisfiable, "no output can satisfy the constraint")
+                    .hint(
+                        "look for contradictory bounds, required properties that cannot exist, recursion \
                      without an end, or characters that the tokenizer does not have",
-                ));
+                    ));
             }
         }
         refuse_left_recursion(&program.nfa, &program.starts, first_rule)?;
@@ -352,8 +353,7 @@ impl Build<'_> {
             }
             Node::JsonObject { properties, extra } => self.object(properties, extra),
             _ => {
-                let mut lowering =
-                    Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false };
+                let mut lowering = Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false };
                 lowering.node(&mut self.rules, node, ACCEPT, 0)
             }
         }

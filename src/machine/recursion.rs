@@ -43,7 +43,8 @@ pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usi
             match colour[callee] {
                 0 => stack.push((callee, 0)),
                 1 => {
-                    let message = "a rule refers to itself before anything else can be matched (left recursion)";
+                    let message =
+                        "a rule refers to itself before anything else can be matched (left recursion)";
                     return Err(Error::new(ErrorKind::Unsupported, message)
                         .hint("let the recursion pass through an array item, a property or other text"));
                 }

@@ -46,7 +46,13 @@ pub(super) struct Lowering<'a> {
 
 impl Lowering<'_> {
     /// The entry of `node` followed by `to`.
-    pub(super) fn node(&mut self, calls: &mut dyn Calls, node: NodeId, to: NfaId, depth: usize) -> Result<NfaId> {
+    pub(super) fn node(
+        &mut self,
+        calls: &mut dyn Calls,
+        node: NodeId,
+        to: NfaId,
+        depth: usize,
+    ) -> Result<NfaId> {
         if depth > MAX_DEPTH {
             return Err(too_complex("nesting depth", MAX_DEPTH));
         }
@@ -101,7 +107,11 @@ impl Lowering<'_> {
     /// A byte string.
     pub(super) fn bytes(&mut self, bytes: &[u8], to: NfaId) -> NfaId {
         bytes.iter().rev().fold(to, |to, &b| {
-            if self.escaped && needs_escape(b) { self.class(&[(b, b)], to) } else { self.byte(b, to, self.flags()) }
+            if self.escaped && needs_escape(b) {
+                self.class(&[(b, b)], to)
+            } else {
+                self.byte(b, to, self.flags())
+            }
         })
     }
 

@@ -42,8 +42,10 @@ pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
     let mut lowering = Lowering { ir: &ir, nfa, alphabet, escaped: true };
     let body = lowering.nfa.push(State::Dead, 0);
     let close = lowering.byte(b'"', ACCEPT, TEXT);
-    let mut parts: Vec<NfaId> =
-        UTF8.iter().map(|seq| seq.iter().rev().fold(body, |to, &range| lowering.class(&[range], to))).collect();
+    let mut parts: Vec<NfaId> = UTF8
+        .iter()
+        .map(|seq| seq.iter().rev().fold(body, |to, &range| lowering.class(&[range], to)))
+        .collect();
     parts.push(close);
     let start = lowering.byte(b'"', body, 0);
     nfa.set(body, State::Union(parts.into()));
@@ -203,7 +205,8 @@ impl Graph {
         let mut most = vec![u32::MAX; self.ids.len()];
         let mut ready: Vec<usize> = (0..self.ids.len()).filter(|&i| open[i] == 0).collect();
         while let Some(i) = ready.pop() {
-            most[i] = self.edges[i].iter().map(|&(to, count)| most[to].saturating_add(count)).max().unwrap_or(0);
+            most[i] =
+                self.edges[i].iter().map(|&(to, count)| most[to].saturating_add(count)).max().unwrap_or(0);
             for &(from, _) in &into[i] {
                 open[from] -= 1;
                 if open[from] == 0 {
@@ -269,7 +272,10 @@ pub(super) fn without_names(nfa: &mut Nfa, dfa: &mut Dfa, start: NfaId, names: &
     todo.push((first, 0u32));
     while let Some((d, n)) = todo.pop() {
         if made.len() > MAX_LENGTH_STATES {
-            return Err(too_complex("states in a property name pattern beside declared names", MAX_LENGTH_STATES));
+            return Err(too_complex(
+                "states in a property name pattern beside declared names",
+                MAX_LENGTH_STATES,
+            ));
         }
         let at = made[&(d, n)];
         if n == OFF_TRIE {

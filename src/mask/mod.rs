@@ -13,7 +13,9 @@
 //! (16 KB for 128k tokens). Storing a dense row per state was rejected: 16 KB times every state, and
 //! in-string states of different properties would share nothing.
 
+mod slice;
 mod tables;
+mod tails;
 mod walk;
 
 use std::sync::Arc;

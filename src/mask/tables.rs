@@ -1,25 +1,26 @@
 //! The memo layers and how they are filled.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mask;
+use super::slice::{Contained, widest_slice};
+use super::tails::{Tail, Tails, below};
 use super::walk::{Found, Walker};
+use crate::machine::register::NameTrie;
 use crate::machine::{BASE, ConfigId, Local, Machine, OFF_TRIE, ROOT, Reached, StackId, Thread};
-use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary};
+use crate::vocab::{Slice, TokenId, Trie, TrieNode, Vocabulary};
 
-/// Index of an interned set of exits.
+/// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
 type ExitId = u32;
-/// The empty set of exits.
-const NO_EXITS: ExitId = 0;
 
-/// Tokens that stay inside a rule, and where it ends.
-#[derive(Debug, Clone)]
+/// Tokens that stay inside a rule, and those that leave it.
+#[derive(Debug, Clone, Default)]
 struct LocalMask {
     base: Option<Arc<[u32]>>,
     tokens: Arc<[TokenId]>,
-    exits: ExitId,
+    exits: Option<ExitId>,
 }
 
 /// The same for text with its character counts, from which every bounded variant is filtered.
@@ -28,24 +29,25 @@ struct TextMask {
     /// Index of the slice that holds all of its tokens.
     slice: Option<usize>,
     tokens: Vec<(TokenId, u32)>,
-    exits: Vec<(TrieNode, u32)>,
+    /// Exits with the characters before them.
+    exits: Vec<(Tail, u32)>,
 }
 
-/// The memo layers of one grammar; `shared` are those of the base it extends.
+/// The memo layers that do not depend on stacks.
 #[derive(Default)]
 struct Layers {
     local: FxHashMap<Local, LocalMask>,
     text: FxHashMap<u32, Arc<TextMask>>,
-    slice_of: FxHashMap<u32, Option<usize>>,
-    exit_sets: Vec<Arc<[TrieNode]>>,
-    exit_index: FxHashMap<Arc<[TrieNode]>, ExitId>,
+    slice_of: FxHashMap<u32, Option<Contained>>,
+    exits: Vec<Arc<Tails>>,
+    exit_index: FxHashMap<Arc<[Tail]>, ExitId>,
     next: FxHashMap<(Local, ExitId), LocalMask>,
 }
 
 /// Masks of one grammar over one vocabulary.
 pub struct Masks {
     vocab: Vocabulary,
-    shared: Option<Arc<Shared>>,
+    shared: Arc<Shared>,
     own: Layers,
     full: FxHashMap<ConfigId, Arc<Mask>>,
     /// Bytes held by `full`.
@@ -53,50 +55,55 @@ pub struct Masks {
     walker: Walker,
 }
 
-/// The layers of a base, and slice masks by character limit; read by every grammar on top of it.
+/// The layers of a base, and text masks by length bounds; read by every grammar on top of it.
 pub struct Shared {
     layers: Layers,
-    /// Deterministic states of the base; larger ids belong to single grammars.
-    states: u32,
     slice_masks: Vec<Arc<[u32]>>,
-    up_to: std::sync::Mutex<FxHashMap<(usize, u32), Arc<[u32]>>>,
+    up_to: Mutex<FxHashMap<(usize, u32), Arc<[u32]>>>,
 }
 
 /// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
 const MAX_FULL_BYTES: usize = 64 << 20;
-/// From this many tokens on a mask without a base becomes dense.
-const DENSE_FROM: usize = 4_000;
-/// Most states looked at to find whether a slice is contained in a state's language.
-const MAX_SLICE_STATES: usize = 64;
+/// From this many tokens on a mask becomes dense.
+const DENSE_FROM: usize = 1_000;
+/// Most tokens of a slice that are tried one by one.
+const MAX_SINGLE: usize = 8_000;
 
 impl Masks {
     /// The layers of a base: every local state of `machine` is answered now.
     pub fn base(vocab: &Vocabulary, machine: &mut Machine, states: u32) -> Arc<Shared> {
-        let slice_masks = vocab.slices().iter().map(|s| s.mask.as_slice().into()).collect();
-        let empty = Shared { layers: Layers::default(), states, slice_masks, up_to: Default::default() };
-        let mut masks = Masks::new(vocab, Arc::new(empty));
-        // The first set is the empty one: `NO_EXITS`.
-        masks.intern_exits(Vec::new());
+        let slice_masks: Vec<Arc<[u32]>> = vocab.slices().iter().map(|s| s.mask.as_slice().into()).collect();
+        let shared = |layers| Shared { layers, slice_masks: slice_masks.clone(), up_to: Mutex::default() };
+        let mut masks = Masks::new(vocab, Arc::new(shared(Layers::default())));
         for state in 1..states {
             masks.local(machine, Local { state, register: 0, n: 0 });
         }
         let body = machine.string_body();
         if body != 0 {
+            let text = Local { state: body, register: 0, n: 0 };
             masks.text(machine, body);
+            if let Some(exits) = masks.local(machine, text).exits {
+                for ret in machine.return_states() {
+                    masks.next(machine, Local { state: ret, register: 0, n: 0 }, exits);
+                }
+            }
         }
-        let (slice_masks, up_to) = match masks.shared.take().and_then(Arc::into_inner) {
-            Some(shared) => (shared.slice_masks, shared.up_to),
-            // The only other owner was the local variable moved above.
-            None => (Vec::new(), Default::default()),
-        };
-        Arc::new(Shared { layers: masks.own, states, slice_masks, up_to })
+        // Ids of the grammar become ids of the base: odd to even.
+        let mut layers = masks.own;
+        let even = |id: ExitId| id - 1;
+        layers.exit_index.values_mut().for_each(|id| *id = even(*id));
+        for mask in layers.local.values_mut().chain(layers.next.values_mut()) {
+            mask.exits = mask.exits.map(even);
+        }
+        layers.next = layers.next.into_iter().map(|((local, id), mask)| ((local, even(id)), mask)).collect();
+        Arc::new(shared(layers))
     }
 
     /// Empty layers on top of a base.
     pub fn new(vocab: &Vocabulary, shared: Arc<Shared>) -> Self {
         Masks {
             vocab: vocab.clone(),
-            shared: Some(shared),
+            shared,
             own: Layers::default(),
             full: FxHashMap::default(),
             full_bytes: 0,
@@ -129,65 +136,57 @@ impl Masks {
         let mut todo: Vec<(ExitId, StackId)> = Vec::new();
         for thread in machine.threads(config).iter() {
             let local = self.local(machine, thread.local);
-            union.add(&local);
-            self.add_exits(&mut union, local.exits);
-            todo.push((local.exits, thread.stack));
+            self.add(&mut union, &local);
+            todo.extend(local.exits.map(|e| (e, thread.stack)));
         }
         let mut seen: FxHashSet<(ExitId, StackId)> = FxHashSet::default();
         while let Some((exits, stack)) = todo.pop() {
-            if exits == NO_EXITS || stack == ROOT || !seen.insert((exits, stack)) {
+            if stack == ROOT || !seen.insert((exits, stack)) {
                 continue;
             }
             for frame in machine.frames(stack).iter() {
                 let next = self.next(machine, frame.ret, exits);
-                union.add(&next);
-                self.add_exits(&mut union, next.exits);
-                todo.push((next.exits, frame.parent));
+                self.add(&mut union, &next);
+                todo.extend(next.exits.map(|e| (e, frame.parent)));
             }
         }
         union.finish(self.vocab.len())
     }
 
-    fn add_exits(&self, union: &mut Union, exits: ExitId) {
-        let trie = self.vocab.trie();
-        for &node in self.exit_set(exits).iter() {
-            union.tokens.extend_from_slice(trie.tokens_at(node));
+    fn add(&self, union: &mut Union, mask: &LocalMask) {
+        union.tokens.extend_from_slice(&mask.tokens);
+        if let Some(exits) = mask.exits {
+            union.tokens.extend_from_slice(&self.tails(exits).ending);
         }
+        union.add_base(mask.base.as_ref());
     }
 
-    fn shared_layers(&self) -> Option<&Layers> {
-        self.shared.as_ref().map(|s| &s.layers)
+    fn tails(&self, id: ExitId) -> &Arc<Tails> {
+        let layers = if id % 2 == 0 { &self.shared.layers } else { &self.own };
+        &layers.exits[id as usize / 2]
     }
 
-    fn exit_set(&self, id: ExitId) -> &Arc<[TrieNode]> {
-        let shared = self.shared_layers().map_or(&[][..], |l| &l.exit_sets);
-        match shared.get(id as usize) {
-            Some(set) => set,
-            None => &self.own.exit_sets[id as usize - shared.len()],
+    fn intern_exits(&mut self, mut entries: Vec<Tail>) -> Option<ExitId> {
+        if entries.is_empty() {
+            return None;
         }
-    }
-
-    fn intern_exits(&mut self, exits: Vec<TrieNode>) -> ExitId {
-        let shared = self.shared_layers();
-        if let Some(&id) = shared.and_then(|l| l.exit_index.get(&exits[..])) {
-            return id;
+        entries.sort_unstable();
+        entries.dedup();
+        let known = self.shared.layers.exit_index.get(&entries[..]);
+        if let Some(&id) = known.or_else(|| self.own.exit_index.get(&entries[..])) {
+            return Some(id);
         }
-        if let Some(&id) = self.own.exit_index.get(&exits[..]) {
-            return id;
-        }
-        let id = (shared.map_or(0, |l| l.exit_sets.len()) + self.own.exit_sets.len()) as ExitId;
-        let set: Arc<[TrieNode]> = exits.into();
-        self.own.exit_sets.push(set.clone());
-        self.own.exit_index.insert(set, id);
-        id
+        let id = self.own.exits.len() as ExitId * 2 + 1;
+        let tails = Tails::new(&self.vocab, entries.into());
+        self.own.exit_index.insert(tails.entries.clone(), id);
+        self.own.exits.push(Arc::new(tails));
+        Some(id)
     }
 
     /// Layer 1: the mask of a local state.
     fn local(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
-        let horizon = self.vocab.max_token_len() as u32;
-        let local = machine.settled(local, horizon);
-        let shared = self.shared_layers().and_then(|l| l.local.get(&local));
-        if let Some(known) = shared.or_else(|| self.own.local.get(&local)) {
+        let local = machine.settled(local, self.vocab.max_token_len() as u32);
+        if let Some(known) = self.shared.layers.local.get(&local).or_else(|| self.own.local.get(&local)) {
             return known.clone();
         }
         let mask = self.local_uncached(machine, local);
@@ -203,59 +202,88 @@ impl Masks {
             if let Some(names) = machine.names(local) {
                 return self.unnamed_text(machine, local, &names);
             }
+            if let Some(mask) = self.spare_text(machine, local) {
+                return mask;
+            }
         }
         let slice = if local.register == 0 { self.slice_of(machine, local.state) } else { None };
-        let found = self.walk_local(machine, local, slice);
-        let base = slice.and_then(|i| self.slice_mask(i));
-        self.local_mask(base, found)
+        let vocab = self.vocab.clone();
+        let (trie, found) = self.walk_local(machine, &vocab, local, slice);
+        let exits = found.exits.iter().flat_map(|e| below(trie, e.0)).collect();
+        self.local_mask(slice.map(|c| self.slice_mask(c.slice)), found.tokens.iter().map(|t| t.0), exits)
     }
 
-    fn local_mask(&mut self, base: Option<Arc<[u32]>>, found: Found) -> LocalMask {
-        let exits = self.intern_exits(sorted(found.exits.into_iter().map(|e| e.0).collect()));
-        LocalMask { base, tokens: found.tokens.into_iter().map(|t| t.0).collect(), exits }
+    fn local_mask(
+        &mut self,
+        mut base: Option<Arc<[u32]>>,
+        tokens: impl ExactSizeIterator<Item = TokenId>,
+        exits: Vec<Tail>,
+    ) -> LocalMask {
+        let exits = self.intern_exits(exits);
+        if tokens.len() < DENSE_FROM {
+            return LocalMask { base, tokens: tokens.collect(), exits };
+        }
+        let mut dense = base.take().map_or_else(|| vec![0u32; self.vocab.len().div_ceil(32)], |b| b.to_vec());
+        tokens.for_each(|t| dense[t as usize / 32] |= 1 << (t % 32));
+        LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
     }
 
     /// Walks the trie, or only the part outside a slice, from a local state.
-    fn walk_local(&mut self, machine: &mut Machine, local: Local, slice: Option<usize>) -> Found {
+    fn walk_local<'v>(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &'v Vocabulary,
+        local: Local,
+        slice: Option<Contained>,
+    ) -> (&'v Trie, Found) {
+        let (trie, need) = match slice {
+            None => (vocab.trie(), u16::MAX),
+            Some(contained) => (&vocab.slices()[contained.slice].residue, contained.need),
+        };
         let mut found = Found::default();
-        let vocab = self.vocab.clone();
-        let start = [Thread { local, stack: BASE }];
-        match slice.map(|i| &vocab.slices()[i]) {
-            None => self.walker.walk(machine, vocab.trie(), 0, &start, &mut found),
-            Some(slice) => {
-                self.walker.walk(machine, &slice.residue, 0, &start, &mut found);
-                for exit in &mut found.exits {
-                    exit.0 = slice.full_node[exit.0 as usize];
-                }
-            }
-        }
-        found
+        self.walker.walk(machine, trie, &[Thread { local, stack: BASE }], need, &mut found);
+        (trie, found)
     }
 
     /// Text whose length is bounded: the unbounded mask with tokens and exits filtered by count.
     fn bounded_text(&mut self, machine: &mut Machine, local: Local, min: u32, max: u32) -> LocalMask {
         let text = self.text(machine, local.state);
-        let base = text.slice.and_then(|i| self.slice_up_to(i, max));
+        let base = text.slice.map(|i| self.slice_up_to(i, max));
         let exits = text.exits.iter().filter(|e| (min..=max).contains(&e.1)).map(|e| e.0).collect();
-        let exits = self.intern_exits(sorted(exits));
-        let tokens = text.tokens.iter().filter(|t| t.1 <= max).map(|t| t.0).collect();
-        LocalMask { base, tokens, exits }
+        let tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= max).map(|t| t.0).collect();
+        self.local_mask(base, tokens.into_iter(), exits)
     }
 
-    /// Text that must not become one of some names: only exits can complete a name.
-    fn unnamed_text(
-        &mut self,
-        machine: &mut Machine,
-        local: Local,
-        names: &crate::machine::register::NameTrie,
-    ) -> LocalMask {
+    /// Text under a pattern whose length is bounded, but not so soon that most tokens could reach the
+    /// bound: the tokens of a contained slice that stay clear of it need no look, the longer ones are
+    /// tried one by one.
+    fn spare_text(&mut self, machine: &mut Machine, local: Local) -> Option<LocalMask> {
+        let spare = machine.spare_chars(local)?;
+        let contained = self.slice_of(machine, local.state)?;
+        let vocab = self.vocab.clone();
+        let slice = &vocab.slices()[contained.slice];
+        let longer = slice.longer_than(spare);
+        if longer.len() > MAX_SINGLE {
+            return None;
+        }
+        let (trie, mut found) = self.walk_local(machine, &vocab, local, Some(contained));
+        for token in longer {
+            let end = vocab.token_bytes(token).iter().try_fold(local, |l, &b| machine.step_local(l, b));
+            found.tokens.extend(end.map(|l| (token, l.n)));
+        }
+        let exits = found.exits.iter().flat_map(|e| below(trie, e.0)).collect();
+        let base = self.slice_up_to(contained.slice, spare);
+        Some(self.local_mask(Some(base), found.tokens.iter().map(|t| t.0), exits))
+    }
+
+    /// Text that must not become one of some names: only an exit can complete a name.
+    fn unnamed_text(&mut self, machine: &mut Machine, local: Local, names: &NameTrie) -> LocalMask {
         let text = self.text(machine, local.state);
-        let trie = self.vocab.trie();
-        let completes = |node: TrieNode| {
-            let token = trie.tokens_below(node).first().copied().unwrap_or_default();
-            let path = &self.vocab.token_bytes(token)[..trie.depth(node)];
+        let completes = |tail: &Tail| {
+            // The byte at the exit is the closing quote.
+            let path = &self.vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)];
             let mut n = local.n;
-            for &b in &path[..path.len().saturating_sub(1)] {
+            for &b in path {
                 n = names.step(n, b);
                 if n == OFF_TRIE {
                     return false;
@@ -263,22 +291,28 @@ impl Masks {
             }
             names.is_name(n)
         };
-        let exits = text.exits.iter().map(|e| e.0).filter(|&node| !completes(node)).collect();
-        let exits = self.intern_exits(sorted(exits));
-        let base = text.slice.and_then(|i| self.slice_mask(i));
-        LocalMask { base, tokens: text.tokens.iter().map(|t| t.0).collect(), exits }
+        let free = Local { register: 0, n: 0, ..local };
+        let exits: Vec<Tail> = text.exits.iter().map(|e| e.0).filter(|t| !completes(t)).collect();
+        if exits.len() == text.exits.len() {
+            return self.local(machine, free);
+        }
+        let base = text.slice.map(|i| self.slice_mask(i));
+        self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)
     }
 
     /// The mask of a text state with character counts.
     fn text(&mut self, machine: &mut Machine, state: u32) -> Arc<TextMask> {
-        let shared = self.shared_layers().and_then(|l| l.text.get(&state));
-        if let Some(known) = shared.or_else(|| self.own.text.get(&state)) {
+        if let Some(known) = self.shared.layers.text.get(&state).or_else(|| self.own.text.get(&state)) {
             return known.clone();
         }
         let plain = Local { state, register: 0, n: 0 };
         let slice = self.slice_of(machine, state);
-        let Found { tokens, exits } = self.walk_local(machine, machine.counting(plain), slice);
-        let text = Arc::new(TextMask { slice, tokens, exits });
+        let vocab = self.vocab.clone();
+        let (trie, found) = self.walk_local(machine, &vocab, machine.counting(plain), slice);
+        let exit = |&(node, n): &(TrieNode, u32)| below(trie, node).map(move |t| (t, n));
+        let mut exits: Vec<(Tail, u32)> = found.exits.iter().flat_map(exit).collect();
+        exits.sort_unstable();
+        let text = Arc::new(TextMask { slice: slice.map(|c| c.slice), tokens: found.tokens, exits });
         self.own.text.insert(state, text.clone());
         text
     }
@@ -287,94 +321,49 @@ impl Masks {
     fn next(&mut self, machine: &mut Machine, ret: Local, exits: ExitId) -> LocalMask {
         let ret = machine.settled(ret, self.vocab.max_token_len() as u32);
         let key = (ret, exits);
-        let shared = self.shared_layers().and_then(|l| l.next.get(&key));
-        if let Some(known) = shared.or_else(|| self.own.next.get(&key)) {
+        if let Some(known) = self.shared.layers.next.get(&key).or_else(|| self.own.next.get(&key)) {
             return known.clone();
         }
         let mut reached = Reached::default();
         machine.enter(ret, BASE, &mut reached);
-        let nodes = self.exit_set(exits).clone();
-        let vocab = self.vocab.clone();
+        let tails = self.tails(exits).clone();
         let mut found = Found::default();
-        for &node in nodes.iter() {
-            if reached.exit.is_some() {
-                found.exits.push((node, 0));
-            }
-            if vocab.trie().end(node) > node + 1 && !reached.threads.is_empty() {
-                self.walker.walk(machine, vocab.trie(), node, &reached.threads, &mut found);
-            }
+        self.walker.walk(machine, &tails.trie, &reached.threads, u16::MAX, &mut found);
+        let mut further: Vec<Tail> = found.exits.iter().flat_map(|e| tails.below(e.0)).collect();
+        if reached.exit.is_some() {
+            further.extend_from_slice(&tails.entries);
         }
-        let mask = self.local_mask(None, found);
+        let tokens = found.tokens.iter().map(|t| tails.entries[t.0 as usize].token);
+        let mask = self.local_mask(None, tokens, further);
         self.own.next.insert(key, mask.clone());
         mask
     }
 
-    fn slice_mask(&self, slice: usize) -> Option<Arc<[u32]>> {
-        self.shared.as_ref().map(|s| s.slice_masks[slice].clone())
+    fn slice_mask(&self, slice: usize) -> Arc<[u32]> {
+        self.shared.slice_masks[slice].clone()
     }
 
-    fn slice_up_to(&self, slice: usize, limit: u32) -> Option<Arc<[u32]>> {
-        let shared = self.shared.as_ref()?;
+    fn slice_up_to(&self, slice: usize, limit: u32) -> Arc<[u32]> {
         let data: &Slice = &self.vocab.slices()[slice];
         if data.all_up_to(limit) {
             return self.slice_mask(slice);
         }
-        // A poisoned lock only means that another thread panicked; the table stays valid.
-        let mut table = shared.up_to.lock().unwrap_or_else(|e| e.into_inner());
-        Some(table.entry((slice, limit)).or_insert_with(|| data.mask_up_to(limit).into()).clone())
+        // A poisoned lock only means that another thread panicked; the table stays valid. It holds at
+        // most one entry per slice and limit below the longest token.
+        let mut table = self.shared.up_to.lock().unwrap_or_else(|e| e.into_inner());
+        table.entry((slice, limit)).or_insert_with(|| data.mask_up_to(limit).into()).clone()
     }
 
     /// The widest slice all of whose strings keep `state` alive within its rule.
-    fn slice_of(&mut self, machine: &mut Machine, state: u32) -> Option<usize> {
-        let shared = self.shared.as_ref().filter(|s| state < s.states);
-        if let Some(&known) =
-            shared.and_then(|s| s.layers.slice_of.get(&state)).or_else(|| self.own.slice_of.get(&state))
-        {
+    fn slice_of(&mut self, machine: &mut Machine, state: u32) -> Option<Contained> {
+        let known = self.shared.layers.slice_of.get(&state).or_else(|| self.own.slice_of.get(&state));
+        if let Some(&known) = known {
             return known;
         }
-        let vocab = self.vocab.clone();
-        let found = (0..vocab.slices().len()).find(|&i| contains_slice(machine, &vocab, &vocab.slices()[i], state));
+        let found = widest_slice(machine, &self.vocab, state);
         self.own.slice_of.insert(state, found);
         found
     }
-}
-
-fn sorted(mut nodes: Vec<TrieNode>) -> Vec<TrieNode> {
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes
-}
-
-/// Whether every string over the slice's characters keeps `state` alive within its rule: explores the
-/// states reached, in step with the plain string automaton where characters have several bytes.
-fn contains_slice(machine: &mut Machine, vocab: &Vocabulary, slice: &Slice, state: u32) -> bool {
-    let ascii: Vec<u8> = (0..0x80).filter(|&b| slice.kind.has_ascii(b) && vocab.has_byte(b)).collect();
-    let body = machine.string_body();
-    let mut seen: FxHashSet<(u32, u32)> = FxHashSet::from_iter([(state, body)]);
-    let mut todo = vec![(state, body)];
-    while let Some((state, text)) = todo.pop() {
-        if seen.len() > MAX_SLICE_STATES {
-            return false;
-        }
-        let mut bytes: Vec<u8> = Vec::new();
-        if text == body {
-            bytes.extend_from_slice(&ascii);
-        }
-        if slice.kind.has_unicode() {
-            bytes.extend((0x80..=0xff).filter(|&b| machine.step_state(text, b) != 0));
-        }
-        for b in bytes {
-            let next = machine.step_state(state, b);
-            if next == 0 {
-                return false;
-            }
-            let text = if b < 0x80 { body } else { machine.step_state(text, b) };
-            if seen.insert((next, text)) {
-                todo.push((next, text));
-            }
-        }
-    }
-    !ascii.is_empty()
 }
 
 /// A union of masks under construction.
@@ -385,13 +374,12 @@ struct Union {
 }
 
 impl Union {
-    fn add(&mut self, mask: &LocalMask) {
-        self.tokens.extend_from_slice(&mask.tokens);
-        match (&self.base, &mask.base) {
-            (_, None) => {}
-            (None, Some(base)) => self.base = Some(base.clone()),
-            (Some(mine), Some(other)) if Arc::ptr_eq(mine, other) => {}
-            (Some(mine), Some(other)) => {
+    fn add_base(&mut self, base: Option<&Arc<[u32]>>) {
+        let Some(other) = base else { return };
+        match &self.base {
+            None => self.base = Some(other.clone()),
+            Some(mine) if Arc::ptr_eq(mine, other) => {}
+            Some(mine) => {
                 let merged: Vec<u32> = mine.iter().zip(other.iter()).map(|(a, b)| a | b).collect();
                 self.base = Some(merged.into());
             }
@@ -399,8 +387,6 @@ impl Union {
     }
 
     fn finish(mut self, tokens: usize) -> Mask {
-        self.tokens.sort_unstable();
-        self.tokens.dedup();
         if self.tokens.len() > DENSE_FROM {
             let mut dense = match &self.base {
                 Some(base) => base.to_vec(),
@@ -411,6 +397,8 @@ impl Union {
             }
             return Mask { base: Some(dense.into()), tokens: Box::default() };
         }
+        self.tokens.sort_unstable();
+        self.tokens.dedup();
         Mask { base: self.base, tokens: self.tokens.into() }
     }
 }

@@ -7,7 +7,7 @@
 //! or left.
 
 use crate::machine::{Machine, Reached, Thread};
-use crate::vocab::{TokenId, Trie, TrieNode};
+use crate::vocab::{TokenId, Trie, TrieNode, byte_group};
 
 /// What a walk found. The numbers are register values: characters so far where they are counted.
 #[derive(Debug, Default)]
@@ -23,6 +23,8 @@ struct Level {
     end: TrieNode,
     /// Where they start in the pool.
     from: usize,
+    /// Byte groups of which a token must still have one.
+    need: u16,
 }
 
 /// Buffers of a walk, kept between walks.
@@ -34,21 +36,40 @@ pub(super) struct Walker {
 }
 
 impl Walker {
-    /// Walks the nodes below `root` of `trie`, starting from `threads` there.
+    /// Walks a whole trie, starting from `threads` at its root. Tokens without a byte of the groups
+    /// `need` are known not to be legal and may be passed over.
     pub(super) fn walk(
         &mut self,
         machine: &mut Machine,
         trie: &Trie,
-        root: TrieNode,
         threads: &[Thread],
+        need: u16,
+        found: &mut Found,
+    ) {
+        for byte in 0..=255 {
+            let child = trie.first(byte);
+            if child != 0 && threads.iter().any(|t| machine.step_state(t.local.state, byte) != 0) {
+                self.walk_from(machine, trie, child, threads, need, found);
+            }
+        }
+    }
+
+    /// Walks the node `top` and those below it; `threads` stand at its parent.
+    fn walk_from(
+        &mut self,
+        machine: &mut Machine,
+        trie: &Trie,
+        top: TrieNode,
+        threads: &[Thread],
+        need: u16,
         found: &mut Found,
     ) {
         self.pool.clear();
         self.pool.extend_from_slice(threads);
         self.levels.clear();
-        let stop = trie.end(root);
-        self.levels.push(Level { end: stop, from: 0 });
-        let mut p = root + 1;
+        let stop = trie.end(top);
+        self.levels.push(Level { end: stop, from: 0, need });
+        let mut p = top;
         while p < stop {
             while let Some(level) = self.levels.last()
                 && p >= level.end
@@ -56,9 +77,15 @@ impl Walker {
                 self.pool.truncate(level.from);
                 self.levels.pop();
             }
-            // The level of `root` spans the whole walk, so there always is one.
-            let from = self.levels.last().map_or(0, |l| l.from);
+            // The first level spans the whole walk, so there always is one.
+            let (from, need) = self.levels.last().map_or((0, need), |l| (l.from, l.need));
+            if trie.groups(p) & need == 0 {
+                p = trie.end(p);
+                continue;
+            }
             let byte = trie.byte(p);
+            // Once such a byte is on the path, every token below has it.
+            let need = if byte_group(byte) & need != 0 { u16::MAX } else { need };
             if let [thread] = self.pool[from..] {
                 let Some(local) = machine.step_local(thread.local, byte) else {
                     p = trie.end(p);
@@ -66,7 +93,7 @@ impl Walker {
                 };
                 if !machine.is_busy(local.state) {
                     found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, local.n)));
-                    self.descend(trie, p, &[Thread { local, stack: thread.stack }]);
+                    self.descend(trie, p, &[Thread { local, stack: thread.stack }], need);
                     p += 1;
                     continue;
                 }
@@ -82,16 +109,16 @@ impl Walker {
             let n = if let [one] = self.reached.threads[..] { one.local.n } else { 0 };
             found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
             let threads = std::mem::take(&mut self.reached.threads);
-            self.descend(trie, p, &threads);
+            self.descend(trie, p, &threads, need);
             self.reached.threads = threads;
             p += 1;
         }
     }
 
-    fn descend(&mut self, trie: &Trie, p: TrieNode, threads: &[Thread]) {
+    fn descend(&mut self, trie: &Trie, p: TrieNode, threads: &[Thread], need: u16) {
         let end = trie.end(p);
         if end > p + 1 {
-            self.levels.push(Level { end, from: self.pool.len() });
+            self.levels.push(Level { end, from: self.pool.len(), need });
             self.pool.extend_from_slice(threads);
         }
     }

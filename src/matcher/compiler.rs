@@ -63,7 +63,8 @@ impl Compiler {
         let base = self.base(constraint.policy())?;
         let machine = Machine::new(Program::extend(&base.program, constraint.ir())?);
         let masks = Masks::new(&self.vocab, base.masks.clone());
-        let runtime = Runtime { machine, masks, accepted: FxHashMap::default(), forced: FxHashMap::default() };
+        let runtime =
+            Runtime { machine, masks, accepted: FxHashMap::default(), forced: FxHashMap::default() };
         Ok(CompiledGrammar(Arc::new(Grammar {
             vocab: self.vocab.clone(),
             warnings: constraint.warnings().to_vec(),

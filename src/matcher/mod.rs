@@ -89,7 +89,8 @@ impl Matcher {
             }
             None => {
                 let bytes = String::from_utf8_lossy(self.vocab.token_bytes(id)).into_owned();
-                let message = format!("token {id} ({bytes:?}) is not allowed after {} tokens", self.num_accepted());
+                let message =
+                    format!("token {id} ({bytes:?}) is not allowed after {} tokens", self.num_accepted());
                 Err(Error::new(ErrorKind::IllegalToken, message)
                     .hint("sample only from tokens whose bit is set in the bitmask of this position"))
             }
@@ -134,7 +135,11 @@ impl Matcher {
     /// # Panics
     /// If fewer than `n` tokens were accepted.
     pub fn rollback(&mut self, n: usize) {
-        assert!(n <= self.history.len(), "rollback of {n} tokens, but only {} were accepted", self.history.len());
+        assert!(
+            n <= self.history.len(),
+            "rollback of {n} tokens, but only {} were accepted",
+            self.history.len()
+        );
         if n > 0 {
             self.ended = false;
         }
@@ -297,4 +302,3 @@ fn extends(
     }
     false
 }
-

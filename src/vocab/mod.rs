@@ -20,7 +20,7 @@ use tokenizers::Tokenizer;
 use crate::error::{Error, ErrorKind, Place, Result};
 use bytes::Spelling;
 pub use slices::{Slice, SliceKind};
-pub use trie::{Trie, TrieNode};
+pub use trie::{Trie, TrieNode, byte_group};
 
 /// The id of a token.
 pub type TokenId = u32;
@@ -54,7 +54,10 @@ struct Inner {
 
 impl std::fmt::Debug for Vocabulary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Vocabulary").field("len", &self.len()).field("logits_size", &self.logits_size).finish()
+        f.debug_struct("Vocabulary")
+            .field("len", &self.len())
+            .field("logits_size", &self.logits_size)
+            .finish()
     }
 }
 
@@ -79,8 +82,9 @@ impl Vocabulary {
     /// If it is no tokenizer, or one whose token bytes cannot be known (WordPiece).
     pub fn from_bytes(json: &[u8]) -> Result<Self> {
         let fail = |m: String| Error::new(ErrorKind::Tokenizer, m);
-        let file: Value = serde_json::from_slice(json)
-            .map_err(|e| fail(format!("not a tokenizer file: {e}")).hint("a Hugging Face tokenizer.json is expected"))?;
+        let file: Value = serde_json::from_slice(json).map_err(|e| {
+            fail(format!("not a tokenizer file: {e}")).hint("a Hugging Face tokenizer.json is expected")
+        })?;
         let spelling = Spelling::of(&file)
             .map_err(|e| fail(e).hint("use a byte-level BPE, SentencePiece or character tokenizer"))?;
         drop(file);
@@ -138,7 +142,7 @@ impl Vocabulary {
         }
         let pairs = || of_id.iter().enumerate().filter_map(|(i, b)| b.as_deref().map(|b| (b, i as TokenId)));
         let trie = Trie::new(pairs());
-        let slices = Slice::all(&trie, pairs, len);
+        let slices = Slice::all(pairs, len);
         let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         let eos = guess_eos(&tokenizer, &special);
         let inner = Inner {
@@ -170,7 +174,8 @@ impl Vocabulary {
     pub fn with_logits_size(mut self, n: usize) -> Result<Self> {
         if n < self.len() || n > MAX_TOKENS {
             let message = format!("logits of width {n} do not fit a vocabulary of {} tokens", self.len());
-            return Err(Error::new(ErrorKind::Tokenizer, message).hint("use the tokenizer the model was trained with"));
+            return Err(Error::new(ErrorKind::Tokenizer, message)
+                .hint("use the tokenizer the model was trained with"));
         }
         self.logits_size = n;
         Ok(self)

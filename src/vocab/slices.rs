@@ -4,7 +4,7 @@
 //! all tokens of that class are legal there, and only the others (the *residue*, a trie of its own)
 //! have to be walked. On the Llama 3 vocabulary the widest slice holds 95% of the tokens.
 
-use super::{TokenId, Trie, TrieNode};
+use super::{TokenId, Trie};
 
 /// The class of characters a slice is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,10 +13,16 @@ pub enum SliceKind {
     JsonText,
     /// Printable ASCII that needs no escape in a JSON string.
     JsonAscii,
+    /// Like `JsonText`, without the blank.
+    JsonUnspaced,
     /// ASCII letters, digits, `_` and `-`.
     Word,
+    /// ASCII letters and digits.
+    Alnum,
     /// ASCII lower-case letters, digits and `-`.
     Lower,
+    /// ASCII lower-case letters.
+    LowerLetters,
 }
 
 impl SliceKind {
@@ -25,6 +31,9 @@ impl SliceKind {
         match self {
             SliceKind::JsonText => (0x20..0x80).contains(&b) && b != b'"' && b != b'\\',
             SliceKind::JsonAscii => (0x20..0x7f).contains(&b) && b != b'"' && b != b'\\',
+            SliceKind::JsonUnspaced => (0x21..0x80).contains(&b) && b != b'"' && b != b'\\',
+            SliceKind::Alnum => b.is_ascii_alphanumeric(),
+            SliceKind::LowerLetters => b.is_ascii_lowercase(),
             SliceKind::Word => b.is_ascii_alphanumeric() || b == b'_' || b == b'-',
             SliceKind::Lower => b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-',
         }
@@ -32,7 +41,7 @@ impl SliceKind {
 
     /// Whether all characters beyond ASCII belong to the class (else none does).
     pub fn has_unicode(self) -> bool {
-        self == SliceKind::JsonText
+        matches!(self, SliceKind::JsonText | SliceKind::JsonUnspaced)
     }
 
     fn holds(self, bytes: &[u8]) -> bool {
@@ -49,78 +58,66 @@ pub struct Slice {
     pub mask: Vec<u32>,
     /// The tokens outside the slice.
     pub residue: Trie,
-    /// For each node of `residue` the node of the full trie with the same path.
-    pub full_node: Vec<TrieNode>,
-    /// Number of characters of each token in the slice, 0 for the others (saturating at 255).
-    chars: Vec<u8>,
-    /// The largest of `chars`.
-    longest: u8,
+    /// (characters, token) of the slice, shortest first; characters saturate at 255.
+    by_length: Vec<(u8, TokenId)>,
 }
 
 impl Slice {
     /// All slices of a vocabulary, widest first.
-    pub(super) fn all<'a, I>(trie: &Trie, pairs: impl Fn() -> I, len: usize) -> Vec<Slice>
+    pub(super) fn all<'a, I>(pairs: impl Fn() -> I, len: usize) -> Vec<Slice>
     where
         I: Iterator<Item = (&'a [u8], TokenId)>,
     {
-        [SliceKind::JsonText, SliceKind::JsonAscii, SliceKind::Word, SliceKind::Lower]
+        use SliceKind::*;
+        [JsonText, JsonAscii, JsonUnspaced, Word, Alnum, Lower, LowerLetters]
             .into_iter()
-            .map(|kind| Slice::new(kind, trie, pairs(), len))
+            .map(|kind| Slice::new(kind, pairs(), len))
             .collect()
     }
 
-    fn new<'a>(
-        kind: SliceKind,
-        trie: &Trie,
-        pairs: impl Iterator<Item = (&'a [u8], TokenId)>,
-        len: usize,
-    ) -> Slice {
+    fn new<'a>(kind: SliceKind, pairs: impl Iterator<Item = (&'a [u8], TokenId)>, len: usize) -> Slice {
         let mut mask = vec![0u32; len.div_ceil(32)];
-        let mut chars = vec![0u8; len];
+        let mut by_length = Vec::new();
         let mut outside = Vec::new();
         for (bytes, id) in pairs {
             if !bytes.is_empty() && kind.holds(bytes) {
                 mask[id as usize / 32] |= 1 << (id % 32);
                 let count = bytes.iter().filter(|&&b| b & 0xc0 != 0x80).count();
-                chars[id as usize] = count.min(255) as u8;
+                by_length.push((count.min(255) as u8, id));
             } else {
                 outside.push((bytes, id));
             }
         }
         let residue = Trie::new(outside);
-        let full_node = map_nodes(&residue, trie);
-        let longest = chars.iter().copied().max().unwrap_or(0);
-        Slice { kind, mask, residue, full_node, chars, longest }
+        by_length.sort_unstable();
+        Slice { kind, mask, residue, by_length }
     }
 
-    /// The tokens of the slice with at most `limit` characters, as a packed bitmask.
+    /// The tokens of the slice with at most `limit` characters, as a packed bitmask. Costs a copy and
+    /// the smaller of the two parts.
     pub fn mask_up_to(&self, limit: u32) -> Vec<u32> {
-        let mut mask = self.mask.clone();
-        for (id, &n) in self.chars.iter().enumerate() {
-            if u32::from(n) > limit || (n == 255 && limit < u32::MAX) {
-                mask[id / 32] &= !(1 << (id % 32));
-            }
+        let (short, long) = self.split(limit);
+        let mut mask = if short.len() < long.len() { vec![0; self.mask.len()] } else { self.mask.clone() };
+        let flip = if short.len() < long.len() { short } else { long };
+        for &(_, id) in flip {
+            mask[id as usize / 32] ^= 1 << (id % 32);
         }
         mask
     }
 
+    /// The tokens of the slice with more than `limit` characters.
+    pub fn longer_than(&self, limit: u32) -> impl ExactSizeIterator<Item = TokenId> + '_ {
+        self.split(limit).1.iter().map(|e| e.1)
+    }
+
+    /// Tokens of 255 characters and more count as longer than any limit.
+    fn split(&self, limit: u32) -> (&[(u8, TokenId)], &[(u8, TokenId)]) {
+        let limit = limit.min(254) as u8;
+        self.by_length.split_at(self.by_length.partition_point(|e| e.0 <= limit))
+    }
+
     /// Whether a limit of `limit` characters excludes no token of the slice.
     pub fn all_up_to(&self, limit: u32) -> bool {
-        self.longest < 255 && u32::from(self.longest) <= limit
+        self.split(limit).1.is_empty()
     }
-}
-
-/// Walks both tries in step; every path of `part` exists in `full`.
-fn map_nodes(part: &Trie, full: &Trie) -> Vec<TrieNode> {
-    let mut map = vec![0; part.len() as usize];
-    let mut at = vec![0u32];
-    for p in 1..part.len() {
-        let depth = part.depth(p);
-        at.truncate(depth);
-        // A path of `part` spells a token prefix of `full`, so the child exists.
-        let node = full.child(at[depth - 1], part.byte(p)).unwrap_or(0);
-        map[p as usize] = node;
-        at.push(node);
-    }
-    map
 }

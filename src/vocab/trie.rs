@@ -18,6 +18,8 @@ struct Node {
     first_token: u32,
     /// Bytes from the root to here.
     depth: u16,
+    /// Groups (see [`byte_group`]) of the bytes on the edges of this subtree, its own included.
+    groups: u16,
     /// The byte on the edge into this node.
     byte: u8,
 }
@@ -28,6 +30,8 @@ pub struct Trie {
     nodes: Vec<Node>,
     /// Token ids in depth-first order; several may share one byte string.
     tokens: Vec<TokenId>,
+    /// The root's child on each byte, 0 if there is none: the children of the root lie far apart.
+    first: Box<[TrieNode; 256]>,
 }
 
 impl Trie {
@@ -37,7 +41,7 @@ impl Trie {
         let mut sorted: Vec<(&[u8], TokenId)> =
             pairs.into_iter().filter(|(b, _)| !b.is_empty() && b.len() <= Self::MAX_DEPTH).collect();
         sorted.sort_unstable();
-        let mut nodes = vec![Node { end: 0, first_token: 0, depth: 0, byte: 0 }];
+        let mut nodes = vec![Node { end: 0, first_token: 0, depth: 0, groups: 0, byte: 0 }];
         let mut tokens = Vec::with_capacity(sorted.len());
         let mut path: Vec<u32> = vec![0];
         let mut previous: &[u8] = &[];
@@ -46,21 +50,32 @@ impl Trie {
             while path.len() > common + 1 {
                 // `path` always holds the root, so the pop cannot fail.
                 let closed = path.pop().unwrap_or(0);
-                nodes[closed as usize].end = nodes.len() as u32;
+                close(&mut nodes, closed, path.last().copied());
             }
             for (depth, &byte) in bytes.iter().enumerate().skip(common) {
                 path.push(nodes.len() as u32);
-                nodes.push(Node { end: 0, first_token: tokens.len() as u32, depth: depth as u16 + 1, byte });
+                let (depth, groups) = (depth as u16 + 1, byte_group(byte));
+                nodes.push(Node { end: 0, first_token: tokens.len() as u32, depth, groups, byte });
             }
             tokens.push(id);
             previous = bytes;
         }
         let total = nodes.len() as u32;
-        for open in path {
-            nodes[open as usize].end = total;
+        while let Some(open) = path.pop() {
+            close(&mut nodes, open, path.last().copied());
         }
-        nodes.push(Node { end: total + 1, first_token: tokens.len() as u32, depth: 0, byte: 0 });
-        Trie { nodes, tokens }
+        nodes.push(Node { end: total + 1, first_token: tokens.len() as u32, depth: 0, groups: 0, byte: 0 });
+        let mut trie = Trie { nodes, tokens, first: Box::new([0; 256]) };
+        for child in trie.children(0).collect::<Vec<_>>() {
+            trie.first[trie.byte(child) as usize] = child;
+        }
+        trie
+    }
+
+    /// The child of the root on `byte`, 0 if there is none.
+    #[inline]
+    pub fn first(&self, byte: u8) -> TrieNode {
+        self.first[byte as usize]
     }
 
     /// Longest token, in bytes, that the trie takes.
@@ -94,6 +109,12 @@ impl Trie {
         self.nodes[p as usize].depth as usize
     }
 
+    /// Groups of the bytes on the edges of the subtree of `p`, the one into `p` included.
+    #[inline]
+    pub fn groups(&self, p: TrieNode) -> u16 {
+        self.nodes[p as usize].groups
+    }
+
     /// The tokens that end exactly at `p`.
     #[inline]
     pub fn tokens_at(&self, p: TrieNode) -> &[TokenId] {
@@ -123,7 +144,10 @@ impl Trie {
 
     /// The child of `p` on `byte`.
     pub fn child(&self, p: TrieNode, byte: u8) -> Option<TrieNode> {
-        self.children(p).find(|&c| self.byte(c) == byte)
+        match p {
+            0 => Some(self.first(byte)).filter(|&c| c != 0),
+            _ => self.children(p).find(|&c| self.byte(c) == byte),
+        }
     }
 
     /// The node that `bytes` lead to.
@@ -143,6 +167,37 @@ impl Trie {
             }
         }
         best
+    }
+}
+
+/// Ends the subtree of `node` and tells its parent which bytes it holds.
+fn close(nodes: &mut [Node], node: TrieNode, parent: Option<TrieNode>) {
+    nodes[node as usize].end = nodes.len() as u32;
+    if let Some(parent) = parent {
+        nodes[parent as usize].groups |= nodes[node as usize].groups;
+    }
+}
+
+/// A coarse set of bytes, one bit per group, kept per subtree: if no byte of a group occurs below a
+/// node, a walk that needs one can skip it.
+pub fn byte_group(byte: u8) -> u16 {
+    1 << match byte {
+        b'"' => 0,
+        b'\\' => 1,
+        0..0x20 | 0x7f => 2,
+        0x80.. => 3,
+        b' ' => 4,
+        b'a'..=b'z' => 5,
+        b'A'..=b'Z' => 6,
+        b'0'..=b'9' => 7,
+        b'-' => 8,
+        b'_' => 9,
+        b'.' => 10,
+        b',' | b':' | b';' => 11,
+        b'/' => 12,
+        b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'<' | b'>' => 13,
+        b'@' | b'#' | b'%' | b'+' | b'=' | b'&' | b'?' => 14,
+        _ => 15,
     }
 }
 

@@ -1,0 +1,54 @@
+//! Exits of a rule: the tokens that leave it, and what of them is still to be read.
+//!
+//! From inside a string about 1,300 tokens of a 128k vocabulary reach the closing quote, at some 190
+//! nodes of the trie. What follows the quote is a few dozen different byte strings, so the *tails* are
+//! merged into a trie of their own: the question what may follow in a certain context walks a few
+//! nodes in one cache-friendly array instead of 190 subtrees.
+
+use std::sync::Arc;
+
+use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
+
+/// A token that leaves a rule after `offset` of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Tail {
+    pub token: TokenId,
+    pub offset: u16,
+}
+
+/// A set of exits.
+#[derive(Debug)]
+pub(super) struct Tails {
+    /// All tokens that leave, sorted; the key under which the set is interned.
+    pub entries: Arc<[Tail]>,
+    /// The tokens that end exactly where the rule does.
+    pub ending: Vec<TokenId>,
+    /// The rest of the others; the ids are indices into `entries`.
+    pub trie: Trie,
+}
+
+impl Tails {
+    pub(super) fn new(vocab: &Vocabulary, entries: Arc<[Tail]>) -> Self {
+        let rest = |t: &Tail| &vocab.token_bytes(t.token)[t.offset as usize..];
+        let ending = entries.iter().filter(|t| rest(t).is_empty()).map(|t| t.token).collect();
+        let trie = Trie::new(entries.iter().enumerate().map(|(i, t)| (rest(t), i as u32)));
+        Tails { entries, ending, trie }
+    }
+}
+
+/// The tails of the tokens at and below `node` of a trie whose ids are tokens.
+pub(super) fn below(trie: &Trie, node: TrieNode) -> impl Iterator<Item = Tail> + '_ {
+    let offset = trie.depth(node) as u16;
+    trie.tokens_below(node).iter().map(move |&token| Tail { token, offset })
+}
+
+impl Tails {
+    /// The tails of the tokens at and below `node` of the trie of this set.
+    pub(super) fn below(&self, node: TrieNode) -> impl Iterator<Item = Tail> + '_ {
+        let depth = self.trie.depth(node) as u16;
+        self.trie.tokens_below(node).iter().map(move |&i| {
+            let Tail { token, offset } = self.entries[i as usize];
+            Tail { token, offset: offset + depth }
+        })
+    }
+}
