@@ -1,1 +1,75 @@
-//! (being written)
+//! One text out of a list.
+//!
+//! The list becomes one [`Node::Literals`], which is lowered as a trie; the cost is linear in the
+//! total length. A union of literals was rejected: it would be determinised, which costs time for
+//! each text at each prefix.
+
+use rustc_hash::FxHashSet;
+
+use super::ir::{Ir, Node};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most choices.
+pub const MAX_CHOICES: usize = 1_000_000;
+/// Most bytes of all choices together.
+pub const MAX_CHOICE_BYTES: usize = 64 << 20;
+
+/// The language of exactly these texts; repeated ones count once.
+///
+/// # Errors
+/// [`ErrorKind::InvalidOption`] if there are none, [`ErrorKind::TooComplex`] above a limit.
+pub fn parse<S: AsRef<str>>(choices: impl IntoIterator<Item = S>) -> Result<Ir> {
+    let mut seen: FxHashSet<Vec<u8>> = FxHashSet::default();
+    let mut literals: Vec<Vec<u8>> = Vec::new();
+    let mut bytes = 0usize;
+    for choice in choices {
+        let text = choice.as_ref().as_bytes();
+        if seen.contains(text) {
+            continue;
+        }
+        bytes = bytes.saturating_add(text.len());
+        if literals.len() >= MAX_CHOICES {
+            return Err(too_many(format!("more than {MAX_CHOICES} choices")));
+        }
+        if bytes > MAX_CHOICE_BYTES {
+            return Err(too_many(format!("the choices have more than {MAX_CHOICE_BYTES} bytes in all")));
+        }
+        seen.insert(text.to_vec());
+        literals.push(text.to_vec());
+    }
+    if literals.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidOption, "there is nothing to choose from")
+            .hint("give at least one choice"));
+    }
+    let mut ir = Ir::new();
+    let root = ir.push(Node::Literals(literals));
+    ir.set_root(root);
+    Ok(ir)
+}
+
+fn too_many(message: String) -> Error {
+    Error::new(ErrorKind::TooComplex, message).hint("describe the texts by a regular expression instead")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_each_choice_once_in_order() {
+        let ir = parse(["b", "a", "b", ""]).unwrap();
+        let expected = Node::Literals(vec![b"b".to_vec(), b"a".to_vec(), vec![]]);
+        assert_eq!(*ir.node(ir.root()), expected);
+    }
+
+    #[test]
+    fn refuses_nothing_and_too_much() {
+        let error = parse(Vec::<String>::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        let error = parse((0..=MAX_CHOICES).map(|n| n.to_string())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooComplex);
+        let big = "x".repeat(MAX_CHOICE_BYTES);
+        assert!(parse([&big]).is_ok());
+        assert_eq!(parse([&big, "y"]).unwrap_err().kind(), ErrorKind::TooComplex);
+    }
+}

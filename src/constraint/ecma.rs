@@ -1,1 +1,501 @@
-//! (being written)
+//! Regular expressions of ECMA-262, as JSON Schema's `pattern` uses them.
+//!
+//! The dialect is that of the `u` flag (characters are Unicode scalar values) with the leniency of
+//! Annex B where it cannot mislead: identity escapes of punctuation, `{` and `]` as literals,
+//! `[\w-.]`. `\d \w \s .` have their ECMA meaning, `$` is the end only. Backreferences, look-around,
+//! `\b` and inline flags are refused with their span. Letters that other dialects give a meaning
+//! (`\A`, `\Z`, `\h`) are errors, not literals.
+//!
+//! A pattern matches somewhere in the text, so the language is that of all texts that *contain* a
+//! match; anchors are resolved exactly (see [`super::anchors`]). Repetitions at an open end are cut
+//! to their minimum first, since what surrounds the match absorbs the rest. The cost is linear in
+//! the pattern plus the size of its classes. Rewriting the pattern into another dialect's string
+//! was rejected: spans are lost and class syntax differs in ways that rewriting gets wrong.
+
+use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
+
+use super::assemble::{Assembler, braces, unclosed};
+use super::charset::{self, ANY_CHAR};
+use super::ir::{Ir, Node, NodeId};
+use super::lower::{self, fault};
+use crate::error::{Error, ErrorKind, Result};
+
+mod class;
+
+/// The language of all texts that contain a match of `pattern`; a [`Node::Never`] if there are none.
+///
+/// # Errors
+/// With the span of the fault: [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or
+/// [`ErrorKind::TooComplex`].
+pub fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
+    let hir = trim(parse_hir(pattern)?, true, true);
+    let base = ir.len();
+    let split = lower::split(&hir, ir)?;
+    let any = class_star(&[ANY_CHAR], ir);
+    let root = split.search(any, ir);
+    lower::check_states(pattern, ir, base, root)?;
+    Ok(root)
+}
+
+/// If the texts that contain a match of `pattern` are exactly those of `min` to `max` characters out
+/// of one class: its ranges (sorted, disjoint) and the two counts. So `^[a-z]{1,40}$` needs a
+/// counter only, and `.*` nothing at all.
+pub fn single_class(pattern: &str) -> Option<(Vec<(char, char)>, u32, Option<u32>)> {
+    let hir = trim(parse_hir(pattern).ok()?, true, true);
+    let properties = hir.properties();
+    if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
+        return Some((vec![ANY_CHAR], 0, None));
+    }
+    let mut items: &[Hir] = match hir.kind() {
+        HirKind::Concat(items) => items,
+        HirKind::Empty => &[],
+        _ => std::slice::from_ref(&hir),
+    };
+    let (mut start, mut end) = (false, false);
+    while let [first, rest @ ..] = items
+        && *first.kind() == HirKind::Look(Look::Start)
+    {
+        (start, items) = (true, rest);
+    }
+    while let [rest @ .., last] = items
+        && *last.kind() == HirKind::Look(Look::End)
+    {
+        (end, items) = (true, rest);
+    }
+    let mut found = (vec![ANY_CHAR], 0u32, Some(0u32));
+    for (index, item) in items.iter().enumerate() {
+        let (ranges, min, max) = class_of(item)?;
+        if index > 0 && ranges != found.0 {
+            return None;
+        }
+        let max = found.2.zip(max).map(|(a, b)| a.saturating_add(b));
+        found = (ranges, found.1.saturating_add(min), max);
+    }
+    if start && end {
+        return Some(found);
+    }
+    // Any text may stand at an open end: that is one class only if the rest is any text, too.
+    (found.0 == [ANY_CHAR]).then_some((found.0, found.1, None))
+}
+
+/// A class or a repetition of one, with its counts. Literals are better off as literals.
+fn class_of(hir: &Hir) -> Option<(Vec<(char, char)>, u32, Option<u32>)> {
+    match hir.kind() {
+        HirKind::Class(Class::Unicode(class)) => Some((charset::ranges(class), 1, Some(1))),
+        HirKind::Repetition(repetition) => {
+            let ranges = match repetition.sub.kind() {
+                HirKind::Class(Class::Unicode(class)) => charset::ranges(class),
+                HirKind::Literal(literal) => {
+                    let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
+                    let (first, None) = (chars.next()?, chars.next()) else { return None };
+                    vec![(first, first)]
+                }
+                _ => return None,
+            };
+            Some((ranges, repetition.min, repetition.max))
+        }
+        _ => None,
+    }
+}
+
+/// Any number of characters out of `ranges`.
+pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
+    let class = charset::class(ranges, ir);
+    if *ir.node(class) == Node::Never {
+        return ir.push(Node::Empty);
+    }
+    ir.repeat(class, 0, None)
+}
+
+/// Cuts repetitions at an open end to their minimum: `any* X{2,9} Y` is `any* X{2} Y`. That holds
+/// with anchors inside `X` as well, because an iteration that is dropped takes its condition with it.
+/// The recursion follows the nesting, which the parser limits.
+fn trim(hir: Hir, left: bool, right: bool) -> Hir {
+    match hir.into_kind() {
+        HirKind::Repetition(Repetition { min, sub, .. }) if left || right => {
+            Hir::repetition(Repetition { min, max: Some(min), greedy: true, sub })
+        }
+        HirKind::Alternation(parts) => {
+            Hir::alternation(parts.into_iter().map(|p| trim(p, left, right)).collect())
+        }
+        HirKind::Concat(parts) => trim_sequence(parts, left, right),
+        HirKind::Capture(capture) => trim(*capture.sub, left, right),
+        kind => rebuild(kind),
+    }
+}
+
+fn trim_sequence(parts: Vec<Hir>, left: bool, right: bool) -> Hir {
+    let mut parts: std::collections::VecDeque<Hir> = parts.into();
+    let mut head = Vec::new();
+    let mut tail = Vec::new();
+    // What became empty exposes its neighbour.
+    while left && let Some(first) = parts.pop_front() {
+        let first = trim(first, true, right && parts.is_empty());
+        if *first.kind() != HirKind::Empty {
+            head.push(first);
+            break;
+        }
+    }
+    while right && let Some(last) = parts.pop_back() {
+        let last = trim(last, left && head.is_empty(), true);
+        if *last.kind() != HirKind::Empty {
+            tail.push(last);
+            break;
+        }
+    }
+    head.extend(parts);
+    head.extend(tail);
+    Hir::concat(head)
+}
+
+/// The inverse of `Hir::into_kind` for the kinds that `trim` leaves alone.
+fn rebuild(kind: HirKind) -> Hir {
+    match kind {
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) => Hir::literal(literal.0),
+        HirKind::Class(class) => Hir::class(class),
+        HirKind::Look(look) => Hir::look(look),
+        HirKind::Repetition(repetition) => Hir::repetition(repetition),
+        HirKind::Capture(capture) => Hir::capture(capture),
+        HirKind::Concat(parts) => Hir::concat(parts),
+        HirKind::Alternation(parts) => Hir::alternation(parts),
+    }
+}
+
+fn parse_hir(pattern: &str) -> Result<Hir> {
+    lower::check_length(pattern)?;
+    Parser { text: pattern, pos: 0, out: Assembler::new(pattern) }.run()
+}
+
+/// What an escape or a class member stands for. Code points include surrogates until they are
+/// paired; a lone one matches no text.
+enum Item {
+    Code(u32),
+    Set(ClassUnicode),
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    pos: usize,
+    out: Assembler<'a>,
+}
+
+fn one(code: u32) -> Hir {
+    match char::from_u32(code) {
+        Some(c) => Hir::literal(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => Hir::fail(),
+    }
+}
+
+fn set(class: ClassUnicode) -> Hir {
+    Hir::class(Class::Unicode(class))
+}
+
+impl Parser<'_> {
+    fn rest(&self) -> &str {
+        &self.text[self.pos..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.pos += c.len_utf8();
+        Some(c)
+    }
+
+    fn eat(&mut self, prefix: &str) -> bool {
+        let found = self.rest().starts_with(prefix);
+        if found {
+            self.pos += prefix.len();
+        }
+        found
+    }
+
+    fn invalid(&self, message: impl Into<String>, start: usize) -> Error {
+        fault(ErrorKind::InvalidPattern, message, self.text, start, self.pos.max(start + 1))
+    }
+
+    fn unsupported(&self, message: &str, start: usize) -> Error {
+        fault(ErrorKind::Unsupported, message, self.text, start, self.pos.max(start + 1))
+    }
+
+    fn run(mut self) -> Result<Hir> {
+        while let Some(c) = self.peek() {
+            let start = self.pos;
+            match c {
+                '{' if braces(self.rest()).is_some() => self.quantifier(start)?,
+                '*' | '+' | '?' => self.quantifier(start)?,
+                '(' => self.group(start)?,
+                '[' => {
+                    self.pos += 1;
+                    let class = self.class(start)?;
+                    self.out.atom(set(class));
+                }
+                '\\' => self.escape(start)?,
+                _ => {
+                    self.pos += c.len_utf8();
+                    match c {
+                        '^' => self.out.anchor(Hir::look(Look::Start)),
+                        '$' => self.out.anchor(Hir::look(Look::End)),
+                        '|' => self.out.alternate(),
+                        ')' => self.out.close(start)?,
+                        '.' => self.out.atom(set(class::dot())),
+                        _ => self.out.atom(one(c as u32)),
+                    }
+                }
+            }
+        }
+        self.out.finish()
+    }
+
+    fn quantifier(&mut self, start: usize) -> Result<()> {
+        let (length, min, max) = match self.peek() {
+            Some('*') => (1, 0, None),
+            Some('+') => (1, 1, None),
+            Some('?') => (1, 0, Some(1)),
+            _ => braces(self.rest()).unwrap_or((1, 1, Some(1))),
+        };
+        self.pos += length;
+        self.eat("?");
+        self.out.quantify(min, max, start, self.pos)
+    }
+
+    fn group(&mut self, start: usize) -> Result<()> {
+        self.pos += 1;
+        if self.eat("?:") || !self.eat("?") {
+            return self.out.open(start);
+        }
+        for look in ["=", "!", "<=", "<!"] {
+            if self.eat(look) {
+                let kind = if look.len() == 1 { "lookahead" } else { "lookbehind" };
+                return Err(self
+                    .unsupported(&format!("{kind} is not supported"), start)
+                    .hint("spell the alternatives out, or combine patterns with allOf and not"));
+            }
+        }
+        if self.eat("<") {
+            let name_start = self.pos;
+            let Some(length) = self.rest().find('>') else {
+                return Err(unclosed(self.text, start, "group name", "close it with `>`"));
+            };
+            self.pos += length + 1;
+            let name = &self.text[name_start..name_start + length];
+            let valid = |(i, c): (usize, char)| {
+                c == '_' || c == '$' || c.is_alphabetic() || (i > 0 && c.is_alphanumeric())
+            };
+            if name.is_empty() || !name.chars().enumerate().all(valid) {
+                return Err(self.invalid("not a group name", name_start));
+            }
+            return self.out.open(start);
+        }
+        self.bump();
+        let error = self.invalid("unknown kind of group", start);
+        Err(if self.text[start..].starts_with("(?P<") {
+            error.hint("ECMA writes a named group as `(?<name>...)`")
+        } else {
+            error.hint("groups are `(...)`, `(?:...)` and `(?<name>...)`; inline flags are not supported")
+        })
+    }
+
+    /// An escape outside a class.
+    fn escape(&mut self, start: usize) -> Result<()> {
+        self.pos += 1;
+        match self.peek() {
+            Some('b' | 'B') => {
+                self.pos += 1;
+                return Err(self
+                    .unsupported("word boundaries are not supported", start)
+                    .hint("write the neighbouring characters as a class, such as `(^|\\W)` and `(\\W|$)`"));
+            }
+            Some('k' | '1'..='9') => {
+                self.pos += 1;
+                return Err(self
+                    .unsupported("backreferences are not supported", start)
+                    .hint("they are not regular: write the text again, or list the alternatives"));
+            }
+            _ => {}
+        }
+        let atom = match self.character_escape(start)? {
+            Item::Code(code) => one(code),
+            Item::Set(class) => set(class),
+        };
+        self.out.atom(atom);
+        Ok(())
+    }
+
+    /// The escapes that mean the same inside and outside a class; `pos` is behind the backslash.
+    fn character_escape(&mut self, start: usize) -> Result<Item> {
+        let Some(c) = self.bump() else {
+            return Err(self
+                .invalid("the pattern ends in a backslash", start)
+                .hint("write `\\\\` for a backslash"));
+        };
+        let code = match c {
+            'd' => return Ok(Item::Set(class::digit())),
+            'D' => return Ok(Item::Set(class::negated(class::digit()))),
+            'w' => return Ok(Item::Set(class::word())),
+            'W' => return Ok(Item::Set(class::negated(class::word()))),
+            's' => return Ok(Item::Set(class::space())),
+            'S' => return Ok(Item::Set(class::negated(class::space()))),
+            'p' | 'P' => return self.property(c == 'P', start).map(Item::Set),
+            't' => 0x09,
+            'n' => 0x0A,
+            'v' => 0x0B,
+            'f' => 0x0C,
+            'r' => 0x0D,
+            '0' if !self.peek().is_some_and(|c| c.is_ascii_digit()) => 0,
+            'c' => match self.peek() {
+                Some(letter) if letter.is_ascii_alphabetic() => {
+                    self.pos += 1;
+                    letter as u32 % 32
+                }
+                _ => return Err(self.invalid("`\\c` must be followed by a letter", start)),
+            },
+            'x' => self.hex(2, start)?,
+            'u' => self.unicode_escape(start)?,
+            '0'..='9' => {
+                return Err(self.invalid("octal escapes are not supported", start).hint("write `\\xHH`"));
+            }
+            _ if c.is_ascii_alphabetic() => {
+                let error = self.invalid(format!("unknown escape `\\{c}`"), start);
+                return Err(match c {
+                    'A' => error.hint("write `^` for the start of the text"),
+                    'z' | 'Z' => error.hint("write `$` for the end of the text"),
+                    _ => error.hint(format!("write `{c}` for the letter itself")),
+                });
+            }
+            _ => c as u32,
+        };
+        Ok(Item::Code(code))
+    }
+
+    fn hex(&mut self, digits: usize, start: usize) -> Result<u32> {
+        let value = self.rest().get(..digits).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        match value.and_then(|d| u32::from_str_radix(d, 16).ok()) {
+            Some(value) => {
+                self.pos += digits;
+                Ok(value)
+            }
+            None => Err(self.invalid(format!("this escape needs {digits} hexadecimal digits"), start)),
+        }
+    }
+
+    /// What follows `\u`: four digits, a surrogate pair, or a code point in braces.
+    fn unicode_escape(&mut self, start: usize) -> Result<u32> {
+        if self.eat("{") {
+            let end = self.rest().find('}').unwrap_or(0);
+            let digits = &self.text[self.pos..self.pos + end];
+            let significant = digits.trim_start_matches('0');
+            let hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            let value = if hex && significant.len() <= 6 {
+                u32::from_str_radix(significant, 16).unwrap_or(0)
+            } else {
+                u32::MAX
+            };
+            self.pos += end + usize::from(end > 0);
+            if value > char::MAX as u32 {
+                return Err(self
+                    .invalid("not a code point", start)
+                    .hint("write hexadecimal digits up to 10FFFF: `\\u{1F600}`"));
+            }
+            return Ok(value);
+        }
+        let lead = self.hex(4, start)?;
+        if (0xD800..0xDC00).contains(&lead) {
+            let behind = self.pos;
+            if self.eat("\\u")
+                && let Ok(trail) = self.hex(4, start)
+                && (0xDC00..0xE000).contains(&trail)
+            {
+                return Ok(0x1_0000 + ((lead - 0xD800) << 10) + (trail - 0xDC00));
+            }
+            self.pos = behind;
+        }
+        Ok(lead)
+    }
+
+    /// What follows `\p` or `\P`.
+    fn property(&mut self, negated: bool, start: usize) -> Result<ClassUnicode> {
+        let end = if self.eat("{") { self.rest().find('}').unwrap_or(0) } else { 0 };
+        if end == 0 {
+            return Err(self.invalid("a property needs a name in braces", start).hint("such as `\\p{L}`"));
+        }
+        let name = &self.text[self.pos..self.pos + end];
+        self.pos += end + 1;
+        let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'=');
+        let class = valid.then(|| class::property(name)).flatten();
+        match class {
+            Some(class) if negated => Ok(class::negated(class)),
+            Some(class) => Ok(class),
+            None => Err(self
+                .invalid(format!("unknown property `{name}`"), start)
+                .hint("such as `L`, `Lu`, `Script=Greek`, `Alphabetic`")),
+        }
+    }
+
+    /// The rest of a class whose bracket at `start` was read.
+    fn class(&mut self, start: usize) -> Result<ClassUnicode> {
+        let negated = self.eat("^");
+        let mut members = class::Members::default();
+        loop {
+            let at = self.pos;
+            match self.peek() {
+                None => return Err(unclosed(self.text, start, "class", "add a closing bracket")),
+                Some(']') => {
+                    self.pos += 1;
+                    let class = members.finish();
+                    return Ok(if negated { class::negated(class) } else { class });
+                }
+                Some(_) => {}
+            }
+            let low = self.class_item(at)?;
+            let ranged =
+                self.rest().starts_with('-') && !self.rest().starts_with("-]") && self.rest().len() > 1;
+            if !ranged {
+                members.push(low);
+                continue;
+            }
+            self.pos += 1;
+            let dash_end = self.pos;
+            let high = self.class_item(dash_end)?;
+            match (low, high) {
+                (Item::Code(low), Item::Code(high)) if low <= high => members.range(low, high),
+                (Item::Code(_), Item::Code(_)) => {
+                    return Err(self.invalid("the ends of this range are out of order", at));
+                }
+                // Annex B: with a class at either end, the hyphen is itself a member.
+                (low, high) => {
+                    members.push(low);
+                    members.push(Item::Code('-' as u32));
+                    members.push(high);
+                }
+            }
+        }
+    }
+
+    fn class_item(&mut self, start: usize) -> Result<Item> {
+        let Some(c) = self.bump() else {
+            return Err(self.invalid("the class ends here", start));
+        };
+        if c != '\\' {
+            return Ok(Item::Code(c as u32));
+        }
+        match self.peek() {
+            Some('b') => {
+                self.pos += 1;
+                Ok(Item::Code(0x08))
+            }
+            Some('1'..='9') => {
+                self.pos += 1;
+                Err(self.invalid("octal escapes are not supported", start).hint("write `\\xHH`"))
+            }
+            _ => self.character_escape(start),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

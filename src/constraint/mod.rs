@@ -4,15 +4,21 @@
 //! may be spelled. Parsing costs time linear in the text; nothing here knows tokens. Errors carry a
 //! JSON pointer or a span of the pattern, and a hint.
 
+pub(crate) mod anchors;
+pub(crate) mod assemble;
+pub(crate) mod charset;
 pub mod choice;
 pub mod ecma;
 pub mod format;
 pub mod ir;
 pub mod json_schema;
+pub(crate) mod lower;
 pub mod number;
 pub mod pattern;
 pub mod policy;
 pub mod regex;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use ir::Ir;
 pub use policy::{Policy, Whitespace};
@@ -63,7 +69,8 @@ impl Constraint {
     pub fn json_object() -> Self {
         let mut ir = Ir::new();
         let value = ir.push(ir::Node::JsonAny);
-        let root = ir.push(ir::Node::JsonObject { properties: vec![], extra: vec![ir::Extra { keys: None, value }] });
+        let root = ir
+            .push(ir::Node::JsonObject { properties: vec![], extra: vec![ir::Extra { keys: None, value }] });
         ir.set_root(root);
         Self::from_ir(ir, Policy::default())
     }

@@ -1,0 +1,87 @@
+//! The predefined classes of ECMA-262 and the members of a bracketed class.
+//!
+//! Constant cost but for properties, which `regex-syntax` looks up in its tables; tables of our own
+//! were rejected, they would age.
+
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
+
+use super::Item;
+use crate::constraint::charset::unicode;
+
+pub(super) fn digit() -> ClassUnicode {
+    unicode(&[('0', '9')])
+}
+
+pub(super) fn word() -> ClassUnicode {
+    unicode(&[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')])
+}
+
+/// WhiteSpace and LineTerminator.
+pub(super) fn space() -> ClassUnicode {
+    unicode(&[
+        ('\t', '\r'),
+        (' ', ' '),
+        ('\u{a0}', '\u{a0}'),
+        ('\u{1680}', '\u{1680}'),
+        ('\u{2000}', '\u{200a}'),
+        ('\u{2028}', '\u{2029}'),
+        ('\u{202f}', '\u{202f}'),
+        ('\u{205f}', '\u{205f}'),
+        ('\u{3000}', '\u{3000}'),
+        ('\u{feff}', '\u{feff}'),
+    ])
+}
+
+/// Everything but LineTerminator.
+pub(super) fn dot() -> ClassUnicode {
+    negated(unicode(&[('\n', '\n'), ('\r', '\r'), ('\u{2028}', '\u{2029}')]))
+}
+
+pub(super) fn negated(mut class: ClassUnicode) -> ClassUnicode {
+    class.negate();
+    class
+}
+
+/// The characters with a Unicode property, by its name without braces.
+pub(super) fn property(name: &str) -> Option<ClassUnicode> {
+    if name.eq_ignore_ascii_case("any") {
+        return Some(negated(unicode(&[])));
+    }
+    let hir = regex_syntax::parse(&format!("\\p{{{name}}}")).ok()?;
+    match hir.into_kind() {
+        HirKind::Class(Class::Unicode(class)) => Some(class),
+        HirKind::Literal(literal) => {
+            let c = std::str::from_utf8(&literal.0).ok()?.chars().next()?;
+            Some(unicode(&[(c, c)]))
+        }
+        _ => None,
+    }
+}
+
+/// What stands between the brackets of a class.
+#[derive(Default)]
+pub(super) struct Members(Vec<ClassUnicodeRange>);
+
+impl Members {
+    pub(super) fn push(&mut self, item: Item) {
+        match item {
+            Item::Code(code) => self.range(code, code),
+            Item::Set(class) => self.0.extend(class.ranges()),
+        }
+    }
+
+    /// Code points `low..=high` without the surrogates among them, which no text contains.
+    pub(super) fn range(&mut self, low: u32, high: u32) {
+        for (low, high) in [(low, high.min(0xD7FF)), (low.max(0xE000), high)] {
+            if low <= high
+                && let (Some(low), Some(high)) = (char::from_u32(low), char::from_u32(high))
+            {
+                self.0.push(ClassUnicodeRange::new(low, high));
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> ClassUnicode {
+        ClassUnicode::new(self.0)
+    }
+}

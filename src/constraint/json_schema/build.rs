@@ -1,0 +1,482 @@
+//! From shapes to nodes: one node per JSON type that is left, and their union.
+//!
+//! Everything of bounded kinds (literals, `null`, booleans) goes into one literal set. This is the only
+//! place where a refusal becomes an error: a keyword that is not supported does no harm to a type that
+//! cannot occur.
+
+use super::extras::{Keys, nothing};
+use super::goals::{GoalId, Goals, Plan};
+use super::json::{Id, Name, Value};
+use super::lang_ir;
+use super::number::Number;
+use super::shape::{Bound, Shape, StringPart, Test, Types};
+use crate::constraint::ir::{Extra, Node, NodeId, Property};
+use crate::constraint::number::{Decimal, NumberSpec};
+use crate::constraint::policy::Whitespace;
+use crate::constraint::{ecma, format};
+use crate::error::{ErrorKind, Result};
+
+/// Most integers that are listed for a `multipleOf` between bounds.
+const MAX_MULTIPLES: u64 = 10_000;
+/// Most alternatives for a count of optional properties.
+const MAX_SUBSETS: usize = 256;
+
+impl Goals<'_> {
+    /// Finds the goals of a shape's children.
+    pub fn plan(&mut self, mut shape: Shape) -> Result<Plan> {
+        let any = self.goal(&[])?;
+        let mut plan = Plan {
+            shape: Shape::default(),
+            properties: Vec::new(),
+            extra: Vec::new(),
+            prefix: Vec::new(),
+            rest: any,
+        };
+        if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
+            for terms in &shape.array.prefix {
+                plan.prefix.push(self.goal(terms)?);
+            }
+            plan.rest = self.goal(&shape.array.rest)?;
+        }
+        if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
+            plan.properties = self.properties(&mut shape)?;
+            plan.extra = self.extras(&shape)?;
+        }
+        plan.shape = shape;
+        Ok(plan)
+    }
+
+    /// The declared properties in the order of the output.
+    fn properties(&mut self, shape: &mut Shape) -> Result<Vec<(Name, GoalId, bool)>> {
+        let mut seen = rustc_hash::FxHashSet::default();
+        let mut names = std::mem::take(&mut shape.object.order);
+        names.append(&mut shape.object.late);
+        let mut properties = Vec::with_capacity(names.len());
+        for name in names {
+            if !seen.insert(name) {
+                continue;
+            }
+            let mut terms = match shape.object.values.get(&name) {
+                Some(terms) => terms.clone(),
+                None => self.front.undeclared(shape, name)?,
+            };
+            for term in shape.object.names.clone() {
+                let super::shape::Term::Pos(schema) = term else { continue };
+                if !self.front.name_valid(schema, name)? {
+                    terms = nothing();
+                }
+            }
+            shape.object.values.entry(name).or_default();
+            properties.push((name, self.goal(&terms)?, shape.object.required.contains(&name)));
+        }
+        Ok(properties)
+    }
+
+    /// The node of a goal from its planned shapes.
+    pub fn build(&mut self, plans: &[Plan]) -> Result<NodeId> {
+        let mut parts: Vec<NodeId> = Vec::new();
+        let mut words: Vec<Vec<u8>> = Vec::new();
+        for plan in plans {
+            let shape = &plan.shape;
+            if shape.is_free() {
+                return Ok(self.any);
+            }
+            if let Some(literals) = shape.literals.clone() {
+                for &literal in literals.iter() {
+                    self.literal(literal, &mut words, &mut parts);
+                }
+                continue;
+            }
+            if let Some(refusal) = shape.refusals.iter().find(|r| r.types.meets(shape.types)) {
+                return Err(self
+                    .front
+                    .error(ErrorKind::Unsupported, refusal.at, refusal.message.clone())
+                    .hint(refusal.hint));
+            }
+            for (types, word) in [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")] {
+                if shape.types.meets(types) {
+                    words.push(word.into());
+                }
+            }
+            if shape.types.meets(Types::NUMBER) {
+                self.number(shape, &mut words, &mut parts)?;
+            }
+            if shape.types.meets(Types::STRING) {
+                parts.push(self.string(shape)?);
+            }
+            if shape.types.meets(Types::ARRAY) {
+                parts.push(self.array(plan)?);
+            }
+            if shape.types.meets(Types::OBJECT) {
+                self.object(plan, &mut parts)?;
+            }
+        }
+        let mut seen = rustc_hash::FxHashSet::default();
+        parts.retain(|&p| !matches!(self.front.ir.node(p), Node::Never) && seen.insert(p));
+        if !words.is_empty() {
+            parts.insert(0, self.words(words));
+        }
+        Ok(match parts.len() {
+            0 => self.never,
+            _ => self.front.ir.union(parts),
+        })
+    }
+
+    /// A set of literals, shared.
+    fn words(&mut self, mut words: Vec<Vec<u8>>) -> NodeId {
+        let mut seen = rustc_hash::FxHashSet::default();
+        words.retain(|w| seen.insert(w.clone()));
+        if let Some(&node) = self.literals.get(&words) {
+            return node;
+        }
+        let node = match words.len() {
+            1 => Node::Bytes(words[0].clone()),
+            _ => Node::Literals(words.clone()),
+        };
+        let node = self.front.ir.push(node);
+        self.literals.insert(words, node);
+        node
+    }
+
+    /// Spells a literal; with flexible whitespace, arrays and objects become nodes.
+    fn literal(&mut self, id: Id, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) {
+        let structured = matches!(self.front.doc.value(id), Value::Array { .. } | Value::Object { .. });
+        if structured && self.front.policy.whitespace != Whitespace::Compact {
+            let node = self.literal_node(id);
+            parts.push(node);
+            return;
+        }
+        let mut text = Vec::new();
+        self.front.doc.write(id, &mut text);
+        words.push(text);
+    }
+
+    /// A structured literal as nodes, children first (explicit stack).
+    fn literal_node(&mut self, root: Id) -> NodeId {
+        let mut todo = vec![(root, false)];
+        let mut made: Vec<NodeId> = Vec::new();
+        while let Some((id, ready)) = todo.pop() {
+            let children: Vec<Id> = match self.front.doc.value(id) {
+                Value::Array { .. } => self.front.doc.elements(id).to_vec(),
+                Value::Object { .. } => self.front.doc.members(id).iter().map(|m| m.1).collect(),
+                _ => {
+                    let mut text = Vec::new();
+                    self.front.doc.write(id, &mut text);
+                    made.push(self.front.ir.bytes(text));
+                    continue;
+                }
+            };
+            if !ready {
+                todo.push((id, true));
+                todo.extend(children.into_iter().rev().map(|c| (c, false)));
+                continue;
+            }
+            let nodes = made.split_off(made.len() - children.len());
+            let count = nodes.len() as u32;
+            let node = match self.front.doc.value(id) {
+                Value::Array { .. } => {
+                    Node::JsonArray { prefix: nodes, rest: None, min: count, max: Some(count) }
+                }
+                _ => {
+                    let doc = &self.front.doc;
+                    let names = doc.members(id).iter().map(|m| doc.name(m.0).to_string());
+                    let property = |(name, value)| Property { name, value, required: true };
+                    Node::JsonObject {
+                        properties: names.zip(nodes).map(property).collect(),
+                        extra: Vec::new(),
+                    }
+                }
+            };
+            made.push(self.front.ir.push(node));
+        }
+        made.pop().unwrap_or(self.never)
+    }
+
+    fn number(&mut self, shape: &Shape, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
+        let at = self.at(shape);
+        let integer = !shape.types.meets(Types::FRACTION);
+        if !shape.types.meets(Types::INT) {
+            let message = "numbers that are not integers are not supported";
+            return Err(self.front.error(ErrorKind::Unsupported, at, message).hint("allow all numbers"));
+        }
+        if let Some(&(_, at)) = shape.number.divisors.first() {
+            return self.multiples(shape, integer, at, words);
+        }
+        let key = |b: &Option<Bound>| b.as_ref().map(|b| (b.text, b.exclusive));
+        let scale = if integer { None } else { shape.number.scale };
+        let key = (integer, key(&shape.number.min), key(&shape.number.max), scale);
+        let spec = NumberSpec {
+            integer,
+            minimum: self.decimal(&shape.number.min, at)?,
+            maximum: self.decimal(&shape.number.max, at)?,
+            scale,
+        };
+        parts.push(self.number_node(key, &spec, at)?);
+        Ok(())
+    }
+
+    fn decimal(&self, bound: &Option<Bound>, at: Id) -> Result<Option<(Decimal, bool)>> {
+        let Some(bound) = bound else { return Ok(None) };
+        let decimal =
+            Decimal::parse(self.front.doc.name(bound.text)).map_err(|e| e.at(self.front.doc.place(at)))?;
+        Ok(Some((decimal, bound.exclusive)))
+    }
+
+    /// Integers between bounds that the divisors divide, one by one.
+    fn multiples(&mut self, shape: &Shape, integer: bool, at: Id, words: &mut Vec<Vec<u8>>) -> Result<()> {
+        let refuse = |goals: &Self| Err(goals.front.unsupported(super::keywords::MULTIPLE_OF, at));
+        let part = &shape.number;
+        let bound = |b: &Option<Bound>| -> Option<i64> {
+            let text = self.front.doc.name(b.as_ref()?.text);
+            text.parse::<i64>().ok().filter(|n| n.unsigned_abs() < 1 << 50)
+        };
+        let (Some(min), Some(max), true) = (bound(&part.min), bound(&part.max), integer) else {
+            return refuse(self);
+        };
+        let divisors: Vec<Number> =
+            part.divisors.iter().map(|d| Number::new(self.front.doc.name(d.0))).collect();
+        if (max - min).unsigned_abs() > MAX_MULTIPLES * 10 {
+            return refuse(self);
+        }
+        let mut found = 0;
+        for n in min..=max {
+            let excluded = |b: &Option<Bound>, end| b.as_ref().is_some_and(|b| b.exclusive) && n == end;
+            if excluded(&part.min, min) || excluded(&part.max, max) {
+                continue;
+            }
+            let text = n.to_string();
+            let number = Number::new(&text);
+            let mut divides = true;
+            for divisor in &divisors {
+                match number.is_multiple_of(divisor) {
+                    Some(holds) => divides &= holds,
+                    None => return refuse(self),
+                }
+            }
+            if divides {
+                found += 1;
+                if found > MAX_MULTIPLES {
+                    return refuse(self);
+                }
+                words.push(text.into_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    fn string(&mut self, shape: &Shape) -> Result<NodeId> {
+        let part = &shape.string;
+        let key = (part.tests.iter().map(|t| (t.0, t.1)).collect(), part.min, part.max);
+        if let Some(&node) = self.strings.get(&key) {
+            return Ok(node);
+        }
+        let node = self.string_language(part)?;
+        if self.is_never(node) {
+            let at = part.tests.first().map_or(self.at(shape), |t| t.2);
+            self.culprit.get_or_insert_with(|| (at, "no text satisfies all of the string keywords".into()));
+        }
+        self.strings.insert(key, node);
+        Ok(node)
+    }
+
+    fn string_language(&mut self, part: &StringPart) -> Result<NodeId> {
+        let plain = |lang, min_chars, max_chars| Node::JsonString { lang, min_chars, max_chars };
+        if let Some((ranges, min, max)) = self.classes(part) {
+            if max.is_some_and(|m| m < min) {
+                return Ok(self.never);
+            }
+            let lang = ecma::class_star(&ranges, &mut self.front.ir);
+            return Ok(self.front.ir.push(plain(Some(lang), min, max)));
+        }
+        let lang = match part.tests[..] {
+            [] => None,
+            [(Test::Pattern(pattern), true, at)] => Some(self.front.pattern_node(pattern, at)?),
+            [(Test::Format(name), true, _)] => {
+                format::language(self.front.doc.name(name), &mut self.front.ir)
+            }
+            _ => match self.front.language(part)? {
+                None => None,
+                Some(dfa) if dfa.is_empty() => return Ok(self.never),
+                Some(dfa) if dfa.is_everything() => None,
+                Some(dfa) => {
+                    let at = part.tests[0].2;
+                    let lowered = lang_ir::lower(&dfa, &mut self.front.ir);
+                    Some(lowered.map_err(|e| e.at(self.front.doc.place(at)))?)
+                }
+            },
+        };
+        if lang.is_some_and(|l| self.is_never(l)) {
+            return Ok(self.never);
+        }
+        Ok(self.front.ir.push(plain(lang, part.min, part.max)))
+    }
+
+    /// If all tests are patterns of one repeated class: the common class and length bounds.
+    fn classes(&self, part: &StringPart) -> Option<(Vec<(char, char)>, u32, Option<u32>)> {
+        let (mut min, mut max) = (part.min, part.max);
+        let mut common: Option<Vec<(char, char)>> = None;
+        for &(test, holds, _) in &part.tests {
+            let Test::Pattern(pattern) = test else { return None };
+            let (ranges, least, most) = ecma::single_class(self.front.doc.name(pattern)).filter(|_| holds)?;
+            min = min.max(least);
+            if let Some(most) = most {
+                super::shape::lower_max(&mut max, most);
+            }
+            common = Some(match common {
+                None => ranges,
+                Some(old) => old
+                    .iter()
+                    .flat_map(|a| ranges.iter().map(move |b| (a.0.max(b.0), a.1.min(b.1))))
+                    .filter(|r| r.0 <= r.1)
+                    .collect(),
+            });
+        }
+        // An empty class is left to the general way.
+        common.filter(|c| !c.is_empty()).map(|c| (c, min, max))
+    }
+
+    fn array(&mut self, plan: &Plan) -> Result<NodeId> {
+        let part = &plan.shape.array;
+        let mut max = part.max;
+        let mut prefix: Vec<NodeId> = plan.prefix.iter().map(|&g| self.node(g)).collect();
+        let rest = Some(self.node(plan.rest)).filter(|&r| !self.is_never(r));
+        let stop = prefix.iter().position(|&p| self.is_never(p));
+        if let Some(stop) = stop {
+            super::shape::lower_max(&mut max, stop as u32);
+        } else if rest.is_none() {
+            super::shape::lower_max(&mut max, prefix.len() as u32);
+        }
+        if let Some(most) = max {
+            prefix.truncate(most as usize);
+            if part.min > most {
+                let culprit = stop.map_or(plan.rest, |s| plan.prefix[s]);
+                self.culprit = self.culprit.take().or(self.reason(culprit));
+                return Ok(self.never);
+            }
+        }
+        if let Some(at) = part.unique
+            && max.is_none_or(|m| m > 1)
+        {
+            return Err(self.front.unsupported(super::keywords::UNIQUE_ITEMS, at));
+        }
+        let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
+        Ok(self.front.ir.push(Node::JsonArray { prefix, rest, min: part.min, max }))
+    }
+
+    fn object(&mut self, plan: &Plan, parts: &mut Vec<NodeId>) -> Result<()> {
+        let mut properties = Vec::with_capacity(plan.properties.len());
+        for &(name, goal, required) in &plan.properties {
+            let value = self.node(goal);
+            if self.is_never(value) && required {
+                let why = format!("the required property {:?} allows no value", self.front.doc.name(name));
+                let reason = self.reason(goal);
+                let own = self.at(&plan.shape);
+                self.culprit.get_or_insert_with(|| match reason {
+                    Some((at, reason)) => (at, format!("{why}: {reason}")),
+                    None => (own, why),
+                });
+                return Ok(());
+            }
+            properties.push(Property { name: self.front.doc.name(name).to_string(), value, required });
+        }
+        let mut extra = Vec::new();
+        for (keys, goal) in &plan.extra {
+            let value = self.node(*goal);
+            if !self.is_never(value) {
+                extra.push(Extra { keys: self.keys_node(keys)?, value });
+            }
+        }
+        if extra.is_empty() {
+            properties.retain(|p| !matches!(self.front.ir.node(p.value), Node::Never));
+        }
+        self.counted(plan, properties, extra, parts)
+    }
+
+    fn keys_node(&mut self, keys: &Keys) -> Result<Option<NodeId>> {
+        Ok(match keys {
+            Keys::All => None,
+            Keys::Patterns(patterns) => {
+                let mut nodes = Vec::new();
+                for &(pattern, at) in patterns {
+                    nodes.push(self.front.pattern_node(pattern, at)?);
+                }
+                Some(self.front.ir.union(nodes))
+            }
+            Keys::Automaton(dfa) => Some(lang_ir::lower(dfa, &mut self.front.ir)?),
+        })
+    }
+
+    /// Honours bounds on the number of properties where that needs no counting at run time.
+    fn counted(
+        &mut self,
+        plan: &Plan,
+        mut properties: Vec<Property>,
+        mut extra: Vec<Extra>,
+        parts: &mut Vec<NodeId>,
+    ) -> Result<()> {
+        let (min, max) = (plan.shape.object.min as usize, plan.shape.object.max.map(|m| m as usize));
+        let possible = |ps: &[Property], goals: &Self| ps.iter().filter(|p| !goals.is_never(p.value)).count();
+        let required = properties.iter().filter(|p| p.required).count();
+        if max == Some(required) {
+            extra.clear();
+            properties.retain(|p| p.required);
+        }
+        let count = possible(&properties, self);
+        if extra.is_empty() && count < min {
+            self.culprit.get_or_insert((
+                self.at(&plan.shape),
+                "there are fewer properties than `minProperties`".into(),
+            ));
+            return Ok(());
+        }
+        let low = min <= required;
+        let high = max.is_none_or(|m| extra.is_empty() && m >= count);
+        if low && high {
+            parts.push(self.front.ir.push(Node::JsonObject { properties, extra }));
+            return Ok(());
+        }
+        let at = plan.shape.object.count_at.unwrap_or(self.at(&plan.shape));
+        let keyword = if low { super::keywords::MAX_PROPERTIES } else { super::keywords::MIN_PROPERTIES };
+        if !extra.is_empty() {
+            return Err(self.front.unsupported(keyword, at));
+        }
+        properties.retain(|p| !matches!(self.front.ir.node(p.value), Node::Never));
+        let choices = subsets(&properties, min, max.unwrap_or(usize::MAX));
+        let Some(choices) = choices else { return Err(self.front.unsupported(keyword, at)) };
+        for properties in choices {
+            parts.push(self.front.ir.push(Node::JsonObject { properties, extra: Vec::new() }));
+        }
+        Ok(())
+    }
+}
+
+/// Disjoint objects that together are all choices of `min` to `max` of the properties; `None` if there
+/// are too many.
+fn subsets(properties: &[Property], min: usize, max: usize) -> Option<Vec<Vec<Property>>> {
+    // Each entry: the decided properties, how many are present, the next one to decide.
+    let mut todo = vec![(Vec::new(), 0usize, 0usize)];
+    let mut done = Vec::new();
+    while let Some((chosen, present, next)) = todo.pop() {
+        let rest = &properties[next..];
+        let needed = rest.iter().filter(|p| p.required).count();
+        if present + needed > max || present + rest.len() < min {
+            continue;
+        }
+        if present + needed >= min && present + rest.len() <= max {
+            let mut all: Vec<Property> = chosen;
+            all.extend(rest.iter().cloned());
+            done.push(all);
+        } else if let Some(property) = rest.first() {
+            if !property.required {
+                todo.push((chosen.clone(), present, next + 1));
+            }
+            let mut with = chosen;
+            with.push(Property { required: true, ..property.clone() });
+            todo.push((with, present + 1, next + 1));
+        }
+        if done.len() + todo.len() > MAX_SUBSETS {
+            return None;
+        }
+    }
+    Some(done)
+}

@@ -1,0 +1,158 @@
+//! Choices between alternatives: which contradict themselves, and `oneOf`.
+//!
+//! `oneOf` is exact without general complements: branches that cannot hold together (shown by merging
+//! them) need nothing; a branch that may overlap another one is cut by the negation of the other.
+//! Cost: one merge per pair of living branches. Treating `oneOf` as `anyOf` was rejected: it accepts
+//! what validators refuse.
+
+use super::expand::{Fork, Item, Mode};
+use super::front::Front;
+use super::json::Id;
+use super::shape::{FALSE, Shape, Term, Terms, Types};
+use crate::error::{ErrorKind, Result};
+
+/// Deepest nesting of emptiness questions through properties and items.
+const MAX_EMPTY_DEPTH: u32 = 4;
+/// Most pairs of `oneOf` branches that are compared.
+const MAX_PAIRS: usize = 20_000;
+
+impl Front<'_> {
+    /// The alternatives of a `oneOf`, each with what keeps it apart from the others.
+    pub fn one_of(&mut self, fork: &Fork, at: Id, mode: Mode) -> Result<Vec<Terms>> {
+        let mut alive = Vec::new();
+        for schema in self.schemas(at)? {
+            if !self.impossible(fork, &[schema])? {
+                alive.push(schema);
+            }
+        }
+        let mut terms: Vec<Terms> = alive.iter().map(|&s| vec![Term::Pos(s)]).collect();
+        if mode == Mode::Loose {
+            return Ok(terms);
+        }
+        if alive.len() * alive.len() / 2 > MAX_PAIRS {
+            return Err(self.error(
+                ErrorKind::TooComplex,
+                at,
+                format!("comparing {} branches of `oneOf`; the limit is {MAX_PAIRS} pairs", alive.len()),
+            ));
+        }
+        for i in 0..alive.len() {
+            for j in 0..i {
+                if alive[i] != alive[j] && self.impossible(fork, &[alive[i], alive[j]])? {
+                    continue;
+                }
+                let (a, b) = (Term::Neg(alive[j]), Term::Neg(alive[i]));
+                terms[i].push(a);
+                terms[j].push(b);
+            }
+        }
+        Ok(terms)
+    }
+
+    /// Whether the fork with these schemas added allows nothing. `false` if that cannot be told.
+    fn impossible(&mut self, fork: &Fork, schemas: &[Id]) -> Result<bool> {
+        if self.empty_depth >= MAX_EMPTY_DEPTH {
+            return Ok(false);
+        }
+        let mut both = fork.clone();
+        both.queue(schemas.iter().map(|&s| Item::Term(Term::Pos(s))).collect());
+        self.none(both)
+    }
+
+    fn none(&mut self, fork: Fork) -> Result<bool> {
+        self.empty_depth += 1;
+        let shapes = self.expand(fork, Mode::Loose);
+        self.empty_depth -= 1;
+        match shapes {
+            Ok(shapes) => Ok(shapes.is_some_and(|s| s.is_empty())),
+            Err(e) if e.kind() == ErrorKind::TooComplex && self.steps > super::front::MAX_STEPS => Err(e),
+            // The fault will be reported when the schema is merged for good.
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether nothing satisfies all of these terms; `false` if that cannot be told cheaply.
+    pub fn value_empty(&mut self, terms: &[Term]) -> Result<bool> {
+        if terms.contains(&FALSE) {
+            return Ok(true);
+        }
+        let terms = self.tidy(terms)?;
+        if terms.first() == Some(&FALSE) {
+            return Ok(true);
+        }
+        if terms.len() < 2 || self.empty_depth >= MAX_EMPTY_DEPTH {
+            return Ok(false);
+        }
+        if let Some(&known) = self.empty.get(&terms) {
+            return Ok(known);
+        }
+        // Also the answer for the same question inside itself.
+        self.empty.insert(terms.clone(), false);
+        let depth = self.empty_depth;
+        let empty = self.none(Fork::new(&terms))?;
+        if empty || depth == 0 {
+            self.empty.insert(terms, empty);
+        } else {
+            // Deeper down, "cannot tell" may be due to the depth.
+            self.empty.remove(&terms);
+        }
+        Ok(empty)
+    }
+
+    /// Drops types that cannot be satisfied because of a required part; whether nothing is left.
+    pub fn dead(&mut self, shape: &mut Shape) -> Result<bool> {
+        shape.drop_contradictions();
+        if shape.types.meets(Types::OBJECT) {
+            let mut names: Vec<_> = shape.object.required.iter().copied().collect();
+            names.sort_unstable();
+            for name in names {
+                let undeclared = match shape.object.values.get(&name) {
+                    Some(_) => None,
+                    None => Some(self.undeclared(shape, name)?),
+                };
+                let Some(terms) = undeclared.as_ref().or(shape.object.values.get(&name)) else { continue };
+                if self.value_empty(&terms.clone())? {
+                    shape.types = shape.types.without(Types::OBJECT);
+                    let why = format!("the required property {:?} allows no value", self.doc.name(name));
+                    if let Some(&Term::Pos(id)) = shape.terms.first() {
+                        self.blame(id, &why);
+                    }
+                    break;
+                }
+            }
+        }
+        if shape.types.meets(Types::ARRAY) {
+            for i in 0..shape.array.prefix.len().min(shape.array.min as usize) {
+                if self.value_empty(&shape.array.prefix[i].clone())? {
+                    shape.types = shape.types.without(Types::ARRAY);
+                    break;
+                }
+            }
+        }
+        Ok(shape.types.is_empty())
+    }
+
+    /// The last step for a shape: filters the literals; whether anything is left.
+    pub fn finish(&mut self, shape: &mut Shape, mode: Mode) -> Result<bool> {
+        let Some(literals) = shape.literals.clone() else {
+            return Ok(!self.dead(shape)?);
+        };
+        let mut kept: Vec<Id> = Vec::new();
+        for &literal in literals.iter() {
+            if mode == Mode::Loose && !kept.is_empty() {
+                break;
+            }
+            if self.literal_fits(&shape.terms, literal)? {
+                kept.push(literal);
+            }
+        }
+        if kept.is_empty()
+            && let Some(&Term::Pos(id)) = shape.terms.first()
+        {
+            self.blame(id, "no value of `const` or `enum` satisfies the other keywords");
+        }
+        let any = !kept.is_empty();
+        shape.literals = Some(std::rc::Rc::new(kept));
+        Ok(any)
+    }
+}

@@ -1,0 +1,558 @@
+//! From terms to shapes: everything that applies to one value, in disjunctive form.
+//!
+//! A list of [`Term`]s is worked off in order; keywords that only restrict merge into the current
+//! [`Shape`], keywords that offer a choice (`anyOf`, `oneOf`, `if`, `dependencies`, negations) fork it.
+//! Forks that contradict themselves are dropped at once, so discriminated unions stay small. Cost: the
+//! keywords of all schemas involved, times the surviving forks ([`MAX_DISJUNCTS`]).
+//!
+//! The order of properties is decided here: a schema's own `properties` first, then those of its
+//! sub-schemas in the order in which their keywords are written.
+
+use std::rc::Rc;
+
+use super::front::{Front, MAX_DISJUNCTS};
+use super::json::{Id, Name, Value};
+use super::keywords::{self as kw, Draft};
+use super::operands::hint;
+use super::shape::{FALSE, Group, Refusal, Shape, Term, Terms, Test, Types, add_term, lower_max};
+use crate::error::{ErrorKind, Result};
+
+/// Whether the result will be generated from, or only the emptiness of a conjunction is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Exact,
+    /// `oneOf` counts as `anyOf`, refusals do not matter: the result contains the exact one.
+    Loose,
+}
+
+/// Most alternatives when only emptiness is asked for.
+const MAX_LOOSE: usize = 128;
+
+/// Work that is left for one fork.
+#[derive(Debug, Clone)]
+pub(super) enum Item {
+    Term(Term),
+    /// One of these lists of terms, from the value given.
+    Choice(Rc<Vec<Terms>>, Id),
+    /// The `oneOf` keyword given.
+    OneOf(Id),
+}
+
+/// One fork.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fork {
+    pub shape: Shape,
+    /// What is left, last first.
+    pub left: Vec<Item>,
+}
+
+impl Fork {
+    pub fn new(terms: &[Term]) -> Fork {
+        let mut fork = Fork::default();
+        fork.queue(terms.iter().cloned().map(Item::Term).collect());
+        fork
+    }
+
+    /// Adds work to be done next, in this order.
+    pub fn queue(&mut self, items: Vec<Item>) {
+        self.left.extend(items.into_iter().rev());
+    }
+
+    pub fn refuse(&mut self, types: Types, at: Id, message: String, hint: &'static str) {
+        self.shape.refusals.push(Rc::new(Refusal { types, at, message, hint }));
+    }
+}
+
+impl Front<'_> {
+    /// All shapes of a conjunction. In loose mode `None` means that there are too many to tell.
+    pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Vec<Shape>>> {
+        let mut forks = vec![start];
+        let mut done = Vec::new();
+        while let Some(mut fork) = forks.pop() {
+            self.step(1 + fork.shape.object.values.len() as u64 / 16, Id(0))?;
+            let Some(item) = fork.left.pop() else {
+                if self.finish(&mut fork.shape, mode)? {
+                    done.push(fork.shape);
+                }
+                continue;
+            };
+            let (alternatives, at) = match item {
+                Item::Term(term) => {
+                    self.apply(&mut fork, term)?;
+                    if !fork.shape.types.is_empty() {
+                        forks.push(fork);
+                    }
+                    continue;
+                }
+                Item::Choice(alternatives, at) => (alternatives, at),
+                Item::OneOf(at) => (Rc::new(self.one_of(&fork, at, mode)?), at),
+            };
+            if alternatives.len() > 1 && self.dead(&mut fork.shape)? {
+                continue;
+            }
+            if done.len() + forks.len() + alternatives.len() > self.limit(mode) {
+                if mode == Mode::Loose {
+                    return Ok(None);
+                }
+                return Err(self.too_many(at));
+            }
+            for terms in alternatives.iter().rev() {
+                let mut next = fork.clone();
+                next.queue(terms.iter().cloned().map(Item::Term).collect());
+                forks.push(next);
+            }
+        }
+        Ok(Some(done))
+    }
+
+    fn limit(&self, mode: Mode) -> usize {
+        if mode == Mode::Loose { MAX_LOOSE } else { MAX_DISJUNCTS }
+    }
+
+    fn too_many(&self, at: Id) -> crate::error::Error {
+        self.error(
+            ErrorKind::TooComplex,
+            at,
+            format!("combining the alternatives gives more than {MAX_DISJUNCTS} disjuncts"),
+        )
+        .hint("reduce the number of `anyOf`, `oneOf`, `if` and `dependencies` that apply to the same value")
+    }
+
+    /// Merges one term into the fork.
+    fn apply(&mut self, fork: &mut Fork, term: Term) -> Result<()> {
+        if fork.shape.terms.contains(&term) {
+            return Ok(());
+        }
+        fork.shape.terms.push(term.clone());
+        match term {
+            Term::Pos(id) => {
+                self.check_grounded(id)?;
+                self.positive(fork, id)?;
+            }
+            Term::Neg(id) => {
+                self.check_grounded(id)?;
+                self.negative(fork, id)?;
+            }
+            Term::NegKeyword(schema, name) => self.negative_keyword(fork, schema, name)?,
+            Term::Types(types) => fork.shape.types = fork.shape.types.and(types),
+            Term::Require(name) => require(&mut fork.shape, name),
+            Term::Forbid(name) => self.restrict(&mut fork.shape, name, FALSE)?,
+            Term::Property(name, schema, holds) => {
+                let term = if holds { Term::Pos(schema) } else { Term::Neg(schema) };
+                self.restrict(&mut fork.shape, name, term)?;
+            }
+            Term::Below(id) | Term::Above(id) => {
+                if let Some((mut bound, _)) = self.bound(id, kw::MINIMUM, id)? {
+                    bound.exclusive = true;
+                    match term {
+                        Term::Below(_) => fork.shape.number.at_most(bound),
+                        _ => fork.shape.number.at_least(bound),
+                    }
+                }
+            }
+        }
+        fork.shape.drop_contradictions();
+        Ok(())
+    }
+
+    /// Adds a term to what is known about a property.
+    pub fn restrict(&mut self, shape: &mut Shape, name: Name, term: Term) -> Result<()> {
+        if !shape.object.values.contains_key(&name) {
+            let known = self.undeclared(shape, name)?;
+            shape.object.values.insert(name, known);
+            shape.object.late.push(name);
+        }
+        if let Some(terms) = shape.object.values.get_mut(&name) {
+            add_term(terms, term);
+        }
+        Ok(())
+    }
+
+    /// What the schemas merged so far say about a name none of them declares.
+    pub fn undeclared(&mut self, shape: &Shape, name: Name) -> Result<Terms> {
+        let mut terms = Terms::new();
+        for group in shape.object.groups.clone() {
+            let mut matched = false;
+            for &(pattern, schema) in &group.patterns {
+                if self.passes(Test::Pattern(pattern), name, schema)? {
+                    matched = true;
+                    add_term(&mut terms, Term::Pos(schema));
+                }
+            }
+            if let Some(schema) = group.additional.filter(|_| !matched) {
+                add_term(&mut terms, Term::Pos(schema));
+            }
+        }
+        Ok(terms)
+    }
+
+    /// Merges a schema.
+    fn positive(&mut self, fork: &mut Fork, id: Id) -> Result<()> {
+        match self.doc.value(id) {
+            Value::Bool(true) => return Ok(()),
+            Value::Bool(false) => {
+                self.blame(id, "the schema is `false`");
+                fork.shape.types = Types::NONE;
+                return Ok(());
+            }
+            Value::Object { .. } => {}
+            _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
+        }
+        self.warn_unknown(id);
+        let keywords: Vec<(Name, Id)> = self.asserting(id).collect();
+        if keywords.iter().any(|k| k.0 == kw::REF) {
+            self.warn_siblings(id);
+        }
+        let before = fork.shape.types;
+        let mut items = Vec::new();
+        let (mut members_done, mut items_done) = (false, false);
+        for (name, at) in keywords {
+            match name {
+                kw::PROPERTIES | kw::PATTERN_PROPERTIES | kw::ADDITIONAL_PROPERTIES => {
+                    if !std::mem::replace(&mut members_done, true) {
+                        self.members(fork, id)?;
+                    }
+                }
+                kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS => {
+                    if !std::mem::replace(&mut items_done, true) {
+                        let (prefix, rest) = self.item_schemas(id)?;
+                        let prefix: Vec<Term> = prefix.into_iter().map(Term::Pos).collect();
+                        fork.shape.array.items(&prefix, rest.map(Term::Pos));
+                    }
+                }
+                _ => self.keyword_term(fork, id, name, at, &mut items)?,
+            }
+        }
+        if fork.shape.types.is_empty() && !before.is_empty() {
+            self.blame(id, "its types or values contradict what else applies to the same value");
+        }
+        fork.queue(items);
+        Ok(())
+    }
+
+    /// Remembers why a fork died.
+    pub fn blame(&mut self, id: Id, why: &str) {
+        if self.empty_depth == 0 {
+            self.culprit.get_or_insert_with(|| (id, why.to_string()));
+        }
+    }
+
+    /// Unknown keywords say nothing; those that look like a misspelling deserve a warning.
+    fn warn_unknown(&mut self, id: Id) {
+        for (name, at) in self.doc.members(id).to_vec() {
+            let known = name.0 < kw::COUNT;
+            if known && self.draft.knows(name) {
+                continue;
+            }
+            let word = self.doc.name(name).to_string();
+            if known {
+                self.warn(2, name, at, &format!("`{word}` is not a keyword of this draft of JSON Schema"));
+            } else if let Some(meant) = kw::did_you_mean(&word) {
+                self.warn(
+                    2,
+                    name,
+                    at,
+                    &format!("unknown keyword `{word}` is ignored; did you mean `{meant}`?"),
+                );
+            }
+        }
+    }
+
+    /// Merges one keyword, or leaves work for it in `items`.
+    fn keyword_term(
+        &mut self,
+        fork: &mut Fork,
+        id: Id,
+        name: Name,
+        at: Id,
+        items: &mut Vec<Item>,
+    ) -> Result<()> {
+        let shape = &mut fork.shape;
+        match name {
+            kw::TYPE => shape.types = shape.types.and(self.types(at)?),
+            kw::CONST => self.literals(shape, vec![at]),
+            kw::ENUM => {
+                if !matches!(self.doc.value(at), Value::Array { .. }) {
+                    return Err(self.invalid(at, "expected an array of values"));
+                }
+                self.literals(shape, self.doc.elements(at).to_vec());
+            }
+            kw::REF => items.push(Item::Term(Term::Pos(self.refs.resolve(&self.doc, at)?))),
+            kw::ALL_OF => items.extend(self.schemas(at)?.into_iter().map(|s| Item::Term(Term::Pos(s)))),
+            kw::ANY_OF => {
+                let schemas = self.schemas(at)?;
+                match self.pure_literals(&schemas) {
+                    Some(values) => self.literals(shape, values),
+                    None => {
+                        let choice = schemas.into_iter().map(|s| vec![Term::Pos(s)]).collect();
+                        items.push(Item::Choice(Rc::new(choice), at));
+                    }
+                }
+            }
+            kw::ONE_OF => {
+                let schemas = self.schemas(at)?;
+                match self.pure_literals(&schemas) {
+                    Some(values) => self.literals(shape, values),
+                    None => items.push(Item::OneOf(at)),
+                }
+            }
+            kw::NOT => items.push(Item::Term(Term::Neg(at))),
+            kw::IF => items.extend(self.conditional(id, at)),
+            kw::THEN | kw::ELSE => {}
+            kw::DYNAMIC_REF | kw::RECURSIVE_REF => self.refuse_keyword(fork, Types::ALL, name, at),
+            kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM => {
+                if let Some((bound, _)) = self.bound(id, name, at)? {
+                    match name {
+                        kw::MINIMUM | kw::EXCLUSIVE_MINIMUM => shape.number.at_least(bound),
+                        _ => shape.number.at_most(bound),
+                    }
+                }
+            }
+            kw::MULTIPLE_OF => self.multiple_of(shape, at)?,
+            kw::MIN_LENGTH => shape.string.min = shape.string.min.max(self.count(at)?),
+            kw::MAX_LENGTH => lower_max(&mut shape.string.max, self.count(at)?),
+            kw::PATTERN => shape.string.add(Test::Pattern(self.text(at)?), true, at),
+            kw::FORMAT => self.format(shape, id, at)?,
+            _ => self.container_keyword(fork, id, name, at, items)?,
+        }
+        Ok(())
+    }
+
+    /// Merges a keyword of arrays or objects.
+    fn container_keyword(
+        &mut self,
+        fork: &mut Fork,
+        id: Id,
+        name: Name,
+        at: Id,
+        items: &mut Vec<Item>,
+    ) -> Result<()> {
+        let shape = &mut fork.shape;
+        match name {
+            kw::MIN_ITEMS => shape.array.min = shape.array.min.max(self.count(at)?),
+            kw::MAX_ITEMS => lower_max(&mut shape.array.max, self.count(at)?),
+            kw::UNIQUE_ITEMS => match self.doc.value(at) {
+                Value::Bool(true) => shape.array.unique = Some(at),
+                Value::Bool(false) => {}
+                _ => return Err(self.invalid(at, "expected a boolean")),
+            },
+            kw::CONTAINS => {
+                let min = self.doc.get(id, kw::MIN_CONTAINS).filter(|_| self.draft >= Draft::D2019);
+                let none = min.map(|m| self.count(m)).transpose()? == Some(0);
+                if !none || self.doc.get(id, kw::MAX_CONTAINS).is_some() {
+                    self.refuse_keyword(fork, Types::ARRAY, name, at);
+                }
+            }
+            kw::MIN_CONTAINS | kw::MAX_CONTAINS => {}
+            kw::UNEVALUATED_ITEMS | kw::UNEVALUATED_PROPERTIES => self.unevaluated(fork, id, name, at)?,
+            kw::REQUIRED => {
+                if !matches!(self.doc.value(at), Value::Array { .. }) {
+                    return Err(self.invalid(at, "expected an array of property names"));
+                }
+                for name in self.names(at)? {
+                    require(shape, name);
+                }
+            }
+            kw::PROPERTY_NAMES => add_term(&mut shape.object.names, Term::Pos(at)),
+            kw::MIN_PROPERTIES => {
+                shape.object.min = shape.object.min.max(self.count(at)?);
+                shape.object.count_at = Some(at);
+            }
+            kw::MAX_PROPERTIES => {
+                lower_max(&mut shape.object.max, self.count(at)?);
+                shape.object.count_at = Some(at);
+            }
+            kw::DEPENDENCIES | kw::DEPENDENT_REQUIRED | kw::DEPENDENT_SCHEMAS => {
+                for (name, then) in self.object(at)? {
+                    items.extend(self.dependency_choice(name, then)?);
+                }
+            }
+            _ => self.refuse_keyword(fork, Types::ALL, name, at),
+        }
+        Ok(())
+    }
+
+    /// Notes that a keyword is not honoured for some types.
+    pub fn refuse_keyword(&mut self, fork: &mut Fork, types: Types, name: Name, at: Id) {
+        let word = self.doc.name(name);
+        fork.refuse(types, at, format!("the keyword `{word}` is not supported here"), hint(name));
+    }
+
+    fn literals(&mut self, shape: &mut Shape, values: Vec<Id>) {
+        let types = values.iter().fold(Types::NONE, |t, &v| t.or(self.type_of(v)));
+        shape.types = shape.types.and(types);
+        if shape.literals.as_ref().is_none_or(|old| values.len() < old.len()) {
+            shape.literals = Some(Rc::new(values));
+        }
+    }
+
+    /// The values of alternatives that are all nothing but `const` or `enum` (with `type`).
+    fn pure_literals(&self, schemas: &[Id]) -> Option<Vec<Id>> {
+        let mut values = Vec::new();
+        for &schema in schemas {
+            let mut own = None;
+            for (name, at) in self.asserting(schema) {
+                match name {
+                    kw::CONST => own = Some(vec![at]),
+                    kw::ENUM if own.is_none() => own = Some(self.doc.elements(at).to_vec()),
+                    kw::ENUM | kw::TYPE => {}
+                    _ => return None,
+                }
+            }
+            values.extend(own?);
+        }
+        Some(values)
+    }
+
+    fn conditional(&mut self, id: Id, at: Id) -> Option<Item> {
+        let branch = |name| self.doc.get(id, name).filter(|&b| !self.is_true(b));
+        let (then, or) = (branch(kw::THEN), branch(kw::ELSE));
+        if then.is_none() && or.is_none() {
+            return None;
+        }
+        let mut yes = vec![Term::Pos(at)];
+        yes.extend(then.map(Term::Pos));
+        let mut no = vec![Term::Neg(at)];
+        no.extend(or.map(Term::Pos));
+        Some(Item::Choice(Rc::new(vec![yes, no]), at))
+    }
+
+    fn dependency_choice(&mut self, name: Name, then: Id) -> Result<Option<Item>> {
+        let mut present = vec![Term::Types(Types::OBJECT), Term::Require(name)];
+        match self.doc.value(then) {
+            Value::Array { .. } | Value::String(_) => {
+                present.extend(self.names(then)?.into_iter().map(Term::Require));
+                if present.len() == 2 {
+                    return Ok(None);
+                }
+            }
+            _ if self.is_true(then) => return Ok(None),
+            _ => present.push(Term::Pos(then)),
+        }
+        Ok(Some(Item::Choice(Rc::new(vec![present, vec![Term::Forbid(name)]]), then)))
+    }
+
+    fn multiple_of(&mut self, shape: &mut Shape, at: Id) -> Result<()> {
+        let divisor = self.divisor(at)?;
+        match divisor.negative_power_of_ten() {
+            Some(0) => shape.types = shape.types.without(Types::FRACTION),
+            Some(k) => lower_max(&mut shape.number.scale, k),
+            None => {
+                if let Value::Number(text) = self.doc.value(at) {
+                    shape.number.divisors.push((text, at));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn format(&mut self, shape: &mut Shape, id: Id, at: Id) -> Result<()> {
+        let Some(name) = self.doc.string(at) else {
+            self.warn(3, kw::FORMAT, at, "`format` is not a string and is ignored");
+            return Ok(());
+        };
+        let test = Test::Format(name);
+        if self.automaton(test, at)?.is_some() {
+            shape.string.add(test, true, at);
+            return Ok(());
+        }
+        let own = self.doc.get(id, kw::TYPE).map(|at| self.types(at)).transpose()?.unwrap_or(Types::ALL);
+        if own.meets(Types::STRING) {
+            let message = format!("unknown format {:?} is only an annotation", self.doc.name(name));
+            self.warn(3, name, at, &message);
+        }
+        Ok(())
+    }
+
+    /// `unevaluated*` is `additional*` where no other schema applies to the same value.
+    fn unevaluated(&mut self, fork: &mut Fork, id: Id, name: Name, at: Id) -> Result<()> {
+        if self.is_true(at) {
+            return Ok(());
+        }
+        let (types, covered) = match name {
+            kw::UNEVALUATED_ITEMS => (Types::ARRAY, kw::ITEMS),
+            _ => (Types::OBJECT, kw::ADDITIONAL_PROPERTIES),
+        };
+        let alone = !self.asserting(id).any(|(name, _)| {
+            matches!(
+                name,
+                kw::REF
+                    | kw::ALL_OF
+                    | kw::ANY_OF
+                    | kw::ONE_OF
+                    | kw::IF
+                    | kw::NOT
+                    | kw::DEPENDENT_SCHEMAS
+                    | kw::CONTAINS
+            )
+        });
+        // A schema around this one may also evaluate, but only for itself: the keyword sees its own object.
+        if !alone {
+            self.refuse_keyword(fork, types, name, at);
+        } else if self.doc.get(id, covered).is_none() {
+            if name == kw::UNEVALUATED_ITEMS && self.draft >= Draft::D2020 {
+                let (prefix, _) = self.item_schemas(id)?;
+                let prefix: Vec<Term> = prefix.into_iter().map(Term::Pos).collect();
+                fork.shape.array.items(&prefix, Some(Term::Pos(at)));
+            } else if name == kw::UNEVALUATED_PROPERTIES {
+                self.group(fork, id, Some(at))?;
+            } else {
+                self.refuse_keyword(fork, types, name, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges `properties`, `patternProperties` and `additionalProperties` of one schema object.
+    fn members(&mut self, fork: &mut Fork, id: Id) -> Result<()> {
+        let additional = self.doc.get(id, kw::ADDITIONAL_PROPERTIES);
+        self.group(fork, id, additional)
+    }
+
+    fn group(&mut self, fork: &mut Fork, id: Id, additional: Option<Id>) -> Result<()> {
+        let shape = &mut fork.shape;
+        let list = |front: &Self, name| match front.doc.get(id, name) {
+            Some(at) => front.object(at),
+            None => Ok(Vec::new()),
+        };
+        let properties = list(self, kw::PROPERTIES)?;
+        let patterns = list(self, kw::PATTERN_PROPERTIES)?;
+        let additional = additional.filter(|&a| !self.is_true(a));
+        self.step((properties.len() + shape.object.values.len() / 4) as u64, id)?;
+        let ordered = !shape.object.order.is_empty();
+        for &(name, _) in &properties {
+            if !shape.object.values.contains_key(&name) {
+                let known = self.undeclared(shape, name)?;
+                shape.object.values.insert(name, known);
+                shape.object.order.push(name);
+            } else if !ordered || !shape.object.order.contains(&name) {
+                shape.object.order.push(name);
+            }
+        }
+        let declared: rustc_hash::FxHashMap<Name, Id> = properties.into_iter().collect();
+        let known: Vec<Name> = shape.object.values.keys().copied().collect();
+        for name in known {
+            let mut said: Vec<Id> = declared.get(&name).copied().into_iter().collect();
+            for &(pattern, schema) in &patterns {
+                if self.passes(Test::Pattern(pattern), name, schema)? {
+                    said.push(schema);
+                }
+            }
+            if said.is_empty() {
+                said.extend(additional);
+            }
+            let terms = shape.object.values.entry(name).or_default();
+            said.into_iter().for_each(|s| add_term(terms, Term::Pos(s)));
+        }
+        if !patterns.is_empty() || additional.is_some() {
+            shape.object.groups.push(Rc::new(Group { patterns, additional }));
+        }
+        Ok(())
+    }
+}
+
+fn require(shape: &mut Shape, name: Name) {
+    if shape.object.required.insert(name) {
+        shape.object.late.push(name);
+    }
+}

@@ -1,0 +1,297 @@
+//! Undeclared properties: the partition of all names by the patterns that match them.
+//!
+//! Every `patternProperties`, `additionalProperties` and `propertyNames` that applies splits the set
+//! of names; each part of the partition has one list of terms for its values. Parts whose values
+//! cannot exist are dropped before any automaton is built, so the usual case, one pattern and nothing
+//! else, costs nothing. The number of parts is bounded by [`MAX_PARTS`].
+
+use std::rc::Rc;
+
+use super::expand::{Fork, Mode};
+use super::front::Front;
+use super::goals::{GoalId, Goals};
+use super::json::{Id, Name};
+use super::lang::Dfa;
+use super::shape::{FALSE, Shape, StringPart, Term, Terms, Test, Types, add_term};
+use crate::error::{ErrorKind, Result};
+
+/// Most parts of the partition of names.
+const MAX_PARTS: usize = 64;
+/// Most names of a finite part that are compared with the declared ones.
+const MAX_LISTED: usize = 256;
+/// Longest bound on the length of a name that is turned into an automaton.
+const MAX_NAME_LENGTH: u32 = 1_000;
+
+/// A set of names.
+#[derive(Debug, Clone)]
+pub(super) enum Keys {
+    All,
+    /// Names that match one of these patterns.
+    Patterns(Vec<(Name, Id)>),
+    Automaton(Rc<Dfa>),
+}
+
+/// One part of the partition.
+#[derive(Clone)]
+struct Part {
+    /// Sets of patterns of which one matches, or none does.
+    tests: Vec<(Rc<Vec<(Name, Id)>>, bool)>,
+    terms: Terms,
+}
+
+impl Goals<'_> {
+    /// The undeclared properties of a shape: disjoint sets of names with the goals of their values.
+    pub fn extras(&mut self, shape: &Shape) -> Result<Vec<(Keys, GoalId)>> {
+        let mut parts = vec![Part { tests: Vec::new(), terms: Terms::new() }];
+        for group in &shape.object.groups {
+            parts = self.split(parts, &group.patterns, group.additional)?;
+        }
+        let names = match shape.object.names.is_empty() {
+            true => None,
+            false => Some(self.front.name_language(&shape.object.names)?),
+        };
+        let mut merged: Vec<(GoalId, Vec<Part>)> = Vec::new();
+        for part in parts {
+            let goal = self.goal(&part.terms)?;
+            if self.goal_never(goal) {
+                continue;
+            }
+            match merged.iter_mut().find(|m| m.0 == goal) {
+                Some(same) => same.1.push(part),
+                None => merged.push((goal, vec![part])),
+            }
+        }
+        let mut extras = Vec::new();
+        for (goal, parts) in merged {
+            if let Some(keys) = self.keys(&parts, names.as_ref(), shape)? {
+                extras.push((keys, goal));
+            }
+        }
+        Ok(extras)
+    }
+
+    fn split(
+        &mut self,
+        parts: Vec<Part>,
+        patterns: &[(Name, Id)],
+        additional: Option<Id>,
+    ) -> Result<Vec<Part>> {
+        // Patterns with the same schema act as one.
+        let mut classes: Vec<(Terms, Vec<(Name, Id)>)> = Vec::new();
+        for &(pattern, schema) in patterns {
+            let terms = self.front.tidy(&[Term::Pos(schema)])?;
+            match classes.iter_mut().find(|c| c.0 == terms) {
+                Some(class) => class.1.push((pattern, schema)),
+                None => classes.push((terms, vec![(pattern, schema)])),
+            }
+        }
+        let mut open: Vec<(Part, bool)> = parts.into_iter().map(|p| (p, false)).collect();
+        for (terms, patterns) in classes {
+            let at = patterns[0].1;
+            let patterns = Rc::new(patterns);
+            let mut next = Vec::new();
+            for (part, matched) in open {
+                let mut yes = part.clone();
+                yes.tests.push((patterns.clone(), true));
+                terms.iter().for_each(|t| add_term(&mut yes.terms, t.clone()));
+                let mut no = part;
+                no.tests.push((patterns.clone(), false));
+                next.push((yes, true));
+                next.push((no, matched));
+            }
+            if next.len() > MAX_PARTS {
+                return Err(self.front.error(
+                    ErrorKind::TooComplex,
+                    at,
+                    format!("the patterns of property names overlap in more than {MAX_PARTS} ways"),
+                ));
+            }
+            open = next;
+        }
+        let parts = open.into_iter().map(|(mut part, matched)| {
+            if !matched && let Some(schema) = additional {
+                add_term(&mut part.terms, Term::Pos(schema));
+            }
+            part
+        });
+        Ok(parts.collect())
+    }
+
+    /// The names of several parts together; `None` if there are none besides the declared ones.
+    fn keys(&mut self, parts: &[Part], names: Option<&Rc<Dfa>>, shape: &Shape) -> Result<Option<Keys>> {
+        if names.is_none() {
+            // Parts that cover both sides of a test, as when additional properties have the same schema.
+            if parts.iter().any(|p| p.tests.is_empty()) || (parts.len() == 2 && complementary(parts)) {
+                return Ok(Some(Keys::All));
+            }
+            if let [Part { tests, .. }] = parts
+                && let [(patterns, true)] = &tests[..]
+                && !self.only_declared(patterns, shape)?
+            {
+                return Ok(Some(Keys::Patterns(patterns.to_vec())));
+            }
+        }
+        let mut all: Option<Dfa> = None;
+        for part in parts {
+            let mut own: Option<Dfa> = names.map(|n| (**n).clone());
+            for (patterns, holds) in &part.tests {
+                let dfa = self.front.any_pattern(patterns)?;
+                let dfa = if *holds { dfa } else { dfa.complement() };
+                own = Some(match own {
+                    Some(own) => {
+                        own.intersect(&dfa).map_err(|e| e.at(self.front.doc.place(patterns[0].1)))?
+                    }
+                    None => dfa,
+                });
+            }
+            let Some(own) = own else { return Ok(Some(Keys::All)) };
+            all = Some(match all {
+                // Union by complements.
+                Some(all) => all.complement().intersect(&own.complement())?.complement(),
+                None => own,
+            });
+        }
+        let Some(all) = all else { return Ok(None) };
+        if all.is_empty() || self.listed(&all, shape) {
+            return Ok(None);
+        }
+        Ok(Some(if all.is_everything() { Keys::All } else { Keys::Automaton(Rc::new(all)) }))
+    }
+
+    /// Whether a finite set of patterns only matches declared names.
+    fn only_declared(&mut self, patterns: &[(Name, Id)], shape: &Shape) -> Result<bool> {
+        if shape.object.values.is_empty() {
+            return Ok(false);
+        }
+        let dfa = self.front.any_pattern(patterns)?;
+        Ok(dfa.is_empty() || self.listed(&dfa, shape))
+    }
+
+    fn listed(&self, dfa: &Dfa, shape: &Shape) -> bool {
+        let doc = &self.front.doc;
+        dfa.finite(MAX_LISTED).is_some_and(|words| {
+            words.iter().all(|w| doc.lookup(w).is_some_and(|n| shape.object.values.contains_key(&n)))
+        })
+    }
+}
+
+fn complementary(parts: &[Part]) -> bool {
+    let (a, b) = (&parts[0].tests, &parts[1].tests);
+    a.len() == 1 && b.len() == 1 && a[0].0 == b[0].0 && a[0].1 != b[0].1
+}
+
+impl Front<'_> {
+    /// Names that match one of the patterns.
+    fn any_pattern(&mut self, patterns: &[(Name, Id)]) -> Result<Dfa> {
+        let mut all: Option<Dfa> = None;
+        for &(pattern, at) in patterns {
+            let Some(dfa) = self.automaton(Test::Pattern(pattern), at)? else { continue };
+            all = Some(match all {
+                Some(all) => all
+                    .complement()
+                    .intersect(&(*dfa).clone().complement())
+                    .map_err(|e| e.at(self.doc.place(at)))?
+                    .complement(),
+                None => (*dfa).clone(),
+            });
+        }
+        match all {
+            Some(all) => Ok(all),
+            None => Dfa::words([]),
+        }
+    }
+
+    /// The names that satisfy `propertyNames`.
+    fn name_language(&mut self, terms: &[Term]) -> Result<Rc<Dfa>> {
+        let mut fork = Fork::new(terms);
+        fork.shape.types = Types::STRING;
+        let shapes = self.expand(fork, Mode::Exact)?.unwrap_or_default();
+        let at = terms.iter().find_map(|t| match *t {
+            Term::Pos(id) => Some(id),
+            _ => None,
+        });
+        let at = at.unwrap_or(self.doc.root());
+        let mut all: Option<Dfa> = None;
+        for shape in &shapes {
+            let own = self.shape_names(shape, at)?;
+            all = Some(match all {
+                Some(all) => all.complement().intersect(&own.complement())?.complement(),
+                None => own,
+            });
+        }
+        match all {
+            Some(all) => Ok(Rc::new(all)),
+            None => Dfa::words([]).map(Rc::new),
+        }
+    }
+
+    fn shape_names(&mut self, shape: &Shape, at: Id) -> Result<Dfa> {
+        if let Some(literals) = &shape.literals {
+            let words: Vec<&str> =
+                literals.iter().filter_map(|&l| self.doc.string(l)).map(|n| self.doc.name(n)).collect();
+            return Dfa::words(words);
+        }
+        if let Some(refusal) = shape.refusals.iter().find(|r| r.types.meets(Types::STRING)) {
+            return Err(self
+                .error(ErrorKind::Unsupported, refusal.at, refusal.message.clone())
+                .hint(refusal.hint));
+        }
+        let language = self.language(&shape.string)?;
+        let StringPart { min, max, .. } = shape.string;
+        if min == 0 && max.is_none() {
+            return Ok(language.map_or_else(everything, |l| (*l).clone()));
+        }
+        if min > MAX_NAME_LENGTH || max.is_some_and(|m| m > MAX_NAME_LENGTH) {
+            return Err(self.error(
+                ErrorKind::TooComplex,
+                at,
+                format!("a bound on the length of property names is above the limit of {MAX_NAME_LENGTH}"),
+            ));
+        }
+        let lengths = Dfa::lengths(min, max);
+        match language {
+            Some(language) => language.intersect(&lengths),
+            None => Ok(lengths),
+        }
+    }
+
+    /// The texts that pass all tests; `None`: all texts.
+    pub fn language(&mut self, part: &StringPart) -> Result<Option<Rc<Dfa>>> {
+        let mut all: Option<Rc<Dfa>> = None;
+        let mut excluded: Vec<Name> = Vec::new();
+        for &(test, holds, at) in &part.tests {
+            let own = match (test, holds) {
+                (Test::Equals(name), false) => {
+                    excluded.push(name);
+                    continue;
+                }
+                _ => match self.automaton(test, at)? {
+                    Some(dfa) if holds => dfa,
+                    Some(dfa) => Rc::new((*dfa).clone().complement()),
+                    None => continue,
+                },
+            };
+            all = Some(match all {
+                Some(all) => Rc::new(all.intersect(&own).map_err(|e| e.at(self.doc.place(at)))?),
+                None => own,
+            });
+        }
+        if !excluded.is_empty() {
+            let others = Dfa::words(excluded.iter().map(|&n| self.doc.name(n)))?.complement();
+            all = Some(Rc::new(match all {
+                Some(all) => all.intersect(&others)?,
+                None => others,
+            }));
+        }
+        Ok(all)
+    }
+}
+
+fn everything() -> Dfa {
+    Dfa::lengths(0, None)
+}
+
+/// What nothing satisfies, as a list.
+pub(super) fn nothing() -> Terms {
+    vec![FALSE]
+}

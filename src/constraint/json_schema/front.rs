@@ -1,0 +1,316 @@
+//! The state of one run of the front end, and the small questions every part of it asks: where a
+//! reference leads, whether a text matches a pattern, whether a schema accepts everything.
+//!
+//! Everything that may be asked twice is memoised under interned keys, so the cost of a run is linear
+//! in the number of distinct conjunctions. Free functions with a dozen parameters were the alternative.
+
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::json::{Doc, Id, Name, Value};
+use super::keywords::{self as kw, Draft};
+use super::lang::Dfa;
+use super::nfa::Nfa;
+use super::number::Number;
+use super::refs::{Refs, shorten};
+use super::shape::{Term, Terms, Test, Types};
+use crate::constraint::ir::{Ir, NodeId};
+use crate::constraint::{Policy, ecma, format};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most alternatives of one value after distributing `anyOf`, `oneOf`, `if` and the like.
+pub(super) const MAX_DISJUNCTS: usize = 4_096;
+/// Most nodes of the representation.
+pub(super) const MAX_NODES: usize = 2_000_000;
+/// Most distinct conjunctions of schemas.
+pub(super) const MAX_GOALS: usize = 200_000;
+/// Most steps of checking literals against schemas, and of merging shapes.
+pub(super) const MAX_STEPS: u64 = 20_000_000;
+
+/// The state of one run.
+pub(super) struct Front<'p> {
+    pub doc: Doc,
+    pub refs: Refs,
+    pub draft: Draft,
+    pub policy: &'p Policy,
+    pub ir: Ir,
+    /// Nodes of languages that only the automata here read.
+    scratch: Ir,
+    /// Automata by test; formats that are not known are `None`.
+    automata: FxHashMap<Test, Option<Rc<Dfa>>>,
+    pub empty: FxHashMap<Terms, bool>,
+    /// Depth of nested emptiness questions.
+    pub empty_depth: u32,
+    checked: FxHashMap<Id, bool>,
+    pub steps: u64,
+    pub warned: FxHashSet<(u32, Name)>,
+    /// Why the last alternative was dropped.
+    pub culprit: Option<(Id, String)>,
+    pub numbers: FxHashMap<Id, Rc<Number>>,
+}
+
+impl<'p> Front<'p> {
+    pub fn new(text: &str, policy: &'p Policy) -> Result<Self> {
+        let doc = Doc::parse(text, kw::WORDS)?;
+        let refs = Refs::new(&doc)?;
+        let draft = refs.draft;
+        let mut front = Front {
+            doc,
+            refs,
+            draft,
+            policy,
+            ir: Ir::new(),
+            scratch: Ir::new(),
+            automata: FxHashMap::default(),
+            empty: FxHashMap::default(),
+            empty_depth: 0,
+            checked: FxHashMap::default(),
+            steps: 0,
+            warned: FxHashSet::default(),
+            culprit: None,
+            numbers: FxHashMap::default(),
+        };
+        if let Some((id, name)) = front.doc.duplicate {
+            let (name, at) = (front.doc.name(name), front.doc.pointer(id));
+            let warning = format!("#{at}: the name {name:?} occurs twice; the last one counts");
+            front.ir.warnings.push(warning);
+        }
+        Ok(front)
+    }
+
+    /// An error at a value.
+    pub fn error(&self, kind: ErrorKind, id: Id, message: impl Into<String>) -> Error {
+        Error::new(kind, message).at(self.doc.place(id))
+    }
+
+    /// An error for a keyword whose value is not what it must be.
+    pub fn invalid(&self, id: Id, message: impl Into<String>) -> Error {
+        self.error(ErrorKind::InvalidSchema, id, message)
+    }
+
+    /// Counts work; an error when there was too much.
+    pub fn step(&mut self, steps: u64, at: Id) -> Result<()> {
+        self.steps += steps;
+        if self.steps > MAX_STEPS {
+            return Err(self.error(
+                ErrorKind::TooComplex,
+                at,
+                format!("merging schemas takes more than {MAX_STEPS} steps"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A warning, once per kind and name.
+    pub fn warn(&mut self, kind: u32, name: Name, at: Id, message: &str) {
+        if self.warned.insert((kind, name)) {
+            let warning = format!("#{}: {message}", self.doc.pointer(at));
+            self.ir.warnings.push(warning);
+        }
+    }
+
+    /// Whether a schema accepts everything by its looks.
+    pub fn is_true(&self, id: Id) -> bool {
+        match self.doc.value(id) {
+            Value::Bool(holds) => holds,
+            Value::Object { .. } => self.asserting(id).next().is_none(),
+            _ => false,
+        }
+    }
+
+    /// The keywords of a schema object that may assert something.
+    pub fn asserting(&self, id: Id) -> impl Iterator<Item = (Name, Id)> + '_ {
+        let draft = self.draft;
+        let only_ref = draft <= Draft::D7 && self.doc.get(id, kw::REF).is_some();
+        self.doc.members(id).iter().copied().filter(move |&(name, _)| {
+            kw::asserts(name) && draft.knows(name) && (!only_ref || name == kw::REF)
+        })
+    }
+
+    /// Follows schemas that are nothing but a reference.
+    pub fn follow(&mut self, mut id: Id) -> Result<Id> {
+        for _ in 0..1_000 {
+            let mut keywords = self.asserting(id);
+            let (Some((kw::REF, reference)), None) = (keywords.next(), keywords.next()) else {
+                return Ok(id);
+            };
+            drop(keywords);
+            self.warn_siblings(id);
+            id = self.refs.resolve(&self.doc, reference)?;
+        }
+        Err(self.invalid(id, "a chain of references is longer than 1000 or leads back to itself"))
+    }
+
+    /// In older drafts, keywords beside `$ref` do not count.
+    pub fn warn_siblings(&mut self, id: Id) {
+        if self.draft > Draft::D7 {
+            return;
+        }
+        let ignored = self.doc.members(id).iter().find(|m| m.0 != kw::REF && kw::asserts(m.0)).copied();
+        if let Some((name, at)) = ignored {
+            let word = self.doc.name(name).to_string();
+            self.warn(
+                1,
+                name,
+                at,
+                &format!("`{word}` beside `$ref` is ignored in this draft of JSON Schema"),
+            );
+        }
+    }
+
+    /// Removes what says nothing, follows references, and recognises what nothing satisfies.
+    pub fn tidy(&mut self, terms: &[Term]) -> Result<Terms> {
+        let mut tidy: Terms = Vec::with_capacity(terms.len());
+        for term in terms {
+            let term = match *term {
+                Term::Pos(id) => Term::Pos(self.follow(id)?),
+                Term::Neg(id) => Term::Neg(self.follow(id)?),
+                ref other => other.clone(),
+            };
+            let nothing = match term {
+                Term::Pos(id) if self.is_true(id) => continue,
+                Term::Pos(id) => self.doc.value(id) == Value::Bool(false),
+                Term::Neg(id) if self.doc.value(id) == Value::Bool(false) => continue,
+                Term::Neg(id) => self.is_true(id),
+                Term::Types(types) => types.is_empty(),
+                _ => false,
+            };
+            if nothing {
+                return Ok(vec![super::shape::FALSE]);
+            }
+            if !tidy.contains(&term) {
+                tidy.push(term);
+            }
+        }
+        Ok(tidy)
+    }
+
+    /// Makes sure that no schema applies to the same value as itself; visits each schema once.
+    pub fn check_grounded(&mut self, root: Id) -> Result<()> {
+        if self.checked.contains_key(&root) {
+            return Ok(());
+        }
+        // `false`: on the path; `true`: done. Each entry: the schema and its next neighbours.
+        let mut path: Vec<(Id, Vec<Id>)> = vec![(root, self.in_place(root)?)];
+        self.checked.insert(root, false);
+        while let Some((id, rest)) = path.last_mut() {
+            let Some(next) = rest.pop() else {
+                self.checked.insert(*id, true);
+                path.pop();
+                continue;
+            };
+            match self.checked.get(&next) {
+                Some(true) => {}
+                Some(false) => {
+                    return Err(self
+                        .invalid(next, "the schema applies to the same value as itself, without end")
+                        .hint("let the recursion pass through `properties` or `items`"));
+                }
+                None => {
+                    let neighbours = self.in_place(next)?;
+                    self.checked.insert(next, false);
+                    path.push((next, neighbours));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The schemas that apply to the same value.
+    fn in_place(&mut self, id: Id) -> Result<Vec<Id>> {
+        let keywords: Vec<(Name, Id)> = self.asserting(id).collect();
+        let mut found = Vec::new();
+        for (name, at) in keywords {
+            match name {
+                kw::REF if self.doc.string(at).is_some() => found.push(self.refs.resolve(&self.doc, at)?),
+                kw::ALL_OF | kw::ANY_OF | kw::ONE_OF => found.extend(self.doc.elements(at)),
+                kw::NOT | kw::IF | kw::THEN | kw::ELSE => found.push(at),
+                kw::DEPENDENCIES | kw::DEPENDENT_SCHEMAS => {
+                    found.extend(self.doc.members(at).iter().map(|m| m.1));
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// The automaton of a test on text; `None` for a format that is not known.
+    pub fn automaton(&mut self, test: Test, at: Id) -> Result<Option<Rc<Dfa>>> {
+        if let Some(known) = self.automata.get(&test) {
+            return Ok(known.clone());
+        }
+        let dfa = match test {
+            Test::Equals(name) => Some(Dfa::words([self.doc.name(name)])),
+            Test::Pattern(name) => {
+                let node = ecma::parse(self.doc.name(name), &mut self.scratch)
+                    .map_err(|e| e.at(self.doc.place(at)))?;
+                Some(Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa)))
+            }
+            Test::Format(name) => format::language(self.doc.name(name), &mut self.scratch)
+                .map(|node| Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa))),
+        };
+        let dfa = dfa.transpose().map_err(|e| e.at(self.doc.place(at)))?.map(Rc::new);
+        self.automata.insert(test, dfa.clone());
+        Ok(dfa)
+    }
+
+    /// Whether a text passes a test; formats that are not known pass everything.
+    pub fn passes(&mut self, test: Test, text: Name, at: Id) -> Result<bool> {
+        if let Test::Equals(name) = test {
+            return Ok(name == text);
+        }
+        Ok(self.automaton(test, at)?.is_none_or(|dfa| dfa.matches(self.doc.name(text))))
+    }
+
+    /// The exact value of a number literal.
+    pub fn number(&mut self, id: Id) -> Option<Rc<Number>> {
+        let Value::Number(text) = self.doc.value(id) else { return None };
+        let doc = &self.doc;
+        Some(self.numbers.entry(id).or_insert_with(|| Rc::new(Number::new(doc.name(text)))).clone())
+    }
+
+    /// A keyword value that must be a count.
+    pub fn count(&mut self, id: Id) -> Result<u32> {
+        let count = self.number(id).and_then(|n| n.count());
+        count.ok_or_else(|| {
+            self.invalid(id, format!("expected a non-negative integer, found {}", self.show(id)))
+        })
+    }
+
+    /// The type of a literal.
+    pub fn type_of(&mut self, id: Id) -> Types {
+        match self.doc.value(id) {
+            Value::Null => Types::NULL,
+            Value::Bool(true) => Types::TRUE,
+            Value::Bool(false) => Types::FALSE,
+            Value::Number(text) => {
+                let plain = !self.doc.name(text).contains(['.', 'e', 'E']);
+                let whole = self.number(id).is_some_and(|n| n.is_integer());
+                // Draft 4 knows integers by their spelling.
+                if whole && (plain || self.draft > Draft::D4) { Types::INT } else { Types::FRACTION }
+            }
+            Value::String(_) => Types::STRING,
+            Value::Array { .. } => Types::ARRAY,
+            Value::Object { .. } => Types::OBJECT,
+        }
+    }
+
+    /// A value for a message, shortened.
+    pub fn show(&self, id: Id) -> String {
+        match self.doc.value(id) {
+            Value::Array { .. } => "an array".into(),
+            Value::Object { .. } => "an object".into(),
+            _ => {
+                let mut text = Vec::new();
+                self.doc.write(id, &mut text);
+                shorten(&String::from_utf8_lossy(&text))
+            }
+        }
+    }
+
+    /// The node of a pattern in the representation.
+    pub fn pattern_node(&mut self, pattern: Name, at: Id) -> Result<NodeId> {
+        ecma::parse(self.doc.name(pattern), &mut self.ir).map_err(|e| e.at(self.doc.place(at)))
+    }
+}

@@ -1,0 +1,278 @@
+//! The walk over all conjunctions that the output can meet: each list of terms becomes one node.
+//!
+//! A *goal* is a tidied list of terms. It is expanded into shapes once, its children are built before
+//! it (explicit stack, no recursion), and everything that reaches the same terms shares the node. A goal
+//! that is met again while it is being built becomes a rule; so do targets of `$ref` that hold objects
+//! or arrays, so that the machine need not expand them at every use. Unrolling was rejected: it does not
+//! end for recursive schemas and copies shared ones.
+
+use rustc_hash::FxHashMap;
+
+use super::expand::{Fork, Mode};
+use super::extras::Keys;
+use super::front::{Front, MAX_GOALS, MAX_NODES};
+use super::json::{Id, Name};
+use super::shape::{FALSE, Shape, Term, Terms, Test};
+use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
+use crate::constraint::number::NumberSpec;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Index of a goal.
+pub(super) type GoalId = u32;
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    New,
+    /// Being built; the rule and the node that refers to it, if somebody needed them.
+    Active(Option<(RuleId, NodeId)>),
+    Done(NodeId),
+}
+
+struct Goal {
+    terms: Terms,
+    state: State,
+    /// Whether a `$ref` leads to exactly this goal.
+    referred: bool,
+    /// Why nothing satisfies it.
+    culprit: Option<(Id, String)>,
+}
+
+/// A shape with the goals of its children.
+pub(super) struct Plan {
+    pub shape: Shape,
+    pub properties: Vec<(Name, GoalId, bool)>,
+    pub extra: Vec<(Keys, GoalId)>,
+    pub prefix: Vec<GoalId>,
+    pub rest: GoalId,
+}
+
+struct Frame {
+    goal: GoalId,
+    plans: Vec<Plan>,
+    children: Vec<GoalId>,
+}
+
+/// The walk.
+pub(super) struct Goals<'p> {
+    pub front: Front<'p>,
+    goals: Vec<Goal>,
+    ids: FxHashMap<Terms, GoalId>,
+    pub any: NodeId,
+    pub never: NodeId,
+    pub strings: FxHashMap<StringKey, NodeId>,
+    pub numbers: FxHashMap<NumberKey, NodeId>,
+    pub literals: FxHashMap<Vec<Vec<u8>>, NodeId>,
+    /// Why the goal being built came to nothing.
+    pub culprit: Option<(Id, String)>,
+}
+
+/// What makes two string languages the same.
+pub(super) type StringKey = (Vec<(Test, bool)>, u32, Option<u32>);
+/// What makes two number languages the same: integer, bounds, scale.
+pub(super) type NumberKey = (bool, Option<(Name, bool)>, Option<(Name, bool)>, Option<u32>);
+
+impl<'p> Goals<'p> {
+    pub fn new(mut front: Front<'p>) -> Self {
+        let any = front.ir.push(Node::JsonAny);
+        let never = front.ir.push(Node::Never);
+        Goals {
+            front,
+            goals: Vec::new(),
+            ids: FxHashMap::default(),
+            any,
+            never,
+            strings: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            literals: FxHashMap::default(),
+            culprit: None,
+        }
+    }
+
+    /// Builds everything below the root schema.
+    pub fn run(mut self) -> Result<Ir> {
+        let root = self.front.doc.root();
+        self.front.check_grounded(root)?;
+        let goal = self.goal(&[Term::Pos(root)])?;
+        let mut stack = Vec::new();
+        self.enter(goal, &mut stack)?;
+        while let Some(frame) = stack.last_mut() {
+            match frame.children.pop() {
+                Some(child) => {
+                    if matches!(self.goals[child as usize].state, State::New) {
+                        self.enter(child, &mut stack)?;
+                    }
+                }
+                None => {
+                    if let Some(frame) = stack.pop() {
+                        self.leave(frame)?;
+                    }
+                }
+            }
+        }
+        let node = self.node(goal);
+        if self.is_never(node) {
+            let (at, why) = self.goals[goal as usize]
+                .culprit
+                .take()
+                .unwrap_or_else(|| (root, "the keywords contradict each other".to_string()));
+            return Err(self.front.error(ErrorKind::Unsatisfiable, at, format!("no value is valid: {why}")));
+        }
+        self.front.ir.set_root(node);
+        Ok(self.front.ir)
+    }
+
+    /// The goal of a list of terms.
+    pub fn goal(&mut self, terms: &[Term]) -> Result<GoalId> {
+        let tidy = self.front.tidy(terms)?;
+        let referred = matches!(tidy[..], [Term::Pos(_)]) && !terms.contains(&tidy[0]);
+        let id = match self.ids.get(&tidy) {
+            Some(&id) => id,
+            None => {
+                let id = self.goals.len() as GoalId;
+                if self.goals.len() >= MAX_GOALS {
+                    return Err(Error::new(
+                        ErrorKind::TooComplex,
+                        format!("the schema needs more than {MAX_GOALS} combinations of sub-schemas"),
+                    ));
+                }
+                let state = match tidy.first() {
+                    None => State::Done(self.any),
+                    Some(&FALSE) => State::Done(self.never),
+                    Some(_) => State::New,
+                };
+                self.goals.push(Goal { terms: tidy.clone(), state, referred: false, culprit: None });
+                self.ids.insert(tidy, id);
+                id
+            }
+        };
+        self.goals[id as usize].referred |= referred;
+        Ok(id)
+    }
+
+    /// The node of a goal; of one that is still being built, a reference to its rule.
+    pub fn node(&mut self, goal: GoalId) -> NodeId {
+        match self.goals[goal as usize].state {
+            State::Done(node) | State::Active(Some((_, node))) => node,
+            State::Active(None) | State::New => {
+                let rule = self.front.ir.declare_rule();
+                let node = self.front.ir.push(Node::Rule(rule));
+                self.goals[goal as usize].state = State::Active(Some((rule, node)));
+                node
+            }
+        }
+    }
+
+    pub fn is_never(&self, node: NodeId) -> bool {
+        matches!(self.front.ir.node(node), Node::Never)
+    }
+
+    /// Whether a goal is known to allow nothing (a goal still being built is not).
+    pub fn goal_never(&mut self, goal: GoalId) -> bool {
+        match self.goals[goal as usize].state {
+            State::Done(node) => self.is_never(node),
+            _ => false,
+        }
+    }
+
+    /// Why a goal allows nothing.
+    pub fn reason(&self, goal: GoalId) -> Option<(Id, String)> {
+        let goal = &self.goals[goal as usize];
+        goal.culprit.clone().or_else(|| match goal.terms[..] {
+            [Term::Pos(id)] => Some((id, "this schema allows no value".to_string())),
+            _ => None,
+        })
+    }
+
+    /// The schema that stands for a shape in messages.
+    pub fn at(&self, shape: &Shape) -> Id {
+        let first = shape.terms.iter().find_map(|t| match *t {
+            Term::Pos(id) | Term::Neg(id) => Some(id),
+            _ => None,
+        });
+        first.unwrap_or(self.front.doc.root())
+    }
+
+    fn enter(&mut self, goal: GoalId, stack: &mut Vec<Frame>) -> Result<()> {
+        if !matches!(self.goals[goal as usize].state, State::New) {
+            return Ok(());
+        }
+        self.goals[goal as usize].state = State::Active(None);
+        let terms = self.goals[goal as usize].terms.clone();
+        self.front.culprit = None;
+        let shapes = self.front.expand(Fork::new(&terms), Mode::Exact)?.unwrap_or_default();
+        self.goals[goal as usize].culprit = self.front.culprit.take();
+        let mut frame = Frame { goal, plans: Vec::with_capacity(shapes.len()), children: Vec::new() };
+        if shapes.iter().any(Shape::is_free) {
+            let free = shapes.into_iter().find(Shape::is_free).unwrap_or_default();
+            frame.plans.push(self.plan(free)?);
+        } else {
+            for shape in shapes {
+                frame.plans.push(self.plan(shape)?);
+            }
+        }
+        for plan in &frame.plans {
+            frame.children.extend(plan.properties.iter().map(|p| p.1));
+            frame.children.extend(plan.extra.iter().map(|e| e.1));
+            frame.children.extend(&plan.prefix);
+            frame.children.push(plan.rest);
+        }
+        // Built in order, so that rules and nodes follow the text.
+        frame.children.reverse();
+        stack.push(frame);
+        Ok(())
+    }
+
+    fn leave(&mut self, frame: Frame) -> Result<()> {
+        let goal = frame.goal as usize;
+        self.culprit = None;
+        let mut body = self.build(&frame.plans)?;
+        if let Some(culprit) = self.culprit.take() {
+            self.goals[goal].culprit.get_or_insert(culprit);
+        }
+        if self.front.ir.len() > MAX_NODES {
+            let at = frame.plans.first().map_or(self.front.doc.root(), |p| self.at(&p.shape));
+            return Err(self.front.error(
+                ErrorKind::TooComplex,
+                at,
+                format!("the schema needs more than {MAX_NODES} nodes"),
+            ));
+        }
+        if let State::Active(Some((rule, node))) = self.goals[goal].state {
+            self.front.ir.define_rule(rule, body);
+            if !self.is_never(body) {
+                body = node;
+            }
+        } else if self.goals[goal].referred && self.is_composite(body) {
+            let rule = self.front.ir.declare_rule();
+            self.front.ir.define_rule(rule, body);
+            body = self.front.ir.push(Node::Rule(rule));
+        }
+        self.goals[goal].state = State::Done(body);
+        Ok(())
+    }
+
+    /// Whether a node holds more than text: worth a rule of its own.
+    fn is_composite(&self, node: NodeId) -> bool {
+        let ir = &self.front.ir;
+        let holds = |id: NodeId| matches!(ir.node(id), Node::JsonArray { .. } | Node::JsonObject { .. });
+        match ir.node(node) {
+            Node::Union(parts) => parts.iter().any(|&p| holds(p)),
+            _ => holds(node),
+        }
+    }
+
+    /// The number language of a specification, shared.
+    pub fn number_node(&mut self, key: NumberKey, spec: &NumberSpec, at: Id) -> Result<NodeId> {
+        if let Some(&node) = self.numbers.get(&key) {
+            return Ok(node);
+        }
+        let made = crate::constraint::number::number(spec, self.front.policy, &mut self.front.ir);
+        let node = match made {
+            Ok(node) => node,
+            Err(e) if e.kind() == ErrorKind::Unsatisfiable => self.never,
+            Err(e) => return Err(e.at(self.front.doc.place(at))),
+        };
+        self.numbers.insert(key, node);
+        Ok(node)
+    }
+}

@@ -1,0 +1,530 @@
+//! JSON text into one arena of values that keeps what a schema front end needs: the order of the
+//! members, the text of numbers (no `f64`), decoded strings, and each value's place in the document.
+//!
+//! Parsing is one pass with an explicit stack, linear in the text; strings and names are interned, so
+//! that the rest of the front end compares integers. `serde_json::Value` was rejected: it reads
+//! numbers through `f64`, a value does not know its place, and its ids cannot be keys of a memo.
+//!
+//! Duplicate names in one object: the last one wins and keeps the place of the first, as in
+//! `serde_json`; the document remembers that it happened, for a warning.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Longest JSON text in bytes.
+pub(super) const MAX_BYTES: usize = 16 << 20;
+/// Most values in one JSON text.
+pub(super) const MAX_VALUES: usize = 1_000_000;
+/// Deepest nesting of arrays and objects.
+pub(super) const MAX_DEPTH: usize = 512;
+
+/// A value of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Id(pub u32);
+
+/// An interned string: a member name, the decoded text of a string, or the text of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Name(pub u32);
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    /// The text of the number as written.
+    Number(Name),
+    /// The decoded text.
+    String(Name),
+    /// Elements `first..first + len` of the element table.
+    Array {
+        first: u32,
+        len: u32,
+    },
+    /// Members `first..first + len` of the member table.
+    Object {
+        first: u32,
+        len: u32,
+    },
+}
+
+/// Where a value lies: its parent and the index among the parent's children.
+#[derive(Debug, Clone, Copy)]
+struct Parent {
+    id: Id,
+    index: u32,
+}
+
+/// A parsed document. The root is the last value pushed.
+#[derive(Debug)]
+pub(super) struct Doc {
+    values: Vec<Value>,
+    parents: Vec<Option<Parent>>,
+    elements: Vec<Id>,
+    members: Vec<(Name, Id)>,
+    names: Vec<Rc<str>>,
+    index: FxHashMap<Rc<str>, Name>,
+    root: Id,
+    /// String values made for property names.
+    loose: FxHashMap<Name, Id>,
+    /// One duplicated member name with its object, if there was any.
+    pub duplicate: Option<(Id, Name)>,
+}
+
+impl Doc {
+    /// Parses `text`; `known` strings get the first names, in order.
+    pub fn parse(text: &str, known: &[&str]) -> Result<Doc> {
+        if text.len() > MAX_BYTES {
+            return Err(Error::new(
+                ErrorKind::TooComplex,
+                format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
+            ));
+        }
+        let mut doc = Doc {
+            values: Vec::new(),
+            parents: Vec::new(),
+            elements: Vec::new(),
+            members: Vec::new(),
+            names: Vec::new(),
+            index: FxHashMap::default(),
+            root: Id(0),
+            loose: FxHashMap::default(),
+            duplicate: None,
+        };
+        for word in known {
+            doc.intern(word);
+        }
+        let mut parser = Parser { text, at: 0, doc };
+        parser.document()?;
+        Ok(parser.doc)
+    }
+
+    pub fn root(&self) -> Id {
+        self.root
+    }
+
+    pub fn value(&self, id: Id) -> Value {
+        self.values[id.0 as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub fn name(&self, name: Name) -> &str {
+        &self.names[name.0 as usize]
+    }
+
+    /// The name of a string that occurs in the document (or was interned later).
+    pub fn lookup(&self, text: &str) -> Option<Name> {
+        self.index.get(text).copied()
+    }
+
+    pub fn intern(&mut self, text: &str) -> Name {
+        if let Some(&name) = self.index.get(text) {
+            return name;
+        }
+        let name = Name(self.names.len() as u32);
+        let text: Rc<str> = text.into();
+        self.names.push(text.clone());
+        self.index.insert(text, name);
+        name
+    }
+
+    /// The members of an object, in order; empty for anything else.
+    pub fn members(&self, id: Id) -> &[(Name, Id)] {
+        match self.value(id) {
+            Value::Object { first, len } => &self.members[first as usize..(first + len) as usize],
+            _ => &[],
+        }
+    }
+
+    /// The elements of an array, in order; empty for anything else.
+    pub fn elements(&self, id: Id) -> &[Id] {
+        match self.value(id) {
+            Value::Array { first, len } => &self.elements[first as usize..(first + len) as usize],
+            _ => &[],
+        }
+    }
+
+    /// The member of that name.
+    pub fn get(&self, id: Id, name: Name) -> Option<Id> {
+        self.members(id).iter().find(|m| m.0 == name).map(|m| m.1)
+    }
+
+    /// The decoded text of a string value.
+    pub fn string(&self, id: Id) -> Option<Name> {
+        match self.value(id) {
+            Value::String(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    pub fn parent(&self, id: Id) -> Option<Id> {
+        self.parents[id.0 as usize].map(|p| p.id)
+    }
+
+    /// The JSON pointer (RFC 6901) of a value.
+    pub fn pointer(&self, id: Id) -> String {
+        let mut steps = Vec::new();
+        let mut at = id;
+        while let Some(parent) = self.parents[at.0 as usize] {
+            steps.push(match self.value(parent.id) {
+                Value::Object { first, .. } => {
+                    let name = self.members[(first + parent.index) as usize].0;
+                    self.name(name).replace('~', "~0").replace('/', "~1")
+                }
+                _ => parent.index.to_string(),
+            });
+            at = parent.id;
+        }
+        let mut text = String::new();
+        for step in steps.iter().rev() {
+            text.push('/');
+            text.push_str(step);
+        }
+        text
+    }
+
+    /// The place of a value, for errors.
+    pub fn place(&self, id: Id) -> Place {
+        Place::Pointer(self.pointer(id))
+    }
+
+    fn push(&mut self, value: Value) -> Id {
+        self.values.push(value);
+        self.parents.push(None);
+        Id(self.values.len() as u32 - 1)
+    }
+
+    /// A string value outside the document tree.
+    pub fn string_value(&mut self, text: Name) -> Id {
+        if let Some(&id) = self.loose.get(&text) {
+            return id;
+        }
+        let id = self.push(Value::String(text));
+        self.loose.insert(text, id);
+        id
+    }
+
+    fn close_array(&mut self, elements: &[Id]) -> Id {
+        let first = self.elements.len() as u32;
+        self.elements.extend_from_slice(elements);
+        let id = self.push(Value::Array { first, len: elements.len() as u32 });
+        for (index, child) in elements.iter().enumerate() {
+            self.parents[child.0 as usize] = Some(Parent { id, index: index as u32 });
+        }
+        id
+    }
+
+    fn close_object(&mut self, members: Vec<(Name, Id)>) -> Id {
+        let mut kept: Vec<(Name, Id)> = Vec::with_capacity(members.len());
+        let mut seen: FxHashMap<Name, usize> = FxHashMap::default();
+        let mut duplicate = None;
+        for (name, id) in members {
+            match seen.get(&name) {
+                Some(&at) => {
+                    kept[at].1 = id;
+                    duplicate = Some(name);
+                }
+                None => {
+                    seen.insert(name, kept.len());
+                    kept.push((name, id));
+                }
+            }
+        }
+        let first = self.members.len() as u32;
+        let id = self.push(Value::Object { first, len: kept.len() as u32 });
+        for (index, member) in kept.iter().enumerate() {
+            self.parents[member.1.0 as usize] = Some(Parent { id, index: index as u32 });
+        }
+        self.members.extend(kept);
+        if let Some(name) = duplicate {
+            self.duplicate.get_or_insert((id, name));
+        }
+        id
+    }
+}
+
+/// A container that is not closed yet.
+enum Open {
+    Array(Vec<Id>),
+    /// The members so far and the name that waits for its value.
+    Object(Vec<(Name, Id)>, Name),
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    doc: Doc,
+}
+
+impl Parser<'_> {
+    fn document(&mut self) -> Result<()> {
+        let mut open: Vec<Open> = Vec::new();
+        loop {
+            self.space();
+            let mut done = match self.peek() {
+                Some(b'[') => {
+                    self.at += 1;
+                    self.space();
+                    if self.take(b']') {
+                        Some(self.doc.close_array(&[]))
+                    } else {
+                        open.push(Open::Array(Vec::new()));
+                        None
+                    }
+                }
+                Some(b'{') => {
+                    self.at += 1;
+                    self.space();
+                    if self.take(b'}') {
+                        Some(self.doc.close_object(Vec::new()))
+                    } else {
+                        let name = self.member_name()?;
+                        open.push(Open::Object(Vec::new(), name));
+                        None
+                    }
+                }
+                _ => Some(self.scalar()?),
+            };
+            self.check_budgets(open.len())?;
+            while let Some(value) = done.take() {
+                let Some(container) = open.last_mut() else {
+                    return self.finish(value);
+                };
+                self.space_then(container, value)?;
+                if self.closed(open.last_mut())? {
+                    done = open.pop().map(|c| self.close(c));
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, value: Id) -> Result<()> {
+        self.space();
+        if self.at < self.text.len() {
+            return Err(self.error("text after the end of the JSON value"));
+        }
+        self.doc.root = value;
+        Ok(())
+    }
+
+    fn space_then(&mut self, container: &mut Open, value: Id) -> Result<()> {
+        match container {
+            Open::Array(elements) => elements.push(value),
+            Open::Object(members, name) => members.push((*name, value)),
+        }
+        self.space();
+        Ok(())
+    }
+
+    /// Reads the separator after a value: whether it closes the container.
+    fn closed(&mut self, container: Option<&mut Open>) -> Result<bool> {
+        match container {
+            Some(Open::Array(_)) if self.take(b']') => Ok(true),
+            Some(Open::Array(_)) if self.take(b',') => Ok(false),
+            Some(Open::Object(..)) if self.take(b'}') => Ok(true),
+            Some(Open::Object(_, name)) if self.take(b',') => {
+                self.space();
+                *name = self.member_name()?;
+                Ok(false)
+            }
+            Some(Open::Array(_)) => Err(self.error("expected `,` or `]`")),
+            _ => Err(self.error("expected `,` or `}`")),
+        }
+    }
+
+    fn close(&mut self, container: Open) -> Id {
+        match container {
+            Open::Array(elements) => self.doc.close_array(&elements),
+            Open::Object(members, _) => self.doc.close_object(members),
+        }
+    }
+
+    fn check_budgets(&self, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(self.limit(format!("the schema is nested deeper than the limit of {MAX_DEPTH}")));
+        }
+        if self.doc.len() > MAX_VALUES {
+            return Err(self.limit(format!("the schema has more than {MAX_VALUES} JSON values")));
+        }
+        Ok(())
+    }
+
+    fn member_name(&mut self) -> Result<Name> {
+        if self.peek() != Some(b'"') {
+            return Err(self.error("expected a member name in double quotes"));
+        }
+        let name = self.string()?;
+        self.space();
+        if !self.take(b':') {
+            return Err(self.error("expected `:`"));
+        }
+        Ok(name)
+    }
+
+    fn scalar(&mut self) -> Result<Id> {
+        let value = match self.peek() {
+            Some(b'"') => Value::String(self.string()?),
+            Some(b'-' | b'0'..=b'9') => Value::Number(self.number()?),
+            Some(b't') => self.word("true", Value::Bool(true))?,
+            Some(b'f') => self.word("false", Value::Bool(false))?,
+            Some(b'n') => self.word("null", Value::Null)?,
+            None => return Err(self.error("unexpected end of the text")),
+            Some(_) => return Err(self.error("expected a JSON value")),
+        };
+        Ok(self.doc.push(value))
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Value> {
+        if !self.text[self.at..].starts_with(word) {
+            return Err(self.error("expected a JSON value"));
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+
+    fn number(&mut self) -> Result<Name> {
+        let start = self.at;
+        self.take(b'-');
+        if !self.take(b'0') && self.digits() == 0 {
+            return Err(self.error("expected a digit"));
+        }
+        if self.take(b'.') && self.digits() == 0 {
+            return Err(self.error("expected a digit after the decimal point"));
+        }
+        if self.take(b'e') || self.take(b'E') {
+            let _sign = self.take(b'+') || self.take(b'-');
+            if self.digits() == 0 {
+                return Err(self.error("expected a digit in the exponent"));
+            }
+        }
+        let text = &self.text[start..self.at];
+        Ok(self.doc.intern(text))
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn string(&mut self) -> Result<Name> {
+        self.at += 1;
+        let mut decoded = String::new();
+        loop {
+            let start = self.at;
+            while matches!(self.peek(), Some(b) if b != b'"' && b != b'\\' && b >= 0x20) {
+                self.at += 1;
+            }
+            let plain = &self.text[start..self.at];
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    if decoded.is_empty() {
+                        return Ok(self.doc.intern(plain));
+                    }
+                    decoded.push_str(plain);
+                    return Ok(self.doc.intern(&decoded));
+                }
+                Some(b'\\') => {
+                    decoded.push_str(plain);
+                    self.at += 1;
+                    decoded.push(self.escape()?);
+                }
+                Some(_) => return Err(self.error("control character in a string; write it as an escape")),
+                None => return Err(self.error("string without end")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        let byte = self.peek();
+        self.at += 1;
+        Ok(match byte {
+            Some(b @ (b'"' | b'\\' | b'/')) => b as char,
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode_escape(),
+            _ => {
+                self.at -= 1;
+                return Err(self.error("unknown escape"));
+            }
+        })
+    }
+
+    fn unicode_escape(&mut self) -> Result<char> {
+        let first = self.hex4()?;
+        let code = match first {
+            0xD800..=0xDBFF if self.text.as_bytes()[self.at..].starts_with(b"\\u") => {
+                self.at += 2;
+                let second = self.hex4()?;
+                if !(0xDC00..=0xDFFF).contains(&second) {
+                    return Err(self.error("lone surrogate in a string"));
+                }
+                0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)
+            }
+            _ => first,
+        };
+        char::from_u32(code).ok_or_else(|| self.error("lone surrogate in a string"))
+    }
+
+    fn hex4(&mut self) -> Result<u32> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 4).unwrap_or(&[]);
+        let mut code = 0;
+        for &digit in digits {
+            match (digit as char).to_digit(16) {
+                Some(d) => code = code * 16 + d,
+                None => return Err(self.error("expected four hexadecimal digits")),
+            }
+        }
+        if digits.len() < 4 {
+            return Err(self.error("expected four hexadecimal digits"));
+        }
+        self.at += 4;
+        Ok(code)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn error(&self, message: &str) -> Error {
+        Error::new(ErrorKind::InvalidJson, message).at(self.line_column())
+    }
+
+    fn limit(&self, message: String) -> Error {
+        Error::new(ErrorKind::TooComplex, message).at(self.line_column())
+    }
+
+    fn line_column(&self) -> Place {
+        let mut end = self.at.min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let before = &self.text[..end];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+        Place::LineColumn(line, column)
+    }
+}

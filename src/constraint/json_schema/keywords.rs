@@ -1,0 +1,201 @@
+//! The keywords of JSON Schema as small integers, the drafts, and "did you mean" for misspelt ones.
+//!
+//! The words are interned first in every document, so a member name *is* its keyword: dispatch is an
+//! integer match. A table of strings looked up per member was rejected as slower and not exhaustive.
+
+use super::json::Name;
+
+macro_rules! keywords {
+    ($($constant:ident = $text:literal,)*) => {
+        /// The texts, in the order of their names.
+        pub(super) const WORDS: &[&str] = &[$($text),*];
+        keywords!(@number 0; $($constant,)*);
+    };
+    (@number $n:expr; $constant:ident, $($rest:ident,)*) => {
+        // Annotations have names so that they are known words, though nothing asks for them.
+        #[allow(dead_code)]
+        pub(super) const $constant: Name = Name($n);
+        keywords!(@number $n + 1; $($rest,)*);
+    };
+    (@number $n:expr;) => {
+        /// Number of known keywords: names below it are keywords.
+        pub(super) const COUNT: u32 = $n;
+    };
+}
+
+keywords! {
+    TYPE = "type",
+    ENUM = "enum",
+    CONST = "const",
+    PROPERTIES = "properties",
+    REQUIRED = "required",
+    ADDITIONAL_PROPERTIES = "additionalProperties",
+    PATTERN_PROPERTIES = "patternProperties",
+    PROPERTY_NAMES = "propertyNames",
+    MIN_PROPERTIES = "minProperties",
+    MAX_PROPERTIES = "maxProperties",
+    DEPENDENCIES = "dependencies",
+    DEPENDENT_REQUIRED = "dependentRequired",
+    DEPENDENT_SCHEMAS = "dependentSchemas",
+    UNEVALUATED_PROPERTIES = "unevaluatedProperties",
+    ITEMS = "items",
+    PREFIX_ITEMS = "prefixItems",
+    ADDITIONAL_ITEMS = "additionalItems",
+    UNEVALUATED_ITEMS = "unevaluatedItems",
+    MIN_ITEMS = "minItems",
+    MAX_ITEMS = "maxItems",
+    UNIQUE_ITEMS = "uniqueItems",
+    CONTAINS = "contains",
+    MIN_CONTAINS = "minContains",
+    MAX_CONTAINS = "maxContains",
+    MIN_LENGTH = "minLength",
+    MAX_LENGTH = "maxLength",
+    PATTERN = "pattern",
+    FORMAT = "format",
+    MINIMUM = "minimum",
+    MAXIMUM = "maximum",
+    EXCLUSIVE_MINIMUM = "exclusiveMinimum",
+    EXCLUSIVE_MAXIMUM = "exclusiveMaximum",
+    MULTIPLE_OF = "multipleOf",
+    ALL_OF = "allOf",
+    ANY_OF = "anyOf",
+    ONE_OF = "oneOf",
+    NOT = "not",
+    IF = "if",
+    THEN = "then",
+    ELSE = "else",
+    REF = "$ref",
+    DYNAMIC_REF = "$dynamicRef",
+    RECURSIVE_REF = "$recursiveRef",
+    // From here on: no assertions.
+    ID = "$id",
+    OLD_ID = "id",
+    SCHEMA = "$schema",
+    ANCHOR = "$anchor",
+    DYNAMIC_ANCHOR = "$dynamicAnchor",
+    DEFS = "$defs",
+    DEFINITIONS = "definitions",
+    DEFAULT = "default",
+    EXAMPLES = "examples",
+    EXAMPLE = "example",
+    ENUM_NAMES = "enumNames",
+    TITLE = "title",
+    DESCRIPTION = "description",
+    COMMENT = "$comment",
+    READ_ONLY = "readOnly",
+    WRITE_ONLY = "writeOnly",
+    DEPRECATED = "deprecated",
+    VOCABULARY = "$vocabulary",
+    RECURSIVE_ANCHOR = "$recursiveAnchor",
+    CONTENT_ENCODING = "contentEncoding",
+    CONTENT_MEDIA_TYPE = "contentMediaType",
+    CONTENT_SCHEMA = "contentSchema",
+}
+
+/// Whether the keyword can make an instance invalid (by itself or with its neighbours).
+pub(super) fn asserts(name: Name) -> bool {
+    name.0 < ID.0
+}
+
+/// The version of JSON Schema a document is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Draft {
+    D4,
+    D6,
+    D7,
+    D2019,
+    D2020,
+}
+
+impl Draft {
+    /// The draft that a `$schema` URI names; the newest for none or an unknown one.
+    pub fn of(uri: Option<&str>) -> Draft {
+        let has = |part: &str| uri.is_some_and(|u| u.contains(part));
+        if has("draft-04") || has("draft-03") {
+            Draft::D4
+        } else if has("draft-06") {
+            Draft::D6
+        } else if has("draft-07") {
+            Draft::D7
+        } else if has("2019-09") {
+            Draft::D2019
+        } else {
+            Draft::D2020
+        }
+    }
+
+    /// Whether the keyword exists in this draft; where it does not, it is an unknown keyword.
+    pub fn knows(self, name: Name) -> bool {
+        match name {
+            CONST | CONTAINS | PROPERTY_NAMES => self >= Draft::D6,
+            IF | THEN | ELSE => self >= Draft::D7,
+            DEPENDENT_REQUIRED
+            | DEPENDENT_SCHEMAS
+            | UNEVALUATED_ITEMS
+            | UNEVALUATED_PROPERTIES
+            | MIN_CONTAINS
+            | MAX_CONTAINS => self >= Draft::D2019,
+            PREFIX_ITEMS | DYNAMIC_REF => self >= Draft::D2020,
+            RECURSIVE_REF => self == Draft::D2019,
+            ADDITIONAL_ITEMS => self <= Draft::D2019,
+            _ => true,
+        }
+    }
+}
+
+/// The assertion keyword that `word` is probably a misspelling of.
+pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
+    if word.len() > 24 || word.starts_with("x-") {
+        return None;
+    }
+    let lower = word.to_ascii_lowercase();
+    WORDS[..ID.0 as usize].iter().copied().find(|known| {
+        let folded = known.to_ascii_lowercase();
+        let near = match known.len() {
+            0..=4 => 0,
+            5..=7 => 1,
+            _ => 2,
+        };
+        folded == lower || (near > 0 && within(&folded, &lower, near))
+    })
+}
+
+/// Whether the edit distance (insert, delete, replace) of two short words is at most `limit`.
+fn within(a: &str, b: &str, limit: usize) -> bool {
+    if a.len().abs_diff(b.len()) > limit {
+        return false;
+    }
+    let b = b.as_bytes();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(x != y)).min(above + 1).min(row[j] + 1);
+            diagonal = above;
+        }
+    }
+    row[b.len()] <= limit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_positions() {
+        assert_eq!(WORDS[REF.0 as usize], "$ref");
+        assert_eq!(WORDS[CONTENT_SCHEMA.0 as usize], "contentSchema");
+        assert_eq!(COUNT as usize, WORDS.len());
+    }
+
+    #[test]
+    fn misspellings() {
+        assert_eq!(did_you_mean("additionalproperties"), Some("additionalProperties"));
+        assert_eq!(did_you_mean("propertes"), Some("properties"));
+        assert_eq!(did_you_mean("maxLenght"), Some("maxLength"));
+        assert_eq!(did_you_mean("version"), None);
+        assert_eq!(did_you_mean("nullable"), None);
+    }
+}

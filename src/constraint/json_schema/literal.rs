@@ -1,0 +1,102 @@
+//! Literal values of the document: spelling them compactly, and comparing them as JSON Schema does.
+//!
+//! Both walk the value once; the depth is bounded by the parser's nesting limit, so comparing may
+//! recurse, and writing uses an explicit stack.
+
+use super::json::{Doc, Id, Name, Value};
+use super::number::Number;
+
+impl Doc {
+    /// Appends the compact spelling: names in the given order, numbers as written in the document.
+    pub fn write(&self, id: Id, out: &mut Vec<u8>) {
+        enum Step<'a> {
+            Value(Id),
+            Name(&'a str),
+            Text(&'static [u8]),
+        }
+        let mut todo = vec![Step::Value(id)];
+        while let Some(step) = todo.pop() {
+            let id = match step {
+                Step::Value(id) => id,
+                Step::Name(name) => {
+                    write_string(name, out);
+                    continue;
+                }
+                Step::Text(text) => {
+                    out.extend_from_slice(text);
+                    continue;
+                }
+            };
+            match self.value(id) {
+                Value::Null => out.extend_from_slice(b"null"),
+                Value::Bool(true) => out.extend_from_slice(b"true"),
+                Value::Bool(false) => out.extend_from_slice(b"false"),
+                Value::Number(text) => out.extend_from_slice(self.name(text).as_bytes()),
+                Value::String(text) => write_string(self.name(text), out),
+                Value::Array { .. } => {
+                    out.push(b'[');
+                    todo.push(Step::Text(b"]"));
+                    for (i, &element) in self.elements(id).iter().enumerate().rev() {
+                        todo.push(Step::Value(element));
+                        if i > 0 {
+                            todo.push(Step::Text(b","));
+                        }
+                    }
+                }
+                Value::Object { .. } => {
+                    out.push(b'{');
+                    todo.push(Step::Text(b"}"));
+                    for (i, &(name, member)) in self.members(id).iter().enumerate().rev() {
+                        todo.push(Step::Value(member));
+                        todo.push(Step::Text(b":"));
+                        todo.push(Step::Name(self.name(name)));
+                        if i > 0 {
+                            todo.push(Step::Text(b","));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether two values are equal: numbers by value, objects without regard to order.
+    pub fn equal(&self, a: Id, b: Id) -> bool {
+        if a == b {
+            return true;
+        }
+        match (self.value(a), self.value(b)) {
+            (Value::Number(x), Value::Number(y)) => {
+                x == y || Number::new(self.name(x)) == Number::new(self.name(y))
+            }
+            (Value::Array { .. }, Value::Array { .. }) => {
+                let (x, y) = (self.elements(a), self.elements(b));
+                x.len() == y.len() && x.iter().zip(y).all(|(&p, &q)| self.equal(p, q))
+            }
+            (Value::Object { .. }, Value::Object { .. }) => {
+                let (x, y) = (self.members(a), self.members(b));
+                let same = |&(name, p): &(Name, Id)| self.get(b, name).is_some_and(|q| self.equal(p, q));
+                x.len() == y.len() && x.iter().all(same)
+            }
+            (x, y) => x == y,
+        }
+    }
+}
+
+/// Appends a JSON string: short escapes and `\u00XX` for what must be escaped, everything else as is.
+pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0C => out.extend_from_slice(b"\\f"),
+            0..=0x1F => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}

@@ -1,0 +1,231 @@
+//! Negation, as far as it has a positive spelling: `not`, the `else` side of `if`, and what keeps
+//! overlapping `oneOf` branches apart.
+//!
+//! The negation of a schema is a choice between the violations of its keywords. A violation that the
+//! representation cannot spell (an array item that fails, an undeclared property that is there)
+//! becomes a refusal that only counts if that alternative survives.
+
+use std::rc::Rc;
+
+use super::expand::{Fork, Item};
+use super::front::Front;
+use super::json::{Id, Name, Value};
+use super::keywords as kw;
+use super::shape::{Term, Terms, Test, Types, lower_max};
+use crate::error::Result;
+
+impl Front<'_> {
+    /// Merges the negation of a schema.
+    pub fn negative(&mut self, fork: &mut Fork, id: Id) -> Result<()> {
+        match self.doc.value(id) {
+            Value::Bool(true) => fork.shape.types = Types::NONE,
+            Value::Bool(false) => return Ok(()),
+            Value::Object { .. } => {}
+            _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
+        }
+        let violations: Vec<Terms> =
+            self.asserting(id).map(|(name, _)| vec![Term::NegKeyword(id, name)]).collect();
+        if violations.is_empty() {
+            self.blame(id, "the negated schema accepts everything");
+            fork.shape.types = Types::NONE;
+        }
+        match <[Terms; 1]>::try_from(violations) {
+            Ok([only]) => fork.queue(only.into_iter().map(Item::Term).collect()),
+            Err(violations) => fork.queue(vec![Item::Choice(Rc::new(violations), id)]),
+        }
+        Ok(())
+    }
+
+    /// Merges the violation of one keyword of a schema object.
+    pub fn negative_keyword(&mut self, fork: &mut Fork, schema: Id, name: Name) -> Result<()> {
+        let Some(at) = self.doc.get(schema, name) else {
+            fork.shape.types = Types::NONE;
+            return Ok(());
+        };
+        let all = |terms: Vec<Term>| terms.into_iter().map(Item::Term).collect::<Vec<_>>();
+        match name {
+            kw::TYPE => fork.shape.types = fork.shape.types.without(self.types(at)?),
+            kw::CONST => self.exclude(fork, &[at]),
+            kw::ENUM => self.exclude(fork, &self.doc.elements(at).to_vec()),
+            kw::REF => fork.queue(all(vec![Term::Neg(self.refs.resolve(&self.doc, at)?)])),
+            kw::ALL_OF => {
+                let choice = self.schemas(at)?.into_iter().map(|s| vec![Term::Neg(s)]).collect();
+                fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
+            }
+            kw::ANY_OF => fork.queue(all(self.schemas(at)?.into_iter().map(Term::Neg).collect())),
+            kw::NOT => fork.queue(all(vec![Term::Pos(at)])),
+            kw::IF => self.negative_if(fork, schema, at),
+            kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM => {
+                fork.shape.types = fork.shape.types.and(Types::NUMBER);
+                match self.bound(schema, name, at)? {
+                    Some((mut bound, exclusive)) => {
+                        bound.exclusive = !exclusive;
+                        match name {
+                            kw::MINIMUM | kw::EXCLUSIVE_MINIMUM => fork.shape.number.at_most(bound),
+                            _ => fork.shape.number.at_least(bound),
+                        }
+                    }
+                    None => fork.shape.types = Types::NONE,
+                }
+            }
+            kw::PATTERN => {
+                fork.shape.types = fork.shape.types.and(Types::STRING);
+                fork.shape.string.add(Test::Pattern(self.text(at)?), false, at);
+            }
+            kw::FORMAT => self.negative_format(fork, at)?,
+            kw::MIN_LENGTH | kw::MIN_ITEMS | kw::MIN_PROPERTIES => self.fewer(fork, name, at)?,
+            kw::MAX_LENGTH | kw::MAX_ITEMS | kw::MAX_PROPERTIES => self.more(fork, name, at)?,
+            _ => self.negative_container(fork, schema, name, at)?,
+        }
+        Ok(())
+    }
+
+    fn negative_container(&mut self, fork: &mut Fork, schema: Id, name: Name, at: Id) -> Result<()> {
+        let choice = match name {
+            kw::REQUIRED => self.names(at)?.into_iter().map(|n| vec![Term::Forbid(n)]).collect(),
+            kw::PROPERTIES => {
+                let properties = self.object(at)?.into_iter().filter(|p| !self.is_true(p.1));
+                properties.map(|(n, s)| vec![Term::Require(n), Term::Property(n, s, false)]).collect()
+            }
+            kw::DEPENDENCIES | kw::DEPENDENT_REQUIRED | kw::DEPENDENT_SCHEMAS => {
+                let mut choice: Vec<Terms> = Vec::new();
+                for (n, then) in self.object(at)? {
+                    if matches!(self.doc.value(then), Value::Array { .. } | Value::String(_)) {
+                        let lacks = self.names(then)?.into_iter();
+                        choice.extend(lacks.map(|m| vec![Term::Require(n), Term::Forbid(m)]));
+                    } else {
+                        choice.push(vec![Term::Require(n), Term::Neg(then)]);
+                    }
+                }
+                choice
+            }
+            kw::CONTAINS
+                if self.doc.get(schema, kw::MIN_CONTAINS).is_none()
+                    && self.doc.get(schema, kw::MAX_CONTAINS).is_none() =>
+            {
+                fork.shape.types = fork.shape.types.and(Types::ARRAY);
+                fork.shape.array.items(&[], Some(Term::Neg(at)));
+                return Ok(());
+            }
+            _ => return self.negative_rest(fork, name, at),
+        };
+        fork.shape.types = fork.shape.types.and(Types::OBJECT);
+        fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
+        Ok(())
+    }
+
+    /// Keywords whose violation cannot be spelled.
+    fn negative_rest(&mut self, fork: &mut Fork, name: Name, at: Id) -> Result<()> {
+        let types = match name {
+            kw::THEN | kw::ELSE | kw::MIN_CONTAINS | kw::MAX_CONTAINS => Types::NONE,
+            kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(false) => Types::NONE,
+            kw::UNIQUE_ITEMS | kw::CONTAINS | kw::PREFIX_ITEMS => Types::ARRAY,
+            kw::ITEMS | kw::ADDITIONAL_ITEMS | kw::UNEVALUATED_ITEMS if !self.is_true(at) => Types::ARRAY,
+            kw::ADDITIONAL_PROPERTIES | kw::UNEVALUATED_PROPERTIES | kw::PROPERTY_NAMES
+                if !self.is_true(at) =>
+            {
+                Types::OBJECT
+            }
+            kw::PATTERN_PROPERTIES => Types::OBJECT,
+            kw::MULTIPLE_OF => Types::NUMBER,
+            kw::ONE_OF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => Types::ALL,
+            _ => Types::NONE,
+        };
+        fork.shape.types = fork.shape.types.and(types);
+        let word = self.doc.name(name);
+        fork.refuse(
+            types,
+            at,
+            format!("the negation of `{word}` (by `not`, `if`, or overlapping `oneOf` branches) is not supported"),
+            "state what is allowed instead; give `oneOf` branches a required property with different `const` values",
+        );
+        Ok(())
+    }
+
+    fn negative_if(&mut self, fork: &mut Fork, schema: Id, at: Id) {
+        let mut choice = Vec::new();
+        if let Some(then) = self.doc.get(schema, kw::THEN) {
+            choice.push(vec![Term::Pos(at), Term::Neg(then)]);
+        }
+        if let Some(or) = self.doc.get(schema, kw::ELSE) {
+            choice.push(vec![Term::Neg(at), Term::Neg(or)]);
+        }
+        fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
+    }
+
+    fn negative_format(&mut self, fork: &mut Fork, at: Id) -> Result<()> {
+        fork.shape.types = fork.shape.types.and(Types::STRING);
+        match self.doc.string(at) {
+            Some(name) if self.automaton(Test::Format(name), at)?.is_some() => {
+                fork.shape.string.add(Test::Format(name), false, at);
+            }
+            // What is only an annotation is never violated.
+            _ => fork.shape.types = Types::NONE,
+        }
+        Ok(())
+    }
+
+    /// Violates a lower count.
+    fn fewer(&mut self, fork: &mut Fork, name: Name, at: Id) -> Result<()> {
+        let shape = &mut fork.shape;
+        let (types, max) = match name {
+            kw::MIN_LENGTH => (Types::STRING, &mut shape.string.max),
+            kw::MIN_ITEMS => (Types::ARRAY, &mut shape.array.max),
+            _ => {
+                shape.object.count_at = Some(at);
+                (Types::OBJECT, &mut shape.object.max)
+            }
+        };
+        match self.count(at)?.checked_sub(1) {
+            Some(most) => {
+                lower_max(max, most);
+                shape.types = shape.types.and(types);
+            }
+            None => shape.types = Types::NONE,
+        }
+        Ok(())
+    }
+
+    /// Violates an upper count.
+    fn more(&mut self, fork: &mut Fork, name: Name, at: Id) -> Result<()> {
+        let shape = &mut fork.shape;
+        let least = self.count(at)?.saturating_add(1);
+        let (types, min) = match name {
+            kw::MAX_LENGTH => (Types::STRING, &mut shape.string.min),
+            kw::MAX_ITEMS => (Types::ARRAY, &mut shape.array.min),
+            _ => {
+                shape.object.count_at = Some(at);
+                (Types::OBJECT, &mut shape.object.min)
+            }
+        };
+        *min = (*min).max(least);
+        shape.types = shape.types.and(types);
+        Ok(())
+    }
+
+    /// Excludes literals.
+    fn exclude(&mut self, fork: &mut Fork, values: &[Id]) {
+        for &value in values {
+            let types = self.type_of(value);
+            match self.doc.value(value) {
+                Value::Null | Value::Bool(_) => fork.shape.types = fork.shape.types.without(types),
+                Value::String(text) => fork.shape.string.add(Test::Equals(text), false, value),
+                Value::Number(_) => {
+                    let choice = vec![
+                        vec![Term::Types(Types::ALL.without(Types::NUMBER))],
+                        vec![Term::Types(Types::NUMBER), Term::Below(value)],
+                        vec![Term::Types(Types::NUMBER), Term::Above(value)],
+                    ];
+                    fork.queue(vec![Item::Choice(Rc::new(choice), value)]);
+                }
+                Value::Array { .. } | Value::Object { .. } => fork.refuse(
+                    types,
+                    value,
+                    "excluding an array or object (by `not`, `if`, or overlapping `oneOf` branches) is not supported"
+                        .into(),
+                    "state what is allowed instead",
+                ),
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The normalised conjunction: what all the schemas that apply to one value say together.
+//!
+//! A [`Shape`] holds, per JSON type, the constraints after merging: intersected types and bounds,
+//! united required names, for each property the *list of terms* that its value must satisfy. Values of
+//! properties and items are lists of [`Term`]s and not shapes: merging is lazy, so recursive schemas
+//! merge without end checks, and a set of terms is the key under which the result is shared. Rewriting
+//! the schema text (merging JSON objects) was rejected: conjunction of `additionalProperties` with
+//! sibling properties has no JSON spelling.
+
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::json::{Id, Name};
+use super::number::Number;
+
+/// A set of JSON types, with both booleans and both kinds of numbers told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Types(pub u8);
+
+impl Types {
+    pub const NONE: Types = Types(0);
+    pub const NULL: Types = Types(1);
+    pub const TRUE: Types = Types(2);
+    pub const FALSE: Types = Types(4);
+    pub const BOOL: Types = Types(6);
+    pub const INT: Types = Types(8);
+    pub const FRACTION: Types = Types(16);
+    pub const NUMBER: Types = Types(24);
+    pub const STRING: Types = Types(32);
+    pub const ARRAY: Types = Types(64);
+    pub const OBJECT: Types = Types(128);
+    pub const ALL: Types = Types(255);
+
+    pub fn and(self, other: Types) -> Types {
+        Types(self.0 & other.0)
+    }
+
+    pub fn or(self, other: Types) -> Types {
+        Types(self.0 | other.0)
+    }
+
+    pub fn without(self, other: Types) -> Types {
+        Types(self.0 & !other.0)
+    }
+
+    pub fn meets(self, other: Types) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// One thing a value must satisfy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Term {
+    /// The schema.
+    Pos(Id),
+    /// Not the schema.
+    Neg(Id),
+    /// The schema object violates exactly this keyword's condition.
+    NegKeyword(Id, Name),
+    /// The value has one of these types.
+    Types(Types),
+    /// If it is an object, it has this property.
+    Require(Name),
+    /// If it is an object, it lacks this property.
+    Forbid(Name),
+    /// If it is an object with this property, the property satisfies (or does not satisfy) the schema.
+    Property(Name, Id, bool),
+    /// If it is a number, it is less than this literal.
+    Below(Id),
+    /// If it is a number, it is greater than this literal.
+    Above(Id),
+}
+
+/// The terms that one value must satisfy, in the order in which they were met.
+pub(super) type Terms = Vec<Term>;
+
+/// What nothing satisfies.
+pub(super) const FALSE: Term = Term::Types(Types::NONE);
+
+pub(super) fn add_term(terms: &mut Terms, term: Term) {
+    if !terms.contains(&term) {
+        terms.push(term);
+    }
+}
+
+/// A bound of a number and whether the bound itself is excluded.
+#[derive(Debug, Clone)]
+pub(super) struct Bound {
+    pub value: Number,
+    /// As written in the schema.
+    pub text: Name,
+    pub exclusive: bool,
+}
+
+/// What is said about numbers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NumberPart {
+    pub min: Option<Bound>,
+    pub max: Option<Bound>,
+    /// Most digits after the point that matter (`multipleOf` 0.1, 0.01, …).
+    pub scale: Option<u32>,
+    /// Other divisors: text and place.
+    pub divisors: Vec<(Name, Id)>,
+}
+
+impl NumberPart {
+    pub fn at_least(&mut self, bound: Bound) {
+        let tighter = |old: &Bound| (&bound.value, bound.exclusive) > (&old.value, old.exclusive);
+        if self.min.as_ref().is_none_or(tighter) {
+            self.min = Some(bound);
+        }
+    }
+
+    pub fn at_most(&mut self, bound: Bound) {
+        let tighter = |old: &Bound| (&bound.value, !bound.exclusive) < (&old.value, !old.exclusive);
+        if self.max.as_ref().is_none_or(tighter) {
+            self.max = Some(bound);
+        }
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.min.is_none() && self.max.is_none() && self.scale.is_none() && self.divisors.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        match (&self.min, &self.max) {
+            (Some(a), Some(b)) => a.value > b.value || (a.value == b.value && (a.exclusive || b.exclusive)),
+            _ => false,
+        }
+    }
+}
+
+/// A condition on the text of a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Test {
+    Pattern(Name),
+    Format(Name),
+    Equals(Name),
+}
+
+/// What is said about strings.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StringPart {
+    pub min: u32,
+    pub max: Option<u32>,
+    /// Tests with the schema value they come from; `false`: the test must fail.
+    pub tests: Vec<(Test, bool, Id)>,
+}
+
+impl StringPart {
+    pub fn add(&mut self, test: Test, holds: bool, at: Id) {
+        if !self.tests.iter().any(|t| t.0 == test && t.1 == holds) {
+            self.tests.push((test, holds, at));
+        }
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.min == 0 && self.max.is_none() && self.tests.is_empty()
+    }
+}
+
+/// What is said about arrays.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ArrayPart {
+    pub prefix: Vec<Terms>,
+    /// Items after the prefix.
+    pub rest: Terms,
+    pub min: u32,
+    pub max: Option<u32>,
+    /// Where `uniqueItems` was asked for.
+    pub unique: Option<Id>,
+}
+
+impl ArrayPart {
+    /// Merges the schemas of the first items and of all others.
+    pub fn items(&mut self, prefix: &[Term], rest: Option<Term>) {
+        while self.prefix.len() < prefix.len() {
+            self.prefix.push(self.rest.clone());
+        }
+        for (i, terms) in self.prefix.iter_mut().enumerate() {
+            if let Some(term) = prefix.get(i).cloned().or(rest.clone()) {
+                add_term(terms, term);
+            }
+        }
+        if let Some(term) = rest {
+            add_term(&mut self.rest, term);
+        }
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.prefix.is_empty()
+            && self.rest.is_empty()
+            && self.min == 0
+            && self.max.is_none()
+            && self.unique.is_none()
+    }
+}
+
+/// What one schema object says about properties that it does not declare.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Patterns with their schemas.
+    pub patterns: Vec<(Name, Id)>,
+    /// Names that no pattern matches.
+    pub additional: Option<Id>,
+}
+
+/// What is said about objects.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ObjectPart {
+    /// Names declared by `properties`, in the order of the output.
+    pub order: Vec<Name>,
+    /// All names about which something is known, and what.
+    pub values: FxHashMap<Name, Terms>,
+    /// Names in `values` that `properties` did not declare, and required ones.
+    pub late: Vec<Name>,
+    pub required: FxHashSet<Name>,
+    pub groups: Vec<Rc<Group>>,
+    pub min: u32,
+    pub max: Option<u32>,
+    /// What the names must satisfy.
+    pub names: Terms,
+    /// Where a bound on the number of properties was set.
+    pub count_at: Option<Id>,
+}
+
+impl ObjectPart {
+    pub fn is_free(&self) -> bool {
+        self.values.is_empty()
+            && self.required.is_empty()
+            && self.groups.is_empty()
+            && self.min == 0
+            && self.max.is_none()
+            && self.names.is_empty()
+    }
+}
+
+/// A keyword that is not honoured, should a value of one of these types be possible.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub types: Types,
+    pub at: Id,
+    pub message: String,
+    pub hint: &'static str,
+}
+
+/// Everything that applies to one value.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    pub types: Types,
+    /// If a `const` or `enum` applies: the values of the first one met. They are filtered by `terms`.
+    pub literals: Option<Rc<Vec<Id>>>,
+    /// All terms that went in, for filtering literals and against applying a term twice.
+    pub terms: Terms,
+    pub number: NumberPart,
+    pub string: StringPart,
+    pub array: ArrayPart,
+    pub object: ObjectPart,
+    pub refusals: Vec<Rc<Refusal>>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape {
+            types: Types::ALL,
+            literals: None,
+            terms: Vec::new(),
+            number: NumberPart::default(),
+            string: StringPart::default(),
+            array: ArrayPart::default(),
+            object: ObjectPart::default(),
+            refusals: Vec::new(),
+        }
+    }
+}
+
+impl Shape {
+    /// Whether every JSON value is allowed.
+    pub fn is_free(&self) -> bool {
+        self.types == Types::ALL
+            && self.literals.is_none()
+            && self.number.is_free()
+            && self.string.is_free()
+            && self.array.is_free()
+            && self.object.is_free()
+            && self.refusals.is_empty()
+    }
+
+    /// Removes types whose own bounds contradict each other.
+    pub fn drop_contradictions(&mut self) {
+        if self.number.is_empty() {
+            self.types = self.types.without(Types::NUMBER);
+        }
+        if self.string.max.is_some_and(|max| max < self.string.min) {
+            self.types = self.types.without(Types::STRING);
+        }
+        if self.array.max.is_some_and(|max| max < self.array.min) {
+            self.types = self.types.without(Types::ARRAY);
+        }
+        let least = self.object.min.max(self.object.required.len() as u32);
+        if self.object.max.is_some_and(|max| max < least) {
+            self.types = self.types.without(Types::OBJECT);
+        }
+    }
+}
+
+/// The smaller of two upper bounds.
+pub(super) fn lower_max(old: &mut Option<u32>, new: u32) {
+    *old = Some(old.map_or(new, |o| o.min(new)));
+}

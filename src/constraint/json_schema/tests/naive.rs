@@ -1,0 +1,179 @@
+//! A slow, obvious matcher: does the representation describe this compact JSON text? It follows the
+//! documentation of [`Node`] literally, by sets of end positions, and is only for short texts.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::constraint::ir::{Ir, Node, NodeId};
+
+type Ends = BTreeSet<usize>;
+
+pub(crate) struct Naive<'a> {
+    ir: &'a Ir,
+    text: &'a [u8],
+    memo: HashMap<(NodeId, usize), Ends>,
+}
+
+/// Whether the whole text is in the language of the root.
+pub(crate) fn accepts(ir: &Ir, text: &str) -> bool {
+    matches(ir, ir.root(), text.as_bytes())
+}
+
+fn matches(ir: &Ir, node: NodeId, text: &[u8]) -> bool {
+    Naive { ir, text, memo: HashMap::new() }.ends(node, 0).contains(&text.len())
+}
+
+impl Naive<'_> {
+    fn ends(&mut self, id: NodeId, at: usize) -> Ends {
+        if let Some(known) = self.memo.get(&(id, at)) {
+            return known.clone();
+        }
+        let rest = &self.text[at..];
+        let ends = match self.ir.node(id).clone() {
+            Node::Never => Ends::new(),
+            Node::Empty => [at].into(),
+            Node::Bytes(bytes) => self.literal(&bytes, at),
+            Node::Class(ranges) => match rest.first() {
+                Some(b) if ranges.iter().any(|r| r.0 <= *b && *b <= r.1) => [at + 1].into(),
+                _ => Ends::new(),
+            },
+            Node::Literals(words) => words.iter().flat_map(|w| self.literal(w, at)).collect(),
+            Node::Concat(parts) => parts.iter().fold([at].into(), |from, &p| self.all(p, &from)),
+            Node::Union(parts) => parts.iter().flat_map(|&p| self.ends(p, at)).collect(),
+            Node::Repeat { node, min, max } => self.repeat(node, min, max, at),
+            Node::Rule(rule) => match self.ir.rule(rule) {
+                Some(body) => self.ends(body, at),
+                None => Ends::new(),
+            },
+            Node::JsonString { lang, min_chars, max_chars } => self
+                .string(at)
+                .filter(|(text, _)| {
+                    let chars = text.chars().count() as u32;
+                    chars >= min_chars
+                        && max_chars.is_none_or(|m| chars <= m)
+                        && lang.is_none_or(|l| matches(self.ir, l, text.as_bytes()))
+                })
+                .map(|(_, end)| end)
+                .into_iter()
+                .collect(),
+            Node::JsonArray { prefix, rest, min, max } => self.array(at, &prefix, rest, min, max),
+            Node::JsonObject { .. } => self.object(at, id),
+            Node::JsonAny => self.value(at).into_iter().collect(),
+        };
+        self.memo.insert((id, at), ends.clone());
+        ends
+    }
+
+    fn literal(&self, word: &[u8], at: usize) -> Ends {
+        if self.text[at..].starts_with(word) { [at + word.len()].into() } else { Ends::new() }
+    }
+
+    fn all(&mut self, node: NodeId, from: &Ends) -> Ends {
+        from.iter().flat_map(|&at| self.ends(node, at)).collect()
+    }
+
+    fn repeat(&mut self, node: NodeId, min: u32, max: Option<u32>, at: usize) -> Ends {
+        let (mut now, mut found): (Ends, Ends) = ([at].into(), Ends::new());
+        for n in 0..=max.unwrap_or(u32::MAX) {
+            if n >= min {
+                let before = found.len();
+                found.extend(&now);
+                if before == found.len() && n > min {
+                    break;
+                }
+            }
+            now = self.all(node, &now);
+            if now.is_empty() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// The JSON value that starts here: its text's end.
+    fn value(&self, at: usize) -> Option<usize> {
+        let mut stream =
+            serde_json::Deserializer::from_slice(&self.text[at..]).into_iter::<serde::de::IgnoredAny>();
+        stream.next()?.ok()?;
+        Some(at + stream.byte_offset())
+    }
+
+    fn string(&self, at: usize) -> Option<(String, usize)> {
+        if self.text.get(at) != Some(&b'"') {
+            return None;
+        }
+        let end = self.value(at)?;
+        Some((serde_json::from_slice(&self.text[at..end]).ok()?, end))
+    }
+
+    fn array(
+        &mut self,
+        at: usize,
+        prefix: &[NodeId],
+        rest: Option<NodeId>,
+        min: u32,
+        max: Option<u32>,
+    ) -> Ends {
+        let mut found = Ends::new();
+        if self.text.get(at) != Some(&b'[') {
+            return found;
+        }
+        let mut now: Ends = [at + 1].into();
+        let mut count = 0u32;
+        loop {
+            for &end in &now {
+                if count >= min && self.text.get(end) == Some(&b']') {
+                    found.insert(end + 1);
+                }
+            }
+            if max == Some(count) || now.is_empty() {
+                return found;
+            }
+            let Some(item) = prefix.get(count as usize).copied().or(rest) else { return found };
+            let starts: Ends = match count {
+                0 => now,
+                _ => now.into_iter().filter(|&p| self.text.get(p) == Some(&b',')).map(|p| p + 1).collect(),
+            };
+            now = self.all(item, &starts);
+            count += 1;
+        }
+    }
+
+    fn object(&mut self, at: usize, id: NodeId) -> Ends {
+        let Node::JsonObject { properties, extra } = self.ir.node(id).clone() else { unreachable!() };
+        let mut found = Ends::new();
+        if self.text.get(at) != Some(&b'{') {
+            return found;
+        }
+        // Position, next declared property, whether something was written.
+        let mut todo = vec![(at + 1, 0usize, false)];
+        while let Some((at, next, written)) = todo.pop() {
+            let complete = properties[next..].iter().all(|p| !p.required);
+            if complete && self.text.get(at) == Some(&b'}') {
+                found.insert(at + 1);
+            }
+            let start = match written {
+                true if self.text.get(at) != Some(&b',') => continue,
+                true => at + 1,
+                false => at,
+            };
+            let Some((name, end)) = self.string(start) else { continue };
+            if self.text.get(end) != Some(&b':') {
+                continue;
+            }
+            let (value, after) = match properties.iter().position(|p| p.name == name) {
+                Some(i) if i < next || properties[next..i].iter().any(|p| p.required) => continue,
+                Some(i) => (properties[i].value, i + 1),
+                None if !complete => continue,
+                None => {
+                    let fits = |k: Option<NodeId>| k.is_none_or(|k| matches(self.ir, k, name.as_bytes()));
+                    let mut fitting = extra.iter().filter(|e| fits(e.keys));
+                    let Some(entry) = fitting.next() else { continue };
+                    assert!(fitting.next().is_none(), "overlapping keys for {name}");
+                    (entry.value, properties.len())
+                }
+            };
+            todo.extend(self.ends(value, end + 1).into_iter().map(|e| (e, after, true)));
+        }
+        found
+    }
+}

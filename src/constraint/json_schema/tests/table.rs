@@ -1,0 +1,259 @@
+//! Tables: a schema, texts it must accept, texts it must not accept.
+
+use super::naive::accepts;
+use crate::constraint::json_schema::parse;
+use crate::constraint::{Policy, Whitespace};
+use crate::error::ErrorKind;
+
+fn check(schema: &str, yes: &[&str], no: &[&str]) {
+    let ir = parse(schema, &Policy::default()).unwrap_or_else(|e| panic!("{schema}\n{e}"));
+    for text in yes {
+        assert!(accepts(&ir, text), "{schema}\nshould accept {text}");
+    }
+    for text in no {
+        assert!(!accepts(&ir, text), "{schema}\nshould not accept {text}");
+    }
+}
+
+fn fails(schema: &str, kind: ErrorKind, pointer: &str, word: &str) {
+    let error = parse(schema, &Policy::default()).expect_err(schema);
+    assert_eq!(error.kind(), kind, "{schema}\n{error}");
+    assert_eq!(error.pointer(), Some(pointer), "{schema}\n{error}");
+    assert!(error.to_string().contains(word), "{schema}\n{error}");
+}
+
+#[test]
+fn objects() {
+    check(
+        r#"{"type":"object","properties":{"a":{"type":"null"},"b":{"type":"boolean"}},"required":["b","z"]}"#,
+        &[r#"{"a":null,"b":true,"z":[1]}"#, r#"{"b":false,"z":{},"more":1}"#],
+        &[r#"{"b":true}"#, r#"{"b":1,"z":1}"#, r#"{"b":true,"a":null,"z":1}"#, "[]", "null"],
+    );
+    check(
+        r#"{"properties":{"a":{"type":"null"},"c":false},"additionalProperties":{"type":"string"},"required":["r"]}"#,
+        &[r#"{"r":"x"}"#, r#"{"a":null,"r":"x","q":"y"}"#, "1", "\"s\"", "[2]"],
+        &[r#"{"r":1}"#, r#"{"r":"x","q":1}"#, r#"{"c":1,"r":"x"}"#],
+    );
+    check(r#"{"type":"object"}"#, &["{}", r#"{"a":1}"#], &["[]"]);
+    check(
+        r#"{"minProperties":1,"type":"object","properties":{"a":{},"b":{},"c":{}},"additionalProperties":false}"#,
+        &[r#"{"a":1}"#, r#"{"b":1}"#, r#"{"a":1,"c":2}"#],
+        &["{}", r#"{"d":1}"#],
+    );
+    check(
+        r#"{"maxProperties":1,"type":"object","properties":{"a":{},"b":{},"c":{}},"additionalProperties":false}"#,
+        &[r#"{"a":1}"#, "{}", r#"{"c":1}"#],
+        &[r#"{"a":1,"c":2}"#],
+    );
+}
+
+#[test]
+fn patterns_of_names() {
+    check(
+        r#"{"type":"object","properties":{"x-a":{"minimum":5}},"patternProperties":{"^x-":{"type":"integer"}},"additionalProperties":false}"#,
+        &["{}", r#"{"x-a":7}"#, r#"{"x-b":1}"#],
+        &[r#"{"x-a":3}"#, r#"{"x-a":"s"}"#, r#"{"x-b":"s"}"#, r#"{"y":1}"#],
+    );
+    check(
+        r#"{"type":"object","patternProperties":{"^x-":{"type":"integer"}}}"#,
+        &[r#"{"x-b":1,"y":"s","x":true,"é":null}"#],
+        &[r#"{"x-b":"s"}"#],
+    );
+    check(
+        r#"{"type":"object","patternProperties":{"^a":{"type":"integer"},"b$":{"type":["integer","string"]}},"additionalProperties":{"type":"null"}}"#,
+        &[r#"{"ab":1,"a":2,"b":"s","c":null}"#],
+        &[r#"{"ab":"s"}"#, r#"{"b":null}"#, r#"{"c":1}"#, r#"{"a":null}"#],
+    );
+    check(
+        r#"{"type":"object","propertyNames":{"pattern":"^[ab]+$","maxLength":2},"properties":{"c":{},"a":{}}}"#,
+        &["{}", r#"{"a":1,"ab":2}"#],
+        &[r#"{"c":1}"#, r#"{"aba":1}"#],
+    );
+}
+
+#[test]
+fn arrays() {
+    check(
+        r#"{"type":"array","prefixItems":[{"type":"null"},{"type":"boolean"}],"items":{"type":"string"},"minItems":1}"#,
+        &["[null]", "[null,true]", r#"[null,false,"x","y"]"#],
+        &["[]", "[true]", "[null,true,1]"],
+    );
+    check(r#"{"type":"array","prefixItems":[{}, false]}"#, &["[]", "[1]"], &["[1,2]"]);
+    check(r#"{"type":"array","items":false}"#, &["[]"], &["[1]"]);
+    check(
+        r#"{"$schema":"http://json-schema.org/draft-07/schema#","type":"array","items":[{"type":"null"}],"additionalItems":false}"#,
+        &["[]", "[null]"],
+        &["[null,null]", "[1]"],
+    );
+    check(
+        r#"{"type":"array","items":{"enum":["a"]},"maxItems":1,"uniqueItems":true}"#,
+        &["[]", r#"["a"]"#],
+        &[r#"["a","a"]"#],
+    );
+    fails(r#"{"type":"array","uniqueItems":true}"#, ErrorKind::Unsupported, "/uniqueItems", "uniqueItems");
+    check(r#"{"type":"string","uniqueItems":true}"#, &["\"x\""], &["[]"]);
+}
+
+#[test]
+fn numbers_and_strings() {
+    check(r#"{"type":"integer","minimum":3,"exclusiveMaximum":6}"#, &["3", "5"], &["2", "6", "4.5"]);
+    check(r#"{"type":"number","multipleOf":0.01,"minimum":0}"#, &["0", "1.25", "7"], &["1.255", "-1"]);
+    check(r#"{"type":"integer","multipleOf":5,"minimum":-5,"maximum":12}"#, &["-5", "0", "10"], &["15", "3"]);
+    check(
+        r#"{"$schema":"http://json-schema.org/draft-04/schema#","type":"integer","minimum":3,"exclusiveMinimum":true,"maximum":5}"#,
+        &["4"],
+        &["3"],
+    );
+    check(
+        r#"{"type":"string","minLength":2,"maxLength":3}"#,
+        &["\"ab\"", "\"é😀a\""],
+        &["\"a\"", "\"abcd\""],
+    );
+    check(
+        r#"{"type":"string","pattern":"^[ab]+$","maxLength":2}"#,
+        &["\"ab\""],
+        &["\"abb\"", "\"c\"", "\"\""],
+    );
+    check(
+        r#"{"type":"string","allOf":[{"pattern":"a"},{"pattern":"b$"}]}"#,
+        &["\"ab\"", "\"xaxb\""],
+        &["\"a\"", "\"b\"", "\"ba\""],
+    );
+    check(r#"{"type":"string","not":{"enum":["a","b"]}}"#, &["\"\"", "\"ab\""], &["\"a\"", "\"b\"", "1"]);
+    check(r#"{"type":"integer","not":{"const":3},"minimum":2,"maximum":4}"#, &["2", "4"], &["3"]);
+}
+
+#[test]
+fn literals() {
+    check(
+        r#"{"enum":[1,"a\n",null,{"b":[1.50],"a":2}]}"#,
+        &["1", r#""a\n""#, "null", r#"{"b":[1.50],"a":2}"#],
+        &["2", "{}"],
+    );
+    check(r#"{"enum":["a","bb",3],"type":"string","maxLength":1}"#, &["\"a\""], &["\"bb\"", "3"]);
+    check(r#"{"enum":["ab","cd"],"pattern":"^c"}"#, &["\"cd\""], &["\"ab\""]);
+    check(r#"{"anyOf":[{"const":1},{"enum":["x"]}]}"#, &["1", "\"x\""], &["2"]);
+    check(r#"{"oneOf":[{"const":1},{"enum":[1,2]}]}"#, &["2"], &["1"]);
+    check(r#"{"const":1.0,"type":"integer"}"#, &["1.0"], &["1"]);
+    fails(r#"{"type":"string","const":1}"#, ErrorKind::Unsatisfiable, "", "no value");
+    let flexible = Policy { whitespace: Whitespace::Flexible { max: 1 }, ..Policy::default() };
+    let ir = parse(r#"{"const":{"a":[1,{}]}}"#, &flexible).unwrap();
+    assert!(accepts(&ir, r#"{"a":[1,{}]}"#) && !accepts(&ir, r#"{"a":[1]}"#));
+}
+
+#[test]
+fn references() {
+    check(
+        r##"{"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"},"next":{"$ref":"#/$defs/n"}},"required":["v"],"additionalProperties":false}},"$ref":"#/$defs/n"}"##,
+        &[r#"{"v":1}"#, r#"{"v":1,"next":{"v":2,"next":{"v":3}}}"#],
+        &[r#"{"next":{"v":1}}"#, r#"{"v":1,"next":{}}"#],
+    );
+    check(
+        r##"{"$defs":{"a":{"$anchor":"here","type":"string"},"b~c/d e":{"type":"null"}},"items":{"$ref":"#here"},"properties":{"x":{"$ref":"#/$defs/b~0c~1d%20e"}},"type":["array","object"]}"##,
+        &[r#"["a"]"#, r#"{"x":null}"#],
+        &["[1]", r#"{"x":1}"#],
+    );
+    check(
+        r#"{"$id":"http://e.org/root.json","$defs":{"a":{"$id":"a.json","type":"boolean"}},"items":{"$ref":"a.json"},"type":"array"}"#,
+        &["[true]"],
+        &["[1]"],
+    );
+    check(
+        r##"{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"s":{"type":"string"}},"type":"array","items":{"$ref":"#/definitions/s","maxLength":1}}"##,
+        &[r#"["abc"]"#],
+        &["[1]"],
+    );
+    check(
+        r##"{"$defs":{"s":{"type":"string"}},"type":"array","items":{"$ref":"#/$defs/s","maxLength":1}}"##,
+        &[r#"["a"]"#],
+        &[r#"["abc"]"#],
+    );
+    fails(r##"{"$ref":"#/nowhere"}"##, ErrorKind::InvalidSchema, "/$ref", "nowhere");
+    fails(r#"{"items":{"$ref":"http://x.org/y"}}"#, ErrorKind::Unsupported, "/items/$ref", "outside");
+    fails(r##"{"anyOf":[{"$ref":"#"},{"type":"null"}]}"##, ErrorKind::InvalidSchema, "", "itself");
+    // Recursion that merges with something else at each level.
+    check(
+        r##"{"$defs":{"t":{"type":"object","properties":{"l":{"$ref":"#/$defs/t"}}}},"allOf":[{"$ref":"#/$defs/t"},{"$ref":"#/$defs/u"}],"$defs2":{},"x":1}"##
+            .replace("\"$defs\":{", r##""$defs":{"u":{"properties":{"l":{"$ref":"#/$defs/u"}},"additionalProperties":false},"##)
+            .as_str(),
+        &["{}", r#"{"l":{"l":{}}}"#],
+        &[r#"{"l":{"m":1}}"#, r#"{"l":1}"#],
+    );
+}
+
+#[test]
+fn combinations() {
+    check(
+        r#"{"allOf":[{"properties":{"a":{"type":["integer","string"]}},"required":["a"]},{"properties":{"b":{},"a":{"type":["integer","null"]}},"additionalProperties":false}],"type":"object"}"#,
+        &[r#"{"a":1}"#, r#"{"a":1,"b":2}"#],
+        &[r#"{"a":"s"}"#, r#"{"a":null}"#, "{}", r#"{"a":1,"c":1}"#],
+    );
+    check(
+        r#"{"type":"object","properties":{"k":{"type":"string"}},"required":["k"],"oneOf":[{"properties":{"k":{"const":"a"},"x":{"type":"integer"}},"required":["x"]},{"properties":{"k":{"const":"b"}}}]}"#,
+        &[r#"{"k":"a","x":1}"#, r#"{"k":"b"}"#],
+        &[r#"{"k":"a"}"#, r#"{"k":"c"}"#],
+    );
+    check(
+        r#"{"type":"object","properties":{"a":{},"b":{}},"additionalProperties":false,"oneOf":[{"required":["a"]},{"required":["b"]}]}"#,
+        &[r#"{"a":1}"#, r#"{"b":1}"#],
+        &["{}", r#"{"a":1,"b":1}"#],
+    );
+    check(r#"{"oneOf":[{"type":"integer"},{"type":"number","minimum":5}]}"#, &["3"], &["7", "\"s\"", "4.5"]);
+    check(r#"{"oneOf":[{"type":"string"},{"type":"null"}]}"#, &["null", "\"x\""], &["1"]);
+    check(r#"{"not":{"type":["string","null"]}}"#, &["1", "{}", "[]", "true"], &["\"x\"", "null"]);
+    check(
+        r#"{"type":"object","properties":{"t":{"enum":["a","b"]},"u":{},"v":{}},"required":["t"],"additionalProperties":false,"if":{"properties":{"t":{"const":"a"}}},"then":{"required":["u"]},"else":{"required":["v"]}}"#,
+        &[r#"{"t":"a","u":1}"#, r#"{"t":"b","v":1}"#, r#"{"t":"b","u":0,"v":1}"#],
+        &[r#"{"t":"a","v":1}"#, r#"{"t":"b","u":1}"#, r#"{"u":1,"v":1}"#],
+    );
+    check(
+        r#"{"type":"object","properties":{"a":{},"b":{}},"additionalProperties":false,"dependentRequired":{"a":["b"]}}"#,
+        &["{}", r#"{"b":1}"#, r#"{"a":1,"b":1}"#],
+        &[r#"{"a":1}"#],
+    );
+    check(
+        r#"{"type":"object","unevaluatedProperties":false,"properties":{"a":{}}}"#,
+        &[r#"{"a":1}"#],
+        &[r#"{"b":1}"#],
+    );
+    fails(r#"{"type":"array","contains":{"const":1}}"#, ErrorKind::Unsupported, "/contains", "contains");
+    fails(
+        r#"{"type":"object","required":["a"],"properties":{"a":{"allOf":[{"type":"string"},{"type":"null"}]}}}"#,
+        ErrorKind::Unsatisfiable,
+        "/properties/a/allOf/1",
+        "required property",
+    );
+    fails("false", ErrorKind::Unsatisfiable, "", "false");
+    check("true", &["1", "{}"], &[]);
+}
+
+#[test]
+fn order_of_properties() {
+    check(
+        r#"{"type":"object","allOf":[{"properties":{"b":{}}},{"properties":{"c":{}}}],"properties":{"a":{}},"required":["z","c"]}"#,
+        &[r#"{"a":1,"b":1,"c":1,"z":1,"q":1}"#],
+        &[r#"{"b":1,"a":1,"c":1,"z":1}"#, r#"{"a":1,"c":1,"b":1,"z":1}"#, r#"{"a":1,"b":1,"z":1,"c":1}"#],
+    );
+}
+
+#[test]
+fn warnings_and_faults() {
+    let warnings = |schema| parse(schema, &Policy::default()).unwrap().warnings;
+    assert!(warnings(r#"{"type":"string","format":"nonsense"}"#)[0].contains("nonsense"));
+    assert!(warnings(r#"{"type":"integer","format":"int32"}"#).is_empty());
+    assert!(
+        warnings(r#"{"type":"object","additionalproperties":false}"#)[0].contains("additionalProperties")
+    );
+    assert!(warnings(r#"{"type":"string","type":"null"}"#)[0].contains("twice"));
+    fails(r#"{"type":"strin"}"#, ErrorKind::InvalidSchema, "/type", "strin");
+    fails(r#"{"properties":{"a/b":3}}"#, ErrorKind::InvalidSchema, "/properties/a~1b", "object or a boolean");
+    fails(r#"{"minLength":-1}"#, ErrorKind::InvalidSchema, "/minLength", "-1");
+    let error = parse("{\n  \"a\": tru }", &Policy::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidJson);
+    assert!(error.to_string().contains("line 2, column 8"), "{error}");
+    for bad in
+        ["", "[", "{\"a\"}", "01", "1.", "\"\\ud800\"", "\"\\x\"", "{} {}", "nul", "\"\u{1}\"", "[1,]", "{,}"]
+    {
+        assert_eq!(parse(bad, &Policy::default()).unwrap_err().kind(), ErrorKind::InvalidJson, "{bad}");
+    }
+}

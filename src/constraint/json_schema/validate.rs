@@ -1,0 +1,286 @@
+//! An exact validator for literals of the document (`const` and `enum` values, property names).
+//!
+//! Filtering the values of an `enum` by validating them makes every other keyword beside it exact,
+//! even those that cannot be generated for. The validator recurses over schema and value together, to
+//! at most [`MAX_NESTING`] levels; each visited keyword counts as a step of the run. Merging literals
+//! symbolically was rejected: it would need a case for every keyword, and most would be wrong first.
+
+use super::front::Front;
+use super::json::{Id, Name, Value};
+use super::keywords::{self as kw, Draft};
+use super::shape::{Term, Test, Types};
+use crate::error::{ErrorKind, Result};
+
+/// Deepest nesting of schemas and values together.
+const MAX_NESTING: u32 = 300;
+
+impl Front<'_> {
+    /// Whether a literal satisfies a term.
+    pub fn satisfies(&mut self, term: &Term, value: Id) -> Result<bool> {
+        self.term(term, value, 0)
+    }
+
+    fn term(&mut self, term: &Term, value: Id, depth: u32) -> Result<bool> {
+        let is_object = matches!(self.doc.value(value), Value::Object { .. });
+        Ok(match *term {
+            Term::Pos(schema) => self.valid(schema, value, depth)?,
+            Term::Neg(schema) => !self.valid(schema, value, depth)?,
+            Term::NegKeyword(schema, name) => match self.doc.get(schema, name) {
+                Some(at) => !self.keyword(schema, name, at, value, depth)?,
+                None => false,
+            },
+            Term::Types(types) => types.meets(self.type_of(value)),
+            Term::Require(name) => !is_object || self.doc.get(value, name).is_some(),
+            Term::Forbid(name) => !is_object || self.doc.get(value, name).is_none(),
+            Term::Property(name, schema, holds) => match self.doc.get(value, name) {
+                Some(member) => self.valid(schema, member, depth)? == holds,
+                None => true,
+            },
+            Term::Below(bound) => self.compare(value, bound).is_none_or(|o| o.is_lt()),
+            Term::Above(bound) => self.compare(value, bound).is_none_or(|o| o.is_gt()),
+        })
+    }
+
+    /// Compares two number literals; `None` if one is none.
+    fn compare(&mut self, a: Id, b: Id) -> Option<std::cmp::Ordering> {
+        Some(self.number(a)?.cmp(&self.number(b)?))
+    }
+
+    fn valid(&mut self, schema: Id, value: Id, depth: u32) -> Result<bool> {
+        self.step(1, schema)?;
+        if depth > MAX_NESTING {
+            return Err(self.error(
+                ErrorKind::TooComplex,
+                schema,
+                format!("checking a literal goes deeper than the limit of {MAX_NESTING}"),
+            ));
+        }
+        match self.doc.value(schema) {
+            Value::Bool(holds) => return Ok(holds),
+            Value::Object { .. } => {}
+            _ => return Err(self.invalid(schema, "a schema must be an object or a boolean")),
+        }
+        let keywords: Vec<(Name, Id)> = self.asserting(schema).collect();
+        for (name, at) in keywords {
+            if !self.keyword(schema, name, at, value, depth)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the value satisfies one keyword of a schema object.
+    fn keyword(&mut self, schema: Id, name: Name, at: Id, value: Id, depth: u32) -> Result<bool> {
+        self.step(1, at)?;
+        Ok(match name {
+            kw::TYPE => self.types(at)?.meets(self.type_of(value)),
+            kw::CONST => self.doc.equal(at, value),
+            kw::ENUM => {
+                let count = self.doc.elements(at).len() as u64;
+                self.step(count / 8, at)?;
+                self.doc.elements(at).iter().any(|&e| self.doc.equal(e, value))
+            }
+            kw::REF => {
+                let target = self.refs.resolve(&self.doc, at)?;
+                self.valid(target, value, depth + 1)?
+            }
+            kw::ALL_OF => self.count_valid(at, value, depth, usize::MAX)? == self.doc.elements(at).len(),
+            kw::ANY_OF => self.count_valid(at, value, depth, 1)? > 0,
+            kw::ONE_OF => self.count_valid(at, value, depth, 2)? == 1,
+            kw::NOT => !self.valid(at, value, depth + 1)?,
+            kw::IF => {
+                let branch = if self.valid(at, value, depth + 1)? { kw::THEN } else { kw::ELSE };
+                match self.doc.get(schema, branch) {
+                    Some(branch) => self.valid(branch, value, depth + 1)?,
+                    None => true,
+                }
+            }
+            kw::THEN | kw::ELSE => true,
+            kw::DYNAMIC_REF | kw::RECURSIVE_REF => return Err(self.unsupported(name, at)),
+            _ => match self.doc.value(value) {
+                Value::Number(_) => self.number_keyword(schema, name, at, value)?,
+                Value::String(text) => self.string_keyword(name, at, text)?,
+                Value::Array { .. } => self.array_keyword(schema, name, at, value, depth)?,
+                Value::Object { .. } => self.object_keyword(schema, name, at, value, depth)?,
+                _ => true,
+            },
+        })
+    }
+
+    fn count_valid(&mut self, list: Id, value: Id, depth: u32, enough: usize) -> Result<usize> {
+        let mut count = 0;
+        for schema in self.schemas(list)? {
+            count += usize::from(self.valid(schema, value, depth + 1)?);
+            if count >= enough {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    fn number_keyword(&mut self, schema: Id, name: Name, at: Id, value: Id) -> Result<bool> {
+        let bounded =
+            matches!(name, kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM);
+        if bounded {
+            let Some((_, exclusive)) = self.bound(schema, name, at)? else { return Ok(true) };
+            let order = self.compare(value, at);
+            let upper = matches!(name, kw::MAXIMUM | kw::EXCLUSIVE_MAXIMUM);
+            return Ok(order.is_none_or(|o| {
+                let o = if upper { o } else { o.reverse() };
+                o.is_lt() || (o.is_eq() && !exclusive)
+            }));
+        }
+        if name != kw::MULTIPLE_OF {
+            return Ok(true);
+        }
+        let divisor = self.divisor(at)?;
+        let Some(number) = self.number(value) else { return Ok(true) };
+        let multiple = number.is_multiple_of(&divisor);
+        multiple.ok_or_else(|| self.error(ErrorKind::TooComplex, at, "`multipleOf` with a very long number"))
+    }
+
+    fn string_keyword(&mut self, name: Name, at: Id, text: Name) -> Result<bool> {
+        Ok(match name {
+            kw::MIN_LENGTH => self.length(text) >= u64::from(self.count(at)?),
+            kw::MAX_LENGTH => self.length(text) <= u64::from(self.count(at)?),
+            kw::PATTERN => {
+                let pattern = self.text(at)?;
+                self.passes(Test::Pattern(pattern), text, at)?
+            }
+            kw::FORMAT => match self.doc.string(at) {
+                Some(format) => self.passes(Test::Format(format), text, at)?,
+                None => true,
+            },
+            _ => true,
+        })
+    }
+
+    fn length(&self, text: Name) -> u64 {
+        self.doc.name(text).chars().count() as u64
+    }
+
+    fn array_keyword(&mut self, schema: Id, name: Name, at: Id, value: Id, depth: u32) -> Result<bool> {
+        let elements = self.doc.elements(value).to_vec();
+        let count = elements.len() as u64;
+        Ok(match name {
+            kw::MIN_ITEMS => count >= u64::from(self.count(at)?),
+            kw::MAX_ITEMS => count <= u64::from(self.count(at)?),
+            kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS => {
+                let (prefix, rest) = self.item_schemas(schema)?;
+                for (i, &element) in elements.iter().enumerate() {
+                    let Some(schema) = prefix.get(i).copied().or(rest) else { continue };
+                    if !self.valid(schema, element, depth + 1)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(true) => {
+                self.step(count * count, at)?;
+                let doc = &self.doc;
+                !elements.iter().enumerate().any(|(i, &a)| elements[..i].iter().any(|&b| doc.equal(a, b)))
+            }
+            kw::CONTAINS => self.contains(schema, at, &elements, depth)?,
+            kw::UNEVALUATED_ITEMS if !self.is_true(at) => return Err(self.unsupported(name, at)),
+            _ => true,
+        })
+    }
+
+    fn contains(&mut self, schema: Id, at: Id, elements: &[Id], depth: u32) -> Result<bool> {
+        let mut count = 0;
+        for &element in elements {
+            count += u32::from(self.valid(at, element, depth + 1)?);
+        }
+        let bound = |front: &mut Self, name| match front.doc.get(schema, name) {
+            Some(at) if front.draft >= Draft::D2019 => front.count(at).map(Some),
+            _ => Ok(None),
+        };
+        let min = bound(self, kw::MIN_CONTAINS)?.unwrap_or(1);
+        let max = bound(self, kw::MAX_CONTAINS)?.unwrap_or(u32::MAX);
+        Ok((min..=max).contains(&count))
+    }
+
+    fn object_keyword(&mut self, schema: Id, name: Name, at: Id, value: Id, depth: u32) -> Result<bool> {
+        let members = self.doc.members(value).to_vec();
+        let count = members.len() as u64;
+        Ok(match name {
+            kw::MIN_PROPERTIES => count >= u64::from(self.count(at)?),
+            kw::MAX_PROPERTIES => count <= u64::from(self.count(at)?),
+            kw::REQUIRED => self.names(at)?.iter().all(|&n| self.doc.get(value, n).is_some()),
+            kw::PROPERTIES | kw::PATTERN_PROPERTIES | kw::ADDITIONAL_PROPERTIES => {
+                for (name, member) in members {
+                    for schema in self.member_schemas(schema, name, Some(at))? {
+                        if !self.valid(schema, member, depth + 1)? {
+                            return Ok(false);
+                        }
+                    }
+                }
+                true
+            }
+            kw::PROPERTY_NAMES => {
+                for (name, _) in members {
+                    if !self.name_valid(at, name)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            kw::DEPENDENCIES | kw::DEPENDENT_REQUIRED | kw::DEPENDENT_SCHEMAS => {
+                for (name, then) in self.doc.members(at).to_vec() {
+                    if self.doc.get(value, name).is_some() && !self.dependency(then, value, depth)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            kw::UNEVALUATED_PROPERTIES if !self.is_true(at) => return Err(self.unsupported(name, at)),
+            _ => true,
+        })
+    }
+
+    fn dependency(&mut self, then: Id, value: Id, depth: u32) -> Result<bool> {
+        if matches!(self.doc.value(then), Value::Array { .. } | Value::String(_)) {
+            return Ok(self.names(then)?.iter().all(|&n| self.doc.get(value, n).is_some()));
+        }
+        self.valid(then, value, depth + 1)
+    }
+
+    /// Whether a property name satisfies a schema (names are strings that need not occur as values).
+    pub fn name_valid(&mut self, schema: Id, name: Name) -> Result<bool> {
+        let value = self.doc.string_value(name);
+        self.valid(schema, value, 1)
+    }
+
+    /// Whether a type set of a literal fits, for callers that only have a term.
+    pub fn literal_fits(&mut self, terms: &[Term], value: Id) -> Result<bool> {
+        for term in terms {
+            if !self.satisfies(term, value)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The types a `type` keyword names.
+    pub fn types(&mut self, at: Id) -> Result<Types> {
+        let list = match self.doc.value(at) {
+            Value::Array { .. } => self.doc.elements(at).to_vec(),
+            _ => vec![at],
+        };
+        let mut types = Types::NONE;
+        for item in list {
+            let word = self.doc.string(item).map(|n| self.doc.name(n));
+            types = types.or(match word {
+                Some("null") => Types::NULL,
+                Some("boolean") => Types::BOOL,
+                Some("integer") => Types::INT,
+                Some("number") => Types::NUMBER,
+                Some("string") => Types::STRING,
+                Some("array") => Types::ARRAY,
+                Some("object") => Types::OBJECT,
+                _ => return Err(self.invalid(item, format!("{} is not a type", self.show(item)))),
+            });
+        }
+        Ok(types)
+    }
+}
