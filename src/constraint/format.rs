@@ -1,1 +1,198 @@
-//! (being written)
+//! Languages of the texts that JSON Schema's `format` names describe.
+//!
+//! Each is built from a few nodes or an anchored pattern and has at most some 1,200 byte states.
+//! Nothing is accepted that the standard forbids; where the standard allows more than is sensible to
+//! generate, a subset is taken:
+//!
+//! | format | what is left out |
+//! |---|---|
+//! | `date` | nothing: leap years and month lengths are exact (RFC 3339, years 0000 to 9999) |
+//! | `time`, `date-time` | more than nine digits of fraction; a leap second but `23:59:60Z`; lower-case `t`, `z` |
+//! | `duration` | numbers of more than nine digits |
+//! | `email` | quoted local parts, address literals, local parts with more than three dots or long parts between them |
+//! | `hostname` | labels with `--` as third and fourth character (and so A-labels); names of more than three labels that have one above 31 characters; more than seven labels |
+//! | `ipv4` | nothing |
+//! | `ipv6` | nothing but zone identifiers, which the standard excludes |
+//! | `uuid` | nothing: any version, either case |
+//! | `uri`, `uri-reference` | IP literals in brackets, ports of more than five digits |
+//! | `json-pointer` | nothing |
+//! | `relative-json-pointer` | prefixes of more than nine digits |
+//!
+//! Checking a format after the fact instead was rejected: a constraint must not let a text begin
+//! that cannot end.
+
+use super::charset::{self, ANY_CHAR};
+use super::ecma;
+use super::ir::{Ir, Node, NodeId};
+
+/// The decoded texts that `name` describes; `None` for names not known here, which the caller
+/// reports and otherwise ignores, as the standard says.
+pub fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
+    Some(match name {
+        "date" => date(ir),
+        "time" => time(ir),
+        "date-time" => date_time(ir),
+        "duration" => duration(ir),
+        "email" => email(ir),
+        "hostname" => hostname(ir),
+        "ipv4" => ipv4(ir),
+        "ipv6" => ipv6(ir),
+        "uuid" => pattern(UUID, ir),
+        "uri" => uri(ir, true),
+        "uri-reference" => uri(ir, false),
+        "json-pointer" => json_pointer(ir),
+        "relative-json-pointer" => relative_json_pointer(ir),
+        _ => return None,
+    })
+}
+
+const UUID: &str = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
+
+/// A pattern of this module; the tests parse each of them, so a failure cannot occur.
+fn pattern(text: &str, ir: &mut Ir) -> NodeId {
+    ecma::parse(text, ir).unwrap_or_else(|_| ir.push(Node::Never))
+}
+
+fn date(ir: &mut Ir) -> NodeId {
+    // Leap years: divisible by 4 and not by 100, or by 400.
+    const FOURTH: &str = "(?:0[48]|[2468][048]|[13579][26])";
+    let leap = format!("(?:[0-9]{{2}}{FOURTH}|(?:00|{FOURTH})00)");
+    let long = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])";
+    let short = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)";
+    let february = "02-(?:0[1-9]|1[0-9]|2[0-8])";
+    pattern(&format!("^(?:[0-9]{{4}}-(?:{long}|{short}|{february})|{leap}-02-29)$"), ir)
+}
+
+fn time(ir: &mut Ir) -> NodeId {
+    // An offset that moves a leap second to 23:59 UTC is legal, too, but of no use to anybody.
+    const FRACTION: &str = r"(?:\.[0-9]{1,9})?";
+    const OFFSET: &str = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+    let usual = format!("(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{FRACTION}{OFFSET}");
+    pattern(&format!("^(?:{usual}|23:59:60{FRACTION}Z)$"), ir)
+}
+
+fn date_time(ir: &mut Ir) -> NodeId {
+    let date = date(ir);
+    let separator = ir.bytes("T");
+    let time = time(ir);
+    ir.concat(vec![date, separator, time])
+}
+
+/// RFC 3339, appendix A: units in order and without gaps, weeks alone.
+fn duration(ir: &mut Ir) -> NodeId {
+    const N: &str = "[0-9]{1,9}";
+    let day = format!("{N}D");
+    let month = format!("{N}M(?:{day})?");
+    let year = format!("{N}Y(?:{month})?");
+    let second = format!("{N}S");
+    let minute = format!("{N}M(?:{second})?");
+    let hour = format!("{N}H(?:{minute})?");
+    let time = format!("T(?:{hour}|{minute}|{second})");
+    pattern(&format!("^P(?:(?:{year}|{month}|{day})(?:{time})?|{time}|{N}W)$"), ir)
+}
+
+/// A label of at most `longest` (at least 5) letters, digits and inner hyphens, without hyphens at
+/// the third and fourth place together.
+fn label(longest: u32) -> String {
+    const END: &str = "[a-zA-Z0-9]";
+    const ANY: &str = "[a-zA-Z0-9-]";
+    // Up to four characters, the last not a hyphen; or two, then two that are not both hyphens.
+    let short = format!("{ANY}{{0,2}}{END}");
+    let long = format!("{ANY}(?:{END}{ANY}|-{END}){ANY}{{0,{}}}{END}", longest - 5);
+    format!("{END}(?:{short}|{long})?")
+}
+
+/// Names of at most 253 characters, as alternatives without anchors.
+fn hostname_pattern() -> String {
+    let (long, short) = (label(63), label(31));
+    // 3 * 63 + 2 and 7 * 31 + 6 characters.
+    format!(r"(?:{long}(?:\.{long}){{0,2}}|(?:{short}\.){{3,6}}{short})")
+}
+
+fn hostname(ir: &mut Ir) -> NodeId {
+    pattern(&format!("^{}$", hostname_pattern()), ir)
+}
+
+fn email(ir: &mut Ir) -> NodeId {
+    const ATEXT: &str = r"[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]";
+    // At most 64 characters: one part, or two to four shorter ones.
+    let local = format!(
+        r"(?:{ATEXT}{{1,64}}|{ATEXT}{{1,31}}\.{ATEXT}{{1,31}}|(?:{ATEXT}{{1,15}}\.){{2,3}}{ATEXT}{{1,15}})"
+    );
+    pattern(&format!("^{local}@{}$", hostname_pattern()), ir)
+}
+
+const OCTET: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+
+fn ipv4_pattern() -> String {
+    format!(r"{OCTET}(?:\.{OCTET}){{3}}")
+}
+
+fn ipv4(ir: &mut Ir) -> NodeId {
+    pattern(&format!("^{}$", ipv4_pattern()), ir)
+}
+
+/// RFC 4291: eight groups, the last two perhaps as IPv4, one run of zero groups perhaps as `::`.
+fn ipv6(ir: &mut Ir) -> NodeId {
+    const H: &str = "[0-9a-fA-F]{1,4}";
+    let last = format!("(?:{H}:{H}|{})", ipv4_pattern());
+    let mut forms = vec![format!("(?:{H}:){{6}}{last}")];
+    for before in 0..=7u32 {
+        let head = match before {
+            0 => String::new(),
+            1 => H.to_owned(),
+            n => format!("(?:{H}:){{{}}}{H}", n - 1),
+        };
+        // `::` stands for at least one group, so at most `room` follow it.
+        let room = 7 - before;
+        let tail = match room {
+            0 => String::new(),
+            1 => format!("(?:{H})?"),
+            2 => format!("(?:{H}|{last})?"),
+            n => format!("(?:{H}|(?:{H}:){{0,{}}}{last})?", n - 2),
+        };
+        forms.push(format!("{head}::{tail}"));
+    }
+    pattern(&format!("^(?:{})$", forms.join("|")), ir)
+}
+
+/// RFC 3986, `absolute` for a URI and otherwise a URI or a relative reference.
+fn uri(ir: &mut Ir, absolute: bool) -> NodeId {
+    // Unreserved characters and sub-delimiters, without brackets to add to them.
+    const NAME: &str = "a-zA-Z0-9._~!$&'()*+,;=-";
+    const PERCENT: &str = "%[0-9a-fA-F]{2}";
+    let run = |extra: &str, count: &str| format!("(?:[{extra}{NAME}]|{PERCENT}){count}");
+    let authority = format!("//(?:{}@)?{}(?::[0-9]{{0,5}})?", run(":", "*"), run("", "*"));
+    let segments = format!("(?:/{})*", run(":@", "*"));
+    let rooted = format!("/(?:{}{segments})?", run(":@", "+"));
+    let rootless = format!("{}{segments}", run(":@", "+"));
+    // The first segment of a relative path has no colon, or it would read as a scheme.
+    let noscheme = format!("{}{segments}", run("@", "+"));
+    let tail = format!(r"(?:\?{0})?(?:#{0})?", run(":@/?", "*"));
+    let full = format!("[a-zA-Z][a-zA-Z0-9+.-]*:(?:{authority}{segments}|{rooted}|{rootless})?");
+    let relative = format!("(?:{authority}{segments}|{rooted}|{noscheme})?");
+    let head = if absolute { full } else { format!("(?:{full}|{relative})") };
+    pattern(&format!("^{head}{tail}$"), ir)
+}
+
+/// Any number of reference tokens, each behind a slash (RFC 6901).
+fn json_pointer(ir: &mut Ir) -> NodeId {
+    let plain = charset::class(&[(ANY_CHAR.0, '.'), ('0', '}'), ('\u{7f}', ANY_CHAR.1)], ir);
+    let escaped = pattern("^~[01]$", ir);
+    let character = ir.union(vec![plain, escaped]);
+    let token = ir.repeat(character, 0, None);
+    let slash = ir.bytes("/");
+    let step = ir.concat(vec![slash, token]);
+    ir.repeat(step, 0, None)
+}
+
+fn relative_json_pointer(ir: &mut Ir) -> NodeId {
+    let prefix = pattern("^(?:0|[1-9][0-9]{0,8})$", ir);
+    let pointer = json_pointer(ir);
+    let name = ir.bytes("#");
+    let rest = ir.union(vec![pointer, name]);
+    ir.concat(vec![prefix, rest])
+}
+
+#[cfg(test)]
+mod tests;
