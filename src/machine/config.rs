@@ -13,8 +13,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::dfa::{Call, Dfa, DfaId, NONE};
-use super::lower::Program;
-use super::nfa::{Nfa, NfaId, RegisterIx};
+use super::lower::{COUNTING, Program, STRING, UNSPACED};
+use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx};
 use super::register::{OFF_TRIE, Register};
 use super::text::begins_char;
 
@@ -190,7 +190,7 @@ impl Machine {
         out.clear();
         for thread in threads {
             if let Some(local) = self.step_local(thread.local, b) {
-                if self.dfa.state(local.state).is_busy() {
+                if self.dfa.is_busy(local.state) {
                     self.todo.push((local, thread.stack));
                 } else {
                     out.threads.push(Thread { local, stack: thread.stack });
@@ -386,14 +386,20 @@ impl Machine {
     }
 
     /// For a character register whose minimum is met: how many characters may follow before the
-    /// maximum can matter to any state.
-    pub fn spare_chars(&self, local: Local) -> Option<u32> {
+    /// maximum can matter to any state, and how many may follow at all.
+    pub fn spare_chars(&self, local: Local) -> Option<(u32, u32)> {
         match &self.registers[local.register as usize] {
             Register::Chars { min, max, lengths: Some(lengths) } if local.n >= *min => {
-                Some(max.saturating_sub(local.n).saturating_sub(lengths.slack))
+                let rest = max.saturating_sub(local.n);
+                Some((rest.saturating_sub(lengths.slack), rest))
             }
             _ => None,
         }
+    }
+
+    /// Whether no register can stop a thread before its state does.
+    pub fn is_unbounded(&self, local: Local) -> bool {
+        local.register == 0 || local.register == COUNTING
     }
 
     /// The names that must not be spelled, for a name register.
@@ -440,12 +446,21 @@ impl Machine {
 
     /// The same state counting its characters from 0.
     pub fn counting(&self, local: Local) -> Local {
-        Local { register: super::lower::COUNTING, n: 0, ..local }
+        Local { register: COUNTING, n: 0, ..local }
     }
 
     /// The state inside the text of a plain string.
     pub fn string_body(&mut self) -> DfaId {
-        let start = self.dfa.start(&self.nfa, self.starts[super::lower::STRING.0 as usize]);
+        self.text_of(STRING)
+    }
+
+    /// The state inside the text of a string without white space.
+    pub fn unspaced_body(&mut self) -> DfaId {
+        self.text_of(UNSPACED)
+    }
+
+    fn text_of(&mut self, rule: RuleIx) -> DfaId {
+        let start = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
         self.dfa.step(&self.nfa, start, b'"')
     }
 
@@ -465,7 +480,7 @@ impl Machine {
     /// Whether entering a state needs more than noting it.
     #[inline]
     pub fn is_busy(&self, state: DfaId) -> bool {
-        self.dfa.state(state).is_busy()
+        self.dfa.is_busy(state)
     }
 
     /// Where byte `b` leads within the rule, registers aside; [`NONE`] if nowhere.

@@ -50,12 +50,6 @@ pub struct DState {
 }
 
 impl DState {
-    /// Whether entering this state needs more than noting it: it accepts or calls.
-    #[inline]
-    pub fn is_busy(&self) -> bool {
-        self.accept || !self.calls.is_empty()
-    }
-
     /// Whether the state does nothing but end its rule.
     #[inline]
     pub fn only_accepts(&self) -> bool {
@@ -79,6 +73,8 @@ impl DState {
 #[derive(Debug, Clone)]
 pub struct Dfa {
     states: Vec<DState>,
+    /// Whether a state accepts or calls, apart from the rest for the sake of the cache.
+    busy: Vec<bool>,
     index: FxHashMap<Arc<[NfaId]>, DfaId>,
     /// The deterministic state of the closure of a single automaton state, or `u32::MAX`.
     single: Vec<DfaId>,
@@ -99,6 +95,7 @@ impl Default for Dfa {
         };
         Dfa {
             states: vec![none],
+            busy: vec![false],
             index: FxHashMap::from_iter([(empty, NONE)]),
             single: Vec::new(),
             stamp: Vec::new(),
@@ -112,6 +109,12 @@ impl Dfa {
     #[inline]
     pub fn state(&self, id: DfaId) -> &DState {
         &self.states[id as usize]
+    }
+
+    /// Whether entering a state needs more than noting it: it accepts or calls.
+    #[inline]
+    pub fn is_busy(&self, id: DfaId) -> bool {
+        self.busy[id as usize]
     }
 
     /// The automaton states a state stands for.
@@ -226,6 +229,7 @@ impl Dfa {
                 _ => {}
             }
         }
+        self.busy.push(!calls.is_empty() || set.contains(&ACCEPT));
         self.states.push(DState {
             accept: set.contains(&ACCEPT),
             set: set.clone(),

@@ -45,6 +45,8 @@ pub struct Program {
 /// The rule of a plain JSON string.
 pub(super) const STRING: RuleIx = RuleIx(0);
 const ANY: RuleIx = RuleIx(1);
+/// The rule of a string without white space, which nothing calls: see `Machine::class_body`.
+pub(super) const UNSPACED: RuleIx = RuleIx(2);
 /// A register that counts characters without a bound, for masks that depend on the count.
 pub(super) const COUNTING: RegisterIx = 1;
 
@@ -58,7 +60,7 @@ impl Program {
         let mut program = Program {
             nfa: Nfa::default(),
             dfa: Dfa::default(),
-            starts: vec![DEAD, DEAD],
+            starts: vec![DEAD; 3],
             registers: vec![Register::None, Register::Chars { min: 0, max: u32::MAX - 1, lengths: None }],
             root: (STRING, 0),
             interner: Interner::default(),
@@ -67,6 +69,7 @@ impl Program {
             policy: policy.clone(),
         };
         program.starts[STRING.0 as usize] = text::plain_string(&mut program.nfa, alphabet);
+        program.starts[UNSPACED.0 as usize] = text::unspaced_string(&mut program.nfa, alphabet);
         let root = program.interner.import(common)?;
         program.seed(Node::JsonString { lang: None, min_chars: 0, max_chars: None }, STRING)?;
         let any = program.seed(Node::JsonAny, ANY)?;
@@ -191,6 +194,8 @@ enum Job {
     Any,
     /// The body of an IR node.
     Body(RuleIx, NodeId),
+    /// A rule of the IR: whatever its body is, called.
+    Named(RuleIx, NodeId),
     /// An array whose items its register names.
     CountedArray(RuleIx),
     /// A string whose text lies in a language, between a number of characters.
@@ -228,7 +233,7 @@ impl Rules<'_> {
         let ix = self.new_rule()?;
         self.named.insert(rule, ix);
         if let Some(body) = self.ir.rule(rule) {
-            self.queue.push(Job::Body(ix, body));
+            self.queue.push(Job::Named(ix, body));
         }
         Ok(ix)
     }
@@ -313,6 +318,13 @@ impl Build<'_> {
                 Job::Any => self.any_value()?,
                 Job::Body(rule, node) => {
                     let start = self.body(node)?;
+                    self.rules.starts[rule.0 as usize] = start;
+                }
+                Job::Named(rule, node) => {
+                    let ir = self.rules.ir;
+                    let mut lowering =
+                        Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false };
+                    let start = lowering.node(&mut self.rules, node, ACCEPT, 0)?;
                     self.rules.starts[rule.0 as usize] = start;
                 }
                 Job::CountedArray(rule) => {

@@ -5,6 +5,7 @@
 //! state, which numbers of further characters lead to the end, so that the run-time check is two
 //! comparisons. Unrolling the counter into the automaton was rejected: it costs a state per character.
 
+use regex_syntax::utf8::Utf8Sequences;
 use rustc_hash::FxHashMap;
 
 use crate::constraint::Policy;
@@ -47,6 +48,42 @@ pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
         .map(|seq| seq.iter().rev().fold(body, |to, &range| lowering.class(&[range], to)))
         .collect();
     parts.push(close);
+    let start = lowering.byte(b'"', body, 0);
+    nfa.set(body, State::Union(parts.into()));
+    trim_text(nfa, from, start)
+}
+
+/// White space as ECMA-262 has it beyond ASCII (`\s`), and U+0085, which other dialects add.
+const SPACES: [(u32, u32); 9] = [
+    (0x20, 0x20),
+    (0x85, 0x85),
+    (0xa0, 0xa0),
+    (0x1680, 0x1680),
+    (0x2000, 0x200a),
+    (0x2028, 0x2029),
+    (0x202f, 0x202f),
+    (0x205f, 0x205f),
+    (0x3000, 0x3000),
+];
+
+/// The start of the rule for a string without white space: the class of a vocabulary slice.
+pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
+    let ir = Ir::new();
+    let from = nfa.len() as NfaId;
+    let mut lowering = Lowering { ir: &ir, nfa, alphabet, escaped: true };
+    let body = lowering.nfa.push(State::Dead, 0);
+    let mut parts = vec![lowering.byte(b'"', ACCEPT, TEXT)];
+    let mut next = 0x21;
+    for (lo, hi) in SPACES.into_iter().skip(1).chain([(0xfeff, 0xfeff), (0x11_0000, 0)]) {
+        // Surrogates are left out by `Utf8Sequences`.
+        if let (Some(first), Some(last)) = (char::from_u32(next), char::from_u32(lo - 1)) {
+            for sequence in Utf8Sequences::new(first, last) {
+                let ranges = sequence.as_slice().iter().rev();
+                parts.push(ranges.fold(body, |to, r| lowering.class(&[(r.start, r.end)], to)));
+            }
+        }
+        next = hi + 1;
+    }
     let start = lowering.byte(b'"', body, 0);
     nfa.set(body, State::Union(parts.into()));
     trim_text(nfa, from, start)

@@ -8,10 +8,10 @@
 use rustc_hash::FxHashSet;
 
 use crate::machine::Machine;
-use crate::vocab::{Slice, Vocabulary, byte_group};
+use crate::vocab::{Slice, SliceKind, Vocabulary, byte_group};
 
 /// Most states looked at per slice.
-const MAX_STATES: usize = 64;
+const MAX_STATES: usize = 512;
 
 /// A slice contained in a state's language.
 #[derive(Debug, Clone, Copy)]
@@ -22,35 +22,47 @@ pub(super) struct Contained {
     pub need: u16,
 }
 
-/// The widest slice all of whose strings keep `state` alive within its rule.
-pub(super) fn widest_slice(machine: &mut Machine, vocab: &Vocabulary, state: u32) -> Option<Contained> {
+/// The widest slice all of whose strings keep `state` alive within its rule, among those with or
+/// without a leading blank; and the states for which the same holds, this one among them.
+pub(super) fn widest_slice(
+    machine: &mut Machine,
+    vocab: &Vocabulary,
+    state: u32,
+    spaced: bool,
+) -> Option<(Contained, Vec<u32>)> {
     // Every slice has these letters; most states of a grammar take none of them.
     if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && machine.step_state(state, b) == 0) {
         return None;
     }
-    (0..vocab.slices().len()).find_map(|slice| {
-        let need = contains(machine, vocab, &vocab.slices()[slice], state)?;
-        Some(Contained { slice, need })
-    })
+    let slices = vocab.slices().iter().enumerate().filter(|(_, s)| s.spaced == spaced);
+    for (slice, data) in slices {
+        if let Some((need, states)) = contains(machine, vocab, data, state) {
+            // Wider slices were tried for this state only.
+            let states = if slice == 0 { states } else { vec![state] };
+            return Some((Contained { slice, need }, states));
+        }
+    }
+    None
 }
 
 /// Follows the strings over the slice's characters from `state`, in step with the plain string
 /// automaton, which knows where a character of several bytes ends.
-fn contains(machine: &mut Machine, vocab: &Vocabulary, slice: &Slice, state: u32) -> Option<u16> {
+fn contains(machine: &mut Machine, vocab: &Vocabulary, slice: &Slice, state: u32) -> Option<(u16, Vec<u32>)> {
     let ascii: Vec<u8> = (0..0x80).filter(|&b| slice.kind.has_ascii(b) && vocab.has_byte(b)).collect();
-    let body = machine.string_body();
+    let unspaced = slice.kind == SliceKind::JsonUnspaced;
+    let body = if unspaced { machine.unspaced_body() } else { machine.string_body() };
     let mut seen: FxHashSet<(u32, u32)> = FxHashSet::from_iter([(state, body)]);
-    let mut todo = vec![(state, body)];
+    let mut todo = std::collections::VecDeque::from([(state, body)]);
     // A token that ends inside a character is outside the slice, too.
     let mut need = if slice.kind.has_unicode() { byte_group(0x80) } else { 0 };
-    while let Some((state, text)) = todo.pop() {
+    while let Some((state, text)) = todo.pop_front() {
         if seen.len() > MAX_STATES {
             return None;
         }
         for b in 0..=255u8 {
             let inside = match b {
                 0x80.. => slice.kind.has_unicode() && machine.step_state(text, b) != 0,
-                _ => text == body && ascii.contains(&b),
+                _ => text == body && slice.kind.has_ascii(b) && vocab.has_byte(b),
             };
             let next = machine.step_state(state, b);
             if !inside {
@@ -62,9 +74,10 @@ fn contains(machine: &mut Machine, vocab: &Vocabulary, slice: &Slice, state: u32
             }
             let text = if b < 0x80 { body } else { machine.step_state(text, b) };
             if seen.insert((next, text)) {
-                todo.push((next, text));
+                todo.push_back((next, text));
             }
         }
     }
-    (!ascii.is_empty()).then_some(need)
+    let states = seen.iter().filter(|s| s.1 == body).map(|s| s.0).collect();
+    (!ascii.is_empty()).then_some((need, states))
 }

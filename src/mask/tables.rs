@@ -10,7 +10,7 @@ use super::tails::{Tail, Tails, below};
 use super::walk::{Found, Walker};
 use crate::machine::register::NameTrie;
 use crate::machine::{BASE, ConfigId, Local, Machine, OFF_TRIE, ROOT, Reached, StackId, Thread};
-use crate::vocab::{Slice, TokenId, Trie, TrieNode, Vocabulary};
+use crate::vocab::{Slice, TokenId, Vocabulary};
 
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
 type ExitId = u32;
@@ -23,13 +23,15 @@ struct LocalMask {
     exits: Option<ExitId>,
 }
 
-/// The same for text with its character counts, from which every bounded variant is filtered.
+/// What was found for a state without a bounded register: with character counts, from which every
+/// bounded variant is filtered.
 #[derive(Debug)]
-struct TextMask {
-    /// Index of the slice that holds all of its tokens.
-    slice: Option<usize>,
+struct Walked {
+    /// Slices all of whose tokens stay inside, and the characters before them.
+    slices: Vec<(usize, u32)>,
+    /// Other tokens that stay inside, with their characters.
     tokens: Vec<(TokenId, u32)>,
-    /// Exits with the characters before them.
+    /// Tokens that leave, with the characters before the exit.
     exits: Vec<(Tail, u32)>,
 }
 
@@ -37,8 +39,8 @@ struct TextMask {
 #[derive(Default)]
 struct Layers {
     local: FxHashMap<Local, LocalMask>,
-    text: FxHashMap<u32, Arc<TextMask>>,
-    slice_of: FxHashMap<u32, Option<Contained>>,
+    text: FxHashMap<u32, Arc<Walked>>,
+    slice_of: FxHashMap<(u32, bool), Option<Contained>>,
     exits: Vec<Arc<Tails>>,
     exit_index: FxHashMap<Arc<[Tail]>, ExitId>,
     next: FxHashMap<(Local, ExitId), LocalMask>,
@@ -206,11 +208,10 @@ impl Masks {
                 return mask;
             }
         }
-        let slice = if local.register == 0 { self.slice_of(machine, local.state) } else { None };
-        let vocab = self.vocab.clone();
-        let (trie, found) = self.walk_local(machine, &vocab, local, slice);
-        let exits = found.exits.iter().flat_map(|e| below(trie, e.0)).collect();
-        self.local_mask(slice.map(|c| self.slice_mask(c.slice)), found.tokens.iter().map(|t| t.0), exits)
+        let walked = self.walk(machine, local);
+        let base = self.bases(&walked.slices, u32::MAX);
+        let exits = walked.exits.iter().map(|e| e.0).collect();
+        self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
     }
 
     fn local_mask(
@@ -228,52 +229,105 @@ impl Masks {
         LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
     }
 
-    /// Walks the trie, or only the part outside a slice, from a local state.
-    fn walk_local<'v>(
-        &mut self,
-        machine: &mut Machine,
-        vocab: &'v Vocabulary,
-        local: Local,
-        slice: Option<Contained>,
-    ) -> (&'v Trie, Found) {
-        let (trie, need) = match slice {
+    /// Walks the trie from a local state, or what slices leave of it.
+    fn walk(&mut self, machine: &mut Machine, local: Local) -> Walked {
+        let vocab = self.vocab.clone();
+        let sliced = machine.is_unbounded(local);
+        let contained = if sliced { self.slice_of(machine, local.state, false) } else { None };
+        let mut walked = Walked { slices: Vec::new(), tokens: Vec::new(), exits: Vec::new() };
+        let (trie, need) = match contained {
             None => (vocab.trie(), u16::MAX),
-            Some(contained) => (&vocab.slices()[contained.slice].residue, contained.need),
+            Some(Contained { slice, need }) => {
+                walked.slices.push((slice, 0));
+                (&vocab.slices()[slice].residue, need)
+            }
+        };
+        let spaced = if sliced && contained.is_none_or(|c| c.slice > 0) {
+            self.walk_spaced(machine, &vocab, local, &mut walked)
+        } else {
+            false
         };
         let mut found = Found::default();
-        self.walker.walk(machine, trie, &[Thread { local, stack: BASE }], need, &mut found);
-        (trie, found)
+        let start = [Thread { local, stack: BASE }];
+        self.walker.walk(machine, trie, &start, (need, spaced.then_some(b' ')), &mut found);
+        walked.tokens.append(&mut found.tokens);
+        for (node, n) in found.exits {
+            walked.exits.extend(below(trie, node).map(|t| (t, n)));
+        }
+        walked.exits.sort_unstable();
+        walked
+    }
+
+    /// The tokens with a leading blank, if a slice of them is contained in what follows the blank.
+    fn walk_spaced(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        local: Local,
+        walked: &mut Walked,
+    ) -> bool {
+        let Some(after) = machine.step_local(local, b' ').filter(|l| !machine.is_busy(l.state)) else {
+            return false;
+        };
+        let Some(Contained { slice, need }) = self.slice_of(machine, after.state, true) else { return false };
+        let blank = vocab.trie().first(b' ');
+        if blank == 0 {
+            return false;
+        }
+        walked.slices.push((slice, 1));
+        walked.tokens.extend(vocab.trie().tokens_at(blank).iter().map(|&t| (t, after.n)));
+        let trie = &vocab.slices()[slice].residue;
+        let mut found = Found::default();
+        self.walker.walk(machine, trie, &[Thread { local: after, stack: BASE }], (need, None), &mut found);
+        walked.tokens.append(&mut found.tokens);
+        for (node, n) in found.exits {
+            let tails = below(trie, node).map(|t| Tail { offset: t.offset + 1, ..t });
+            walked.exits.extend(tails.map(|t| (t, n)));
+        }
+        true
+    }
+
+    /// The union of slices, of each the tokens with at most `limit` characters in all.
+    fn bases(&self, slices: &[(usize, u32)], limit: u32) -> Option<Arc<[u32]>> {
+        let mut union = Union::default();
+        for &(slice, before) in slices.iter().filter(|s| s.1 <= limit) {
+            union.add_base(Some(&self.slice_up_to(slice, limit - before)));
+        }
+        union.base
     }
 
     /// Text whose length is bounded: the unbounded mask with tokens and exits filtered by count.
     fn bounded_text(&mut self, machine: &mut Machine, local: Local, min: u32, max: u32) -> LocalMask {
         let text = self.text(machine, local.state);
-        let base = text.slice.map(|i| self.slice_up_to(i, max));
+        let base = self.bases(&text.slices, max);
         let exits = text.exits.iter().filter(|e| (min..=max).contains(&e.1)).map(|e| e.0).collect();
         let tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= max).map(|t| t.0).collect();
         self.local_mask(base, tokens.into_iter(), exits)
     }
 
     /// Text under a pattern whose length is bounded, but not so soon that most tokens could reach the
-    /// bound: the tokens of a contained slice that stay clear of it need no look, the longer ones are
-    /// tried one by one.
+    /// bound: tokens that stay clear of it need no look, the longer ones are tried one by one.
     fn spare_text(&mut self, machine: &mut Machine, local: Local) -> Option<LocalMask> {
-        let spare = machine.spare_chars(local)?;
-        let contained = self.slice_of(machine, local.state)?;
+        let (spare, rest) = machine.spare_chars(local)?;
+        let text = self.text(machine, local.state);
         let vocab = self.vocab.clone();
-        let slice = &vocab.slices()[contained.slice];
-        let longer = slice.longer_than(spare);
+        let of_slice = |&(slice, before): &(usize, u32)| {
+            vocab.slices()[slice].longer_than(spare.saturating_sub(before))
+        };
+        let walked = text.tokens.iter().filter(|t| t.1 > spare).map(|t| t.0);
+        let longer: Vec<TokenId> = text.slices.iter().flat_map(of_slice).chain(walked).collect();
         if longer.len() > MAX_SINGLE {
             return None;
         }
-        let (trie, mut found) = self.walk_local(machine, &vocab, local, Some(contained));
+        let base = self.bases(&text.slices, spare);
+        let mut tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= spare).map(|t| t.0).collect();
         for token in longer {
-            let end = vocab.token_bytes(token).iter().try_fold(local, |l, &b| machine.step_local(l, b));
-            found.tokens.extend(end.map(|l| (token, l.n)));
+            let bytes = vocab.token_bytes(token);
+            let fits = bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_some();
+            tokens.extend(fits.then_some(token));
         }
-        let exits = found.exits.iter().flat_map(|e| below(trie, e.0)).collect();
-        let base = self.slice_up_to(contained.slice, spare);
-        Some(self.local_mask(Some(base), found.tokens.iter().map(|t| t.0), exits))
+        let exits = text.exits.iter().filter(|e| e.1 <= rest).map(|e| e.0).collect();
+        Some(self.local_mask(base, tokens.into_iter(), exits))
     }
 
     /// Text that must not become one of some names: only an exit can complete a name.
@@ -296,23 +350,17 @@ impl Masks {
         if exits.len() == text.exits.len() {
             return self.local(machine, free);
         }
-        let base = text.slice.map(|i| self.slice_mask(i));
+        let base = self.bases(&text.slices, u32::MAX);
         self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)
     }
 
-    /// The mask of a text state with character counts.
-    fn text(&mut self, machine: &mut Machine, state: u32) -> Arc<TextMask> {
+    /// What a text state allows, with character counts.
+    fn text(&mut self, machine: &mut Machine, state: u32) -> Arc<Walked> {
         if let Some(known) = self.shared.layers.text.get(&state).or_else(|| self.own.text.get(&state)) {
             return known.clone();
         }
-        let plain = Local { state, register: 0, n: 0 };
-        let slice = self.slice_of(machine, state);
-        let vocab = self.vocab.clone();
-        let (trie, found) = self.walk_local(machine, &vocab, machine.counting(plain), slice);
-        let exit = |&(node, n): &(TrieNode, u32)| below(trie, node).map(move |t| (t, n));
-        let mut exits: Vec<(Tail, u32)> = found.exits.iter().flat_map(exit).collect();
-        exits.sort_unstable();
-        let text = Arc::new(TextMask { slice: slice.map(|c| c.slice), tokens: found.tokens, exits });
+        let counting = machine.counting(Local { state, register: 0, n: 0 });
+        let text = Arc::new(self.walk(machine, counting));
         self.own.text.insert(state, text.clone());
         text
     }
@@ -328,7 +376,7 @@ impl Masks {
         machine.enter(ret, BASE, &mut reached);
         let tails = self.tails(exits).clone();
         let mut found = Found::default();
-        self.walker.walk(machine, &tails.trie, &reached.threads, u16::MAX, &mut found);
+        self.walker.walk(machine, &tails.trie, &reached.threads, (u16::MAX, None), &mut found);
         let mut further: Vec<Tail> = found.exits.iter().flat_map(|e| tails.below(e.0)).collect();
         if reached.exit.is_some() {
             further.extend_from_slice(&tails.entries);
@@ -355,14 +403,20 @@ impl Masks {
     }
 
     /// The widest slice all of whose strings keep `state` alive within its rule.
-    fn slice_of(&mut self, machine: &mut Machine, state: u32) -> Option<Contained> {
-        let known = self.shared.layers.slice_of.get(&state).or_else(|| self.own.slice_of.get(&state));
+    fn slice_of(&mut self, machine: &mut Machine, state: u32, spaced: bool) -> Option<Contained> {
+        let key = (state, spaced);
+        let known = self.shared.layers.slice_of.get(&key).or_else(|| self.own.slice_of.get(&key));
         if let Some(&known) = known {
             return known;
         }
-        let found = widest_slice(machine, &self.vocab, state);
-        self.own.slice_of.insert(state, found);
-        found
+        let Some((found, states)) = widest_slice(machine, &self.vocab, state, spaced) else {
+            self.own.slice_of.insert(key, None);
+            return None;
+        };
+        for state in states {
+            self.own.slice_of.insert((state, spaced), Some(found));
+        }
+        Some(found)
     }
 }
 

@@ -37,16 +37,16 @@ pub(super) struct Walker {
 
 impl Walker {
     /// Walks a whole trie, starting from `threads` at its root. Tokens without a byte of the groups
-    /// `need` are known not to be legal and may be passed over.
+    /// `need` are known not to be legal and may be passed over, as may those that begin with `skip`.
     pub(super) fn walk(
         &mut self,
         machine: &mut Machine,
         trie: &Trie,
         threads: &[Thread],
-        need: u16,
+        (need, skip): (u16, Option<u8>),
         found: &mut Found,
     ) {
-        for byte in 0..=255 {
+        for byte in (0..=255).filter(|&b| Some(b) != skip) {
             let child = trie.first(byte);
             if child != 0 && threads.iter().any(|t| machine.step_state(t.local.state, byte) != 0) {
                 self.walk_from(machine, trie, child, threads, need, found);

@@ -6,6 +6,11 @@
 
 use super::{TokenId, Trie};
 
+/// White space beyond ASCII in any dialect of regular expressions.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || c == '\u{feff}'
+}
+
 /// The class of characters a slice is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SliceKind {
@@ -13,7 +18,7 @@ pub enum SliceKind {
     JsonText,
     /// Printable ASCII that needs no escape in a JSON string.
     JsonAscii,
-    /// Like `JsonText`, without the blank.
+    /// Like `JsonText`, without white space.
     JsonUnspaced,
     /// ASCII letters, digits, `_` and `-`.
     Word,
@@ -45,8 +50,15 @@ impl SliceKind {
     }
 
     fn holds(self, bytes: &[u8]) -> bool {
-        let ascii = bytes.iter().all(|&b| b >= 0x80 || self.has_ascii(b));
-        ascii && (bytes.is_ascii() || self.has_unicode() && std::str::from_utf8(bytes).is_ok())
+        if !bytes.iter().all(|&b| b >= 0x80 || self.has_ascii(b)) {
+            return false;
+        }
+        match std::str::from_utf8(bytes) {
+            _ if bytes.is_ascii() => true,
+            Ok(text) if self == SliceKind::JsonUnspaced => !text.chars().any(is_space),
+            Ok(_) => self.has_unicode(),
+            Err(_) => false,
+        }
     }
 }
 
@@ -54,6 +66,9 @@ impl SliceKind {
 pub struct Slice {
     /// The class.
     pub kind: SliceKind,
+    /// Whether the tokens have a leading blank, which is not part of the strings compared: most words
+    /// of a vocabulary do. `residue` then holds the other such tokens, without their blank.
+    pub spaced: bool,
     /// Packed bitmask of the tokens in the slice.
     pub mask: Vec<u32>,
     /// The tokens outside the slice.
@@ -63,19 +78,25 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// All slices of a vocabulary, widest first.
+    /// All slices of a vocabulary, widest first, the plain ones before those with a leading blank.
     pub(super) fn all<'a, I>(pairs: impl Fn() -> I, len: usize) -> Vec<Slice>
     where
         I: Iterator<Item = (&'a [u8], TokenId)>,
     {
         use SliceKind::*;
-        [JsonText, JsonAscii, JsonUnspaced, Word, Alnum, Lower, LowerLetters]
-            .into_iter()
-            .map(|kind| Slice::new(kind, pairs(), len))
-            .collect()
+        let plain = [JsonText, JsonAscii, JsonUnspaced, Word, Alnum, Lower, LowerLetters];
+        let spaced = [JsonUnspaced, Word, Alnum, Lower, LowerLetters];
+        let stripped = || pairs().filter_map(|(b, id)| Some((b.strip_prefix(b" ")?, id)));
+        let plain = plain.into_iter().map(|kind| Slice::new(kind, false, pairs(), len));
+        plain.chain(spaced.into_iter().map(|kind| Slice::new(kind, true, stripped(), len))).collect()
     }
 
-    fn new<'a>(kind: SliceKind, pairs: impl Iterator<Item = (&'a [u8], TokenId)>, len: usize) -> Slice {
+    fn new<'a>(
+        kind: SliceKind,
+        spaced: bool,
+        pairs: impl Iterator<Item = (&'a [u8], TokenId)>,
+        len: usize,
+    ) -> Slice {
         let mut mask = vec![0u32; len.div_ceil(32)];
         let mut by_length = Vec::new();
         let mut outside = Vec::new();
@@ -90,7 +111,7 @@ impl Slice {
         }
         let residue = Trie::new(outside);
         by_length.sort_unstable();
-        Slice { kind, mask, residue, by_length }
+        Slice { kind, spaced, mask, residue, by_length }
     }
 
     /// The tokens of the slice with at most `limit` characters, as a packed bitmask. Costs a copy and
