@@ -31,6 +31,14 @@ fn first_seed() -> u64 {
     std::env::var("FFWD_ORACLE_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
+/// How many of the settings have a vocabulary with all bytes; the others lack some.
+const WHOLE: usize = 3;
+
+/// `FFWD_ORACLE_ONLY`: the one seed to run, from a report.
+fn only() -> Option<u64> {
+    std::env::var("FFWD_ORACLE_ONLY").ok().and_then(|n| n.parse().ok())
+}
+
 struct Setting {
     words: TestVocab,
     compiler: Compiler,
@@ -355,13 +363,28 @@ fn shrink(mut shape: Shape, policy: &Policy, setting: &Setting, mut error: Strin
 
 /// Random constraints of one kind.
 fn random_cases(kind: &str, default: usize, make: impl Fn(&mut Random) -> Shape) {
+    random_cases_with(kind, default, &settings()[..WHOLE], make);
+}
+
+fn random_cases_with(
+    kind: &str,
+    default: usize,
+    settings: &'static [Setting],
+    make: impl Fn(&mut Random) -> Shape,
+) {
     let (mut seen, mut failures) = (Seen::default(), Vec::new());
     for case in 0..cases(default) as u64 {
         let seed = first_seed() * 1_000_000 + case;
+        if only().is_some_and(|only| only != seed) {
+            continue;
+        }
         let mut random = Random::new(seed);
         let shape = make(&mut random);
         let policy = random.pick(&policies()).clone();
-        let setting = random.pick(settings());
+        let setting = random.pick(settings);
+        if std::env::var_os("FFWD_ORACLE_TRACE").is_some() {
+            eprintln!("{kind} seed {seed}: {shape:?} {policy:?}");
+        }
         let constraint = Constraint::from_ir(shape.ir(), policy.clone());
         if let Err(error) = guarded(&constraint, setting, seed, &mut seen) {
             let (small, why) = shrink(shape, &policy, setting, error.clone());
@@ -376,7 +399,7 @@ fn random_cases(kind: &str, default: usize, make: impl Fn(&mut Random) -> Shape)
         seen.masks, seen.finished, seen.unsatisfiable, seen.refused
     );
     assert!(failures.is_empty(), "{kind}:\n{}", failures.join("\n"));
-    assert!(seen.masks > cases(default), "the walks hardly began");
+    assert!(seen.masks > cases(default) || only().is_some(), "the walks hardly began");
 }
 
 #[test]
@@ -388,7 +411,8 @@ fn random_languages() {
 fn random_strings() {
     random_cases("strings", 250, |random| {
         let lang = random.chance(85).then(|| Box::new(shapes::text(random, 3)));
-        let min = random.below(2 * random.below(5) + 1) as u32;
+        let most = 2 * random.below(5) + 1;
+        let min = random.below(most) as u32;
         let max = random.chance(60).then(|| min + random.below(6) as u32);
         Shape::Str { lang, min, max }
     });
@@ -419,6 +443,31 @@ fn bounded_containers() {
             max: random.chance(70).then(|| min + random.below(4) as u32),
         }
     });
+}
+
+/// Vocabularies that cannot spell everything: what needs a missing byte is impossible.
+#[test]
+fn vocabularies_without_some_bytes() {
+    random_cases_with("missing bytes", 200, &settings()[WHOLE..], |random| match random.below(3) {
+        0 => shapes::language(random, 3, 0),
+        1 => shapes::value(random, 3, 0),
+        _ => Shape::Str { lang: Some(Box::new(shapes::text(random, 3))), min: 0, max: None },
+    });
+}
+
+/// Shapes that once went wrong.
+#[test]
+fn found_before() {
+    let bytes = |text: &str| Shape::Bytes(text.into());
+    let nested = |inner| Shape::Concat(vec![bytes("("), inner, bytes(")")]);
+    let star = |inner| Shape::Repeat(Box::new(inner), 0, None);
+    let list = [
+        star(Shape::Rule(Box::new(Shape::Union(vec![Shape::Empty, nested(Shape::Back(0))])))),
+        star(Shape::Rule(Box::new(Shape::Repeat(Box::new(nested(Shape::Back(0))), 0, Some(2))))),
+        star(star(Shape::Rule(Box::new(Shape::Union(vec![bytes("a"), nested(star(Shape::Back(0)))]))))),
+    ];
+    let all = list.into_iter().map(|s| (format!("{s:?}"), Constraint::from_ir(s.ir(), Policy::default())));
+    written("found before", all.collect());
 }
 
 /// Constraints made by the front ends.

@@ -260,7 +260,7 @@ fn damage(text: &str, other: &str, random: &mut Random) -> Vec<u8> {
                         serde_json::Deserializer::from_str(&rest).into_iter::<serde_json::Value>();
                     let _ = stream.next();
                     let end = colon + 1 + stream.byte_offset().min(bytes.len() - colon - 1);
-                    bytes.splice(colon + 1..end, random.pick(ATOMS).bytes());
+                    bytes.splice(colon + 1..end, random.pick::<&str>(ATOMS).bytes());
                 }
             }
         }
@@ -282,8 +282,8 @@ fn damaged_schemas_never_panic() {
     let (mut compiled, mut faults) = (0, Vec::new());
     for number in 0..10_000u64 {
         let mut random = Random::new(number);
-        let text = *random.pick(&schemas);
-        let hurt = damage(text, random.pick(&schemas), &mut random);
+        let (text, other) = (*random.pick(&schemas), *random.pick(&schemas));
+        let hurt = damage(text, other, &mut random);
         let hurt = String::from_utf8_lossy(&hurt).into_owned();
         let run = || exercise(Constraint::json_schema_with(&hurt, policy()), &vocab, &compiler);
         match catch_unwind(AssertUnwindSafe(run)) {
@@ -353,7 +353,7 @@ fn random_bytes_never_panic() {
         let mut text = String::new();
         for _ in 0..random.below(20) {
             if random.chance(90) {
-                text.push_str(random.pick(PARTS));
+                text.push_str(random.pick::<&str>(PARTS));
             } else {
                 text.push(char::from_u32(random.below(0x11_0000) as u32).unwrap_or('\u{fffd}'));
             }

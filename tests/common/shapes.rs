@@ -272,7 +272,7 @@ pub fn text(random: &mut Random, depth: usize) -> Shape {
         "/", "x", " ", "\u{7f}", "",
     ];
     match random.below(if depth == 0 { 4 } else { 10 }) {
-        0 | 1 => bytes(random.pick(WORDS)),
+        0 | 1 => bytes(random.pick::<&str>(WORDS)),
         2 => Class(
             random
                 .pick(&[
