@@ -218,9 +218,10 @@ fn optional(value: &Value, name: &str, max: usize) -> Result<Option<usize>> {
 fn float(value: &Value, name: &str, default: Option<f32>) -> Result<f32> {
     match (value.get(name), default) {
         (None | Some(Value::Null), Some(d)) => Ok(d),
-        (v, _) => v.and_then(Value::as_f64).map(|f| f as f32).ok_or_else(|| {
-            bad(format!("`{name}` is not a number")).at(Place::Pointer(format!("/{name}")))
-        }),
+        (v, _) => v
+            .and_then(Value::as_f64)
+            .map(|f| f as f32)
+            .ok_or_else(|| bad(format!("`{name}` is not a number")).at(Place::Pointer(format!("/{name}")))),
     }
 }
 

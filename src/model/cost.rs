@@ -28,7 +28,8 @@ impl CostTable {
     /// A table from measured points; times are raised where they would fall with m, since noise is the
     /// only reason for that.
     pub fn from_points(points: impl IntoIterator<Item = (usize, f64)>) -> Self {
-        let mut points: Vec<_> = points.into_iter().filter(|p| p.0 > 0 && p.1.is_finite() && p.1 >= 0.0).collect();
+        let mut points: Vec<_> =
+            points.into_iter().filter(|p| p.0 > 0 && p.1.is_finite() && p.1 >= 0.0).collect();
         points.sort_by_key(|p| p.0);
         points.dedup_by_key(|p| p.0);
         for i in 1..points.len() {
@@ -71,7 +72,8 @@ impl CostTable {
         let context = model.config().context;
         let largest = SIZES[SIZES.len() - 1];
         let offset = OFFSET.min(context.saturating_sub(largest));
-        let tokens: Vec<u32> = (0..offset.max(largest)).map(|i| (i % model.config().vocab_size) as u32).collect();
+        let tokens: Vec<u32> =
+            (0..offset.max(largest)).map(|i| (i % model.config().vocab_size) as u32).collect();
         let begin = Instant::now();
         // A pass cannot fail here: tokens and context were chosen to fit. If it did, an empty table
         // would only make every size look free, and nothing would be wrong but slow.

@@ -169,7 +169,8 @@ impl<R: Read> Cursor<'_, R> {
         let elements = shape.iter().try_fold(1usize, |a, d| a.checked_mul(*d));
         // Rows are made of whole blocks, so that a row can be cut out.
         let whole = shape.last().is_some_and(|d| d.is_multiple_of(dtype.block_size()));
-        let bytes = elements.filter(|_| whole).and_then(|n| (n / dtype.block_size()).checked_mul(dtype.type_size()));
+        let bytes =
+            elements.filter(|_| whole).and_then(|n| (n / dtype.block_size()).checked_mul(dtype.type_size()));
         let bytes = bytes.ok_or_else(|| bad(format!("tensor `{name}` has an impossible shape {shape:?}")))?;
         let start = self.u64()?;
         Ok((name, TensorInfo { dtype, shape, start, bytes: bytes as u64 }))
@@ -354,10 +355,11 @@ impl<R: Read + Seek> Gguf<R> {
 fn alignment(metadata: &HashMap<String, Meta>) -> Result<u64> {
     match metadata.get("general.alignment") {
         None => Ok(32),
-        Some(Meta::Int(n)) => u64::try_from(*n)
-            .ok()
-            .filter(|n| n.is_power_of_two() && *n <= MAX_ALIGNMENT)
-            .ok_or_else(|| bad(format!("the GGUF alignment {n} is not a power of two up to {MAX_ALIGNMENT}"))),
+        Some(Meta::Int(n)) => {
+            u64::try_from(*n).ok().filter(|n| n.is_power_of_two() && *n <= MAX_ALIGNMENT).ok_or_else(|| {
+                bad(format!("the GGUF alignment {n} is not a power of two up to {MAX_ALIGNMENT}"))
+            })
+        }
         Some(other) => Err(bad(format!("the GGUF alignment is {other:?}"))),
     }
 }

@@ -9,11 +9,11 @@
 use std::io::{Read, Seek};
 use std::ops::Range;
 
+use super::LoadOptions;
 use super::cache::KvCache;
 use super::config::{ModelConfig, bad};
 use super::kernels::{Attention, Rotation, rms_norm, silu_times};
 use super::weights::{Matrix, Part, Projection, Slot, Source};
-use super::LoadOptions;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Tokens that run together at most.
@@ -50,7 +50,11 @@ struct Scratch {
 }
 
 impl Llama {
-    pub fn load<R: Read + Seek>(mut config: ModelConfig, source: &mut Source<R>, options: &LoadOptions) -> Result<Self> {
+    pub fn load<R: Read + Seek>(
+        mut config: ModelConfig,
+        source: &mut Source<R>,
+        options: &LoadOptions,
+    ) -> Result<Self> {
         let c = &config;
         let how = (options.precision, options.same_for_any_rows);
         let embedding = source.matrix(Slot::Embedding, c.vocab_size, c.hidden, options.precision)?;
@@ -86,8 +90,11 @@ impl Llama {
 
     /// Bytes of the weight matrices.
     pub fn bytes(&self) -> usize {
-        let blocks: usize =
-            self.blocks.iter().map(|b| b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() + b.down.bytes()).sum();
+        let blocks: usize = self
+            .blocks
+            .iter()
+            .map(|b| b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() + b.down.bytes())
+            .sum();
         // A tied head shares its memory with the embedding.
         blocks + self.head.bytes() + if self.config.tied_embeddings { 0 } else { self.embedding.bytes() }
     }
@@ -95,7 +102,10 @@ impl Llama {
     /// Whether a row's logits may depend, in the last bits, on how many rows ran with it.
     pub fn varies(&self) -> bool {
         self.head.varies()
-            || self.blocks.iter().any(|b| b.qkv.varies() || b.o.varies() || b.gate_up.varies() || b.down.varies())
+            || self
+                .blocks
+                .iter()
+                .any(|b| b.qkv.varies() || b.o.varies() || b.gate_up.varies() || b.down.varies())
     }
 
     pub fn forward(&self, tokens: &[u32], cache: &mut KvCache, rows: Range<usize>) -> Result<Vec<Vec<f32>>> {
@@ -122,7 +132,9 @@ impl Llama {
             ));
         }
         if cache.layers.len() != c.layers || cache.kv_dim != c.kv_dim() {
-            return Err(bad("the cache belongs to another model").hint("make it with this model's `new_cache`"));
+            return Err(
+                bad("the cache belongs to another model").hint("make it with this model's `new_cache`")
+            );
         }
         if let Some(id) = tokens.iter().find(|id| **id as usize >= c.vocab_size) {
             return Err(bad(format!("token {id} is not below the model's vocabulary size {}", c.vocab_size))
@@ -143,7 +155,13 @@ impl Llama {
         Ok(())
     }
 
-    fn chunk(&self, tokens: &[u32], cache: &mut KvCache, wanted: Range<usize>, logits: &mut Vec<Vec<f32>>) -> Result<()> {
+    fn chunk(
+        &self,
+        tokens: &[u32],
+        cache: &mut KvCache,
+        wanted: Range<usize>,
+        logits: &mut Vec<Vec<f32>>,
+    ) -> Result<()> {
         let c = &self.config;
         let (m, start) = (tokens.len(), cache.len);
         cache.prepare(m);

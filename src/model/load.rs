@@ -102,13 +102,14 @@ fn read_json(path: &Path) -> Result<Vec<u8>> {
 /// The files that an index names, all beside it.
 fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
     let fault = |message: String| bad(message).at(Place::File(index.to_owned()));
-    let value: serde_json::Value =
-        serde_json::from_slice(&read_json(index)?).map_err(|e| fault(format!("the index is not JSON: {e}")))?;
+    let value: serde_json::Value = serde_json::from_slice(&read_json(index)?)
+        .map_err(|e| fault(format!("the index is not JSON: {e}")))?;
     let map = value
         .get("weight_map")
         .and_then(serde_json::Value::as_object)
         .ok_or_else(|| fault("the index has no `weight_map`".into()))?;
-    let names: std::collections::BTreeSet<&str> = map.values().filter_map(serde_json::Value::as_str).collect();
+    let names: std::collections::BTreeSet<&str> =
+        map.values().filter_map(serde_json::Value::as_str).collect();
     if names.len() > MAX_SHARDS {
         return Err(fault(format!("{} shards, the limit is {MAX_SHARDS}", names.len())));
     }
@@ -117,7 +118,11 @@ fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
         .map(|name| {
             // A downloaded index must not reach into other folders.
             let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':']);
-            if plain { Ok(dir.join(name)) } else { Err(fault(format!("the shard name {name:?} is not a file name"))) }
+            if plain {
+                Ok(dir.join(name))
+            } else {
+                Err(fault(format!("the shard name {name:?} is not a file name")))
+            }
         })
         .collect()
 }

@@ -101,7 +101,12 @@ impl Model {
     /// If the context would be exceeded ([`PromptTooLong`](crate::ErrorKind::PromptTooLong)), a token is
     /// not in the vocabulary, `rows` is not a range of `tokens`, or the cache is another model's. The
     /// cache is then as before.
-    pub fn forward(&self, tokens: &[TokenId], cache: &mut KvCache, rows: Range<usize>) -> Result<Vec<Vec<f32>>> {
+    pub fn forward(
+        &self,
+        tokens: &[TokenId],
+        cache: &mut KvCache,
+        rows: Range<usize>,
+    ) -> Result<Vec<Vec<f32>>> {
         self.0.llama.forward(tokens, cache, rows)
     }
 

@@ -119,7 +119,9 @@ impl<R: Read + Seek> Safetensors<R> {
         let mut bytes = vec![0; (entry.end - entry.start) as usize];
         input.read_exact(&mut bytes).map_err(|e| io(&e))?;
         Ok(match kind {
-            Type::F32 => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+            Type::F32 => {
+                bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+            }
             Type::F16 => pairs(&bytes).map(f16_to_f32).collect(),
             Type::Bf16 => pairs(&bytes).map(|b| f32::from_bits(u32::from(b) << 16)).collect(),
         })
@@ -206,7 +208,10 @@ mod tests {
             r#"{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}"#,
             r#"{"a":{"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,8]}}"#,
             r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[18446744073709551615,18446744073709551615]}}"#,
-            r#"{"a":{}}"#, "[]", "", "{",
+            r#"{"a":{}}"#,
+            "[]",
+            "",
+            "{",
         ] {
             assert!(file(json, 8).is_err(), "{json}");
         }

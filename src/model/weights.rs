@@ -1,9 +1,9 @@
 //! Weight matrices: how they are stored, fused and multiplied with.
 //!
-//! A product costs one pass over the matrix for few rows. Matrices are held as `f32` (multiplied by
-//! this crate's kernels) or in one of GGUF's block formats (multiplied by candle's). Half precision is
-//! widened when loaded: on CPUs candle's f16 products of two or more rows take about eight times as long
-//! as those of one row.
+//! A product costs one pass over the matrix for few rows. Matrices are held as `f32` or `Q8_0` and
+//! multiplied by this crate's kernels, or in another of GGUF's block formats and multiplied by candle's.
+//! Half precision is widened when loaded: on CPUs candle's f16 products of two or more rows take about
+//! eight times as long as those of one row.
 
 use std::io::{Read, Seek};
 use std::sync::Arc;
@@ -14,12 +14,14 @@ use candle_core::{Device, Module, Storage, Tensor};
 use super::Precision;
 use super::config::{ModelConfig, bad};
 use super::gguf::Gguf;
-use super::kernels::{Out, Rows, product};
-use super::safetensors::Safetensors;
+use super::kernels::{Out, Q8, Rows, product, product_q8};
+use super::safetensors::{Safetensors, f16_to_f32};
 use crate::error::{Error, Result};
 
 /// Values in a Q8_0 block; narrower rows cannot be quantised.
 const Q8_BLOCK: usize = 32;
+/// Bytes of a Q8_0 block: a half-precision scale and the values.
+const Q8_BYTES: usize = 34;
 
 pub(crate) fn candle_error(e: candle_core::Error) -> Error {
     bad(format!("candle: {e}"))
@@ -29,7 +31,30 @@ pub(crate) fn candle_error(e: candle_core::Error) -> Error {
 #[derive(Clone)]
 enum Elements {
     F32(Arc<Vec<f32>>),
+    Q8(Arc<EightBit>),
     Quantised(Arc<QTensor>),
+}
+
+/// `Q8_0` blocks with values and scales apart, the scales widened.
+struct EightBit {
+    quants: Vec<i8>,
+    scales: Vec<f32>,
+}
+
+impl EightBit {
+    fn from_blocks(blocks: &[u8]) -> Self {
+        let mut quants = Vec::with_capacity(blocks.len() / Q8_BYTES * Q8_BLOCK);
+        let mut scales = Vec::with_capacity(blocks.len() / Q8_BYTES);
+        for block in blocks.chunks_exact(Q8_BYTES) {
+            scales.push(f16_to_f32(u16::from_le_bytes([block[0], block[1]])));
+            quants.extend(block[2..].iter().map(|b| b.cast_signed()));
+        }
+        EightBit { quants, scales }
+    }
+
+    fn matrix(&self, rows: usize, width: usize) -> Q8<'_> {
+        Q8 { quants: &self.quants, scales: &self.scales, rows, width }
+    }
 }
 
 /// A matrix of `outputs` rows and `inputs` columns.
@@ -47,9 +72,17 @@ enum Stored {
 }
 
 impl Stored {
-    fn into_precision(self, precision: Precision, name: &str, outputs: usize, inputs: usize) -> Result<Stored> {
+    fn into_precision(
+        self,
+        precision: Precision,
+        name: &str,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<Stored> {
         match (self, precision) {
-            (Stored::F32(v), Precision::Q8_0) if inputs.is_multiple_of(Q8_BLOCK) => quantise(&v, outputs, inputs),
+            (Stored::F32(v), Precision::Q8_0) if inputs.is_multiple_of(Q8_BLOCK) => {
+                quantise(&v, outputs, inputs)
+            }
             (s @ Stored::F32(_), _) => Ok(s),
             (s @ Stored::Quantised(..), Precision::AsStored) => Ok(s),
             (s @ Stored::Quantised(GgmlDType::Q8_0, _), Precision::Q8_0) => Ok(s),
@@ -91,6 +124,9 @@ impl Matrix {
     fn new(stored: Stored, outputs: usize, inputs: usize) -> Result<Self> {
         let elements = match stored {
             Stored::F32(v) => Elements::F32(Arc::new(v)),
+            Stored::Quantised(GgmlDType::Q8_0, bytes) => {
+                Elements::Q8(Arc::new(EightBit::from_blocks(&bytes)))
+            }
             Stored::Quantised(dtype, bytes) => {
                 Elements::Quantised(Arc::new(qtensor(dtype, &bytes, outputs, inputs).map_err(candle_error)?))
             }
@@ -99,11 +135,24 @@ impl Matrix {
     }
 
     /// Multiplies the `rows` rows of `x` and writes `[row][output]` at `stride`, from column `at`.
-    fn forward(&self, x: &[f32], rows: usize, split: bool, out: &mut [f32], stride: usize, at: usize) -> Result<()> {
+    fn forward(
+        &self,
+        x: &[f32],
+        rows: usize,
+        split: bool,
+        out: &mut [f32],
+        stride: usize,
+        at: usize,
+    ) -> Result<()> {
         match &self.elements {
             Elements::F32(w) => {
                 let (x, w) = (Rows::new(x, rows, self.inputs), Rows::new(w, self.outputs, self.inputs));
                 product(&x, &w, Out { data: &mut out[at..], stride });
+                Ok(())
+            }
+            Elements::Q8(w) => {
+                let x = Rows::new(x, rows, self.inputs);
+                product_q8(&x, &w.matrix(self.outputs, self.inputs), Out { data: &mut out[at..], stride });
                 Ok(())
             }
             Elements::Quantised(q) if split && !same_for_any_rows(q.dtype()) => {
@@ -125,6 +174,10 @@ impl Matrix {
                 out.copy_from_slice(&w[start..start + self.inputs]);
                 Ok(())
             }
+            Elements::Q8(w) => {
+                w.matrix(self.outputs, self.inputs).widen(id as usize, id as usize + 1, out);
+                Ok(())
+            }
             Elements::Quantised(q) => {
                 let ids = Tensor::new(&[id], &Device::Cpu).map_err(candle_error)?;
                 let row = q.embedding(&ids).map_err(candle_error)?;
@@ -136,6 +189,7 @@ impl Matrix {
     pub fn bytes(&self) -> usize {
         match &self.elements {
             Elements::F32(w) => w.len() * 4,
+            Elements::Q8(w) => w.quants.len() + w.scales.len() * 4,
             Elements::Quantised(q) => q.storage_size_in_bytes(),
         }
     }
@@ -207,7 +261,7 @@ impl Projection {
     pub fn varies(&self) -> bool {
         !self.split
             && self.parts.iter().any(|m| match &m.elements {
-                Elements::F32(_) => false,
+                Elements::F32(_) | Elements::Q8(_) => false,
                 Elements::Quantised(q) => !same_for_any_rows(q.dtype()),
             })
     }
@@ -317,7 +371,8 @@ impl<R: Read + Seek> Source<R> {
                 let stored = match dtype {
                     // Widened here, since their products run on this crate's kernels.
                     GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16 => {
-                        let (rows, width) = (shape[..shape.len() - 1].iter().product(), shape[shape.len() - 1]);
+                        let (rows, width) =
+                            (shape[..shape.len() - 1].iter().product(), shape[shape.len() - 1]);
                         Stored::Quantised(dtype, bytes).into_precision(Precision::F32, &name, rows, width)?
                     }
                     _ => Stored::Quantised(dtype, bytes),
@@ -342,7 +397,13 @@ impl<R: Read + Seek> Source<R> {
     }
 
     /// A matrix by itself.
-    pub fn matrix(&mut self, slot: Slot, outputs: usize, inputs: usize, precision: Precision) -> Result<Matrix> {
+    pub fn matrix(
+        &mut self,
+        slot: Slot,
+        outputs: usize,
+        inputs: usize,
+        precision: Precision,
+    ) -> Result<Matrix> {
         let stored = self.one(slot, outputs, inputs, precision)?;
         Matrix::new(stored, outputs, inputs)
     }
