@@ -4,10 +4,9 @@
 //! exactly the keys it may see; a mask over a rectangle of scores was rejected: it does twice the work in a
 //! prefill, and sums over a length that depends on which other rows run along.
 
-#[cfg(target_arch = "x86_64")]
-use super::has_fma;
 use super::product::product_range;
-use super::{LANES, Rows, Target, exp, lanes, multiply_add, spread, total};
+use super::vector::{LANES, Vector, Work, run};
+use super::{Rows, Target, exp, spread, total};
 
 /// The inputs of causal attention: rows of queries, and keys and values by position.
 pub(crate) struct Attention<'a> {
@@ -56,97 +55,111 @@ impl Attention<'_> {
         product_range(&q, &k, 0, len, &target);
         let scale = 1.0 / (d as f32).sqrt();
         for s in scores.chunks_exact_mut(len) {
-            softmax(s, scale);
+            run(Softmax { s, scale });
         }
         for (g, p) in scores.chunks_exact(len).enumerate() {
-            weighted_sum(p, &v, &mut |c, x| out.put(row, (kv_head * group + g) * d + c, x));
+            run(WeightedSum { p, v: &v, out, row, column: (kv_head * group + g) * d });
         }
     }
 }
 
-#[inline(always)]
-fn softmax_body(s: &mut [f32], scale: f32) {
-    let max = s.iter().fold(f32::NEG_INFINITY, |m, v| if *v > m { *v } else { m });
-    let mut acc = [0f32; LANES];
-    let mut chunks = s.chunks_exact_mut(LANES);
-    for c in &mut chunks {
-        for i in 0..LANES {
-            c[i] = exp((c[i] - max) * scale);
-            acc[i] += c[i];
-        }
-    }
-    for (i, v) in chunks.into_remainder().iter_mut().enumerate() {
-        *v = exp((*v - max) * scale);
-        acc[i] += *v;
-    }
-    let inverse = 1.0 / total(&acc);
-    for v in s.iter_mut() {
-        *v *= inverse;
-    }
+/// Turns scores into weights that add up to 1.
+struct Softmax<'a> {
+    s: &'a mut [f32],
+    scale: f32,
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn softmax_avx2(s: &mut [f32], scale: f32) {
-    softmax_body(s, scale);
-}
-
-fn softmax(s: &mut [f32], scale: f32) {
-    #[cfg(target_arch = "x86_64")]
-    if has_fma() {
-        // SAFETY: the features were just detected.
-        return unsafe { softmax_avx2(s, scale) };
-    }
-    softmax_body(s, scale)
-}
-
-#[inline(always)]
-fn row<'a>(v: &Rows<'a>, j: usize) -> &'a [f32] {
-    &v.data[j * v.stride..j * v.stride + v.width]
-}
-
-/// Sum of the rows of `v`, each times its weight; 32 columns at a time stay in registers.
-#[inline(always)]
-fn weighted_sum_body<const FMA: bool>(p: &[f32], v: &Rows, put: &mut impl FnMut(usize, f32)) {
-    const BLOCK: usize = 4;
-    let mut c = 0;
-    while c + BLOCK * LANES <= v.width {
-        let mut acc = [[0f32; LANES]; BLOCK];
-        for (j, weight) in p.iter().enumerate() {
-            let row = &row(v, j)[c..c + BLOCK * LANES];
-            for (b, acc) in acc.iter_mut().enumerate() {
-                multiply_add::<FMA>(acc, &[*weight; LANES], &lanes(row, b * LANES));
+impl Work for Softmax<'_> {
+    // No vector operations by hand: the compiler finds these, given the instructions.
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        let Softmax { s, scale } = self;
+        let mut max = [f32::NEG_INFINITY; LANES];
+        let larger = |a: f32, b: f32| if b > a { b } else { a };
+        let mut chunks = s.chunks_exact(LANES);
+        for c in &mut chunks {
+            for i in 0..LANES {
+                max[i] = larger(max[i], c[i]);
             }
         }
-        for (i, x) in acc.iter().flatten().enumerate() {
-            put(c + i, *x);
+        let max = max.iter().chain(chunks.remainder()).fold(f32::NEG_INFINITY, |a, b| larger(a, *b));
+        let mut acc = [0f32; LANES];
+        let mut chunks = s.chunks_exact_mut(LANES);
+        for c in &mut chunks {
+            for i in 0..LANES {
+                c[i] = exp((c[i] - max) * scale);
+                acc[i] += c[i];
+            }
         }
-        c += BLOCK * LANES;
-    }
-    while c < v.width {
-        let mut acc = 0f32;
-        for (j, weight) in p.iter().enumerate() {
-            let x = row(v, j)[c];
-            acc = if FMA { weight.mul_add(x, acc) } else { acc + weight * x };
+        for (v, acc) in chunks.into_remainder().iter_mut().zip(&mut acc) {
+            *v = exp((*v - max) * scale);
+            *acc += *v;
         }
-        put(c, acc);
-        c += 1;
+        let inverse = 1.0 / total(&acc);
+        for v in s.iter_mut() {
+            *v *= inverse;
+        }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn weighted_sum_avx2(p: &[f32], v: &Rows, put: &mut impl FnMut(usize, f32)) {
-    weighted_sum_body::<true>(p, v, put);
+/// Sum of the rows of `v`, each times its weight, added up in the order of the rows.
+struct WeightedSum<'a> {
+    p: &'a [f32],
+    v: &'a Rows<'a>,
+    out: &'a Target,
+    row: usize,
+    column: usize,
 }
 
-fn weighted_sum(p: &[f32], v: &Rows, put: &mut impl FnMut(usize, f32)) {
-    #[cfg(target_arch = "x86_64")]
-    if has_fma() {
-        // SAFETY: the features were just detected.
-        return unsafe { weighted_sum_avx2(p, v, put) };
+impl WeightedSum<'_> {
+    /// `B` vectors of columns from `at`, kept in registers.
+    ///
+    /// # Safety
+    /// There are so many columns; and as for all of [`Vector`].
+    #[inline(always)]
+    unsafe fn columns<V: Vector, const B: usize>(&self, at: usize) {
+        let mut values = [[0f32; LANES]; B];
+        // SAFETY: `Rows` are checked to lie within their data, and the caller promises the columns.
+        unsafe {
+            let mut acc = [V::splat(0.0); B];
+            let start = self.v.data.as_ptr();
+            for (j, weight) in self.p.iter().enumerate().take(self.v.rows) {
+                let (from, weight) = (start.add(j * self.v.stride + at), V::splat(*weight));
+                for b in 0..B {
+                    acc[b] = acc[b].multiply_add(weight, V::load(from.add(b * LANES)));
+                }
+            }
+            for b in 0..B {
+                acc[b].store(values[b].as_mut_ptr());
+            }
+        }
+        for (i, x) in values.as_flattened().iter().enumerate() {
+            self.out.put(self.row, self.column + at + i, *x);
+        }
     }
-    weighted_sum_body::<{ cfg!(target_arch = "aarch64") }>(p, v, put)
+}
+
+impl Work for WeightedSum<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        let width = self.v.width;
+        let mut at = 0;
+        // SAFETY: the columns are there by the conditions; the rest is the caller's promise.
+        unsafe {
+            while at + 8 * LANES <= width {
+                self.columns::<V, 8>(at);
+                at += 8 * LANES;
+            }
+            while at + LANES <= width {
+                self.columns::<V, 1>(at);
+                at += LANES;
+            }
+        }
+        for c in at..width {
+            let terms = self.p.iter().enumerate().map(|(j, w)| w * self.v.data[j * self.v.stride + c]);
+            self.out.put(self.row, self.column + c, terms.sum());
+        }
+    }
 }
 
 #[cfg(test)]

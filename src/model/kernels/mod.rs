@@ -16,41 +16,15 @@ use candle_core::utils::barrier_pool;
 
 mod attention;
 mod product;
+mod vector;
+
+use vector::LANES;
 
 pub(crate) use attention::Attention;
 pub(crate) use product::{Out, Q8, Rows, product, product_q8};
 
-/// Numbers worked on at once, and running sums of a product. Part of the definition of the results: it is
-/// the same on every machine.
-const LANES: usize = 8;
-type Lanes = [f32; LANES];
 /// Multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;
-
-#[cfg(target_arch = "x86_64")]
-fn has_fma() -> bool {
-    // The macro caches its answer.
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-}
-
-#[inline(always)]
-fn multiply_add<const FMA: bool>(acc: &mut Lanes, a: &Lanes, b: &Lanes) {
-    for i in 0..LANES {
-        acc[i] = if FMA { a[i].mul_add(b[i], acc[i]) } else { acc[i] + a[i] * b[i] };
-    }
-}
-
-#[inline(always)]
-fn total(v: &Lanes) -> f32 {
-    ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
-}
-
-#[inline(always)]
-fn lanes(s: &[f32], at: usize) -> Lanes {
-    let mut v = [0.0; LANES];
-    v.copy_from_slice(&s[at..at + LANES]);
-    v
-}
 
 /// A destination that several threads write disjoint parts of.
 #[derive(Clone, Copy)]
@@ -69,8 +43,9 @@ impl Target {
     #[inline(always)]
     fn put(&self, row: usize, column: usize, value: f32) {
         let at = row * self.stride + column;
-        assert!(at < self.len);
-        // SAFETY: in bounds, and no other thread touches this element.
+        debug_assert!(at < self.len);
+        // SAFETY: whoever makes a target checks that it holds all rows and columns of the work, and no
+        // other thread touches this element.
         unsafe { *self.start.add(at) = value }
     }
 }
@@ -89,21 +64,31 @@ fn spread(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usiz
 pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     let width = weight.len();
     for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-        let mut acc = [0f32; LANES];
-        let mut chunks = x.chunks_exact(LANES);
-        for c in &mut chunks {
-            for i in 0..LANES {
-                acc[i] += c[i] * c[i];
-            }
-        }
-        for (i, v) in chunks.remainder().iter().enumerate() {
-            acc[i] += v * v;
-        }
-        let scale = 1.0 / (total(&acc) / width as f32 + eps).sqrt();
+        let squares = squares(x);
+        let scale = 1.0 / (squares / width as f32 + eps).sqrt();
         for i in 0..width {
             out[i] = x[i] * scale * weight[i];
         }
     }
+}
+
+/// The sum of squares, in the order of a product.
+fn squares(x: &[f32]) -> f32 {
+    let (mut acc, mut chunks) = ([0f32; LANES], x.chunks_exact(LANES));
+    for c in &mut chunks {
+        for i in 0..LANES {
+            acc[i] += c[i] * c[i];
+        }
+    }
+    for (acc, v) in acc.iter_mut().zip(chunks.remainder()) {
+        *acc += v * v;
+    }
+    total(&acc)
+}
+
+/// The sum of the lanes: halves onto each other until one is left.
+fn total(v: &[f32; LANES]) -> f32 {
+    ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
 }
 
 /// e^x with a relative error below 3e-7, in operations that the compiler can run on whole vectors

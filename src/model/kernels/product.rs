@@ -6,9 +6,8 @@
 //! well, as quantised kernels usually do, was rejected: it is an error of its own, and without the newest
 //! instructions no faster for several rows (candle's is three to four times slower for eight).
 
-#[cfg(target_arch = "x86_64")]
-use super::has_fma;
-use super::{LANES, Lanes, Target, lanes, multiply_add, spread, total};
+use super::vector::{LANES, Vector, Work, run};
+use super::{Target, spread};
 
 /// Columns that one work item covers, so that their weights stay in the second-level cache while the
 /// rows pass by.
@@ -55,10 +54,18 @@ pub(crate) struct Q8<'a> {
 
 /// One row of a weight matrix.
 trait Row: Copy {
+    /// Number of elements.
+    fn len(&self) -> usize;
     /// Elements `at..at + LANES`.
-    fn lanes(&self, at: usize) -> Lanes;
+    ///
+    /// # Safety
+    /// `at + LANES` must not exceed the length; and as for all of [`Vector`].
+    unsafe fn lanes<V: Vector>(&self, at: usize) -> V;
     /// The elements from `at` to the end, fewer than `LANES`, and zeros.
-    fn last_lanes(&self, at: usize) -> Lanes;
+    ///
+    /// # Safety
+    /// `at` must not exceed the length; and as for all of [`Vector`].
+    unsafe fn last_lanes<V: Vector>(&self, at: usize) -> V;
 }
 
 /// A weight matrix whose rows can be taken.
@@ -69,15 +76,20 @@ trait Weights: Copy {
 
 impl Row for &[f32] {
     #[inline(always)]
-    fn lanes(&self, at: usize) -> Lanes {
-        lanes(self, at)
+    fn len(&self) -> usize {
+        (**self).len()
     }
 
     #[inline(always)]
-    fn last_lanes(&self, at: usize) -> Lanes {
-        let mut v = [0.0; LANES];
-        v[..self.len() - at].copy_from_slice(&self[at..]);
-        v
+    unsafe fn lanes<V: Vector>(&self, at: usize) -> V {
+        // SAFETY: in bounds by the caller's promise.
+        unsafe { V::load(self.as_ptr().add(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn last_lanes<V: Vector>(&self, at: usize) -> V {
+        // SAFETY: in bounds by the caller's promise.
+        unsafe { V::load_part(self.as_ptr().add(at), <[f32]>::len(self) - at) }
     }
 }
 
@@ -98,21 +110,22 @@ struct Q8Row<'a> {
 
 impl Row for Q8Row<'_> {
     #[inline(always)]
-    fn lanes(&self, at: usize) -> Lanes {
-        let scale = self.scales[at / Q8_BLOCK];
-        let q = &self.quants[at..at + LANES];
-        let mut v = [0.0; LANES];
-        for i in 0..LANES {
-            // Exact: 8 bits times the 11 of a half-precision scale.
-            v[i] = f32::from(q[i]) * scale;
-        }
-        v
+    fn len(&self) -> usize {
+        self.quants.len()
     }
 
     #[inline(always)]
-    fn last_lanes(&self, _: usize) -> Lanes {
+    unsafe fn lanes<V: Vector>(&self, at: usize) -> V {
+        // Exact: 8 bits times the 11 of a half-precision scale.
+        // SAFETY: in bounds by the caller's promise, and `Q8::row` cuts one scale per block.
+        unsafe { V::load_i8(self.quants.as_ptr().add(at), *self.scales.get_unchecked(at / Q8_BLOCK)) }
+    }
+
+    #[inline(always)]
+    unsafe fn last_lanes<V: Vector>(&self, _: usize) -> V {
         // Rows are whole blocks, so there is no rest.
-        [0.0; LANES]
+        // SAFETY: by the caller's promise.
+        unsafe { V::splat(0.0) }
     }
 }
 
@@ -131,137 +144,141 @@ impl<'a> Weights for Q8<'a> {
 
 impl Q8<'_> {
     /// Writes rows `from..to` in single precision.
-    #[inline(always)]
-    fn widen_body(&self, from: usize, to: usize, out: &mut [f32]) {
-        for (i, out) in (from..to).zip(out.chunks_exact_mut(self.width)) {
-            let row = self.row(i);
-            for (j, out) in out.chunks_exact_mut(LANES).enumerate() {
-                out.copy_from_slice(&row.lanes(j * LANES));
-            }
-        }
-    }
-
     pub fn widen(&self, from: usize, to: usize, out: &mut [f32]) {
-        #[cfg(target_arch = "x86_64")]
-        if has_fma() {
-            // SAFETY: the features were just detected.
-            return unsafe { widen_avx2(self, from, to, out) };
-        }
-        self.widen_body(from, to, out);
+        assert!(self.width.is_multiple_of(Q8_BLOCK) && out.len() == (to - from) * self.width);
+        run(Widen { w: self, from, to, out });
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn widen_avx2(w: &Q8, from: usize, to: usize, out: &mut [f32]) {
-    w.widen_body(from, to, out);
+struct Widen<'a> {
+    w: &'a Q8<'a>,
+    from: usize,
+    to: usize,
+    out: &'a mut [f32],
+}
+
+impl Work for Widen<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        for (i, out) in (self.from..self.to).zip(self.out.chunks_exact_mut(self.w.width)) {
+            let row = self.w.row(i);
+            for (j, out) in out.chunks_exact_mut(LANES).enumerate() {
+                // SAFETY: rows are whole blocks, and `out` has as many groups of lanes as the row.
+                unsafe { row.lanes::<V>(j * LANES).store(out.as_mut_ptr()) };
+            }
+        }
+    }
 }
 
 /// R rows of x times C rows of w.
+///
+/// # Safety
+/// As for all of [`Vector`].
 #[inline(always)]
-fn tile<const FMA: bool, const R: usize, const C: usize, W: Row>(x: [&[f32]; R], w: [W; C]) -> [[f32; C]; R] {
-    let mut acc = [[[0f32; LANES]; C]; R];
+unsafe fn tile<V: Vector, const R: usize, const C: usize, W: Row>(
+    x: [&[f32]; R],
+    w: [W; C],
+) -> [[f32; C]; R] {
     let k = x[0].len();
+    assert!(x.iter().all(|s| s.len() == k) && w.iter().all(|s| s.len() == k));
     let whole = k - k % LANES;
-    // Equal lengths, so that the bounds checks leave the loop.
-    let x = x.map(|s| &s[..k]);
-    let mut at = 0;
-    while at < whole {
-        let b: [Lanes; C] = std::array::from_fn(|c| w[c].lanes(at));
-        for r in 0..R {
-            let a = lanes(x[r], at);
+    let mut y = [[0f32; C]; R];
+    // SAFETY: `at + LANES <= whole <= k`, the length of every row, and then `at <= k`.
+    unsafe {
+        let mut acc = [[V::splat(0.0); C]; R];
+        let mut at = 0;
+        while at < whole {
+            let mut b = [V::splat(0.0); C];
             for c in 0..C {
-                multiply_add::<FMA>(&mut acc[r][c], &a, &b[c]);
+                b[c] = w[c].lanes(at);
+            }
+            for r in 0..R {
+                let a: V = x[r].lanes(at);
+                for c in 0..C {
+                    acc[r][c] = acc[r][c].multiply_add(a, b[c]);
+                }
+            }
+            at += LANES;
+        }
+        if at < k {
+            for r in 0..R {
+                let a: V = x[r].last_lanes(at);
+                for c in 0..C {
+                    acc[r][c] = acc[r][c].multiply_add(a, w[c].last_lanes(at));
+                }
             }
         }
-        at += LANES;
-    }
-    if at < k {
         for r in 0..R {
-            let a = x[r].last_lanes(at);
             for c in 0..C {
-                multiply_add::<FMA>(&mut acc[r][c], &a, &w[c].last_lanes(at));
+                y[r][c] = acc[r][c].total();
             }
         }
     }
-    acc.map(|row| row.map(|v| total(&v)))
+    y
 }
 
-#[inline(always)]
-fn columns<const FMA: bool, const R: usize, const C: usize, W: Weights>(
-    x: &Rows,
-    first: usize,
-    w: &W,
-    (from, to): (usize, usize),
-    out: &Target,
+/// Columns `from..to` of all rows; column c goes to column `out_from + c` of the target.
+struct Columns<'a, W> {
+    x: &'a Rows<'a>,
+    w: &'a W,
+    from: usize,
+    to: usize,
+    out: &'a Target,
     out_from: usize,
-) {
-    let xs: [&[f32]; R] = std::array::from_fn(|r| x.row(first + r));
-    let mut c = from;
-    while c + C <= to {
-        let y = tile::<FMA, R, C, W::Row>(xs, std::array::from_fn(|i| w.row(c + i)));
-        for (r, row) in y.iter().enumerate() {
-            for (i, v) in row.iter().enumerate() {
-                out.put(first + r, out_from + c + i, *v);
+}
+
+impl<W: Weights> Columns<'_, W> {
+    /// # Safety
+    /// As for all of [`Vector`].
+    #[inline(always)]
+    unsafe fn rows<V: Vector, const R: usize, const C: usize>(&self, first: usize) {
+        let xs: [&[f32]; R] = std::array::from_fn(|r| self.x.row(first + r));
+        let mut c = self.from;
+        while c + C <= self.to {
+            // SAFETY: by the caller's promise.
+            let y = unsafe { tile::<V, R, C, W::Row>(xs, std::array::from_fn(|i| self.w.row(c + i))) };
+            for (r, row) in y.iter().enumerate() {
+                for (i, v) in row.iter().enumerate() {
+                    self.out.put(first + r, self.out_from + c + i, *v);
+                }
+            }
+            c += C;
+        }
+        while c < self.to {
+            // SAFETY: by the caller's promise.
+            let y = unsafe { tile::<V, R, 1, W::Row>(xs, [self.w.row(c)]) };
+            for (r, row) in y.iter().enumerate() {
+                self.out.put(first + r, self.out_from + c, row[0]);
+            }
+            c += 1;
+        }
+    }
+}
+
+impl<W: Weights> Work for Columns<'_, W> {
+    /// The tiles keep eight to twelve sums in registers: enough to hide the latency of a multiply-add.
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        let mut r = 0;
+        // SAFETY: by the caller's promise.
+        unsafe {
+            while r + 4 <= self.x.rows {
+                self.rows::<V, 4, 3>(r);
+                r += 4;
+            }
+            match self.x.rows - r {
+                3 => self.rows::<V, 3, 3>(r),
+                2 => self.rows::<V, 2, 4>(r),
+                1 => self.rows::<V, 1, 8>(r),
+                _ => {}
             }
         }
-        c += C;
     }
-    while c < to {
-        let y = tile::<FMA, R, 1, W::Row>(xs, [w.row(c)]);
-        for (r, row) in y.iter().enumerate() {
-            out.put(first + r, out_from + c, row[0]);
-        }
-        c += 1;
-    }
-}
-
-/// The tiles keep eight to twelve sums in registers: enough to hide the latency of a multiply-add.
-#[inline(always)]
-fn all_rows<const FMA: bool, W: Weights>(
-    x: &Rows,
-    w: &W,
-    range: (usize, usize),
-    out: &Target,
-    out_from: usize,
-) {
-    let mut r = 0;
-    while r + 4 <= x.rows {
-        columns::<FMA, 4, 3, W>(x, r, w, range, out, out_from);
-        r += 4;
-    }
-    match x.rows - r {
-        3 => columns::<FMA, 3, 3, W>(x, r, w, range, out, out_from),
-        2 => columns::<FMA, 2, 4, W>(x, r, w, range, out, out_from),
-        1 => columns::<FMA, 1, 8, W>(x, r, w, range, out, out_from),
-        _ => {}
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn all_rows_avx2<W: Weights>(x: &Rows, w: &W, range: (usize, usize), out: &Target, out_from: usize) {
-    all_rows::<true, W>(x, w, range, out, out_from);
-}
-
-fn dispatch<W: Weights>(x: &Rows, w: &W, range: (usize, usize), out: &Target, out_from: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if has_fma() {
-            // SAFETY: the features were just detected.
-            unsafe { all_rows_avx2(x, w, range, out, out_from) }
-        } else {
-            all_rows::<false, W>(x, w, range, out, out_from)
-        }
-    }
-    // On ARM a fused multiply-add is a basic instruction; elsewhere it might be a slow library call.
-    #[cfg(not(target_arch = "x86_64"))]
-    all_rows::<{ cfg!(target_arch = "aarch64") }, W>(x, w, range, out, out_from)
 }
 
 /// Columns `from..to` of a product, on this thread.
 pub(super) fn product_range(x: &Rows, w: &Rows, from: usize, to: usize, out: &Target) {
-    dispatch(x, w, (from, to), out, 0);
+    run(Columns { x, w, from, to, out, out_from: 0 });
 }
 
 fn in_items(x: &Rows, outputs: usize, out: Out<'_>, work: impl Fn(usize, usize, &Target) + Sync) {
@@ -287,11 +304,12 @@ pub(crate) fn product_q8(x: &Rows, w: &Q8, out: Out<'_>) {
     assert!(w.width.is_multiple_of(Q8_BLOCK));
     in_items(x, w.rows, out, |from, to, target| {
         if x.rows < ROWS_TO_WIDEN {
-            return dispatch(x, w, (from, to), target, 0);
+            return run(Columns { x, w, from, to, out: target, out_from: 0 });
         }
         let mut wide = vec![0.0; (to - from) * w.width];
         w.widen(from, to, &mut wide);
-        dispatch(x, &Rows::new(&wide, to - from, w.width), (0, to - from), target, from);
+        let w = &Rows::new(&wide, to - from, w.width);
+        run(Columns { x, w, from: 0, to: to - from, out: target, out_from: from });
     });
 }
 
