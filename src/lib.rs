@@ -18,6 +18,9 @@ pub mod model;
 #[cfg(feature = "model")]
 pub mod sample;
 
+#[cfg(feature = "model")]
+pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Stats};
+
 pub use constraint::{Constraint, Policy, Whitespace};
 pub use error::{Error, ErrorKind, Result};
 pub use matcher::{CompiledGrammar, Compiler, Matcher};
