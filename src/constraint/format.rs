@@ -96,8 +96,10 @@ fn duration(ir: &mut Ir) -> NodeId {
 fn label(longest: u32) -> String {
     const END: &str = "[a-zA-Z0-9]";
     const ANY: &str = "[a-zA-Z0-9-]";
-    // A first character, then nothing, one more, or a second one that is not the last.
-    format!("{END}(?:{END}|{ANY}-?{END}(?:{ANY}{{0,{}}}{END})?)?", longest - 5)
+    // Up to four characters, the last not a hyphen; or two, then two that are not both hyphens.
+    let short = format!("{ANY}{{0,2}}{END}");
+    let long = format!("{ANY}(?:{END}{ANY}|-{END}){ANY}{{0,{}}}{END}", longest - 5);
+    format!("{END}(?:{short}|{long})?")
 }
 
 /// Names of at most 253 characters, as alternatives without anchors.
@@ -159,7 +161,7 @@ fn uri(ir: &mut Ir, absolute: bool) -> NodeId {
     // Unreserved characters and sub-delimiters, without brackets to add to them.
     const NAME: &str = "a-zA-Z0-9._~!$&'()*+,;=-";
     const PERCENT: &str = "%[0-9a-fA-F]{2}";
-    let run = |extra: &str, count: &str| format!("(?:[{NAME}{extra}]|{PERCENT}){count}");
+    let run = |extra: &str, count: &str| format!("(?:[{extra}{NAME}]|{PERCENT}){count}");
     let authority = format!("//(?:{}@)?{}(?::[0-9]{{0,5}})?", run(":", "*"), run("", "*"));
     let segments = format!("(?:/{})*", run(":@", "*"));
     let rooted = format!("/(?:{}{segments})?", run(":@", "+"));
