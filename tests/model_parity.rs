@@ -233,7 +233,7 @@ fn gguf_and_safetensors_hold_the_same_model() {
     let config = random_model(dir.path(), shape, false, DType::F32, 21);
     let weights = candle_core::safetensors::load(dir.path().join("model.safetensors"), &Device::Cpu).unwrap();
     let path = dir.path().join("model.gguf");
-    common::write_gguf(&path, &weights, &config, GgmlDType::F32);
+    common::gguf::write_gguf(&path, &weights, &config, GgmlDType::F32);
     let tokens = tokens(30, 50, 8);
     let want = all(&Model::from_dir(dir.path(), &f32_options()).unwrap(), &tokens);
     let gguf = Model::from_gguf(&path, &LoadOptions::default()).unwrap();
@@ -241,7 +241,7 @@ fn gguf_and_safetensors_hold_the_same_model() {
     assert!(all(&gguf, &tokens) == want, "the same numbers give the same bits");
     // Quantised in the file and quantised while loading are the same model, too.
     let q8 = LoadOptions::with_precision(Precision::Q8_0);
-    common::write_gguf(&path, &weights, &config, GgmlDType::Q8_0);
+    common::gguf::write_gguf(&path, &weights, &config, GgmlDType::Q8_0);
     let stored = all(&Model::from_gguf(&path, &LoadOptions::default()).unwrap(), &tokens);
     assert!(stored == all(&Model::from_dir(dir.path(), &q8).unwrap(), &tokens));
     let d = difference(&stored, &want);
@@ -271,7 +271,7 @@ fn other_block_formats_run_on_candle() {
     let tokens = tokens(9, 64, 8);
     let same = LoadOptions { same_for_any_rows: true, ..LoadOptions::default() };
     for dtype in [GgmlDType::Q4_0, GgmlDType::Q5_1, GgmlDType::Q4K, GgmlDType::Q6K, GgmlDType::F16] {
-        common::write_gguf(&path, &weights, &config, dtype);
+        common::gguf::write_gguf(&path, &weights, &config, dtype);
         let want = all(&Model::from_gguf(&path, &f32_options()).unwrap(), &tokens);
         let model = Model::from_gguf(&path, &same).unwrap();
         let got = all(&model, &tokens);

@@ -1,0 +1,210 @@
+//! The engine's operations one by one, on the Llama-3 vocabulary of 128,256 tokens: masks warm and
+//! cold per kind of state, accepting a token, compiling, forced runs, rollback, fork.
+//!
+//! *Cold* is the first mask of a state in a freshly compiled grammar (compiling and walking there are
+//! not timed), *warm* the same mask again. Needs the benchmark data (`FFWD_BENCH_DIR`, or
+//! `../shared/bench`); without it nothing is measured.
+
+#[path = "../tests/common/data.rs"]
+#[allow(dead_code)]
+mod data;
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion};
+use ffwd::{Compiler, Constraint, Matcher, Policy, TokenId, Vocabulary, Whitespace};
+
+const SMALL: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0}},
+  "required":["name","age"],"additionalProperties":false}"#;
+
+const MEDIUM: &str = r##"{"$defs":{"money":{"type":"object","properties":{"amount":{"type":"number","minimum":0},
+    "currency":{"enum":["EUR","USD","GBP","CHF","JPY"]}},"required":["amount","currency"],"additionalProperties":false},
+  "party":{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":80},
+    "id":{"type":"string","pattern":"^[A-Z]{2}[0-9]{6,10}$"},"email":{"type":"string","format":"email"},
+    "tags":{"type":"array","items":{"type":"string"},"maxItems":8}},"required":["name"]}},
+  "type":"object","properties":{"number":{"type":"string","pattern":"^INV-[0-9]{4}-[0-9]+$"},
+    "date":{"type":"string","format":"date"},"seller":{"$ref":"#/$defs/party"},"buyer":{"$ref":"#/$defs/party"},
+    "lines":{"type":"array","minItems":1,"items":{"type":"object","properties":{"text":{"type":"string"},
+      "count":{"type":"integer","minimum":1,"maximum":9999},"price":{"$ref":"#/$defs/money"},
+      "discount":{"type":["number","null"]}},"required":["text","count","price"],"additionalProperties":false}},
+    "total":{"$ref":"#/$defs/money"},"paid":{"type":"boolean"},"note":{"anyOf":[{"type":"null"},{"type":"string"}]}},
+  "required":["number","date","seller","buyer","lines","total"]}"##;
+
+/// 120 tables of 12 columns of four kinds, referring to each other.
+fn large() -> String {
+    let mut defs = String::new();
+    let mut tables = String::new();
+    for t in 0..120 {
+        let mut columns = String::new();
+        for c in 0..12 {
+            let kind = match (t + c) % 4 {
+                0 => format!("{{\"type\":\"string\",\"maxLength\":{}}}", 20 + c),
+                1 => format!("{{\"type\":\"integer\",\"minimum\":{},\"maximum\":{}}}", -c, 1000 + t),
+                2 => format!("{{\"enum\":[\"a{t}\",\"b{c}\",\"c\",null]}}"),
+                _ => format!("{{\"$ref\":\"#/$defs/table{}\"}}", (t + c) % 120),
+            };
+            let comma = if c == 0 { "" } else { "," };
+            columns += &format!("{comma}\"column_{c}_of_{t}\":{kind}");
+        }
+        let comma = if t == 0 { "" } else { "," };
+        defs += &format!(
+            "{comma}\"table{t}\":{{\"type\":\"object\",\"properties\":{{{columns}}},\"required\":[\"column_1_of_{t}\"]}}"
+        );
+        tables += &format!(
+            "{comma}\"table_{t}\":{{\"type\":\"array\",\"items\":{{\"$ref\":\"#/$defs/table{t}\"}}}}"
+        );
+    }
+    format!("{{\"$defs\":{{{defs}}},\"type\":\"object\",\"properties\":{{{tables}}}}}")
+}
+
+struct Bench {
+    vocab: Vocabulary,
+    compiler: Compiler,
+}
+
+impl Bench {
+    fn at(&self, constraint: &Constraint, prefix: &str) -> Matcher {
+        let mut matcher = self.compiler.compile(constraint).expect("it compiles").matcher();
+        for id in self.vocab.encode(prefix).expect("it encodes") {
+            matcher.accept_token(id).unwrap_or_else(|e| panic!("{prefix}: {e}"));
+        }
+        matcher
+    }
+}
+
+fn schema(text: &str, flexible: bool) -> Constraint {
+    let whitespace = if flexible { Whitespace::Flexible { max: 20 } } else { Whitespace::Compact };
+    Constraint::json_schema_with(text, Policy { whitespace, exponent: true, ..Policy::default() })
+        .expect(text)
+}
+
+/// Kinds of state: name, schema, flexible white space, text before.
+const STATES: &[(&str, &str, bool, &str)] = &[
+    ("object start", MEDIUM, false, ""),
+    ("closed key", SMALL, false, "{\""),
+    ("open key", MEDIUM, false, "{\"number\":\"INV-2024-7\",\"date\":\"2024-05-06\",\"seller\":{\""),
+    ("in string", SMALL, false, "{\"name\":\"Ada"),
+    (
+        "in bounded string",
+        MEDIUM,
+        false,
+        "{\"number\":\"INV-2024-7\",\"date\":\"2024-05-06\",\"seller\":{\"name\":\"A",
+    ),
+    ("in pattern string", r#"{"type":"string","pattern":"^[a-z]+(-[a-z0-9]+)*$"}"#, false, "\"abc"),
+    ("in searching pattern", r#"{"type":"string","pattern":"foo|b[aeiou]r"}"#, false, "\"xy"),
+    ("number", SMALL, false, "{\"name\":\"Ada\",\"age\":1"),
+    (
+        "after value",
+        MEDIUM,
+        false,
+        "{\"number\":\"INV-2024-7\",\"date\":\"2024-05-06\",\"seller\":{\"name\":\"A\"",
+    ),
+    ("any JSON value", "{}", false, "{\"a\":"),
+    ("any JSON, in array", "{}", false, "{\"a\":[1,"),
+    ("object start, flexible", MEDIUM, true, "{ "),
+    ("in string, flexible", SMALL, true, "{\"name\": \"Ada"),
+];
+
+fn masks(c: &mut Criterion, bench: &Bench) {
+    let mut row = vec![0u32; bench.vocab.bitmask_words()];
+    let mut group = c.benchmark_group("mask warm");
+    for &(name, text, flexible, prefix) in STATES {
+        let mut matcher = bench.at(&schema(text, flexible), prefix);
+        matcher.fill_bitmask(&mut row);
+        group.bench_function(name, |b| b.iter(|| matcher.fill_bitmask(black_box(&mut row))));
+    }
+    group.finish();
+    let mut group = c.benchmark_group("mask cold");
+    for &(name, text, flexible, prefix) in STATES {
+        let constraint = schema(text, flexible);
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(
+                || bench.at(&constraint, prefix),
+                |matcher| matcher.fill_bitmask(black_box(&mut row)),
+                BatchSize::PerIteration,
+            )
+        });
+    }
+    group.finish();
+}
+
+fn steps(c: &mut Criterion, bench: &Bench) {
+    let text = "{\"number\":\"INV-2024-7\",\"date\":\"2024-05-06\",\"seller\":{\"name\":\"Ada\"},\"buyer\":\
+                {\"name\":\"Charles\"},\"lines\":[{\"text\":\"engine\",\"count\":2,\"price\":{\"amount\":12.5,\
+                \"currency\":\"GBP\"}}],\"total\":{\"amount\":25,\"currency\":\"GBP\"}}";
+    let constraint = schema(MEDIUM, false);
+    let tokens: Vec<TokenId> = bench.vocab.encode(text).expect("it encodes");
+    let mut matcher = bench.at(&constraint, "");
+    let mut group = c.benchmark_group("step");
+    group.bench_function(format!("accept and roll back {} tokens, warm", tokens.len()), |b| {
+        b.iter(|| {
+            for &t in &tokens {
+                matcher.accept_token(t).expect("a valid invoice");
+            }
+            matcher.rollback(tokens.len());
+        })
+    });
+    group.bench_function(format!("validate {} tokens, warm", tokens.len()), |b| {
+        b.iter(|| assert_eq!(matcher.validate_tokens(&tokens), tokens.len()))
+    });
+    let whole = bench.at(&constraint, text);
+    group.bench_function("fork", |b| b.iter(|| black_box(whole.fork())));
+    group.bench_function("fork, roll back 16", |b| {
+        b.iter_batched_ref(|| whole.fork(), |m| m.rollback(16), BatchSize::SmallInput)
+    });
+    group.bench_function("allows", |b| b.iter(|| matcher.allows(black_box(tokens[0]))));
+    group.finish();
+}
+
+fn forced(c: &mut Criterion, bench: &Bench) {
+    let mut group = c.benchmark_group("forced");
+    let constraint = schema(SMALL, false);
+    let last = bench.vocab.encode("{\"name\":\"Ada\"").expect("it encodes").last().copied();
+    let mut matcher = bench.at(&constraint, "{\"name\":\"Ada\"");
+    group.bench_function("bytes, warm", |b| b.iter(|| matcher.forced_bytes()));
+    group.bench_function("longest tokens, warm", |b| b.iter(|| matcher.forced_tokens()));
+    group.bench_function("canonical tokens, warm", |b| b.iter(|| matcher.canonical_forced_tokens(last)));
+    group.bench_function("bytes, cold", |b| {
+        b.iter_batched_ref(
+            || bench.at(&constraint, "{\"name\":\"Ada\""),
+            |m| m.forced_bytes(),
+            BatchSize::PerIteration,
+        )
+    });
+    group.finish();
+}
+
+fn compile(c: &mut Criterion, bench: &Bench) {
+    let mut group = c.benchmark_group("compile");
+    let large = large();
+    let mut row = vec![0u32; bench.vocab.bitmask_words()];
+    for (name, text) in [("small", SMALL), ("medium", MEDIUM), ("large", &large)] {
+        group.bench_function(format!("{name} schema ({} bytes), first mask", text.len()), |b| {
+            b.iter(|| {
+                let grammar = bench.compiler.compile(&schema(text, false)).expect("it compiles");
+                grammar.matcher().fill_bitmask(black_box(&mut row));
+            })
+        });
+    }
+    group.finish();
+}
+
+fn main() {
+    let Some(dir) = data::bench_dir() else {
+        println!("engine: skipped, no benchmark data (set FFWD_BENCH_DIR)");
+        return;
+    };
+    let vocab = Vocabulary::from_file(dir.join("tokenizers/llama3/tokenizer.json")).expect("a tokenizer");
+    let bench = Bench { compiler: Compiler::new(vocab.clone()), vocab };
+    let mut criterion = Criterion::default()
+        .sample_size(30)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .configure_from_args();
+    masks(&mut criterion, &bench);
+    steps(&mut criterion, &bench);
+    forced(&mut criterion, &bench);
+    compile(&mut criterion, &bench);
+    criterion.final_summary();
+}

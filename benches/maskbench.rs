@@ -1,0 +1,376 @@
+//! MaskBench: masks along the instances of many schemas, for ffwd and (feature `bench-llguidance`)
+//! llguidance in the same process, interleaved schema by schema.
+//!
+//! Every schema is compiled anew, nothing is warmed up for it; what depends on the vocabulary alone
+//! is made once for each engine before the first schema. At every token of every instance the mask is
+//! computed into a caller's row, the instance's token is looked up in it and accepted; at the end an
+//! end token must be legal. One thread, wall-clock time of each single call.
+//!
+//! ```text
+//! cargo bench --no-default-features --features bench-llguidance --bench maskbench -- \
+//!     [FILE.jsonl[.zst]] [--tokenizer FILE] [--engine ffwd|llguidance|both] [--limit N] [--filter TEXT]
+//!     [--json FILE] [--failures N] [--slowest N] [--repeat N]
+//! ```
+//!
+//! The alternative, a mask only where the engine has a choice, was rejected: it hides the cost of
+//! the states that a server asks for most.
+
+#[path = "../tests/common/data.rs"]
+#[allow(dead_code)]
+mod data;
+mod maskbench_report;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use data::Entry;
+use ffwd::{Compiler, Constraint, Policy, TokenId, Vocabulary};
+use maskbench_report::{Outcome, Report};
+
+fn main() {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("maskbench: {message}");
+            std::process::exit(2);
+        }
+    };
+    if let Err(message) = run(&options) {
+        eprintln!("maskbench: {message}");
+        std::process::exit(1);
+    }
+}
+
+struct Options {
+    file: PathBuf,
+    tokenizer: PathBuf,
+    ffwd: bool,
+    llguidance: bool,
+    limit: usize,
+    filter: Option<String>,
+    json: Option<PathBuf>,
+    failures: usize,
+    slowest: usize,
+    repeat: usize,
+}
+
+impl Options {
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let dir = data::bench_dir();
+        let inside = |name: &str| dir.as_ref().map(|d| d.join(name)).unwrap_or_default();
+        let mut options = Options {
+            file: inside("maskbench-dev-sample.jsonl.zst"),
+            tokenizer: inside("tokenizers/llama3/tokenizer.json"),
+            ffwd: true,
+            llguidance: cfg!(feature = "bench-llguidance"),
+            limit: usize::MAX,
+            filter: None,
+            json: None,
+            failures: 10,
+            slowest: 5,
+            repeat: 1,
+        };
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+            let number = |text: String| text.parse::<usize>().map_err(|e| format!("{text}: {e}"));
+            match arg.as_str() {
+                "--bench" => {}
+                "--tokenizer" => options.tokenizer = value()?.into(),
+                "--engine" => {
+                    let name = value()?;
+                    options.ffwd = name != "llguidance";
+                    options.llguidance = name != "ffwd";
+                    if !["ffwd", "llguidance", "both"].contains(&name.as_str()) {
+                        return Err(format!("no engine {name}"));
+                    }
+                }
+                "--limit" => options.limit = number(value()?)?,
+                "--filter" => options.filter = Some(value()?),
+                "--json" => options.json = Some(value()?.into()),
+                "--failures" => options.failures = number(value()?)?,
+                "--slowest" => options.slowest = number(value()?)?,
+                "--repeat" => options.repeat = number(value()?)?.max(1),
+                _ if arg.starts_with("--") => return Err(format!("no option {arg}")),
+                _ => options.file = arg.into(),
+            }
+        }
+        if options.llguidance && !cfg!(feature = "bench-llguidance") {
+            return Err("built without the feature bench-llguidance".into());
+        }
+        Ok(options)
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    if options.file.as_os_str().is_empty() {
+        println!("maskbench: skipped, no benchmark data (set FFWD_BENCH_DIR or name a file)");
+        return Ok(());
+    }
+    let entries = data::load(&options.file).map_err(|e| format!("{}: {e}", options.file.display()))?;
+    let started = Instant::now();
+    let vocab = Vocabulary::from_file(&options.tokenizer).map_err(|e| e.to_string())?;
+    println!("vocabulary of {} tokens: {:.0} ms", vocab.len(), ms(started));
+    let mut engines: Vec<(Box<dyn Engine>, Report)> = Vec::new();
+    if options.ffwd {
+        engines.push((Box::new(Ffwd::new(vocab.clone())?), Report::new("ffwd")));
+    }
+    #[cfg(feature = "bench-llguidance")]
+    if options.llguidance {
+        engines.push((Box::new(peer::LlGuidance::new(options, &vocab)?), Report::new("llguidance")));
+    }
+    for (engine, report) in &mut engines {
+        report.settings = engine.settings();
+        println!("{}: {}", report.name, report.settings);
+    }
+    let wanted = |e: &&Entry| options.filter.as_ref().is_none_or(|f| e.id.contains(f.as_str()));
+    for entry in entries.iter().filter(wanted).take(options.limit) {
+        let prepared = Prepared::new(entry, &vocab)?;
+        for (engine, report) in &mut engines {
+            // The first run counts; further ones only lower the noise of the times.
+            let mut outcome = engine.run(&prepared);
+            for _ in 1..options.repeat {
+                outcome.keep_fastest(engine.run(&prepared));
+            }
+            report.add(&prepared, outcome);
+        }
+    }
+    let reports: Vec<&Report> = engines.iter().map(|(_, r)| r).collect();
+    maskbench_report::print(&reports, options.failures, options.slowest);
+    if let Some(path) = &options.json {
+        let text = maskbench_report::to_json(&reports, &options.file);
+        std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn ms(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+/// A schema with its instances in tokens.
+pub struct Prepared<'a> {
+    pub id: &'a str,
+    pub schema: &'a str,
+    pub instances: Vec<Walk>,
+    /// Instances left out: their text is no Unicode, so no vocabulary of text can spell it.
+    pub unspellable: usize,
+}
+
+/// An instance in tokens.
+pub struct Walk {
+    pub tokens: Vec<TokenId>,
+    pub valid: bool,
+    /// Whether one of its numbers has more digits than ffwd's policy allows.
+    pub long_number: bool,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(entry: &'a Entry, vocab: &Vocabulary) -> Result<Self, String> {
+        let cap = usize::from(policy().max_integer_digits);
+        let mut instances = Vec::new();
+        for test in &entry.tests {
+            if let Some(text) = data::canonical(&test.data) {
+                let tokens = vocab.encode(&text).map_err(|e| e.to_string())?;
+                let (integer, fraction) = data::longest_digits(&text);
+                let long_number = integer > cap || fraction > cap;
+                instances.push(Walk { tokens, valid: test.valid, long_number });
+            }
+        }
+        let unspellable = entry.tests.len() - instances.len();
+        Ok(Prepared { id: &entry.id, schema: &entry.schema, instances, unspellable })
+    }
+}
+
+fn policy() -> Policy {
+    Policy { exponent: true, ..Policy::default() }
+}
+
+/// What is measured.
+pub trait Engine {
+    fn settings(&self) -> String;
+    /// Compiles the schema, then follows every instance.
+    fn run(&mut self, prepared: &Prepared) -> Outcome;
+}
+
+struct Ffwd {
+    compiler: Compiler,
+    row: Vec<u32>,
+    setup_ms: f64,
+}
+
+impl Ffwd {
+    fn new(vocab: Vocabulary) -> Result<Self, String> {
+        let row = vec![0; vocab.bitmask_words()];
+        let started = Instant::now();
+        let compiler = Compiler::new(vocab);
+        // The base of the policy belongs to the vocabulary, not to a schema.
+        let any = Constraint::json_object().with_policy(policy());
+        compiler.compile(&any).map_err(|e| e.to_string())?;
+        Ok(Ffwd { compiler, row, setup_ms: ms(started) })
+    }
+}
+
+impl Engine for Ffwd {
+    fn settings(&self) -> String {
+        format!("{:?}; set up in {:.0} ms", policy(), self.setup_ms)
+    }
+
+    fn run(&mut self, prepared: &Prepared) -> Outcome {
+        let mut outcome = Outcome::default();
+        let started = Instant::now();
+        let grammar = Constraint::json_schema_with(prepared.schema, policy())
+            .and_then(|constraint| self.compiler.compile(&constraint));
+        let grammar = match grammar {
+            Ok(grammar) => grammar,
+            Err(error) => {
+                outcome.compile_error = Some(error.to_string());
+                return outcome;
+            }
+        };
+        let mut first = grammar.matcher();
+        first.fill_bitmask(&mut self.row);
+        outcome.first_mask = started.elapsed();
+        let mut fresh = Some(first);
+        for (number, walk) in prepared.instances.iter().enumerate() {
+            let mut matcher = fresh.take().unwrap_or_else(|| grammar.matcher());
+            let end = outcome.follow(
+                number,
+                walk,
+                &mut (&mut matcher, &mut self.row),
+                |(m, row), token| {
+                    m.fill_bitmask(row);
+                    row[token as usize / 32] >> (token % 32) & 1 == 1
+                },
+                |(m, _), token| m.accept_token(token).map_err(|e| e.to_string()),
+                |(m, _)| Ok(m.is_accepting()),
+            );
+            outcome.end(number, walk, end);
+        }
+        // Forced tokens in a second pass, so that finding them warms nothing that was measured.
+        for walk in prepared.instances.iter().filter(|w| w.valid) {
+            let mut matcher = grammar.matcher();
+            let mut at = 0;
+            while at < walk.tokens.len() {
+                let last = at.checked_sub(1).map(|i| walk.tokens[i]);
+                let run = matcher.canonical_forced_tokens(last);
+                let same = run.iter().zip(&walk.tokens[at..]).take_while(|(a, b)| a == b).count();
+                outcome.forced += same;
+                let next = (at + same.max(1)).min(walk.tokens.len());
+                if walk.tokens[at..next].iter().any(|&t| matcher.accept_token(t).is_err()) {
+                    break;
+                }
+                at = next;
+            }
+            outcome.forced_of += walk.tokens.len();
+        }
+        outcome
+    }
+}
+
+#[cfg(feature = "bench-llguidance")]
+mod peer {
+    use super::*;
+    use llguidance::api::TopLevelGrammar;
+    use llguidance::toktrie::{InferenceCapabilities, TokEnv};
+    use llguidance::{Matcher, ParserFactory};
+
+    /// llguidance's own settings for JSON Schema, but for white space, which is off as for ffwd.
+    pub struct LlGuidance {
+        factory: ParserFactory,
+        setup_ms: f64,
+    }
+
+    impl LlGuidance {
+        pub fn new(options: &Options, vocab: &Vocabulary) -> Result<Self, String> {
+            let started = Instant::now();
+            let text = |e: &dyn std::fmt::Display| e.to_string();
+            let mut tokenizer =
+                toktrie_hf_tokenizers::ByteTokenizer::from_file(&options.tokenizer).map_err(|e| text(&e))?;
+            if !vocab.eos().is_empty() {
+                tokenizer.set_eos_tokens(vocab.eos());
+            }
+            let env: TokEnv = tokenizer.into_tok_env(None).map_err(|e| text(&e))?;
+            let caps = InferenceCapabilities { ff_tokens: false, ..InferenceCapabilities::default() };
+            let slices = llguidance::earley::SlicedBiasComputer::json_slices();
+            let mut factory = ParserFactory::new(&env, caps, &slices).map_err(|e| text(&e))?;
+            factory.quiet();
+            Ok(LlGuidance { factory, setup_ms: ms(started) })
+        }
+
+        fn compile(&self, schema: &str) -> Result<Matcher, String> {
+            let mut schema: serde_json::Value = serde_json::from_str(schema).map_err(|e| e.to_string())?;
+            if let Some(object) = schema.as_object_mut() {
+                object.insert("x-guidance".into(), serde_json::json!({"whitespace_flexible": false}));
+            }
+            let parser = self
+                .factory
+                .create_parser(TopLevelGrammar::from_json_schema(schema))
+                .map_err(|e| e.to_string())?;
+            Ok(Matcher::new(Ok(parser)))
+        }
+    }
+
+    impl Engine for LlGuidance {
+        fn settings(&self) -> String {
+            format!(
+                "1.9.1, JSON slices, whitespace_flexible false, default limits, ff_tokens off in masks; set up in {:.0} ms",
+                self.setup_ms
+            )
+        }
+
+        fn run(&mut self, prepared: &Prepared) -> Outcome {
+            let mut outcome = Outcome::default();
+            let started = Instant::now();
+            let first = self.compile(prepared.schema).and_then(|mut m| {
+                m.compute_mask().map_err(|e| e.to_string())?;
+                Ok(m)
+            });
+            outcome.first_mask = started.elapsed();
+            let base = match first {
+                Ok(matcher) => matcher,
+                Err(error) => {
+                    outcome.compile_error = Some(error);
+                    return outcome;
+                }
+            };
+            for (number, walk) in prepared.instances.iter().enumerate() {
+                // A plain clone shares the lexer's tables, as its documentation recommends.
+                let mut matcher = base.clone();
+                let end = outcome.follow(
+                    number,
+                    walk,
+                    &mut (&mut matcher, None),
+                    |(m, failed): &mut (&mut Matcher, Option<String>), token| match m.compute_mask_or_eos() {
+                        Ok(mask) => mask.is_allowed(token),
+                        Err(e) => {
+                            *failed = Some(e.to_string());
+                            false
+                        }
+                    },
+                    |(m, _), token| m.consume_token(token).map_err(|e| e.to_string()),
+                    |(m, failed)| match failed.take() {
+                        Some(e) => Err(e),
+                        None => m.is_accepting().map_err(|e| e.to_string()),
+                    },
+                );
+                outcome.end(number, walk, end);
+            }
+            for walk in prepared.instances.iter().filter(|w| w.valid) {
+                let mut matcher = base.clone();
+                let mut at = 0;
+                while at < walk.tokens.len() {
+                    let run = matcher.compute_ff_tokens();
+                    let same = run.iter().zip(&walk.tokens[at..]).take_while(|(a, b)| a == b).count();
+                    outcome.forced += same;
+                    let next = (at + same.max(1)).min(walk.tokens.len());
+                    if matcher.consume_tokens(&walk.tokens[at..next]).is_err() {
+                        break;
+                    }
+                    at = next;
+                }
+                outcome.forced_of += walk.tokens.len();
+            }
+            outcome
+        }
+    }
+}

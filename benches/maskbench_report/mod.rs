@@ -1,0 +1,299 @@
+//! What MaskBench records, and how it is shown.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{Prepared, Walk};
+
+/// Why a walk ended before the instance did, or how it ended.
+pub enum End {
+    Accepted,
+    /// The token at this position is not in the mask (or the end token at the end).
+    Refused(usize),
+    /// The engine gave up in the middle of a generation.
+    Failed(String),
+}
+
+/// One schema under one engine.
+#[derive(Default)]
+pub struct Outcome {
+    pub compile_error: Option<String>,
+    pub first_mask: Duration,
+    /// Time of each mask and of each token accepted behind it.
+    pub masks: Vec<Duration>,
+    pub accepts: Vec<Duration>,
+    /// Instance and position of each mask.
+    places: Vec<(usize, usize)>,
+    pub wrongly_refused: Vec<String>,
+    pub wrongly_accepted: Vec<String>,
+    pub failed: Vec<String>,
+    pub refused_for_digits: usize,
+    pub forced: usize,
+    pub forced_of: usize,
+}
+
+impl Outcome {
+    /// Follows one instance and takes the times.
+    pub fn follow<S>(
+        &mut self,
+        number: usize,
+        walk: &Walk,
+        state: &mut S,
+        mut mask: impl FnMut(&mut S, u32) -> bool,
+        mut accept: impl FnMut(&mut S, u32) -> Result<(), String>,
+        mut accepting: impl FnMut(&mut S) -> Result<bool, String>,
+    ) -> End {
+        for (at, &token) in walk.tokens.iter().enumerate() {
+            let started = Instant::now();
+            let allowed = mask(state, token);
+            let masked = Instant::now();
+            self.masks.push(masked - started);
+            self.places.push((number, at));
+            if !allowed {
+                self.accepts.push(Duration::ZERO);
+                return match accepting(state) {
+                    Err(e) => End::Failed(e),
+                    Ok(_) => End::Refused(at),
+                };
+            }
+            let result = accept(state, token);
+            self.accepts.push(masked.elapsed());
+            if let Err(e) = result {
+                return End::Failed(e);
+            }
+        }
+        match accepting(state) {
+            Ok(true) => End::Accepted,
+            Ok(false) => End::Refused(walk.tokens.len()),
+            Err(e) => End::Failed(e),
+        }
+    }
+
+    pub fn end(&mut self, number: usize, walk: &Walk, end: End) {
+        match (end, walk.valid) {
+            (End::Accepted, false) => self.wrongly_accepted.push(format!("instance {number}")),
+            (End::Refused(at), true) => {
+                self.refused_for_digits += usize::from(walk.long_number);
+                self.wrongly_refused
+                    .push(format!("instance {number} at token {at} of {}", walk.tokens.len()));
+            }
+            (End::Failed(e), _) => self.failed.push(format!("instance {number}: {e}")),
+            _ => {}
+        }
+    }
+
+    /// Takes the smaller of two times for each step of the same work.
+    pub fn keep_fastest(&mut self, other: Outcome) {
+        self.first_mask = self.first_mask.min(other.first_mask);
+        for (mine, theirs) in [(&mut self.masks, other.masks), (&mut self.accepts, other.accepts)] {
+            for (a, b) in mine.iter_mut().zip(theirs) {
+                *a = b.min(*a);
+            }
+        }
+    }
+
+    fn passes(&self) -> bool {
+        self.compile_error.is_none()
+            && self.wrongly_refused.is_empty()
+            && self.wrongly_accepted.is_empty()
+            && self.failed.is_empty()
+    }
+}
+
+/// All schemas under one engine.
+pub struct Report {
+    pub name: &'static str,
+    pub settings: String,
+    schemas: usize,
+    passing: usize,
+    instances: usize,
+    unspellable: usize,
+    compile_errors: Vec<(String, String)>,
+    wrongly_refused: Vec<(String, String)>,
+    wrongly_accepted: Vec<(String, String)>,
+    failed: Vec<(String, String)>,
+    refused_for_digits: usize,
+    first_masks: Vec<Duration>,
+    masks: Vec<Duration>,
+    accepts: Vec<Duration>,
+    combined: Vec<Duration>,
+    slow: Vec<(Duration, String)>,
+    forced: usize,
+    forced_of: usize,
+}
+
+impl Report {
+    pub fn new(name: &'static str) -> Self {
+        Report {
+            name,
+            settings: String::new(),
+            schemas: 0,
+            passing: 0,
+            instances: 0,
+            unspellable: 0,
+            compile_errors: vec![],
+            wrongly_refused: vec![],
+            wrongly_accepted: vec![],
+            failed: vec![],
+            refused_for_digits: 0,
+            first_masks: vec![],
+            masks: vec![],
+            accepts: vec![],
+            combined: vec![],
+            slow: vec![],
+            forced: 0,
+            forced_of: 0,
+        }
+    }
+
+    pub fn add(&mut self, prepared: &Prepared, outcome: Outcome) {
+        self.schemas += 1;
+        self.passing += usize::from(outcome.passes());
+        self.instances += prepared.instances.len();
+        self.unspellable += prepared.unspellable;
+        let id = || prepared.id.to_string();
+        if let Some(error) = outcome.compile_error {
+            self.compile_errors.push((id(), error));
+            return;
+        }
+        self.wrongly_refused.extend(outcome.wrongly_refused.into_iter().map(|e| (id(), e)));
+        self.wrongly_accepted.extend(outcome.wrongly_accepted.into_iter().map(|e| (id(), e)));
+        self.failed.extend(outcome.failed.into_iter().map(|e| (id(), e)));
+        self.refused_for_digits += outcome.refused_for_digits;
+        self.first_masks.push(outcome.first_mask);
+        self.forced += outcome.forced;
+        self.forced_of += outcome.forced_of;
+        for ((mask, accept), (number, at)) in outcome.masks.iter().zip(&outcome.accepts).zip(&outcome.places)
+        {
+            self.combined.push(*mask + *accept);
+            self.slow.push((*mask + *accept, format!("{} instance {number} token {at}", prepared.id)));
+        }
+        self.slow.sort_by_key(|s| std::cmp::Reverse(s.0));
+        self.slow.truncate(100);
+        self.masks.extend(outcome.masks);
+        self.accepts.extend(outcome.accepts);
+    }
+
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let count = |n: usize| n.to_string();
+        let share = |a: usize, b: usize| format!("{:.1}%", 100.0 * a as f64 / b.max(1) as f64);
+        let times = [
+            ("first mask", Times::of(&self.first_masks)),
+            ("mask", Times::of(&self.masks)),
+            ("accept", Times::of(&self.accepts)),
+            ("mask + accept", Times::of(&self.combined)),
+        ];
+        let mut rows = vec![
+            ("schemas", count(self.schemas)),
+            ("instances", count(self.instances)),
+            ("schemas passing", format!("{} ({})", self.passing, share(self.passing, self.schemas))),
+            ("compile errors", count(self.compile_errors.len())),
+            ("wrongly refused", count(self.wrongly_refused.len())),
+            ("  of them: more digits than the policy", count(self.refused_for_digits)),
+            ("wrongly accepted", count(self.wrongly_accepted.len())),
+            ("failed on the way", count(self.failed.len())),
+            ("masks", count(self.masks.len())),
+            ("forced tokens", share(self.forced, self.forced_of)),
+        ];
+        for (name, times) in times {
+            let names: [&'static str; 6] = match name {
+                "first mask" => ["first mask avg us", "  p50", "  p90", "  p99", "  p99.9", "  max"],
+                "mask" => ["mask avg us", "  p50", "  p90", "  p99", "  p99.9", "  max"],
+                "accept" => ["accept avg us", "  p50", "  p90", "  p99", "  p99.9", "  max"],
+                _ => ["mask + accept avg us", "  p50", "  p90", "  p99", "  p99.9", "  max"],
+            };
+            rows.extend(names.into_iter().zip(times.0.iter().map(|t| format!("{t:.2}"))));
+        }
+        rows
+    }
+
+    fn json(&self) -> Value {
+        let list = |l: &[(String, String)]| l.iter().map(|(id, e)| json!([id, e])).collect::<Vec<_>>();
+        json!({
+            "engine": self.name,
+            "settings": self.settings,
+            "schemas": self.schemas,
+            "passing": self.passing,
+            "instances": self.instances,
+            "unspellable_instances": self.unspellable,
+            "compile_errors": list(&self.compile_errors),
+            "wrongly_refused": list(&self.wrongly_refused),
+            "wrongly_refused_for_digits": self.refused_for_digits,
+            "wrongly_accepted": list(&self.wrongly_accepted),
+            "failed": list(&self.failed),
+            "masks": self.masks.len(),
+            "forced_tokens": self.forced,
+            "forced_of_tokens": self.forced_of,
+            "first_mask_us": Times::of(&self.first_masks).json(),
+            "mask_us": Times::of(&self.masks).json(),
+            "accept_us": Times::of(&self.accepts).json(),
+            "mask_and_accept_us": Times::of(&self.combined).json(),
+            "slowest": self.slow.iter().take(20).map(|(t, s)| json!([t.as_secs_f64() * 1e6, s])).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Average, p50, p90, p99, p99.9 and the greatest, in microseconds.
+struct Times([f64; 6]);
+
+impl Times {
+    fn of(list: &[Duration]) -> Self {
+        let mut us: Vec<f64> = list.iter().map(|d| d.as_secs_f64() * 1e6).collect();
+        us.sort_by(f64::total_cmp);
+        if us.is_empty() {
+            return Times([0.0; 6]);
+        }
+        let at = |q: f64| us[((us.len() as f64 * q) as usize).min(us.len() - 1)];
+        let average = us.iter().sum::<f64>() / us.len() as f64;
+        Times([average, at(0.5), at(0.9), at(0.99), at(0.999), us[us.len() - 1]])
+    }
+
+    fn json(&self) -> Value {
+        let [avg, p50, p90, p99, p999, max] = self.0;
+        json!({"avg": avg, "p50": p50, "p90": p90, "p99": p99, "p99.9": p999, "max": max})
+    }
+}
+
+pub fn print(reports: &[&Report], failures: usize, slowest: usize) {
+    let mut text = String::from("\n");
+    let columns: Vec<Vec<(&str, String)>> = reports.iter().map(|r| r.rows()).collect();
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{:<40}", "");
+    for report in reports {
+        let _ = write!(text, "{:>18}", report.name);
+    }
+    text.push('\n');
+    for row in 0..columns.first().map_or(0, Vec::len) {
+        let _ = write!(text, "{:<40}", columns[0][row].0);
+        for column in &columns {
+            let _ = write!(text, "{:>18}", column[row].1);
+        }
+        text.push('\n');
+    }
+    for report in reports {
+        for (what, list) in [
+            ("compile error", &report.compile_errors),
+            ("wrongly refused", &report.wrongly_refused),
+            ("wrongly accepted", &report.wrongly_accepted),
+            ("failed", &report.failed),
+        ] {
+            for (id, error) in list.iter().take(failures) {
+                let line: String = error.lines().collect::<Vec<_>>().join(" ").chars().take(240).collect();
+                let _ = writeln!(text, "{} {what}: {id}: {line}", report.name);
+            }
+        }
+        for (time, place) in report.slow.iter().take(slowest) {
+            let _ = writeln!(text, "{} slow: {:.1} us at {place}", report.name, time.as_secs_f64() * 1e6);
+        }
+    }
+    print!("{text}");
+}
+
+pub fn to_json(reports: &[&Report], file: &Path) -> String {
+    let name = file.file_name().map(|n| n.to_string_lossy().into_owned());
+    let engines: Vec<Value> = reports.iter().map(|r| r.json()).collect();
+    serde_json::to_string_pretty(&json!({"file": name, "engines": engines})).expect("plain values") + "\n"
+}

@@ -1,0 +1,423 @@
+//! Random constraints as trees, which can be built into an [`Ir`] and shrunk when they fail.
+
+use ffwd::constraint::ir::{Extra, Ir, Node, NodeId, Property, RuleId};
+
+use super::random::Random;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    Never,
+    Empty,
+    Bytes(Vec<u8>),
+    Class(Vec<(u8, u8)>),
+    Literals(Vec<Vec<u8>>),
+    Concat(Vec<Shape>),
+    Union(Vec<Shape>),
+    Repeat(Box<Shape>, u32, Option<u32>),
+    Str {
+        lang: Option<Box<Shape>>,
+        min: u32,
+        max: Option<u32>,
+    },
+    Arr {
+        prefix: Vec<Shape>,
+        rest: Option<Box<Shape>>,
+        min: u32,
+        max: Option<u32>,
+    },
+    Obj {
+        props: Vec<(String, Shape, bool)>,
+        extra: Vec<(Option<Shape>, Shape)>,
+    },
+    Any,
+    /// A rule with this body.
+    Rule(Box<Shape>),
+    /// The rule so many levels further out (0: the innermost); none there: nothing.
+    Back(usize),
+}
+
+use Shape::*;
+
+impl Shape {
+    pub fn ir(&self) -> Ir {
+        let mut ir = Ir::new();
+        let root = self.build(&mut ir, &mut Vec::new());
+        ir.set_root(root);
+        ir
+    }
+
+    fn build(&self, ir: &mut Ir, rules: &mut Vec<RuleId>) -> NodeId {
+        let mut all = |list: &[Shape], ir: &mut Ir| -> Vec<NodeId> {
+            list.iter().map(|s| s.build(ir, rules)).collect()
+        };
+        let node = match self {
+            Never => Node::Never,
+            Empty => Node::Empty,
+            Bytes(b) => Node::Bytes(b.clone()),
+            Class(r) => Node::Class(r.clone()),
+            Literals(w) => Node::Literals(w.clone()),
+            Concat(parts) => Node::Concat(all(parts, ir)),
+            Union(parts) => Node::Union(all(parts, ir)),
+            Repeat(inner, min, max) => Node::Repeat { node: inner.build(ir, rules), min: *min, max: *max },
+            Str { lang, min, max } => {
+                let lang = lang.as_ref().map(|l| l.build(ir, rules));
+                Node::JsonString { lang, min_chars: *min, max_chars: *max }
+            }
+            Arr { prefix, rest, min, max } => {
+                let prefix = all(prefix, ir);
+                let rest = rest.as_ref().map(|r| r.build(ir, rules));
+                Node::JsonArray { prefix, rest, min: *min, max: *max }
+            }
+            Obj { props, extra } => {
+                let mut properties = Vec::new();
+                for (name, value, required) in props {
+                    let value = value.build(ir, rules);
+                    properties.push(Property { name: name.clone(), value, required: *required });
+                }
+                let mut extras = Vec::new();
+                for (keys, value) in extra {
+                    let keys = keys.as_ref().map(|k| k.build(ir, rules));
+                    extras.push(Extra { keys, value: value.build(ir, rules) });
+                }
+                Node::JsonObject { properties, extra: extras }
+            }
+            Any => Node::JsonAny,
+            Rule(body) => {
+                let rule = ir.declare_rule();
+                rules.push(rule);
+                let body = body.build(ir, rules);
+                rules.pop();
+                ir.define_rule(rule, body);
+                Node::Rule(rule)
+            }
+            Back(up) => match rules.len().checked_sub(up + 1) {
+                Some(at) => Node::Rule(rules[at]),
+                None => Node::Never,
+            },
+        };
+        ir.push(node)
+    }
+
+    /// Simpler shapes to try instead of this one.
+    pub fn simpler(&self) -> Vec<Shape> {
+        let mut out = Vec::new();
+        let lists = |list: &[Shape], out: &mut Vec<Shape>, make: &dyn Fn(Vec<Shape>) -> Shape| {
+            for i in 0..list.len() {
+                let mut less = list.to_vec();
+                less.remove(i);
+                out.push(make(less));
+                for simpler in list[i].simpler() {
+                    let mut other = list.to_vec();
+                    other[i] = simpler;
+                    out.push(make(other));
+                }
+            }
+        };
+        match self {
+            Never | Empty => {}
+            Bytes(b) => {
+                out.push(Empty);
+                if b.len() > 1 {
+                    out.push(Bytes(b[1..].to_vec()));
+                    out.push(Bytes(b[..b.len() - 1].to_vec()));
+                }
+            }
+            Class(r) => {
+                out.push(Bytes(vec![r[0].0]));
+                if r.len() > 1 {
+                    out.extend(r.iter().map(|&one| Class(vec![one])));
+                }
+            }
+            Literals(w) => {
+                for i in 0..w.len() {
+                    let mut less = w.clone();
+                    let one = less.remove(i);
+                    out.push(Bytes(one));
+                    if less.len() > 1 {
+                        out.push(Literals(less));
+                    }
+                }
+            }
+            Concat(parts) | Union(parts) => {
+                out.extend(parts.iter().cloned());
+                let is_concat = matches!(self, Concat(_));
+                lists(parts, &mut out, &|p| if is_concat { Concat(p) } else { Union(p) });
+            }
+            Repeat(inner, min, max) => {
+                out.push((**inner).clone());
+                for simpler in inner.simpler() {
+                    out.push(Repeat(Box::new(simpler), *min, *max));
+                }
+                if *min > 0 {
+                    out.push(Repeat(inner.clone(), min - 1, *max));
+                }
+                match max {
+                    Some(max) if max > min => out.push(Repeat(inner.clone(), *min, Some(max - 1))),
+                    None => out.push(Repeat(inner.clone(), *min, Some(min + 1))),
+                    _ => {}
+                }
+            }
+            Str { lang, min, max } => {
+                out.push(Bytes(b"\"\"".to_vec()));
+                if let Some(l) = lang {
+                    out.push(Str { lang: None, min: *min, max: *max });
+                    for simpler in l.simpler() {
+                        out.push(Str { lang: Some(Box::new(simpler)), min: *min, max: *max });
+                    }
+                }
+                if *min > 0 {
+                    out.push(Str { lang: lang.clone(), min: min - 1, max: *max });
+                }
+                if let Some(n) = max {
+                    out.push(Str { lang: lang.clone(), min: *min, max: None });
+                    if n > min {
+                        out.push(Str { lang: lang.clone(), min: *min, max: Some(n - 1) });
+                    }
+                }
+            }
+            Arr { prefix, rest, min, max } => {
+                out.extend(prefix.iter().cloned());
+                lists(prefix, &mut out, &|p| Arr { prefix: p, rest: rest.clone(), min: *min, max: *max });
+                if let Some(r) = rest {
+                    out.push((**r).clone());
+                    out.push(Arr { prefix: prefix.clone(), rest: None, min: *min, max: *max });
+                    for simpler in r.simpler() {
+                        let rest = Some(Box::new(simpler));
+                        out.push(Arr { prefix: prefix.clone(), rest, min: *min, max: *max });
+                    }
+                }
+                if *min > 0 {
+                    let (prefix, rest) = (prefix.clone(), rest.clone());
+                    out.push(Arr { prefix, rest, min: min - 1, max: *max });
+                }
+                if max.is_some() {
+                    out.push(Arr { prefix: prefix.clone(), rest: rest.clone(), min: *min, max: None });
+                }
+            }
+            Obj { props, extra } => {
+                out.extend(props.iter().map(|p| p.1.clone()));
+                for i in 0..props.len() {
+                    let mut less = props.clone();
+                    less.remove(i);
+                    out.push(Obj { props: less, extra: extra.clone() });
+                    for simpler in props[i].1.simpler() {
+                        let mut other = props.clone();
+                        other[i].1 = simpler;
+                        out.push(Obj { props: other, extra: extra.clone() });
+                    }
+                    if !matches!(props[i].1, Any | Never | Bytes(_)) {
+                        let mut other = props.clone();
+                        other[i].1 = Bytes(b"1".to_vec());
+                        out.push(Obj { props: other, extra: extra.clone() });
+                    }
+                }
+                for i in 0..extra.len() {
+                    let mut less = extra.clone();
+                    less.remove(i);
+                    out.push(Obj { props: props.clone(), extra: less });
+                    for simpler in extra[i].1.simpler() {
+                        let mut other = extra.clone();
+                        other[i].1 = simpler;
+                        out.push(Obj { props: props.clone(), extra: other });
+                    }
+                    for simpler in extra[i].0.iter().flat_map(Shape::simpler) {
+                        let mut other = extra.clone();
+                        other[i].0 = Some(simpler);
+                        out.push(Obj { props: props.clone(), extra: other });
+                    }
+                }
+            }
+            Any => out.push(Bytes(b"1".to_vec())),
+            Rule(body) => {
+                out.push((**body).clone());
+                out.extend(body.simpler().into_iter().map(|b| Rule(Box::new(b))));
+            }
+            Back(_) => out.push(Bytes(b"1".to_vec())),
+        }
+        out
+    }
+}
+
+// ---- random shapes ----
+
+fn bytes(text: &str) -> Shape {
+    Bytes(text.as_bytes().to_vec())
+}
+
+fn bounds(random: &mut Random, most: usize) -> (u32, Option<u32>) {
+    let min = random.below(most) as u32 * random.below(2) as u32;
+    let max = random.chance(60).then(|| min + random.below(most) as u32);
+    (min, max)
+}
+
+/// Any character, well-formed UTF-8.
+fn any_char() -> Shape {
+    let tail = || Class(vec![(0x80, 0xbf)]);
+    Union(vec![
+        Class(vec![(0, 0x7f)]),
+        Concat(vec![Class(vec![(0xc2, 0xdf)]), tail()]),
+        Concat(vec![Bytes(vec![0xe0]), Class(vec![(0xa0, 0xbf)]), tail()]),
+        Concat(vec![Class(vec![(0xe1, 0xec), (0xee, 0xef)]), tail(), tail()]),
+        Concat(vec![Bytes(vec![0xed]), Class(vec![(0x80, 0x9f)]), tail()]),
+        Concat(vec![Bytes(vec![0xf0]), Class(vec![(0x90, 0xbf)]), tail(), tail()]),
+        Concat(vec![Class(vec![(0xf1, 0xf3)]), tail(), tail(), tail()]),
+        Concat(vec![Bytes(vec![0xf4]), Class(vec![(0x80, 0x8f)]), tail(), tail()]),
+    ])
+}
+
+/// A regular language of texts.
+pub fn text(random: &mut Random, depth: usize) -> Shape {
+    const WORDS: &[&str] = &[
+        "a", "b", "ab", "ba", "abc", "é", "漢", "😀", "\"", "\\", "\n", "\u{1}", "\u{1f}", "0", "12", "-",
+        "/", "x", " ", "\u{7f}", "",
+    ];
+    match random.below(if depth == 0 { 4 } else { 10 }) {
+        0 | 1 => bytes(random.pick(WORDS)),
+        2 => Class(
+            random
+                .pick(&[
+                    vec![(b'a', b'c')],
+                    vec![(b'0', b'9')],
+                    vec![(b' ', b'~')],
+                    vec![(0, 0x7f)],
+                    vec![(b'a', b'a'), (b'x', b'z')],
+                    vec![(0, b'!'), (b'#', 0x7f)],
+                ])
+                .clone(),
+        ),
+        3 if random.chance(50) => any_char(),
+        3 => Concat(vec![Bytes(vec![0xc3]), Class(vec![(0xa0, 0xbf)])]),
+        4..=5 => {
+            let count = 1 + random.below(3);
+            Concat((0..count).map(|_| text(random, depth - 1)).collect())
+        }
+        6 => {
+            let count = 1 + random.below(3);
+            Union((0..count).map(|_| text(random, depth - 1)).collect())
+        }
+        7..=8 => {
+            let (min, max) = bounds(random, 4);
+            Repeat(Box::new(text(random, depth - 1)), min, max)
+        }
+        _ => {
+            let count = 1 + random.below(4);
+            Literals((0..count).map(|_| random.pick(WORDS).as_bytes().to_vec()).collect())
+        }
+    }
+}
+
+/// Any language of bytes, with recursion that is not left recursion.
+pub fn language(random: &mut Random, depth: usize, rules: usize) -> Shape {
+    if depth == 0 {
+        return match random.below(6) {
+            0 if rules > 0 => Concat(vec![bytes("("), Back(random.below(rules)), bytes(")")]),
+            1 => Class(vec![(0x80, 0xff)]),
+            _ => text(random, 1),
+        };
+    }
+    match random.below(9) {
+        0 | 1 => {
+            let count = 1 + random.below(4);
+            Concat((0..count).map(|_| language(random, depth - 1, rules)).collect())
+        }
+        2 | 3 => {
+            let count = 1 + random.below(4);
+            Union((0..count).map(|_| language(random, depth - 1, rules)).collect())
+        }
+        4 => {
+            let (min, max) = bounds(random, 5);
+            Repeat(Box::new(language(random, depth - 1, rules)), min, max)
+        }
+        5 => Rule(Box::new(Union(vec![
+            language(random, depth - 1, rules + 1),
+            Concat(vec![bytes("("), language(random, depth - 1, rules + 1), bytes(")")]),
+            Concat(vec![bytes("x"), Back(0), language(random, depth - 1, rules + 1)]),
+        ]))),
+        6 => value(random, depth - 1, 0),
+        _ => text(random, depth),
+    }
+}
+
+/// A language of JSON values.
+pub fn value(random: &mut Random, depth: usize, rules: usize) -> Shape {
+    let flat = depth == 0;
+    match random.below(if flat { 7 } else { 15 }) {
+        0 => Literals(
+            ["\"red\"", "\"a\"", "null", "1", "\"abc\"", "12", "{}"][random.below(4)..]
+                .iter()
+                .map(|w| w.as_bytes().to_vec())
+                .collect(),
+        ),
+        1 => {
+            let digit = Class(vec![(b'0', b'9')]);
+            Concat(vec![
+                Repeat(Box::new(bytes("-")), 0, Some(1)),
+                Union(vec![
+                    bytes("0"),
+                    Concat(vec![
+                        Class(vec![(b'1', b'9')]),
+                        Repeat(Box::new(digit), 0, Some(random.below(4) as u32)),
+                    ]),
+                ]),
+            ])
+        }
+        2 | 3 => {
+            let lang = random.chance(60).then(|| Box::new(text(random, 2)));
+            let (min, max) = bounds(random, 6);
+            Str { lang, min, max }
+        }
+        4 => Str { lang: None, min: 0, max: None },
+        5 => Any,
+        6 if rules > 0 => Back(random.below(rules)),
+        6 => bytes("true"),
+        7 | 8 => array(random, depth, rules),
+        9..=11 => object(random, depth, rules),
+        12 | 13 => {
+            let count = 1 + random.below(3);
+            Union((0..count).map(|_| value(random, depth - 1, rules)).collect())
+        }
+        _ => {
+            let body = if random.chance(50) {
+                object(random, depth, rules + 1)
+            } else {
+                array(random, depth, rules + 1)
+            };
+            Rule(Box::new(Union(vec![body, value(random, 0, 0)])))
+        }
+    }
+}
+
+fn array(random: &mut Random, depth: usize, rules: usize) -> Shape {
+    let count = random.below(3);
+    let prefix = (0..count).map(|_| value(random, depth - 1, rules)).collect();
+    let rest = random.chance(70).then(|| Box::new(value(random, depth - 1, rules)));
+    let (min, max) = bounds(random, 4);
+    Arr { prefix, rest, min, max }
+}
+
+fn object(random: &mut Random, depth: usize, rules: usize) -> Shape {
+    const NAMES: &[&str] = &["a", "b", "ab", "abc", "", "\"q", "é", "n\n", "type", "\\", "a\u{1}", "x y"];
+    let mut props: Vec<(String, Shape, bool)> = Vec::new();
+    for _ in 0..random.below(5) {
+        let name = random.pick(NAMES).to_string();
+        if props.iter().all(|p| p.0 != name) {
+            let forbidden = random.chance(10);
+            let value = if forbidden { Never } else { value(random, depth - 1, rules) };
+            props.push((name, value, !forbidden && random.chance(40)));
+        }
+    }
+    let starting = |with: &str, random: &mut Random| {
+        Some(Concat(vec![bytes(with), Repeat(Box::new(text(random, 1)), 0, None)]))
+    };
+    let extra = match random.below(8) {
+        0..=2 => vec![],
+        3 | 4 => vec![(None, value(random, depth - 1, rules))],
+        5 => vec![(Some(text(random, 2)), value(random, depth - 1, rules))],
+        6 => vec![(Some(any_char()), Never), (starting("ab", random), value(random, depth - 1, rules))],
+        _ => vec![
+            (starting("a", random), value(random, depth - 1, rules)),
+            (starting("b", random), value(random, depth - 1, rules)),
+        ],
+    };
+    Obj { props, extra }
+}

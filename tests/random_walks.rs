@@ -1,0 +1,405 @@
+//! Real schemas with a real tokenizer: random walks through masks end in valid instances, given
+//! instances are accepted or refused as they should be, and damaged schemas never cause a panic.
+//!
+//! Needs the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench` beside the repository); without
+//! it the tests that use it say so and pass. `FFWD_WALKS` sets the walks per schema.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+use common::data::{self, Entry};
+use common::random::Random;
+use common::vocab::TestVocab;
+use ffwd::{Compiler, Constraint, Matcher, Policy, TokenId, Vocabulary};
+
+/// Tokens before a walk heads for its end, and before it is given up.
+const FREE: usize = 60;
+const LONGEST: usize = 3000;
+
+struct Bench {
+    entries: Vec<Entry>,
+    vocab: Vocabulary,
+    compiler: Compiler,
+}
+
+fn bench() -> Option<&'static Bench> {
+    static BENCH: OnceLock<Option<Bench>> = OnceLock::new();
+    let bench = BENCH.get_or_init(|| {
+        let dir = data::bench_dir()?;
+        let entries = data::load(&dir.join("maskbench-dev-sample.jsonl.zst")).expect("readable data");
+        let vocab = Vocabulary::from_file(dir.join("tokenizers/llama3/tokenizer.json")).expect("a tokenizer");
+        Some(Bench { entries, compiler: Compiler::new(vocab.clone()), vocab })
+    });
+    if bench.is_none() {
+        eprintln!("skipped: no benchmark data; set FFWD_BENCH_DIR to the folder that holds it");
+    }
+    bench.as_ref()
+}
+
+fn policy() -> Policy {
+    Policy { exponent: true, ..Policy::default() }
+}
+
+/// How much a token is liked when a walk should come to its end; the greatest wins.
+fn closing_rank(bytes: &[u8]) -> usize {
+    const ORDER: [&[u8]; 14] =
+        [b"}", b"]", b"\"", b"\"}", b"\"]", b"0", b"1", b"null", b"true", b"{}", b"[]", b"{", b"[", b","];
+    match ORDER.iter().position(|o| *o == bytes) {
+        Some(at) => 100 - at,
+        None if bytes.len() == 1 => 1,
+        None => 0,
+    }
+}
+
+/// Follows random legal tokens until the end token; the text, or `None` if it took too long.
+fn walk(matcher: &mut Matcher, vocab: &Vocabulary, random: &mut Random) -> Option<Vec<u8>> {
+    let mut row = vec![0u32; vocab.bitmask_words()];
+    let mut out = Vec::new();
+    let free = random.below(FREE);
+    for step in 0..LONGEST {
+        matcher.fill_bitmask(&mut row);
+        let mut legal: Vec<TokenId> = Vec::new();
+        for (at, &word) in row.iter().enumerate() {
+            let mut word = word;
+            while word != 0 {
+                legal.push(at as u32 * 32 + word.trailing_zeros());
+                word &= word - 1;
+            }
+        }
+        let end = vocab.eos()[0];
+        let closing = step >= free || random.chance(25);
+        if legal.contains(&end) && (closing || legal.len() <= vocab.eos().len()) {
+            matcher.accept_token(end).expect("an end token with its bit set");
+            return Some(out);
+        }
+        legal.retain(|t| !vocab.eos().contains(t));
+        assert!(!legal.is_empty(), "a dead end after {:?}", String::from_utf8_lossy(&out));
+        let mut choice = *random.pick(&legal);
+        if closing {
+            let best = legal.iter().map(|&t| closing_rank(vocab.token_bytes(t))).max().unwrap_or(0);
+            legal.retain(|&t| closing_rank(vocab.token_bytes(t)) == best);
+            choice = *random.pick(&legal);
+        }
+        if let Err(e) = matcher.accept_token(choice) {
+            panic!("a token with its bit set is refused after {:?}: {e}", String::from_utf8_lossy(&out));
+        }
+        out.extend_from_slice(vocab.token_bytes(choice));
+    }
+    None
+}
+
+#[test]
+fn walks_end_in_valid_instances() {
+    let Some(bench) = bench() else { return };
+    let walks: u64 = std::env::var("FFWD_WALKS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
+    let (mut valid, mut unfinished, mut refused, mut unchecked) = (0, Vec::new(), 0, 0);
+    let mut faults = Vec::new();
+    for (number, entry) in bench.entries.iter().enumerate() {
+        let constraint = Constraint::json_schema_with(&entry.schema, policy());
+        let Ok(grammar) = constraint.and_then(|c| bench.compiler.compile(&c)) else {
+            refused += 1;
+            continue;
+        };
+        let schema: serde_json::Value = serde_json::from_str(&entry.schema).expect("a schema is JSON");
+        let Ok(validator) = jsonschema::options().should_validate_formats(true).build(&schema) else {
+            unchecked += 1;
+            continue;
+        };
+        for seed in 0..walks {
+            let mut random = Random::new(number as u64 * 1000 + seed);
+            let mut matcher = grammar.matcher();
+            let result = catch_unwind(AssertUnwindSafe(|| walk(&mut matcher, &bench.vocab, &mut random)));
+            let text = match result {
+                Ok(Some(text)) => text,
+                Ok(None) => {
+                    unfinished.push(entry.id.clone());
+                    continue;
+                }
+                Err(e) => {
+                    let why = e.downcast_ref::<String>().cloned().unwrap_or_default();
+                    faults.push(format!("{}: {why}", entry.id));
+                    continue;
+                }
+            };
+            let shown = String::from_utf8_lossy(&text).into_owned();
+            match serde_json::from_slice::<serde_json::Value>(&text) {
+                Err(e) => faults.push(format!("{}: not JSON ({e}): {shown}", entry.id)),
+                Ok(value) => match validator.validate(&value) {
+                    Ok(()) => valid += 1,
+                    Err(e) => {
+                        let short: String = shown.chars().take(600).collect();
+                        faults.push(format!("{}: {e} at {}: {short}", entry.id, e.instance_path()));
+                    }
+                },
+            }
+        }
+    }
+    eprintln!(
+        "{valid} walks ended in valid instances, {} unfinished, {} faults; {refused} schemas refused, {unchecked} \
+         that the validator cannot read",
+        unfinished.len(),
+        faults.len()
+    );
+    unfinished.dedup();
+    eprintln!("unfinished: {unfinished:?}");
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(40)].join("\n"));
+    assert!(valid > bench.entries.len() / 2, "most schemas must compile and end");
+    assert!(unfinished.len() * 50 < bench.entries.len(), "{unfinished:?}");
+}
+
+#[test]
+fn instances_are_judged_rightly() {
+    let Some(bench) = bench() else { return };
+    let (mut compiled, mut accepted, mut refused, mut judged) = (0, 0, Vec::new(), 0);
+    let mut wrongly_accepted = Vec::new();
+    for entry in &bench.entries {
+        let constraint = Constraint::json_schema_with(&entry.schema, policy());
+        let Ok(grammar) = constraint.and_then(|c| bench.compiler.compile(&c)) else { continue };
+        compiled += 1;
+        for (number, test) in entry.tests.iter().enumerate() {
+            let Some(text) = data::canonical(&test.data) else { continue };
+            let tokens = bench.vocab.encode(&text).expect("text encodes");
+            let mut matcher = grammar.matcher();
+            let whole = tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
+            judged += 1;
+            match (test.valid, whole) {
+                (true, true) => accepted += 1,
+                (true, false) => refused.push(format!("{} {number}", entry.id)),
+                (false, true) => wrongly_accepted.push(format!("{} {number}", entry.id)),
+                (false, false) => {}
+            }
+        }
+    }
+    eprintln!(
+        "{compiled} of {} schemas, {judged} instances: {accepted} valid ones accepted, {} refused; invalid ones \
+         accepted: {}",
+        bench.entries.len(),
+        refused.len(),
+        wrongly_accepted.len()
+    );
+    assert!(wrongly_accepted.is_empty(), "invalid instances accepted: {wrongly_accepted:?}");
+    assert!(compiled * 10 >= bench.entries.len() * 7, "only {compiled} schemas compile");
+    assert!(accepted > 20 * refused.len(), "valid instances refused: {refused:?}");
+}
+
+// ---- damage ----
+
+fn small() -> (Vocabulary, Compiler) {
+    let words = TestVocab::new(9, 120, &[]);
+    (words.vocab.clone(), Compiler::new(words.vocab))
+}
+
+/// Compiles whatever it is and takes a few steps.
+fn exercise(constraint: ffwd::Result<Constraint>, vocab: &Vocabulary, compiler: &Compiler) -> bool {
+    let Ok(constraint) = constraint else { return false };
+    let Ok(grammar) = compiler.compile(&constraint) else { return false };
+    let mut matcher = grammar.matcher();
+    let mut row = vec![0; vocab.bitmask_words()];
+    for _ in 0..3 {
+        matcher.fill_bitmask(&mut row);
+        let Some(word) = row.iter().position(|&w| w != 0) else {
+            panic!("no legal token");
+        };
+        let token = word as u32 * 32 + row[word].trailing_zeros();
+        if vocab.eos().contains(&token) || matcher.accept_token(token).is_err() {
+            break;
+        }
+    }
+    matcher.forced_bytes();
+    true
+}
+
+/// One to four random injuries to a text.
+fn damage(text: &str, other: &str, random: &mut Random) -> Vec<u8> {
+    const ATOMS: &[&str] = &[
+        "null",
+        "true",
+        "-1",
+        "1e400",
+        "99999999999999999999",
+        "0.5",
+        "\"\"",
+        "{}",
+        "[]",
+        "\"\\ud800\"",
+        "\"#\"",
+        "{\"$ref\":\"#\"}",
+        "[1,\"a\"]",
+        "\"(\"",
+        "4294967296",
+        "\"^(a|b*)*$\"",
+        "{\"not\":{}}",
+        "false",
+    ];
+    let mut bytes = text.as_bytes().to_vec();
+    for _ in 0..1 + random.below(4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = random.below(bytes.len());
+        match random.below(8) {
+            0 => bytes.truncate(at),
+            1 => bytes[at] = random.next() as u8,
+            2 => {
+                let end = (at + 1 + random.below(20)).min(bytes.len());
+                bytes.drain(at..end);
+            }
+            3 => {
+                let from = random.below(other.len());
+                let piece = other.as_bytes()[from..(from + 40).min(other.len())].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            _ => {
+                // Well-formed damage: the value behind a colon becomes another one.
+                let colons: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] == b':').collect();
+                if let Some(&colon) = colons.get(random.below(colons.len().max(1))) {
+                    let rest = String::from_utf8_lossy(&bytes[colon + 1..]).into_owned();
+                    let mut stream =
+                        serde_json::Deserializer::from_str(&rest).into_iter::<serde_json::Value>();
+                    let _ = stream.next();
+                    let end = colon + 1 + stream.byte_offset().min(bytes.len() - colon - 1);
+                    bytes.splice(colon + 1..end, random.pick(ATOMS).bytes());
+                }
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn damaged_schemas_never_panic() {
+    let builtin = [
+        r##"{"type":"object","properties":{"a":{"type":"integer","minimum":3},"b":{"$ref":"#/$defs/x"}},"required":["a"],"$defs":{"x":{"type":"array","items":{"type":"string","pattern":"^a+$"},"minItems":2}}}"##.to_string(),
+        r#"{"anyOf":[{"enum":[1,"x",null]},{"type":"string","format":"date-time","maxLength":30},{"oneOf":[{"const":1},{"const":2}]}]}"#.to_string(),
+    ];
+    let schemas: Vec<&str> = match bench() {
+        Some(bench) => bench.entries.iter().map(|e| e.schema.as_str()).collect(),
+        None => builtin.iter().map(String::as_str).collect(),
+    };
+    let (vocab, compiler) = small();
+    let (mut compiled, mut faults) = (0, Vec::new());
+    for number in 0..10_000u64 {
+        let mut random = Random::new(number);
+        let text = *random.pick(&schemas);
+        let hurt = damage(text, random.pick(&schemas), &mut random);
+        let hurt = String::from_utf8_lossy(&hurt).into_owned();
+        let run = || exercise(Constraint::json_schema_with(&hurt, policy()), &vocab, &compiler);
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(fine) => compiled += usize::from(fine),
+            Err(e) => {
+                let why = e.downcast_ref::<String>().cloned();
+                let why = why.or(e.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default();
+                faults.push(format!("case {number}: {why}: {:.300}", hurt));
+            }
+        }
+    }
+    eprintln!("10000 damaged schemas: {compiled} still compile, {} panics", faults.len());
+    assert!(faults.is_empty(), "{}", faults[..faults.len().min(10)].join("\n"));
+    assert!(compiled > 100, "the damage leaves nothing to compile");
+}
+
+#[test]
+fn random_bytes_never_panic() {
+    let (vocab, compiler) = small();
+    const PARTS: &[&str] = &[
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "*",
+        "+",
+        "?",
+        "|",
+        "^",
+        "$",
+        "\\",
+        "\\p{L}",
+        "\\b",
+        "(?=",
+        "(?:",
+        "{2,3}",
+        "a",
+        "-",
+        "'",
+        "UPPER",
+        "ANY",
+        "\u{1}",
+        "é",
+        "😀",
+        "\"",
+        ":",
+        ",",
+        "0",
+        "1e9",
+        "null",
+        "\\u{110000}",
+        "{1000}",
+        " ",
+        "\"type\"",
+        "\"string\"",
+        "\"pattern\":\"",
+        "[^",
+        "&&",
+        "--",
+        ".",
+    ];
+    let mut parsed = 0;
+    for number in 0..5000u64 {
+        let mut random = Random::new(number);
+        let mut text = String::new();
+        for _ in 0..random.below(20) {
+            if random.chance(90) {
+                text.push_str(random.pick(PARTS));
+            } else {
+                text.push(char::from_u32(random.below(0x11_0000) as u32).unwrap_or('\u{fffd}'));
+            }
+        }
+        let made = [Constraint::regex(&text), Constraint::pattern(&text), Constraint::json_schema(&text)];
+        parsed += made.iter().filter(|m| m.is_ok()).count();
+        let quoted = serde_json::json!({"type": "string", "pattern": text}).to_string();
+        for constraint in made.into_iter().chain([Constraint::json_schema(&quoted)]) {
+            exercise(constraint, &vocab, &compiler);
+        }
+        let bytes: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
+        let _ = Constraint::json_schema(&String::from_utf8_lossy(&bytes));
+        assert!(Vocabulary::from_bytes(&bytes).is_err());
+    }
+    assert!(parsed > 100, "nothing parsed");
+}
+
+#[test]
+fn deep_and_wide_input_is_refused_or_compiled() {
+    let (vocab, compiler) = small();
+    let many = |open: &str, inner: &str, close: &str, n: usize| open.repeat(n) + inner + &close.repeat(n);
+    let schemas = [
+        many("[", "", "]", 200_000),
+        many("[", "", "", 200_000),
+        many("{\"anyOf\":[", "{}", "]}", 20_000),
+        many("{\"items\":", "{\"type\":\"null\"}", "}", 300),
+        many("{\"items\":", "{\"type\":\"null\"}", "}", 20_000),
+        many("{\"properties\":{\"a\":", "{}", "}}", 20_000),
+        format!("{{\"enum\":[{}0]}}", (1..20_000).map(|n| format!("{n},")).collect::<String>()),
+        format!("{{\"type\":\"string\",\"maxLength\":{}}}", u64::MAX),
+        "{\"type\":\"array\",\"minItems\":4000000000,\"items\":{\"type\":\"null\"}}".to_string(),
+        format!("{{\"type\":\"string\",\"pattern\":\"{}\"}}", many("(", "a", ")", 5_000)),
+        "{\"type\":\"string\",\"pattern\":\"^(((a{1,100}){1,100}){1,100}){1,100}$\"}".to_string(),
+    ];
+    for schema in &schemas {
+        exercise(Constraint::json_schema(schema), &vocab, &compiler);
+    }
+    for text in [
+        many("(", "a", ")", 100_000),
+        many("(?:", "a", ")*", 2_000),
+        "a{1000}{1000}{1000}".into(),
+        "|".repeat(100_000),
+    ] {
+        exercise(Constraint::regex(&text), &vocab, &compiler);
+        exercise(Constraint::pattern(&text), &vocab, &compiler);
+    }
+    // Refusals are what is tested above; one of each kind must still work.
+    assert!(exercise(Constraint::json_schema("{\"items\":{\"items\":{}}}"), &vocab, &compiler));
+}
