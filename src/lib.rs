@@ -7,6 +7,8 @@ pub mod mask;
 pub mod matcher;
 pub mod vocab;
 
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "model")]
 pub mod decode;
 #[cfg(feature = "model")]

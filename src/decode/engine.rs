@@ -113,6 +113,11 @@ impl Request {
         self
     }
 
+    /// The sampling parameters.
+    pub fn params(&self) -> &SamplingParams {
+        &self.sampling
+    }
+
     /// Temperature; 0 is greedy.
     pub fn temperature(mut self, temperature: f32) -> Self {
         self.sampling.temperature = temperature;
