@@ -77,12 +77,7 @@ struct Inner {
 impl Error {
     /// An error of `kind` with a one-sentence message (lower case, no full stop).
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner {
-            kind,
-            message: message.into(),
-            places: Vec::new(),
-            hint: None,
-        }))
+        Error(Box::new(Inner { kind, message: message.into(), places: Vec::new(), hint: None }))
     }
 
     /// Adds a place; a pointer inside a file carries both.
@@ -176,10 +171,8 @@ fn write_span(f: &mut fmt::Formatter<'_>, text: &str, start: usize, end: usize) 
     let (from, to) = (index(start.min(text.len())), index(end.min(text.len())));
     let first = from.saturating_sub(30);
     let last = (to.max(from + 1) + 30).min(chars.len());
-    let shown: String = chars[first..last]
-        .iter()
-        .map(|&(_, c)| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
+    let shown: String =
+        chars[first..last].iter().map(|&(_, c)| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let carets = "^".repeat(to.min(last).saturating_sub(from).max(1));
     write!(f, "\n  at: {shown}\n      {}{carets}", " ".repeat(from - first))
 }
@@ -203,7 +196,11 @@ mod tests {
 
     #[test]
     fn spans_outside_the_text_do_not_panic() {
-        let e = Error::new(ErrorKind::InvalidPattern, "x").at(Place::Span { text: "é".into(), start: 1, end: 99 });
+        let e = Error::new(ErrorKind::InvalidPattern, "x").at(Place::Span {
+            text: "é".into(),
+            start: 1,
+            end: 99,
+        });
         assert!(e.to_string().contains('^'));
     }
 }

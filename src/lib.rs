@@ -7,6 +7,8 @@ pub mod mask;
 pub mod matcher;
 pub mod vocab;
 
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "model")]
 pub mod decode;
 #[cfg(feature = "model")]
@@ -17,6 +19,9 @@ pub mod extract;
 pub mod model;
 #[cfg(feature = "model")]
 pub mod sample;
+
+#[cfg(feature = "model")]
+pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Stats};
 
 pub use constraint::{Constraint, Policy, Whitespace};
 pub use error::{Error, ErrorKind, Result};

@@ -131,7 +131,11 @@ pub(crate) fn unclosed(text: &str, start: usize, what: &str, hint: &str) -> Erro
 /// A quantifier in braces at the start of `rest`: its length in bytes and its counts. Counts above
 /// `u32::MAX` are capped there, which is above every limit.
 pub(crate) fn braces(rest: &str) -> Option<(usize, u32, Option<u32>)> {
-    let close = rest.find('}')?;
+    let inside = |b: u8| b.is_ascii_digit() || b == b',';
+    let close = 1 + rest.bytes().skip(1).position(|b| !inside(b))?;
+    if rest.as_bytes()[close] != b'}' {
+        return None;
+    }
     let inner = rest.get(1..close)?;
     let number = |digits: &str| {
         let valid = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

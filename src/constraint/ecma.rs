@@ -37,10 +37,13 @@ pub fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
     Ok(root)
 }
 
+/// The ranges of a class (sorted, disjoint), and the fewest and most characters out of it.
+pub type SingleClass = (Vec<(char, char)>, u32, Option<u32>);
+
 /// If the texts that contain a match of `pattern` are exactly those of `min` to `max` characters out
-/// of one class: its ranges (sorted, disjoint) and the two counts. So `^[a-z]{1,40}$` needs a
+/// of one class: that class and the two counts. So `^[a-z]{1,40}$` needs a
 /// counter only, and `.*` nothing at all.
-pub fn single_class(pattern: &str) -> Option<(Vec<(char, char)>, u32, Option<u32>)> {
+pub fn single_class(pattern: &str) -> Option<SingleClass> {
     let hir = trim(parse_hir(pattern).ok()?, true, true);
     let properties = hir.properties();
     if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
@@ -79,7 +82,7 @@ pub fn single_class(pattern: &str) -> Option<(Vec<(char, char)>, u32, Option<u32
 }
 
 /// A class or a repetition of one, with its counts. Literals are better off as literals.
-fn class_of(hir: &Hir) -> Option<(Vec<(char, char)>, u32, Option<u32>)> {
+fn class_of(hir: &Hir) -> Option<SingleClass> {
     match hir.kind() {
         HirKind::Class(Class::Unicode(class)) => Some((charset::ranges(class), 1, Some(1))),
         HirKind::Repetition(repetition) => {

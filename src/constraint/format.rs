@@ -1,6 +1,6 @@
 //! Languages of the texts that JSON Schema's `format` names describe.
 //!
-//! Each is built from a few nodes or an anchored pattern and has at most some 1,200 byte states.
+//! Each is built from a few nodes or an anchored pattern and has at most some 700 byte states.
 //! Nothing is accepted that the standard forbids; where the standard allows more than is sensible to
 //! generate, a subset is taken:
 //!

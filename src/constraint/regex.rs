@@ -83,8 +83,8 @@ fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {
 fn locate_look(error: Error, pattern: &str) -> Error {
     let find = LookFinder { word: None, line: None };
     let parsed = ast::parse::ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(pattern);
-    let Ok(span) = parsed.and_then(|tree| Ok(ast::visit(&tree, find).unwrap_or(None))) else { return error };
-    let (start, end) = span.unwrap_or((0, pattern.len()));
+    let Ok(tree) = parsed else { return error };
+    let (start, end) = ast::visit(&tree, find).unwrap_or(None).unwrap_or((0, pattern.len()));
     error
         .at(Place::Span { text: pattern.to_owned(), start, end })
         .hint("only the two ends of the output can be anchored: write the neighbouring characters as a class")

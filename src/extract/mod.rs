@@ -1,1 +1,101 @@
-//! (being written)
+//! Records out of text.
+//!
+//! The prompt states the schema and the text; the constraint is the schema itself, so what comes back
+//! always parses and validates. What is not in the text the model may still invent: the schema should
+//! allow `null` where a value may be missing.
+
+use schemars::{JsonSchema, schema_for};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::constraint::Constraint;
+use crate::decode::{Engine, Finish, Output, Prompt, Request, Stats};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A record with how it was made.
+#[derive(Debug, Clone)]
+pub struct Extraction {
+    /// The record.
+    pub record: Value,
+    /// The same as the text that was generated.
+    pub text: String,
+    /// What it cost.
+    pub stats: Stats,
+}
+
+/// The prompt the embedded models were trained on, in ChatML.
+pub fn prompt(schema: &str, text: &str) -> Prompt {
+    Prompt::default()
+        .with_template(
+            "<|im_start|>system\nYou extract structured data from text.<|im_end|>\n<|im_start|>user\n",
+        )
+        .with_text(format!("Extract the data as JSON matching this schema:\n{schema}\n\nText:\n{text}"))
+        .with_template("<|im_end|>\n<|im_start|>assistant\n")
+}
+
+/// A request for a record of `schema` (JSON text) in `text`; set further options on it.
+///
+/// # Errors
+/// If the schema is not JSON, not supported or cannot be satisfied.
+pub fn request(schema: &str, text: &str) -> Result<Request> {
+    let constraint = Constraint::json_schema(schema)?;
+    let compact = compact_json(schema)?;
+    Ok(Request::new(prompt(&compact, text)).constraint(constraint).source(text))
+}
+
+/// The schema on one line, its keys in order.
+fn compact_json(schema: &str) -> Result<String> {
+    serde_json::from_str::<Value>(schema)
+        .map(|v| v.to_string())
+        .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the schema: {e}")))
+}
+
+impl Engine {
+    /// Extracts a typed record. The schema is that of `T`.
+    ///
+    /// # Errors
+    /// As [`extract_json`](Self::extract_json), and if the record is no `T` (a schema looser than the
+    /// type).
+    pub fn extract<T: DeserializeOwned + JsonSchema>(&self, text: &str) -> Result<T> {
+        self.extract_with_stats(text).map(|(record, _)| record)
+    }
+
+    /// Extracts a typed record and tells what it cost.
+    ///
+    /// # Errors
+    /// As [`extract`](Self::extract).
+    pub fn extract_with_stats<T: DeserializeOwned + JsonSchema>(&self, text: &str) -> Result<(T, Stats)> {
+        let schema = schema_for!(T).to_value().to_string();
+        let Extraction { record, stats, .. } = self.extract_json(&schema, text)?;
+        let record = serde_json::from_value(record).map_err(|e| {
+            Error::new(ErrorKind::InvalidSchema, format!("the record does not fit the type: {e}"))
+        })?;
+        Ok((record, stats))
+    }
+
+    /// Extracts a record of a JSON Schema, with default options.
+    ///
+    /// # Errors
+    /// If the schema does not compile, the text is too long, or the record is not complete within the
+    /// token limit.
+    pub fn extract_json(&self, schema: &str, text: &str) -> Result<Extraction> {
+        finished(self.generate(&request(schema, text)?)?)
+    }
+}
+
+/// A record from a generation that ended; one cut short is an error, never repaired.
+///
+/// # Errors
+/// If the generation ended for lack of tokens.
+pub fn finished(output: Output) -> Result<Extraction> {
+    let Output { text, finish, stats, .. } = output;
+    if let Finish::Length { path } = finish {
+        let message =
+            format!("the record is not complete after {} tokens; it ends inside #{path}", stats.tokens);
+        return Err(Error::new(ErrorKind::TooComplex, message)
+            .hint("raise the token limit (--max-tokens), or bound long strings and arrays in the schema"));
+    }
+    let record = serde_json::from_str(&text)
+        .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the generated record: {e}")))?;
+    Ok(Extraction { record, text, stats })
+}

@@ -13,6 +13,18 @@ use rustc_hash::FxHashMap;
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::register::{Items, Register};
 
+/// Edges by their target.
+struct Incoming {
+    first: Vec<u32>,
+    from: Vec<NfaId>,
+}
+
+impl Incoming {
+    fn list(&self, to: usize) -> &[NfaId] {
+        &self.from[self.first[to] as usize..self.first[to + 1] as usize]
+    }
+}
+
 /// Backward search over one program.
 pub(super) struct Liveness<'a> {
     nfa: &'a Nfa,
@@ -81,19 +93,36 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// For every state to decide, the states with an edge to it; the last list is that of accept.
-    fn incoming(&self) -> Vec<Vec<NfaId>> {
+    /// For every state to decide, the states with an edge to it, one list after the other; the last
+    /// list is that of accept and of states decided earlier.
+    fn incoming(&self) -> Incoming {
         let count = self.live.len();
-        let mut into: Vec<Vec<NfaId>> = vec![Vec::new(); count + 1];
+        let mut first = vec![0u32; count + 2];
+        self.edges(|_, to| first[to + 1] += 1);
+        for i in 0..=count {
+            first[i + 1] += first[i];
+        }
+        let mut next = first.clone();
+        let mut from = vec![0; first[count + 1] as usize];
+        self.edges(|s, to| {
+            from[next[to] as usize] = s;
+            next[to] += 1;
+        });
+        Incoming { first, from }
+    }
+
+    /// Calls `edge(from, to)` for each edge that matters; `to` is an index of `live`, or its length.
+    fn edges(&self, mut edge: impl FnMut(NfaId, usize)) {
+        let end = self.live.len();
         for s in self.from..self.nfa.len() as NfaId {
             let mut edge = |to: NfaId| {
                 if to == ACCEPT {
-                    into[count].push(s);
+                    edge(s, end);
                 } else if to >= self.from {
-                    into[(to - self.from) as usize].push(s);
+                    edge(s, (to - self.from) as usize);
                 } else if *self.nfa.state(to) != State::Dead {
                     // Decided earlier, and dead ones were removed then.
-                    into[count].push(s);
+                    edge(s, end);
                 }
             };
             match self.nfa.state(s) {
@@ -103,17 +132,16 @@ impl<'a> Liveness<'a> {
                 State::Dead | State::Accept => {}
             }
         }
-        into
     }
 
-    fn run(&mut self, into: &[Vec<NfaId>]) {
+    fn run(&mut self, into: &Incoming) {
         self.enter(ACCEPT);
-        for &s in &into[self.live.len()] {
+        for &s in into.list(self.live.len()) {
             self.reach(s);
         }
         while let Some(s) = self.todo.pop() {
             self.enter(s);
-            for &p in &into[(s - self.from) as usize] {
+            for &p in into.list((s - self.from) as usize) {
                 self.reach(p);
             }
         }

@@ -24,3 +24,4 @@ mod text;
 pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
 pub use lower::Program;
 pub use register::OFF_TRIE;
+pub use regular::escape;

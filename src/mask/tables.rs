@@ -311,9 +311,8 @@ impl Masks {
         let (spare, rest) = machine.spare_chars(local)?;
         let text = self.text(machine, local.state);
         let vocab = self.vocab.clone();
-        let of_slice = |&(slice, before): &(usize, u32)| {
-            vocab.slices()[slice].longer_than(spare.saturating_sub(before))
-        };
+        let of_slice =
+            |&(slice, before): &(usize, u32)| vocab.slices()[slice].longer_than(spare.saturating_sub(before));
         let walked = text.tokens.iter().filter(|t| t.1 > spare).map(|t| t.0);
         let longer: Vec<TokenId> = text.slices.iter().flat_map(of_slice).chain(walked).collect();
         if longer.len() > MAX_SINGLE {

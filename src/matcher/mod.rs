@@ -42,6 +42,11 @@ impl Matcher {
         &self.grammar
     }
 
+    /// The vocabulary.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocab
+    }
+
     /// Writes the legal tokens into `row`: bit t % 32 of word t / 32. All words are overwritten; once
     /// terminated only the end tokens are set.
     ///
@@ -227,6 +232,13 @@ impl Matcher {
             rest = &rest[len..];
         }
         tokens
+    }
+
+    /// The whole forced run as the tokenizer itself would write it after token `last`: the best guess
+    /// at how the model would, for drafts that are verified.
+    pub fn drafted_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
+        let (run, _) = self.forced_run();
+        if run.is_empty() { Vec::new() } else { self.encode_after(last, &run) }
     }
 
     /// The forced run as the tokenizer itself would write it after token `last`, held back to the

@@ -1,1 +1,136 @@
-//! (being written)
+//! Causal language models on candle: loading, one forward pass over m new tokens, a cache that can be
+//! shortened, and what a pass costs.
+//!
+//! A pass costs about one reading of the weights for small m; [`Model::cost_table`] has the measured
+//! milliseconds. The models of `candle-transformers` were rejected as runners: they return logits of the
+//! last position only, and their caches cannot be cut back, which is what verifying drafts needs.
+
+pub(crate) mod cache;
+pub(crate) mod config;
+pub(crate) mod cost;
+#[cfg(feature = "embedded")]
+pub mod embedded;
+mod gguf;
+#[cfg(feature = "hub")]
+pub mod hub;
+mod kernels;
+mod llama;
+mod load;
+mod safetensors;
+mod weights;
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+pub use cache::KvCache;
+pub use config::ModelConfig;
+pub use cost::CostTable;
+
+use crate::error::Result;
+use crate::vocab::TokenId;
+
+/// How weight matrices are held in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Precision {
+    /// As single-precision numbers, whatever the file holds: most exact.
+    F32,
+    /// As 8-bit blocks: a quarter of the memory. Rows that blocks of 32 do not fit stay `F32`.
+    Q8_0,
+    /// As in the file; half precision is widened to `F32`.
+    #[default]
+    AsStored,
+}
+
+/// What to do with a model while loading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// How weight matrices are held in memory.
+    pub precision: Precision,
+    /// Makes the logits of a position the same, bit for bit, whether it runs alone or among others.
+    /// `F32` and, on x86-64, all formats but `Q4_K` and `Q6_K` have this property at no cost; the others
+    /// are then multiplied one row at a time, which makes verifying drafts as slow as plain decoding.
+    pub same_for_any_rows: bool,
+    /// Use fewer positions than the model allows.
+    pub max_context: Option<usize>,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions { precision: Precision::AsStored, same_for_any_rows: false, max_context: None }
+    }
+}
+
+impl LoadOptions {
+    /// The default options with this precision.
+    pub fn with_precision(precision: Precision) -> Self {
+        LoadOptions { precision, ..Self::default() }
+    }
+}
+
+/// A loaded model; cloning shares the weights.
+#[derive(Clone)]
+pub struct Model(Arc<Inner>);
+
+struct Inner {
+    llama: llama::Llama,
+    costs: OnceLock<CostTable>,
+}
+
+impl Model {
+    fn from_llama(llama: llama::Llama) -> Self {
+        Model(Arc::new(Inner { llama, costs: OnceLock::new() }))
+    }
+
+    /// The model's shape.
+    pub fn config(&self) -> &ModelConfig {
+        &self.0.llama.config
+    }
+
+    /// An empty cache for one generation.
+    ///
+    /// # Errors
+    /// None at present; memory is taken as tokens arrive.
+    pub fn new_cache(&self) -> Result<KvCache> {
+        Ok(KvCache::new(self.config()))
+    }
+
+    /// Runs `tokens` at the positions that follow those in `cache`, appends them to it, and returns the
+    /// logits of `tokens[rows]`, one vector of `vocab_size` numbers each. `rows` may be empty.
+    ///
+    /// # Errors
+    /// If the context would be exceeded ([`PromptTooLong`](crate::ErrorKind::PromptTooLong)), a token is
+    /// not in the vocabulary, `rows` is not a range of `tokens`, or the cache is another model's. The
+    /// cache is then as before.
+    pub fn forward(
+        &self,
+        tokens: &[TokenId],
+        cache: &mut KvCache,
+        rows: Range<usize>,
+    ) -> Result<Vec<Vec<f32>>> {
+        self.0.llama.forward(tokens, cache, rows)
+    }
+
+    /// Milliseconds of a pass over m tokens, measured at the first call (tens of milliseconds for a
+    /// small model, at most a few passes for a large one).
+    pub fn cost_table(&self) -> &CostTable {
+        self.0.costs.get_or_init(|| CostTable::measure(self))
+    }
+
+    /// Whether the logits of a position may differ in the last bits with the number of tokens that run
+    /// together; see [`LoadOptions::same_for_any_rows`].
+    pub fn varies_with_rows(&self) -> bool {
+        self.0.llama.varies()
+    }
+
+    /// Bytes of memory that the weight matrices take. Candle may keep a second, rearranged copy of
+    /// quantised ones.
+    pub fn weight_bytes(&self) -> usize {
+        self.0.llama.bytes()
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Model").field("config", self.config()).field("bytes", &self.weight_bytes()).finish()
+    }
+}

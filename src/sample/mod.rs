@@ -1,1 +1,254 @@
-//! (being written)
+//! From a row of logits to a token.
+//!
+//! The order is fixed: penalties and bias, then the mask, then temperature, then top-k, top-p and min-p,
+//! then renormalisation and one draw. Truncating before the mask was rejected: what is cut could be all
+//! that is legal. The uniform number of a position is a function of seed and position only, so a
+//! generation that verifies drafts draws the same numbers as one that goes token by token.
+//!
+//! Greedy choice costs one pass over the logits; sampling adds a pass for the exponentials and a partial
+//! selection for top-k. Only top-p sorts, and only what top-k and min-p have left.
+
+mod params;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rustc_hash::FxHashMap;
+
+pub use params::SamplingParams;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::vocab::TokenId;
+
+/// Chooses tokens by fixed parameters; holds no state of a generation.
+#[derive(Debug, Clone)]
+pub struct Sampler {
+    params: SamplingParams,
+    report_legal_mass: bool,
+}
+
+/// A chosen token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampled {
+    /// The token.
+    pub token: TokenId,
+    /// Its log-probability after penalties, bias and mask, before temperature and truncation.
+    pub logprob: f32,
+    /// Share of the probability that lies on legal tokens (after penalties and bias, before
+    /// temperature), if asked for with [`Sampler::with_legal_mass`].
+    pub legal_mass: Option<f32>,
+}
+
+/// A token that is still in the running.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    token: TokenId,
+    logit: f32,
+}
+
+impl Sampler {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](ErrorKind::InvalidOption) if one is out of its range.
+    pub fn new(params: SamplingParams) -> Result<Self> {
+        params.check()?;
+        Ok(Sampler { params, report_legal_mass: false })
+    }
+
+    /// Also reports how much probability the mask leaves; costs an exponential per token.
+    pub fn with_legal_mass(mut self) -> Self {
+        self.report_legal_mass = true;
+        self
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &SamplingParams {
+        &self.params
+    }
+
+    /// Chooses the token for `position` (the number of tokens generated before it). `mask` has a bit for
+    /// each legal token, bit t % 32 of word t / 32; without one everything is legal. `history` are the
+    /// tokens that penalties count. The logits are changed in place.
+    ///
+    /// # Errors
+    /// If a legal logit is not a number or is positive infinity, or if nothing is legal or everything
+    /// legal has a logit of negative infinity.
+    pub fn sample(
+        &self,
+        logits: &mut [f32],
+        mask: Option<&[u32]>,
+        position: u64,
+        history: &[TokenId],
+    ) -> Result<Sampled> {
+        self.adjust(logits, history)?;
+        let best = best(logits, mask)?;
+        let total = log_sum(logits, mask, best.logit);
+        let legal_mass = self.report_legal_mass.then(|| legal_mass(logits, best.logit, total));
+        let chosen = match self.params.temperature {
+            0.0 => best,
+            _ if self.params.top_k == Some(1) => best,
+            _ => self.draw(logits, mask, best, position),
+        };
+        Ok(Sampled { token: chosen.token, logprob: chosen.logit - best.logit - total, legal_mass })
+    }
+
+    /// Penalties and bias.
+    fn adjust(&self, logits: &mut [f32], history: &[TokenId]) -> Result<()> {
+        let p = &self.params;
+        if p.repetition_penalty != 1.0 || p.presence_penalty != 0.0 || p.frequency_penalty != 0.0 {
+            let mut counts: FxHashMap<TokenId, u32> = FxHashMap::default();
+            for t in history {
+                *counts.entry(*t).or_default() += 1;
+            }
+            for (token, count) in counts {
+                // Tokens beyond the logits are somebody else's mistake, not worth a panic.
+                let Some(logit) = logits.get_mut(token as usize) else { continue };
+                *logit =
+                    if *logit > 0.0 { *logit / p.repetition_penalty } else { *logit * p.repetition_penalty };
+                *logit -= p.presence_penalty + p.frequency_penalty * count as f32;
+            }
+        }
+        for (token, bias) in &p.logit_bias {
+            let size = logits.len();
+            let logit = logits.get_mut(*token as usize).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::InvalidOption,
+                    format!("the bias names token {token}, the model has {size}"),
+                )
+            })?;
+            *logit += bias;
+        }
+        Ok(())
+    }
+
+    /// One draw after temperature and truncation. Candidates are in the order of their ids, or of their
+    /// probabilities where top-p sorted them; both are the same whenever the same logits come in.
+    fn draw(&self, logits: &[f32], mask: Option<&[u32]>, best: Candidate, position: u64) -> Candidate {
+        let p = &self.params;
+        // The probabilities after temperature are exp((logit - best) / t) / sum. Below this logit one is
+        // too small to be added to the sum in single precision.
+        let floor = best.logit - 90.0 * p.temperature;
+        // A candidate keeps min_p of the best one's probability after temperature.
+        let floor = match p.min_p {
+            0.0 => floor,
+            min_p => floor.max(best.logit + p.temperature * min_p.ln()),
+        };
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for_legal(logits, mask, |token, logit| {
+            if logit >= floor {
+                candidates.push(Candidate { token, logit });
+            }
+        });
+        if let Some(k) = p.top_k
+            && k < candidates.len()
+        {
+            candidates.select_nth_unstable_by(k - 1, order);
+            candidates.truncate(k);
+            candidates.sort_unstable_by_key(|c| c.token);
+        }
+        let weight = |c: &Candidate| f64::from((c.logit - best.logit) / p.temperature).exp();
+        if p.top_p < 1.0 {
+            candidates.sort_unstable_by(order);
+            let wanted = f64::from(p.top_p) * candidates.iter().map(weight).sum::<f64>();
+            let mut sum = 0.0;
+            // The one that reaches the share is kept, so at least one is.
+            let kept = candidates.iter().position(|c| {
+                sum += weight(c);
+                sum >= wanted
+            });
+            candidates.truncate(kept.map_or(candidates.len(), |i| i + 1));
+        }
+        let sum: f64 = candidates.iter().map(weight).sum();
+        let mut left = uniform(p.seed, position) * sum;
+        for c in &candidates {
+            left -= weight(c);
+            if left < 0.0 {
+                return *c;
+            }
+        }
+        // Rounding may leave a rest; it belongs to the last one.
+        candidates.last().copied().unwrap_or(best)
+    }
+}
+
+/// Most probable first, lower ids first among equals: a total order, so that any selection is
+/// reproducible.
+fn order(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
+    b.logit.total_cmp(&a.logit).then(a.token.cmp(&b.token))
+}
+
+/// The number in [0, 1) of a position: 53 bits of the ChaCha stream that seed and position select.
+fn uniform(seed: u64, position: u64) -> f64 {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(position);
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Calls `f` with each legal token and its logit, in the order of ids.
+fn for_legal(logits: &[f32], mask: Option<&[u32]>, mut f: impl FnMut(TokenId, f32)) {
+    let Some(mask) = mask else {
+        for (i, l) in logits.iter().enumerate() {
+            f(i as TokenId, *l);
+        }
+        return;
+    };
+    for (chunk, word) in mask.iter().enumerate().take(logits.len().div_ceil(32)) {
+        let mut rest = *word;
+        while rest != 0 {
+            let id = chunk * 32 + rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            // Bits beyond the logits say nothing.
+            if let Some(l) = logits.get(id) {
+                f(id as TokenId, *l);
+            }
+        }
+    }
+}
+
+/// The most probable legal token, the lowest id among equals.
+fn best(logits: &[f32], mask: Option<&[u32]>) -> Result<Candidate> {
+    let mut best: Option<Candidate> = None;
+    let mut bad = None;
+    for_legal(logits, mask, |token, logit| {
+        if best.is_none_or(|b| logit > b.logit) {
+            best = Some(Candidate { token, logit });
+        }
+        if !(logit < f32::INFINITY) {
+            bad = Some(token);
+        }
+    });
+    if let Some(token) = bad {
+        return Err(Error::new(
+            ErrorKind::Model,
+            format!("the logit of token {token} is {}", logits[token as usize]),
+        )
+        .hint("the model's weights are damaged, or a bias or penalty is too large"));
+    }
+    let none = |message: &str| Error::new(ErrorKind::IllegalToken, message);
+    match best {
+        None => Err(none("no legal token: the mask is empty")),
+        Some(b) if b.logit == f32::NEG_INFINITY => {
+            Err(none("no legal token: all legal logits are negative infinity"))
+        }
+        Some(b) => Ok(b),
+    }
+}
+
+/// ln of the sum over legal tokens of e^(logit - best).
+fn log_sum(logits: &[f32], mask: Option<&[u32]>, best: f32) -> f32 {
+    let mut sum = 0f64;
+    for_legal(logits, mask, |_, logit| sum += f64::from((logit - best).exp()));
+    sum.ln() as f32
+}
+
+/// e^(best + total) over the sum of e^logit for all tokens that have a number as logit.
+fn legal_mass(logits: &[f32], best: f32, total: f32) -> f32 {
+    let finite = logits.iter().filter(|l| !l.is_nan());
+    let max = finite.clone().fold(best, |a, b| if *b > a { *b } else { a });
+    if max == f32::INFINITY {
+        return 0.0;
+    }
+    let all: f64 = finite.map(|l| f64::from((l - max).exp())).sum();
+    // A little rounding must not make a share above 1.
+    (f64::from(best - max + total) - all.ln()).exp().min(1.0) as f32
+}

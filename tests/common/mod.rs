@@ -2,6 +2,8 @@
 #![allow(dead_code)] // each test program uses its own part
 
 pub mod data;
+#[cfg(feature = "model")]
+pub mod gguf;
 pub mod oracle;
 pub mod random;
 pub mod shapes;

@@ -309,6 +309,6 @@ fn automata_stay_small() {
     for name in NAMES {
         let (ir, root) = build(name);
         let size = states(&ir, 0, root);
-        assert!(size < 1300, "{name}: {size} states");
+        assert!(size < 700, "{name}: {size} states");
     }
 }

@@ -7,10 +7,12 @@
 use super::extras::{Keys, nothing};
 use super::goals::{GoalId, Goals, Plan};
 use super::json::{Id, Name, Value};
+use super::lang::Dfa;
 use super::lang_ir;
+use super::nfa::Nfa;
 use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Test, Types};
-use crate::constraint::ir::{Extra, Node, NodeId, Property};
+use crate::constraint::ir::{Extra, Ir, Node, NodeId, Property};
 use crate::constraint::number::{Decimal, NumberSpec};
 use crate::constraint::policy::Whitespace;
 use crate::constraint::{ecma, format};
@@ -18,8 +20,6 @@ use crate::error::{ErrorKind, Result};
 
 /// Most integers that are listed for a `multipleOf` between bounds.
 const MAX_MULTIPLES: u64 = 10_000;
-/// Most alternatives for a count of optional properties.
-const MAX_SUBSETS: usize = 256;
 
 impl Goals<'_> {
     /// Finds the goals of a shape's children.
@@ -195,10 +195,6 @@ impl Goals<'_> {
     fn number(&mut self, shape: &Shape, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
         let at = self.at(shape);
         let integer = !shape.types.meets(Types::FRACTION);
-        if !shape.types.meets(Types::INT) {
-            let message = "numbers that are not integers are not supported";
-            return Err(self.front.error(ErrorKind::Unsupported, at, message).hint("allow all numbers"));
-        }
         if let Some(&(_, at)) = shape.number.divisors.first() {
             return self.multiples(shape, integer, at, words);
         }
@@ -211,8 +207,29 @@ impl Goals<'_> {
             maximum: self.decimal(&shape.number.max, at)?,
             scale,
         };
-        parts.push(self.number_node(key, &spec, at)?);
+        let node = self.number_node(key, &spec, at)?;
+        parts.push(if shape.types.meets(Types::INT) { node } else { self.fractional(node, at)? });
         Ok(())
+    }
+
+    /// Of a number language, the texts whose value is not an integer.
+    fn fractional(&mut self, numbers: NodeId, at: Id) -> Result<NodeId> {
+        if self.front.policy.exponent {
+            let message = "numbers that are not integers are not supported together with exponents";
+            return Err(self.front.error(ErrorKind::Unsupported, at, message).hint("allow all numbers"));
+        }
+        let all = Dfa::from_nfa(&Nfa::new(&self.front.ir, numbers)?)?;
+        let mut scratch = Ir::new();
+        let text = scratch.push(Node::Class(vec![(b'-', b'-'), (b'0', b'9')]));
+        let whole = scratch.repeat(text, 1, None);
+        let point = scratch.bytes(".");
+        let digit = scratch.push(Node::Class(vec![(b'0', b'9')]));
+        let digits = scratch.repeat(digit, 0, None);
+        let other = scratch.push(Node::Class(vec![(b'1', b'9')]));
+        let wanted = scratch.concat(vec![whole, point, digits, other, digits]);
+        let wanted = Dfa::from_nfa(&Nfa::new(&scratch, wanted)?)?;
+        let cut = all.intersect(&wanted)?;
+        lang_ir::lower(&cut, &mut self.front.ir).map_err(|e| e.at(self.front.doc.place(at)))
     }
 
     fn decimal(&self, bound: &Option<Bound>, at: Id) -> Result<Option<(Decimal, bool)>> {
@@ -383,7 +400,7 @@ impl Goals<'_> {
         for (keys, goal) in &plan.extra {
             let value = self.node(*goal);
             if !self.is_never(value) {
-                extra.push(Extra { keys: self.keys_node(keys)?, value });
+                extra.push((keys.clone(), value));
             }
         }
         if extra.is_empty() {
@@ -392,7 +409,16 @@ impl Goals<'_> {
         self.counted(plan, properties, extra, parts)
     }
 
-    fn keys_node(&mut self, keys: &Keys) -> Result<Option<NodeId>> {
+    /// An object node.
+    pub fn object_node(&mut self, properties: Vec<Property>, extra: &[(Keys, NodeId)]) -> Result<NodeId> {
+        let mut entries = Vec::with_capacity(extra.len());
+        for (keys, value) in extra {
+            entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
+        }
+        Ok(self.front.ir.push(Node::JsonObject { properties, extra: entries }))
+    }
+
+    pub fn keys_node(&mut self, keys: &Keys) -> Result<Option<NodeId>> {
         Ok(match keys {
             Keys::All => None,
             Keys::Patterns(patterns) => {
@@ -405,78 +431,4 @@ impl Goals<'_> {
             Keys::Automaton(dfa) => Some(lang_ir::lower(dfa, &mut self.front.ir)?),
         })
     }
-
-    /// Honours bounds on the number of properties where that needs no counting at run time.
-    fn counted(
-        &mut self,
-        plan: &Plan,
-        mut properties: Vec<Property>,
-        mut extra: Vec<Extra>,
-        parts: &mut Vec<NodeId>,
-    ) -> Result<()> {
-        let (min, max) = (plan.shape.object.min as usize, plan.shape.object.max.map(|m| m as usize));
-        let possible = |ps: &[Property], goals: &Self| ps.iter().filter(|p| !goals.is_never(p.value)).count();
-        let required = properties.iter().filter(|p| p.required).count();
-        if max == Some(required) {
-            extra.clear();
-            properties.retain(|p| p.required);
-        }
-        let count = possible(&properties, self);
-        if extra.is_empty() && count < min {
-            self.culprit.get_or_insert((
-                self.at(&plan.shape),
-                "there are fewer properties than `minProperties`".into(),
-            ));
-            return Ok(());
-        }
-        let low = min <= required;
-        let high = max.is_none_or(|m| extra.is_empty() && m >= count);
-        if low && high {
-            parts.push(self.front.ir.push(Node::JsonObject { properties, extra }));
-            return Ok(());
-        }
-        let at = plan.shape.object.count_at.unwrap_or(self.at(&plan.shape));
-        let keyword = if low { super::keywords::MAX_PROPERTIES } else { super::keywords::MIN_PROPERTIES };
-        if !extra.is_empty() {
-            return Err(self.front.unsupported(keyword, at));
-        }
-        properties.retain(|p| !matches!(self.front.ir.node(p.value), Node::Never));
-        let choices = subsets(&properties, min, max.unwrap_or(usize::MAX));
-        let Some(choices) = choices else { return Err(self.front.unsupported(keyword, at)) };
-        for properties in choices {
-            parts.push(self.front.ir.push(Node::JsonObject { properties, extra: Vec::new() }));
-        }
-        Ok(())
-    }
-}
-
-/// Disjoint objects that together are all choices of `min` to `max` of the properties; `None` if there
-/// are too many.
-fn subsets(properties: &[Property], min: usize, max: usize) -> Option<Vec<Vec<Property>>> {
-    // Each entry: the decided properties, how many are present, the next one to decide.
-    let mut todo = vec![(Vec::new(), 0usize, 0usize)];
-    let mut done = Vec::new();
-    while let Some((chosen, present, next)) = todo.pop() {
-        let rest = &properties[next..];
-        let needed = rest.iter().filter(|p| p.required).count();
-        if present + needed > max || present + rest.len() < min {
-            continue;
-        }
-        if present + needed >= min && present + rest.len() <= max {
-            let mut all: Vec<Property> = chosen;
-            all.extend(rest.iter().cloned());
-            done.push(all);
-        } else if let Some(property) = rest.first() {
-            if !property.required {
-                todo.push((chosen.clone(), present, next + 1));
-            }
-            let mut with = chosen;
-            with.push(Property { required: true, ..property.clone() });
-            todo.push((with, present + 1, next + 1));
-        }
-        if done.len() + todo.len() > MAX_SUBSETS {
-            return None;
-        }
-    }
-    Some(done)
 }

@@ -182,7 +182,7 @@ fn complementary(parts: &[Part]) -> bool {
 
 impl Front<'_> {
     /// Names that match one of the patterns.
-    fn any_pattern(&mut self, patterns: &[(Name, Id)]) -> Result<Dfa> {
+    pub fn any_pattern(&mut self, patterns: &[(Name, Id)]) -> Result<Dfa> {
         let mut all: Option<Dfa> = None;
         for &(pattern, at) in patterns {
             let Some(dfa) = self.automaton(Test::Pattern(pattern), at)? else { continue };

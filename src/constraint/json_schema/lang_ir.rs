@@ -13,6 +13,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Most parts of one expression, with everything shared counted as often as it is used.
 pub(super) const MAX_SIZE: u64 = 30_000;
+/// Deepest nesting of an expression: the machine recurses over it.
+const MAX_NESTING: u32 = 400;
+/// Most parts of all written sequences together.
+const MAX_WRITTEN: usize = 400_000;
 /// Most live states of an automaton that is turned into an expression.
 const MAX_LIVE: usize = 1_200;
 
@@ -30,6 +34,8 @@ enum Part {
 struct Pool {
     parts: Vec<Part>,
     sizes: Vec<u64>,
+    /// Nesting, with concatenations flat.
+    depths: Vec<u32>,
     ids: FxHashMap<Part, u32>,
 }
 
@@ -46,7 +52,16 @@ impl Pool {
             Part::Union(parts) => parts.iter().fold(1, |n: u64, &p| n.saturating_add(self.size(p))),
             Part::Star(p) => self.size(*p).saturating_add(1),
         };
+        let depth = |p: u32| self.depths[p as usize];
+        let below = |p: u32| depth(p) + u32::from(!matches!(self.parts[p as usize], Part::Concat(..)));
+        let depth = match &part {
+            Part::Empty | Part::Class(_) => 1,
+            Part::Concat(a, b) => below(*a).max(below(*b)),
+            Part::Union(parts) => 1 + parts.iter().map(|&p| depth(p)).max().unwrap_or(0),
+            Part::Star(p) => 1 + depth(*p),
+        };
         let id = self.parts.len() as u32;
+        self.depths.push(depth);
         self.parts.push(part.clone());
         self.sizes.push(size);
         self.ids.insert(part, id);
@@ -123,7 +138,11 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
     let mut pool = Pool::default();
     pool.add(Part::Empty);
     let root = eliminate(dfa, &live, &mut pool)?;
-    Ok(emit(&pool, root, ir))
+    let depth = pool.depths[root as usize];
+    if depth > MAX_NESTING {
+        return Err(too_large(format!("nesting of {depth}; the limit is {MAX_NESTING}")));
+    }
+    emit(&pool, root, ir)
 }
 
 fn too_large(what: String) -> Error {
@@ -201,36 +220,52 @@ fn remove(q: u32, out: &mut [Edges], into: &mut [Vec<u32>], pool: &mut Pool) -> 
     Ok(())
 }
 
+/// The sequence that a concatenation stands for.
+fn flat(pool: &Pool, id: u32) -> Vec<u32> {
+    let (mut todo, mut sequence) = (vec![id], Vec::new());
+    while let Some(id) = todo.pop() {
+        match pool.parts[id as usize] {
+            Part::Concat(a, b) => todo.extend([b, a]),
+            _ => sequence.push(id),
+        }
+    }
+    sequence
+}
+
 /// Writes the parts in the order of their ids: a part only refers to earlier ones.
-fn emit(pool: &Pool, root: u32, ir: &mut Ir) -> NodeId {
-    let mut used = vec![false; pool.parts.len()];
-    used[root as usize] = true;
-    for id in (0..=root as usize).rev() {
-        if !used[id] {
+fn emit(pool: &Pool, root: u32, ir: &mut Ir) -> Result<NodeId> {
+    let mut children: Vec<Option<Vec<u32>>> = vec![None; pool.parts.len()];
+    let (mut todo, mut written) = (vec![root], 0);
+    while let Some(id) = todo.pop() {
+        if children[id as usize].is_some() {
             continue;
         }
-        match &pool.parts[id] {
-            Part::Empty | Part::Class(_) => {}
-            Part::Concat(a, b) => {
-                used[*a as usize] = true;
-                used[*b as usize] = true;
-            }
-            Part::Union(parts) => parts.iter().for_each(|&p| used[p as usize] = true),
-            Part::Star(p) => used[*p as usize] = true,
+        let below = match &pool.parts[id as usize] {
+            Part::Empty | Part::Class(_) => Vec::new(),
+            Part::Concat(..) => flat(pool, id),
+            Part::Union(parts) => parts.clone(),
+            Part::Star(p) => vec![*p],
+        };
+        written += 1 + below.len();
+        if written > MAX_WRITTEN {
+            return Err(too_large(format!("more than {MAX_WRITTEN} nodes")));
         }
+        todo.extend(&below);
+        children[id as usize] = Some(below);
     }
     let mut nodes: Vec<NodeId> = vec![ir.root(); pool.parts.len()];
-    for id in (0..=root as usize).filter(|&id| used[id]) {
-        let node = match &pool.parts[id] {
+    for (id, below) in children.into_iter().enumerate() {
+        let Some(below) = below else { continue };
+        let below = below.into_iter().map(|p| nodes[p as usize]).collect::<Vec<_>>();
+        nodes[id] = match &pool.parts[id] {
             Part::Empty => ir.push(Node::Empty),
             Part::Class(ranges) => class(ranges, ir),
-            Part::Concat(a, b) => ir.concat(vec![nodes[*a as usize], nodes[*b as usize]]),
-            Part::Union(parts) => ir.union(parts.iter().map(|&p| nodes[p as usize]).collect()),
-            Part::Star(p) => ir.repeat(nodes[*p as usize], 0, None),
+            Part::Concat(..) => ir.concat(below),
+            Part::Union(_) => ir.union(below),
+            Part::Star(_) => ir.repeat(below[0], 0, None),
         };
-        nodes[id] = node;
     }
-    nodes[root as usize]
+    Ok(nodes[root as usize])
 }
 
 /// One character of a class, as UTF-8.

@@ -174,3 +174,18 @@ fn suite_is_not_violated() {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }
+
+/// For looking at one schema of the corpus: `FFWD_CASE=id`.
+#[test]
+fn one_case() {
+    let Ok(id) = std::env::var("FFWD_CASE") else { return };
+    let file = std::env::var("FFWD_CORPUS").unwrap_or("maskbench-dev-sample.jsonl.zst".into());
+    for case in corpus(&file).unwrap_or_default().iter().filter(|c| c.id.contains(&id)) {
+        match parse(&case.schema, &Policy::default()) {
+            Ok(ir) => {
+                println!("{}: {} nodes, {} rules, {:?}", case.id, ir.len(), ir.rule_count(), ir.warnings)
+            }
+            Err(e) => println!("{}: {e}", case.id),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Argument groups that several subcommands share.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::constraint::{Constraint, Policy, Whitespace};
+use crate::decode::{Engine, Mode, Request};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::sample::SamplingParams;
+
+/// Largest text read from a file or standard input.
+const MAX_INPUT: u64 = 64 << 20;
+
+/// Which models run.
+#[derive(Args)]
+#[command(next_help_heading = "Models")]
+pub(super) struct ModelArgs {
+    /// A folder (config.json, weights, tokenizer.json) or a GGUF file beside a tokenizer.json; with the
+    /// `hub` feature also owner/name [default: the embedded model]
+    #[arg(long, value_name = "FOLDER|GGUF")]
+    model: Option<String>,
+    /// A small model with the same tokenizer that drafts, or `none` [default: the embedded one, if the
+    /// model is embedded]
+    #[arg(long, value_name = "FOLDER|GGUF|none")]
+    draft_model: Option<String>,
+}
+
+impl ModelArgs {
+    pub(super) fn engine(&self) -> Result<Engine> {
+        let mut builder = Engine::builder();
+        if let Some(model) = &self.model {
+            builder = builder.model(locate(model)?);
+        }
+        builder = match self.draft_model.as_deref() {
+            None => builder,
+            Some("none") => builder.without_draft_model(),
+            Some(draft) => builder.draft_model(locate(draft)?),
+        };
+        builder.build()
+    }
+}
+
+/// A local path, or with the `hub` feature the folder a repository was fetched to.
+fn locate(model: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(model);
+    if path.exists() {
+        return Ok(path);
+    }
+    #[cfg(feature = "hub")]
+    if model.split('/').count() == 2 && !model.starts_with(['.', '/']) {
+        return crate::model::hub::fetch(model, None, &Default::default());
+    }
+    Err(Error::new(ErrorKind::Io, "no such file or folder")
+        .at(Place::File(path))
+        .hint("name a folder or a GGUF file; repository names need a build with `--features hub`"))
+}
+
+/// How the output is decoded.
+#[derive(Args)]
+#[command(next_help_heading = "Decoding")]
+pub(super) struct DecodeArgs {
+    /// off: one forward per token; exact: drafts, each verified, the same text as off; canonical and
+    /// longest: forced text unverified
+    #[arg(long, default_value = "exact", value_name = "off|exact|canonical|longest")]
+    mode: Mode,
+    /// Copy values from the text into drafts (default)
+    #[arg(long, overrides_with = "no_lookup")]
+    lookup: bool,
+    /// Do not copy values from the text into drafts
+    #[arg(long)]
+    no_lookup: bool,
+    /// 0 takes the most probable token; 1 samples as the model says
+    #[arg(long, default_value_t = 0.0)]
+    temperature: f32,
+    /// Sample from the fewest tokens with this probability in all
+    #[arg(long, default_value_t = 1.0)]
+    top_p: f32,
+    /// Sample from this many most probable tokens
+    #[arg(long)]
+    top_k: Option<usize>,
+    /// Sample from tokens with at least this share of the best one's probability
+    #[arg(long, default_value_t = 0.0)]
+    min_p: f32,
+    /// Seed of the random numbers; the same seed gives the same text
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Most output tokens
+    #[arg(long, default_value_t = 512)]
+    max_tokens: usize,
+}
+
+impl DecodeArgs {
+    pub(super) fn apply(&self, request: Request) -> Request {
+        let sampling = SamplingParams {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            seed: self.seed,
+            ..SamplingParams::default()
+        };
+        request
+            .mode(self.mode)
+            .lookup(self.lookup || !self.no_lookup)
+            .sampling(sampling)
+            .max_tokens(self.max_tokens)
+    }
+
+    pub(super) fn sampling_is_valid(&self) -> Result<()> {
+        if self.max_tokens == 0 {
+            return Err(
+                Error::new(ErrorKind::InvalidOption, "--max-tokens is 0").hint("allow at least one token")
+            );
+        }
+        let request = self.apply(Request::new(crate::decode::Prompt::default()));
+        crate::sample::Sampler::new(request.params().clone()).map(drop)
+    }
+}
+
+/// What the output must satisfy: one of these.
+#[derive(Args)]
+#[command(next_help_heading = "Constraint (at most one)")]
+#[group(multiple = false)]
+pub(super) struct ConstraintKind {
+    /// A file with a JSON Schema
+    #[arg(long, value_name = "FILE")]
+    json_schema: Option<PathBuf>,
+    /// A regular expression for the whole output (syntax of Rust's regex crate)
+    #[arg(long, value_name = "RE")]
+    regex: Option<String>,
+    /// One of several texts; repeat the option
+    #[arg(long, value_name = "TEXT")]
+    choice: Vec<String>,
+    /// Character classes and literals, such as "UPPER+ ':' ' ' LOWER+"
+    #[arg(long, value_name = "PATTERN")]
+    pattern: Option<String>,
+    /// Any JSON object
+    #[arg(long)]
+    json_object: bool,
+}
+
+/// A constraint and how it may be spelled.
+#[derive(Args)]
+pub(super) struct ConstraintArgs {
+    #[command(flatten)]
+    kind: ConstraintKind,
+    /// Allow whitespace in JSON, at most this many characters at one place
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    whitespace: Option<u8>,
+}
+
+impl ConstraintArgs {
+    pub(super) fn constraint(&self) -> Result<Option<Constraint>> {
+        let kind = &self.kind;
+        let whitespace = self.whitespace.map_or(Whitespace::Compact, |max| Whitespace::Flexible { max });
+        let policy = Policy { whitespace, ..Policy::default() };
+        let constraint = if let Some(file) = &kind.json_schema {
+            let text = read(file)?;
+            Constraint::json_schema_with(&text, policy).map_err(|e| e.at(Place::File(file.clone())))?
+        } else if let Some(regex) = &kind.regex {
+            Constraint::regex(regex)?
+        } else if let Some(pattern) = &kind.pattern {
+            Constraint::pattern(pattern)?
+        } else if !kind.choice.is_empty() {
+            Constraint::choice(&kind.choice)?
+        } else if kind.json_object {
+            Constraint::json_object().with_policy(policy)
+        } else {
+            return Ok(None);
+        };
+        for warning in constraint.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        Ok(Some(constraint))
+    }
+}
+
+/// Reads a UTF-8 text; `-` is standard input.
+pub(super) fn read(path: &Path) -> Result<String> {
+    let fail = |e: &std::io::Error| Error::io(path, e);
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin().lock().take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
+    } else {
+        let file = std::fs::File::open(path).map_err(|e| fail(&e))?;
+        file.take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
+    }
+    if bytes.len() as u64 > MAX_INPUT {
+        let message = format!("the input is larger than {} MiB", MAX_INPUT >> 20);
+        return Err(Error::new(ErrorKind::TooComplex, message).at(Place::File(path.into())));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let message = format!("not UTF-8 from byte {}", e.utf8_error().valid_up_to());
+        Error::new(ErrorKind::Io, message).at(Place::File(path.into())).hint("convert the file to UTF-8")
+    })
+}

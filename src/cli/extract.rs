@@ -1,0 +1,155 @@
+//! `ffwd extract`: a record from each text.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::args::{DecodeArgs, ModelArgs, read};
+use super::output;
+use crate::constraint::Constraint;
+use crate::decode::{Engine, Stats};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::extract::{self, Extraction};
+use crate::matcher::CompiledGrammar;
+
+/// Arguments of `ffwd extract`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "One file prints its record; several print JSON Lines with source, record and finish.\n\n\
+    Examples:\n  ffwd extract invoice.txt --schema invoice.schema.json\n  \
+    cat mail.txt | ffwd extract - --schema ticket.schema.json --stats -\n  \
+    ffwd extract inbox/*.txt --schema ticket.schema.json > records.jsonl"
+)]
+pub(super) struct Args {
+    /// Texts to read; `-` is standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The JSON Schema that each record satisfies
+    #[arg(long, value_name = "FILE")]
+    schema: PathBuf,
+    /// Where to write the figures as JSON; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+    #[command(flatten)]
+    decode: DecodeArgs,
+    #[command(flatten)]
+    models: ModelArgs,
+}
+
+/// A line of the output for several files.
+#[derive(Serialize)]
+struct Line<'a> {
+    source: String,
+    record: Option<&'a RawValue>,
+    finish: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// Figures with the file they belong to, for several files.
+#[derive(Serialize)]
+struct Figures<'a> {
+    source: String,
+    #[serde(flatten)]
+    stats: &'a Stats,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    args.decode.sampling_is_valid()?;
+    if args.files.iter().filter(|f| *f == Path::new("-")).count() > 1 {
+        return Err(Error::new(ErrorKind::InvalidOption, "standard input (-) is named more than once"));
+    }
+    let schema = read(&args.schema)?;
+    let in_schema = |e: Error| e.at(Place::File(args.schema.clone()));
+    let constraint = Constraint::json_schema(&schema).map_err(in_schema)?;
+    for warning in constraint.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    let engine = args.models.engine()?;
+    let grammar = engine.compiler().compile(&constraint).map_err(in_schema)?;
+    if let [file] = &args.files[..] {
+        let extraction = one(args, &engine, &grammar, &schema, file)?;
+        output::line(&extraction.text)?;
+        output::costs(&extraction.stats);
+        if let Some(path) = &args.stats {
+            output::figures(path, &extraction.stats)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    many(args, &engine, &grammar, &schema)
+}
+
+fn one(
+    args: &Args,
+    engine: &Engine,
+    grammar: &CompiledGrammar,
+    schema: &str,
+    file: &Path,
+) -> Result<Extraction> {
+    let text = read(file)?;
+    let in_file = |e: Error| e.at(Place::File(file.into()));
+    let request = args.decode.apply(extract::request(schema, &text)?.grammar(grammar.clone()));
+    let output = engine.generate(&request).map_err(in_file)?;
+    extract::finished(output).map_err(in_file)
+}
+
+/// Every file gets its line, whatever becomes of the others; the exit code tells whether all went well.
+fn many(args: &Args, engine: &Engine, grammar: &CompiledGrammar, schema: &str) -> Result<ExitCode> {
+    let mut all = Vec::new();
+    let mut failed = 0;
+    let bar = progress(args.files.len());
+    for file in &args.files {
+        let source = file.display().to_string();
+        let line = match one(args, engine, grammar, schema, file) {
+            Ok(extraction) => {
+                let record = serde_json::from_str::<&RawValue>(&extraction.text).ok();
+                let text = json(&Line { source: source.clone(), record, finish: "stop", error: None })?;
+                all.push((source, extraction.stats));
+                text
+            }
+            Err(error) => {
+                failed += 1;
+                let finish = if error.message().contains("not complete") { "length" } else { "error" };
+                eprintln!("error: {error}");
+                json(&Line { source, record: None, finish, error: Some(error.to_string()) })?
+            }
+        };
+        bar.suspend(|| output::line(&line))?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let sum = |f: fn(&Stats) -> usize| all.iter().map(|(_, s)| f(s)).sum::<usize>();
+    eprintln!(
+        "{} of {} records, {} tokens in {} forwards, {} forced, {} drafted, {} accepted, {:.2} s",
+        all.len(),
+        args.files.len(),
+        sum(|s| s.tokens),
+        sum(|s| s.forwards),
+        sum(|s| s.forced),
+        sum(|s| s.drafted),
+        sum(|s| s.accepted),
+        all.iter().map(|(_, s)| s.seconds).sum::<f64>(),
+    );
+    if let Some(path) = &args.stats {
+        let figures: Vec<Figures> =
+            all.iter().map(|(source, stats)| Figures { source: source.clone(), stats }).collect();
+        output::figures(path, &figures)?;
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn json(line: &Line) -> Result<String> {
+    serde_json::to_string(line)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("a record cannot be written as JSON: {e}")))
+}
+
+/// A bar on standard error, if that is a terminal.
+fn progress(files: usize) -> indicatif::ProgressBar {
+    let bar = indicatif::ProgressBar::new(files as u64);
+    if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} files, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}

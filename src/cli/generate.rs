@@ -1,0 +1,66 @@
+//! `ffwd generate`: text under a constraint.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
+use super::output;
+use crate::decode::{Finish, Prompt, Request};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Arguments of `ffwd generate`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  ffwd generate 'Call me at ' --regex '[0-9]{3}-[0-9]{4}'\n  \
+    ffwd generate 'Is this spam? Buy now!' --choice spam --choice 'not spam'\n  \
+    ffwd generate 'Ada: ' --pattern \"UPPER LOWER{2,8} '.'\" --temperature 0.8 --seed 3")]
+pub(super) struct Args {
+    /// What the model reads before it writes
+    prompt: String,
+    /// Put the prompt into the turns of a chat (ChatML)
+    #[arg(long)]
+    chat: bool,
+    /// Where to write the figures as JSON; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+    #[command(flatten)]
+    constraint: ConstraintArgs,
+    #[command(flatten)]
+    decode: DecodeArgs,
+    #[command(flatten)]
+    models: ModelArgs,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    args.decode.sampling_is_valid()?;
+    let constraint = args.constraint.constraint()?;
+    let engine = args.models.engine()?;
+    let prompt = match args.chat {
+        false => Prompt::text(&args.prompt),
+        true => Prompt::default()
+            .with_template("<|im_start|>user\n")
+            .with_text(&args.prompt)
+            .with_template("<|im_end|>\n<|im_start|>assistant\n"),
+    };
+    let mut request = args.decode.apply(Request::new(prompt));
+    let constrained = constraint.is_some();
+    if let Some(constraint) = constraint {
+        request = request.constraint(constraint);
+    }
+    let output = engine.generate(&request)?;
+    if let Finish::Length { path } = &output.finish
+        && constrained
+    {
+        let message = format!(
+            "the output is not complete after {} tokens (inside #{path}): {:?}",
+            output.stats.tokens, output.text
+        );
+        return Err(Error::new(ErrorKind::TooComplex, message)
+            .hint("raise --max-tokens, or bound the constraint (`{1,40}` instead of `+`)"));
+    }
+    output::line(&output.text)?;
+    output::costs(&output.stats);
+    if let Some(path) = &args.stats {
+        output::figures(path, &output.stats)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

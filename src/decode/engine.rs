@@ -1,0 +1,409 @@
+//! The entry point: models and vocabulary together, and requests to them.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::session::{Adversary, Drafting, Session};
+use super::stats::{Finish, Mode, Stats};
+use crate::constraint::Constraint;
+use crate::draft::{DraftModel, Gate, Lookup};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::matcher::{CompiledGrammar, Compiler};
+use crate::model::{LoadOptions, Model};
+use crate::sample::{Sampler, SamplingParams};
+use crate::vocab::{TokenId, Vocabulary};
+
+/// A prompt: trusted template parts in which special tokens are recognised, and text in which they
+/// are not.
+#[derive(Debug, Clone, Default)]
+pub struct Prompt {
+    parts: Vec<(bool, String)>,
+}
+
+impl Prompt {
+    /// A prompt of plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Prompt::default().with_text(text)
+    }
+
+    /// Appends text from outside: special tokens in it are just characters.
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        self.parts.push((false, text.into()));
+        self
+    }
+
+    /// Appends a part of a template: special tokens in it are recognised.
+    pub fn with_template(mut self, text: impl Into<String>) -> Self {
+        self.parts.push((true, text.into()));
+        self
+    }
+
+    fn encode(&self, vocab: &Vocabulary) -> Result<Vec<TokenId>> {
+        let mut tokens = Vec::new();
+        for (template, text) in &self.parts {
+            let part = if *template { vocab.encode_template(text) } else { vocab.encode(text) };
+            tokens.extend(part?);
+        }
+        Ok(tokens)
+    }
+}
+
+/// One generation to be done.
+pub struct Request {
+    prompt: Prompt,
+    constraint: Option<Constraint>,
+    grammar: Option<CompiledGrammar>,
+    source: Option<String>,
+    sampling: SamplingParams,
+    mode: Mode,
+    max_tokens: usize,
+    max_draft: usize,
+    lookup: bool,
+    draft_model: bool,
+    ungated: bool,
+    adversary: RefCell<Option<Adversary>>,
+}
+
+/// Output tokens unless said otherwise.
+const DEFAULT_MAX_TOKENS: usize = 512;
+/// Longest draft unless said otherwise.
+const DEFAULT_MAX_DRAFT: usize = 24;
+
+impl Request {
+    /// A greedy request in `exact` mode without a constraint.
+    pub fn new(prompt: Prompt) -> Self {
+        Request {
+            prompt,
+            constraint: None,
+            grammar: None,
+            source: None,
+            sampling: SamplingParams::default(),
+            mode: Mode::default(),
+            max_tokens: DEFAULT_MAX_TOKENS,
+            max_draft: DEFAULT_MAX_DRAFT,
+            lookup: true,
+            draft_model: true,
+            ungated: false,
+            adversary: RefCell::new(None),
+        }
+    }
+
+    /// What the output must satisfy.
+    pub fn constraint(mut self, constraint: Constraint) -> Self {
+        self.constraint = Some(constraint);
+        self
+    }
+
+    /// The same, compiled already; takes precedence.
+    pub fn grammar(mut self, grammar: CompiledGrammar) -> Self {
+        self.grammar = Some(grammar);
+        self
+    }
+
+    /// A text from which values are likely to be copied (default: the untrusted parts of the prompt).
+    pub fn source(mut self, text: impl Into<String>) -> Self {
+        self.source = Some(text.into());
+        self
+    }
+
+    /// All sampling parameters.
+    pub fn sampling(mut self, params: SamplingParams) -> Self {
+        self.sampling = params;
+        self
+    }
+
+    /// The sampling parameters.
+    pub fn params(&self) -> &SamplingParams {
+        &self.sampling
+    }
+
+    /// Temperature; 0 is greedy.
+    pub fn temperature(mut self, temperature: f32) -> Self {
+        self.sampling.temperature = temperature;
+        self
+    }
+
+    /// Seed of the random numbers.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.sampling.seed = seed;
+        self
+    }
+
+    /// How forced runs are handled.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Most output tokens (default 512); the model's context bounds it, too.
+    pub fn max_tokens(mut self, n: usize) -> Self {
+        self.max_tokens = n;
+        self
+    }
+
+    /// Longest draft per forward (default 24).
+    pub fn max_draft(mut self, n: usize) -> Self {
+        self.max_draft = n;
+        self
+    }
+
+    /// Whether values are copied from the source text into drafts (default yes).
+    pub fn lookup(mut self, on: bool) -> Self {
+        self.lookup = on;
+        self
+    }
+
+    /// Whether the draft model is used, if there is one (default yes).
+    pub fn draft_model(mut self, on: bool) -> Self {
+        self.draft_model = on;
+        self
+    }
+
+    /// Drafts as long as allowed whatever they cost, so that the number of forwards does not depend on
+    /// measured times (default no).
+    pub fn ungated(mut self) -> Self {
+        self.ungated = true;
+        self
+    }
+
+    /// Replaces all draft sources by one that may propose anything: for tests of exactness.
+    pub fn adversary(self, adversary: Adversary) -> Self {
+        self.adversary.replace(Some(adversary));
+        self
+    }
+}
+
+/// A finished generation.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// The text; bytes that are no UTF-8 (a free generation cut in a character) are replaced.
+    pub text: String,
+    /// The tokens, the end token not among them.
+    pub tokens: Vec<TokenId>,
+    /// How it ended.
+    pub finish: Finish,
+    /// What it cost.
+    pub stats: Stats,
+}
+
+/// Target model, draft model and vocabulary.
+pub struct Engine {
+    target: Model,
+    draft: Option<Model>,
+    compiler: Compiler,
+}
+
+/// Which models an [`Engine`] is made of.
+#[derive(Debug, Clone, Default)]
+pub struct EngineBuilder {
+    model: Option<PathBuf>,
+    draft: Option<PathBuf>,
+    no_draft: bool,
+    options: LoadOptions,
+}
+
+impl EngineBuilder {
+    /// A folder with `config.json`, weights and `tokenizer.json`, or a GGUF file beside a
+    /// `tokenizer.json`. Default: the embedded model.
+    pub fn model(mut self, path: impl Into<PathBuf>) -> Self {
+        self.model = Some(path.into());
+        self
+    }
+
+    /// A draft model with the same vocabulary.
+    pub fn draft_model(mut self, path: impl Into<PathBuf>) -> Self {
+        self.draft = Some(path.into());
+        self
+    }
+
+    /// No draft model.
+    pub fn without_draft_model(mut self) -> Self {
+        self.no_draft = true;
+        self
+    }
+
+    /// How weights are held.
+    pub fn options(mut self, options: LoadOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Loads the models.
+    ///
+    /// # Errors
+    /// If a file is missing or no model, or if draft and target have different vocabularies.
+    pub fn build(self) -> Result<Engine> {
+        let (target, vocab) = match &self.model {
+            Some(path) => load(path, &self.options)?,
+            None => embedded_target(&self.options)?,
+        };
+        let draft = match (&self.draft, &self.model) {
+            _ if self.no_draft => None,
+            (Some(path), _) => {
+                let (draft, draft_vocab) = load(path, &self.options)?;
+                same_vocabulary(&vocab, &draft_vocab).map_err(|e| e.at(Place::File(path.clone())))?;
+                Some(draft)
+            }
+            (None, None) => embedded_draft(&self.options)?,
+            (None, Some(_)) => None,
+        };
+        let size = target.config().vocab_size;
+        Ok(Engine { target, draft, compiler: Compiler::new(vocab.with_logits_size(size)?) })
+    }
+}
+
+#[cfg(feature = "embedded")]
+fn embedded_target(options: &LoadOptions) -> Result<(Model, Vocabulary)> {
+    Ok((Model::embedded_target(options)?, crate::model::embedded::vocabulary()?))
+}
+
+#[cfg(not(feature = "embedded"))]
+fn embedded_target(_: &LoadOptions) -> Result<(Model, Vocabulary)> {
+    Err(Error::new(ErrorKind::InvalidOption, "this build has no embedded model")
+        .hint("name one with --model"))
+}
+
+#[cfg(feature = "embedded")]
+fn embedded_draft(options: &LoadOptions) -> Result<Option<Model>> {
+    Model::embedded_draft(options).map(Some)
+}
+
+#[cfg(not(feature = "embedded"))]
+fn embedded_draft(_: &LoadOptions) -> Result<Option<Model>> {
+    Ok(None)
+}
+
+/// A model and the vocabulary beside it.
+fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
+    let (model, folder) = if path.is_dir() {
+        (Model::from_dir(path, options)?, path.to_path_buf())
+    } else {
+        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
+        (Model::from_gguf(path, options)?, folder)
+    };
+    let mut vocab = Vocabulary::from_file(folder.join("tokenizer.json"))?;
+    if vocab.eos().is_empty() {
+        vocab = vocab.with_eos(model.config().eos.clone());
+    }
+    Ok((model, vocab))
+}
+
+/// Drafts are token ids, so both models must mean the same by them.
+fn same_vocabulary(target: &Vocabulary, draft: &Vocabulary) -> Result<()> {
+    let differs = (0..target.len().max(draft.len()) as TokenId).find(|&t| {
+        target.token_bytes(t) != draft.token_bytes(t) || target.is_special(t) != draft.is_special(t)
+    });
+    match differs {
+        None => Ok(()),
+        Some(token) => {
+            let message =
+                format!("the draft model has another vocabulary than the target: token {token} differs");
+            Err(Error::new(ErrorKind::Model, message)
+                .hint("use a draft model with the same tokenizer, or none (--draft-model none)"))
+        }
+    }
+}
+
+impl Engine {
+    /// The models inside the program.
+    ///
+    /// # Errors
+    /// None with the models as shipped.
+    #[cfg(feature = "embedded")]
+    pub fn embedded() -> Result<Engine> {
+        Self::builder().build()
+    }
+
+    /// Choose the models.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+
+    /// An engine of loaded parts. `vocab` must be that of both models.
+    ///
+    /// # Errors
+    /// If the vocabulary does not fit the models.
+    pub fn from_parts(target: Model, draft: Option<Model>, vocab: Vocabulary) -> Result<Engine> {
+        let size = target.config().vocab_size;
+        Ok(Engine { target, draft, compiler: Compiler::new(vocab.with_logits_size(size)?) })
+    }
+
+    /// The vocabulary.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        self.compiler.vocabulary()
+    }
+
+    /// The compiler for this vocabulary.
+    pub fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
+    /// The target model.
+    pub fn target(&self) -> &Model {
+        &self.target
+    }
+
+    /// Generates.
+    ///
+    /// # Errors
+    /// If the prompt does not fit, the constraint does not compile, or an option is out of range.
+    pub fn generate(&self, request: &Request) -> Result<Output> {
+        self.run(request, None)
+    }
+
+    /// Generates, handing out the text as it grows, in complete UTF-8.
+    ///
+    /// # Errors
+    /// As [`generate`](Self::generate).
+    pub fn generate_streaming(&self, request: &Request, on_text: &mut dyn FnMut(&str)) -> Result<Output> {
+        self.run(request, Some(on_text))
+    }
+
+    fn run(&self, request: &Request, on_text: Option<&mut dyn FnMut(&str)>) -> Result<Output> {
+        let start = Instant::now();
+        let grammar = match (&request.grammar, &request.constraint) {
+            (Some(grammar), _) => Some(grammar.clone()),
+            (None, Some(constraint)) => Some(self.compiler.compile(constraint)?),
+            (None, None) => None,
+        };
+        let compile_seconds = start.elapsed().as_secs_f64();
+        let prompt = request.prompt.encode(self.vocabulary())?;
+        let mut session = Session::new(
+            &self.target,
+            self.vocabulary(),
+            prompt,
+            grammar.map(|g| g.matcher()),
+            Sampler::new(request.sampling.clone())?,
+            request.mode,
+            self.drafting(request)?,
+            request.max_tokens,
+        )?;
+        // Reborrowed: a reference inside an `Option` does not shorten its lifetime by itself.
+        if let Some(on_text) = on_text {
+            session.on_text = Some(on_text);
+        }
+        let (text, tokens, finish, mut stats) = session.run()?;
+        stats.compile_seconds = compile_seconds;
+        tracing::debug!(?stats, "generated");
+        Ok(Output { text: String::from_utf8_lossy(&text).into_owned(), tokens, finish, stats })
+    }
+
+    fn drafting(&self, request: &Request) -> Result<Drafting> {
+        let on = request.mode != Mode::Off;
+        let draft = self.draft.as_ref().filter(|_| on && request.draft_model);
+        let untrusted = || {
+            let parts = request.prompt.parts.iter().filter(|p| !p.0);
+            parts.map(|p| p.1.as_str()).collect::<Vec<_>>().join("\n")
+        };
+        let lookup = (on && request.lookup)
+            .then(|| Lookup::new(request.source.clone().unwrap_or_else(untrusted).as_str()));
+        let gate = if request.ungated || !on {
+            Gate::open(request.max_draft)
+        } else {
+            Gate::new(self.target.cost_table(), draft.map(Model::cost_table), request.max_draft)
+        };
+        let model = draft.map(DraftModel::new).transpose()?;
+        Ok(Drafting { model, lookup, gate, adversary: request.adversary.take() })
+    }
+}

@@ -1,0 +1,129 @@
+//! What a generation cost and how it ended.
+
+use serde::Serialize;
+
+/// How forced runs are handled; see the architecture page for the four modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One forward per token; the definition of the output.
+    Off,
+    /// Drafts, each position verified: the same tokens as `Off`.
+    #[default]
+    Exact,
+    /// Forced runs as the tokenizer would write them, unverified.
+    Canonical,
+    /// Forced runs by longest token, unverified.
+    Longest,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Mode; 4] = [Mode::Off, Mode::Exact, Mode::Canonical, Mode::Longest];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Exact => "exact",
+            Mode::Canonical => "canonical",
+            Mode::Longest => "longest",
+        }
+    }
+}
+
+impl std::str::FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Mode::ALL
+            .into_iter()
+            .find(|m| m.name() == text)
+            .ok_or_else(|| format!("{text:?} is no mode; the modes are off, exact, canonical and longest"))
+    }
+}
+
+/// Why a generation ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "reason")]
+pub enum Finish {
+    /// The model chose to end, or the constraint left nothing else.
+    Stop,
+    /// The token limit or the model's context was reached; with a constraint, inside the value at
+    /// this JSON pointer. The text is no complete output.
+    Length {
+        /// JSON pointer of the unfinished value; empty at the top level.
+        path: String,
+    },
+}
+
+impl Finish {
+    /// `stop` or `length`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::Length { .. } => "length",
+        }
+    }
+}
+
+/// Tokens by the source that proposed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct BySource {
+    /// From forced runs.
+    pub forced: usize,
+    /// Copied from the source text.
+    pub lookup: usize,
+    /// From the draft model.
+    pub draft_model: usize,
+}
+
+/// Figures of one generation.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Stats {
+    /// Output tokens, the end token not counted.
+    pub tokens: usize,
+    /// Calls of the target model, the one for the prompt included.
+    pub forwards: usize,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Output tokens that came from forced runs.
+    pub forced: usize,
+    /// Tokens proposed for verification.
+    pub drafted: usize,
+    /// Proposed tokens that the target model agreed with.
+    pub accepted: usize,
+    /// Proposed tokens, by source.
+    pub drafted_by_source: BySource,
+    /// Accepted tokens, by source.
+    pub accepted_by_source: BySource,
+    /// Calls of the draft model.
+    pub draft_forwards: usize,
+    /// `tokens / forwards`.
+    pub tokens_per_forward: f64,
+    /// `forced / tokens`.
+    pub deterministic_fraction: f64,
+    /// In the unverified modes: the probability, under plain masked decoding, of all the forced
+    /// tokens that were emitted without asking and later passed through the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub survival: Option<f64>,
+    /// The mode.
+    pub mode: Mode,
+    /// Wall-clock seconds, compiling of the constraint not included.
+    pub seconds: f64,
+    /// Seconds spent compiling the constraint.
+    pub compile_seconds: f64,
+    /// `stop` or `length`.
+    pub finish: String,
+}
+
+impl Stats {
+    /// Fills in the ratios.
+    pub(super) fn close(&mut self, finish: &Finish, seconds: f64) {
+        let ratio = |a: usize, b: usize| if b == 0 { 0.0 } else { a as f64 / b as f64 };
+        self.tokens_per_forward = ratio(self.tokens, self.forwards);
+        self.deterministic_fraction = ratio(self.forced, self.tokens);
+        self.seconds = seconds;
+        self.finish = finish.name().into();
+    }
+}

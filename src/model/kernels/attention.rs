@@ -1,0 +1,207 @@
+//! Causal attention, row by row.
+//!
+//! A row at position p costs 2 (p + 1) multiply-adds per query element. Each row is worked on alone, with
+//! exactly the keys it may see; a mask over a rectangle of scores was rejected: it does twice the work in a
+//! prefill, and sums over a length that depends on which other rows run along.
+
+use super::product::product_range;
+use super::vector::{LANES, Vector, Work, run};
+use super::{Rows, Target, exp, spread, total};
+
+/// The inputs of causal attention: rows of queries, and keys and values by position.
+pub(crate) struct Attention<'a> {
+    /// Queries, `[row][head][head_dim]` at `q_stride` floats a row.
+    pub q: &'a [f32],
+    pub q_stride: usize,
+    /// `[position][kv_head][head_dim]`.
+    pub k: &'a [f32],
+    pub v: &'a [f32],
+    /// Position of the first query row.
+    pub start: usize,
+    pub rows: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+}
+
+impl Attention<'_> {
+    /// Row i attends to positions `0..=start + i` only, so no mask is needed and half the work of a
+    /// prefill is saved. Writes `[row][head][head_dim]`.
+    pub fn run(&self, out: &mut [f32]) {
+        let width = self.heads * self.head_dim;
+        assert_eq!(out.len(), self.rows * width);
+        assert!((self.start + self.rows) * self.kv_heads * self.head_dim <= self.k.len().min(self.v.len()));
+        let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: width };
+        let work = self.rows * (self.start + self.rows) * width * 2;
+        spread(self.rows * self.kv_heads, work, |range| {
+            let mut scores = Vec::new();
+            for item in range {
+                self.one(item / self.kv_heads, item % self.kv_heads, &mut scores, &target);
+            }
+        });
+    }
+
+    /// The heads of one row that share a key head.
+    fn one(&self, row: usize, kv_head: usize, scores: &mut Vec<f32>, out: &Target) {
+        let (group, d) = (self.heads / self.kv_heads, self.head_dim);
+        let len = self.start + row + 1;
+        let stride = self.kv_heads * d;
+        let q = Rows::new(&self.q[row * self.q_stride + kv_head * group * d..], group, d);
+        let k = Rows::strided(&self.k[kv_head * d..], len, d, stride);
+        let v = Rows::strided(&self.v[kv_head * d..], len, d, stride);
+        scores.clear();
+        scores.resize(group * len, 0.0);
+        let target = Target { start: scores.as_mut_ptr(), len: scores.len(), stride: len };
+        product_range(&q, &k, 0, len, &target);
+        let scale = 1.0 / (d as f32).sqrt();
+        for s in scores.chunks_exact_mut(len) {
+            run(Softmax { s, scale });
+        }
+        for (g, p) in scores.chunks_exact(len).enumerate() {
+            run(WeightedSum { p, v: &v, out, row, column: (kv_head * group + g) * d });
+        }
+    }
+}
+
+/// Turns scores into weights that add up to 1.
+struct Softmax<'a> {
+    s: &'a mut [f32],
+    scale: f32,
+}
+
+impl Work for Softmax<'_> {
+    // No vector operations by hand: the compiler finds these, given the instructions.
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        let Softmax { s, scale } = self;
+        let mut max = [f32::NEG_INFINITY; LANES];
+        let larger = |a: f32, b: f32| if b > a { b } else { a };
+        let mut chunks = s.chunks_exact(LANES);
+        for c in &mut chunks {
+            for i in 0..LANES {
+                max[i] = larger(max[i], c[i]);
+            }
+        }
+        let max = max.iter().chain(chunks.remainder()).fold(f32::NEG_INFINITY, |a, b| larger(a, *b));
+        let mut acc = [0f32; LANES];
+        let mut chunks = s.chunks_exact_mut(LANES);
+        for c in &mut chunks {
+            for i in 0..LANES {
+                c[i] = exp((c[i] - max) * scale);
+                acc[i] += c[i];
+            }
+        }
+        for (v, acc) in chunks.into_remainder().iter_mut().zip(&mut acc) {
+            *v = exp((*v - max) * scale);
+            *acc += *v;
+        }
+        let inverse = 1.0 / total(&acc);
+        for v in s.iter_mut() {
+            *v *= inverse;
+        }
+    }
+}
+
+/// Sum of the rows of `v`, each times its weight, added up in the order of the rows.
+struct WeightedSum<'a> {
+    p: &'a [f32],
+    v: &'a Rows<'a>,
+    out: &'a Target,
+    row: usize,
+    column: usize,
+}
+
+impl WeightedSum<'_> {
+    /// `B` vectors of columns from `at`, kept in registers.
+    ///
+    /// # Safety
+    /// There are so many columns; and as for all of [`Vector`].
+    #[inline(always)]
+    unsafe fn columns<V: Vector, const B: usize>(&self, at: usize) {
+        let mut values = [[0f32; LANES]; B];
+        // SAFETY: `Rows` are checked to lie within their data, and the caller promises the columns.
+        unsafe {
+            let mut acc = [V::splat(0.0); B];
+            let start = self.v.data.as_ptr();
+            for (j, weight) in self.p.iter().enumerate().take(self.v.rows) {
+                let (from, weight) = (start.add(j * self.v.stride + at), V::splat(*weight));
+                for b in 0..B {
+                    acc[b] = acc[b].multiply_add(weight, V::load(from.add(b * LANES)));
+                }
+            }
+            for b in 0..B {
+                acc[b].store(values[b].as_mut_ptr());
+            }
+        }
+        for (i, x) in values.as_flattened().iter().enumerate() {
+            self.out.put(self.row, self.column + at + i, *x);
+        }
+    }
+}
+
+impl Work for WeightedSum<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        let width = self.v.width;
+        let mut at = 0;
+        // SAFETY: the columns are there by the conditions; the rest is the caller's promise.
+        unsafe {
+            while at + 8 * LANES <= width {
+                self.columns::<V, 8>(at);
+                at += 8 * LANES;
+            }
+            while at + LANES <= width {
+                self.columns::<V, 1>(at);
+                at += LANES;
+            }
+        }
+        for c in at..width {
+            let terms = self.p.iter().enumerate().map(|(j, w)| w * self.v.data[j * self.v.stride + c]);
+            self.out.put(self.row, self.column + c, terms.sum());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::noise;
+    use super::*;
+
+    #[test]
+    fn attention_agrees_with_the_definition() {
+        let (rows, start, heads, kv, d) = (3, 5, 4, 2, 10);
+        let q = noise(rows * heads * d, 3);
+        let (k, v) = (noise((start + rows) * kv * d, 4), noise((start + rows) * kv * d, 5));
+        let mut out = vec![0.0; rows * heads * d];
+        let a = Attention {
+            q: &q,
+            q_stride: heads * d,
+            k: &k,
+            v: &v,
+            start,
+            rows,
+            heads,
+            kv_heads: kv,
+            head_dim: d,
+        };
+        a.run(&mut out);
+        for r in 0..rows {
+            for h in 0..heads {
+                let dot = |j: usize| -> f64 {
+                    (0..d)
+                        .map(|i| {
+                            f64::from(q[(r * heads + h) * d + i]) * f64::from(k[(j * kv + h / 2) * d + i])
+                        })
+                        .sum()
+                };
+                let p: Vec<f64> = (0..=start + r).map(|j| (dot(j) / (d as f64).sqrt()).exp()).collect();
+                let sum: f64 = p.iter().sum();
+                for i in 0..d {
+                    let want: f64 =
+                        (0..p.len()).map(|j| p[j] / sum * f64::from(v[(j * kv + h / 2) * d + i])).sum();
+                    assert!((f64::from(out[(r * heads + h) * d + i]) - want).abs() < 1e-6);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The arithmetic of a forward pass on plain `f32` slices: products, norms, rotary positions,
+//! attention.
+//!
+//! Every result row is a function of its own inputs only, computed in one fixed order: a product of
+//! row and column is eight running sums over the width, added up at the end in one tree, however many
+//! rows and columns are worked on together and by however many threads. So the logits of a position
+//! have the same bits whether it was run alone, in a verified chunk, or in a prefill, and speculative
+//! decoding can be compared with plain decoding token for token.
+//!
+//! A product of m rows with an n x k matrix costs m * n * k multiply-adds; for small m the time is
+//! that of reading the matrix once. General matrix libraries were rejected here: they switch between
+//! different kernels (and roundings) at m = 1, and pay about twice a matrix-vector product at m = 2
+//! for packing.
+
+use candle_core::utils::barrier_pool;
+
+mod attention;
+mod product;
+mod vector;
+
+use vector::LANES;
+
+pub(crate) use attention::Attention;
+pub(crate) use product::{Out, Q8, Rows, product, product_q8};
+
+/// Multiply-adds below which handing work to other threads costs more than it saves.
+const PARALLEL_WORK: usize = 1 << 18;
+
+/// A destination that several threads write disjoint parts of.
+#[derive(Clone, Copy)]
+struct Target {
+    start: *mut f32,
+    len: usize,
+    stride: usize,
+}
+
+// SAFETY: the pointer comes from an exclusive borrow that outlives the work, and the work items write
+// disjoint columns or rows.
+unsafe impl Send for Target {}
+unsafe impl Sync for Target {}
+
+impl Target {
+    #[inline(always)]
+    fn put(&self, row: usize, column: usize, value: f32) {
+        let at = row * self.stride + column;
+        debug_assert!(at < self.len);
+        // SAFETY: whoever makes a target checks that it holds all rows and columns of the work, and no
+        // other thread touches this element.
+        unsafe { *self.start.add(at) = value }
+    }
+}
+
+/// Runs `work` over `0..items`, on candle's own pool if it is worth it: a second pool beside it would
+/// fight it for the cores.
+fn spread(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
+    if multiply_adds < PARALLEL_WORK || barrier_pool().n_workers() == 0 {
+        work(0..items);
+    } else {
+        barrier_pool().execute_chunked(items, work);
+    }
+}
+
+/// `out = x / rms(x) * weight`, row by row.
+pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let width = weight.len();
+    for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+        let squares = squares(x);
+        let scale = 1.0 / (squares / width as f32 + eps).sqrt();
+        for i in 0..width {
+            out[i] = x[i] * scale * weight[i];
+        }
+    }
+}
+
+/// The sum of squares, in the order of a product.
+fn squares(x: &[f32]) -> f32 {
+    let (mut acc, mut chunks) = ([0f32; LANES], x.chunks_exact(LANES));
+    for c in &mut chunks {
+        for i in 0..LANES {
+            acc[i] += c[i] * c[i];
+        }
+    }
+    for (acc, v) in acc.iter_mut().zip(chunks.remainder()) {
+        *acc += v * v;
+    }
+    total(&acc)
+}
+
+/// The sum of the lanes: halves onto each other until one is left.
+fn total(v: &[f32; LANES]) -> f32 {
+    ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
+}
+
+/// e^x with a relative error below 3e-7, in operations that the compiler can run on whole vectors
+/// (the library call cannot). Underflows to 0 below -87.
+#[inline(always)]
+pub(crate) fn exp(x: f32) -> f32 {
+    const LOG2_E: f32 = std::f32::consts::LOG2_E;
+    // ln 2 in two parts: the first has few bits, so that n times it is exact.
+    const LN2_HIGH: f32 = 0.693_359_4;
+    const LN2_LOW: f32 = -2.121_944_4e-4;
+    let clamped = x.clamp(-87.0, 88.0);
+    // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer without a library call.
+    const ROUND: f32 = 12_582_912.0;
+    let n = (clamped * LOG2_E + ROUND) - ROUND;
+    let r = (clamped - n * LN2_HIGH) - n * LN2_LOW;
+    // Taylor terms up to r^7; |r| <= 0.35 makes the rest less than half a unit in the last place.
+    let p = 1.0 / 5040.0;
+    let p = p * r + 1.0 / 720.0;
+    let p = p * r + 1.0 / 120.0;
+    let p = p * r + 1.0 / 24.0;
+    let p = p * r + 1.0 / 6.0;
+    let p = p * r + 0.5;
+    let p = p * r * r + r + 1.0;
+    let power = f32::from_bits(((n as i32 + 127) << 23) as u32);
+    if x < -87.0 { 0.0 } else { p * power }
+}
+
+/// `out = silu(gate) * up`, with gate and up beside each other in each row.
+pub(crate) fn silu_times(gate_up: &[f32], width: usize, out: &mut [f32]) {
+    for (row, out) in gate_up.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
+        let (gate, up) = row.split_at(width);
+        for i in 0..width {
+            out[i] = gate[i] / (1.0 + exp(-gate[i])) * up[i];
+        }
+    }
+}
+
+/// Cosines and sines for some positions: `[position][pair]`.
+pub(crate) struct Rotation {
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+    half: usize,
+}
+
+impl Rotation {
+    /// For positions `start..start + count`; costs one sine and cosine per pair, so no table over the
+    /// whole context is kept.
+    pub fn new(frequencies: &[f32], start: usize, count: usize) -> Self {
+        let half = frequencies.len();
+        let (mut cos, mut sin) = (Vec::with_capacity(count * half), Vec::with_capacity(count * half));
+        for position in start..start + count {
+            for f in frequencies {
+                let (s, c) = (position as f32 * f).sin_cos();
+                cos.push(c);
+                sin.push(s);
+            }
+        }
+        Rotation { cos, sin, half }
+    }
+
+    /// Turns the heads in `row` (consecutive, each `2 * half` wide) by the angles of the `i`-th
+    /// position. Pairs are (j, j + half), as in Hugging Face models.
+    pub fn apply(&self, i: usize, row: &mut [f32]) {
+        let cos = &self.cos[i * self.half..(i + 1) * self.half];
+        let sin = &self.sin[i * self.half..(i + 1) * self.half];
+        for head in row.chunks_exact_mut(2 * self.half) {
+            let (a, b) = head.split_at_mut(self.half);
+            for j in 0..self.half {
+                let (x, y) = (a[j], b[j]);
+                a[j] = x * cos[j] - y * sin[j];
+                b[j] = x * sin[j] + y * cos[j];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn noise(n: usize, seed: u32) -> Vec<f32> {
+        let mut s = seed.wrapping_mul(2_654_435_769).wrapping_add(1);
+        (0..n)
+            .map(|_| {
+                s = s.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (s >> 8) as f32 / (1 << 24) as f32 - 0.5
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_exponential_is_accurate() {
+        for i in -9000..=1000 {
+            let x = i as f32 * 0.01;
+            let want = f64::from(x).exp();
+            let got = f64::from(exp(x));
+            if x >= -87.0 {
+                assert!((got / want - 1.0).abs() < 3e-7, "exp({x}) = {got}, not {want}");
+            } else {
+                assert_eq!(got, 0.0);
+            }
+        }
+        assert_eq!(exp(0.0), 1.0);
+        assert_eq!(exp(f32::NEG_INFINITY), 0.0);
+    }
+}

@@ -1,0 +1,206 @@
+//! Eight numbers at once: one register where the processor has such, an array elsewhere.
+//!
+//! Both give the same results as far as both fuse the multiply-add. Leaving it to the compiler to find
+//! the vectors was tried and rejected: whether it did changed with details of the surrounding code, and
+//! the loss was a factor of four.
+
+/// How many numbers a vector has. Part of the definition of the results, the same on every machine.
+pub(super) const LANES: usize = 8;
+
+/// A vector of [`LANES`] numbers.
+pub(super) trait Vector: Copy {
+    /// # Safety
+    /// For all functions: the processor must have the instructions that the implementation names, and
+    /// pointers must be good for as many elements as are read or written (all lanes, if not said
+    /// otherwise). They need no alignment.
+    unsafe fn splat(x: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    /// `from[i] * scale`, rounded once.
+    unsafe fn load_i8(from: *const i8, scale: f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    /// `a * b + self`.
+    unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
+    /// The sum of the lanes: halves onto each other until one is left.
+    unsafe fn total(self) -> f32;
+
+    /// The first `n < LANES` numbers, and zeros.
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, n: usize) -> Self {
+        let mut v = [0.0; LANES];
+        for (i, v) in v.iter_mut().enumerate().take(n) {
+            // SAFETY: the caller promises n elements.
+            *v = unsafe { *from.add(i) };
+        }
+        // SAFETY: a whole array.
+        unsafe { Self::load(v.as_ptr()) }
+    }
+}
+
+/// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
+#[derive(Clone, Copy)]
+pub(super) struct Portable<const FMA: bool>([f32; LANES]);
+
+// SAFETY of the bodies: only what the trait asks of the caller.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl<const FMA: bool> Vector for Portable<FMA> {
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Portable([x; LANES])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Portable(unsafe { from.cast::<[f32; LANES]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const i8, scale: f32) -> Self {
+        let q = unsafe { from.cast::<[i8; LANES]>().read_unaligned() };
+        Portable(q.map(|q| f32::from(q) * scale))
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { to.cast::<[f32; LANES]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+        let mut v = self.0;
+        for i in 0..LANES {
+            v[i] = if FMA { a.0[i].mul_add(b.0[i], v[i]) } else { a.0[i] * b.0[i] + v[i] };
+        }
+        Portable(v)
+    }
+
+    #[inline(always)]
+    unsafe fn total(self) -> f32 {
+        let v = self.0;
+        let four = [v[0] + v[4], v[1] + v[5], v[2] + v[6], v[3] + v[7]];
+        (four[0] + four[2]) + (four[1] + four[3])
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LANES, Vector};
+    use std::arch::x86_64::*;
+
+    /// Needs AVX2 and FMA.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx2(__m256);
+
+    const _: () = assert!(size_of::<Avx2>() == LANES * size_of::<f32>());
+
+    // SAFETY of the bodies: only what the trait asks of the caller.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Vector for Avx2 {
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            Avx2(unsafe { _mm256_set1_ps(x) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            Avx2(unsafe { _mm256_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_i8(from: *const i8, scale: f32) -> Self {
+            unsafe {
+                let q = _mm_loadl_epi64(from.cast::<__m128i>());
+                let q = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
+                Avx2(_mm256_mul_ps(q, _mm256_set1_ps(scale)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { _mm256_storeu_ps(to, self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+            Avx2(unsafe { _mm256_fmadd_ps(a.0, b.0, self.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn total(self) -> f32 {
+            unsafe {
+                let four = _mm_add_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+                let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::Avx2;
+
+/// Whether this processor has what `Avx2` needs; the answer is cached.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+/// Work that can be done with any kind of vector.
+pub(super) trait Work {
+    /// # Safety
+    /// The processor must have the instructions of `V`. Mark the body `#[inline(always)]`.
+    unsafe fn with<V: Vector>(self);
+}
+
+/// Does `work` with the best vectors of this processor.
+#[inline]
+pub(super) fn run(work: impl Work) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        fn with_avx2(work: impl Work) {
+            // SAFETY: this function has these instructions.
+            unsafe { work.with::<Avx2>() }
+        }
+        if has_avx2() {
+            // SAFETY: just checked.
+            unsafe { with_avx2(work) }
+        } else {
+            // SAFETY: nothing special is needed.
+            unsafe { work.with::<Portable<false>>() }
+        }
+    }
+    // On ARM a fused multiply-add is a basic instruction; elsewhere it may be a slow library call.
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: nothing special is needed.
+    unsafe {
+        work.with::<Portable<{ cfg!(target_arch = "aarch64") }>>()
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_vector_give_the_same_bits() {
+        if !has_avx2() {
+            return;
+        }
+        let x: Vec<f32> = (0..24).map(|i| (i as f32 * 0.731).sin()).collect();
+        let q: [i8; 8] = [-128, 127, 0, 1, -1, 55, -77, 100];
+        // SAFETY: AVX2 is there and all slices are long enough.
+        unsafe fn run<V: Vector>(x: &[f32], q: &[i8]) -> ([f32; 9], f32) {
+            let mut out = [0.0; 9];
+            unsafe {
+                let v =
+                    V::load(x.as_ptr()).multiply_add(V::load(x[8..].as_ptr()), V::load_i8(q.as_ptr(), x[3]));
+                let v = v.multiply_add(V::splat(x[5]), V::load_part(x[16..].as_ptr(), 5));
+                v.store(out.as_mut_ptr());
+                (out, v.total())
+            }
+        }
+        // SAFETY: as above.
+        unsafe { assert_eq!(run::<Avx2>(&x, &q), run::<Portable<true>>(&x, &q)) }
+    }
+}

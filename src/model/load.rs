@@ -1,0 +1,146 @@
+//! From files to a [`Model`].
+//!
+//! Loading reads each weight once and, if asked, changes its precision; a model of five million
+//! parameters takes some tens of milliseconds. Guessing the format from the content was rejected in
+//! favour of the names that the hub uses: a wrong guess gives worse errors.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+
+use super::config::{ModelConfig, bad};
+use super::gguf::Gguf;
+use super::llama::Llama;
+use super::safetensors::Safetensors;
+use super::weights::Source;
+use super::{LoadOptions, Model};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Largest JSON file read.
+const MAX_JSON: u64 = 1 << 24;
+/// Most shards of one model.
+const MAX_SHARDS: usize = 1 << 10;
+
+impl Model {
+    /// Loads a folder as downloaded from a model hub: `config.json` with `model.safetensors` or
+    /// `model.safetensors.index.json`, or else one `.gguf` file.
+    ///
+    /// # Errors
+    /// If no model is found there, or it is not valid or not a Llama model.
+    pub fn from_dir(dir: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
+        let dir = dir.as_ref();
+        let single = dir.join("model.safetensors");
+        let index = dir.join("model.safetensors.index.json");
+        let shards = if single.is_file() {
+            vec![single]
+        } else if index.is_file() {
+            shards(dir, &index)?
+        } else {
+            return Model::from_gguf(only_gguf(dir)?, options);
+        };
+        let path = dir.join("config.json");
+        let config = ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(Place::File(path)))?;
+        let files: Result<Vec<_>> = shards.iter().map(|p| open(p)).collect();
+        Safetensors::open(files?)
+            .and_then(|s| load(config, Source::Safetensors(s), options))
+            .map_err(|e| e.at(Place::File(dir.to_owned())))
+    }
+
+    /// Loads a GGUF file of the `llama` architecture.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not valid, or holds another kind of model.
+    pub fn from_gguf(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
+        let path = path.as_ref();
+        gguf(open(path)?, options).map_err(|e| e.at(Place::File(path.to_owned())))
+    }
+
+    /// Loads a GGUF file from memory.
+    ///
+    /// # Errors
+    /// As [`from_gguf`](Model::from_gguf).
+    pub fn from_gguf_bytes(bytes: &[u8], options: &LoadOptions) -> Result<Model> {
+        gguf(std::io::Cursor::new(bytes), options)
+    }
+
+    /// Loads a `config.json` and a safetensors file from memory.
+    ///
+    /// # Errors
+    /// If one of them is not valid, they do not fit, or it is another kind of model.
+    pub fn from_safetensors_bytes(config: &[u8], weights: &[u8], options: &LoadOptions) -> Result<Model> {
+        let config = ModelConfig::from_json(config)?;
+        let source = Safetensors::open(vec![std::io::Cursor::new(weights)])?;
+        load(config, Source::Safetensors(source), options)
+    }
+}
+
+fn gguf<R: Read + Seek>(input: R, options: &LoadOptions) -> Result<Model> {
+    let file = Gguf::open(input)?;
+    let config = file.config()?;
+    load(config, Source::Gguf(file), options)
+}
+
+fn load<R: Read + Seek>(config: ModelConfig, mut source: Source<R>, options: &LoadOptions) -> Result<Model> {
+    Ok(Model::from_llama(Llama::load(config, &mut source, options)?))
+}
+
+fn open(path: &Path) -> Result<BufReader<File>> {
+    File::open(path).map(BufReader::new).map_err(|e| Error::io(path, &e))
+}
+
+fn read_json(path: &Path) -> Result<Vec<u8>> {
+    let file = File::open(path).map_err(|e| Error::io(path, &e))?;
+    let mut text = Vec::new();
+    file.take(MAX_JSON + 1).read_to_end(&mut text).map_err(|e| Error::io(path, &e))?;
+    if text.len() as u64 > MAX_JSON {
+        return Err(Error::new(ErrorKind::TooComplex, format!("more than the limit of {MAX_JSON} bytes"))
+            .at(Place::File(path.to_owned())));
+    }
+    Ok(text)
+}
+
+/// The files that an index names, all beside it.
+fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
+    let fault = |message: String| bad(message).at(Place::File(index.to_owned()));
+    let value: serde_json::Value = serde_json::from_slice(&read_json(index)?)
+        .map_err(|e| fault(format!("the index is not JSON: {e}")))?;
+    let map = value
+        .get("weight_map")
+        .and_then(serde_json::Value::as_object)
+        .ok_or_else(|| fault("the index has no `weight_map`".into()))?;
+    let names: std::collections::BTreeSet<&str> =
+        map.values().filter_map(serde_json::Value::as_str).collect();
+    if names.len() > MAX_SHARDS {
+        return Err(fault(format!("{} shards, the limit is {MAX_SHARDS}", names.len())));
+    }
+    names
+        .into_iter()
+        .map(|name| {
+            // A downloaded index must not reach into other folders.
+            let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':']);
+            if plain {
+                Ok(dir.join(name))
+            } else {
+                Err(fault(format!("the shard name {name:?} is not a file name")))
+            }
+        })
+        .collect()
+}
+
+fn only_gguf(dir: &Path) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(dir).map_err(|e| Error::io(dir, &e))?;
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|e| e.ok().map(|e| e.path()))
+        .filter(|p| p.extension().is_some_and(|x| x.eq_ignore_ascii_case("gguf")) && p.is_file())
+        .collect();
+    found.sort();
+    match found.len() {
+        1 => Ok(found.swap_remove(0)),
+        0 => Err(bad("no model in this folder")
+            .at(Place::File(dir.to_owned()))
+            .hint("expected model.safetensors with config.json, or a .gguf file")),
+        n => Err(bad(format!("{n} GGUF files in this folder"))
+            .at(Place::File(dir.to_owned()))
+            .hint(format!("name one of them, such as {}", found[0].display()))),
+    }
+}

@@ -1,0 +1,462 @@
+//! Weight matrices: how they are stored, fused and multiplied with.
+//!
+//! A product costs one pass over the matrix for few rows. Matrices are held as `f32` or `Q8_0` and
+//! multiplied by this crate's kernels, or in another of GGUF's block formats and multiplied by candle's.
+//! Half precision is widened when loaded: on CPUs candle's f16 products of two or more rows take about
+//! eight times as long as those of one row.
+
+use std::io::{Read, Seek};
+use std::sync::Arc;
+
+use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
+use candle_core::{Device, Module, Storage, Tensor};
+
+use super::Precision;
+use super::config::{ModelConfig, bad};
+use super::gguf::Gguf;
+use super::kernels::{Out, Q8, Rows, product, product_q8};
+use super::safetensors::{Safetensors, f16_to_f32};
+use crate::error::{Error, Result};
+
+/// Values in a Q8_0 block; narrower rows cannot be quantised.
+const Q8_BLOCK: usize = 32;
+/// Bytes of a Q8_0 block: a half-precision scale and the values.
+const Q8_BYTES: usize = 34;
+
+pub(crate) fn candle_error(e: candle_core::Error) -> Error {
+    bad(format!("candle: {e}"))
+}
+
+/// The elements of a matrix, by rows.
+#[derive(Clone)]
+enum Elements {
+    F32(Arc<Vec<f32>>),
+    Q8(Arc<EightBit>),
+    Quantised(Arc<QTensor>),
+}
+
+/// `Q8_0` blocks with values and scales apart, the scales widened.
+struct EightBit {
+    quants: Vec<i8>,
+    scales: Vec<f32>,
+}
+
+impl EightBit {
+    fn from_blocks(blocks: &[u8]) -> Self {
+        let mut quants = Vec::with_capacity(blocks.len() / Q8_BYTES * Q8_BLOCK);
+        let mut scales = Vec::with_capacity(blocks.len() / Q8_BYTES);
+        for block in blocks.chunks_exact(Q8_BYTES) {
+            scales.push(f16_to_f32(u16::from_le_bytes([block[0], block[1]])));
+            quants.extend(block[2..].iter().map(|b| b.cast_signed()));
+        }
+        EightBit { quants, scales }
+    }
+
+    fn matrix(&self, rows: usize, width: usize) -> Q8<'_> {
+        Q8 { quants: &self.quants, scales: &self.scales, rows, width }
+    }
+}
+
+/// A matrix of `outputs` rows and `inputs` columns.
+#[derive(Clone)]
+pub(crate) struct Matrix {
+    elements: Elements,
+    outputs: usize,
+    inputs: usize,
+}
+
+/// What a file holds, before the precision is chosen.
+enum Stored {
+    F32(Vec<f32>),
+    Quantised(GgmlDType, Vec<u8>),
+}
+
+impl Stored {
+    fn into_precision(
+        self,
+        precision: Precision,
+        name: &str,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<Stored> {
+        match (self, precision) {
+            (Stored::F32(v), Precision::Q8_0) if inputs.is_multiple_of(Q8_BLOCK) => {
+                quantise(&v, outputs, inputs)
+            }
+            (s @ Stored::F32(_), _) => Ok(s),
+            (s @ Stored::Quantised(..), Precision::AsStored) => Ok(s),
+            (s @ Stored::Quantised(GgmlDType::Q8_0, _), Precision::Q8_0) => Ok(s),
+            (Stored::Quantised(dtype, bytes), _) => {
+                let t = qtensor(dtype, &bytes, outputs, inputs)
+                    .and_then(|t| t.dequantize(&Device::Cpu).and_then(|t| t.flatten_all()?.to_vec1::<f32>()))
+                    .map_err(|e| bad(format!("tensor `{name}`: {e}")))?;
+                Stored::F32(t).into_precision(precision, name, outputs, inputs)
+            }
+        }
+    }
+}
+
+fn quantise(values: &[f32], outputs: usize, inputs: usize) -> Result<Stored> {
+    let tensor = Tensor::from_slice(values, (outputs, inputs), &Device::Cpu).map_err(candle_error)?;
+    let q = QTensor::quantize(&tensor, GgmlDType::Q8_0).map_err(candle_error)?;
+    let bytes = q.data().map_err(candle_error)?.into_owned();
+    Ok(Stored::Quantised(GgmlDType::Q8_0, bytes))
+}
+
+/// A quantised tensor over a copy of `bytes`. Candle asserts that the length is a number of whole
+/// blocks and that the start is aligned to a block; a copy into words guarantees the latter.
+fn qtensor(dtype: GgmlDType, bytes: &[u8], outputs: usize, inputs: usize) -> candle_core::Result<QTensor> {
+    if !inputs.is_multiple_of(dtype.block_size())
+        || outputs * inputs / dtype.block_size() * dtype.type_size() != bytes.len()
+    {
+        candle_core::bail!("{} bytes do not make {outputs} x {inputs} of {dtype:?}", bytes.len());
+    }
+    let mut words = vec![0u64; bytes.len().div_ceil(8)];
+    // SAFETY: u8 has no alignment and every bit pattern of a u64 is valid, so the whole vector may be
+    // seen as bytes.
+    let (_, view, _) = unsafe { words.align_to_mut::<u8>() };
+    view[..bytes.len()].copy_from_slice(bytes);
+    let storage = QStorage::from_data((&view[..bytes.len()]).into(), &Device::Cpu, dtype)?;
+    QTensor::new(storage, (outputs, inputs))
+}
+
+impl Matrix {
+    fn new(stored: Stored, outputs: usize, inputs: usize) -> Result<Self> {
+        let elements = match stored {
+            Stored::F32(v) => Elements::F32(Arc::new(v)),
+            Stored::Quantised(GgmlDType::Q8_0, bytes) => {
+                Elements::Q8(Arc::new(EightBit::from_blocks(&bytes)))
+            }
+            Stored::Quantised(dtype, bytes) => {
+                Elements::Quantised(Arc::new(qtensor(dtype, &bytes, outputs, inputs).map_err(candle_error)?))
+            }
+        };
+        Ok(Matrix { elements, outputs, inputs })
+    }
+
+    /// Multiplies the `rows` rows of `x` and writes `[row][output]` at `stride`, from column `at`.
+    fn forward(
+        &self,
+        x: &[f32],
+        rows: usize,
+        split: bool,
+        out: &mut [f32],
+        stride: usize,
+        at: usize,
+    ) -> Result<()> {
+        match &self.elements {
+            Elements::F32(w) => {
+                let (x, w) = (Rows::new(x, rows, self.inputs), Rows::new(w, self.outputs, self.inputs));
+                product(&x, &w, Out { data: &mut out[at..], stride });
+                Ok(())
+            }
+            Elements::Q8(w) => {
+                let x = Rows::new(x, rows, self.inputs);
+                product_q8(&x, &w.matrix(self.outputs, self.inputs), Out { data: &mut out[at..], stride });
+                Ok(())
+            }
+            Elements::Quantised(q) if split && !same_for_any_rows(q.dtype()) => {
+                for r in 0..rows {
+                    let x = &x[r * self.inputs..(r + 1) * self.inputs];
+                    quantised_product(q, x, 1, self.inputs, &mut out[r * stride + at..], stride)?;
+                }
+                Ok(())
+            }
+            Elements::Quantised(q) => quantised_product(q, x, rows, self.inputs, &mut out[at..], stride),
+        }
+    }
+
+    /// Copies row `id` to `out`.
+    pub fn row(&self, id: u32, out: &mut [f32]) -> Result<()> {
+        match &self.elements {
+            Elements::F32(w) => {
+                let start = id as usize * self.inputs;
+                out.copy_from_slice(&w[start..start + self.inputs]);
+                Ok(())
+            }
+            Elements::Q8(w) => {
+                w.matrix(self.outputs, self.inputs).widen(id as usize, id as usize + 1, out);
+                Ok(())
+            }
+            Elements::Quantised(q) => {
+                let ids = Tensor::new(&[id], &Device::Cpu).map_err(candle_error)?;
+                let row = q.embedding(&ids).map_err(candle_error)?;
+                copy_out(&row, 1, self.inputs, out, self.inputs)
+            }
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        match &self.elements {
+            Elements::F32(w) => w.len() * 4,
+            Elements::Q8(w) => w.quants.len() + w.scales.len() * 4,
+            Elements::Quantised(q) => q.storage_size_in_bytes(),
+        }
+    }
+}
+
+/// Whether candle's product gives a row the same bits alone and among others. On x86-64, Q6_K takes
+/// another kernel for one row, and Q4_K may from 32 rows on; the other formats run one kernel, row by
+/// row. On ARM, groups of four rows take another kernel.
+fn same_for_any_rows(dtype: GgmlDType) -> bool {
+    cfg!(target_arch = "x86_64") && !matches!(dtype, GgmlDType::Q4K | GgmlDType::Q6K)
+}
+
+fn quantised_product(
+    q: &Arc<QTensor>,
+    x: &[f32],
+    rows: usize,
+    inputs: usize,
+    out: &mut [f32],
+    stride: usize,
+) -> Result<()> {
+    let x = Tensor::from_slice(x, (rows, inputs), &Device::Cpu).map_err(candle_error)?;
+    let y = QMatMul::QTensor(q.clone()).forward(&x).map_err(candle_error)?;
+    let outputs = y.elem_count() / rows;
+    copy_out(&y, rows, outputs, out, stride)
+}
+
+fn copy_out(y: &Tensor, rows: usize, width: usize, out: &mut [f32], stride: usize) -> Result<()> {
+    let (storage, layout) = y.storage_and_layout();
+    let Storage::Cpu(storage) = &*storage else { return Err(bad("a product is not in main memory")) };
+    let y = &storage.as_slice::<f32>().map_err(candle_error)?[layout.start_offset()..];
+    for r in 0..rows {
+        out[r * stride..r * stride + width].copy_from_slice(&y[r * width..(r + 1) * width]);
+    }
+    Ok(())
+}
+
+/// Several matrices with the same input, whose outputs lie beside each other; matrices that are stored
+/// alike are one product.
+#[derive(Clone)]
+pub(crate) struct Projection {
+    parts: Vec<Matrix>,
+    pub outputs: usize,
+    inputs: usize,
+    /// Run formats whose kernel depends on the number of rows one row at a time.
+    split: bool,
+}
+
+impl Projection {
+    /// `out` becomes `[row][output]`.
+    pub fn forward(&self, x: &[f32], rows: usize, out: &mut Vec<f32>) -> Result<()> {
+        assert_eq!(x.len(), rows * self.inputs, "input of a projection");
+        out.resize(rows * self.outputs, 0.0);
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut at = 0;
+        for part in &self.parts {
+            part.forward(x, rows, self.split, out, self.outputs, at)?;
+            at += part.outputs;
+        }
+        Ok(())
+    }
+
+    pub fn single(matrix: Matrix, split: bool) -> Self {
+        Projection { outputs: matrix.outputs, inputs: matrix.inputs, parts: vec![matrix], split }
+    }
+
+    /// Whether a row's bits may depend on how many rows are multiplied together.
+    pub fn varies(&self) -> bool {
+        !self.split
+            && self.parts.iter().any(|m| match &m.elements {
+                Elements::F32(_) | Elements::Q8(_) => false,
+                Elements::Quantised(q) => !same_for_any_rows(q.dtype()),
+            })
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(Matrix::bytes).sum()
+    }
+}
+
+/// Names of a layer's tensors, the same for both kinds of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Q,
+    K,
+    V,
+    O,
+    Gate,
+    Up,
+    Down,
+    AttentionNorm,
+    FeedForwardNorm,
+}
+
+/// A tensor of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Embedding,
+    Output,
+    FinalNorm,
+    Layer(usize, Part),
+}
+
+/// Where weights come from.
+pub(crate) enum Source<R> {
+    Gguf(Gguf<R>),
+    Safetensors(Safetensors<R>),
+}
+
+fn gguf_name(slot: Slot) -> String {
+    let (layer, part) = match slot {
+        Slot::Embedding => return "token_embd.weight".into(),
+        Slot::Output => return "output.weight".into(),
+        Slot::FinalNorm => return "output_norm.weight".into(),
+        Slot::Layer(layer, part) => (layer, part),
+    };
+    let part = match part {
+        Part::Q => "attn_q",
+        Part::K => "attn_k",
+        Part::V => "attn_v",
+        Part::O => "attn_output",
+        Part::Gate => "ffn_gate",
+        Part::Up => "ffn_up",
+        Part::Down => "ffn_down",
+        Part::AttentionNorm => "attn_norm",
+        Part::FeedForwardNorm => "ffn_norm",
+    };
+    format!("blk.{layer}.{part}.weight")
+}
+
+fn safetensors_name(slot: Slot) -> String {
+    let (layer, part) = match slot {
+        Slot::Embedding => return "model.embed_tokens.weight".into(),
+        Slot::Output => return "lm_head.weight".into(),
+        Slot::FinalNorm => return "model.norm.weight".into(),
+        Slot::Layer(layer, part) => (layer, part),
+    };
+    let part = match part {
+        Part::Q => "self_attn.q_proj",
+        Part::K => "self_attn.k_proj",
+        Part::V => "self_attn.v_proj",
+        Part::O => "self_attn.o_proj",
+        Part::Gate => "mlp.gate_proj",
+        Part::Up => "mlp.up_proj",
+        Part::Down => "mlp.down_proj",
+        Part::AttentionNorm => "input_layernorm",
+        Part::FeedForwardNorm => "post_attention_layernorm",
+    };
+    format!("model.layers.{layer}.{part}.weight")
+}
+
+impl<R: Read + Seek> Source<R> {
+    pub fn has_output(&self) -> bool {
+        match self {
+            Source::Gguf(g) => g.info(&gguf_name(Slot::Output)).is_some(),
+            Source::Safetensors(s) => s.contains(&safetensors_name(Slot::Output)),
+        }
+    }
+
+    fn stored(&mut self, slot: Slot, shape: &[usize]) -> Result<(String, Stored)> {
+        match self {
+            Source::Safetensors(s) => {
+                let name = safetensors_name(slot);
+                let values = s.read(&name, shape)?;
+                Ok((name, Stored::F32(values)))
+            }
+            Source::Gguf(g) => {
+                let name = gguf_name(slot);
+                let info = g.info(&name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
+                if info.shape != shape {
+                    return Err(bad(format!(
+                        "tensor `{name}` has shape {:?}, the metadata ask for {shape:?}",
+                        info.shape
+                    )));
+                }
+                let dtype = info.dtype;
+                let bytes = g.read(&name)?;
+                let stored = match dtype {
+                    // Widened here, since their products run on this crate's kernels.
+                    GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16 => {
+                        let (rows, width) =
+                            (shape[..shape.len() - 1].iter().product(), shape[shape.len() - 1]);
+                        Stored::Quantised(dtype, bytes).into_precision(Precision::F32, &name, rows, width)?
+                    }
+                    _ => Stored::Quantised(dtype, bytes),
+                };
+                Ok((name, stored))
+            }
+        }
+    }
+
+    /// A vector, always as `f32`.
+    pub fn vector(&mut self, slot: Slot, width: usize) -> Result<Vec<f32>> {
+        let (name, stored) = self.stored(slot, &[width])?;
+        match stored.into_precision(Precision::F32, &name, 1, width)? {
+            Stored::F32(v) => Ok(v),
+            Stored::Quantised(..) => Err(bad(format!("tensor `{name}` is quantised"))),
+        }
+    }
+
+    fn one(&mut self, slot: Slot, outputs: usize, inputs: usize, precision: Precision) -> Result<Stored> {
+        let (name, stored) = self.stored(slot, &[outputs, inputs])?;
+        stored.into_precision(precision, &name, outputs, inputs)
+    }
+
+    /// A matrix by itself.
+    pub fn matrix(
+        &mut self,
+        slot: Slot,
+        outputs: usize,
+        inputs: usize,
+        precision: Precision,
+    ) -> Result<Matrix> {
+        let stored = self.one(slot, outputs, inputs, precision)?;
+        Matrix::new(stored, outputs, inputs)
+    }
+
+    /// The matrices `(part, outputs)` of a layer that share their input, fused where stored alike.
+    pub fn projection(
+        &mut self,
+        layer: usize,
+        wanted: &[(Part, usize)],
+        inputs: usize,
+        options: (Precision, bool),
+        config: &ModelConfig,
+    ) -> Result<Projection> {
+        let mut parts: Vec<(Stored, usize)> = Vec::new();
+        for &(part, outputs) in wanted {
+            let mut stored = self.one(Slot::Layer(layer, part), outputs, inputs, options.0)?;
+            if matches!(self, Source::Gguf(_)) && matches!(part, Part::Q | Part::K) {
+                stored = halves_from_pairs(stored, outputs, config.head_dim);
+            }
+            match (parts.last_mut(), stored) {
+                (Some((Stored::F32(a), n)), Stored::F32(b)) => {
+                    a.extend_from_slice(&b);
+                    *n += outputs;
+                }
+                (Some((Stored::Quantised(t, a), n)), Stored::Quantised(u, b)) if *t == u => {
+                    a.extend_from_slice(&b);
+                    *n += outputs;
+                }
+                (_, stored) => parts.push((stored, outputs)),
+            }
+        }
+        let outputs = wanted.iter().map(|(_, n)| n).sum();
+        let parts: Result<Vec<Matrix>> = parts.into_iter().map(|(s, n)| Matrix::new(s, n, inputs)).collect();
+        Ok(Projection { parts: parts?, outputs, inputs, split: options.1 })
+    }
+}
+
+/// GGUF files of the `llama` architecture order the rows of each query and key head so that rotary
+/// pairs are neighbours; this puts the first elements of all pairs before the second ones, as in
+/// Hugging Face files. Rows are whole blocks, so quantised values are moved, not changed.
+fn halves_from_pairs(stored: Stored, rows: usize, head_dim: usize) -> Stored {
+    let from = |row: usize| {
+        let (head, i) = (row / head_dim, row % head_dim);
+        let half = head_dim / 2;
+        head * head_dim + if i < half { 2 * i } else { 2 * (i - half) + 1 }
+    };
+    match stored {
+        Stored::F32(v) => Stored::F32(pick_rows(&v, rows, from)),
+        Stored::Quantised(t, b) => Stored::Quantised(t, pick_rows(&b, rows, from)),
+    }
+}
+
+fn pick_rows<T: Copy>(data: &[T], rows: usize, from: impl Fn(usize) -> usize) -> Vec<T> {
+    let width = data.len() / rows;
+    (0..rows).flat_map(|r| data[from(r) * width..(from(r) + 1) * width].iter().copied()).collect()
+}

@@ -1,0 +1,230 @@
+//! Damaged and malicious model files: an error each time, no panic, no large allocation.
+#![cfg(feature = "embedded")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ffwd::model::embedded::DRAFT_GGUF;
+use ffwd::model::{LoadOptions, Model, ModelConfig, Precision};
+
+/// Notes the largest single allocation.
+struct Watching;
+static LARGEST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Watching {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LARGEST.fetch_max(size, Ordering::Relaxed);
+        unsafe { System.realloc(ptr, layout, size) }
+    }
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Watching = Watching;
+
+/// Far above what the files here need (a megabyte, widened four times), far below what a false count asks.
+const LIMIT: usize = 64 << 20;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// A few damaged places in `data[..within]`: random bytes, extreme numbers, bytes lost.
+fn damage(data: &mut Vec<u8>, within: usize, random: &mut Random) {
+    for _ in 0..=random.below(3) {
+        let at = random.below(within.min(data.len().saturating_sub(8)).max(1));
+        match random.below(5) {
+            0 => data[at] = random.next() as u8,
+            1 => data[at] ^= 1 << random.below(8),
+            2 => data[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes()),
+            3 => data[at..at + 8].copy_from_slice(&(1u64 << random.below(64)).to_le_bytes()),
+            _ => {
+                data.remove(at);
+            }
+        }
+    }
+}
+
+/// Uses what loaded in spite of the damage.
+fn run(model: &Model) {
+    let n = model.config().vocab_size as u32;
+    let tokens: Vec<u32> = [0, 1, n / 2, n - 1].to_vec();
+    if let Ok(logits) = model.forward(&tokens, &mut model.new_cache().unwrap(), 3..4) {
+        assert_eq!(logits[0].len(), n as usize);
+    }
+}
+
+#[test]
+fn damaged_gguf_headers() {
+    let header = find(DRAFT_GGUF, b"blk.0.attn_norm.weight").max(find(DRAFT_GGUF, b"token_embd.weight"));
+    assert!(header > 1000, "the table of tensors follows the metadata");
+    let mut random = Random(0x5eed);
+    let (mut loaded, mut refused) = (0, 0);
+    let options = LoadOptions::with_precision(Precision::F32);
+    for round in 0..3000 {
+        let mut file = DRAFT_GGUF.to_vec();
+        // Most rounds damage the first bytes and the table, where counts, shapes and offsets are.
+        match round % 3 {
+            0 => damage(&mut file, 1500, &mut random),
+            1 => {
+                let mut table = file.split_off(header - 200);
+                damage(&mut table, 3000, &mut random);
+                file.extend(table);
+            }
+            _ => file.truncate(random.below(DRAFT_GGUF.len())),
+        }
+        match Model::from_gguf_bytes(&file, &options) {
+            Ok(model) => {
+                loaded += 1;
+                run(&model);
+            }
+            Err(e) => {
+                refused += 1;
+                assert!(!e.message().is_empty());
+            }
+        }
+    }
+    println!("{loaded} loaded, {refused} refused, largest allocation {}", LARGEST.load(Ordering::Relaxed));
+    assert!(refused > 1500 && loaded > 10, "the damage matters, and not all of it hits: {loaded}, {refused}");
+    assert!(LARGEST.load(Ordering::Relaxed) < LIMIT);
+}
+
+fn find(data: &[u8], what: &[u8]) -> usize {
+    data.windows(what.len()).position(|w| w == what).unwrap()
+}
+
+#[test]
+fn damaged_configurations() {
+    let config = include_bytes!("../assets/shakespeare-char-1m/config.json");
+    let weights = include_bytes!("../assets/shakespeare-char-1m/model.safetensors");
+    let mut random = Random(77);
+    let mut loaded = 0;
+    for round in 0..3000 {
+        let mut text = config.to_vec();
+        if round % 2 == 0 {
+            // Other digits keep it JSON.
+            let digits: Vec<usize> = (0..text.len()).filter(|i| text[*i].is_ascii_digit()).collect();
+            for _ in 0..=random.below(3) {
+                text[digits[random.below(digits.len())]] = b'0' + random.below(10) as u8;
+            }
+        } else {
+            damage(&mut text, usize::MAX, &mut random);
+        }
+        if ModelConfig::from_json(&text).is_ok()
+            && let Ok(model) = Model::from_safetensors_bytes(&text, weights, &LoadOptions::default())
+        {
+            loaded += 1;
+            run(&model);
+        }
+    }
+    assert!(loaded > 10, "{loaded}");
+    assert!(LARGEST.load(Ordering::Relaxed) < LIMIT);
+}
+
+#[test]
+fn damaged_safetensors() {
+    let config = include_bytes!("../assets/shakespeare-char-1m/config.json");
+    let weights = include_bytes!("../assets/shakespeare-char-1m/model.safetensors");
+    let mut random = Random(99);
+    let mut refused = 0;
+    for round in 0..1500 {
+        let mut file = weights.to_vec();
+        if round % 4 == 0 {
+            file.truncate(random.below(weights.len()));
+        } else {
+            damage(&mut file, 4000, &mut random);
+        }
+        match Model::from_safetensors_bytes(config, &file, &LoadOptions::default()) {
+            Ok(model) => run(&model),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 500, "{refused}");
+    assert!(LARGEST.load(Ordering::Relaxed) < LIMIT);
+}
+
+#[test]
+fn random_bytes_are_no_model() {
+    let mut random = Random(5);
+    for _ in 0..2000 {
+        let mut bytes: Vec<u8> = (0..random.below(300)).map(|_| random.next() as u8).collect();
+        assert!(ModelConfig::from_json(&bytes).is_err());
+        assert!(Model::from_gguf_bytes(&bytes, &LoadOptions::default()).is_err());
+        // The same behind a correct beginning.
+        let mut gguf = b"GGUF\x03\0\0\0".to_vec();
+        gguf.append(&mut bytes);
+        assert!(Model::from_gguf_bytes(&gguf, &LoadOptions::default()).is_err());
+    }
+}
+
+#[test]
+fn folders_without_a_model_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let load = || Model::from_dir(dir.path(), &LoadOptions::default()).map(|_| ()).unwrap_err();
+    assert!(load().hint_text().unwrap().contains("model.safetensors"));
+    std::fs::write(dir.path().join("a.gguf"), DRAFT_GGUF).unwrap();
+    assert!(Model::from_dir(dir.path(), &LoadOptions::default()).is_ok());
+    std::fs::write(dir.path().join("b.gguf"), b"x").unwrap();
+    assert!(load().message().contains("2 GGUF files"));
+    let index = dir.path().join("model.safetensors.index.json");
+    for (text, part) in [
+        ("{", "not JSON"),
+        ("{}", "weight_map"),
+        (r#"{"weight_map":{"a":"../../etc/passwd"}}"#, "not a file name"),
+        (r#"{"weight_map":{"a":""}}"#, "not a file name"),
+    ] {
+        std::fs::write(&index, text).unwrap();
+        assert!(load().message().contains(part), "{text}: {}", load());
+    }
+    std::fs::write(&index, r#"{"weight_map":{"a":"gone.safetensors"}}"#).unwrap();
+    std::fs::write(dir.path().join("config.json"), include_bytes!("../assets/extract-5m/config.json"))
+        .unwrap();
+    assert_eq!(load().kind(), ffwd::ErrorKind::Io);
+    assert!(Model::from_dir("/nonexistent", &LoadOptions::default()).is_err());
+}
+
+#[test]
+fn shards_are_read_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let weights = include_bytes!("../assets/shakespeare-char-1m/model.safetensors");
+    let tensors = candle_core::safetensors::load_buffer(weights, &candle_core::Device::Cpu).unwrap();
+    let mut shards = [std::collections::HashMap::new(), std::collections::HashMap::new()];
+    let mut map = serde_json::Map::new();
+    for (i, (name, t)) in tensors.into_iter().enumerate() {
+        map.insert(name.clone(), format!("part-{}.safetensors", i % 2).into());
+        shards[i % 2].insert(name, t);
+    }
+    for (i, shard) in shards.iter().enumerate() {
+        candle_core::safetensors::save(shard, dir.path().join(format!("part-{i}.safetensors"))).unwrap();
+    }
+    let index = serde_json::json!({ "weight_map": map });
+    std::fs::write(dir.path().join("model.safetensors.index.json"), index.to_string()).unwrap();
+    let config = include_bytes!("../assets/shakespeare-char-1m/config.json");
+    std::fs::write(dir.path().join("config.json"), config).unwrap();
+    let options = LoadOptions::default();
+    let (a, b) =
+        (Model::from_dir(dir.path(), &options).unwrap(), Model::embedded_shakespeare(&options).unwrap());
+    let logits = |m: &Model| m.forward(&[1, 2, 3], &mut m.new_cache().unwrap(), 0..3).unwrap();
+    assert_eq!(logits(&a), logits(&b));
+}
