@@ -59,7 +59,9 @@ impl Goals<'_> {
         };
         let Some(choices) = choices else {
             let at = plan.shape.object.count_at.unwrap_or(self.at(&plan.shape));
-            return Err(self.front.unsupported(if low { kw::MAX_PROPERTIES } else { kw::MIN_PROPERTIES }, at));
+            return Err(self
+                .front
+                .unsupported(if low { kw::MAX_PROPERTIES } else { kw::MIN_PROPERTIES }, at));
         };
         for properties in choices {
             parts.push(self.object_node(properties, &extra)?);
@@ -101,7 +103,9 @@ impl Goals<'_> {
                     let keys = self.front.any_pattern(patterns)?.intersect(&declared)?;
                     Some(lang_ir::lower(&keys, &mut self.front.ir)?)
                 }
-                Keys::Automaton(keys) => Some(lang_ir::lower(&keys.intersect(&declared)?, &mut self.front.ir)?),
+                Keys::Automaton(keys) => {
+                    Some(lang_ir::lower(&keys.intersect(&declared)?, &mut self.front.ir)?)
+                }
             };
             if lang.is_some_and(|l| self.is_never(l)) {
                 continue;

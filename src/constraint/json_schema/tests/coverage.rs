@@ -182,7 +182,9 @@ fn one_case() {
     let file = std::env::var("FFWD_CORPUS").unwrap_or("maskbench-dev-sample.jsonl.zst".into());
     for case in corpus(&file).unwrap_or_default().iter().filter(|c| c.id.contains(&id)) {
         match parse(&case.schema, &Policy::default()) {
-            Ok(ir) => println!("{}: {} nodes, {} rules, {:?}", case.id, ir.len(), ir.rule_count(), ir.warnings),
+            Ok(ir) => {
+                println!("{}: {} nodes, {} rules, {:?}", case.id, ir.len(), ir.rule_count(), ir.warnings)
+            }
             Err(e) => println!("{}: {e}", case.id),
         }
     }
