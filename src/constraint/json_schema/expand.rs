@@ -452,7 +452,7 @@ impl Front<'_> {
             return Ok(());
         };
         let test = Test::Format(name);
-        if self.automaton(test, at)?.is_some() {
+        if self.knows_format(name) {
             shape.string.add(test, true, at);
             return Ok(());
         }

@@ -39,6 +39,8 @@ pub(super) struct Front<'p> {
     scratch: Ir,
     /// Automata by test; formats that are not known are `None`.
     automata: FxHashMap<Test, Option<Rc<Dfa>>>,
+    /// Nodes of formats by name; `None` for those that are not known.
+    formats: FxHashMap<Name, Option<NodeId>>,
     pub empty: FxHashMap<Terms, bool>,
     /// Depth of nested emptiness questions.
     pub empty_depth: u32,
@@ -63,6 +65,7 @@ impl<'p> Front<'p> {
             ir: Ir::new(),
             scratch: Ir::new(),
             automata: FxHashMap::default(),
+            formats: FxHashMap::default(),
             empty: FxHashMap::default(),
             empty_depth: 0,
             checked: FxHashMap::default(),
@@ -235,6 +238,17 @@ impl<'p> Front<'p> {
         Ok(found)
     }
 
+    /// The language of a format, among the nodes that only the automata read.
+    fn format_node(&mut self, name: Name) -> Option<NodeId> {
+        let (doc, scratch) = (&self.doc, &mut self.scratch);
+        *self.formats.entry(name).or_insert_with(|| format::language(doc.name(name), scratch))
+    }
+
+    /// Whether a format is more than an annotation.
+    pub fn knows_format(&mut self, name: Name) -> bool {
+        self.format_node(name).is_some()
+    }
+
     /// The automaton of a test on text; `None` for a format that is not known.
     pub fn automaton(&mut self, test: Test, at: Id) -> Result<Option<Rc<Dfa>>> {
         if let Some(known) = self.automata.get(&test) {
@@ -247,7 +261,8 @@ impl<'p> Front<'p> {
                     .map_err(|e| e.at(self.doc.place(at)))?;
                 Some(Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa)))
             }
-            Test::Format(name) => format::language(self.doc.name(name), &mut self.scratch)
+            Test::Format(name) => self
+                .format_node(name)
                 .map(|node| Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa))),
         };
         let dfa = dfa.transpose().map_err(|e| e.at(self.doc.place(at)))?.map(Rc::new);

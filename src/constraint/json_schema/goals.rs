@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::expand::{Fork, Mode};
 use super::extras::Keys;
 use super::front::{Front, MAX_GOALS, MAX_NODES};
-use super::json::{Id, Name};
+use super::json::{Id, Name, Value};
 use super::shape::{FALSE, Shape, Term, Terms, Test};
 use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
 use crate::constraint::number::NumberSpec;
@@ -114,6 +114,7 @@ impl<'p> Goals<'p> {
             let (at, why) = self.goals[goal as usize]
                 .culprit
                 .take()
+                .or(self.front.culprit.take())
                 .unwrap_or_else(|| (root, "the keywords contradict each other".to_string()));
             return Err(self.front.error(ErrorKind::Unsatisfiable, at, format!("no value is valid: {why}")));
         }
@@ -123,6 +124,11 @@ impl<'p> Goals<'p> {
 
     /// The goal of a list of terms.
     pub fn goal(&mut self, terms: &[Term]) -> Result<GoalId> {
+        if let [Term::Pos(id)] = *terms
+            && self.front.doc.value(id) == Value::Bool(false)
+        {
+            self.front.culprit = Some((id, "the schema is `false`".to_string()));
+        }
         let tidy = self.front.tidy(terms)?;
         let referred = matches!(tidy[..], [Term::Pos(_)]) && !terms.contains(&tidy[0]);
         let id = match self.ids.get(&tidy) {

@@ -156,7 +156,7 @@ impl Front<'_> {
     fn negative_format(&mut self, fork: &mut Fork, at: Id) -> Result<()> {
         fork.shape.types = fork.shape.types.and(Types::STRING);
         match self.doc.string(at) {
-            Some(name) if self.automaton(Test::Format(name), at)?.is_some() => {
+            Some(name) if self.knows_format(name) => {
                 fork.shape.string.add(Test::Format(name), false, at);
             }
             // What is only an annotation is never violated.
