@@ -1,0 +1,35 @@
+//! The four jump-forward modes on one prompt: forwards, time, and whether the text is that of `off`.
+//!
+//! cargo run --release --example compare_modes
+
+use ffwd::{Engine, Mode, extract};
+
+fn main() -> ffwd::Result<()> {
+    let engine = Engine::embedded()?;
+    let (text, schema) = (include_str!("data/invoice.txt"), include_str!("data/invoice.schema.json"));
+    // The first call measures what forwards cost; later ones are timed alike.
+    engine.generate(&extract::request(schema, text)?)?;
+    let mut off = String::new();
+    println!(
+        "{:<10} {:>6} {:>8} {:>6} {:>8} {:>8}  same text",
+        "mode", "tokens", "forwards", "forced", "accepted", "ms"
+    );
+    for mode in Mode::ALL {
+        let output = engine.generate(&extract::request(schema, text)?.mode(mode))?;
+        if mode == Mode::Off {
+            off = output.text.clone();
+        }
+        println!(
+            "{:<10} {:>6} {:>8} {:>6} {:>8} {:>8.1}  {}",
+            mode.name(),
+            output.stats.tokens,
+            output.stats.forwards,
+            output.stats.forced,
+            output.stats.accepted,
+            output.stats.seconds * 1e3,
+            if output.text == off { "yes" } else { "no" }
+        );
+    }
+    println!("{off}");
+    Ok(())
+}

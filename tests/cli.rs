@@ -1,0 +1,121 @@
+//! The program as users meet it: output, exit codes, messages.
+#![cfg(all(feature = "cli", feature = "embedded"))]
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn ffwd(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ffwd"))
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn texts(output: &Output) -> (String, String) {
+    (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
+}
+
+const TEXT: &str = "examples/data/invoice.txt";
+const SCHEMA: &str = "examples/data/invoice.schema.json";
+
+#[test]
+fn extract_prints_a_valid_record_and_the_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let stats = dir.path().join("stats.json");
+    let output = ffwd(&["extract", TEXT, "--schema", SCHEMA, "--stats", stats.to_str().unwrap()]);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{err}");
+    let record: Value = serde_json::from_str(&out).unwrap();
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(SCHEMA).unwrap()).unwrap();
+    assert!(jsonschema::is_valid(&schema, &record));
+    let order = |v: &Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(order(&record), order(&schema["properties"]));
+    assert_eq!(record["invoice_number"], "INV-20417");
+    assert!(err.contains("forwards"), "{err}");
+    let stats: Value = serde_json::from_str(&std::fs::read_to_string(stats).unwrap()).unwrap();
+    for field in [
+        "tokens",
+        "forwards",
+        "prompt_tokens",
+        "forced",
+        "drafted",
+        "accepted",
+        "accepted_by_source",
+        "tokens_per_forward",
+        "deterministic_fraction",
+        "mode",
+        "seconds",
+        "finish",
+    ] {
+        assert!(!stats[field].is_null(), "{field}");
+    }
+}
+
+#[test]
+fn several_files_give_json_lines_and_failures_do_not_stop_the_rest() {
+    let output = ffwd(&["extract", TEXT, "no/such/file.txt", TEXT, "--schema", SCHEMA]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    let lines: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[0]["finish"], "stop");
+    assert_eq!(lines[1]["finish"], "error");
+    assert_eq!(lines[0]["record"], lines[2]["record"]);
+    assert!(err.contains("no/such/file.txt"));
+}
+
+#[test]
+fn bad_input_is_one_clear_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let broken = file("broken.json", "{\"type\": ");
+    let never = file("never.json", r#"{"type":"integer","minimum":3,"maximum":2}"#);
+    let remote = file("remote.json", r#"{"properties":{"a":{"$ref":"https://example.com/x.json"}}}"#);
+    let long = file("long.txt", &"word ".repeat(5000));
+    let cases: Vec<(Vec<&str>, i32, &str)> = vec![
+        (vec!["extract", "nope.txt", "--schema", SCHEMA], 1, "nope.txt"),
+        (vec!["extract", TEXT, "--schema", "nope.json"], 1, "nope.json"),
+        (vec!["extract", TEXT, "--schema", &broken], 1, "line 1"),
+        (vec!["extract", TEXT, "--schema", &never], 1, "cannot be satisfied"),
+        (vec!["extract", TEXT, "--schema", &remote], 1, "/properties/a/$ref"),
+        (vec!["extract", &long, "--schema", SCHEMA], 1, "context"),
+        (vec!["extract", TEXT, "--schema", SCHEMA, "--max-tokens", "3"], 1, "--max-tokens"),
+        (vec!["extract", TEXT, "--schema", SCHEMA, "--temperature", "-1"], 2, "temperature"),
+        (vec!["extract", TEXT, "--schema", SCHEMA, "--mode", "fast"], 2, "canonical"),
+        (vec!["extract", TEXT], 2, "--schema"),
+        (vec!["extract", TEXT, "--schema", SCHEMA, "--model", "no/model"], 1, "no/model"),
+        (vec!["generate", "x", "--regex", "(a"], 1, "unclosed group"),
+        (vec!["generate", "x", "--regex", "a", "--json-object"], 2, "cannot be used with"),
+        (vec!["inspect"], 2, "--json-schema"),
+        (vec!["inspect", "--regex", "ab", "--prefix", "x"], 1, "forbids"),
+        (vec!["inspect", "--regex", "ab", "--tokenizer", SCHEMA], 1, "tokenizer"),
+    ];
+    for (args, code, part) in cases {
+        let output = ffwd(&args);
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {err}");
+        assert!(err.contains(part), "{args:?}: {err}");
+        assert!(out.is_empty(), "{args:?} wrote {out:?}");
+        assert!(!err.contains("panicked"), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn generate_and_inspect() {
+    let (out, _) =
+        texts(&ffwd(&["generate", "Sentiment of 'good': ", "--choice", "positive", "--choice", "negative"]));
+    assert!(["positive\n", "negative\n"].contains(&out.as_str()), "{out:?}");
+    let (out, _) = texts(&ffwd(&["inspect", "--json-schema", SCHEMA, "--json"]));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["forced_text"], "{\"invoice_number\":\"");
+    assert_eq!(report["accepting"], false);
+    let (out, _) = texts(&ffwd(&["inspect", "--regex", "(ab|cd)+", "--prefix", "ab"]));
+    assert!(out.contains("may end here   yes"), "{out}");
+}

@@ -1,0 +1,56 @@
+//! The evaluation texts: every record valid, `exact` and `off` alike, at most half the forwards.
+//!
+//! The texts lie outside the repository: set FFWD_SHARED_DIR, or put them at ../shared. A slice is run;
+//! FFWD_EVAL_ALL=1 runs all.
+#![cfg(feature = "embedded")]
+
+use std::path::PathBuf;
+
+use ffwd::{Engine, Finish, Mode, extract};
+use serde_json::Value;
+
+#[test]
+fn records_validate_and_modes_agree() {
+    let root = std::env::var_os("FFWD_SHARED_DIR").map(PathBuf::from);
+    let root = root.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"));
+    let slice = if std::env::var_os("FFWD_EVAL_ALL").is_some() { usize::MAX } else { 12 };
+    let engine = Engine::embedded().unwrap();
+    let (mut forwards, mut documents, mut cut) = ([0; 3], 0, 0);
+    for name in ["handwritten_dev", "synthetic_seen", "synthetic_heldout"] {
+        let path = root.join("models/eval").join(name).with_extension("jsonl");
+        let Ok(lines) = std::fs::read_to_string(&path) else {
+            eprintln!("skipped: {} is absent (set FFWD_SHARED_DIR)", path.display());
+            continue;
+        };
+        for line in lines.lines().take(slice) {
+            let entry: Value = serde_json::from_str(line).unwrap();
+            let (schema, text) = (entry["schema"].to_string(), entry["text"].as_str().unwrap());
+            // Schemas with keywords that are refused are refused for every mode; the list is short.
+            let request = match extract::request(&schema, text) {
+                Ok(_) => || extract::request(&schema, text).unwrap(),
+                Err(error) => panic!("{}: {error}", entry["id"]),
+            };
+            let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+            let exact = engine.generate(&request()).unwrap();
+            let open = engine.generate(&request().ungated()).unwrap();
+            for output in [&exact, &open] {
+                assert_eq!(output.tokens, off.tokens, "{}", entry["id"]);
+            }
+            for (sum, output) in forwards.iter_mut().zip([&off, &exact, &open]) {
+                *sum += output.stats.forwards;
+            }
+            documents += 1;
+            if off.finish != Finish::Stop {
+                cut += 1;
+                continue;
+            }
+            let record: Value = serde_json::from_str(&off.text).unwrap();
+            assert!(jsonschema::is_valid(&entry["schema"], &record), "{}: {}", entry["id"], off.text);
+        }
+    }
+    let [off, exact, open] = forwards;
+    eprintln!(
+        "{documents} documents ({cut} cut at the limit): forwards {off} off, {exact} exact, {open} ungated"
+    );
+    assert!(exact * 2 <= off, "{exact} forwards in exact mode, {off} in off mode");
+}

@@ -1,0 +1,205 @@
+//! `exact` gives the tokens of `off`: greedy and sampled, with every mix of draft sources, also bad ones.
+#![cfg(feature = "embedded")]
+
+use ffwd::model::{LoadOptions, Precision};
+use ffwd::sample::SamplingParams;
+use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
+
+const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
+    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
+
+const SCHEMAS: [&str; 3] = [
+    r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string","maxLength":40},
+        "total":{"type":"number"},"currency":{"enum":["EUR","USD"]}},"required":["number","vendor","total","currency"],
+        "additionalProperties":false}"#,
+    r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"name":
+        {"type":"string","maxLength":20},"count":{"type":["integer","null"]}},"required":["name"],
+        "additionalProperties":false},"maxItems":3}},"required":["items"],"additionalProperties":false}"#,
+    r#"{"type":"object","properties":{"issued":{"type":"string","format":"date"},"paid":{"type":"boolean"}},
+        "required":["issued","paid"],"additionalProperties":false}"#,
+];
+
+fn engine() -> Engine {
+    // Both precisions compute a row alike in any company on x86-64; elsewhere only single precision does.
+    let engine = Engine::embedded().unwrap();
+    if !engine.target().varies_with_rows() {
+        return engine;
+    }
+    Engine::builder().options(LoadOptions::with_precision(Precision::F32)).build().unwrap()
+}
+
+fn requests() -> Vec<Box<dyn Fn() -> Request>> {
+    let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();
+    for schema in SCHEMAS {
+        requests.push(Box::new(move || extract::request(schema, TEXT).unwrap().max_tokens(120)));
+    }
+    for regex in ["[A-Z][a-z]+( [A-Z][a-z]+){0,3}", "(yes|no|maybe not), because [a-z ]{5,30}\\."] {
+        let constraint = Constraint::regex(regex).unwrap();
+        requests.push(Box::new(move || {
+            Request::new(Prompt::text(TEXT)).constraint(constraint.clone()).max_tokens(60)
+        }));
+    }
+    let choice = Constraint::choice(["invoice", "invoice reminder", "letter"]).unwrap();
+    requests.push(Box::new(move || Request::new(Prompt::text(TEXT)).constraint(choice.clone())));
+    requests.push(Box::new(|| {
+        Request::new(Prompt::text(TEXT)).constraint(Constraint::json_object()).max_tokens(60)
+    }));
+    requests
+}
+
+fn samplings() -> Vec<SamplingParams> {
+    let base = SamplingParams::default();
+    let mut all = vec![base.clone()];
+    for seed in 0..3 {
+        all.push(SamplingParams { temperature: 1.0, seed, ..base.clone() });
+        all.push(SamplingParams { temperature: 0.7, top_p: 0.9, seed, ..base.clone() });
+        all.push(SamplingParams { temperature: 1.3, top_k: Some(20), min_p: 0.02, seed, ..base.clone() });
+        all.push(SamplingParams {
+            temperature: 0.8,
+            repetition_penalty: 1.2,
+            frequency_penalty: 0.1,
+            seed,
+            ..base.clone()
+        });
+    }
+    all
+}
+
+fn check(exact: &Output, off: &Output, what: &str) {
+    assert_eq!(exact.tokens, off.tokens, "{what}: {:?} against {:?}", exact.text, off.text);
+    assert_eq!(exact.finish, off.finish, "{what}");
+    let stats = &exact.stats;
+    let by_source = stats.accepted_by_source;
+    assert_eq!(by_source.forced + by_source.lookup + by_source.draft_model, stats.accepted);
+    let drafted = stats.drafted_by_source;
+    assert_eq!(drafted.forced + drafted.lookup + drafted.draft_model, stats.drafted);
+    assert_eq!(stats.tokens, exact.tokens.len());
+    // Every forward gives one token of its own, but the last may give the end instead, or end by a draft.
+    let own = stats.tokens - stats.accepted;
+    assert!(own <= stats.forwards && stats.forwards <= own + 1, "{stats:?}");
+}
+
+#[test]
+fn exact_equals_off_for_all_sources_and_samplings() {
+    let engine = engine();
+    let mut saved = (0, 0);
+    for (i, request) in requests().iter().enumerate() {
+        for (j, sampling) in samplings().into_iter().enumerate() {
+            let request = || request().sampling(sampling.clone());
+            let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+            assert_eq!(
+                off.stats.forwards,
+                off.stats.tokens + usize::from(off.finish == Finish::Stop && ended(&engine, &off))
+            );
+            let variants = [
+                request(),
+                request().ungated(),
+                request().ungated().lookup(false),
+                request().ungated().draft_model(false),
+                request().ungated().draft_model(false).lookup(false).max_draft(3),
+            ];
+            for (k, variant) in variants.iter().enumerate() {
+                let exact = engine.generate(variant).unwrap();
+                check(&exact, &off, &format!("request {i}, sampling {j}, variant {k}"));
+                if k == 1 {
+                    saved = (saved.0 + off.stats.forwards, saved.1 + exact.stats.forwards);
+                }
+            }
+        }
+    }
+    eprintln!("forwards: {} off, {} exact", saved.0, saved.1);
+    assert!(saved.1 * 2 <= saved.0);
+}
+
+/// Whether the generation ended by an end token rather than because nothing else was possible: then a
+/// forward was spent on it. Known from the figures of `off` itself.
+fn ended(_: &Engine, off: &Output) -> bool {
+    off.stats.forwards == off.stats.tokens + 1
+}
+
+#[test]
+fn bad_drafts_change_nothing() {
+    let engine = engine();
+    let schema = SCHEMAS[0];
+    for sampling in samplings().into_iter().take(5) {
+        let request = || extract::request(schema, TEXT).unwrap().max_tokens(120).sampling(sampling.clone());
+        let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+        let prompt = off.stats.prompt_tokens;
+        let truth = off.tokens.clone();
+        for kind in 0..4u32 {
+            let truth = truth.clone();
+            let mut x = 12345u32 + kind;
+            let adversary = move |history: &[u32]| -> Vec<u32> {
+                let mut random = || {
+                    x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    x >> 8
+                };
+                let at = history.len() - prompt;
+                match kind {
+                    0 => (0..8).map(|_| random() % 4096).collect(),
+                    1 => truth[at.min(truth.len())..].to_vec(),
+                    2 => {
+                        let mut tokens = truth[at.min(truth.len())..].to_vec();
+                        let wrong = random() as usize % tokens.len().max(1);
+                        if let Some(token) = tokens.get_mut(wrong) {
+                            *token = random() % 4096;
+                        }
+                        tokens
+                    }
+                    _ => vec![2, 999_999, 0, u32::MAX],
+                }
+            };
+            let request = request().ungated().adversary(Box::new(adversary));
+            let exact = engine.generate(&request).unwrap();
+            assert_eq!(exact.tokens, off.tokens, "adversary {kind}");
+        }
+    }
+}
+
+#[test]
+fn every_token_limit_cuts_both_alike() {
+    let engine = engine();
+    let schema = SCHEMAS[1];
+    let whole =
+        engine.generate(&extract::request(schema, TEXT).unwrap().mode(Mode::Off).max_tokens(200)).unwrap();
+    for limit in 1..whole.tokens.len().min(40) {
+        let request = || extract::request(schema, TEXT).unwrap().max_tokens(limit);
+        let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+        let exact = engine.generate(&request().ungated()).unwrap();
+        check(&exact, &off, &format!("limit {limit}"));
+        assert_eq!(off.tokens, whole.tokens[..limit]);
+        assert!(matches!(off.finish, Finish::Length { .. }));
+    }
+}
+
+#[test]
+fn streamed_pieces_are_the_text() {
+    let engine = engine();
+    let mut pieces = String::new();
+    let request = extract::request(SCHEMAS[0], TEXT).unwrap().max_tokens(120);
+    let output = engine.generate_streaming(&request, &mut |piece| pieces.push_str(piece)).unwrap();
+    assert_eq!(pieces, output.text);
+    assert_eq!(output.text.as_bytes(), engine.vocabulary().decode(&output.tokens));
+}
+
+#[test]
+fn unverified_modes_keep_to_the_constraint_and_report_their_survival() {
+    let engine = engine();
+    for mode in [Mode::Canonical, Mode::Longest] {
+        let output =
+            engine.generate(&extract::request(SCHEMAS[0], TEXT).unwrap().mode(mode).max_tokens(300)).unwrap();
+        let survival = output.stats.survival.unwrap();
+        assert!((0.0..=1.0 + 1e-6).contains(&survival), "{survival}");
+        assert!(output.stats.forced > 0);
+        if output.finish == Finish::Stop {
+            serde_json::from_str::<serde_json::Value>(&output.text).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_prompt_beyond_the_context_is_refused() {
+    let error = engine().generate(&extract::request(SCHEMAS[0], &"word ".repeat(4000)).unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PromptTooLong);
+    assert!(error.hint_text().is_some());
+}
