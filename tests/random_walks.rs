@@ -42,15 +42,47 @@ fn policy() -> Policy {
     Policy { exponent: true, ..Policy::default() }
 }
 
-/// How much a token is liked when a walk should come to its end; the greatest wins.
-fn closing_rank(bytes: &[u8]) -> usize {
+/// Tokens that bring a walk to its end, most wanted first, then all single bytes.
+fn closing(vocab: &Vocabulary) -> &'static [TokenId] {
     const ORDER: [&[u8]; 14] =
         [b"}", b"]", b"\"", b"\"}", b"\"]", b"0", b"1", b"null", b"true", b"{}", b"[]", b"{", b"[", b","];
-    match ORDER.iter().position(|o| *o == bytes) {
-        Some(at) => 100 - at,
-        None if bytes.len() == 1 => 1,
-        None => 0,
+    static TOKENS: OnceLock<Vec<TokenId>> = OnceLock::new();
+    TOKENS.get_or_init(|| {
+        let all = || 0..vocab.len() as TokenId;
+        ORDER.iter().flat_map(|o| all().filter(|&t| vocab.token_bytes(t) == *o)).collect()
+    })
+}
+
+fn single_bytes(vocab: &Vocabulary) -> &'static [TokenId] {
+    static TOKENS: OnceLock<Vec<TokenId>> = OnceLock::new();
+    TOKENS.get_or_init(|| (0..vocab.len() as TokenId).filter(|&t| vocab.token_bytes(t).len() == 1).collect())
+}
+
+fn has(row: &[u32], token: TokenId) -> bool {
+    row[token as usize / 32] >> (token % 32) & 1 == 1
+}
+
+/// A random token of a mask, drawn evenly; with `single`, one of a single byte if there is any.
+fn draw(row: &[u32], vocab: &Vocabulary, single: bool, random: &mut Random) -> Option<TokenId> {
+    if single {
+        let bytes: Vec<TokenId> = single_bytes(vocab).iter().copied().filter(|&t| has(row, t)).collect();
+        if !bytes.is_empty() {
+            return Some(*random.pick(&bytes));
+        }
     }
+    let count: usize = row.iter().map(|w| w.count_ones() as usize).sum();
+    let mut left = random.below(count.max(1)) as u32;
+    for (at, &word) in row.iter().enumerate() {
+        if left < word.count_ones() {
+            let mut word = word;
+            for _ in 0..left {
+                word &= word - 1;
+            }
+            return Some(at as u32 * 32 + word.trailing_zeros());
+        }
+        left -= word.count_ones();
+    }
+    None
 }
 
 /// Follows random legal tokens until the end token; the text, or `None` if it took too long.
@@ -60,28 +92,20 @@ fn walk(matcher: &mut Matcher, vocab: &Vocabulary, random: &mut Random) -> Optio
     let free = random.below(FREE);
     for step in 0..LONGEST {
         matcher.fill_bitmask(&mut row);
-        let mut legal: Vec<TokenId> = Vec::new();
-        for (at, &word) in row.iter().enumerate() {
-            let mut word = word;
-            while word != 0 {
-                legal.push(at as u32 * 32 + word.trailing_zeros());
-                word &= word - 1;
-            }
+        let ends = step >= free || random.chance(25);
+        let accepting = has(&row, vocab.eos()[0]);
+        for &end in vocab.eos() {
+            row[end as usize / 32] &= !(1 << (end % 32));
         }
-        let end = vocab.eos()[0];
-        let closing = step >= free || random.chance(25);
-        if legal.contains(&end) && (closing || legal.len() <= vocab.eos().len()) {
-            matcher.accept_token(end).expect("an end token with its bit set");
+        let shut = closing(vocab).iter().copied().find(|&t| ends && has(&row, t));
+        let choice = shut.or_else(|| draw(&row, vocab, ends, random));
+        if accepting && (ends || choice.is_none()) {
+            matcher.accept_token(vocab.eos()[0]).expect("an end token with its bit set");
             return Some(out);
         }
-        legal.retain(|t| !vocab.eos().contains(t));
-        assert!(!legal.is_empty(), "a dead end after {:?}", String::from_utf8_lossy(&out));
-        let mut choice = *random.pick(&legal);
-        if closing {
-            let best = legal.iter().map(|&t| closing_rank(vocab.token_bytes(t))).max().unwrap_or(0);
-            legal.retain(|&t| closing_rank(vocab.token_bytes(t)) == best);
-            choice = *random.pick(&legal);
-        }
+        let Some(choice) = choice else {
+            panic!("a dead end after {:?}", String::from_utf8_lossy(&out));
+        };
         if let Err(e) = matcher.accept_token(choice) {
             panic!("a token with its bit set is refused after {:?}: {e}", String::from_utf8_lossy(&out));
         }
