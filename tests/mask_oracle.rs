@@ -461,10 +461,24 @@ fn found_before() {
     let bytes = |text: &str| Shape::Bytes(text.into());
     let nested = |inner| Shape::Concat(vec![bytes("("), inner, bytes(")")]);
     let star = |inner| Shape::Repeat(Box::new(inner), 0, None);
+    let accented = Shape::Concat(vec![Shape::Bytes(vec![0xc3]), Shape::Class(vec![(0xa0, 0xbf)])]);
+    let twice = Shape::Repeat(Box::new(accented), 2, Some(4));
     let list = [
         star(Shape::Rule(Box::new(Shape::Union(vec![Shape::Empty, nested(Shape::Back(0))])))),
         star(Shape::Rule(Box::new(Shape::Repeat(Box::new(nested(Shape::Back(0))), 0, Some(2))))),
         star(star(Shape::Rule(Box::new(Shape::Union(vec![bytes("a"), nested(star(Shape::Back(0)))]))))),
+        // A loop over ASCII before a rule.
+        Shape::Concat(vec![
+            star(Shape::Class(vec![(0, 0x7f)])),
+            Shape::Rule(Box::new(Shape::Class(vec![(0xc2, 0xdf)]))),
+        ]),
+        // The length bound cuts a branch off in the middle of a character.
+        Shape::Str {
+            lang: Some(Box::new(Shape::Union(vec![bytes("é"), twice.clone()]))),
+            min: 1,
+            max: Some(1),
+        },
+        Shape::Str { lang: Some(Box::new(Shape::Union(vec![bytes("é"), twice]))), min: 2, max: None },
     ];
     let all = list.into_iter().map(|s| (format!("{s:?}"), Constraint::from_ir(s.ir(), Policy::default())));
     written("found before", all.collect());
