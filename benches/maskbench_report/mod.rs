@@ -121,6 +121,7 @@ pub struct Report {
     accepts: Vec<Duration>,
     combined: Vec<Duration>,
     slow: Vec<(Duration, String)>,
+    slow_first: Vec<(Duration, String)>,
     forced: usize,
     forced_of: usize,
 }
@@ -144,6 +145,7 @@ impl Report {
             accepts: vec![],
             combined: vec![],
             slow: vec![],
+            slow_first: vec![],
             forced: 0,
             forced_of: 0,
         }
@@ -164,6 +166,9 @@ impl Report {
         self.failed.extend(outcome.failed.into_iter().map(|e| (id(), e)));
         self.refused_for_digits += outcome.refused_for_digits;
         self.first_masks.push(outcome.first_mask);
+        self.slow_first.push((outcome.first_mask, id()));
+        self.slow_first.sort_by_key(|s| std::cmp::Reverse(s.0));
+        self.slow_first.truncate(100);
         self.forced += outcome.forced;
         self.forced_of += outcome.forced_of;
         for ((mask, accept), (number, at)) in outcome.masks.iter().zip(&outcome.accepts).zip(&outcome.places)
@@ -287,6 +292,10 @@ pub fn print(reports: &[&Report], failures: usize, slowest: usize) {
         }
         for (time, place) in report.slow.iter().take(slowest) {
             let _ = writeln!(text, "{} slow: {:.1} us at {place}", report.name, time.as_secs_f64() * 1e6);
+        }
+        for (time, id) in report.slow_first.iter().take(slowest) {
+            let _ =
+                writeln!(text, "{} slow first mask: {:.1} us: {id}", report.name, time.as_secs_f64() * 1e6);
         }
     }
     print!("{text}");

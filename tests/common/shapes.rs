@@ -98,6 +98,15 @@ impl Shape {
         ir.push(node)
     }
 
+    /// Whether this is a part of a character only.
+    fn is_fragment(&self) -> bool {
+        match self {
+            Bytes(b) => std::str::from_utf8(b).is_err(),
+            Class(ranges) => ranges[0].0 >= 0x80,
+            _ => false,
+        }
+    }
+
     /// Simpler shapes to try instead of this one.
     pub fn simpler(&self) -> Vec<Shape> {
         let mut out = Vec::new();
@@ -138,6 +147,8 @@ impl Shape {
                     }
                 }
             }
+            // A character in pieces stays whole: string languages must remain well-formed UTF-8.
+            Concat(parts) if parts.iter().any(Shape::is_fragment) => {}
             Concat(parts) | Union(parts) => {
                 out.extend(parts.iter().cloned());
                 let is_concat = matches!(self, Concat(_));
