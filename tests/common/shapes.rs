@@ -127,8 +127,9 @@ impl Shape {
             Bytes(b) => {
                 out.push(Empty);
                 if b.len() > 1 {
-                    out.push(Bytes(b[1..].to_vec()));
-                    out.push(Bytes(b[..b.len() - 1].to_vec()));
+                    let less = [&b[1..], &b[..b.len() - 1]];
+                    let whole = |part: &&[u8]| std::str::from_utf8(part).is_ok();
+                    out.extend(less.into_iter().filter(whole).map(|part| Bytes(part.to_vec())));
                 }
             }
             Class(r) => {
