@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 pub use params::SamplingParams;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::kernels::exp;
 use crate::vocab::TokenId;
 
 /// Chooses tokens by fixed parameters; holds no state of a generation.
@@ -44,6 +45,9 @@ struct Candidate {
     token: TokenId,
     logit: f32,
 }
+
+/// How many candidates top-p sorts at first; eight times as many each time that is not enough.
+const FIRST_SORTED: usize = 256;
 
 impl Sampler {
     /// Checks the parameters.
@@ -146,19 +150,12 @@ impl Sampler {
             candidates.truncate(k);
             candidates.sort_unstable_by_key(|c| c.token);
         }
-        let weight = |c: &Candidate| f64::from((c.logit - best.logit) / p.temperature).exp();
+        // At most 1, and the best one has 1.
+        let weight = |c: &Candidate| f64::from(exp((c.logit - best.logit) / p.temperature));
+        let mut sum: f64 = candidates.iter().map(weight).sum();
         if p.top_p < 1.0 {
-            candidates.sort_unstable_by(order);
-            let wanted = f64::from(p.top_p) * candidates.iter().map(weight).sum::<f64>();
-            let mut sum = 0.0;
-            // The one that reaches the share is kept, so at least one is.
-            let kept = candidates.iter().position(|c| {
-                sum += weight(c);
-                sum >= wanted
-            });
-            candidates.truncate(kept.map_or(candidates.len(), |i| i + 1));
+            sum = keep_share(&mut candidates, f64::from(p.top_p) * sum, weight);
         }
-        let sum: f64 = candidates.iter().map(weight).sum();
         let mut left = uniform(p.seed, position) * sum;
         for c in &candidates {
             left -= weight(c);
@@ -177,6 +174,32 @@ fn order(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     b.logit.total_cmp(&a.logit).then(a.token.cmp(&b.token))
 }
 
+/// Keeps the fewest most probable candidates whose weights reach `wanted`, sorted; returns the sum of
+/// their weights. Sorts no more than it must: usually a few candidates hold the share.
+fn keep_share(candidates: &mut Vec<Candidate>, wanted: f64, weight: impl Fn(&Candidate) -> f64) -> f64 {
+    let mut sum = 0.0;
+    let (mut sorted, mut size) = (0, FIRST_SORTED);
+    while sorted < candidates.len() {
+        let rest = &mut candidates[sorted..];
+        let n = size.min(rest.len());
+        if n < rest.len() {
+            rest.select_nth_unstable_by(n - 1, order);
+        }
+        rest[..n].sort_unstable_by(order);
+        for (i, c) in rest[..n].iter().enumerate() {
+            sum += weight(c);
+            // The one that reaches the share is kept, so at least one is.
+            if sum >= wanted {
+                candidates.truncate(sorted + i + 1);
+                return sum;
+            }
+        }
+        sorted += n;
+        size *= 8;
+    }
+    sum
+}
+
 /// The number in [0, 1) of a position: 53 bits of the ChaCha stream that seed and position select.
 fn uniform(seed: u64, position: u64) -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -184,45 +207,56 @@ fn uniform(seed: u64, position: u64) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Calls `f` with each legal token and its logit, in the order of ids.
-fn for_legal(logits: &[f32], mask: Option<&[u32]>, mut f: impl FnMut(TokenId, f32)) {
-    let Some(mask) = mask else {
-        for (i, l) in logits.iter().enumerate() {
-            f(i as TokenId, *l);
-        }
-        return;
-    };
-    for (chunk, word) in mask.iter().enumerate().take(logits.len().div_ceil(32)) {
-        let mut rest = *word;
-        while rest != 0 {
-            let id = chunk * 32 + rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            // Bits beyond the logits say nothing.
-            if let Some(l) = logits.get(id) {
-                f(id as TokenId, *l);
-            }
+/// Calls `f` with the first id, the logits and the legal bits of each group of up to 32 tokens that has a
+/// legal one. Bits beyond the logits are cleared: they say nothing.
+fn for_groups(logits: &[f32], mask: Option<&[u32]>, mut f: impl FnMut(usize, &[f32], u32)) {
+    for (i, group) in logits.chunks(32).enumerate() {
+        let word = mask.map_or(u32::MAX, |m| m.get(i).copied().unwrap_or(0));
+        let word = word & (u32::MAX >> (32 - group.len()));
+        if word != 0 {
+            f(i * 32, group, word);
         }
     }
+}
+
+/// Calls `f` with each legal token and its logit, in the order of ids.
+fn for_legal(logits: &[f32], mask: Option<&[u32]>, mut f: impl FnMut(TokenId, f32)) {
+    for_groups(logits, mask, |first, group, mut word| {
+        while word != 0 {
+            let i = word.trailing_zeros() as usize;
+            word &= word - 1;
+            f((first + i) as TokenId, group[i]);
+        }
+    });
 }
 
 /// The most probable legal token, the lowest id among equals.
 fn best(logits: &[f32], mask: Option<&[u32]>) -> Result<Candidate> {
     let mut best: Option<Candidate> = None;
     let mut bad = None;
-    for_legal(logits, mask, |token, logit| {
-        if best.is_none_or(|b| logit > b.logit) {
-            best = Some(Candidate { token, logit });
+    for_groups(logits, mask, |first, group, mut word| {
+        let top = best.map_or(f32::NEG_INFINITY, |b| b.logit);
+        // Most groups are legal as a whole and hold nothing better: a comparison that needs no branches.
+        let nothing = group.iter().fold(true, |n, l| n & (*l <= top));
+        if nothing && best.is_some() {
+            return;
         }
-        if !(logit < f32::INFINITY) {
-            bad = Some(token);
+        while word != 0 {
+            let i = word.trailing_zeros() as usize;
+            word &= word - 1;
+            let candidate = Candidate { token: (first + i) as TokenId, logit: group[i] };
+            if best.is_none_or(|b| candidate.logit > b.logit) {
+                best = Some(candidate);
+            }
+            // Not a number, or infinity.
+            if candidate.logit.is_nan() || candidate.logit == f32::INFINITY {
+                bad = Some(candidate);
+            }
         }
     });
-    if let Some(token) = bad {
-        return Err(Error::new(
-            ErrorKind::Model,
-            format!("the logit of token {token} is {}", logits[token as usize]),
-        )
-        .hint("the model's weights are damaged, or a bias or penalty is too large"));
+    if let Some(c) = bad {
+        return Err(Error::new(ErrorKind::Model, format!("the logit of token {} is {}", c.token, c.logit))
+            .hint("the model's weights are damaged, or a bias or penalty is too large"));
     }
     let none = |message: &str| Error::new(ErrorKind::IllegalToken, message);
     match best {
@@ -237,7 +271,23 @@ fn best(logits: &[f32], mask: Option<&[u32]>) -> Result<Candidate> {
 /// ln of the sum over legal tokens of e^(logit - best).
 fn log_sum(logits: &[f32], mask: Option<&[u32]>, best: f32) -> f32 {
     let mut sum = 0f64;
-    for_legal(logits, mask, |_, logit| sum += f64::from((logit - best).exp()));
+    for_groups(logits, mask, |_, group, mut word| {
+        if word == u32::MAX {
+            // Sums of 32 in single precision lose nothing that a log-probability would show.
+            let mut lanes = [0f32; 8];
+            for eight in group.chunks_exact(8) {
+                for (lane, l) in lanes.iter_mut().zip(eight) {
+                    *lane += exp(l - best);
+                }
+            }
+            sum += f64::from(lanes.iter().sum::<f32>());
+            return;
+        }
+        while word != 0 {
+            sum += f64::from(exp(group[word.trailing_zeros() as usize] - best));
+            word &= word - 1;
+        }
+    });
     sum.ln() as f32
 }
 
@@ -248,7 +298,7 @@ fn legal_mass(logits: &[f32], best: f32, total: f32) -> f32 {
     if max == f32::INFINITY {
         return 0.0;
     }
-    let all: f64 = finite.map(|l| f64::from((l - max).exp())).sum();
+    let all: f64 = finite.map(|l| f64::from(exp(l - max))).sum();
     // A little rounding must not make a share above 1.
     (f64::from(best - max + total) - all.ln()).exp().min(1.0) as f32
 }

@@ -21,6 +21,9 @@ use crate::error::{ErrorKind, Result};
 /// Most integers that are listed for a `multipleOf` between bounds.
 const MAX_MULTIPLES: u64 = 10_000;
 
+/// A class of characters and how often it may occur.
+type Repeated = (Vec<(char, char)>, u32, Option<u32>);
+
 impl Goals<'_> {
     /// Finds the goals of a shape's children.
     pub fn plan(&mut self, mut shape: Shape) -> Result<Plan> {
@@ -329,7 +332,7 @@ impl Goals<'_> {
     }
 
     /// If all tests are patterns of one repeated class: the common class and length bounds.
-    fn classes(&self, part: &StringPart) -> Option<(Vec<(char, char)>, u32, Option<u32>)> {
+    fn classes(&self, part: &StringPart) -> Option<Repeated> {
         let (mut min, mut max) = (part.min, part.max);
         let mut common: Option<Vec<(char, char)>> = None;
         for &(test, holds, _) in &part.tests {

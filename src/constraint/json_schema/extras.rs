@@ -31,11 +31,14 @@ pub(super) enum Keys {
     Automaton(Rc<Dfa>),
 }
 
+/// Patterns with the schemas they come from.
+type Patterns = Vec<(Name, Id)>;
+
 /// One part of the partition.
 #[derive(Clone)]
 struct Part {
     /// Sets of patterns of which one matches, or none does.
-    tests: Vec<(Rc<Vec<(Name, Id)>>, bool)>,
+    tests: Vec<(Rc<Patterns>, bool)>,
     terms: Terms,
 }
 

@@ -282,13 +282,16 @@ impl Dfa {
     }
 }
 
+/// Byte ranges and the sets they lead to.
+type Steps = Rc<[(u8, u8, u32)]>;
+
 /// The subset construction over code points.
 struct Determinise<'a> {
     nfa: &'a Nfa,
     sets: FxHashMap<Rc<[u32]>, u32>,
     list: Vec<Rc<[u32]>>,
     /// Per set, its byte transitions once they are known; bytes that are missing lead nowhere.
-    steps: Vec<Option<Rc<[(u8, u8, u32)]>>>,
+    steps: Vec<Option<Steps>>,
     /// By set and number of continuation bytes: where they lead.
     tails: FxHashMap<(u32, u32), Rc<[Range]>>,
 }
@@ -345,7 +348,7 @@ impl Determinise<'_> {
     }
 
     /// The byte transitions of a set, sorted and disjoint.
-    fn step(&mut self, set: u32) -> Result<Rc<[(u8, u8, u32)]>> {
+    fn step(&mut self, set: u32) -> Result<Steps> {
         if let Some(known) = &self.steps[set as usize] {
             return Ok(known.clone());
         }
@@ -372,7 +375,7 @@ impl Determinise<'_> {
                 steps.push((lo, hi, self.set(closed)?));
             }
         }
-        let steps: Rc<[(u8, u8, u32)]> = steps.into();
+        let steps: Steps = steps.into();
         self.steps[set as usize] = Some(steps.clone());
         Ok(steps)
     }

@@ -46,7 +46,10 @@ impl Front<'_> {
         match name {
             kw::TYPE => fork.shape.types = fork.shape.types.without(self.types(at)?),
             kw::CONST => self.exclude(fork, &[at]),
-            kw::ENUM => self.exclude(fork, &self.doc.elements(at).to_vec()),
+            kw::ENUM => {
+                let values = self.doc.elements(at).to_vec();
+                self.exclude(fork, &values);
+            }
             kw::REF => fork.queue(all(vec![Term::Neg(self.refs.resolve(&self.doc, at)?)])),
             kw::ALL_OF => {
                 let choice = self.schemas(at)?.into_iter().map(|s| vec![Term::Neg(s)]).collect();

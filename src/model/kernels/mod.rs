@@ -102,7 +102,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     let clamped = x.clamp(-87.0, 88.0);
     // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer without a library call.
     const ROUND: f32 = 12_582_912.0;
-    let n = (clamped * LOG2_E + ROUND) - ROUND;
+    let shifted = clamped * LOG2_E + ROUND;
+    let n = shifted - ROUND;
     let r = (clamped - n * LN2_HIGH) - n * LN2_LOW;
     // Taylor terms up to r^7; |r| <= 0.35 makes the rest less than half a unit in the last place.
     let p = 1.0 / 5040.0;
@@ -112,7 +113,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 1.0 / 6.0;
     let p = p * r + 0.5;
     let p = p * r * r + r + 1.0;
-    let power = f32::from_bits(((n as i32 + 127) << 23) as u32);
+    // The low bits of the shifted number are n, so no conversion (with its checks) is needed.
+    let power = f32::from_bits(shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23);
     if x < -87.0 { 0.0 } else { p * power }
 }
 
