@@ -29,7 +29,10 @@ fn main() -> ffwd::Result<()> {
     let text = include_str!("data/invoice.txt");
     let engine = Engine::embedded()?;
     let (invoice, stats) = engine.extract_with_stats::<Invoice>(text)?;
-    println!("{invoice:#?}");
+    println!(
+        "{} bills {} {:.2} {:?} with invoice {}",
+        invoice.vendor, invoice.customer, invoice.total, invoice.currency, invoice.invoice_number
+    );
     println!(
         "{} tokens in {} forwards: {} forced, {} of {} drafted tokens accepted, {:.0} ms",
         stats.tokens,

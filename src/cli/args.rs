@@ -72,16 +72,16 @@ pub(super) struct DecodeArgs {
     #[arg(long)]
     no_lookup: bool,
     /// 0 takes the most probable token; 1 samples as the model says
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     temperature: f32,
     /// Sample from the fewest tokens with this probability in all
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f32,
     /// Sample from this many most probable tokens
     #[arg(long)]
     top_k: Option<usize>,
     /// Sample from tokens with at least this share of the best one's probability
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     min_p: f32,
     /// Seed of the random numbers; the same seed gives the same text
     #[arg(long, default_value_t = 0)]

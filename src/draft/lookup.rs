@@ -38,9 +38,9 @@ impl Lookup {
         if value.len() < MIN_MATCH {
             return None;
         }
-        let starts = self.source.windows(value.len()).enumerate().filter(|w| w.1 == value).map(|w| w.0);
+        let mut starts = self.source.windows(value.len()).enumerate().filter(|w| w.1 == value).map(|w| w.0);
         let boundary = |&at: &usize| at == 0 || !self.source[at - 1].is_ascii_alphanumeric();
-        let at = starts.filter(boundary).last()? + value.len();
+        let at = starts.rfind(boundary)? + value.len();
         let rest = &self.source[at..];
         let line = rest.iter().position(|b| matches!(b, b'\n' | b'\r')).unwrap_or(rest.len());
         let mut text = &rest[..line.min(MAX_BYTES)];

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dfa::{Call, Dfa, DfaId, NONE};
 use super::lower::{COUNTING, Program, STRING, UNSPACED};
@@ -101,9 +101,17 @@ pub struct Machine {
     configs: Vec<Config>,
     config_index: FxHashMap<(Arc<[Thread]>, bool), ConfigId>,
     initial: ConfigId,
+    /// Whether the root rule calls nothing, so that no rule of the constraint's own is ever called.
+    flat: bool,
     todo: Vec<(Local, StackId)>,
     calls: Vec<(Local, Frame)>,
+    /// What `close` has met, once it has met many.
+    met: FxHashSet<(Local, StackId)>,
 }
+
+/// So many entries and returns after one byte are not checked for repetition: a hash look-up each
+/// would be most of the work, and only a repetition of something that may be empty repeats at all.
+const UNCHECKED: usize = 32;
 
 impl Machine {
     /// A machine at the start of `program`.
@@ -120,8 +128,10 @@ impl Machine {
             configs: vec![Config { threads: empty.clone(), ended: false }],
             config_index: FxHashMap::from_iter([((empty, false), DEAD_CONFIG)]),
             initial: DEAD_CONFIG,
+            flat: program.flat,
             todo: Vec::new(),
             calls: Vec::new(),
+            met: FxHashSet::default(),
         };
         let (rule, register) = program.root;
         let state = machine.dfa.start(&machine.nfa, machine.starts[rule.0 as usize]);
@@ -215,11 +225,18 @@ impl Machine {
         out.threads.dedup();
     }
 
-    /// Follows returns and calls from `todo` until only scanning threads are left. Terminates since
-    /// left recursion was refused when the program was made.
+    /// Follows returns and calls from `todo` until only scanning threads are left. Terminates: left
+    /// recursion was refused when the program was made, so stacks cannot grow here without end, and
+    /// what was met before is not followed again.
     fn close(&mut self, out: &mut Reached) {
+        let mut count = 0;
+        self.met.clear();
         loop {
             while let Some((local, stack)) = self.todo.pop() {
+                count += 1;
+                if count > UNCHECKED && !self.met.insert((local, stack)) {
+                    continue;
+                }
                 let state = self.dfa.state(local.state);
                 if state.scans {
                     out.threads.push(Thread { local, stack });
@@ -391,7 +408,8 @@ impl Machine {
         match &self.registers[local.register as usize] {
             Register::Chars { min, max, lengths: Some(lengths) } if local.n >= *min => {
                 let rest = max.saturating_sub(local.n);
-                Some((rest.saturating_sub(lengths.slack), rest))
+                // Nearer to the maximum even the rest of a character can decide.
+                Some((rest.checked_sub(lengths.slack)?, rest))
             }
             _ => None,
         }
@@ -486,6 +504,13 @@ impl Machine {
     /// Where byte `b` leads within the rule, registers aside; [`NONE`] if nowhere.
     pub fn step_state(&mut self, state: DfaId, b: u8) -> DfaId {
         self.dfa.step(&self.nfa, state, b)
+    }
+
+    /// Whether a rule that ends in this state, or calls another there, can go on with text that its
+    /// own automaton does not show.
+    pub fn leads_out(&self, state: DfaId) -> bool {
+        let state = self.dfa.state(state);
+        !state.calls.is_empty() || state.accept && !self.flat
     }
 
     /// Whether the state is inside the text of a string, at the start of a character.

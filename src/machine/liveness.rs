@@ -48,16 +48,16 @@ pub(super) struct Liveness<'a> {
 }
 
 impl<'a> Liveness<'a> {
-    /// Decides the states `from..`; rules below `known_rules` are known to match.
+    /// Decides the states `from..`; of the first rules it is `known` whether they match.
     pub(super) fn solve(
         nfa: &'a Nfa,
         starts: &'a [NfaId],
         registers: &'a [Register],
         from: NfaId,
-        known_rules: usize,
+        known: &[bool],
     ) -> Self {
-        let mut rule_ok = vec![false; starts.len()];
-        rule_ok[..known_rules].fill(true);
+        let mut rule_ok = known.to_vec();
+        rule_ok.resize(starts.len(), false);
         let mut solver = Liveness {
             nfa,
             starts,
@@ -72,7 +72,7 @@ impl<'a> Liveness<'a> {
             rules_of_state: FxHashMap::default(),
             array_of_rule: FxHashMap::default(),
         };
-        solver.prepare(known_rules);
+        solver.prepare(known.len());
         let into = solver.incoming();
         solver.run(&into);
         solver

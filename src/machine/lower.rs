@@ -34,8 +34,12 @@ pub struct Program {
     /// Start state of each rule.
     pub(super) starts: Vec<NfaId>,
     pub(super) registers: Vec<Register>,
+    /// Which rules can match; the others are never called.
+    rule_ok: Vec<bool>,
     /// What the whole output must match.
     pub(super) root: (RuleIx, RegisterIx),
+    /// Whether the rules that the base does not have call nothing.
+    pub(super) flat: bool,
     interner: Interner,
     rule_of_node: FxHashMap<NodeId, Value>,
     alphabet: [bool; 256],
@@ -62,7 +66,9 @@ impl Program {
             dfa: Dfa::default(),
             starts: vec![DEAD; 3],
             registers: vec![Register::None, Register::Chars { min: 0, max: u32::MAX - 1, lengths: None }],
+            rule_ok: Vec::new(),
             root: (STRING, 0),
+            flat: false,
             interner: Interner::default(),
             rule_of_node: FxHashMap::default(),
             alphabet: *alphabet,
@@ -75,7 +81,7 @@ impl Program {
         let any = program.seed(Node::JsonAny, ANY)?;
         program.lower(&[root, any], Some(any))?;
         // In a vocabulary without quotes or braces some of these cannot match; that is no error yet.
-        program.finish(2, 0)?;
+        program.finish(2, 0);
         Ok(program)
     }
 
@@ -89,9 +95,9 @@ impl Program {
         let (first_state, first_rule) = (program.nfa.len() as NfaId, program.starts.len());
         let root = program.interner.import(ir)?;
         let root = program.lower(&[root], None)?;
-        let ok = program.finish(first_state, first_rule)?;
+        program.finish(first_state, first_rule);
         match root {
-            Some(root) if ok[root.0.0 as usize] => program.root = root,
+            Some(root) if program.rule_ok[root.0.0 as usize] => program.root = root,
             _ => {
                 return Err(Error::new(ErrorKind::Unsatisfiable, "no output can satisfy the constraint")
                     .hint(
@@ -101,6 +107,9 @@ impl Program {
             }
         }
         refuse_left_recursion(&program.nfa, &program.starts, first_rule)?;
+        let calls = |s| matches!(program.nfa.state(s), State::Call { .. } | State::CallItem { .. });
+        // The root itself may be a rule of the base, which accepts only where nothing can follow in it.
+        program.flat = !(first_state..program.nfa.len() as NfaId).any(calls);
         Ok(program)
     }
 
@@ -175,16 +184,18 @@ impl Program {
         Ok(id)
     }
 
-    /// Decides liveness of what is new, trims it, and says which rules can match.
-    fn finish(&mut self, first_state: NfaId, first_rule: usize) -> Result<Vec<bool>> {
-        let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, first_rule);
-        let ok = (0..self.starts.len()).map(|r| solver.matches(RuleIx(r as u32))).collect();
+    /// Decides liveness of what is new, trims it, and notes which rules can match.
+    fn finish(&mut self, first_state: NfaId, first_rule: usize) {
+        let known = &self.rule_ok[..first_rule];
+        let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, known);
+        let ok =
+            (first_rule..self.starts.len()).map(|r| solver.matches(RuleIx(r as u32))).collect::<Vec<_>>();
         let (live, arrays) = solver.result();
         trim(&mut self.nfa, first_state, &live);
         for (register, items) in arrays {
             self.registers[register as usize] = Register::Items(items);
         }
-        Ok(ok)
+        self.rule_ok.extend(ok);
     }
 }
 

@@ -51,6 +51,10 @@ fn contains(machine: &mut Machine, vocab: &Vocabulary, slice: &Slice, state: u32
     let ascii: Vec<u8> = (0..0x80).filter(|&b| slice.kind.has_ascii(b) && vocab.has_byte(b)).collect();
     let unspaced = slice.kind == SliceKind::JsonUnspaced;
     let body = if unspaced { machine.unspaced_body() } else { machine.string_body() };
+    if body == 0 && slice.kind.has_unicode() {
+        // A vocabulary that cannot spell strings has no such automaton.
+        return None;
+    }
     let mut seen: FxHashSet<(u32, u32)> = FxHashSet::from_iter([(state, body)]);
     let mut todo = std::collections::VecDeque::from([(state, body)]);
     // A token that ends inside a character is outside the slice, too.
@@ -58,6 +62,10 @@ fn contains(machine: &mut Machine, vocab: &Vocabulary, slice: &Slice, state: u32
     while let Some((state, text)) = todo.pop_front() {
         if seen.len() > MAX_STATES {
             return None;
+        }
+        if machine.leads_out(state) {
+            // What follows there may hold any byte.
+            need = u16::MAX;
         }
         for b in 0..=255u8 {
             let inside = match b {

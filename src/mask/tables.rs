@@ -61,8 +61,11 @@ pub struct Masks {
 pub struct Shared {
     layers: Layers,
     slice_masks: Vec<Arc<[u32]>>,
-    up_to: Mutex<FxHashMap<(usize, u32), Arc<[u32]>>>,
+    up_to: Mutex<UpTo>,
 }
+
+/// By slice and limit: its tokens with at most so many characters.
+type UpTo = FxHashMap<(usize, u32), Arc<[u32]>>;
 
 /// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
 const MAX_FULL_BYTES: usize = 64 << 20;
@@ -164,7 +167,7 @@ impl Masks {
     }
 
     fn tails(&self, id: ExitId) -> &Arc<Tails> {
-        let layers = if id % 2 == 0 { &self.shared.layers } else { &self.own };
+        let layers = if id.is_multiple_of(2) { &self.shared.layers } else { &self.own };
         &layers.exits[id as usize / 2]
     }
 

@@ -117,7 +117,7 @@ impl Slice {
     /// The tokens of the slice with at most `limit` characters, as a packed bitmask. Costs a copy and
     /// the smaller of the two parts.
     pub fn mask_up_to(&self, limit: u32) -> Vec<u32> {
-        let (short, long) = self.split(limit);
+        let [short, long] = self.split(limit);
         let mut mask = if short.len() < long.len() { vec![0; self.mask.len()] } else { self.mask.clone() };
         let flip = if short.len() < long.len() { short } else { long };
         for &(_, id) in flip {
@@ -128,17 +128,18 @@ impl Slice {
 
     /// The tokens of the slice with more than `limit` characters.
     pub fn longer_than(&self, limit: u32) -> impl ExactSizeIterator<Item = TokenId> + '_ {
-        self.split(limit).1.iter().map(|e| e.1)
+        self.split(limit)[1].iter().map(|e| e.1)
     }
 
     /// Tokens of 255 characters and more count as longer than any limit.
-    fn split(&self, limit: u32) -> (&[(u8, TokenId)], &[(u8, TokenId)]) {
+    fn split(&self, limit: u32) -> [&[(u8, TokenId)]; 2] {
         let limit = limit.min(254) as u8;
-        self.by_length.split_at(self.by_length.partition_point(|e| e.0 <= limit))
+        let (short, long) = self.by_length.split_at(self.by_length.partition_point(|e| e.0 <= limit));
+        [short, long]
     }
 
     /// Whether a limit of `limit` characters excludes no token of the slice.
     pub fn all_up_to(&self, limit: u32) -> bool {
-        self.split(limit).1.is_empty()
+        self.split(limit)[1].is_empty()
     }
 }

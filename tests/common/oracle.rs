@@ -263,8 +263,6 @@ impl<'a> Oracle<'a> {
     }
 
     fn rep(&mut self, e: Id, min: u32, max: Option<u32>) -> Id {
-        // An item that may be empty fills up any missing repetitions.
-        let min = if self.nullable(e) { 0 } else { min };
         match (e, max) {
             (_, Some(0)) | (EMPTY, _) => EMPTY,
             (_, Some(max)) if max < min => NEVER,
@@ -511,7 +509,8 @@ impl<'a> Oracle<'a> {
             Expr::Empty => true,
             Expr::Cat(a, b) | Expr::Both(a, b) => self.nullable(a) && self.nullable(b),
             Expr::Or(parts) => parts.iter().any(|&p| self.nullable(p)),
-            Expr::Rep(_, min, _) => min == 0,
+            // An item that may be empty fills up any missing repetitions.
+            Expr::Rep(e, min, _) => min == 0 || self.nullable(e),
             Expr::NoneOf(words) => !words.iter().any(Vec::is_empty),
             Expr::Utf8 { min, left, .. } => min == 0 && left == 0,
             Expr::Name(name) => {

@@ -125,8 +125,8 @@ impl WeightedSum<'_> {
             let start = self.v.data.as_ptr();
             for (j, weight) in self.p.iter().enumerate().take(self.v.rows) {
                 let (from, weight) = (start.add(j * self.v.stride + at), V::splat(*weight));
-                for b in 0..B {
-                    acc[b] = acc[b].multiply_add(weight, V::load(from.add(b * LANES)));
+                for (b, acc) in acc.iter_mut().enumerate() {
+                    *acc = acc.multiply_add(weight, V::load(from.add(b * LANES)));
                 }
             }
             for b in 0..B {

@@ -67,8 +67,8 @@ impl<const FMA: bool> Vector for Portable<FMA> {
     #[inline(always)]
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
         let mut v = self.0;
-        for i in 0..LANES {
-            v[i] = if FMA { a.0[i].mul_add(b.0[i], v[i]) } else { a.0[i] * b.0[i] + v[i] };
+        for (v, (a, b)) in v.iter_mut().zip(a.0.iter().zip(b.0)) {
+            *v = if FMA { a.mul_add(b, *v) } else { a * b + *v };
         }
         Portable(v)
     }
