@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
         while draft.len() < room && !matcher.is_terminated() {
             let before = draft.len();
             let last = draft.last().map(|p| p.token).or(self.history.last().copied());
-            if self.drafting.gate.admits(Source::Forced, survival) {
+            if self.drafting.gate.admits(Source::Forced, survival, draft.len()) {
                 let tokens = matcher.drafted_forced_tokens(last);
                 let taken = take_legal(&mut matcher, &tokens, Source::Forced, room, &mut draft);
                 survival *= self.drafting.gate.rate(Source::Forced).powi(taken as i32);
@@ -241,17 +241,18 @@ impl<'a> Session<'a> {
         draft: &mut Vec<Proposal>,
     ) -> f64 {
         let Some(lookup) = &self.drafting.lookup else { return survival };
-        if draft.len() >= room || !matcher.in_string() || !self.drafting.gate.admits(Source::Lookup, survival)
+        let gate = &self.drafting.gate;
+        if draft.len() >= room || !matcher.in_string() || !gate.admits(Source::Lookup, survival, draft.len())
         {
             return survival;
         }
         let Some(value) = open_string(text) else { return survival };
         let mut admitted = Vec::new();
         for token in lookup.propose(self.vocab, &value) {
-            if !self.drafting.gate.admits(Source::Lookup, survival) {
+            if !gate.admits(Source::Lookup, survival, draft.len() + admitted.len()) {
                 break;
             }
-            survival *= self.drafting.gate.rate(Source::Lookup);
+            survival *= gate.rate(Source::Lookup);
             admitted.push(token);
         }
         take_legal(matcher, &admitted, Source::Lookup, room, draft);

@@ -55,7 +55,7 @@ impl DraftModel {
         room: usize,
         draft: &mut Vec<Proposal>,
     ) -> Result<f64> {
-        while draft.len() < room && gate.admits(Source::Model, survival) {
+        while draft.len() < room && gate.admits(Source::Model, survival, draft.len()) {
             let all = || history.iter().copied().chain(draft.iter().map(|p| p.token));
             let same = self.seen.iter().zip(all()).take_while(|(a, b)| **a == *b).count();
             // The last token must run again if all are known: its logits are wanted.

@@ -1,0 +1,183 @@
+//! How good and how fast the embedded models are on evaluation texts, in every mode.
+//!
+//! cargo run --release --example evaluate -- FILE.jsonl... [--limit N]
+//!
+//! Each line holds `text`, `gold`, and either `schema` (a record is extracted) or `labels` (one of them is
+//! chosen; lines for several labels are passed over). A field counts as right if it equals the gold one,
+//! numbers by value.
+
+use ffwd::{Constraint, Engine, Error, ErrorKind, Finish, Mode, Output, Prompt, Request, Result, extract};
+use serde_json::Value;
+
+/// Sums over the documents of a file, in one mode.
+#[derive(Default)]
+struct Row {
+    documents: usize,
+    cut: usize,
+    invalid: usize,
+    same: usize,
+    tokens: usize,
+    forwards: usize,
+    forced: usize,
+    drafted: usize,
+    accepted: usize,
+    seconds: f64,
+    fields: usize,
+    right: usize,
+    records: usize,
+}
+
+fn main() -> Result<()> {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut limit = usize::MAX;
+    if let Some(at) = arguments.iter().position(|a| a == "--limit") {
+        limit = arguments
+            .get(at + 1)
+            .and_then(|n| n.parse().ok())
+            .ok_or_else(|| bad("--limit needs a number"))?;
+        arguments.drain(at..at + 2);
+    }
+    let engine = Engine::embedded()?;
+    println!("ms per forward by tokens: {:.3?}", engine.target().cost_table().points());
+    for path in &arguments {
+        let text = std::fs::read_to_string(path).map_err(|e| bad(&format!("{path}: {e}")))?;
+        file(&engine, path, text.lines().take(limit))?;
+    }
+    Ok(())
+}
+
+fn file<'a>(engine: &Engine, path: &str, lines: impl Iterator<Item = &'a str>) -> Result<()> {
+    // The modes, and exact once more with drafts as long as they can be.
+    let kinds: Vec<(Mode, bool)> =
+        Mode::ALL.map(|m| (m, false)).into_iter().chain([(Mode::Exact, true)]).collect();
+    let mut rows: Vec<Row> = kinds.iter().map(|_| Row::default()).collect();
+    let (mut refused, mut passed_over) = (0, 0);
+    for line in lines {
+        let entry: Value = serde_json::from_str(line).map_err(|e| bad(&format!("{path}: {e}")))?;
+        if entry["multi"] == true {
+            passed_over += 1;
+            continue;
+        }
+        if let Err(error) = request(&entry) {
+            eprintln!("{}: {error}", entry["id"]);
+            refused += 1;
+            continue;
+        }
+        let mut off = None;
+        for (row, &(mode, ungated)) in rows.iter_mut().zip(&kinds) {
+            let request = request(&entry)?.mode(mode);
+            let output = engine.generate(&if ungated { request.ungated() } else { request })?;
+            let off = off.get_or_insert_with(|| output.text.clone());
+            count(row, &entry, &output, off);
+        }
+    }
+    println!(
+        "\n{path}: {} documents, {refused} schemas refused, {passed_over} passed over",
+        rows[0].documents
+    );
+    println!(
+        "{:<15} {:>6} {:>8} {:>10} {:>7} {:>8} {:>8} {:>7} {:>4} {:>7} {:>7} {:>7} {:>8}",
+        "mode",
+        "tokens",
+        "forwards",
+        "per forwd",
+        "forced",
+        "drafted",
+        "accepted",
+        "seconds",
+        "cut",
+        "invalid",
+        "as off",
+        "fields",
+        "records"
+    );
+    for (row, (mode, ungated)) in rows.iter().zip(&kinds) {
+        let percent = |n: usize, of: usize| format!("{:.1}%", 100.0 * n as f64 / of.max(1) as f64);
+        println!(
+            "{:<15} {:>6} {:>8} {:>10.2} {:>7} {:>8} {:>8} {:>7.2} {:>4} {:>7} {:>7} {:>7} {:>8}",
+            format!("{}{}", mode.name(), if *ungated { " ungated" } else { "" }),
+            row.tokens,
+            row.forwards,
+            row.tokens as f64 / row.forwards.max(1) as f64,
+            percent(row.forced, row.tokens),
+            row.drafted,
+            row.accepted,
+            row.seconds,
+            row.cut,
+            row.invalid,
+            percent(row.same, row.documents),
+            percent(row.right, row.fields),
+            percent(row.records, row.documents),
+        );
+    }
+    Ok(())
+}
+
+/// What is asked about a line, as the models were trained to be asked.
+fn request(entry: &Value) -> Result<Request> {
+    let text = entry["text"].as_str().unwrap_or_default();
+    let Some(labels) = entry["labels"].as_array() else {
+        return extract::request(&entry["schema"].to_string(), text);
+    };
+    let labels: Vec<&str> = labels.iter().filter_map(Value::as_str).collect();
+    let prompt = Prompt::default()
+        .with_template(
+            "<|im_start|>system\nYou are a text classifier. Answer with the label only.<|im_end|>\n<|im_start|>user\n",
+        )
+        .with_text(format!("Classify the text into one of these labels: {}.\n\nText: {text}", labels.join(", ")))
+        .with_template("<|im_end|>\n<|im_start|>assistant\n");
+    Ok(Request::new(prompt).constraint(Constraint::choice(&labels)?).source(text))
+}
+
+fn count(row: &mut Row, entry: &Value, output: &Output, off: &str) {
+    let stats = &output.stats;
+    row.documents += 1;
+    row.tokens += stats.tokens;
+    row.forwards += stats.forwards;
+    row.forced += stats.forced;
+    row.drafted += stats.drafted;
+    row.accepted += stats.accepted;
+    row.seconds += stats.seconds;
+    row.same += usize::from(output.text == off);
+    row.cut += usize::from(output.finish != Finish::Stop);
+    let gold = &entry["gold"];
+    if entry["labels"].is_array() {
+        row.fields += 1;
+        row.right += usize::from(gold == output.text.as_str());
+        row.records += usize::from(gold == output.text.as_str());
+        return;
+    }
+    let got: Value = serde_json::from_str(&output.text).unwrap_or_default();
+    row.invalid +=
+        usize::from(output.finish == Finish::Stop && !jsonschema::is_valid(&entry["schema"], &got));
+    row.records += usize::from(same(&got, gold));
+    let (got, gold) = match gold {
+        Value::Array(gold) => (got.as_array().cloned().unwrap_or_default(), gold.clone()),
+        _ => (vec![got], vec![gold.clone()]),
+    };
+    for (i, gold) in gold.iter().enumerate() {
+        for (name, value) in gold.as_object().into_iter().flatten() {
+            row.fields += 1;
+            row.right += usize::from(got.get(i).and_then(|g| g.get(name)).is_some_and(|g| same(g, value)));
+        }
+    }
+}
+
+/// Equality with numbers compared by value.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => (a - b).abs() < 1e-9,
+            _ => a == b,
+        },
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(k, v)| b.get(k).is_some_and(|w| same(v, w)))
+        }
+        _ => a == b,
+    }
+}
+
+fn bad(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, message)
+}
