@@ -43,6 +43,9 @@ pub enum Node {
         /// Most repetitions.
         max: Option<u32>,
     },
+    /// A finite automaton over regular nodes; the first state is the start. For languages that come
+    /// from intersections and complements, whose regular expressions would be much larger.
+    Automaton(Vec<AutomatonState>),
     /// A reference to a rule.
     Rule(RuleId),
     /// A JSON string with its quotes. The *decoded* text is in `lang` (a regular node over UTF-8
@@ -80,6 +83,16 @@ pub enum Node {
     },
     /// Any JSON value.
     JsonAny,
+}
+
+/// One state of [`Node::Automaton`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct AutomatonState {
+    /// Whether the text may end here.
+    pub accept: bool,
+    /// What may come next (a regular node that does not match the empty string), and the state after
+    /// it.
+    pub edges: Vec<(NodeId, u32)>,
 }
 
 /// A declared property of [`Node::JsonObject`].
@@ -134,6 +147,19 @@ impl Ir {
     /// The node of an id.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
+    }
+
+    /// About how many byte states the constraint takes when it is lowered, to reserve room for.
+    pub(crate) fn weight(&self) -> usize {
+        let of = |node: &Node| match node {
+            Node::Bytes(bytes) => bytes.len(),
+            Node::Literals(list) => list.iter().map(Vec::len).sum(),
+            Node::JsonObject { properties, .. } => {
+                properties.iter().map(|p| p.name.len() + 7).sum::<usize>() + 8
+            }
+            _ => 4,
+        };
+        self.nodes.iter().map(of).sum()
     }
 
     /// Number of nodes, for budgets.

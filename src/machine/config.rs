@@ -344,8 +344,9 @@ impl Machine {
                 if n > *max || accept && n < *min {
                     return None;
                 }
+                let (least, most) = (min.saturating_sub(n), max.saturating_sub(n));
                 if let Some(lengths) = lengths
-                    && !lengths.of(state)?.within(min.saturating_sub(n), max.saturating_sub(n))
+                    && !lengths.within(self.dfa.members(state), least, most)
                 {
                     return None;
                 }

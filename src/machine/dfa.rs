@@ -56,6 +56,11 @@ impl DState {
         self.accept && !self.scans && self.calls.is_empty()
     }
 
+    /// The automaton states it stands for.
+    pub fn members(&self) -> Arc<[NfaId]> {
+        self.set.clone()
+    }
+
     /// Whether the next byte is inside an escape sequence.
     #[inline]
     pub fn mid_escape(&self) -> bool {
@@ -222,7 +227,7 @@ impl Dfa {
         let mut calls = Vec::new();
         for &s in set.iter() {
             flags |= nfa.flags(s);
-            match *nfa.state(s) {
+            match nfa.state(s) {
                 State::Byte { .. } | State::Sparse(_) => scans = true,
                 State::Call { rule, register, to } => calls.push(Call::Rule(rule, register, to)),
                 State::CallItem { to } => calls.push(Call::Item(to)),
@@ -247,7 +252,7 @@ impl Dfa {
         let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
         for &s in set.iter() {
             match nfa.state(s) {
-                State::Byte { lo, hi, to } => edges.push((*lo, *hi, *to)),
+                State::Byte { lo, hi, to } => edges.push((lo, hi, to)),
                 State::Sparse(ranges) => edges.extend_from_slice(ranges),
                 _ => {}
             }

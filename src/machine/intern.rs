@@ -3,16 +3,19 @@
 //! Two `{"type":"integer"}` in a schema, or in two schemas, then lead to the same rule, and so to the
 //! same states and masks. Equality is checked, not only hashed. One hash look-up per node.
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
 
-use crate::constraint::ir::{Extra, Ir, Node, NodeId, Property, RuleId};
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+
+use crate::constraint::ir::{AutomatonState, Extra, Ir, Node, NodeId, Property, RuleId};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An arena in which no two nodes are equal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interner {
     pub(super) ir: Ir,
-    known: FxHashMap<Node, NodeId>,
+    known: HashTable<NodeId>,
 }
 
 impl Interner {
@@ -36,11 +39,13 @@ impl Interner {
     }
 
     fn intern(&mut self, node: Node) -> NodeId {
-        if let Some(&id) = self.known.get(&node) {
+        let hash = FxBuildHasher.hash_one(&node);
+        let ir = &mut self.ir;
+        if let Some(&id) = self.known.find(hash, |&id| *ir.node(id) == node) {
             return id;
         }
-        let id = self.ir.push(node.clone());
-        self.known.insert(node, id);
+        let id = ir.push(node);
+        self.known.insert_unique(hash, id, |&id| FxBuildHasher.hash_one(ir.node(id)));
         id
     }
 }
@@ -61,6 +66,13 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         Node::Concat(parts) => Node::Concat(all(parts)?),
         Node::Union(parts) => Node::Union(all(parts)?),
         Node::Repeat { node, min, max } => Node::Repeat { node: look_up(here, *node)?, min: *min, max: *max },
+        Node::Automaton(states) => {
+            let state = |s: &AutomatonState| -> Result<AutomatonState> {
+                let edges = s.edges.iter().map(|&(node, to)| Ok((look_up(here, node)?, to)));
+                Ok(AutomatonState { accept: s.accept, edges: edges.collect::<Result<_>>()? })
+            };
+            Node::Automaton(states.iter().map(state).collect::<Result<_>>()?)
+        }
         Node::Rule(rule) => Node::Rule(RuleId(first_rule + rule.0)),
         Node::JsonString { lang, min_chars, max_chars } => {
             Node::JsonString { lang: some(lang)?, min_chars: *min_chars, max_chars: *max_chars }

@@ -120,13 +120,13 @@ impl<'a> Liveness<'a> {
                     edge(s, end);
                 } else if to >= self.from {
                     edge(s, (to - self.from) as usize);
-                } else if *self.nfa.state(to) != State::Dead {
+                } else if self.nfa.state(to) != State::Dead {
                     // Decided earlier, and dead ones were removed then.
                     edge(s, end);
                 }
             };
             match self.nfa.state(s) {
-                State::Byte { to, .. } | State::Call { to, .. } | State::CallItem { to } => edge(*to),
+                State::Byte { to, .. } | State::Call { to, .. } | State::CallItem { to } => edge(to),
                 State::Sparse(edges) => edges.iter().for_each(|e| edge(e.2)),
                 State::Union(parts) => parts.iter().for_each(|&p| edge(p)),
                 State::Dead | State::Accept => {}
@@ -149,7 +149,7 @@ impl<'a> Liveness<'a> {
 
     /// The continuation of `s` is live.
     fn reach(&mut self, s: NfaId) {
-        if let State::Call { rule, .. } = *self.nfa.state(s)
+        if let State::Call { rule, .. } = self.nfa.state(s)
             && !self.rule_ok[rule.0 as usize]
         {
             self.waiting.entry(rule).or_default().push(s);
@@ -226,18 +226,13 @@ impl<'a> Liveness<'a> {
     }
 }
 
-/// Removes the states from which acceptance cannot be reached.
+/// Removes the states from which acceptance cannot be reached, and the ways to them. States before
+/// `from` were trimmed when they were made.
 pub(super) fn trim(nfa: &mut Nfa, from: NfaId, live: &[bool]) {
+    for (s, _) in (from..).zip(live).filter(|l| !l.1) {
+        nfa.set(s, State::Dead);
+    }
     for s in from..nfa.len() as NfaId {
-        // States before `from` were trimmed when they were made.
-        let is_live =
-            |t: NfaId| if t < from { *nfa.state(t) != State::Dead } else { live[(t - from) as usize] };
-        let trimmed = match nfa.state(s) {
-            _ if !is_live(s) => State::Dead,
-            State::Union(parts) => State::Union(parts.iter().copied().filter(|&p| is_live(p)).collect()),
-            State::Sparse(edges) => State::Sparse(edges.iter().copied().filter(|e| is_live(e.2)).collect()),
-            _ => continue,
-        };
-        nfa.set(s, trimmed);
+        nfa.prune(s);
     }
 }

@@ -91,7 +91,17 @@ impl Program {
     /// `Unsatisfiable` if nothing can match, `TooComplex` beyond the limits, `Unsupported` for left
     /// recursion.
     pub fn extend(base: &Program, ir: &Ir) -> Result<Program> {
-        let mut program = base.clone();
+        let mut program = Program {
+            nfa: base.nfa.with_room(ir.weight()),
+            dfa: base.dfa.clone(),
+            starts: base.starts.clone(),
+            registers: base.registers.clone(),
+            rule_ok: base.rule_ok.clone(),
+            interner: base.interner.clone(),
+            rule_of_node: base.rule_of_node.clone(),
+            policy: base.policy.clone(),
+            ..*base
+        };
         let (first_state, first_rule) = (program.nfa.len() as NfaId, program.starts.len());
         let root = program.interner.import(ir)?;
         let root = program.lower(&[root], None)?;
@@ -349,12 +359,13 @@ impl Build<'_> {
     }
 
     fn text(&mut self, rule: RuleIx, lang: NodeId, register: RegisterIx, min: u32, max: u32) -> Result<()> {
+        let from = self.nfa.len() as NfaId;
         let start = text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?;
         if start == DEAD {
             return Ok(());
         }
         if register != 0 {
-            let found = text::lengths(self.nfa, self.dfa, start, min, max)?;
+            let found = text::lengths(self.nfa, self.dfa, (from, start), (min, max))?;
             let Some((min, max, lengths)) = found else { return Ok(()) };
             let lengths = Some(Arc::new(lengths));
             self.rules.registers[register as usize] = Register::Chars { min, max, lengths };
@@ -430,7 +441,7 @@ impl Build<'_> {
         let comma = self.byte(b',', spaced_next);
         let more = self.union(vec![comma, close]);
         let more = self.space(more);
-        self.nfa.set(after, State::Union([more].into()));
+        self.nfa.set(after, State::Union(&[more]));
         let first = self.union(vec![next, close]);
         let first = self.space(first);
         self.byte(b'[', first)
@@ -463,7 +474,7 @@ impl Build<'_> {
         let comma = self.byte(b',', spaced);
         let more = self.union(vec![comma, close]);
         let more = self.space(more);
-        self.nfa.set(after, State::Union([more].into()));
+        self.nfa.set(after, State::Union(&[more]));
         Ok(first)
     }
 
@@ -530,7 +541,7 @@ impl Build<'_> {
         let comma = self.byte(b',', spaced);
         let more = self.union(vec![comma, close]);
         let more = self.space(more);
-        self.nfa.set(after, State::Union([more].into()));
+        self.nfa.set(after, State::Union(&[more]));
         let first = self.union(vec![key, close]);
         let first = self.space(first);
         let object = self.byte(b'{', first);

@@ -20,9 +20,9 @@ pub const DEAD: NfaId = 0;
 /// The state that ends a rule.
 pub const ACCEPT: NfaId = 1;
 
-/// One state.
-#[derive(Debug, Clone, PartialEq)]
-pub enum State {
+/// One state, as it is given to and read from the arena.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum State<'a> {
     /// Matches nothing.
     Dead,
     /// The rule has matched.
@@ -37,9 +37,9 @@ pub enum State {
         to: NfaId,
     },
     /// Consumes one byte in one of several ranges.
-    Sparse(Box<[(u8, u8, NfaId)]>),
+    Sparse(&'a [(u8, u8, NfaId)]),
     /// Forks.
-    Union(Box<[NfaId]>),
+    Union(&'a [NfaId]),
     /// Matches a rule with a register, then goes on.
     Call {
         /// The rule.
@@ -56,6 +56,19 @@ pub enum State {
     },
 }
 
+/// A state as it is kept: lists lie in the arena's pools, so that making, copying and dropping an
+/// automaton costs no allocation per state.
+#[derive(Debug, Clone, Copy)]
+enum Cell {
+    Dead,
+    Accept,
+    Byte { lo: u8, hi: u8, to: NfaId },
+    Sparse { first: u32, len: u32 },
+    Union { first: u32, len: u32 },
+    Call { rule: RuleIx, register: RegisterIx, to: NfaId },
+    CallItem { to: NfaId },
+}
+
 /// Set on a state inside an escape sequence: the character was counted at its backslash.
 pub const MID_ESCAPE: u8 = 1;
 /// Set on states inside the text of a JSON string.
@@ -64,33 +77,107 @@ pub const TEXT: u8 = 2;
 /// The arena of states.
 #[derive(Debug, Clone)]
 pub struct Nfa {
-    states: Vec<State>,
+    cells: Vec<Cell>,
     flags: Vec<u8>,
+    edges: Vec<(u8, u8, NfaId)>,
+    forks: Vec<NfaId>,
 }
 
 impl Default for Nfa {
     fn default() -> Self {
-        Nfa { states: vec![State::Dead, State::Accept], flags: vec![0, 0] }
+        Nfa { cells: vec![Cell::Dead, Cell::Accept], flags: vec![0, 0], edges: Vec::new(), forks: Vec::new() }
     }
 }
 
 impl Nfa {
-    /// Adds a state with flags.
-    pub fn push(&mut self, state: State, flags: u8) -> NfaId {
-        self.states.push(state);
-        self.flags.push(flags);
-        self.states.len() as NfaId - 1
+    /// A copy with room for so many more states.
+    pub fn with_room(&self, states: usize) -> Nfa {
+        fn copy<T: Copy>(list: &[T], more: usize) -> Vec<T> {
+            let mut copy = Vec::with_capacity(list.len() + more);
+            copy.extend_from_slice(list);
+            copy
+        }
+        Nfa {
+            cells: copy(&self.cells, states),
+            flags: copy(&self.flags, states),
+            edges: copy(&self.edges, states / 8),
+            forks: copy(&self.forks, states / 4),
+        }
     }
 
-    /// Replaces a state; used to close loops and to trim.
+    /// Adds a state with flags.
+    pub fn push(&mut self, state: State, flags: u8) -> NfaId {
+        let cell = self.cell(state);
+        self.cells.push(cell);
+        self.flags.push(flags);
+        self.cells.len() as NfaId - 1
+    }
+
+    /// Replaces a state; used to close loops.
     pub fn set(&mut self, id: NfaId, state: State) {
-        self.states[id as usize] = state;
+        self.cells[id as usize] = self.cell(state);
+    }
+
+    fn cell(&mut self, state: State) -> Cell {
+        match state {
+            State::Dead => Cell::Dead,
+            State::Accept => Cell::Accept,
+            State::Byte { lo, hi, to } => Cell::Byte { lo, hi, to },
+            State::Sparse(edges) => {
+                let first = self.edges.len() as u32;
+                self.edges.extend_from_slice(edges);
+                Cell::Sparse { first, len: edges.len() as u32 }
+            }
+            State::Union(parts) => {
+                let first = self.forks.len() as u32;
+                self.forks.extend_from_slice(parts);
+                Cell::Union { first, len: parts.len() as u32 }
+            }
+            State::Call { rule, register, to } => Cell::Call { rule, register, to },
+            State::CallItem { to } => Cell::CallItem { to },
+        }
     }
 
     /// The state of an id.
     #[inline]
-    pub fn state(&self, id: NfaId) -> &State {
-        &self.states[id as usize]
+    pub fn state(&self, id: NfaId) -> State<'_> {
+        match self.cells[id as usize] {
+            Cell::Dead => State::Dead,
+            Cell::Accept => State::Accept,
+            Cell::Byte { lo, hi, to } => State::Byte { lo, hi, to },
+            Cell::Sparse { first, len } => State::Sparse(&self.edges[first as usize..(first + len) as usize]),
+            Cell::Union { first, len } => State::Union(&self.forks[first as usize..(first + len) as usize]),
+            Cell::Call { rule, register, to } => State::Call { rule, register, to },
+            Cell::CallItem { to } => State::CallItem { to },
+        }
+    }
+
+    /// Removes the ways on from a state that lead to dead states.
+    pub fn prune(&mut self, id: NfaId) {
+        /// Moves what is kept to the front; how much that is.
+        fn compact<T: Copy>(list: &mut [T], keep: impl Fn(&T) -> bool) -> u32 {
+            let mut kept = 0;
+            for i in 0..list.len() {
+                if keep(&list[i]) {
+                    list[kept] = list[i];
+                    kept += 1;
+                }
+            }
+            kept as u32
+        }
+        let alive = |to: NfaId| !matches!(self.cells[to as usize], Cell::Dead);
+        let pruned = match self.cells[id as usize] {
+            Cell::Sparse { first, len } => {
+                let list = &mut self.edges[first as usize..(first + len) as usize];
+                Cell::Sparse { first, len: compact(list, |e| alive(e.2)) }
+            }
+            Cell::Union { first, len } => {
+                let list = &mut self.forks[first as usize..(first + len) as usize];
+                Cell::Union { first, len: compact(list, |&p| alive(p)) }
+            }
+            other => other,
+        };
+        self.cells[id as usize] = pruned;
     }
 
     /// The flags of a state.
@@ -101,7 +188,7 @@ impl Nfa {
 
     /// Number of states.
     pub fn len(&self) -> usize {
-        self.states.len()
+        self.cells.len()
     }
 
     /// Never true: there are always the dead and the accepting state.

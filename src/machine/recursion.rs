@@ -68,9 +68,9 @@ fn first_calls(nfa: &Nfa, start: NfaId, nullable: &[bool]) -> (Vec<RuleIx>, bool
         match nfa.state(s) {
             State::Union(parts) => todo.extend_from_slice(parts),
             State::Call { rule, to, .. } => {
-                calls.push(*rule);
+                calls.push(rule);
                 if nullable[rule.0 as usize] {
-                    todo.push(*to);
+                    todo.push(to);
                 }
             }
             _ => accepts |= s == ACCEPT,

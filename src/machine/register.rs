@@ -7,8 +7,7 @@
 
 use std::sync::Arc;
 
-use super::dfa::DfaId;
-use super::nfa::{RegisterIx, RuleIx};
+use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
 
 /// What a register counts, and within which bounds.
 #[derive(Debug, Clone)]
@@ -70,30 +69,37 @@ pub const OFF_TRIE: u32 = u32::MAX;
 /// The spelled names (between the quotes) that an undeclared property must not have.
 #[derive(Debug, Clone, Default)]
 pub struct NameTrie {
-    /// Children of each node, sorted by byte, and whether a name ends here.
-    nodes: Vec<(Vec<(u8, u32)>, bool)>,
+    /// Per node, where its edges begin, how many there are, and whether a name ends here.
+    nodes: Vec<(u32, u16, bool)>,
+    /// Byte and child, sorted by byte within a node.
+    edges: Vec<(u8, u32)>,
 }
 
 impl NameTrie {
-    /// Builds the trie.
+    /// Builds the trie, breadth first from the sorted names.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut nodes: Vec<(Vec<(u8, u32)>, bool)> = vec![(Vec::new(), false)];
-        for name in names {
-            let mut at = 0usize;
-            for &b in name {
-                at = match nodes[at].0.binary_search_by_key(&b, |e| e.0) {
-                    Ok(i) => nodes[at].0[i].1 as usize,
-                    Err(i) => {
-                        let new = nodes.len();
-                        nodes[at].0.insert(i, (b, new as u32));
-                        nodes.push((Vec::new(), false));
-                        new
-                    }
-                };
+        let mut names: Vec<&[u8]> = names.into_iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut trie = NameTrie { nodes: Vec::new(), edges: Vec::new() };
+        // The names below each node that is still to be made, and its depth.
+        let mut todo = std::collections::VecDeque::from([(0..names.len(), 0usize)]);
+        let mut next = 1;
+        while let Some((mut range, depth)) = todo.pop_front() {
+            // The shortest name comes first.
+            let ends = names.get(range.start).is_some_and(|n| range.start < range.end && n.len() == depth);
+            range.start += usize::from(ends);
+            let first = trie.edges.len() as u32;
+            for group in names[range.clone()].chunk_by(|a, b| a[depth] == b[depth]) {
+                trie.edges.push((group[0][depth], next));
+                next += 1;
+                todo.push_back((range.start..range.start + group.len(), depth + 1));
+                range.start += group.len();
             }
-            nodes[at].1 = true;
+            let count = trie.edges.len() as u32 - first;
+            trie.nodes.push((first, count as u16, ends));
         }
-        NameTrie { nodes }
+        trie
     }
 
     /// Where byte `b` leads from `n`.
@@ -102,14 +108,15 @@ impl NameTrie {
         if n == OFF_TRIE {
             return OFF_TRIE;
         }
-        let children = &self.nodes[n as usize].0;
-        children.binary_search_by_key(&b, |e| e.0).map_or(OFF_TRIE, |i| children[i].1)
+        let (first, count, _) = self.nodes[n as usize];
+        let edges = &self.edges[first as usize..first as usize + usize::from(count)];
+        edges.binary_search_by_key(&b, |e| e.0).map_or(OFF_TRIE, |i| edges[i].1)
     }
 
     /// Whether the text so far is one of the names.
     #[inline]
     pub fn is_name(&self, n: u32) -> bool {
-        n != OFF_TRIE && self.nodes[n as usize].1
+        n != OFF_TRIE && self.nodes[n as usize].2
     }
 
     /// Number of nodes.
@@ -119,63 +126,63 @@ impl NameTrie {
 
     /// Whether there is no name.
     pub fn is_empty(&self) -> bool {
-        self.nodes.len() == 1 && !self.nodes[0].1
+        self.nodes.len() == 1 && !self.nodes[0].2
     }
 }
 
-/// For each state of a string automaton, which numbers of further characters lead to its end.
+/// For each state of a string rule, which numbers of further characters lead to its end. A
+/// deterministic state can do what any of its members can.
 #[derive(Debug, Clone)]
 pub struct Lengths {
-    /// Sorted by state.
-    states: Vec<(DfaId, Reach)>,
-    /// Whether every state may close without a further character and may go on for ever, so that
-    /// only the count matters.
+    /// The first automaton state of the rule.
+    from: NfaId,
+    /// Fewest and most further characters ([`u32::MAX`]: no most) of the rule's states; the end is
+    /// last.
+    bounds: Vec<(u32, u32)>,
+    /// Bit k: exactly k further characters are possible. Only kept where the bounds do not decide.
+    exact: Option<Vec<Box<[u64]>>>,
+    /// Whether every deterministic state may close without a further character and may go on for ever,
+    /// so that only the count matters.
     pub uniform: bool,
     /// The largest number of characters any state needs to reach its end.
     pub slack: u32,
 }
 
-/// Numbers of further characters until the closing quote.
-#[derive(Debug, Clone)]
-pub struct Reach {
-    /// Whether this is the end itself.
-    pub end: bool,
-    /// The smallest number.
-    pub shortest: u32,
-    /// The largest number, [`u32::MAX`] if there is none.
-    pub longest: u32,
-    /// Bit k: exactly k further characters are possible. Only kept where the two bounds do not
-    /// decide.
-    pub exact: Option<Box<[u64]>>,
-}
-
-impl Reach {
-    /// Whether some number of further characters in `from..=to` is possible.
-    pub fn within(&self, from: u32, to: u32) -> bool {
-        if self.shortest > to || self.longest < from {
-            return false;
-        }
-        match &self.exact {
-            None => true,
-            Some(bits) => {
-                let last = (bits.len() * 64 - 1).min(to as usize);
-                (from as usize..=last).any(|k| bits[k / 64] >> (k % 64) & 1 == 1)
-            }
-        }
-    }
-}
-
 impl Lengths {
-    /// Collects the table.
-    pub fn new(mut states: Vec<(DfaId, Reach)>) -> Self {
-        states.sort_by_key(|s| s.0);
-        let uniform = states.iter().all(|(_, r)| r.end || r.shortest == 0 && r.longest == u32::MAX);
-        let slack = states.iter().map(|(_, r)| r.shortest).max().unwrap_or(0);
-        Lengths { states, uniform, slack }
+    /// The table of the states from `from` on.
+    pub(super) fn new(from: NfaId, bounds: Vec<(u32, u32)>, exact: Option<Vec<Box<[u64]>>>) -> Self {
+        // States from which nothing leads to the end were trimmed; only their places are left.
+        let slack = bounds.iter().map(|b| b.0).filter(|&n| n != u32::MAX).max().unwrap_or(0);
+        Lengths { from, bounds, exact, uniform: false, slack }
     }
 
-    /// The entry of a state.
-    pub fn of(&self, state: DfaId) -> Option<&Reach> {
-        self.states.binary_search_by_key(&state, |s| s.0).ok().map(|i| &self.states[i].1)
+    fn place(&self, state: NfaId) -> usize {
+        if state == ACCEPT { self.bounds.len() - 1 } else { (state - self.from) as usize }
+    }
+
+    /// Fewest and most further characters of a set of states.
+    pub(super) fn bounds(&self, members: &[NfaId]) -> (u32, u32) {
+        let of = members.iter().map(|&s| self.bounds[self.place(s)]);
+        of.fold((u32::MAX, 0), |(a, b), (c, d)| (a.min(c), b.max(d)))
+    }
+
+    /// Whether some number of further characters in `from..=to` is possible for a set of states.
+    #[inline]
+    pub fn within(&self, members: &[NfaId], from: u32, to: u32) -> bool {
+        members.iter().any(|&s| {
+            let place = self.place(s);
+            let (shortest, longest) = self.bounds[place];
+            if shortest > to || longest < from {
+                return false;
+            }
+            match &self.exact {
+                None => true,
+                Some(bits) => {
+                    let bits = &bits[place];
+                    let last = (bits.len() * 64 - 1).min(to as usize);
+                    (from as usize..=last).any(|k| bits[k / 64] >> (k % 64) & 1 == 1)
+                }
+            }
+        })
     }
 }

@@ -5,7 +5,7 @@
 //! must escape becomes the path of its one spelling. So patterns, lengths and escapes are one
 //! automaton, and every decoded text has exactly one spelling.
 
-use crate::constraint::ir::{Ir, Node, NodeId};
+use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
@@ -75,6 +75,7 @@ impl Lowering<'_> {
                 Ok(self.union(starts?))
             }
             Node::Repeat { node, min, max } => self.repeat(calls, *node, (*min, *max), to, depth),
+            Node::Automaton(states) => self.automaton(calls, states, to, depth),
             _ => Ok(match calls.value(node)? {
                 Some((rule, register)) if to != DEAD => self.nfa.push(State::Call { rule, register, to }, 0),
                 _ => DEAD,
@@ -88,7 +89,7 @@ impl Lowering<'_> {
         match starts[..] {
             [] => DEAD,
             [one] => one,
-            _ => self.nfa.push(State::Union(starts.into()), 0),
+            _ => self.nfa.push(State::Union(&starts), 0),
         }
     }
 
@@ -124,18 +125,36 @@ impl Lowering<'_> {
         let mut escapes: Vec<(u8, u8, NfaId)> = Vec::new();
         let mut controls: Vec<u8> = Vec::new();
         for &(lo, hi) in ranges {
-            for b in lo..=hi {
-                if !self.escaped || !needs_escape(b) {
-                    match edges.last_mut() {
-                        _ if !self.alphabet[b as usize] => {}
-                        Some(last) if u16::from(last.1) + 1 == u16::from(b) => last.1 = b,
-                        _ => edges.push((b, b, to)),
+            let mut b = u16::from(lo);
+            while b <= u16::from(hi) {
+                let first = b as u8;
+                if self.escaped && needs_escape(first) {
+                    match short_escape(first) {
+                        Some(letter) => escapes.push((letter, letter, to)),
+                        None => controls.push(first),
                     }
-                } else if let Some(letter) = short_escape(b) {
-                    escapes.push((letter, letter, to));
-                } else {
-                    controls.push(b);
+                    b += 1;
+                    continue;
                 }
+                // Up to the next byte that is escaped or missing.
+                let plain = |b: u16| {
+                    b <= u16::from(hi)
+                        && self.alphabet[b as usize]
+                        && !(self.escaped && needs_escape(b as u8))
+                };
+                let mut end = b;
+                while plain(end) {
+                    end += 1;
+                }
+                if end == b {
+                    b += 1;
+                    continue;
+                }
+                match edges.last_mut() {
+                    Some(last) if u16::from(last.1) + 1 == b => last.1 = (end - 1) as u8,
+                    _ => edges.push((first, (end - 1) as u8, to)),
+                }
+                b = end;
             }
         }
         if !controls.is_empty() {
@@ -179,7 +198,7 @@ impl Lowering<'_> {
         match edges[..] {
             [] => DEAD,
             [(lo, hi, to)] => self.nfa.push(State::Byte { lo, hi, to }, flags),
-            _ => self.nfa.push(State::Sparse(edges.into()), flags),
+            _ => self.nfa.push(State::Sparse(&edges), flags),
         }
     }
 
@@ -228,6 +247,37 @@ impl Lowering<'_> {
         entry[0]
     }
 
+    /// One state per state of the automaton, and those of its classes.
+    fn automaton(
+        &mut self,
+        calls: &mut dyn Calls,
+        states: &[AutomatonState],
+        to: NfaId,
+        depth: usize,
+    ) -> Result<NfaId> {
+        if to == DEAD {
+            return Ok(DEAD);
+        }
+        let here: Vec<NfaId> = states.iter().map(|_| self.nfa.push(State::Dead, 0)).collect();
+        let mut parts = Vec::new();
+        for (state, &at) in states.iter().zip(&here) {
+            parts.clear();
+            for &(node, next) in &state.edges {
+                // A state that is not there matches nothing.
+                let next = here.get(next as usize).copied().unwrap_or(DEAD);
+                let part = self.node(calls, node, next, depth + 1)?;
+                if part != DEAD {
+                    parts.push(part);
+                }
+            }
+            if state.accept {
+                parts.push(to);
+            }
+            self.nfa.set(at, State::Union(&parts));
+        }
+        Ok(here.first().copied().unwrap_or(DEAD))
+    }
+
     fn repeat(
         &mut self,
         calls: &mut dyn Calls,
@@ -251,7 +301,7 @@ impl Lowering<'_> {
             None => {
                 let loop_state = self.nfa.push(State::Dead, 0);
                 let body = self.node(calls, node, loop_state, depth + 1)?;
-                self.nfa.set(loop_state, State::Union([body, to].into()));
+                self.nfa.set(loop_state, State::Union(&[body, to]));
                 at = loop_state;
             }
         }

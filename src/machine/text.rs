@@ -6,7 +6,7 @@
 //! comparisons. Unrolling the counter into the automaton was rejected: it costs a state per character.
 
 use regex_syntax::utf8::Utf8Sequences;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::constraint::Policy;
 use crate::constraint::ir::{Ir, Node, NodeId};
@@ -14,14 +14,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 use super::dfa::{Dfa, DfaId};
 use super::liveness::{Liveness, trim};
-use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, State, TEXT};
-use super::register::{Lengths, NameTrie, OFF_TRIE, Reach};
+use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
+use super::register::{Lengths, NameTrie, OFF_TRIE};
 use super::regular::{Lowering, NoCalls, too_complex};
 
-/// Most deterministic states of a pattern that has length bounds beside it.
-const MAX_LENGTH_STATES: usize = 20_000;
+/// Most states of a pattern from which declared names are taken out.
+const MAX_NAMED_STATES: usize = 20_000;
 /// Most bits in all exact length tables of one pattern.
-const MAX_LENGTH_BITS: usize = 8_000_000;
+const MAX_LENGTH_BITS: usize = 32_000_000;
 
 /// The well-formed UTF-8 sequences (Unicode 16.0, table 3-7).
 const UTF8: [&[(u8, u8)]; 9] = [
@@ -49,7 +49,7 @@ pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
         .collect();
     parts.push(close);
     let start = lowering.byte(b'"', body, 0);
-    nfa.set(body, State::Union(parts.into()));
+    nfa.set(body, State::Union(&parts));
     trim_text(nfa, from, start)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
         next = hi + 1;
     }
     let start = lowering.byte(b'"', body, 0);
-    nfa.set(body, State::Union(parts.into()));
+    nfa.set(body, State::Union(&parts));
     trim_text(nfa, from, start)
 }
 
@@ -142,89 +142,117 @@ pub fn begins_char(mid_escape: bool, b: u8) -> bool {
     !mid_escape && b != b'"' && b & 0xc0 != 0x80
 }
 
-/// For every state of the string rule at `start`, which lengths remain, and the bounds that are not
-/// implied by the language itself. `None` if no word has a legal length.
+/// For the states from `from` on, which are those of one string rule, which lengths remain; and the
+/// bounds that are not implied by the language itself. `None` if no word has a legal length.
 pub(super) fn lengths(
     nfa: &Nfa,
     dfa: &mut Dfa,
-    start: NfaId,
-    min: u32,
-    max: u32,
+    (from, start): (NfaId, NfaId),
+    (min, max): (u32, u32),
 ) -> Result<Option<(u32, u32, Lengths)>> {
-    let graph = Graph::explore(nfa, dfa, start)?;
-    let shortest = graph.shortest();
-    let longest = graph.longest();
-    let min = if shortest[0] >= min { 0 } else { min };
-    let max = if longest[0] <= max { u32::MAX } else { max };
-    let closable = shortest.iter().all(|&n| n == 0);
+    let graph = Graph::new(nfa, from);
+    let (shortest, longest) = (graph.shortest(), graph.longest());
+    let first = (start - from) as usize;
+    let min = if shortest[first] >= min { 0 } else { min };
+    let max = if longest[first] <= max { u32::MAX } else { max };
+    // Where every state may close at once, the count alone decides whether the minimum can be met.
+    let closable = shortest.iter().all(|&n| n == 0 || n == u32::MAX);
     let exact = if closable || min == 0 || max == u32::MAX { None } else { Some(graph.exact(max)?) };
-    let mut states = Vec::with_capacity(graph.ids.len());
-    for (i, &id) in graph.ids.iter().enumerate() {
-        let bits = exact.as_ref().map(|e| e[i].clone());
-        let end = graph.accepting[i];
-        states.push((id, Reach { end, shortest: shortest[i], longest: longest[i], exact: bits }));
-    }
-    let possible = states[0].1.within(min, max);
-    Ok(possible.then(|| (min, max, Lengths::new(states))))
+    let mut lengths = Lengths::new(from, shortest.into_iter().zip(longest).collect(), exact);
+    lengths.uniform = is_uniform(nfa, dfa, start, &lengths);
+    Ok(lengths.within(&[start], min, max).then_some((min, max, lengths)))
 }
 
-/// The deterministic states of one string rule with the characters each step adds (0 or 1).
+/// Whether every deterministic state may close at once and may go on for ever. Looks at a few only:
+/// patterns for which it holds are loops over a class.
+fn is_uniform(nfa: &Nfa, dfa: &mut Dfa, start: NfaId, lengths: &Lengths) -> bool {
+    let first = dfa.start(nfa, start);
+    let mut seen = FxHashSet::from_iter([first]);
+    let mut todo = vec![first];
+    while let Some(id) = todo.pop() {
+        let state = dfa.state(id);
+        if !state.only_accepts() && lengths.bounds(&state.members()) != (0, u32::MAX) {
+            return false;
+        }
+        for (_, _, to) in dfa.ranges(nfa, id) {
+            if seen.insert(to) {
+                todo.push(to);
+            }
+        }
+        if seen.len() > MAX_UNIFORM_STATES {
+            return false;
+        }
+    }
+    true
+}
+
+/// Most deterministic states of a pattern for which only the count of characters matters.
+const MAX_UNIFORM_STATES: usize = 100;
+
+/// The states of one string rule as a graph, the end last, with the characters each step adds (0 or
+/// 1). Worked out before determinisation: what a set of states can reach is what its members can, and
+/// there may be many more sets than are ever met.
 struct Graph {
-    ids: Vec<DfaId>,
-    edges: Vec<Vec<(usize, u32)>>,
-    accepting: Vec<bool>,
+    len: usize,
+    /// (from, to, characters)
+    edges: Vec<(u32, u32, u32)>,
+    /// Where the edges into a state begin in `into`.
+    first: Vec<u32>,
+    /// (from, characters) by target.
+    into: Vec<(u32, u32)>,
 }
 
 impl Graph {
-    fn explore(nfa: &Nfa, dfa: &mut Dfa, start: NfaId) -> Result<Graph> {
-        let first = dfa.start(nfa, start);
-        let mut graph = Graph { ids: vec![first], edges: Vec::new(), accepting: Vec::new() };
-        let mut index: FxHashMap<DfaId, usize> = FxHashMap::from_iter([(first, 0)]);
-        let mut next = 0;
-        while next < graph.ids.len() {
-            if graph.ids.len() > MAX_LENGTH_STATES {
-                return Err(too_complex("states in a pattern with a length bound", MAX_LENGTH_STATES));
+    fn new(nfa: &Nfa, from: NfaId) -> Graph {
+        let len = nfa.len() - from as usize + 1;
+        let place = |to: NfaId| if to == ACCEPT { len as u32 - 1 } else { to.wrapping_sub(from) };
+        let mut edges: Vec<(u32, u32, u32)> = Vec::with_capacity(len);
+        for s in from..nfa.len() as NfaId {
+            let mid = nfa.flags(s) & MID_ESCAPE != 0;
+            let mut add = |lo: u8, hi: u8, to: NfaId| {
+                // A range may hold both bytes that begin a character and bytes that do not.
+                for (piece_lo, piece_hi) in [(0, 0x7f), (0x80, 0xbf), (0xc0, 0xff)] {
+                    let (lo, hi) = (lo.max(piece_lo), hi.min(piece_hi));
+                    if lo <= hi && to != DEAD {
+                        edges.push((s - from, place(to), u32::from(begins_char(mid, lo))));
+                    }
+                }
+            };
+            match nfa.state(s) {
+                State::Byte { lo, hi, to } => add(lo, hi, to),
+                State::Sparse(ranges) => ranges.iter().for_each(|&(lo, hi, to)| add(lo, hi, to)),
+                State::Union(parts) => {
+                    edges.extend(parts.iter().filter(|&&p| p != DEAD).map(|&p| (s - from, place(p), 0)));
+                }
+                // Text calls nothing.
+                State::Dead | State::Accept | State::Call { .. } | State::CallItem { .. } => {}
             }
-            let id = graph.ids[next];
-            next += 1;
-            let state = dfa.state(id);
-            let (mid, accept) = (state.mid_escape(), state.accept);
-            graph.accepting.push(accept);
-            let mut edges: Vec<(usize, u32)> = Vec::new();
-            for (lo, _, to) in dfa.ranges(nfa, id) {
-                let count = u32::from(begins_char(mid, lo));
-                let to = *index.entry(to).or_insert_with(|| {
-                    graph.ids.push(to);
-                    graph.ids.len() - 1
-                });
-                edges.push((to, count));
-            }
-            edges.sort_unstable();
-            edges.dedup();
-            graph.edges.push(edges);
         }
-        Ok(graph)
+        let mut first = vec![0u32; len + 1];
+        edges.iter().for_each(|e| first[e.1 as usize + 1] += 1);
+        for i in 0..len {
+            first[i + 1] += first[i];
+        }
+        let mut next = first.clone();
+        let mut into = vec![(0, 0); edges.len()];
+        for &(from, to, count) in &edges {
+            into[next[to as usize] as usize] = (from, count);
+            next[to as usize] += 1;
+        }
+        Graph { len, edges, first, into }
     }
 
-    fn backward(&self) -> Vec<Vec<(usize, u32)>> {
-        let mut into = vec![Vec::new(); self.ids.len()];
-        for (from, edges) in self.edges.iter().enumerate() {
-            for &(to, count) in edges {
-                into[to].push((from, count));
-            }
-        }
-        into
+    fn into(&self, to: usize) -> impl Iterator<Item = (usize, u32)> + '_ {
+        self.into[self.first[to] as usize..self.first[to + 1] as usize].iter().map(|e| (e.0 as usize, e.1))
     }
 
     /// Fewest further characters until the end (0-1 breadth-first search from the end).
     fn shortest(&self) -> Vec<u32> {
-        let into = self.backward();
-        let mut best = vec![u32::MAX; self.ids.len()];
-        let mut queue: std::collections::VecDeque<usize> =
-            (0..self.ids.len()).filter(|&i| self.accepting[i]).collect();
-        queue.iter().for_each(|&i| best[i] = 0);
+        let mut best = vec![u32::MAX; self.len];
+        let mut queue = std::collections::VecDeque::from([self.len - 1]);
+        best[self.len - 1] = 0;
         while let Some(i) = queue.pop_front() {
-            for &(from, count) in &into[i] {
+            for (from, count) in self.into(i) {
                 let n = best[i].saturating_add(count);
                 if n < best[from] {
                     best[from] = n;
@@ -237,14 +265,16 @@ impl Graph {
 
     /// Most further characters until the end; states that can reach a loop have no most.
     fn longest(&self) -> Vec<u32> {
-        let into = self.backward();
-        let mut open: Vec<usize> = self.edges.iter().map(Vec::len).collect();
-        let mut most = vec![u32::MAX; self.ids.len()];
-        let mut ready: Vec<usize> = (0..self.ids.len()).filter(|&i| open[i] == 0).collect();
+        let mut open = vec![0u32; self.len];
+        self.edges.iter().for_each(|e| open[e.0 as usize] += 1);
+        let mut most = vec![u32::MAX; self.len];
+        // The longest way found so far, of states not finished yet.
+        let mut so_far = vec![0u32; self.len];
+        let mut ready: Vec<usize> = (0..self.len).filter(|&i| open[i] == 0).collect();
         while let Some(i) = ready.pop() {
-            most[i] =
-                self.edges[i].iter().map(|&(to, count)| most[to].saturating_add(count)).max().unwrap_or(0);
-            for &(from, _) in &into[i] {
+            most[i] = so_far[i];
+            for (from, count) in self.into(i) {
+                so_far[from] = so_far[from].max(most[i].saturating_add(count));
                 open[from] -= 1;
                 if open[from] == 0 {
                     ready.push(from);
@@ -257,25 +287,23 @@ impl Graph {
     /// Exactly which numbers of further characters up to `max` are possible, as bit sets.
     fn exact(&self, max: u32) -> Result<Vec<Box<[u64]>>> {
         let words = max as usize / 64 + 1;
-        if words.saturating_mul(64 * self.ids.len()) > MAX_LENGTH_BITS {
+        if words.saturating_mul(64 * self.len) > MAX_LENGTH_BITS {
             return Err(Error::new(
                 ErrorKind::TooComplex,
                 format!("minLength and maxLength {max} beside this pattern need more than {MAX_LENGTH_BITS} table bits"),
             )
             .hint("drop minLength, or bound the length inside the pattern"));
         }
-        let mut bits: Vec<Box<[u64]>> = vec![vec![0u64; words].into(); self.ids.len()];
-        for (i, set) in bits.iter_mut().enumerate() {
-            set[0] = u64::from(self.accepting[i]);
-        }
-        let into = self.backward();
-        let mut todo: Vec<usize> = (0..self.ids.len()).filter(|&i| self.accepting[i]).collect();
-        let mut queued = self.accepting.clone();
-        while let Some(i) = todo.pop() {
+        let mut bits: Vec<Box<[u64]>> = vec![vec![0u64; words].into(); self.len];
+        let end = self.len - 1;
+        bits[end][0] = 1;
+        let mut todo = std::collections::VecDeque::from([end]);
+        let mut queued = vec![false; self.len];
+        while let Some(i) = todo.pop_front() {
             queued[i] = false;
-            for &(from, count) in &into[i] {
+            for (from, count) in self.into(i) {
                 if merge_shifted(&mut bits, from, i, count) && !std::mem::replace(&mut queued[from], true) {
-                    todo.push(from);
+                    todo.push_back(from);
                 }
             }
         }
@@ -308,16 +336,16 @@ pub(super) fn without_names(nfa: &mut Nfa, dfa: &mut Dfa, start: NfaId, names: &
     made.insert((first, 0), entry);
     todo.push((first, 0u32));
     while let Some((d, n)) = todo.pop() {
-        if made.len() > MAX_LENGTH_STATES {
+        if made.len() > MAX_NAMED_STATES {
             return Err(too_complex(
                 "states in a property name pattern beside declared names",
-                MAX_LENGTH_STATES,
+                MAX_NAMED_STATES,
             ));
         }
         let at = made[&(d, n)];
         if n == OFF_TRIE {
             let set = dfa.members(d).to_vec();
-            nfa.set(at, State::Union(set.into()));
+            nfa.set(at, State::Union(&set));
             continue;
         }
         let mid = dfa.state(d).mid_escape();
@@ -343,7 +371,7 @@ pub(super) fn without_names(nfa: &mut Nfa, dfa: &mut Dfa, start: NfaId, names: &
                 }
             }
         }
-        nfa.set(at, State::Sparse(edges.into()));
+        nfa.set(at, State::Sparse(&edges));
     }
     Ok(trim_text(nfa, from, entry))
 }

@@ -51,6 +51,8 @@ enum Expr {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Name {
     Rule(RuleId),
+    /// An automaton in one of its states.
+    State(NodeId, u32),
     /// What may follow in an array that has so many items.
     Items(NodeId, u32),
     /// What may follow in an object whose properties before this one are settled; whether a member
@@ -333,6 +335,7 @@ impl<'a> Oracle<'a> {
                 let inner = self.of_node(*node);
                 self.rep(inner, *min, *max)
             }
+            Node::Automaton(_) => self.name(Name::State(id, 0)),
             Node::Rule(rule) => self.name(Name::Rule(*rule)),
             Node::JsonString { lang, min_chars, max_chars } => {
                 let mut text = self.utf8(*min_chars, *max_chars);
@@ -366,6 +369,7 @@ impl<'a> Oracle<'a> {
         }
         let expr = match name {
             Name::Rule(rule) => self.ir.rule(rule).map_or(NEVER, |body| self.of_node(body)),
+            Name::State(node, at) => self.state(node, at),
             Name::Items(node, count) => self.items(node, count),
             Name::Members(node, at, written) => self.members(node, at as usize, written),
             Name::Any => self.any(),
@@ -389,6 +393,17 @@ impl<'a> Oracle<'a> {
         let more = self.cats(&[comma, space, element, space, again]);
         let all = [before, &[close, more]].concat();
         self.or(&all)
+    }
+
+    fn state(&mut self, id: NodeId, at: u32) -> Id {
+        let Node::Automaton(states) = self.ir.node(id) else { unreachable!() };
+        let state = &states[at as usize];
+        let mut parts = if state.accept { vec![EMPTY] } else { vec![] };
+        for &(node, to) in &state.edges {
+            let (first, rest) = (self.of_node(node), self.name(Name::State(id, to)));
+            parts.push(self.cat(first, rest));
+        }
+        self.or(&parts)
     }
 
     fn items(&mut self, id: NodeId, count: u32) -> Id {

@@ -39,13 +39,15 @@ type Patterns = Vec<(Name, Id)>;
 struct Part {
     /// Sets of patterns of which one matches, or none does.
     tests: Vec<(Rc<Patterns>, bool)>,
+    /// The names that pass the first so many tests, once they were needed.
+    language: Option<(usize, Rc<Dfa>)>,
     terms: Terms,
 }
 
 impl Goals<'_> {
     /// The undeclared properties of a shape: disjoint sets of names with the goals of their values.
     pub fn extras(&mut self, shape: &Shape) -> Result<Vec<(Keys, GoalId)>> {
-        let mut parts = vec![Part { tests: Vec::new(), terms: Terms::new() }];
+        let mut parts = vec![Part { tests: Vec::new(), language: None, terms: Terms::new() }];
         for group in &shape.object.groups {
             parts = self.split(parts, &group.patterns, group.additional)?;
         }
@@ -66,7 +68,7 @@ impl Goals<'_> {
         }
         let mut extras = Vec::new();
         for (goal, parts) in merged {
-            if let Some(keys) = self.keys(&parts, names.as_ref(), shape)? {
+            if let Some(keys) = self.keys(parts, names.as_ref(), shape)? {
                 extras.push((keys, goal));
             }
         }
@@ -93,7 +95,12 @@ impl Goals<'_> {
             let at = patterns[0].1;
             let patterns = Rc::new(patterns);
             let mut next = Vec::new();
-            for (part, matched) in open {
+            for (mut part, matched) in open {
+                if self.is_disjoint(&mut part, &patterns) {
+                    // Without this check the parts would double with each pattern.
+                    next.push((part, matched));
+                    continue;
+                }
                 let mut yes = part.clone();
                 yes.tests.push((patterns.clone(), true));
                 terms.iter().for_each(|t| add_term(&mut yes.terms, t.clone()));
@@ -120,14 +127,43 @@ impl Goals<'_> {
         Ok(parts.collect())
     }
 
+    /// Whether no name of a part matches any of the patterns, as far as that can be told.
+    fn is_disjoint(&mut self, part: &mut Part, patterns: &[(Name, Id)]) -> bool {
+        if part.tests.is_empty() {
+            return false;
+        }
+        // What is too large to tell is left to `keys`, which may never look at it.
+        let Ok(Some(language)) = self.part_language(part) else { return false };
+        let both = self.front.any_pattern(patterns).and_then(|dfa| language.intersect(&dfa));
+        both.is_ok_and(|both| both.is_empty())
+    }
+
+    /// The names that pass the tests of a part; `None` if there are no tests.
+    fn part_language(&mut self, part: &mut Part) -> Result<Option<Rc<Dfa>>> {
+        let from = part.language.as_ref().map_or(0, |l| l.0);
+        for i in from..part.tests.len() {
+            let (patterns, holds) = part.tests[i].clone();
+            let dfa = self.front.any_pattern(&patterns)?;
+            let dfa = if holds { dfa } else { dfa.complement() };
+            let language = match &part.language {
+                Some((_, own)) => {
+                    own.intersect(&dfa).map_err(|e| e.at(self.front.doc.place(patterns[0].1)))?
+                }
+                None => dfa,
+            };
+            part.language = Some((i + 1, Rc::new(language)));
+        }
+        Ok(part.language.as_ref().map(|l| l.1.clone()))
+    }
+
     /// The names of several parts together; `None` if there are none besides the declared ones.
-    fn keys(&mut self, parts: &[Part], names: Option<&Rc<Dfa>>, shape: &Shape) -> Result<Option<Keys>> {
+    fn keys(&mut self, mut parts: Vec<Part>, names: Option<&Rc<Dfa>>, shape: &Shape) -> Result<Option<Keys>> {
         if names.is_none() {
             // Parts that cover both sides of a test, as when additional properties have the same schema.
-            if parts.iter().any(|p| p.tests.is_empty()) || (parts.len() == 2 && complementary(parts)) {
+            if parts.iter().any(|p| p.tests.is_empty()) || (parts.len() == 2 && complementary(&parts)) {
                 return Ok(Some(Keys::All));
             }
-            if let [Part { tests, .. }] = parts
+            if let [Part { tests, .. }] = &parts[..]
                 && let [(patterns, true)] = &tests[..]
                 && !self.only_declared(patterns, shape)?
             {
@@ -135,19 +171,13 @@ impl Goals<'_> {
             }
         }
         let mut all: Option<Dfa> = None;
-        for part in parts {
-            let mut own: Option<Dfa> = names.map(|n| (**n).clone());
-            for (patterns, holds) in &part.tests {
-                let dfa = self.front.any_pattern(patterns)?;
-                let dfa = if *holds { dfa } else { dfa.complement() };
-                own = Some(match own {
-                    Some(own) => {
-                        own.intersect(&dfa).map_err(|e| e.at(self.front.doc.place(patterns[0].1)))?
-                    }
-                    None => dfa,
-                });
-            }
-            let Some(own) = own else { return Ok(Some(Keys::All)) };
+        for part in &mut parts {
+            let own = match (self.part_language(part)?, names) {
+                (Some(own), Some(names)) => (*own).intersect(names)?,
+                (Some(own), None) => (*own).clone(),
+                (None, Some(names)) => (**names).clone(),
+                (None, None) => return Ok(Some(Keys::All)),
+            };
             all = Some(match all {
                 // Union by complements.
                 Some(all) => all.complement().intersect(&own.complement())?.complement(),

@@ -4,6 +4,7 @@
 //! Everything that may be asked twice is memoised under interned keys, so the cost of a run is linear
 //! in the number of distinct conjunctions. Free functions with a dozen parameters were the alternative.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -54,7 +55,7 @@ pub(super) struct Front<'p> {
 
 impl<'p> Front<'p> {
     pub fn new(text: &str, policy: &'p Policy) -> Result<Self> {
-        let doc = Doc::parse(text, kw::WORDS)?;
+        let doc = Doc::parse(text, kw::words())?;
         let refs = Refs::new(&doc)?;
         let draft = refs.draft;
         let mut front = Front {
@@ -261,13 +262,30 @@ impl<'p> Front<'p> {
                     .map_err(|e| e.at(self.doc.place(at)))?;
                 Some(Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa)))
             }
-            Test::Format(name) => self
-                .format_node(name)
-                .map(|node| Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa))),
+            Test::Format(name) => {
+                let dfa = self.format_automaton(name).map_err(|e| e.at(self.doc.place(at)))?;
+                self.automata.insert(test, dfa.clone());
+                return Ok(dfa);
+            }
         };
         let dfa = dfa.transpose().map_err(|e| e.at(self.doc.place(at)))?.map(Rc::new);
         self.automata.insert(test, dfa.clone());
         Ok(dfa)
+    }
+
+    /// The automaton of a format, made once per thread: there are a dozen, and they are large.
+    fn format_automaton(&mut self, name: Name) -> Result<Option<Rc<Dfa>>> {
+        thread_local! {
+            static KNOWN: RefCell<FxHashMap<String, Rc<Dfa>>> = RefCell::default();
+        }
+        let known = KNOWN.with_borrow(|known| known.get(self.doc.name(name)).cloned());
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some(node) = self.format_node(name) else { return Ok(None) };
+        let dfa = Rc::new(Dfa::from_nfa(&Nfa::new(&self.scratch, node)?)?);
+        KNOWN.with_borrow_mut(|known| known.insert(self.doc.name(name).to_string(), dfa.clone()));
+        Ok(Some(dfa))
     }
 
     /// Whether a text passes a test; formats that are not known pass everything.

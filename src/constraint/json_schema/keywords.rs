@@ -3,7 +3,22 @@
 //! The words are interned first in every document, so a member name *is* its keyword: dispatch is an
 //! integer match. A table of strings looked up per member was rejected as slower and not exhaustive.
 
-use super::json::Name;
+use std::sync::OnceLock;
+
+use super::json::{Name, Words};
+
+/// The keywords, interned in order; made once and copied for each document.
+pub(super) fn words() -> Words {
+    static ALL: OnceLock<Words> = OnceLock::new();
+    let make = || {
+        let mut words = Words::default();
+        for word in WORDS {
+            words.intern(word);
+        }
+        words
+    };
+    ALL.get_or_init(make).clone()
+}
 
 macro_rules! keywords {
     ($($constant:ident = $text:literal,)*) => {

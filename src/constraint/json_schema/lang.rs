@@ -173,7 +173,12 @@ impl Dfa {
             product.accept.push(self.accept[a as usize] && other.accept[b as usize]);
             product.rows.push(row);
         }
-        product.minimise()
+        // Most products are hardly larger than their factors, and only the last of a chain is written
+        // out, which minimises it.
+        if product.rows.len() > 2 * (self.rows.len() + other.rows.len()) {
+            return product.minimise();
+        }
+        Ok(product)
     }
 
     /// Which states reach acceptance.
@@ -236,30 +241,102 @@ impl Dfa {
         None
     }
 
-    /// The smallest automaton of the same language, by refining blocks until nothing changes.
+    /// The smallest automaton of the same language, by refining blocks of states until nothing changes.
+    /// Only states that lead into a block that was split are looked at again, and the largest part of a
+    /// block keeps its number (as Hopcroft 1971 does it), so long chains cost no more than short ones.
     pub fn minimise(&self) -> Result<Dfa> {
-        let mut block: Vec<u32> = self.accept.iter().map(|&a| u32::from(a)).collect();
-        let mut count = 0;
-        loop {
-            let mut ids: FxHashMap<(u32, Vec<Range>), u32> = FxHashMap::default();
-            let mut next = vec![0; block.len()];
-            for (q, row) in self.rows.iter().enumerate() {
-                let mut merged = Vec::new();
-                for r in row {
-                    add(&mut merged, r.lo, r.hi, block[r.to as usize]);
-                }
-                let fresh = ids.len() as u32;
-                next[q] = *ids.entry((block[q], merged)).or_insert(fresh);
+        let states = self.rows.len();
+        let mut back: Vec<Vec<u32>> = vec![Vec::new(); states];
+        for (from, row) in self.rows.iter().enumerate() {
+            for range in row {
+                back[range.to as usize].push(from as u32);
             }
-            let now = ids.len();
-            block = next;
-            if now == count {
-                break;
-            }
-            count = now;
         }
+        let mut block: Vec<u32> = vec![0; states];
+        let mut members: Vec<Vec<u32>> = vec![(0..states as u32).collect()];
+        let mut dirty: Vec<u32> = (0..states as u32).collect();
+        let mut is_dirty = vec![true; states];
+        let mut signature = Vec::new();
+        while !dirty.is_empty() {
+            let round = std::mem::take(&mut dirty);
+            let mut touched: Vec<u32> = round.iter().map(|&q| block[q as usize]).collect();
+            touched.sort_unstable();
+            touched.dedup();
+            let mut moved: Vec<u32> = Vec::new();
+            // The blocks that are split are judged by the blocks as they were before this round.
+            let before = block.clone();
+            for b in touched {
+                if members[b as usize].len() == 1 {
+                    continue;
+                }
+                let mut groups: Vec<Vec<u32>> = Vec::new();
+                let mut ids: FxHashMap<(bool, Vec<Range>), usize> = FxHashMap::default();
+                let mut clean = None;
+                for &q in &members[b as usize] {
+                    // Clean states lead where they led when the block was made: all alike.
+                    let group = match clean {
+                        Some(group) if !is_dirty[q as usize] => group,
+                        _ => {
+                            signature.clear();
+                            for r in &self.rows[q as usize] {
+                                add(&mut signature, r.lo, r.hi, before[r.to as usize]);
+                            }
+                            let key = (self.accept[q as usize], std::mem::take(&mut signature));
+                            let fresh = groups.len();
+                            let group = match ids.get(&key) {
+                                Some(&group) => {
+                                    signature = key.1;
+                                    group
+                                }
+                                None => {
+                                    ids.insert(key, fresh);
+                                    groups.push(Vec::new());
+                                    fresh
+                                }
+                            };
+                            if !is_dirty[q as usize] {
+                                clean = Some(group);
+                            }
+                            group
+                        }
+                    };
+                    groups[group].push(q);
+                }
+                if groups.len() == 1 {
+                    continue;
+                }
+                let largest = (0..groups.len()).max_by_key(|&g| groups[g].len()).unwrap_or(0);
+                members[b as usize] = groups.swap_remove(largest);
+                for group in groups {
+                    let new = members.len() as u32;
+                    group.iter().for_each(|&q| block[q as usize] = new);
+                    moved.extend(&group);
+                    members.push(group);
+                }
+            }
+            round.iter().for_each(|&q| is_dirty[q as usize] = false);
+            for q in moved {
+                for &p in &back[q as usize] {
+                    if !std::mem::replace(&mut is_dirty[p as usize], true) {
+                        dirty.push(p);
+                    }
+                }
+            }
+        }
+        let count = members.len();
         if count > MAX_STATES {
             return Err(too_large("states", MAX_STATES));
+        }
+        // Blocks in the order in which their states are met.
+        let mut number = vec![u32::MAX; count];
+        let mut next = 0;
+        for b in &mut block {
+            let number = &mut number[*b as usize];
+            if *number == u32::MAX {
+                *number = next;
+                next += 1;
+            }
+            *b = *number;
         }
         Ok(self.quotient(&block, count))
     }

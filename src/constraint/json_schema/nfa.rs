@@ -98,6 +98,16 @@ impl Nfa {
                     self.free(from, to);
                 }
             }
+            Node::Automaton(states) => {
+                let here: Vec<u32> = states.iter().map(|_| self.state()).collect();
+                self.free(from, here[0]);
+                for (state, &at) in states.iter().zip(&here) {
+                    todo.extend(state.edges.iter().map(|&(node, next)| (node, at, here[next as usize])));
+                    if state.accept {
+                        self.free(at, to);
+                    }
+                }
+            }
             &Node::Repeat { node, min, max } => self.repeat(node, min, max, (from, to), todo)?,
             other => {
                 return Err(Error::new(

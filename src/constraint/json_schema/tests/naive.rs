@@ -40,6 +40,18 @@ impl Naive<'_> {
             Node::Concat(parts) => parts.iter().fold([at].into(), |from, &p| self.all(p, &from)),
             Node::Union(parts) => parts.iter().flat_map(|&p| self.ends(p, at)).collect(),
             Node::Repeat { node, min, max } => self.repeat(node, min, max, at),
+            Node::Automaton(states) => {
+                let (mut seen, mut todo) = (Vec::new(), vec![(0, at)]);
+                while let Some((q, at)) = todo.pop() {
+                    if !seen.contains(&(q, at)) {
+                        seen.push((q, at));
+                        for &(node, to) in &states[q as usize].edges {
+                            todo.extend(self.ends(node, at).into_iter().map(|end| (to, end)));
+                        }
+                    }
+                }
+                seen.into_iter().filter(|(q, _)| states[*q as usize].accept).map(|(_, at)| at).collect()
+            }
             Node::Rule(rule) => match self.ir.rule(rule) {
                 Some(body) => self.ends(body, at),
                 None => Ends::new(),
