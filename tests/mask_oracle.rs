@@ -479,6 +479,8 @@ fn found_before() {
             max: Some(1),
         },
         Shape::Str { lang: Some(Box::new(Shape::Union(vec![bytes("é"), twice]))), min: 2, max: None },
+        // A loop over nothing is no text of any length.
+        Shape::Str { lang: Some(Box::new(star(Shape::Empty))), min: 1, max: None },
     ];
     let all = list.into_iter().map(|s| (format!("{s:?}"), Constraint::from_ir(s.ir(), Policy::default())));
     written("found before", all.collect());

@@ -8,6 +8,8 @@
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
+use rustc_hash::FxHashSet;
+
 use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
 
 /// Most automaton states of one grammar.
@@ -278,6 +280,19 @@ impl Lowering<'_> {
         Ok(here.first().copied().unwrap_or(DEAD))
     }
 
+    /// Whether any way on from a state consumes or calls something.
+    fn consumes(&self, from: NfaId) -> bool {
+        let (mut seen, mut todo) = (FxHashSet::default(), vec![from]);
+        while let Some(s) = todo.pop() {
+            match self.nfa.state(s) {
+                State::Dead | State::Accept => {}
+                State::Union(parts) => todo.extend(parts.iter().filter(|&&p| seen.insert(p))),
+                _ => return true,
+            }
+        }
+        false
+    }
+
     fn repeat(
         &mut self,
         calls: &mut dyn Calls,
@@ -301,8 +316,13 @@ impl Lowering<'_> {
             None => {
                 let loop_state = self.nfa.push(State::Dead, 0);
                 let body = self.node(calls, node, loop_state, depth + 1)?;
-                self.nfa.set(loop_state, State::Union(&[body, to]));
-                at = loop_state;
+                if self.consumes(body) {
+                    self.nfa.set(loop_state, State::Union(&[body, to]));
+                    at = loop_state;
+                } else {
+                    // Nothing, however often: no loop, since loops count as endless text.
+                    self.nfa.set(loop_state, State::Union(&[to]));
+                }
             }
         }
         for _ in 0..min {

@@ -1,6 +1,6 @@
 //! Random constraints as trees, which can be built into an [`Ir`] and shrunk when they fail.
 
-use ffwd::constraint::ir::{Extra, Ir, Node, NodeId, Property, RuleId};
+use ffwd::constraint::ir::{AutomatonState, Extra, Ir, Node, NodeId, Property, RuleId};
 
 use super::random::Random;
 
@@ -14,6 +14,8 @@ pub enum Shape {
     Concat(Vec<Shape>),
     Union(Vec<Shape>),
     Repeat(Box<Shape>, u32, Option<u32>),
+    /// Per state, whether it accepts, and its edges.
+    Machine(Vec<(bool, Vec<(Shape, u32)>)>),
     Str {
         lang: Option<Box<Shape>>,
         min: u32,
@@ -59,6 +61,14 @@ impl Shape {
             Concat(parts) => Node::Concat(all(parts, ir)),
             Union(parts) => Node::Union(all(parts, ir)),
             Repeat(inner, min, max) => Node::Repeat { node: inner.build(ir, rules), min: *min, max: *max },
+            Machine(states) => {
+                let mut built = Vec::new();
+                for (accept, edges) in states {
+                    let edges = edges.iter().map(|(on, to)| (on.build(ir, rules), *to)).collect();
+                    built.push(AutomatonState { accept: *accept, edges });
+                }
+                Node::Automaton(built)
+            }
             Str { lang, min, max } => {
                 let lang = lang.as_ref().map(|l| l.build(ir, rules));
                 Node::JsonString { lang, min_chars: *min, max_chars: *max }
@@ -154,6 +164,20 @@ impl Shape {
                 out.extend(parts.iter().cloned());
                 let is_concat = matches!(self, Concat(_));
                 lists(parts, &mut out, &|p| if is_concat { Concat(p) } else { Union(p) });
+            }
+            Machine(states) => {
+                for (i, (accept, edges)) in states.iter().enumerate() {
+                    for e in 0..edges.len() {
+                        let mut less = states.clone();
+                        less[i].1.remove(e);
+                        out.push(Machine(less));
+                    }
+                    let mut other = states.clone();
+                    other[i].0 = !accept;
+                    if *accept {
+                        out.push(Machine(other));
+                    }
+                }
             }
             Repeat(inner, min, max) => {
                 out.push((**inner).clone());
@@ -283,7 +307,7 @@ pub fn text(random: &mut Random, depth: usize) -> Shape {
         "a", "b", "ab", "ba", "abc", "é", "漢", "😀", "\"", "\\", "\n", "\u{1}", "\u{1f}", "0", "12", "-",
         "/", "x", " ", "\u{7f}", "",
     ];
-    match random.below(if depth == 0 { 4 } else { 10 }) {
+    match random.below(if depth == 0 { 4 } else { 11 }) {
         0 | 1 => bytes(random.pick::<&str>(WORDS)),
         2 => Class(
             random
@@ -310,6 +334,27 @@ pub fn text(random: &mut Random, depth: usize) -> Shape {
         7..=8 => {
             let (min, max) = bounds(random, 4);
             Repeat(Box::new(text(random, depth - 1)), min, max)
+        }
+        9 => {
+            let states = 1 + random.below(4);
+            let edge = |random: &mut Random| {
+                let on = match random.below(5) {
+                    0 => any_char(),
+                    1 => Bytes("é".into()),
+                    2 => bytes("ab"),
+                    _ => Class(
+                        random
+                            .pick(&[vec![(b'a', b'c')], vec![(b'0', b'9'), (b'x', b'z')], vec![(0, 0x1f)]])
+                            .clone(),
+                    ),
+                };
+                (on, random.below(states) as u32)
+            };
+            let state = |random: &mut Random| {
+                let edges = (0..random.below(4)).map(|_| edge(random)).collect();
+                (random.chance(40), edges)
+            };
+            Machine((0..states).map(|_| state(random)).collect())
         }
         _ => {
             let count = 1 + random.below(4);
