@@ -13,7 +13,7 @@ pub mod embedded;
 mod gguf;
 #[cfg(feature = "hub")]
 pub mod hub;
-pub(crate) mod kernels;
+mod kernels;
 mod llama;
 mod load;
 mod safetensors;

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 pub use params::SamplingParams;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::kernels::exp;
+use crate::numeric::exp;
 use crate::vocab::TokenId;
 
 /// Chooses tokens by fixed parameters; holds no state of a generation.

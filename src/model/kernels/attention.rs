@@ -6,7 +6,8 @@
 
 use super::product::product_range;
 use super::vector::{LANES, Vector, Work, run};
-use super::{Rows, Target, exp, spread, total};
+use super::{Rows, Target, spread, total};
+use crate::numeric::exp;
 
 /// The inputs of causal attention: rows of queries, and keys and values by position.
 pub(crate) struct Attention<'a> {
