@@ -1,27 +1,21 @@
 //! The evaluation texts: every record valid, `exact` and `off` alike, at most half the forwards.
 //!
-//! The texts lie outside the repository: set FFWD_SHARED_DIR, or put them at ../shared. A slice is run;
-//! FFWD_EVAL_ALL=1 runs all.
+//! A slice of the texts is run; FFWD_EVAL_ALL=1 runs all.
 #![cfg(feature = "embedded")]
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use ffwd::{Engine, Finish, Mode, extract};
 use serde_json::Value;
 
 #[test]
 fn records_validate_and_modes_agree() {
-    let root = std::env::var_os("FFWD_SHARED_DIR").map(PathBuf::from);
-    let root = root.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/eval");
     let slice = if std::env::var_os("FFWD_EVAL_ALL").is_some() { usize::MAX } else { 12 };
     let engine = Engine::embedded().unwrap();
     let (mut forwards, mut documents, mut cut, mut refused) = ([0; 3], 0, 0, 0);
     for name in ["handwritten_dev", "synthetic_seen", "synthetic_heldout"] {
-        let path = root.join("models/eval").join(name).with_extension("jsonl");
-        let Ok(lines) = std::fs::read_to_string(&path) else {
-            eprintln!("skipped: {} is absent (set FFWD_SHARED_DIR)", path.display());
-            continue;
-        };
+        let lines = std::fs::read_to_string(root.join(name).with_extension("jsonl")).unwrap();
         for line in lines.lines().take(slice) {
             let entry: Value = serde_json::from_str(line).unwrap();
             let (schema, text) = (entry["schema"].to_string(), entry["text"].as_str().unwrap());
