@@ -28,6 +28,24 @@ pub(crate) fn ranges(class: &ClassUnicode) -> Vec<(char, char)> {
 /// One character out of `ranges`, as UTF-8; [`Node::Never`] if there is none.
 pub(crate) fn class(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
     let canonical = unicode(ranges);
+    let ascii: Vec<(u8, u8)> = canonical
+        .ranges()
+        .iter()
+        .filter(|r| r.start().is_ascii())
+        .map(|r| (r.start() as u8, (r.end() as u32).min(0x7f) as u8))
+        .collect();
+    match canonical.ranges().last() {
+        Some(last) if last.end().is_ascii() => return ir.push(Node::Class(ascii)),
+        // Most negated classes, and the dot.
+        Some(last) if last.start() <= '\u{80}' && last.end() == char::MAX => {
+            let mut parts = all_wide(ir);
+            if !ascii.is_empty() {
+                parts.insert(0, ir.push(Node::Class(ascii)));
+            }
+            return ir.union(parts);
+        }
+        _ => {}
+    }
     let sequences: Vec<Utf8Sequence> =
         canonical.ranges().iter().flat_map(|r| Utf8Sequences::new(r.start(), r.end())).collect();
     if sequences.is_empty() {
@@ -35,6 +53,23 @@ pub(crate) fn class(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
     }
     let mut memo = FxHashMap::default();
     level(&sequences, 0, &mut memo, ir)
+}
+
+/// All characters beyond ASCII (Unicode 16.0, table 3-7).
+fn all_wide(ir: &mut Ir) -> Vec<NodeId> {
+    let mut byte = |lo, hi| ir.push(Node::Class(vec![(lo, hi)]));
+    let next = byte(0x80, 0xbf);
+    let sequences = [
+        vec![byte(0xc2, 0xdf), next],
+        vec![byte(0xe0, 0xe0), byte(0xa0, 0xbf), next],
+        vec![byte(0xe1, 0xec), next, next],
+        vec![byte(0xed, 0xed), byte(0x80, 0x9f), next],
+        vec![byte(0xee, 0xef), next, next],
+        vec![byte(0xf0, 0xf0), byte(0x90, 0xbf), next, next],
+        vec![byte(0xf1, 0xf3), next, next, next],
+        vec![byte(0xf4, 0xf4), byte(0x80, 0x8f), next, next],
+    ];
+    sequences.into_iter().map(|bytes| ir.push(Node::Concat(bytes))).collect()
 }
 
 /// Byte ranges that lead to the same rest (`None`: the character ends).
@@ -111,6 +146,9 @@ mod tests {
     fn classes_hold_exactly_their_characters() {
         assert_eq!(check(&[('a', 'z'), ('0', '9')]), 1);
         assert!(check(&[ANY_CHAR]) < 30);
+        check(&[('\0', '!'), ('#', char::MAX)]);
+        check(&[('\u{80}', char::MAX)]);
+        check(&[('x', '\u{7f}')]);
         check(&[('\u{7f}', '\u{800}'), ('é', 'é')]);
         check(&[('\0', '\u{d7ff}'), ('\u{10000}', '\u{10ffff}')]);
         check(&[('\u{1000}', '\u{2fff}'), ('\u{3005}', '\u{fffd}'), ('\u{1f600}', '\u{1f64f}')]);

@@ -13,6 +13,11 @@ use rustc_hash::FxHashMap;
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::register::{Items, Register};
 
+/// Most passes over one block before the search takes over.
+const MAX_SWEEPS: usize = 4;
+/// Deepest nesting of counted arrays that a pass looks into.
+const MAX_SETTLE_DEPTH: usize = 8;
+
 /// Edges by their target.
 struct Incoming {
     first: Vec<u32>,
@@ -45,16 +50,20 @@ pub(super) struct Liveness<'a> {
     /// Rules that start at a state.
     rules_of_state: FxHashMap<NfaId, Vec<RuleIx>>,
     array_of_rule: FxHashMap<RuleIx, RegisterIx>,
+    /// Rules that [`settle`](Self::settle) may still look at.
+    budget: usize,
 }
 
 impl<'a> Liveness<'a> {
-    /// Decides the states `from..`; of the first rules it is `known` whether they match.
+    /// Decides the states `from..`; of the first rules it is `known` whether they match. `blocks` are the
+    /// first states of groups that were made one after the other.
     pub(super) fn solve(
         nfa: &'a Nfa,
         starts: &'a [NfaId],
         registers: &'a [Register],
         from: NfaId,
         known: &[bool],
+        blocks: &[NfaId],
     ) -> Self {
         let mut rule_ok = known.to_vec();
         rule_ok.resize(starts.len(), false);
@@ -71,11 +80,104 @@ impl<'a> Liveness<'a> {
             watchers: FxHashMap::default(),
             rules_of_state: FxHashMap::default(),
             array_of_rule: FxHashMap::default(),
+            budget: 10_000 + 4 * nfa.len(),
         };
         solver.prepare(known.len());
+        if solver.sweep(blocks) {
+            return solver;
+        }
+        solver.live.fill(false);
+        solver.rule_ok[known.len()..].fill(false);
         let into = solver.incoming();
         solver.run(&into);
         solver
+    }
+
+    /// The usual case, in which everything can match: a few passes in an order in which states and rules
+    /// mostly come after what they need. Whether that showed every state to be live; if not, the search
+    /// must decide. States are made after those they lead to, rules before those they call.
+    fn sweep(&mut self, blocks: &[NfaId]) -> bool {
+        let mut end = self.nfa.len() as NfaId;
+        let mut open = 0;
+        for &block in blocks.iter().rev() {
+            for _ in 0..MAX_SWEEPS {
+                let mut changed = false;
+                let mut left = 0;
+                for s in block..end {
+                    if self.live[(s - self.from) as usize] {
+                        continue;
+                    }
+                    if self.follows(s) {
+                        self.live[(s - self.from) as usize] = true;
+                        changed = true;
+                    } else {
+                        left += usize::from(self.nfa.state(s) != State::Dead);
+                    }
+                }
+                if left == 0 || !changed {
+                    open += left;
+                    break;
+                }
+            }
+            end = block;
+        }
+        let all = |live: &Self| {
+            (live.from..live.nfa.len() as NfaId)
+                .all(|s| live.live[(s - live.from) as usize] || live.nfa.state(s) == State::Dead)
+        };
+        if open > 0 && !all(self) {
+            return false;
+        }
+        // A rule whose items could not be followed up is left to the search, too.
+        let settled = (0..self.starts.len() as u32)
+            .all(|r| self.settle(RuleIx(r), 0) || !self.is_live(self.starts[r as usize]));
+        settled && all(self)
+    }
+
+    /// Whether a state is live by what is known of those after it.
+    fn follows(&mut self, s: NfaId) -> bool {
+        match self.nfa.state(s) {
+            State::Dead => false,
+            State::Accept => true,
+            State::Byte { to, .. } | State::CallItem { to } => self.is_live(to),
+            State::Sparse(edges) => edges.iter().any(|e| self.is_live(e.2)),
+            State::Union(parts) => parts.iter().any(|&p| self.is_live(p)),
+            State::Call { rule, to, .. } => self.is_live(to) && self.settle(rule, 0),
+        }
+    }
+
+    fn is_live(&self, s: NfaId) -> bool {
+        match s.checked_sub(self.from) {
+            _ if s == ACCEPT => true,
+            Some(at) => self.live[at as usize],
+            // Decided earlier, and dead ones were removed then.
+            None => self.nfa.state(s) != State::Dead,
+        }
+    }
+
+    /// Whether a rule is known to match by now.
+    fn settle(&mut self, rule: RuleIx, depth: usize) -> bool {
+        let ix = rule.0 as usize;
+        if self.rule_ok[ix] || depth > MAX_SETTLE_DEPTH || !self.is_live(self.starts[ix]) {
+            return self.rule_ok[ix];
+        }
+        // Arrays of arrays that hold each other could be looked at without end.
+        self.budget = self.budget.saturating_sub(1);
+        if self.budget == 0 {
+            return false;
+        }
+        if let Some(&register) = self.array_of_rule.get(&rule)
+            && let Register::Items(items) = &self.registers[register as usize]
+        {
+            for (item, _) in items.prefix.iter().chain([&items.rest]).flatten() {
+                self.settle(*item, depth + 1);
+            }
+            if !self.has_items(rule) {
+                return false;
+            }
+        }
+        self.rule_ok[ix] = true;
+        true
     }
 
     fn prepare(&mut self, known_rules: usize) {
@@ -232,7 +334,9 @@ pub(super) fn trim(nfa: &mut Nfa, from: NfaId, live: &[bool]) {
     for (s, _) in (from..).zip(live).filter(|l| !l.1) {
         nfa.set(s, State::Dead);
     }
-    for s in from..nfa.len() as NfaId {
-        nfa.prune(s);
+    if (from..).zip(live).any(|(s, l)| !l && nfa.state(s) == State::Dead) {
+        for s in from..nfa.len() as NfaId {
+            nfa.prune(s);
+        }
     }
 }

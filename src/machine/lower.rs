@@ -79,9 +79,10 @@ impl Program {
         let root = program.interner.import(common)?;
         program.seed(Node::JsonString { lang: None, min_chars: 0, max_chars: None }, STRING)?;
         let any = program.seed(Node::JsonAny, ANY)?;
-        program.lower(&[root, any], Some(any))?;
+        let (_, blocks) = program.lower(&[root, any], Some(any))?;
         // In a vocabulary without quotes or braces some of these cannot match; that is no error yet.
-        program.finish(2, 0);
+        let blocks = [&[2], &blocks[..]].concat();
+        program.finish(2, 0, &blocks);
         Ok(program)
     }
 
@@ -104,8 +105,8 @@ impl Program {
         };
         let (first_state, first_rule) = (program.nfa.len() as NfaId, program.starts.len());
         let root = program.interner.import(ir)?;
-        let root = program.lower(&[root], None)?;
-        program.finish(first_state, first_rule);
+        let (root, blocks) = program.lower(&[root], None)?;
+        program.finish(first_state, first_rule, &blocks);
         match root {
             Some(root) if program.rule_ok[root.0.0 as usize] => program.root = root,
             _ => {
@@ -145,8 +146,8 @@ impl Program {
     }
 
     /// Lowers the values of `nodes` and all they need; returns the rule of the first. `any` is the
-    /// node of any JSON value while the base is built.
-    fn lower(&mut self, nodes: &[NodeId], any: Option<NodeId>) -> Result<Value> {
+    /// node of any JSON value while the base is built. Also the first state of each rule.
+    fn lower(&mut self, nodes: &[NodeId], any: Option<NodeId>) -> Result<(Value, Vec<NfaId>)> {
         let interner = std::mem::take(&mut self.interner);
         let mut rules = Rules {
             ir: &interner.ir,
@@ -174,15 +175,17 @@ impl Program {
             alphabet: &self.alphabet,
             whitespace: self.policy.whitespace,
             policy: &self.policy,
+            blocks: Vec::new(),
         };
         let result = result.and_then(|()| build.drain());
+        let blocks = build.blocks;
         let rules = build.rules;
         self.starts = rules.starts;
         self.registers = rules.registers;
         self.rule_of_node = rules.of_node;
         self.interner = interner;
         result?;
-        Ok(values.into_iter().next().flatten())
+        Ok((values.into_iter().next().flatten(), blocks))
     }
 
     fn seed(&mut self, node: Node, rule: RuleIx) -> Result<NodeId> {
@@ -195,9 +198,9 @@ impl Program {
     }
 
     /// Decides liveness of what is new, trims it, and notes which rules can match.
-    fn finish(&mut self, first_state: NfaId, first_rule: usize) {
+    fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: &[NfaId]) {
         let known = &self.rule_ok[..first_rule];
-        let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, known);
+        let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, known, blocks);
         let ok =
             (first_rule..self.starts.len()).map(|r| solver.matches(RuleIx(r as u32))).collect::<Vec<_>>();
         let (live, arrays) = solver.result();
@@ -327,6 +330,8 @@ struct Build<'a> {
     alphabet: &'a [bool; 256],
     whitespace: Whitespace,
     policy: &'a Policy,
+    /// The first state of each job.
+    blocks: Vec<NfaId>,
 }
 
 impl Build<'_> {
@@ -335,6 +340,7 @@ impl Build<'_> {
             if self.nfa.len() > MAX_NFA_STATES {
                 return Err(too_complex("automaton states", MAX_NFA_STATES));
             }
+            self.blocks.push(self.nfa.len() as NfaId);
             match job {
                 Job::Any => self.any_value()?,
                 Job::Body(rule, node) => {

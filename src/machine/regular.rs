@@ -123,6 +123,11 @@ impl Lowering<'_> {
         if to == DEAD {
             return DEAD;
         }
+        if let [(lo, hi)] = *ranges
+            && (lo..=hi).all(|b| self.alphabet[b as usize] && !(self.escaped && needs_escape(b)))
+        {
+            return self.nfa.push(State::Byte { lo, hi, to }, self.flags());
+        }
         let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
         let mut escapes: Vec<(u8, u8, NfaId)> = Vec::new();
         let mut controls: Vec<u8> = Vec::new();

@@ -101,7 +101,7 @@ pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: &Ir, lang: No
 
 /// Trims the states `from..`, which hold one rule without calls, so that it can be determinised.
 fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
-    let (live, _) = Liveness::solve(nfa, &[], &[], from, &[]).result();
+    let (live, _) = Liveness::solve(nfa, &[], &[], from, &[], &[from]).result();
     trim(nfa, from, &live);
     if start >= from && live[(start - from) as usize] { start } else { DEAD }
 }

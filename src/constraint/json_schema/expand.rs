@@ -244,6 +244,9 @@ impl Front<'_> {
             if known && self.draft.knows(name) {
                 continue;
             }
+            if self.warned.contains(&(2, name)) || !known && !self.unknown.insert(name) {
+                continue;
+            }
             let word = self.doc.name(name).to_string();
             if known {
                 self.warn(2, name, at, &format!("`{word}` is not a keyword of this draft of JSON Schema"));

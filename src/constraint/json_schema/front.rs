@@ -48,6 +48,8 @@ pub(super) struct Front<'p> {
     checked: FxHashMap<Id, bool>,
     pub steps: u64,
     pub warned: FxHashSet<(u32, Name)>,
+    /// Unknown keywords that were looked at.
+    pub unknown: FxHashSet<Name>,
     /// Why the last alternative was dropped.
     pub culprit: Option<(Id, String)>,
     pub numbers: FxHashMap<Id, Rc<Number>>,
@@ -72,6 +74,7 @@ impl<'p> Front<'p> {
             checked: FxHashMap::default(),
             steps: 0,
             warned: FxHashSet::default(),
+            unknown: FxHashSet::default(),
             culprit: None,
             numbers: FxHashMap::default(),
         };

@@ -69,9 +69,16 @@ pub(super) struct Words {
 
 impl Words {
     fn get(&self, name: Name) -> &str {
-        let at = name.0 as usize;
-        let from = if at == 0 { 0 } else { self.ends[at - 1] as usize };
-        &self.text[from..self.ends[at] as usize]
+        word(&self.text, &self.ends, name)
+    }
+
+    /// Makes room for the names of a text of so many bytes.
+    fn reserve(&mut self, bytes: usize) {
+        let names = bytes / 60;
+        self.text.reserve(bytes / 3);
+        self.ends.reserve(names);
+        let Words { text, ends, index } = self;
+        index.reserve(names, |&n| FxBuildHasher.hash_one(word(text, ends, n)));
     }
 
     fn find(&self, text: &str) -> Option<Name> {
@@ -86,11 +93,18 @@ impl Words {
         let name = Name(self.ends.len() as u32);
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
-        let mut index = std::mem::take(&mut self.index);
-        index.insert_unique(FxBuildHasher.hash_one(text), name, |&n| FxBuildHasher.hash_one(self.get(n)));
-        self.index = index;
+        let Words { text: all, ends, index } = self;
+        let hash = |&n: &Name| FxBuildHasher.hash_one(word(all, ends, n));
+        index.insert_unique(FxBuildHasher.hash_one(text), name, hash);
         name
     }
+}
+
+/// The word that ends where its number says; it begins where the one before ends.
+fn word<'a>(text: &'a str, ends: &[u32], name: Name) -> &'a str {
+    let at = name.0 as usize;
+    let from = if at == 0 { 0 } else { ends[at - 1] as usize };
+    &text[from..ends[at] as usize]
 }
 
 /// A parsed document. The root is the last value pushed.
@@ -110,13 +124,14 @@ pub(super) struct Doc {
 
 impl Doc {
     /// Parses `text`; the strings of `words` keep their names.
-    pub fn parse(text: &str, words: Words) -> Result<Doc> {
+    pub fn parse(text: &str, mut words: Words) -> Result<Doc> {
         if text.len() > MAX_BYTES {
             return Err(Error::new(
                 ErrorKind::TooComplex,
                 format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
             ));
         }
+        words.reserve(text.len());
         // A value takes some 20 bytes of text in real schemas.
         let values = text.len() / 20;
         let doc = Doc {
