@@ -95,43 +95,47 @@ impl<'a> Liveness<'a> {
 
     /// The usual case, in which everything can match: a few passes in an order in which states and rules
     /// mostly come after what they need. Whether that showed every state to be live; if not, the search
-    /// must decide. States are made after those they lead to, rules before those they call.
+    /// must decide. States are made after those they lead to, rules before most of those they call.
     fn sweep(&mut self, blocks: &[NfaId]) -> bool {
-        let mut end = self.nfa.len() as NfaId;
-        let mut open = 0;
-        for &block in blocks.iter().rev() {
-            for _ in 0..MAX_SWEEPS {
-                let mut changed = false;
-                let mut left = 0;
-                for s in block..end {
-                    if self.live[(s - self.from) as usize] {
-                        continue;
-                    }
-                    if self.follows(s) {
-                        self.live[(s - self.from) as usize] = true;
-                        changed = true;
-                    } else {
-                        left += usize::from(self.nfa.state(s) != State::Dead);
-                    }
-                }
-                if left == 0 || !changed {
-                    open += left;
-                    break;
-                }
+        let ends = blocks.iter().skip(1).copied().chain([self.nfa.len() as NfaId]);
+        let mut open: Vec<(NfaId, NfaId)> = blocks.iter().copied().zip(ends).collect();
+        open.reverse();
+        for _ in 0..MAX_SWEEPS {
+            let before = open.len();
+            open.retain(|&(from, to)| !self.sweep_block(from, to));
+            if open.is_empty() || open.len() == before {
+                break;
             }
-            end = block;
-        }
-        let all = |live: &Self| {
-            (live.from..live.nfa.len() as NfaId)
-                .all(|s| live.live[(s - live.from) as usize] || live.nfa.state(s) == State::Dead)
-        };
-        if open > 0 && !all(self) {
-            return false;
         }
         // A rule whose items could not be followed up is left to the search, too.
-        let settled = (0..self.starts.len() as u32)
-            .all(|r| self.settle(RuleIx(r), 0) || !self.is_live(self.starts[r as usize]));
-        settled && all(self)
+        open.is_empty()
+            && (0..self.starts.len() as u32)
+                .all(|r| self.settle(RuleIx(r), 0) || !self.is_live(self.starts[r as usize]))
+    }
+
+    /// Whether all states of a block that are not dead from the beginning are live.
+    fn sweep_block(&mut self, from: NfaId, to: NfaId) -> bool {
+        for _ in 0..MAX_SWEEPS {
+            let (mut changed, mut left) = (false, false);
+            for s in from..to {
+                if self.live[(s - self.from) as usize] {
+                    continue;
+                }
+                if self.follows(s) {
+                    self.live[(s - self.from) as usize] = true;
+                    changed = true;
+                } else {
+                    left |= self.nfa.state(s) != State::Dead;
+                }
+            }
+            if !left {
+                return true;
+            }
+            if !changed {
+                break;
+            }
+        }
+        false
     }
 
     /// Whether a state is live by what is known of those after it.

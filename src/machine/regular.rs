@@ -173,11 +173,11 @@ impl Lowering<'_> {
         escapes.retain(|e| self.alphabet[e.0 as usize]);
         escapes.sort_unstable();
         if !escapes.is_empty() && self.alphabet[b'\\' as usize] {
-            let after = self.sparse(escapes, MID_ESCAPE | TEXT);
+            let after = self.sparse(&escapes, MID_ESCAPE | TEXT);
             edges.push((b'\\', b'\\', after));
             edges.sort_unstable();
         }
-        self.sparse(edges, self.flags())
+        self.sparse(&edges, self.flags())
     }
 
     /// `00` and two lower-case hexadecimal digits, for control characters without a short escape.
@@ -192,20 +192,20 @@ impl Lowering<'_> {
                 .filter(|e| self.alphabet[e.0 as usize])
                 .collect();
             if !low.is_empty() && self.alphabet[hex(digit) as usize] {
-                let low = self.sparse(low, MID_ESCAPE | TEXT);
+                let low = self.sparse(&low, MID_ESCAPE | TEXT);
                 high.push((hex(digit), hex(digit), low));
             }
         }
-        let high = self.sparse(high, MID_ESCAPE | TEXT);
+        let high = self.sparse(&high, MID_ESCAPE | TEXT);
         let zero = self.byte(b'0', high, MID_ESCAPE | TEXT);
         self.byte(b'0', zero, MID_ESCAPE | TEXT)
     }
 
-    fn sparse(&mut self, edges: Vec<(u8, u8, NfaId)>, flags: u8) -> NfaId {
-        match edges[..] {
+    fn sparse(&mut self, edges: &[(u8, u8, NfaId)], flags: u8) -> NfaId {
+        match *edges {
             [] => DEAD,
             [(lo, hi, to)] => self.nfa.push(State::Byte { lo, hi, to }, flags),
-            _ => self.nfa.push(State::Sparse(&edges), flags),
+            _ => self.nfa.push(State::Sparse(edges), flags),
         }
     }
 
@@ -214,39 +214,49 @@ impl Lowering<'_> {
         let mut sorted: Vec<&[u8]> = list.iter().map(Vec::as_slice).collect();
         sorted.sort_unstable();
         sorted.dedup();
-        // (children, ends here), children have higher indices than their parent.
-        let mut nodes: Vec<(Vec<(u8, usize)>, bool)> = vec![(Vec::new(), false)];
+        let mut nodes = vec![TrieNode::default()];
         let mut path = vec![0usize];
         let mut previous: &[u8] = &[];
         for bytes in sorted {
             let common = bytes.iter().zip(previous).take_while(|(a, b)| a == b).count();
             path.truncate(common + 1);
             for &b in &bytes[common..] {
-                let new = nodes.len();
-                nodes[path[path.len() - 1]].0.push((b, new));
-                nodes.push((Vec::new(), false));
+                let (new, parent) = (nodes.len(), path[path.len() - 1]);
+                nodes.push(TrieNode { byte: b, sibling: nodes[parent].child, ..TrieNode::default() });
+                nodes[parent].child = new;
                 path.push(new);
             }
-            nodes[path[path.len() - 1]].1 = true;
+            nodes[path[path.len() - 1]].ends = true;
             previous = bytes;
         }
         if list.is_empty() {
             return DEAD;
         }
+        // Children have higher indices than their parent.
         let mut entry = vec![DEAD; nodes.len()];
+        let mut edges = Vec::new();
         for i in (0..nodes.len()).rev() {
             let mut starts: Vec<NfaId> = Vec::new();
-            let mut edges = Vec::new();
-            for &(b, child) in &nodes[i].0 {
-                let target = entry[child];
+            edges.clear();
+            let mut child = nodes[i].child;
+            while child != 0 {
+                let (b, target) = (nodes[child].byte, entry[child]);
                 if self.escaped && needs_escape(b) {
                     starts.push(self.class(&[(b, b)], target));
                 } else if target != DEAD && self.alphabet[b as usize] {
                     edges.push((b, b, target));
                 }
+                child = nodes[child].sibling;
             }
-            starts.push(self.sparse(edges, self.flags()));
-            if nodes[i].1 {
+            // The last child came first.
+            edges.reverse();
+            let state = self.sparse(&edges, self.flags());
+            if starts.is_empty() && !nodes[i].ends {
+                entry[i] = state;
+                continue;
+            }
+            starts.push(state);
+            if nodes[i].ends {
                 starts.push(to);
             }
             entry[i] = self.union(starts);
@@ -339,6 +349,15 @@ impl Lowering<'_> {
         }
         Ok(at)
     }
+}
+
+/// A node of a trie of literals; 0 is no node, since the root is nobody's child.
+#[derive(Default)]
+struct TrieNode {
+    byte: u8,
+    ends: bool,
+    child: usize,
+    sibling: usize,
 }
 
 /// Whether a byte of decoded text must be escaped in JSON.
