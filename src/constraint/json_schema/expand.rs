@@ -48,9 +48,8 @@ pub(super) struct Fork {
 
 impl Fork {
     pub fn new(terms: &[Term]) -> Fork {
-        let mut fork = Fork::default();
-        fork.queue(terms.iter().cloned().map(Item::Term).collect());
-        fork
+        let left = terms.iter().rev().cloned().map(Item::Term).collect();
+        Fork { left, ..Fork::default() }
     }
 
     /// Adds work to be done next, in this order.
@@ -98,7 +97,7 @@ impl Front<'_> {
             }
             for terms in alternatives.iter().rev() {
                 let mut next = fork.clone();
-                next.queue(terms.iter().cloned().map(Item::Term).collect());
+                next.left.extend(terms.iter().rev().cloned().map(Item::Term));
                 forks.push(next);
             }
         }
@@ -199,14 +198,16 @@ impl Front<'_> {
             _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
         }
         self.warn_unknown(id);
-        let keywords: Vec<(Name, Id)> = self.asserting(id).collect();
+        let mut keywords = std::mem::take(&mut self.keywords);
+        keywords.clear();
+        keywords.extend(self.asserting(id));
         if keywords.iter().any(|k| k.0 == kw::REF) {
             self.warn_siblings(id);
         }
         let before = fork.shape.types;
         let mut items = Vec::new();
         let (mut members_done, mut items_done) = (false, false);
-        for (name, at) in keywords {
+        for &(name, at) in &keywords {
             match name {
                 kw::PROPERTIES | kw::PATTERN_PROPERTIES | kw::ADDITIONAL_PROPERTIES => {
                     if !std::mem::replace(&mut members_done, true) {
@@ -223,6 +224,7 @@ impl Front<'_> {
                 _ => self.keyword_term(fork, id, name, at, &mut items)?,
             }
         }
+        self.keywords = keywords;
         if fork.shape.types.is_empty() && !before.is_empty() {
             self.blame(id, "its types or values contradict what else applies to the same value");
         }
@@ -239,7 +241,8 @@ impl Front<'_> {
 
     /// Unknown keywords say nothing; those that look like a misspelling deserve a warning.
     fn warn_unknown(&mut self, id: Id) {
-        for (name, at) in self.doc.members(id).to_vec() {
+        for i in 0..self.doc.members(id).len() {
+            let (name, at) = self.doc.members(id)[i];
             let known = name.0 < kw::COUNT;
             if known && self.draft.knows(name) {
                 continue;
@@ -522,6 +525,15 @@ impl Front<'_> {
         let patterns = list(self, kw::PATTERN_PROPERTIES)?;
         let additional = additional.filter(|&a| !self.is_true(a));
         self.step((properties.len() + shape.object.values.len() / 4) as u64, id)?;
+        if shape.object.values.is_empty() && shape.object.groups.is_empty() && patterns.is_empty() {
+            // The first schema with properties, and mostly the only one: nothing to merge with.
+            shape.object.values.extend(properties.iter().map(|&(name, s)| (name, vec![Term::Pos(s)])));
+            shape.object.order.extend(properties.iter().map(|p| p.0));
+            if additional.is_some() {
+                shape.object.groups.push(Rc::new(Group { patterns, additional }));
+            }
+            return Ok(());
+        }
         let ordered = !shape.object.order.is_empty();
         for &(name, _) in &properties {
             if !shape.object.values.contains_key(&name) {

@@ -48,6 +48,8 @@ pub(super) struct Front<'p> {
     checked: FxHashMap<Id, bool>,
     pub steps: u64,
     pub warned: FxHashSet<(u32, Name)>,
+    /// A buffer for the keywords of a schema.
+    pub keywords: Vec<(Name, Id)>,
     /// Unknown keywords that were looked at.
     pub unknown: FxHashSet<Name>,
     /// Why the last alternative was dropped.
@@ -74,6 +76,7 @@ impl<'p> Front<'p> {
             checked: FxHashMap::default(),
             steps: 0,
             warned: FxHashSet::default(),
+            keywords: Vec::new(),
             unknown: FxHashSet::default(),
             culprit: None,
             numbers: FxHashMap::default(),

@@ -144,23 +144,34 @@ impl Dfa {
         self
     }
 
-    /// Texts in both languages.
+    /// Texts in both languages. Pairs of states with a dead one are one state, without which the products
+    /// of long chains would be several times larger.
     pub fn intersect(&self, other: &Dfa) -> Result<Dfa> {
+        const SINK: (u32, u32) = (u32::MAX, u32::MAX);
+        let (alive, other_alive) = (self.live(), other.live());
         let mut ids: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         let mut pairs = vec![(0u32, 0u32)];
         ids.insert((0, 0), 0);
         let mut product = Dfa { accept: Vec::new(), rows: Vec::new() };
         let mut ranges = 0;
         while let Some(&(a, b)) = pairs.get(product.rows.len()) {
+            if (a, b) == SINK {
+                let to = product.rows.len() as u32;
+                product.accept.push(false);
+                product.rows.push(SCALARS.iter().map(|&(lo, hi)| Range { lo, hi, to }).collect());
+                continue;
+            }
             let (x, y) = (&self.rows[a as usize], &other.rows[b as usize]);
-            let (mut i, mut j, mut row) = (0, 0, Vec::new());
+            let (mut i, mut j, mut row) = (0, 0, Vec::with_capacity(x.len().max(y.len())));
             while i < x.len() && j < y.len() {
                 let (lo, hi) = (x[i].lo.max(y[j].lo), x[i].hi.min(y[j].hi));
                 if lo <= hi {
+                    let dead = !alive[x[i].to as usize] || !other_alive[y[j].to as usize];
+                    let pair = if dead { SINK } else { (x[i].to, y[j].to) };
                     let next = pairs.len() as u32;
-                    let to = *ids.entry((x[i].to, y[j].to)).or_insert(next);
+                    let to = *ids.entry(pair).or_insert(next);
                     if to == next {
-                        pairs.push((x[i].to, y[j].to));
+                        pairs.push(pair);
                     }
                     add(&mut row, lo, hi, to);
                 }
@@ -181,18 +192,31 @@ impl Dfa {
         Ok(product)
     }
 
+    /// The states that lead to each state.
+    fn incoming(&self) -> Incoming {
+        let mut first = vec![0u32; self.rows.len() + 1];
+        let edges =
+            || self.rows.iter().zip(0u32..).flat_map(|(row, from)| row.iter().map(move |r| (from, r.to)));
+        edges().for_each(|(_, to)| first[to as usize + 1] += 1);
+        for i in 1..first.len() {
+            first[i] += first[i - 1];
+        }
+        let mut next = first.clone();
+        let mut from = vec![0; first[self.rows.len()] as usize];
+        edges().for_each(|(q, to)| {
+            from[next[to as usize] as usize] = q;
+            next[to as usize] += 1;
+        });
+        Incoming { first, from }
+    }
+
     /// Which states reach acceptance.
     pub fn live(&self) -> Vec<bool> {
-        let mut back: Vec<Vec<u32>> = vec![Vec::new(); self.rows.len()];
-        for (from, row) in self.rows.iter().enumerate() {
-            for range in row {
-                back[range.to as usize].push(from as u32);
-            }
-        }
+        let back = self.incoming();
         let mut live = self.accept.clone();
         let mut todo: Vec<u32> = (0..live.len() as u32).filter(|&q| live[q as usize]).collect();
         while let Some(q) = todo.pop() {
-            for &p in &back[q as usize] {
+            for &p in back.of(q) {
                 if !live[p as usize] {
                     live[p as usize] = true;
                     todo.push(p);
@@ -246,12 +270,7 @@ impl Dfa {
     /// block keeps its number (as Hopcroft 1971 does it), so long chains cost no more than short ones.
     pub fn minimise(&self) -> Result<Dfa> {
         let states = self.rows.len();
-        let mut back: Vec<Vec<u32>> = vec![Vec::new(); states];
-        for (from, row) in self.rows.iter().enumerate() {
-            for range in row {
-                back[range.to as usize].push(from as u32);
-            }
-        }
+        let back = self.incoming();
         let mut blocks = Blocks::new(states);
         let mut dirty: Vec<u32> = (0..states as u32).collect();
         let mut is_dirty = vec![true; states];
@@ -266,7 +285,7 @@ impl Dfa {
             }
             round.iter().for_each(|&q| is_dirty[q as usize] = false);
             for q in moved.drain(..) {
-                for &p in &back[q as usize] {
+                for &p in back.of(q) {
                     if !std::mem::replace(&mut is_dirty[p as usize], true) {
                         dirty.push(p);
                     }
@@ -358,6 +377,18 @@ impl Dfa {
             }
         }
         Dfa { accept, rows }
+    }
+}
+
+/// Transitions by their target, one list after the other.
+struct Incoming {
+    first: Vec<u32>,
+    from: Vec<u32>,
+}
+
+impl Incoming {
+    fn of(&self, to: u32) -> &[u32] {
+        &self.from[self.first[to as usize] as usize..self.first[to as usize + 1] as usize]
     }
 }
 
