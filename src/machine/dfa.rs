@@ -38,7 +38,6 @@ enum Table {
 #[derive(Debug, Clone)]
 pub struct DState {
     set: Arc<[NfaId]>,
-    table: Table,
     /// Calls that start here.
     pub calls: Arc<[Call]>,
     /// Whether the rule has matched here.
@@ -74,34 +73,44 @@ impl DState {
     }
 }
 
-/// The deterministic states made so far.
+/// The deterministic states made so far: those of a base, which every grammar on top of it shares, and
+/// its own.
 #[derive(Debug, Clone)]
 pub struct Dfa {
-    states: Vec<DState>,
-    /// Whether a state accepts or calls, apart from the rest for the sake of the cache.
+    base: Arc<States>,
+    /// Number of states of the base.
+    first: usize,
+    own: States,
+    /// Transitions, and whether a state accepts or calls, of all states: what walks look at, apart from
+    /// the rest for the sake of the cache.
+    tables: Vec<Table>,
     busy: Vec<bool>,
-    index: FxHashMap<Arc<[NfaId]>, DfaId>,
-    /// The deterministic state of the closure of a single automaton state, or `u32::MAX`.
+    /// One plus the state of the closure of each single automaton state that the base does not have, or
+    /// 0; a table of zeros costs nothing before it is used.
     single: Vec<DfaId>,
     stamp: Vec<u32>,
     round: u32,
 }
 
+/// States, and how to find them.
+#[derive(Debug, Clone, Default)]
+struct States {
+    list: Vec<DState>,
+    index: FxHashMap<Arc<[NfaId]>, DfaId>,
+    /// Of a base, by automaton state: see [`Dfa::single`].
+    single: Vec<DfaId>,
+}
+
 impl Default for Dfa {
     fn default() -> Self {
         let empty: Arc<[NfaId]> = Arc::from([]);
-        let none = DState {
-            set: empty.clone(),
-            table: Table::Ranges(Arc::from([])),
-            calls: Arc::from([]),
-            accept: false,
-            scans: false,
-            flags: 0,
-        };
+        let none = DState { set: empty.clone(), calls: Arc::from([]), accept: false, scans: false, flags: 0 };
         Dfa {
-            states: vec![none],
+            base: Arc::default(),
+            first: 0,
+            own: States { list: vec![none], index: FxHashMap::from_iter([(empty, NONE)]), single: vec![] },
+            tables: vec![Table::Ranges(Arc::from([]))],
             busy: vec![false],
-            index: FxHashMap::from_iter([(empty, NONE)]),
             single: Vec::new(),
             stamp: Vec::new(),
             round: 0,
@@ -110,10 +119,23 @@ impl Default for Dfa {
 }
 
 impl Dfa {
+    /// Makes what there is the base of others. All transitions must be known: see `Program::determinise`.
+    pub fn freeze(&mut self) {
+        let mut base = std::mem::take(&mut self.own);
+        base.single = std::mem::take(&mut self.single);
+        self.first = base.list.len();
+        self.base = Arc::new(base);
+        self.stamp = Vec::new();
+        self.round = 0;
+    }
+
     /// A state.
     #[inline]
     pub fn state(&self, id: DfaId) -> &DState {
-        &self.states[id as usize]
+        match (id as usize).checked_sub(self.first) {
+            Some(own) => &self.own.list[own],
+            None => &self.base.list[id as usize],
+        }
     }
 
     /// Whether entering a state needs more than noting it: it accepts or calls.
@@ -124,12 +146,12 @@ impl Dfa {
 
     /// The automaton states a state stands for.
     pub fn members(&self, id: DfaId) -> &[NfaId] {
-        &self.states[id as usize].set
+        &self.state(id).set
     }
 
     /// Number of states made so far.
     pub fn len(&self) -> usize {
-        self.states.len()
+        self.busy.len()
     }
 
     /// Never true: the state without a way on always exists.
@@ -139,22 +161,30 @@ impl Dfa {
 
     /// The state of the closure of one automaton state.
     pub fn start(&mut self, nfa: &Nfa, state: NfaId) -> DfaId {
-        if self.single.len() < nfa.len() {
-            self.single.resize(nfa.len(), u32::MAX);
+        let at = state as usize;
+        if let Some(&known) = self.base.single.get(at)
+            && known != 0
+        {
+            return known - 1;
         }
-        let known = self.single[state as usize];
-        if known != u32::MAX {
-            return known;
+        if self.single.is_empty() {
+            self.single = vec![0; nfa.len()];
+        } else if self.single.len() < nfa.len() {
+            self.single.resize(nfa.len(), 0);
+        }
+        let known = self.single[at];
+        if known != 0 {
+            return known - 1;
         }
         let id = self.closure(nfa, &[state]);
-        self.single[state as usize] = id;
+        self.single[at] = id + 1;
         id
     }
 
     /// Where byte `b` leads from `id`, [`NONE`] if nowhere.
     #[inline]
     pub fn step(&mut self, nfa: &Nfa, id: DfaId, b: u8) -> DfaId {
-        match &self.states[id as usize].table {
+        match &self.tables[id as usize] {
             Table::Dense(table) => table[b as usize],
             Table::Ranges(ranges) => {
                 for &(lo, hi, to) in ranges.iter() {
@@ -173,10 +203,10 @@ impl Dfa {
 
     /// The byte ranges on which `id` has a way on, in order.
     pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
-        if matches!(self.states[id as usize].table, Table::Unknown) {
+        if matches!(self.tables[id as usize], Table::Unknown) {
             self.expand(nfa, id);
         }
-        match &self.states[id as usize].table {
+        match &self.tables[id as usize] {
             Table::Ranges(ranges) => ranges.to_vec(),
             Table::Dense(table) => {
                 let mut ranges: Vec<(u8, u8, DfaId)> = Vec::new();
@@ -195,7 +225,9 @@ impl Dfa {
 
     /// The deterministic state for the epsilon closure of `from`.
     fn closure(&mut self, nfa: &Nfa, from: &[NfaId]) -> DfaId {
-        if self.stamp.len() < nfa.len() {
+        if self.stamp.is_empty() {
+            self.stamp = vec![0; nfa.len()];
+        } else if self.stamp.len() < nfa.len() {
             self.stamp.resize(nfa.len(), 0);
         }
         self.round += 1;
@@ -216,12 +248,12 @@ impl Dfa {
     }
 
     fn intern(&mut self, nfa: &Nfa, set: Vec<NfaId>) -> DfaId {
-        if let Some(&id) = self.index.get(&set[..]) {
+        if let Some(&id) = self.base.index.get(&set[..]).or_else(|| self.own.index.get(&set[..])) {
             return id;
         }
         let set: Arc<[NfaId]> = set.into();
-        let id = self.states.len() as DfaId;
-        self.index.insert(set.clone(), id);
+        let id = self.busy.len() as DfaId;
+        self.own.index.insert(set.clone(), id);
         let mut flags = 0;
         let mut scans = false;
         let mut calls = Vec::new();
@@ -235,10 +267,10 @@ impl Dfa {
             }
         }
         self.busy.push(!calls.is_empty() || set.contains(&ACCEPT));
-        self.states.push(DState {
+        self.tables.push(if scans { Table::Unknown } else { self.tables[NONE as usize].clone() });
+        self.own.list.push(DState {
             accept: set.contains(&ACCEPT),
             set: set.clone(),
-            table: if scans { Table::Unknown } else { Table::Ranges(Arc::from([])) },
             calls: calls.into(),
             scans,
             flags,
@@ -248,7 +280,7 @@ impl Dfa {
 
     /// Works out the transitions of a state.
     fn expand(&mut self, nfa: &Nfa, id: DfaId) {
-        let set = self.states[id as usize].set.clone();
+        let set = self.state(id).set.clone();
         let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
         for &s in set.iter() {
             match nfa.state(s) {
@@ -263,7 +295,7 @@ impl Dfa {
         } else {
             self.split(nfa, &mut edges)
         };
-        self.states[id as usize].table = if ranges.len() <= 4 {
+        self.tables[id as usize] = if ranges.len() <= 4 {
             Table::Ranges(ranges.into())
         } else {
             let mut table = [NONE; 256];

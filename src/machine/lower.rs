@@ -138,6 +138,7 @@ impl Program {
             }
             next += 1;
         }
+        self.dfa.freeze();
     }
 
     /// Number of deterministic states.

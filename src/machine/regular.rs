@@ -264,7 +264,8 @@ impl Lowering<'_> {
         entry[0]
     }
 
-    /// One state per state of the automaton, and those of its classes.
+    /// One state per state of the automaton, and those of its classes; from the last to the first, so
+    /// that most states are made after those they lead to, as elsewhere.
     fn automaton(
         &mut self,
         calls: &mut dyn Calls,
@@ -275,13 +276,16 @@ impl Lowering<'_> {
         if to == DEAD {
             return Ok(DEAD);
         }
-        let here: Vec<NfaId> = states.iter().map(|_| self.nfa.push(State::Dead, 0)).collect();
+        let mut here: Vec<Option<NfaId>> = vec![None; states.len()];
         let mut parts = Vec::new();
-        for (state, &at) in states.iter().zip(&here) {
+        for (q, state) in states.iter().enumerate().rev() {
             parts.clear();
             for &(node, next) in &state.edges {
                 // A state that is not there matches nothing.
-                let next = here.get(next as usize).copied().unwrap_or(DEAD);
+                let next = match here.get_mut(next as usize) {
+                    Some(next) => *next.get_or_insert_with(|| self.nfa.push(State::Dead, 0)),
+                    None => DEAD,
+                };
                 let part = self.node(calls, node, next, depth + 1)?;
                 if part != DEAD {
                     parts.push(part);
@@ -290,9 +294,12 @@ impl Lowering<'_> {
             if state.accept {
                 parts.push(to);
             }
-            self.nfa.set(at, State::Union(&parts));
+            match here[q] {
+                Some(at) => self.nfa.set(at, State::Union(&parts)),
+                None => here[q] = Some(self.union(std::mem::take(&mut parts))),
+            }
         }
-        Ok(here.first().copied().unwrap_or(DEAD))
+        Ok(here.first().copied().flatten().unwrap_or(DEAD))
     }
 
     /// Whether any way on from a state consumes or calls something.

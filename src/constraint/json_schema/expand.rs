@@ -67,41 +67,53 @@ impl Front<'_> {
     pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Vec<Shape>>> {
         let mut forks = vec![start];
         let mut done = Vec::new();
-        while let Some(mut fork) = forks.pop() {
-            self.step(1 + fork.shape.object.values.len() as u64 / 16, Id(0))?;
-            let Some(item) = fork.left.pop() else {
-                if self.finish(&mut fork.shape, mode)? {
-                    done.push(fork.shape);
-                }
-                continue;
-            };
-            let (alternatives, at) = match item {
-                Item::Term(term) => {
-                    self.apply(&mut fork, term)?;
-                    if !fork.shape.types.is_empty() {
-                        forks.push(fork);
-                    }
-                    continue;
-                }
-                Item::Choice(alternatives, at) => (alternatives, at),
-                Item::OneOf(at) => (Rc::new(self.one_of(&fork, at, mode)?), at),
-            };
-            if alternatives.len() > 1 && self.dead(&mut fork.shape)? {
-                continue;
-            }
-            if done.len() + forks.len() + alternatives.len() > self.limit(mode) {
-                if mode == Mode::Loose {
-                    return Ok(None);
-                }
-                return Err(self.too_many(at));
-            }
-            for terms in alternatives.iter().rev() {
-                let mut next = fork.clone();
-                next.left.extend(terms.iter().rev().cloned().map(Item::Term));
-                forks.push(next);
+        while let Some(fork) = forks.pop() {
+            if !self.advance(fork, mode, &mut forks, &mut done)? {
+                return Ok(None);
             }
         }
         Ok(Some(done))
+    }
+
+    /// Works off one fork up to its end or to the next choice. `false` in loose mode if there are too many.
+    fn advance(
+        &mut self,
+        mut fork: Fork,
+        mode: Mode,
+        forks: &mut Vec<Fork>,
+        done: &mut Vec<Shape>,
+    ) -> Result<bool> {
+        let (alternatives, at) = loop {
+            self.step(1 + fork.shape.object.values.len() as u64 / 16, Id(0))?;
+            match fork.left.pop() {
+                None => {
+                    if self.finish(&mut fork.shape, mode)? {
+                        done.push(fork.shape);
+                    }
+                    return Ok(true);
+                }
+                Some(Item::Term(term)) => {
+                    self.apply(&mut fork, term)?;
+                    if fork.shape.types.is_empty() {
+                        return Ok(true);
+                    }
+                }
+                Some(Item::Choice(alternatives, at)) => break (alternatives, at),
+                Some(Item::OneOf(at)) => break (Rc::new(self.one_of(&fork, at, mode)?), at),
+            }
+        };
+        if alternatives.len() > 1 && self.dead(&mut fork.shape)? {
+            return Ok(true);
+        }
+        if done.len() + forks.len() + alternatives.len() > self.limit(mode) {
+            return if mode == Mode::Loose { Ok(false) } else { Err(self.too_many(at)) };
+        }
+        for terms in alternatives.iter().rev() {
+            let mut next = fork.clone();
+            next.left.extend(terms.iter().rev().cloned().map(Item::Term));
+            forks.push(next);
+        }
+        Ok(true)
     }
 
     fn limit(&self, mode: Mode) -> usize {
