@@ -42,7 +42,7 @@ pub(super) struct Dfa {
 }
 
 /// Adds a range to a row, merging it with its neighbour.
-fn add(row: &mut Vec<Range>, lo: u32, hi: u32, to: u32) {
+pub(super) fn add(row: &mut Vec<Range>, lo: u32, hi: u32, to: u32) {
     if let Some(last) = row.last_mut()
         && last.to == to
         && last.hi + 1 == lo
@@ -53,7 +53,7 @@ fn add(row: &mut Vec<Range>, lo: u32, hi: u32, to: u32) {
     row.push(Range { lo, hi, to });
 }
 
-fn too_large(what: &str, limit: usize) -> Error {
+pub(super) fn too_large(what: &str, limit: usize) -> Error {
     Error::new(
         ErrorKind::TooComplex,
         format!("combining patterns needs more than {limit} {what}; the limit cannot be raised here"),
@@ -193,7 +193,7 @@ impl Dfa {
     }
 
     /// The states that lead to each state.
-    fn incoming(&self) -> Incoming {
+    pub(super) fn incoming(&self) -> Incoming {
         let mut first = vec![0u32; self.rows.len() + 1];
         let edges =
             || self.rows.iter().zip(0u32..).flat_map(|(row, from)| row.iter().map(move |r| (from, r.to)));
@@ -264,163 +264,17 @@ impl Dfa {
         }
         None
     }
-
-    /// The smallest automaton of the same language, by refining blocks of states until nothing changes.
-    /// Only states that lead into a block that was split are looked at again, and the largest part of a
-    /// block keeps its number (as Hopcroft 1971 does it), so long chains cost no more than short ones.
-    pub fn minimise(&self) -> Result<Dfa> {
-        let states = self.rows.len();
-        let back = self.incoming();
-        let mut blocks = Blocks::new(states);
-        let mut dirty: Vec<u32> = (0..states as u32).collect();
-        let mut is_dirty = vec![true; states];
-        let mut moved: Vec<u32> = Vec::new();
-        while !dirty.is_empty() {
-            let mut round = std::mem::take(&mut dirty);
-            round.sort_unstable_by_key(|&q| blocks.of[q as usize]);
-            // All are judged by the blocks as they were before this round.
-            let before = blocks.of.clone();
-            for states in round.chunk_by(|&p, &q| before[p as usize] == before[q as usize]) {
-                self.split(states, &is_dirty, &before, &mut blocks, &mut moved);
-            }
-            round.iter().for_each(|&q| is_dirty[q as usize] = false);
-            for q in moved.drain(..) {
-                for &p in back.of(q) {
-                    if !std::mem::replace(&mut is_dirty[p as usize], true) {
-                        dirty.push(p);
-                    }
-                }
-            }
-        }
-        let Blocks { of: mut block, members, .. } = blocks;
-        let count = members.len();
-        if count > MAX_STATES {
-            return Err(too_large("states", MAX_STATES));
-        }
-        // Blocks in the order in which their states are met.
-        let mut number = vec![u32::MAX; count];
-        let mut next = 0;
-        for b in &mut block {
-            let number = &mut number[*b as usize];
-            if *number == u32::MAX {
-                *number = next;
-                next += 1;
-            }
-            *b = *number;
-        }
-        Ok(self.quotient(&block, count))
-    }
-
-    /// Splits the block of `dirty`, its states whose ways on may have changed; the others are alike.
-    fn split(
-        &self,
-        dirty: &[u32],
-        is_dirty: &[bool],
-        before: &[u32],
-        blocks: &mut Blocks,
-        moved: &mut Vec<u32>,
-    ) {
-        let block = before[dirty[0] as usize];
-        let members = &blocks.members[block as usize];
-        if members.len() == 1 {
-            return;
-        }
-        let signature = |q: u32| {
-            let row = &self.rows[q as usize];
-            let mut signature = Vec::with_capacity(row.len());
-            for r in row {
-                add(&mut signature, r.lo, r.hi, before[r.to as usize]);
-            }
-            (self.accept[q as usize], signature)
-        };
-        let mut ids: FxHashMap<(bool, Vec<Range>), usize> = FxHashMap::default();
-        let mut groups: Vec<Vec<u32>> = Vec::new();
-        // The clean states stay, and who is like them.
-        let clean = (members.len() > dirty.len())
-            .then(|| members.iter().copied().find(|&q| !is_dirty[q as usize]))
-            .flatten();
-        if let Some(q) = clean {
-            ids.insert(signature(q), 0);
-            groups.push(Vec::new());
-        }
-        for &q in dirty {
-            let fresh = groups.len();
-            let group = *ids.entry(signature(q)).or_insert(fresh);
-            if group == fresh {
-                groups.push(Vec::new());
-            }
-            groups[group].push(q);
-        }
-        let stays = match clean {
-            Some(_) => 0,
-            None => (0..groups.len()).max_by_key(|&g| groups[g].len()).unwrap_or(0),
-        };
-        groups.swap_remove(stays);
-        for group in groups {
-            moved.extend(&group);
-            blocks.part(group);
-        }
-    }
-
-    /// Merges the states of each block; the start state's block becomes 0 because blocks are numbered
-    /// in the order in which states are met.
-    fn quotient(&self, block: &[u32], count: usize) -> Dfa {
-        let mut accept = vec![false; count];
-        let mut rows: Vec<Vec<Range>> = vec![Vec::new(); count];
-        for (q, row) in self.rows.iter().enumerate() {
-            let b = block[q] as usize;
-            accept[b] = self.accept[q];
-            if rows[b].is_empty() {
-                for r in row {
-                    add(&mut rows[b], r.lo, r.hi, block[r.to as usize]);
-                }
-            }
-        }
-        Dfa { accept, rows }
-    }
 }
 
 /// Transitions by their target, one list after the other.
-struct Incoming {
+pub(super) struct Incoming {
     first: Vec<u32>,
     from: Vec<u32>,
 }
 
 impl Incoming {
-    fn of(&self, to: u32) -> &[u32] {
+    pub(super) fn of(&self, to: u32) -> &[u32] {
         &self.from[self.first[to as usize] as usize..self.first[to as usize + 1] as usize]
-    }
-}
-
-/// A partition of states.
-struct Blocks {
-    /// The block of each state.
-    of: Vec<u32>,
-    members: Vec<Vec<u32>>,
-    /// Where each state stands in its block.
-    place: Vec<u32>,
-}
-
-impl Blocks {
-    /// All states together.
-    fn new(states: usize) -> Self {
-        let all: Vec<u32> = (0..states as u32).collect();
-        Blocks { of: vec![0; states], members: vec![all.clone()], place: all }
-    }
-
-    /// Makes some states of one block a block of their own.
-    fn part(&mut self, states: Vec<u32>) {
-        let new = self.members.len() as u32;
-        for (i, &q) in states.iter().enumerate() {
-            let (old, place) = (self.of[q as usize] as usize, self.place[q as usize] as usize);
-            self.members[old].swap_remove(place);
-            if let Some(&other) = self.members[old].get(place) {
-                self.place[other as usize] = place as u32;
-            }
-            self.of[q as usize] = new;
-            self.place[q as usize] = i as u32;
-        }
-        self.members.push(states);
     }
 }
 

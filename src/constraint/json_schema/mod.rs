@@ -29,6 +29,7 @@ mod keywords;
 mod lang;
 mod lang_ir;
 mod literal;
+mod minimise;
 mod negate;
 mod nfa;
 mod number;
