@@ -9,6 +9,7 @@ use super::goals::{GoalId, Goals, Plan};
 use super::json::{Id, Name, Value};
 use super::lang::Dfa;
 use super::lang_ir;
+use super::multiples::multiples;
 use super::nfa::Nfa;
 use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Test, Types};
@@ -18,8 +19,8 @@ use crate::constraint::policy::Whitespace;
 use crate::constraint::{ecma, format};
 use crate::error::{ErrorKind, Result};
 
-/// Most integers that are listed for a `multipleOf` between bounds.
-const MAX_MULTIPLES: u64 = 10_000;
+/// Most integers between bounds that are tried one by one for a `multipleOf`.
+const MAX_MULTIPLES: u64 = 2_000;
 
 /// A class of characters and how often it may occur.
 type Repeated = (Vec<(char, char)>, u32, Option<u32>);
@@ -198,8 +199,10 @@ impl Goals<'_> {
     fn number(&mut self, shape: &Shape, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
         let at = self.at(shape);
         let integer = !shape.types.meets(Types::FRACTION);
-        if let Some(&(_, at)) = shape.number.divisors.first() {
-            return self.multiples(shape, integer, at, words);
+        if let Some(&(_, at)) = shape.number.divisors.first()
+            && self.listed_multiples(shape, integer, at, words)?
+        {
+            return Ok(());
         }
         let key = |b: &Option<Bound>| b.as_ref().map(|b| (b.text, b.exclusive));
         let scale = if integer { None } else { shape.number.scale };
@@ -210,7 +213,10 @@ impl Goals<'_> {
             maximum: self.decimal(&shape.number.max, at)?,
             scale,
         };
-        let node = self.number_node(key, &spec, at)?;
+        let node = match shape.number.divisors.is_empty() {
+            true => self.number_node(key, &spec, at)?,
+            false => self.multiples(shape, &spec)?,
+        };
         parts.push(if shape.types.meets(Types::INT) { node } else { self.fractional(node, at)? });
         Ok(())
     }
@@ -242,46 +248,72 @@ impl Goals<'_> {
         Ok(Some((decimal, bound.exclusive)))
     }
 
-    /// Integers between bounds that the divisors divide, one by one.
-    fn multiples(&mut self, shape: &Shape, integer: bool, at: Id, words: &mut Vec<Vec<u8>>) -> Result<()> {
-        let refuse = |goals: &Self| Err(goals.front.unsupported(super::keywords::MULTIPLE_OF, at));
+    /// Of the numbers of a specification, those that all divisors divide.
+    fn multiples(&mut self, shape: &Shape, spec: &NumberSpec) -> Result<NodeId> {
+        let mut scratch = Ir::new();
+        let numbers = match crate::constraint::number::number(spec, self.front.policy, &mut scratch) {
+            Ok(node) => node,
+            Err(e) if e.kind() == ErrorKind::Unsatisfiable => return Ok(self.never),
+            Err(e) => return Err(e.at(self.front.doc.place(self.at(shape)))),
+        };
+        let mut all = Dfa::from_nfa(&Nfa::new(&scratch, numbers)?)?;
+        for &(text, at) in &shape.number.divisors {
+            let divisor = Number::new(self.front.doc.name(text));
+            let multiples = match self.front.policy.exponent && !spec.integer {
+                true => None,
+                false => multiples(&divisor)?,
+            };
+            let Some(multiples) = multiples else {
+                return Err(self.front.unsupported(super::keywords::MULTIPLE_OF, at));
+            };
+            all = all.intersect(&multiples).map_err(|e| e.at(self.front.doc.place(at)))?;
+        }
+        let at = shape.number.divisors.first().map_or(self.at(shape), |d| d.1);
+        lang_ir::lower(&all, &mut self.front.ir).map_err(|e| e.at(self.front.doc.place(at)))
+    }
+
+    /// Integers between bounds that the divisors divide, one by one; `false` if there are too many.
+    fn listed_multiples(
+        &mut self,
+        shape: &Shape,
+        integer: bool,
+        at: Id,
+        words: &mut Vec<Vec<u8>>,
+    ) -> Result<bool> {
         let part = &shape.number;
         let bound = |b: &Option<Bound>| -> Option<i64> {
             let text = self.front.doc.name(b.as_ref()?.text);
             text.parse::<i64>().ok().filter(|n| n.unsigned_abs() < 1 << 50)
         };
         let (Some(min), Some(max), true) = (bound(&part.min), bound(&part.max), integer) else {
-            return refuse(self);
+            return Ok(false);
         };
         let divisors: Vec<Number> =
             part.divisors.iter().map(|d| Number::new(self.front.doc.name(d.0))).collect();
-        if (max - min).unsigned_abs() > MAX_MULTIPLES * 10 {
-            return refuse(self);
+        if (max - min).unsigned_abs() > MAX_MULTIPLES {
+            return Ok(false);
         }
-        let mut found = 0;
+        self.front.step((max - min).unsigned_abs() / 4, at)?;
+        let mut found = Vec::new();
         for n in min..=max {
             let excluded = |b: &Option<Bound>, end| b.as_ref().is_some_and(|b| b.exclusive) && n == end;
             if excluded(&part.min, min) || excluded(&part.max, max) {
                 continue;
             }
-            let text = n.to_string();
-            let number = Number::new(&text);
+            let number = Number::new(&n.to_string());
             let mut divides = true;
             for divisor in &divisors {
                 match number.is_multiple_of(divisor) {
                     Some(holds) => divides &= holds,
-                    None => return refuse(self),
+                    None => return Ok(false),
                 }
             }
             if divides {
-                found += 1;
-                if found > MAX_MULTIPLES {
-                    return refuse(self);
-                }
-                words.push(text.into_bytes());
+                found.push(n.to_string().into_bytes());
             }
         }
-        Ok(())
+        words.extend(found);
+        Ok(true)
     }
 
     fn string(&mut self, shape: &Shape) -> Result<NodeId> {

@@ -30,6 +30,7 @@ mod lang;
 mod lang_ir;
 mod literal;
 mod minimise;
+mod multiples;
 mod negate;
 mod nfa;
 mod number;

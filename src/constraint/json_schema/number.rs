@@ -75,6 +75,18 @@ impl Number {
         Some(u32::try_from(value).unwrap_or(u32::MAX))
     }
 
+    /// `Some((n, s))` if the absolute value is `n / 10^s` with n below `limit` and s at most 20.
+    pub fn scaled(&self, limit: u64) -> Option<(u64, u32)> {
+        let exponent = self.point.checked_sub(self.digits.len() as i64)?;
+        let zeros = usize::try_from(exponent.clamp(0, 20)).ok()?;
+        if !(-20..=20).contains(&exponent) || self.digits.len() + zeros > 18 {
+            return None;
+        }
+        let digits = self.digits.iter().chain(std::iter::repeat_n(&0, zeros));
+        let n = digits.fold(0u64, |n, &d| n * 10 + u64::from(d));
+        (n < limit).then_some((n, exponent.min(0).unsigned_abs() as u32))
+    }
+
     /// Whether this is a multiple of `divisor`; `None` if the numbers are too long to decide cheaply.
     pub fn is_multiple_of(&self, divisor: &Number) -> Option<bool> {
         if self.is_zero() {

@@ -98,6 +98,14 @@ fn arrays() {
 fn numbers_and_strings() {
     check(r#"{"type":"integer","minimum":3,"exclusiveMaximum":6}"#, &["3", "5"], &["2", "6", "4.5"]);
     check(r#"{"type":"number","multipleOf":0.01,"minimum":0}"#, &["0", "1.25", "7"], &["1.255", "-1"]);
+    check(
+        r#"{"type":"integer","multipleOf":7}"#,
+        &["0", "-7", "14", "7000000007"],
+        &["1", "-8", "7.0", "07"],
+    );
+    check(r#"{"type":"integer","multipleOf":12,"minimum":100}"#, &["108", "120"], &["96", "100", "109"]);
+    check(r#"{"type":"number","multipleOf":0.25}"#, &["0", "1.25", "-3.5", "2.750"], &["1.3", "0.125"]);
+    check(r#"{"type":"number","multipleOf":1.5,"not":{"type":"integer"}}"#, &["1.5", "4.5"], &["3", "2.5"]);
     check(r#"{"type":"integer","multipleOf":5,"minimum":-5,"maximum":12}"#, &["-5", "0", "10"], &["15", "3"]);
     check(
         r#"{"$schema":"http://json-schema.org/draft-04/schema#","type":"integer","minimum":3,"exclusiveMinimum":true,"maximum":5}"#,
