@@ -7,7 +7,7 @@
 //! number of nodes. Rejecting inner anchors was the alternative; real patterns have them
 //! (`^a|b$`, `(^|,)x`), and the split also says at once what an unanchored search must add.
 
-use super::ir::{Ir, Node, NodeId};
+use super::ir::{Bytes, Ir, Node, NodeId, Parts};
 
 /// Index of a condition: bit 0 "at the start", bit 1 "at the end".
 const FREE: usize = 0;
@@ -83,7 +83,7 @@ impl Split {
     }
 
     fn concat_plain(parts: &[Split], ir: &mut Ir) -> Self {
-        let mut nodes = Vec::with_capacity(parts.len());
+        let mut nodes = Parts::new();
         for part in parts {
             match part.langs[FREE] {
                 None => return Self::NEVER,
@@ -91,7 +91,7 @@ impl Split {
             }
         }
         let nullable = parts.iter().all(|p| p.empty != 0);
-        Self::plain(join(nodes, ir), nullable)
+        Self::plain(join(&nodes, ir), nullable)
     }
 
     /// `self` and then `next`, by condition: either both meet in the middle freely, or one of them
@@ -102,7 +102,7 @@ impl Split {
             let (start, end) = (condition & AT_START, condition & AT_END);
             let mut parts = Vec::new();
             if let (Some(a), Some(b)) = (self.langs[start], next.langs[end]) {
-                parts.push(join(vec![a, b], ir));
+                parts.push(join(&[a, b], ir));
             }
             if end != 0 && conditions(next.empty).any(|c| c & AT_START == 0) {
                 parts.extend(self.langs[condition]);
@@ -197,7 +197,7 @@ impl Split {
         if end {
             parts.push(self.langs[AT_END]?);
         }
-        Some(join(parts, ir))
+        Some(join(&parts, ir))
     }
 
     /// The texts that match as a whole.
@@ -215,24 +215,25 @@ impl Split {
             let Some(lang) = *lang else { continue };
             let before = (condition & AT_START == 0).then_some(any);
             let after = (condition & AT_END == 0).then_some(any);
-            parts.push(join(before.into_iter().chain([lang]).chain(after).collect(), ir));
+            let around: Parts = before.into_iter().chain([lang]).chain(after).collect();
+            parts.push(join(&around, ir));
         }
         any_of(parts, ir).unwrap_or_else(|| ir.push(Node::Never))
     }
 }
 
 /// A concatenation, flat and with neighbouring literals merged.
-fn join(parts: Vec<NodeId>, ir: &mut Ir) -> NodeId {
-    let mut flat: Vec<NodeId> = Vec::with_capacity(parts.len());
-    let mut literal: Vec<u8> = Vec::new();
+fn join(parts: &[NodeId], ir: &mut Ir) -> NodeId {
+    let mut flat = Parts::new();
+    let mut literal = Bytes::new();
     let mut pending: Option<NodeId> = None;
-    let items: Vec<NodeId> = parts
-        .into_iter()
-        .flat_map(|id| match ir.node(id) {
-            Node::Concat(inner) => inner.clone(),
-            _ => vec![id],
-        })
-        .collect();
+    let mut items = Parts::new();
+    for &id in parts {
+        match ir.node(id) {
+            Node::Concat(inner) => items.extend_from_slice(inner),
+            _ => items.push(id),
+        }
+    }
     for id in items {
         match ir.node(id) {
             Node::Empty => {}
@@ -251,7 +252,7 @@ fn join(parts: Vec<NodeId>, ir: &mut Ir) -> NodeId {
     ir.concat(flat)
 }
 
-fn flush(literal: &mut Vec<u8>, single: Option<NodeId>, flat: &mut Vec<NodeId>, ir: &mut Ir) {
+fn flush(literal: &mut Bytes, single: Option<NodeId>, flat: &mut Parts, ir: &mut Ir) {
     if literal.is_empty() {
         return;
     }
@@ -269,7 +270,7 @@ fn any_of(parts: Vec<NodeId>, ir: &mut Ir) -> Option<NodeId> {
     let mut first_literal = None;
     for id in parts {
         match ir.node(id) {
-            Node::Bytes(bytes) => texts.push(bytes.clone()),
+            Node::Bytes(bytes) => texts.push(bytes.to_vec()),
             Node::Literals(all) => texts.extend(all.iter().cloned()),
             _ => {
                 if !rest.contains(&id) {
@@ -285,7 +286,7 @@ fn any_of(parts: Vec<NodeId>, ir: &mut Ir) -> Option<NodeId> {
     match (first_literal, texts.len()) {
         (None, _) => {}
         (Some(id), 1) => rest.push(id),
-        _ => rest.push(ir.push(Node::Literals(texts))),
+        _ => rest.push(ir.push(Node::Literals(texts.into()))),
     }
     Some(ir.union(rest))
 }

@@ -9,8 +9,9 @@
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 use regex_syntax::utf8::{Utf8Sequence, Utf8Sequences};
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 
-use super::ir::{Ir, Node, NodeId};
+use super::ir::{Ir, Node, NodeId, Parts, Ranges};
 
 /// Every Unicode scalar value.
 pub(crate) const ANY_CHAR: (char, char) = ('\0', char::MAX);
@@ -21,33 +22,51 @@ pub(crate) fn unicode(ranges: &[(char, char)]) -> ClassUnicode {
 }
 
 /// The ranges of a class, sorted and disjoint.
-pub(crate) fn ranges(class: &ClassUnicode) -> Vec<(char, char)> {
-    class.ranges().iter().map(|r| (r.start(), r.end())).collect()
+pub(crate) fn ranges(class: &ClassUnicode) -> impl Iterator<Item = (char, char)> + '_ {
+    class.ranges().iter().map(|r| (r.start(), r.end()))
 }
 
-/// One character out of `ranges`, as UTF-8; [`Node::Never`] if there is none.
+/// One character out of `ranges`, as UTF-8; [`Node::Never`] if there is none. Made once per [`Ir`].
 pub(crate) fn class(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
-    let canonical = unicode(ranges);
-    let ascii: Vec<(u8, u8)> = canonical
+    if let Some(&node) = ir.classes.get(ranges) {
+        return node;
+    }
+    let node = lowered(&unicode(ranges), ir);
+    ir.classes.insert(ranges.into(), node);
+    node
+}
+
+fn lowered(class: &ClassUnicode, ir: &mut Ir) -> NodeId {
+    let ascii: Ranges = class
         .ranges()
         .iter()
         .filter(|r| r.start().is_ascii())
         .map(|r| (r.start() as u8, (r.end() as u32).min(0x7f) as u8))
         .collect();
-    match canonical.ranges().last() {
+    match class.ranges().last() {
         Some(last) if last.end().is_ascii() => return ir.push(Node::Class(ascii)),
         // Most negated classes, and the dot.
         Some(last) if last.start() <= '\u{80}' && last.end() == char::MAX => {
-            let mut parts = all_wide(ir);
-            if !ascii.is_empty() {
-                parts.insert(0, ir.push(Node::Class(ascii)));
+            const WIDE: [(char, char); 1] = [('\u{80}', char::MAX)];
+            let wide = match ir.classes.get(&WIDE[..]) {
+                Some(&wide) => wide,
+                None => {
+                    let sequences = all_wide(ir);
+                    let wide = ir.union(sequences);
+                    ir.classes.insert(WIDE.into(), wide);
+                    wide
+                }
+            };
+            if ascii.is_empty() {
+                return wide;
             }
-            return ir.union(parts);
+            let ascii = ir.push(Node::Class(ascii));
+            return ir.union([ascii, wide].as_slice());
         }
         _ => {}
     }
     let sequences: Vec<Utf8Sequence> =
-        canonical.ranges().iter().flat_map(|r| Utf8Sequences::new(r.start(), r.end())).collect();
+        class.ranges().iter().flat_map(|r| Utf8Sequences::new(r.start(), r.end())).collect();
     if sequences.is_empty() {
         return ir.push(Node::Never);
     }
@@ -56,24 +75,24 @@ pub(crate) fn class(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
 }
 
 /// All characters beyond ASCII (Unicode 16.0, table 3-7).
-fn all_wide(ir: &mut Ir) -> Vec<NodeId> {
-    let mut byte = |lo, hi| ir.push(Node::Class(vec![(lo, hi)]));
+fn all_wide(ir: &mut Ir) -> Parts {
+    let mut byte = |lo, hi| ir.push(Node::Class(smallvec![(lo, hi)]));
     let next = byte(0x80, 0xbf);
-    let sequences = [
-        vec![byte(0xc2, 0xdf), next],
-        vec![byte(0xe0, 0xe0), byte(0xa0, 0xbf), next],
-        vec![byte(0xe1, 0xec), next, next],
-        vec![byte(0xed, 0xed), byte(0x80, 0x9f), next],
-        vec![byte(0xee, 0xef), next, next],
-        vec![byte(0xf0, 0xf0), byte(0x90, 0xbf), next, next],
-        vec![byte(0xf1, 0xf3), next, next, next],
-        vec![byte(0xf4, 0xf4), byte(0x80, 0x8f), next, next],
+    let sequences: [&[NodeId]; 8] = [
+        &[byte(0xc2, 0xdf), next],
+        &[byte(0xe0, 0xe0), byte(0xa0, 0xbf), next],
+        &[byte(0xe1, 0xec), next, next],
+        &[byte(0xed, 0xed), byte(0x80, 0x9f), next],
+        &[byte(0xee, 0xef), next, next],
+        &[byte(0xf0, 0xf0), byte(0x90, 0xbf), next, next],
+        &[byte(0xf1, 0xf3), next, next, next],
+        &[byte(0xf4, 0xf4), byte(0x80, 0x8f), next, next],
     ];
-    sequences.into_iter().map(|bytes| ir.push(Node::Concat(bytes))).collect()
+    sequences.iter().map(|&bytes| ir.push(Node::Concat(bytes.into()))).collect()
 }
 
 /// Byte ranges that lead to the same rest (`None`: the character ends).
-type Branch = (Vec<(u8, u8)>, Option<NodeId>);
+type Branch = (Ranges, Option<NodeId>);
 
 /// The tree below the byte at `depth` of sequences that agree before it. The sequences come in code
 /// point order, so ranges at one depth are equal (and adjacent in the list) or disjoint: a range of
@@ -81,11 +100,11 @@ type Branch = (Vec<(u8, u8)>, Option<NodeId>);
 fn level(
     sequences: &[Utf8Sequence],
     depth: usize,
-    memo: &mut FxHashMap<Vec<Branch>, NodeId>,
+    memo: &mut FxHashMap<SmallVec<[Branch; 2]>, NodeId>,
     ir: &mut Ir,
 ) -> NodeId {
     let range = |s: &Utf8Sequence| (s.as_slice()[depth].start, s.as_slice()[depth].end);
-    let mut branches: Vec<Branch> = Vec::new();
+    let mut branches: SmallVec<[Branch; 2]> = SmallVec::new();
     for group in sequences.chunk_by(|a, b| range(a) == range(b)) {
         let rest = if group[0].len() > depth + 1 { Some(level(group, depth + 1, memo, ir)) } else { None };
         let (lo, hi) = range(&group[0]);
@@ -94,13 +113,13 @@ fn level(
                 Some(last) if last.1.checked_add(1) == Some(lo) => last.1 = hi,
                 _ => bytes.push((lo, hi)),
             },
-            None => branches.push((vec![(lo, hi)], rest)),
+            None => branches.push((smallvec![(lo, hi)], rest)),
         }
     }
     if let Some(&node) = memo.get(&branches) {
         return node;
     }
-    let mut parts = Vec::with_capacity(branches.len());
+    let mut parts = Parts::new();
     for (bytes, rest) in &branches {
         let lead = ir.push(Node::Class(bytes.clone()));
         parts.push(match rest {
@@ -110,7 +129,7 @@ fn level(
                     let all = std::iter::once(lead).chain(tail.iter().copied()).collect();
                     ir.push(Node::Concat(all))
                 }
-                _ => ir.push(Node::Concat(vec![lead, *rest])),
+                _ => ir.push(Node::Concat(smallvec![lead, *rest])),
             },
         });
     }
@@ -160,7 +179,7 @@ mod tests {
         let regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(letters)) = hir.kind() else {
             panic!("not a class")
         };
-        let size = check(&ranges(letters));
+        let size = check(&ranges(letters).collect::<Vec<_>>());
         assert!(size < 900, "{size} states");
     }
 

@@ -42,7 +42,7 @@ pub fn parse<S: AsRef<str>>(choices: impl IntoIterator<Item = S>) -> Result<Ir> 
             .hint("give at least one choice"));
     }
     let mut ir = Ir::new();
-    let root = ir.push(Node::Literals(literals));
+    let root = ir.push(Node::Literals(literals.into()));
     ir.set_root(root);
     Ok(ir)
 }
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn keeps_each_choice_once_in_order() {
         let ir = parse(["b", "a", "b", ""]).unwrap();
-        let expected = Node::Literals(vec![b"b".to_vec(), b"a".to_vec(), vec![]]);
+        let expected = Node::Literals(vec![b"b".to_vec(), b"a".to_vec(), vec![]].into());
         assert_eq!(*ir.node(ir.root()), expected);
     }
 

@@ -84,10 +84,10 @@ pub fn single_class(pattern: &str) -> Option<SingleClass> {
 /// A class or a repetition of one, with its counts. Literals are better off as literals.
 fn class_of(hir: &Hir) -> Option<SingleClass> {
     match hir.kind() {
-        HirKind::Class(Class::Unicode(class)) => Some((charset::ranges(class), 1, Some(1))),
+        HirKind::Class(Class::Unicode(class)) => Some((charset::ranges(class).collect(), 1, Some(1))),
         HirKind::Repetition(repetition) => {
             let ranges = match repetition.sub.kind() {
-                HirKind::Class(Class::Unicode(class)) => charset::ranges(class),
+                HirKind::Class(Class::Unicode(class)) => charset::ranges(class).collect(),
                 HirKind::Literal(literal) => {
                     let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
                     let (first, None) = (chars.next()?, chars.next()) else { return None };

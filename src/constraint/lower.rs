@@ -6,7 +6,7 @@
 //! values.
 
 use regex_syntax::hir::{self, Class, Hir, HirKind, Look, Visitor};
-use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::anchors::Split;
 use super::charset;
@@ -77,14 +77,13 @@ pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
 
 /// The languages of `hir` by anchor condition.
 pub(crate) fn split(hir: &Hir, ir: &mut Ir) -> Result<Split> {
-    hir::visit(hir, Lowering { ir, done: Vec::new(), classes: FxHashMap::default() })
+    hir::visit(hir, Lowering { ir, done: Vec::new() })
 }
 
 struct Lowering<'a> {
     ir: &'a mut Ir,
     /// Languages of the sub-expressions that are finished but not yet used.
     done: Vec<Split>,
-    classes: FxHashMap<Vec<(char, char)>, NodeId>,
 }
 
 impl Lowering<'_> {
@@ -93,15 +92,8 @@ impl Lowering<'_> {
             Class::Unicode(class) if class.ranges().is_empty() => return Split::NEVER,
             Class::Bytes(class) if class.ranges().is_empty() => return Split::NEVER,
             Class::Unicode(class) => {
-                let ranges = charset::ranges(class);
-                match self.classes.get(&ranges) {
-                    Some(&node) => node,
-                    None => {
-                        let node = charset::class(&ranges, self.ir);
-                        self.classes.insert(ranges, node);
-                        node
-                    }
-                }
+                let ranges: SmallVec<[(char, char); 8]> = charset::ranges(class).collect();
+                charset::class(&ranges, self.ir)
             }
             Class::Bytes(class) => {
                 let ranges = class.ranges().iter().map(|r| (r.start(), r.end())).collect();

@@ -12,7 +12,9 @@
 //! `-0` is a text of the value 0, but not among the integers: readers that expect an integer often
 //! refuse it.
 
-use super::ir::{Ir, Node, NodeId};
+use smallvec::smallvec;
+
+use super::ir::{Ir, Node, NodeId, Parts};
 use super::policy::Policy;
 use crate::error::Result;
 
@@ -83,10 +85,10 @@ fn mirrored(bound: &(Decimal, bool)) -> (Decimal, bool) {
 
 /// An optional exponent of up to three digits.
 fn exponent(ir: &mut Ir) -> NodeId {
-    let e = ir.push(Node::Class(vec![(b'E', b'E'), (b'e', b'e')]));
-    let sign = ir.push(Node::Class(vec![(b'+', b'+'), (b'-', b'-')]));
+    let e = ir.push(Node::Class(smallvec![(b'E', b'E'), (b'e', b'e')]));
+    let sign = ir.push(Node::Class(smallvec![(b'+', b'+'), (b'-', b'-')]));
     let sign = ir.repeat(sign, 0, Some(1));
-    let digit = ir.push(Node::Class(vec![(b'0', b'9')]));
+    let digit = ir.push(Node::Class(smallvec![(b'0', b'9')]));
     let digits = ir.repeat(digit, 1, Some(3));
     let all = ir.concat(vec![e, sign, digits]);
     ir.repeat(all, 0, Some(1))
@@ -164,7 +166,7 @@ impl Texts<'_> {
         }
         let fraction = self.fraction_part(low, high)?;
         let text: Vec<u8> = integer.iter().map(|d| b'0' + d).collect();
-        let integer = self.ir.push(Node::Bytes(text));
+        let integer = self.ir.push(Node::Bytes(text.into()));
         Some(self.ir.concat(vec![integer, fraction]))
     }
 
@@ -218,8 +220,9 @@ impl Texts<'_> {
         }
         let tail = self.ir.union(parts);
         let prefix: Vec<u8> = low[..split].iter().map(|d| b'0' + d).collect();
-        let prefix = if prefix.is_empty() { None } else { Some(self.ir.push(Node::Bytes(prefix))) };
-        Some(self.ir.concat(prefix.into_iter().chain([tail]).collect()))
+        let prefix = if prefix.is_empty() { None } else { Some(self.ir.push(Node::Bytes(prefix.into()))) };
+        let parts: Parts = prefix.into_iter().chain([tail]).collect();
+        Some(self.ir.concat(parts))
     }
 
     /// Digits from position `from` on that make the integer part greater (`upward`) or less than
@@ -357,7 +360,7 @@ impl Texts<'_> {
     }
 
     fn class(&mut self, lo: u8, hi: u8) -> NodeId {
-        self.ir.push(Node::Class(vec![(b'0' + lo, b'0' + hi)]))
+        self.ir.push(Node::Class(smallvec![(b'0' + lo, b'0' + hi)]))
     }
 
     /// `min` to `max` digits.

@@ -191,9 +191,9 @@ mod tests {
     fn literals_become_a_trie() {
         let ir = parse("red|green|blue").unwrap();
         let expected = ["blue", "green", "red"].map(|t| t.as_bytes().to_vec()).to_vec();
-        assert_eq!(*ir.node(ir.root()), Node::Literals(expected));
+        assert_eq!(*ir.node(ir.root()), Node::Literals(expected.into()));
         let ir = parse("abc").unwrap();
-        assert_eq!(*ir.node(ir.root()), Node::Bytes(b"abc".to_vec()));
+        assert_eq!(*ir.node(ir.root()), Node::Bytes(b"abc".as_slice().into()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::constraint::ir::{AutomatonState, Extra, Ir, Node, NodeId, Property, RuleId};
+use crate::constraint::ir::{AutomatonState, Extra, Ir, Node, NodeId, Parts, Property, RuleId};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An arena in which no two nodes are equal.
@@ -60,7 +60,7 @@ fn look_up(here: &[NodeId], id: NodeId) -> Result<NodeId> {
 }
 
 fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<Node> {
-    let all = |ids: &[NodeId]| ids.iter().map(|&i| look_up(here, i)).collect::<Result<Vec<_>>>();
+    let all = |ids: &[NodeId]| ids.iter().map(|&i| look_up(here, i)).collect::<Result<Parts>>();
     let some = |id: &Option<NodeId>| id.map(|i| look_up(here, i)).transpose();
     Ok(match from.node(id) {
         Node::Concat(parts) => Node::Concat(all(parts)?),
@@ -78,7 +78,7 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
             Node::JsonString { lang: some(lang)?, min_chars: *min_chars, max_chars: *max_chars }
         }
         Node::JsonArray { prefix, rest, min, max } => {
-            Node::JsonArray { prefix: all(prefix)?, rest: some(rest)?, min: *min, max: *max }
+            Node::JsonArray { prefix: all(prefix)?.into_vec(), rest: some(rest)?, min: *min, max: *max }
         }
         Node::JsonObject { properties, extra } => {
             let property = |p: &Property| -> Result<Property> {

@@ -21,7 +21,7 @@ use super::liveness::{Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::recursion::refuse_left_recursion;
 use super::register::{Items, NameTrie, Register};
-use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, escape, too_complex};
+use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, escape, push_escaped, too_complex};
 use super::text;
 
 /// A lowered constraint. The tables of a program that others extend (see `Program::base`) keep their
@@ -408,7 +408,7 @@ impl Build<'_> {
         self.lowering().byte(b, to, 0)
     }
 
-    fn union(&mut self, parts: Vec<NfaId>) -> NfaId {
+    fn union(&mut self, parts: &[NfaId]) -> NfaId {
         self.lowering().union(parts)
     }
 
@@ -425,7 +425,7 @@ impl Build<'_> {
         let mut at = to;
         for _ in 0..max.clamp(1, 64) {
             let byte = self.lowering().class(&[(9, 10), (13, 13), (32, 32)], at);
-            at = self.union(vec![byte, to]);
+            at = self.union(&[byte, to]);
         }
         at
     }
@@ -446,10 +446,10 @@ impl Build<'_> {
         let close = self.byte(b']', ACCEPT);
         let spaced_next = self.space(next);
         let comma = self.byte(b',', spaced_next);
-        let more = self.union(vec![comma, close]);
+        let more = self.union(&[comma, close]);
         let more = self.space(more);
         self.nfa.set(after, State::Union(&[more]));
-        let first = self.union(vec![next, close]);
+        let first = self.union(&[next, close]);
         let first = self.space(first);
         self.byte(b'[', first)
     }
@@ -476,10 +476,10 @@ impl Build<'_> {
             let key = self.extra_key(names, entry.keys)?;
             starts.push(self.call(key, colon));
         }
-        let first = self.union(starts);
+        let first = self.union(&starts);
         let spaced = self.space(first);
         let comma = self.byte(b',', spaced);
-        let more = self.union(vec![comma, close]);
+        let more = self.union(&[comma, close]);
         let more = self.space(more);
         self.nfa.set(after, State::Union(&[more]));
         Ok(first)
@@ -507,26 +507,35 @@ impl Build<'_> {
 
     /// A closed or open object: one fork per optional property.
     fn object(&mut self, properties: &[Property], extra: &[Extra]) -> Result<NfaId> {
-        let spelled: Vec<Vec<u8>> = properties.iter().map(|p| escape(&p.name)).collect();
-        let names: Vec<&[u8]> = spelled.iter().map(Vec::as_slice).collect();
         let close = self.byte(b'}', ACCEPT);
-        let extras = if extra.is_empty() { DEAD } else { self.extras(&names, extra, close)? };
+        let extras = match extra {
+            [] => DEAD,
+            _ => {
+                let spelled: Vec<Vec<u8>> = properties.iter().map(|p| escape(&p.name)).collect();
+                let names: Vec<&[u8]> = spelled.iter().map(Vec::as_slice).collect();
+                self.extras(&names, extra, close)?
+            }
+        };
         // `fresh`: nothing written so far; `more`: something is. Both from the last property back.
-        let mut fresh = self.union(vec![extras, close]);
+        let mut fresh = self.union(&[extras, close]);
         let spaced = self.space(extras);
         let comma = self.byte(b',', spaced);
-        let mut more = self.union(vec![comma, close]);
-        for (property, name) in properties.iter().zip(&spelled).rev() {
+        let mut more = self.union(&[comma, close]);
+        let mut key = Vec::new();
+        for property in properties.iter().rev() {
             let value = self.rules.value(property.value)?;
             let after = self.space(more);
-            let key = [b"\"", name.as_slice(), b"\""].concat();
+            key.clear();
+            key.push(b'"');
+            push_escaped(&property.name, &mut key);
+            key.push(b'"');
             let member = self.member(&key, value, after);
             let spaced = self.space(member);
             let comma = self.byte(b',', spaced);
             (fresh, more) = if property.required {
                 (member, comma)
             } else {
-                (self.union(vec![member, fresh]), self.union(vec![comma, more]))
+                (self.union(&[member, fresh]), self.union(&[comma, more]))
             };
         }
         let inside = self.space(fresh);
@@ -546,10 +555,10 @@ impl Build<'_> {
         let key = self.call(Some((STRING, 0)), colon);
         let spaced = self.space(key);
         let comma = self.byte(b',', spaced);
-        let more = self.union(vec![comma, close]);
+        let more = self.union(&[comma, close]);
         let more = self.space(more);
         self.nfa.set(after, State::Union(&[more]));
-        let first = self.union(vec![key, close]);
+        let first = self.union(&[key, close]);
         let first = self.space(first);
         let object = self.byte(b'{', first);
         let string = self.call(Some((STRING, 0)), ACCEPT);
@@ -557,7 +566,7 @@ impl Build<'_> {
         let words = [&b"null"[..], b"true", b"false"].map(|w| self.lowering().bytes(w, ACCEPT));
         let mut parts = vec![array, object, string, number];
         parts.extend(words);
-        let start = self.union(parts);
+        let start = self.union(&parts);
         self.rules.starts[ANY.0 as usize] = start;
         Ok(())
     }

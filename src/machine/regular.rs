@@ -9,6 +9,7 @@ use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
 use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
 
@@ -72,9 +73,9 @@ impl Lowering<'_> {
                 parts.iter().rev().try_fold(to, |to, &part| self.node(calls, part, to, depth + 1))
             }
             Node::Union(parts) => {
-                let starts: Result<Vec<NfaId>> =
+                let starts: Result<SmallVec<[NfaId; 8]>> =
                     parts.iter().map(|&part| self.node(calls, part, to, depth + 1)).collect();
-                Ok(self.union(starts?))
+                Ok(self.union(&starts?))
             }
             Node::Repeat { node, min, max } => self.repeat(calls, *node, (*min, *max), to, depth),
             Node::Automaton(states) => self.automaton(calls, states, to, depth),
@@ -86,8 +87,8 @@ impl Lowering<'_> {
     }
 
     /// A fork, without the branches that match nothing.
-    pub(super) fn union(&mut self, mut starts: Vec<NfaId>) -> NfaId {
-        starts.retain(|&s| s != DEAD);
+    pub(super) fn union(&mut self, starts: &[NfaId]) -> NfaId {
+        let starts: SmallVec<[NfaId; 8]> = starts.iter().copied().filter(|&s| s != DEAD).collect();
         match starts[..] {
             [] => DEAD,
             [one] => one,
@@ -234,9 +235,9 @@ impl Lowering<'_> {
         }
         // Children have higher indices than their parent.
         let mut entry = vec![DEAD; nodes.len()];
-        let mut edges = Vec::new();
+        let (mut starts, mut edges) = (Vec::new(), Vec::new());
         for i in (0..nodes.len()).rev() {
-            let mut starts: Vec<NfaId> = Vec::new();
+            starts.clear();
             edges.clear();
             let mut child = nodes[i].child;
             while child != 0 {
@@ -259,7 +260,7 @@ impl Lowering<'_> {
             if nodes[i].ends {
                 starts.push(to);
             }
-            entry[i] = self.union(starts);
+            entry[i] = self.union(&starts);
         }
         entry[0]
     }
@@ -296,7 +297,7 @@ impl Lowering<'_> {
             }
             match here[q] {
                 Some(at) => self.nfa.set(at, State::Union(&parts)),
-                None => here[q] = Some(self.union(std::mem::take(&mut parts))),
+                None => here[q] = Some(self.union(&parts)),
             }
         }
         Ok(here.first().copied().flatten().unwrap_or(DEAD))
@@ -332,7 +333,7 @@ impl Lowering<'_> {
                     if body == at {
                         break;
                     }
-                    at = self.union(vec![body, to]);
+                    at = self.union(&[body, to]);
                 }
             }
             None => {
@@ -388,6 +389,12 @@ pub(super) fn short_escape(b: u8) -> Option<u8> {
 /// The spelling of a text between the quotes of a JSON string.
 pub fn escape(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
+    push_escaped(text, &mut out);
+    out
+}
+
+/// Appends the spelling of a text between the quotes of a JSON string.
+pub(super) fn push_escaped(text: &str, out: &mut Vec<u8>) {
     for &b in text.as_bytes() {
         match short_escape(b) {
             Some(letter) => out.extend_from_slice(&[b'\\', letter]),
@@ -395,7 +402,6 @@ pub fn escape(text: &str) -> Vec<u8> {
             None => out.push(b),
         }
     }
-    out
 }
 
 /// An error that names the limit.

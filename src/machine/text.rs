@@ -7,6 +7,7 @@
 
 use regex_syntax::utf8::Utf8Sequences;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
 
 use crate::constraint::Policy;
 use crate::constraint::ir::{Ir, Node, NodeId};
@@ -109,8 +110,8 @@ fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
 /// The automaton of any JSON number under the policy's caps.
 pub(super) fn any_number(nfa: &mut Nfa, alphabet: &[bool; 256], policy: &Policy) -> Result<NfaId> {
     let mut ir = Ir::new();
-    let digit = ir.push(Node::Class(vec![(b'0', b'9')]));
-    let nonzero = ir.push(Node::Class(vec![(b'1', b'9')]));
+    let digit = ir.push(Node::Class(smallvec![(b'0', b'9')]));
+    let nonzero = ir.push(Node::Class(smallvec![(b'1', b'9')]));
     let more = ir.repeat(digit, 0, Some(u32::from(policy.max_integer_digits.max(1)) - 1));
     let integer = ir.concat(vec![nonzero, more]);
     let zero = ir.bytes("0");
@@ -125,8 +126,8 @@ pub(super) fn any_number(nfa: &mut Nfa, alphabet: &[bool; 256], policy: &Policy)
         parts.push(ir.repeat(fraction, 0, Some(1)));
     }
     if policy.exponent {
-        let e = ir.push(Node::Class(vec![(b'E', b'E'), (b'e', b'e')]));
-        let sign = ir.push(Node::Class(vec![(b'+', b'+'), (b'-', b'-')]));
+        let e = ir.push(Node::Class(smallvec![(b'E', b'E'), (b'e', b'e')]));
+        let sign = ir.push(Node::Class(smallvec![(b'+', b'+'), (b'-', b'-')]));
         let sign = ir.repeat(sign, 0, Some(1));
         let digits = ir.repeat(digit, 1, Some(3));
         let exponent = ir.concat(vec![e, sign, digits]);

@@ -447,7 +447,7 @@ impl<'a> Oracle<'a> {
         }
         if !missing {
             parts.push(self.lit(b"}"));
-            let mut names: Vec<Vec<u8>> = properties.iter().map(|p| p.name.clone().into_bytes()).collect();
+            let mut names: Vec<Vec<u8>> = properties.iter().map(|p| p.name.as_bytes().to_vec()).collect();
             names.sort();
             let again = self.name(Name::Members(id, properties.len() as u32, true));
             for e in extra {

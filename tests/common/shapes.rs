@@ -55,11 +55,11 @@ impl Shape {
         let node = match self {
             Never => Node::Never,
             Empty => Node::Empty,
-            Bytes(b) => Node::Bytes(b.clone()),
-            Class(r) => Node::Class(r.clone()),
-            Literals(w) => Node::Literals(w.clone()),
-            Concat(parts) => Node::Concat(all(parts, ir)),
-            Union(parts) => Node::Union(all(parts, ir)),
+            Bytes(b) => Node::Bytes(b.as_slice().into()),
+            Class(r) => Node::Class(r.as_slice().into()),
+            Literals(w) => Node::Literals(w.as_slice().into()),
+            Concat(parts) => Node::Concat(all(parts, ir).into()),
+            Union(parts) => Node::Union(all(parts, ir).into()),
             Repeat(inner, min, max) => Node::Repeat { node: inner.build(ir, rules), min: *min, max: *max },
             Machine(states) => {
                 let mut built = Vec::new();
@@ -82,7 +82,7 @@ impl Shape {
                 let mut properties = Vec::new();
                 for (name, value, required) in props {
                     let value = value.build(ir, rules);
-                    properties.push(Property { name: name.clone(), value, required: *required });
+                    properties.push(Property { name: name.as_str().into(), value, required: *required });
                 }
                 let mut extras = Vec::new();
                 for (keys, value) in extra {

@@ -4,6 +4,11 @@
 //! place where a refusal becomes an error: a keyword that is not supported does no harm to a type that
 //! cannot occur.
 
+use std::hash::BuildHasher;
+
+use rustc_hash::FxBuildHasher;
+use smallvec::smallvec;
+
 use super::extras::{Keys, nothing};
 use super::goals::{GoalId, Goals, Plan};
 use super::json::{Id, Name, Value};
@@ -13,7 +18,7 @@ use super::multiples::multiples;
 use super::nfa::Nfa;
 use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Test, Types};
-use crate::constraint::ir::{Extra, Ir, Node, NodeId, Property};
+use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Property};
 use crate::constraint::number::{Decimal, NumberSpec};
 use crate::constraint::policy::Whitespace;
 use crate::constraint::{ecma, format};
@@ -64,8 +69,8 @@ impl Goals<'_> {
                 Some(terms) => terms.clone(),
                 None => self.front.undeclared(shape, name)?,
             };
-            for term in shape.object.names.clone() {
-                let super::shape::Term::Pos(schema) = term else { continue };
+            for i in 0..shape.object.names.len() {
+                let super::shape::Term::Pos(schema) = shape.object.names[i] else { continue };
                 if !self.front.name_valid(schema, name)? {
                     terms = nothing();
                 }
@@ -115,8 +120,11 @@ impl Goals<'_> {
                 self.object(plan, &mut parts)?;
             }
         }
-        let mut seen = rustc_hash::FxHashSet::default();
-        parts.retain(|&p| !matches!(self.front.ir.node(p), Node::Never) && seen.insert(p));
+        parts.retain(|&p| !matches!(self.front.ir.node(p), Node::Never));
+        if parts.len() > 1 {
+            let mut seen = rustc_hash::FxHashSet::default();
+            parts.retain(|&p| seen.insert(p));
+        }
         if !words.is_empty() {
             parts.insert(0, self.words(words));
         }
@@ -128,18 +136,24 @@ impl Goals<'_> {
 
     /// A set of literals, shared.
     fn words(&mut self, mut words: Vec<Vec<u8>>) -> NodeId {
-        let mut seen = rustc_hash::FxHashSet::default();
-        words.retain(|w| seen.insert(w.clone()));
-        if let Some(&node) = self.literals.get(&words) {
-            return node;
+        if words.len() > 1 {
+            let mut seen = rustc_hash::FxHashSet::default();
+            let fresh: Vec<bool> = words.iter().map(|w| seen.insert(w.as_slice())).collect();
+            let mut fresh = fresh.into_iter();
+            words.retain(|_| fresh.next().unwrap_or(true));
         }
-        let node = match words.len() {
-            1 => Node::Bytes(words[0].clone()),
-            _ => Node::Literals(words.clone()),
+        let node = match &words[..] {
+            [word] => Node::Bytes(Bytes::from_slice(word)),
+            _ => Node::Literals(words.into()),
         };
-        let node = self.front.ir.push(node);
-        self.literals.insert(words, node);
-        node
+        let hash = FxBuildHasher.hash_one(&node);
+        let ir = &mut self.front.ir;
+        if let Some(&known) = self.literals.find(hash, |&id| *ir.node(id) == node) {
+            return known;
+        }
+        let id = ir.push(node);
+        self.literals.insert_unique(hash, id, |&id| FxBuildHasher.hash_one(ir.node(id)));
+        id
     }
 
     /// Spells a literal; with flexible whitespace, arrays and objects become nodes.
@@ -183,7 +197,7 @@ impl Goals<'_> {
                 }
                 _ => {
                     let doc = &self.front.doc;
-                    let names = doc.members(id).iter().map(|m| doc.name(m.0).to_string());
+                    let names = doc.members(id).iter().map(|m| std::sync::Arc::from(doc.name(m.0)));
                     let property = |(name, value)| Property { name, value, required: true };
                     Node::JsonObject {
                         properties: names.zip(nodes).map(property).collect(),
@@ -229,12 +243,12 @@ impl Goals<'_> {
         }
         let all = Dfa::from_nfa(&Nfa::new(&self.front.ir, numbers)?)?;
         let mut scratch = Ir::new();
-        let text = scratch.push(Node::Class(vec![(b'-', b'-'), (b'0', b'9')]));
+        let text = scratch.push(Node::Class(smallvec![(b'-', b'-'), (b'0', b'9')]));
         let whole = scratch.repeat(text, 1, None);
         let point = scratch.bytes(".");
-        let digit = scratch.push(Node::Class(vec![(b'0', b'9')]));
+        let digit = scratch.push(Node::Class(smallvec![(b'0', b'9')]));
         let digits = scratch.repeat(digit, 0, None);
-        let other = scratch.push(Node::Class(vec![(b'1', b'9')]));
+        let other = scratch.push(Node::Class(smallvec![(b'1', b'9')]));
         let wanted = scratch.concat(vec![whole, point, digits, other, digits]);
         let wanted = Dfa::from_nfa(&Nfa::new(&scratch, wanted)?)?;
         let cut = all.intersect(&wanted)?;
@@ -429,7 +443,7 @@ impl Goals<'_> {
                 });
                 return Ok(());
             }
-            properties.push(Property { name: self.front.doc.name(name).to_string(), value, required });
+            properties.push(Property { name: self.front.doc.name(name).into(), value, required });
         }
         let mut extra = Vec::new();
         for (keys, goal) in &plan.extra {

@@ -5,6 +5,8 @@
 //! Cost: one merge per pair of living branches. Treating `oneOf` as `anyOf` was rejected: it accepts
 //! what validators refuse.
 
+use smallvec::smallvec;
+
 use super::expand::{Fork, Item, Mode};
 use super::front::Front;
 use super::json::Id;
@@ -25,7 +27,7 @@ impl Front<'_> {
                 alive.push(schema);
             }
         }
-        let mut terms: Vec<Terms> = alive.iter().map(|&s| vec![Term::Pos(s)]).collect();
+        let mut terms: Vec<Terms> = alive.iter().map(|&s| smallvec![Term::Pos(s)]).collect();
         if mode == Mode::Loose {
             return Ok(terms);
         }
@@ -55,7 +57,7 @@ impl Front<'_> {
             return Ok(false);
         }
         let mut both = fork.clone();
-        both.queue(schemas.iter().map(|&s| Item::Term(Term::Pos(s))).collect());
+        both.queue(schemas.iter().map(|&s| Item::Term(Term::Pos(s))));
         self.none(both)
     }
 

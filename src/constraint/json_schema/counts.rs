@@ -5,6 +5,8 @@
 //! that works for "at least one" and, without declared ones, for any maximum: such objects are spelled out
 //! with a repetition. Duplicate names would break a minimum of two or more, so that is refused.
 
+use smallvec::smallvec;
+
 use super::extras::Keys;
 use super::goals::{Goals, Plan};
 use super::keywords as kw;
@@ -93,7 +95,7 @@ impl Goals<'_> {
         extra: &[(Keys, NodeId)],
         (min, max): (u32, Option<u32>),
     ) -> Result<NodeId> {
-        let declared = Dfa::words(properties.iter().map(|p| p.name.as_str()))?.complement();
+        let declared = Dfa::words(properties.iter().map(|p| &*p.name))?.complement();
         let mut members = Vec::new();
         for (keys, value) in extra {
             let lang = match keys {
@@ -133,7 +135,7 @@ impl Goals<'_> {
         let Whitespace::Flexible { max } = self.front.policy.whitespace else {
             return self.front.ir.push(Node::Empty);
         };
-        let byte = self.front.ir.push(Node::Class(vec![(b'\t', b'\n'), (b'\r', b'\r'), (b' ', b' ')]));
+        let byte = self.front.ir.push(Node::Class(smallvec![(b'\t', b'\n'), (b'\r', b'\r'), (b' ', b' ')]));
         self.front.ir.repeat(byte, 0, Some(u32::from(max)))
     }
 }

@@ -10,6 +10,8 @@
 
 use std::rc::Rc;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::front::{Front, MAX_DISJUNCTS};
 use super::json::{Id, Name, Value};
 use super::keywords::{self as kw, Draft};
@@ -43,7 +45,7 @@ pub(super) enum Item {
 pub(super) struct Fork {
     pub shape: Shape,
     /// What is left, last first.
-    pub left: Vec<Item>,
+    pub left: SmallVec<[Item; 2]>,
 }
 
 impl Fork {
@@ -53,7 +55,7 @@ impl Fork {
     }
 
     /// Adds work to be done next, in this order.
-    pub fn queue(&mut self, items: Vec<Item>) {
+    pub fn queue(&mut self, items: impl IntoIterator<Item = Item, IntoIter: DoubleEndedIterator>) {
         self.left.extend(items.into_iter().rev());
     }
 
@@ -65,9 +67,10 @@ impl Fork {
 impl Front<'_> {
     /// All shapes of a conjunction. In loose mode `None` means that there are too many to tell.
     pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Vec<Shape>>> {
-        let mut forks = vec![start];
-        let mut done = Vec::new();
-        while let Some(fork) = forks.pop() {
+        let mut forks = Vec::new();
+        let mut done = Vec::with_capacity(1);
+        let mut next = Some(start);
+        while let Some(fork) = next.take().or_else(|| forks.pop()) {
             if !self.advance(fork, mode, &mut forks, &mut done)? {
                 return Ok(None);
             }
@@ -217,7 +220,7 @@ impl Front<'_> {
             self.warn_siblings(id);
         }
         let before = fork.shape.types;
-        let mut items = Vec::new();
+        let mut items: SmallVec<[Item; 2]> = SmallVec::new();
         let (mut members_done, mut items_done) = (false, false);
         for &(name, at) in &keywords {
             match name {
@@ -283,7 +286,7 @@ impl Front<'_> {
         id: Id,
         name: Name,
         at: Id,
-        items: &mut Vec<Item>,
+        items: &mut SmallVec<[Item; 2]>,
     ) -> Result<()> {
         let shape = &mut fork.shape;
         match name {
@@ -302,7 +305,7 @@ impl Front<'_> {
                 match self.pure_literals(&schemas) {
                     Some(values) => self.literals(shape, values),
                     None => {
-                        let choice = schemas.into_iter().map(|s| vec![Term::Pos(s)]).collect();
+                        let choice = schemas.into_iter().map(|s| smallvec![Term::Pos(s)]).collect();
                         items.push(Item::Choice(Rc::new(choice), at));
                     }
                 }
@@ -343,7 +346,7 @@ impl Front<'_> {
         id: Id,
         name: Name,
         at: Id,
-        items: &mut Vec<Item>,
+        items: &mut SmallVec<[Item; 2]>,
     ) -> Result<()> {
         let shape = &mut fork.shape;
         match name {
@@ -428,15 +431,15 @@ impl Front<'_> {
         if then.is_none() && or.is_none() {
             return None;
         }
-        let mut yes = vec![Term::Pos(at)];
+        let mut yes: Terms = smallvec![Term::Pos(at)];
         yes.extend(then.map(Term::Pos));
-        let mut no = vec![Term::Neg(at)];
+        let mut no: Terms = smallvec![Term::Neg(at)];
         no.extend(or.map(Term::Pos));
         Some(Item::Choice(Rc::new(vec![yes, no]), at))
     }
 
     fn dependency_choice(&mut self, name: Name, then: Id) -> Result<Option<Item>> {
-        let mut present = vec![Term::Types(Types::OBJECT), Term::Require(name)];
+        let mut present: Terms = smallvec![Term::Types(Types::OBJECT), Term::Require(name)];
         match self.doc.value(then) {
             Value::Array { .. } | Value::String(_) => {
                 present.extend(self.names(then)?.into_iter().map(Term::Require));
@@ -447,7 +450,7 @@ impl Front<'_> {
             _ if self.is_true(then) => return Ok(None),
             _ => present.push(Term::Pos(then)),
         }
-        Ok(Some(Item::Choice(Rc::new(vec![present, vec![Term::Forbid(name)]]), then)))
+        Ok(Some(Item::Choice(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))
     }
 
     fn multiple_of(&mut self, shape: &mut Shape, at: Id) -> Result<()> {
@@ -539,7 +542,7 @@ impl Front<'_> {
         self.step((properties.len() + shape.object.values.len() / 4) as u64, id)?;
         if shape.object.values.is_empty() && shape.object.groups.is_empty() && patterns.is_empty() {
             // The first schema with properties, and mostly the only one: nothing to merge with.
-            shape.object.values.extend(properties.iter().map(|&(name, s)| (name, vec![Term::Pos(s)])));
+            shape.object.values.extend(properties.iter().map(|&(name, s)| (name, smallvec![Term::Pos(s)])));
             shape.object.order.extend(properties.iter().map(|p| p.0));
             if additional.is_some() {
                 shape.object.groups.push(Rc::new(Group { patterns, additional }));

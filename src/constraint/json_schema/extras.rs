@@ -7,6 +7,8 @@
 
 use std::rc::Rc;
 
+use smallvec::smallvec;
+
 use super::expand::{Fork, Mode};
 use super::front::Front;
 use super::goals::{GoalId, Goals};
@@ -326,5 +328,5 @@ fn everything() -> Dfa {
 
 /// What nothing satisfies, as a list.
 pub(super) fn nothing() -> Terms {
-    vec![FALSE]
+    smallvec![FALSE]
 }

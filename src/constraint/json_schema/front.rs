@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{SmallVec, smallvec};
 
 use super::json::{Doc, Id, Name, Value};
 use super::keywords::{self as kw, Draft};
@@ -131,11 +132,17 @@ impl<'p> Front<'p> {
 
     /// The keywords of a schema object that may assert something.
     pub fn asserting(&self, id: Id) -> impl Iterator<Item = (Name, Id)> + '_ {
-        let draft = self.draft;
-        let only_ref = draft <= Draft::D7 && self.doc.get(id, kw::REF).is_some();
-        self.doc.members(id).iter().copied().filter(move |&(name, _)| {
-            kw::asserts(name) && draft.knows(name) && (!only_ref || name == kw::REF)
-        })
+        let only_ref = self.only_ref(id);
+        self.doc.members(id).iter().copied().filter(move |&(name, _)| self.asserts(name, only_ref))
+    }
+
+    /// Whether a schema object is its `$ref`, whatever stands beside it.
+    fn only_ref(&self, id: Id) -> bool {
+        self.draft <= Draft::D7 && self.doc.get(id, kw::REF).is_some()
+    }
+
+    fn asserts(&self, name: Name, only_ref: bool) -> bool {
+        kw::asserts(name) && self.draft.knows(name) && (!only_ref || name == kw::REF)
     }
 
     /// Follows schemas that are nothing but a reference.
@@ -171,7 +178,7 @@ impl<'p> Front<'p> {
 
     /// Removes what says nothing, follows references, and recognises what nothing satisfies.
     pub fn tidy(&mut self, terms: &[Term]) -> Result<Terms> {
-        let mut tidy: Terms = Vec::with_capacity(terms.len());
+        let mut tidy = Terms::new();
         for term in terms {
             let term = match *term {
                 Term::Pos(id) => Term::Pos(self.follow(id)?),
@@ -187,7 +194,7 @@ impl<'p> Front<'p> {
                 _ => false,
             };
             if nothing {
-                return Ok(vec![super::shape::FALSE]);
+                return Ok(smallvec![super::shape::FALSE]);
             }
             if !tidy.contains(&term) {
                 tidy.push(term);
@@ -201,8 +208,13 @@ impl<'p> Front<'p> {
         if self.checked.contains_key(&root) {
             return Ok(());
         }
+        let neighbours = self.in_place(root)?;
+        if neighbours.is_empty() {
+            self.checked.insert(root, true);
+            return Ok(());
+        }
         // `false`: on the path; `true`: done. Each entry: the schema and its next neighbours.
-        let mut path: Vec<(Id, Vec<Id>)> = vec![(root, self.in_place(root)?)];
+        let mut path = vec![(root, neighbours)];
         self.checked.insert(root, false);
         while let Some((id, rest)) = path.last_mut() {
             let Some(next) = rest.pop() else {
@@ -228,13 +240,17 @@ impl<'p> Front<'p> {
     }
 
     /// The schemas that apply to the same value.
-    fn in_place(&mut self, id: Id) -> Result<Vec<Id>> {
-        let keywords: Vec<(Name, Id)> = self.asserting(id).collect();
-        let mut found = Vec::new();
-        for (name, at) in keywords {
+    fn in_place(&mut self, id: Id) -> Result<SmallVec<[Id; 4]>> {
+        let mut found = SmallVec::new();
+        let only_ref = self.only_ref(id);
+        for i in 0..self.doc.members(id).len() {
+            let (name, at) = self.doc.members(id)[i];
+            if !self.asserts(name, only_ref) {
+                continue;
+            }
             match name {
                 kw::REF if self.doc.string(at).is_some() => found.push(self.refs.resolve(&self.doc, at)?),
-                kw::ALL_OF | kw::ANY_OF | kw::ONE_OF => found.extend(self.doc.elements(at)),
+                kw::ALL_OF | kw::ANY_OF | kw::ONE_OF => found.extend_from_slice(self.doc.elements(at)),
                 kw::NOT | kw::IF | kw::THEN | kw::ELSE => found.push(at),
                 kw::DEPENDENCIES | kw::DEPENDENT_SCHEMAS => {
                     found.extend(self.doc.members(at).iter().map(|m| m.1));

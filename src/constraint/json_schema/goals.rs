@@ -6,6 +6,7 @@
 //! or arrays, so that the machine need not expand them at every use. Unrolling was rejected: it does not
 //! end for recursive schemas and copies shared ones.
 
+use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
 use super::expand::{Fork, Mode};
@@ -61,7 +62,7 @@ pub(super) struct Goals<'p> {
     pub never: NodeId,
     pub strings: FxHashMap<StringKey, NodeId>,
     pub numbers: FxHashMap<NumberKey, NodeId>,
-    pub literals: FxHashMap<Vec<Vec<u8>>, NodeId>,
+    pub literals: HashTable<NodeId>,
     /// Why the goal being built came to nothing.
     pub culprit: Option<(Id, String)>,
 }
@@ -83,7 +84,7 @@ impl<'p> Goals<'p> {
             never,
             strings: FxHashMap::default(),
             numbers: FxHashMap::default(),
-            literals: FxHashMap::default(),
+            literals: HashTable::new(),
             culprit: None,
         }
     }

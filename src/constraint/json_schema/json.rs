@@ -60,49 +60,66 @@ struct Parent {
 
 /// Interned strings, one after the other in one buffer: most of a schema is names, and an allocation
 /// for each was a fifth of the time to parse it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Words {
+    /// The words that all documents share; their names come first.
+    shared: Option<&'static Words>,
     text: String,
     ends: Vec<u32>,
     index: HashTable<Name>,
 }
 
 impl Words {
-    fn get(&self, name: Name) -> &str {
-        word(&self.text, &self.ends, name)
+    /// Words on top of others, with room for those of a text of so many bytes.
+    pub fn on(shared: &'static Words, bytes: usize) -> Words {
+        Words {
+            shared: Some(shared),
+            text: String::with_capacity(bytes / 3),
+            ends: Vec::with_capacity(bytes / 60),
+            index: HashTable::with_capacity(bytes / 60),
+        }
     }
 
-    /// Makes room for the names of a text of so many bytes.
-    fn reserve(&mut self, bytes: usize) {
-        let names = bytes / 60;
-        self.text.reserve(bytes / 3);
-        self.ends.reserve(names);
-        let Words { text, ends, index } = self;
-        index.reserve(names, |&n| FxBuildHasher.hash_one(word(text, ends, n)));
+    /// How many names the shared words have.
+    fn first(&self) -> u32 {
+        self.shared.map_or(0, |shared| shared.ends.len() as u32)
+    }
+
+    fn get(&self, name: Name) -> &str {
+        match (self.shared, name.0.checked_sub(self.first())) {
+            (Some(shared), None) => shared.get(name),
+            (_, at) => word(&self.text, &self.ends, at.unwrap_or(0)),
+        }
     }
 
     fn find(&self, text: &str) -> Option<Name> {
-        self.index.find(FxBuildHasher.hash_one(text), |&n| self.get(n) == text).copied()
+        self.find_hashed(text, FxBuildHasher.hash_one(text))
+    }
+
+    fn find_hashed(&self, text: &str, hash: u64) -> Option<Name> {
+        let shared = self.shared.and_then(|shared| shared.find_hashed(text, hash));
+        shared.or_else(|| self.index.find(hash, |&n| self.get(n) == text).copied())
     }
 
     /// The name of a string; names are numbered in the order in which strings come.
     pub fn intern(&mut self, text: &str) -> Name {
-        if let Some(name) = self.find(text) {
+        let hash = FxBuildHasher.hash_one(text);
+        if let Some(name) = self.find_hashed(text, hash) {
             return name;
         }
-        let name = Name(self.ends.len() as u32);
+        let first = self.first();
+        let name = Name(first + self.ends.len() as u32);
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
-        let Words { text: all, ends, index } = self;
-        let hash = |&n: &Name| FxBuildHasher.hash_one(word(all, ends, n));
-        index.insert_unique(FxBuildHasher.hash_one(text), name, hash);
+        let Words { text: all, ends, index, .. } = self;
+        index.insert_unique(hash, name, |&n| FxBuildHasher.hash_one(word(all, ends, n.0 - first)));
         name
     }
 }
 
 /// The word that ends where its number says; it begins where the one before ends.
-fn word<'a>(text: &'a str, ends: &[u32], name: Name) -> &'a str {
-    let at = name.0 as usize;
+fn word<'a>(text: &'a str, ends: &[u32], at: u32) -> &'a str {
+    let at = at as usize;
     let from = if at == 0 { 0 } else { ends[at - 1] as usize };
     &text[from..ends[at] as usize]
 }
@@ -123,15 +140,14 @@ pub(super) struct Doc {
 }
 
 impl Doc {
-    /// Parses `text`; the strings of `words` keep their names.
-    pub fn parse(text: &str, mut words: Words) -> Result<Doc> {
+    /// Parses `text`; the words of `shared` keep their names.
+    pub fn parse(text: &str, shared: &'static Words) -> Result<Doc> {
         if text.len() > MAX_BYTES {
             return Err(Error::new(
                 ErrorKind::TooComplex,
                 format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
             ));
         }
-        words.reserve(text.len());
         // A value takes some 20 bytes of text in real schemas.
         let values = text.len() / 20;
         let doc = Doc {
@@ -139,12 +155,12 @@ impl Doc {
             parents: Vec::with_capacity(values),
             elements: Vec::new(),
             members: Vec::with_capacity(values),
-            words,
+            words: Words::on(shared, text.len()),
             root: Id(0),
             loose: FxHashMap::default(),
             duplicate: None,
         };
-        let mut parser = Parser { text, at: 0, doc };
+        let mut parser = Parser { text, at: 0, doc, waiting: Vec::new() };
         parser.document()?;
         Ok(parser.doc)
     }
@@ -250,38 +266,46 @@ impl Doc {
         id
     }
 
-    fn close_array(&mut self, elements: &[Id]) -> Id {
+    /// Closes an array whose elements are these; their names say nothing.
+    fn close_array(&mut self, elements: &[(Name, Id)]) -> Id {
         let first = self.elements.len() as u32;
-        self.elements.extend_from_slice(elements);
+        self.elements.extend(elements.iter().map(|e| e.1));
         let id = self.push(Value::Array { first, len: elements.len() as u32 });
-        for (index, child) in elements.iter().enumerate() {
-            self.parents[child.0 as usize] = Some(Parent { id, index: index as u32 });
+        for (&(_, child), index) in elements.iter().zip(0..) {
+            self.parents[child.0 as usize] = Some(Parent { id, index });
         }
         id
     }
 
-    fn close_object(&mut self, members: Vec<(Name, Id)>) -> Id {
-        let mut kept: Vec<(Name, Id)> = Vec::with_capacity(members.len());
+    fn close_object(&mut self, members: &[(Name, Id)]) -> Id {
+        let first = self.members.len();
         let mut seen: FxHashMap<Name, usize> = FxHashMap::default();
         let mut duplicate = None;
-        for (name, id) in members {
-            match seen.get(&name) {
-                Some(&at) => {
-                    kept[at].1 = id;
+        for &(name, id) in members {
+            // Most objects are so small that looking at every name is faster than hashing.
+            let kept = &self.members[first..];
+            let known = match members.len() {
+                ..=FEW => kept.iter().position(|m| m.0 == name),
+                _ => seen.get(&name).copied(),
+            };
+            match known {
+                Some(at) => {
+                    self.members[first + at].1 = id;
                     duplicate = Some(name);
                 }
                 None => {
-                    seen.insert(name, kept.len());
-                    kept.push((name, id));
+                    if members.len() > FEW {
+                        seen.insert(name, kept.len());
+                    }
+                    self.members.push((name, id));
                 }
             }
         }
-        let first = self.members.len() as u32;
-        let id = self.push(Value::Object { first, len: kept.len() as u32 });
-        for (index, member) in kept.iter().enumerate() {
-            self.parents[member.1.0 as usize] = Some(Parent { id, index: index as u32 });
+        let len = (self.members.len() - first) as u32;
+        let id = self.push(Value::Object { first: first as u32, len });
+        for (&(_, child), index) in self.members[first..].iter().zip(0..) {
+            self.parents[child.0 as usize] = Some(Parent { id, index });
         }
-        self.members.extend(kept);
         if let Some(name) = duplicate {
             self.duplicate.get_or_insert((id, name));
         }
@@ -289,17 +313,23 @@ impl Doc {
     }
 }
 
+/// Most members of an object whose names are compared one by one.
+const FEW: usize = 16;
+
 /// A container that is not closed yet.
-enum Open {
-    Array(Vec<Id>),
-    /// The members so far and the name that waits for its value.
-    Object(Vec<(Name, Id)>, Name),
+struct Open {
+    /// Where its children begin among those that wait.
+    first: usize,
+    /// Of an object: the name that waits for its value.
+    name: Option<Name>,
 }
 
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     doc: Doc,
+    /// Children of all containers that are not closed yet; elements of arrays have no name of theirs.
+    waiting: Vec<(Name, Id)>,
 }
 
 impl Parser<'_> {
@@ -314,7 +344,7 @@ impl Parser<'_> {
                     if self.take(b']') {
                         Some(self.doc.close_array(&[]))
                     } else {
-                        open.push(Open::Array(Vec::new()));
+                        open.push(Open { first: self.waiting.len(), name: None });
                         None
                     }
                 }
@@ -322,10 +352,10 @@ impl Parser<'_> {
                     self.at += 1;
                     self.space();
                     if self.take(b'}') {
-                        Some(self.doc.close_object(Vec::new()))
+                        Some(self.doc.close_object(&[]))
                     } else {
                         let name = self.member_name()?;
-                        open.push(Open::Object(Vec::new(), name));
+                        open.push(Open { first: self.waiting.len(), name: Some(name) });
                         None
                     }
                 }
@@ -336,8 +366,9 @@ impl Parser<'_> {
                 let Some(container) = open.last_mut() else {
                     return self.finish(value);
                 };
-                self.space_then(container, value)?;
-                if self.closed(open.last_mut())? {
+                self.waiting.push((container.name.unwrap_or(Name(0)), value));
+                self.space();
+                if self.closed(container)? {
                     done = open.pop().map(|c| self.close(c));
                 }
             }
@@ -353,36 +384,33 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn space_then(&mut self, container: &mut Open, value: Id) -> Result<()> {
-        match container {
-            Open::Array(elements) => elements.push(value),
-            Open::Object(members, name) => members.push((*name, value)),
-        }
-        self.space();
-        Ok(())
-    }
-
     /// Reads the separator after a value: whether it closes the container.
-    fn closed(&mut self, container: Option<&mut Open>) -> Result<bool> {
-        match container {
-            Some(Open::Array(_)) if self.take(b']') => Ok(true),
-            Some(Open::Array(_)) if self.take(b',') => Ok(false),
-            Some(Open::Object(..)) if self.take(b'}') => Ok(true),
-            Some(Open::Object(_, name)) if self.take(b',') => {
-                self.space();
-                *name = self.member_name()?;
-                Ok(false)
-            }
-            Some(Open::Array(_)) => Err(self.error("expected `,` or `]`")),
-            _ => Err(self.error("expected `,` or `}`")),
+    fn closed(&mut self, container: &mut Open) -> Result<bool> {
+        let (end, message) = match container.name {
+            None => (b']', "expected `,` or `]`"),
+            Some(_) => (b'}', "expected `,` or `}`"),
+        };
+        if self.take(end) {
+            return Ok(true);
         }
+        if !self.take(b',') {
+            return Err(self.error(message));
+        }
+        if container.name.is_some() {
+            self.space();
+            container.name = Some(self.member_name()?);
+        }
+        Ok(false)
     }
 
     fn close(&mut self, container: Open) -> Id {
-        match container {
-            Open::Array(elements) => self.doc.close_array(&elements),
-            Open::Object(members, _) => self.doc.close_object(members),
-        }
+        let children = &self.waiting[container.first..];
+        let id = match container.name {
+            None => self.doc.close_array(children),
+            Some(_) => self.doc.close_object(children),
+        };
+        self.waiting.truncate(container.first);
+        id
     }
 
     fn check_budgets(&self, depth: usize) -> Result<()> {

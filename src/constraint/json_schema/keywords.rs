@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use super::json::{Name, Words};
 
-/// The keywords, interned in order; made once and copied for each document.
-pub(super) fn words() -> Words {
+/// The keywords, interned in order; made once and shared by all documents.
+pub(super) fn words() -> &'static Words {
     static ALL: OnceLock<Words> = OnceLock::new();
     let make = || {
         let mut words = Words::default();
@@ -17,7 +17,7 @@ pub(super) fn words() -> Words {
         }
         words
     };
-    ALL.get_or_init(make).clone()
+    ALL.get_or_init(make)
 }
 
 macro_rules! keywords {
@@ -163,31 +163,30 @@ pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
     if word.len() > 24 || word.starts_with("x-") {
         return None;
     }
-    let lower = word.to_ascii_lowercase();
     WORDS[..ID.0 as usize].iter().copied().find(|known| {
-        let folded = known.to_ascii_lowercase();
         let near = match known.len() {
             0..=4 => 0,
             5..=7 => 1,
             _ => 2,
         };
-        folded == lower || (near > 0 && within(&folded, &lower, near))
+        known.eq_ignore_ascii_case(word) || (near > 0 && within(known, word, near))
     })
 }
 
-/// Whether the edit distance (insert, delete, replace) of two short words is at most `limit`.
+/// Whether the edit distance (insert, delete, replace; case does not count) of two words of at most 24
+/// bytes is at most `limit`.
 fn within(a: &str, b: &str, limit: usize) -> bool {
     if a.len().abs_diff(b.len()) > limit {
         return false;
     }
     let b = b.as_bytes();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+    let mut row: [usize; 25] = std::array::from_fn(|i| i);
     for (i, x) in a.bytes().enumerate() {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, &y) in b.iter().enumerate() {
             let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(x != y)).min(above + 1).min(row[j] + 1);
+            row[j + 1] = (diagonal + usize::from(!x.eq_ignore_ascii_case(&y))).min(above + 1).min(row[j] + 1);
             diagonal = above;
         }
     }

@@ -11,8 +11,9 @@
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
-use super::nfa::Nfa;
+use super::nfa::{Closure, Nfa};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most states of one automaton over code points.
@@ -69,6 +70,7 @@ impl Dfa {
             list: Vec::new(),
             steps: Vec::new(),
             tails: FxHashMap::default(),
+            scratch: Closure::default(),
         }
         .run()
     }
@@ -290,6 +292,7 @@ struct Determinise<'a> {
     steps: Vec<Option<Steps>>,
     /// By set and number of continuation bytes: where they lead.
     tails: FxHashMap<(u32, u32), Rc<[Range]>>,
+    scratch: Closure,
 }
 
 /// A set that no word leaves: the id of the empty set.
@@ -297,9 +300,8 @@ const DEAD: u32 = 0;
 
 impl Determinise<'_> {
     fn run(mut self) -> Result<Dfa> {
-        self.set(Vec::new())?;
-        let start = self.nfa.closure(&[self.nfa.start]);
-        let start = self.set(start)?;
+        self.set(&[])?;
+        let start = self.closed(&[self.nfa.start])?;
         let mut ids: FxHashMap<u32, u32> = FxHashMap::default();
         let mut states = vec![start];
         ids.insert(start, 0);
@@ -328,8 +330,16 @@ impl Determinise<'_> {
         dfa.minimise()
     }
 
-    fn set(&mut self, states: Vec<u32>) -> Result<u32> {
-        if let Some(&id) = self.sets.get(states.as_slice()) {
+    /// The set of the states reachable by free moves.
+    fn closed(&mut self, from: &[u32]) -> Result<u32> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let set = self.set(self.nfa.closure(from, &mut scratch));
+        self.scratch = scratch;
+        set
+    }
+
+    fn set(&mut self, states: &[u32]) -> Result<u32> {
+        if let Some(&id) = self.sets.get(states) {
             return Ok(id);
         }
         if self.list.len() >= MAX_SETS {
@@ -349,7 +359,7 @@ impl Determinise<'_> {
             return Ok(known.clone());
         }
         let states = self.list[set as usize].clone();
-        let mut cuts: Vec<u16> = Vec::new();
+        let mut cuts: SmallVec<[u16; 32]> = SmallVec::new();
         for &q in states.iter() {
             for &(lo, hi, _) in &self.nfa.states[q as usize].ranges {
                 cuts.push(u16::from(lo));
@@ -358,17 +368,16 @@ impl Determinise<'_> {
         }
         cuts.sort_unstable();
         cuts.dedup();
-        let mut steps = Vec::new();
+        let (mut steps, mut targets) = (Vec::new(), Vec::new());
         for pair in cuts.windows(2) {
             let (lo, hi) = (pair[0] as u8, (pair[1] - 1) as u8);
-            let mut targets = Vec::new();
+            targets.clear();
             for &q in states.iter() {
                 let ranges = &self.nfa.states[q as usize].ranges;
                 targets.extend(ranges.iter().filter(|r| r.0 <= lo && hi <= r.1).map(|r| r.2));
             }
             if !targets.is_empty() {
-                let closed = self.nfa.closure(&targets);
-                steps.push((lo, hi, self.set(closed)?));
+                steps.push((lo, hi, self.closed(&targets)?));
             }
         }
         let steps: Steps = steps.into();
@@ -492,7 +501,7 @@ mod tests {
     #[test]
     fn products_and_words() {
         let letters = dfa(|ir| {
-            let c = ir.push(Node::Class(vec![(b'a', b'c')]));
+            let c = ir.push(Node::Class(smallvec::smallvec![(b'a', b'c')]));
             ir.repeat(c, 1, Some(3))
         });
         let words = Dfa::words(["ab", "abcd", "x", "c", ""]).unwrap();

@@ -4,12 +4,15 @@
 //! transitions. Eliminating the states to get a regular expression was tried and given up: four
 //! overlapping patterns became 60,000 parts, a fifth was too many.
 
-use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 
 use super::lang::Dfa;
 use crate::constraint::charset;
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
+
+/// Characters that lead to one state.
+type Ranges = SmallVec<[(char, char); 8]>;
 
 /// Most live states of an automaton.
 const MAX_LIVE: usize = 4_000;
@@ -33,29 +36,19 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
     for (next, q) in (0..live.len()).filter(|&q| live[q]).enumerate() {
         number[q] = next as u32;
     }
-    let mut nodes: FxHashMap<Vec<(char, char)>, NodeId> = FxHashMap::default();
     let mut states = Vec::with_capacity(count);
+    let mut classes: Vec<(u32, Ranges)> = Vec::new();
     for (q, row) in dfa.rows.iter().enumerate().filter(|(q, _)| live[*q]) {
-        let mut classes: Vec<(u32, Vec<(char, char)>)> = Vec::new();
+        classes.clear();
         for r in row.iter().filter(|r| live[r.to as usize]) {
             // Rows cover scalar values only.
             let (Some(lo), Some(hi)) = (char::from_u32(r.lo), char::from_u32(r.hi)) else { continue };
             match classes.iter_mut().find(|c| c.0 == r.to) {
                 Some(class) => class.1.push((lo, hi)),
-                None => classes.push((r.to, vec![(lo, hi)])),
+                None => classes.push((r.to, smallvec![(lo, hi)])),
             }
         }
-        let edges = classes.into_iter().map(|(to, ranges)| {
-            let node = match nodes.get(&ranges) {
-                Some(&node) => node,
-                None => {
-                    let node = charset::class(&ranges, ir);
-                    nodes.insert(ranges, node);
-                    node
-                }
-            };
-            (node, number[to as usize])
-        });
+        let edges = classes.drain(..).map(|(to, ranges)| (charset::class(&ranges, ir), number[to as usize]));
         states.push(AutomatonState { accept: dfa.accept[q], edges: edges.collect() });
     }
     Ok(ir.push(Node::Automaton(states)))
@@ -73,7 +66,7 @@ mod tests {
     #[test]
     fn there_and_back_is_the_same_language() {
         let mut ir = Ir::new();
-        let letter = ir.push(Node::Class(vec![(b'a', b'c'), (b'x', b'x')]));
+        let letter = ir.push(Node::Class(smallvec![(b'a', b'c'), (b'x', b'x')]));
         let e = ir.bytes("é😀");
         let either = ir.union(vec![letter, e]);
         let some = ir.repeat(either, 2, Some(4));

@@ -5,7 +5,11 @@
 //! the long chains that counted repetitions make cost no more than short ones; comparing all states
 //! in every round (Moore 1956) took a hundred rounds for some formats.
 
-use rustc_hash::FxHashMap;
+use std::hash::{Hash, Hasher};
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+use smallvec::SmallVec;
 
 use super::lang::{Dfa, MAX_STATES, Range, add, too_large};
 use crate::error::Result;
@@ -39,8 +43,8 @@ impl Dfa {
                 }
             }
         }
-        let Blocks { of: mut block, members, .. } = blocks;
-        let count = members.len();
+        let Blocks { of: mut block, bounds, .. } = blocks;
+        let count = bounds.len();
         if count > MAX_STATES {
             return Err(too_large("states", MAX_STATES));
         }
@@ -68,45 +72,66 @@ impl Dfa {
         moved: &mut Vec<u32>,
     ) {
         let block = before[dirty[0] as usize];
-        let members = &blocks.members[block as usize];
+        let members = blocks.members(block);
         if members.len() == 1 {
             return;
         }
-        let signature = |q: u32| {
-            let row = &self.rows[q as usize];
-            let mut signature = Vec::with_capacity(row.len());
-            for r in row {
-                add(&mut signature, r.lo, r.hi, before[r.to as usize]);
-            }
-            (self.accept[q as usize], signature)
-        };
-        let mut ids: FxHashMap<(bool, Vec<Range>), usize> = FxHashMap::default();
-        let mut groups: Vec<Vec<u32>> = Vec::new();
+        // Representatives of the groups: states with equal ways on.
+        let mut groups: SmallVec<[(u32, SmallVec<[u32; 8]>); 4]> = SmallVec::new();
+        let mut ids: HashTable<u32> = HashTable::new();
         // The clean states stay, and who is like them.
         let clean = (members.len() > dirty.len())
             .then(|| members.iter().copied().find(|&q| !is_dirty[q as usize]))
             .flatten();
+        let hash = |q: u32| {
+            let mut hasher = FxHasher::default();
+            self.accept[q as usize].hash(&mut hasher);
+            self.merged(q, before).for_each(|r| r.hash(&mut hasher));
+            hasher.finish()
+        };
+        let same = |p: u32, q: u32| {
+            self.accept[p as usize] == self.accept[q as usize]
+                && self.merged(p, before).eq(self.merged(q, before))
+        };
         if let Some(q) = clean {
-            ids.insert(signature(q), 0);
-            groups.push(Vec::new());
+            ids.insert_unique(hash(q), 0, |_| 0);
+            groups.push((q, SmallVec::new()));
         }
         for &q in dirty {
-            let fresh = groups.len();
-            let group = *ids.entry(signature(q)).or_insert(fresh);
-            if group == fresh {
-                groups.push(Vec::new());
-            }
-            groups[group].push(q);
+            let own = hash(q);
+            let group = match ids.find(own, |&g| same(groups[g as usize].0, q)) {
+                Some(&group) => group,
+                None => {
+                    let group = groups.len() as u32;
+                    ids.insert_unique(own, group, |&g| hash(groups[g as usize].0));
+                    groups.push((q, SmallVec::new()));
+                    group
+                }
+            };
+            groups[group as usize].1.push(q);
         }
         let stays = match clean {
             Some(_) => 0,
-            None => (0..groups.len()).max_by_key(|&g| groups[g].len()).unwrap_or(0),
+            None => (0..groups.len()).max_by_key(|&g| groups[g].1.len()).unwrap_or(0),
         };
         groups.swap_remove(stays);
-        for group in groups {
-            moved.extend(&group);
-            blocks.part(group);
+        for (_, group) in groups {
+            moved.extend_from_slice(&group);
+            blocks.part(&group);
         }
+    }
+
+    /// The ways on from a state to blocks, neighbours with the same target in one.
+    fn merged(&self, q: u32, block: &[u32]) -> impl Iterator<Item = Range> {
+        let mut row =
+            self.rows[q as usize].iter().map(|r| Range { to: block[r.to as usize], ..*r }).peekable();
+        std::iter::from_fn(move || {
+            let mut range = row.next()?;
+            while let Some(next) = row.next_if(|n| n.to == range.to && n.lo == range.hi + 1) {
+                range.hi = next.hi;
+            }
+            Some(range)
+        })
     }
 
     /// Merges the states of each block; the start state's block becomes 0 because blocks are numbered
@@ -131,30 +156,42 @@ impl Dfa {
 struct Blocks {
     /// The block of each state.
     of: Vec<u32>,
-    members: Vec<Vec<u32>>,
-    /// Where each state stands in its block.
+    /// The states, block by block.
+    order: Vec<u32>,
+    /// Where each state stands in `order`.
     place: Vec<u32>,
+    /// Where each block lies in `order`.
+    bounds: Vec<(u32, u32)>,
 }
 
 impl Blocks {
     /// All states together.
     fn new(states: usize) -> Self {
         let all: Vec<u32> = (0..states as u32).collect();
-        Blocks { of: vec![0; states], members: vec![all.clone()], place: all }
+        Blocks { of: vec![0; states], order: all.clone(), place: all, bounds: vec![(0, states as u32)] }
     }
 
-    /// Makes some states of one block a block of their own.
-    fn part(&mut self, states: Vec<u32>) {
-        let new = self.members.len() as u32;
-        for (i, &q) in states.iter().enumerate() {
-            let (old, place) = (self.of[q as usize] as usize, self.place[q as usize] as usize);
-            self.members[old].swap_remove(place);
-            if let Some(&other) = self.members[old].get(place) {
-                self.place[other as usize] = place as u32;
-            }
+    fn members(&self, block: u32) -> &[u32] {
+        let (from, to) = self.bounds[block as usize];
+        &self.order[from as usize..to as usize]
+    }
+
+    /// Makes some states of one block, but not all, a block of their own.
+    fn part(&mut self, states: &[u32]) {
+        let Some(&first) = states.first() else { return };
+        let new = self.bounds.len() as u32;
+        let old = self.of[first as usize] as usize;
+        let end = self.bounds[old].1;
+        for &q in states {
+            // To the end of the old block, which then ends before it.
+            self.bounds[old].1 -= 1;
+            let (place, last) = (self.place[q as usize], self.bounds[old].1);
+            let other = self.order[last as usize];
+            self.order.swap(place as usize, last as usize);
+            self.place[other as usize] = place;
+            self.place[q as usize] = last;
             self.of[q as usize] = new;
-            self.place[q as usize] = i as u32;
         }
-        self.members.push(states);
+        self.bounds.push((self.bounds[old].1, end));
     }
 }

@@ -7,6 +7,8 @@
 
 use std::rc::Rc;
 
+use smallvec::smallvec;
+
 use super::expand::{Fork, Item};
 use super::front::Front;
 use super::json::{Id, Name, Value};
@@ -24,13 +26,13 @@ impl Front<'_> {
             _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
         }
         let violations: Vec<Terms> =
-            self.asserting(id).map(|(name, _)| vec![Term::NegKeyword(id, name)]).collect();
+            self.asserting(id).map(|(name, _)| smallvec![Term::NegKeyword(id, name)]).collect();
         if violations.is_empty() {
             self.blame(id, "the negated schema accepts everything");
             fork.shape.types = Types::NONE;
         }
         match <[Terms; 1]>::try_from(violations) {
-            Ok([only]) => fork.queue(only.into_iter().map(Item::Term).collect()),
+            Ok([only]) => fork.queue(only.into_iter().map(Item::Term)),
             Err(violations) => fork.queue(vec![Item::Choice(Rc::new(violations), id)]),
         }
         Ok(())
@@ -42,7 +44,7 @@ impl Front<'_> {
             fork.shape.types = Types::NONE;
             return Ok(());
         };
-        let all = |terms: Vec<Term>| terms.into_iter().map(Item::Term).collect::<Vec<_>>();
+        let all = |terms: Terms| terms.into_iter().map(Item::Term);
         match name {
             kw::TYPE => fork.shape.types = fork.shape.types.without(self.types(at)?),
             kw::CONST => self.exclude(fork, &[at]),
@@ -50,13 +52,13 @@ impl Front<'_> {
                 let values = self.doc.elements(at).to_vec();
                 self.exclude(fork, &values);
             }
-            kw::REF => fork.queue(all(vec![Term::Neg(self.refs.resolve(&self.doc, at)?)])),
+            kw::REF => fork.queue(all(smallvec![Term::Neg(self.refs.resolve(&self.doc, at)?)])),
             kw::ALL_OF => {
-                let choice = self.schemas(at)?.into_iter().map(|s| vec![Term::Neg(s)]).collect();
+                let choice = self.schemas(at)?.into_iter().map(|s| smallvec![Term::Neg(s)]).collect();
                 fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
             }
             kw::ANY_OF => fork.queue(all(self.schemas(at)?.into_iter().map(Term::Neg).collect())),
-            kw::NOT => fork.queue(all(vec![Term::Pos(at)])),
+            kw::NOT => fork.queue(all(smallvec![Term::Pos(at)])),
             kw::IF => self.negative_if(fork, schema, at),
             kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM => {
                 fork.shape.types = fork.shape.types.and(Types::NUMBER);
@@ -85,19 +87,19 @@ impl Front<'_> {
 
     fn negative_container(&mut self, fork: &mut Fork, schema: Id, name: Name, at: Id) -> Result<()> {
         let choice = match name {
-            kw::REQUIRED => self.names(at)?.into_iter().map(|n| vec![Term::Forbid(n)]).collect(),
+            kw::REQUIRED => self.names(at)?.into_iter().map(|n| smallvec![Term::Forbid(n)]).collect(),
             kw::PROPERTIES => {
                 let properties = self.object(at)?.into_iter().filter(|p| !self.is_true(p.1));
-                properties.map(|(n, s)| vec![Term::Require(n), Term::Property(n, s, false)]).collect()
+                properties.map(|(n, s)| smallvec![Term::Require(n), Term::Property(n, s, false)]).collect()
             }
             kw::DEPENDENCIES | kw::DEPENDENT_REQUIRED | kw::DEPENDENT_SCHEMAS => {
                 let mut choice: Vec<Terms> = Vec::new();
                 for (n, then) in self.object(at)? {
                     if matches!(self.doc.value(then), Value::Array { .. } | Value::String(_)) {
                         let lacks = self.names(then)?.into_iter();
-                        choice.extend(lacks.map(|m| vec![Term::Require(n), Term::Forbid(m)]));
+                        choice.extend(lacks.map(|m| smallvec![Term::Require(n), Term::Forbid(m)]));
                     } else {
-                        choice.push(vec![Term::Require(n), Term::Neg(then)]);
+                        choice.push(smallvec![Term::Require(n), Term::Neg(then)]);
                     }
                 }
                 choice
@@ -148,10 +150,10 @@ impl Front<'_> {
     fn negative_if(&mut self, fork: &mut Fork, schema: Id, at: Id) {
         let mut choice = Vec::new();
         if let Some(then) = self.doc.get(schema, kw::THEN) {
-            choice.push(vec![Term::Pos(at), Term::Neg(then)]);
+            choice.push(smallvec![Term::Pos(at), Term::Neg(then)]);
         }
         if let Some(or) = self.doc.get(schema, kw::ELSE) {
-            choice.push(vec![Term::Neg(at), Term::Neg(or)]);
+            choice.push(smallvec![Term::Neg(at), Term::Neg(or)]);
         }
         fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
     }
@@ -215,9 +217,9 @@ impl Front<'_> {
                 Value::String(text) => fork.shape.string.add(Test::Equals(text), false, value),
                 Value::Number(_) => {
                     let choice = vec![
-                        vec![Term::Types(Types::ALL.without(Types::NUMBER))],
-                        vec![Term::Types(Types::NUMBER), Term::Below(value)],
-                        vec![Term::Types(Types::NUMBER), Term::Above(value)],
+                        smallvec![Term::Types(Types::ALL.without(Types::NUMBER))],
+                        smallvec![Term::Types(Types::NUMBER), Term::Below(value)],
+                        smallvec![Term::Types(Types::NUMBER), Term::Above(value)],
                     ];
                     fork.queue(vec![Item::Choice(Rc::new(choice), value)]);
                 }

@@ -3,6 +3,8 @@
 //! Thompson's construction over an explicit stack; cost is the expanded size of the node (repetitions
 //! are copied), under [`MAX_NFA`].
 
+use smallvec::SmallVec;
+
 use crate::constraint::ir::{Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -12,8 +14,8 @@ pub(super) const MAX_NFA: usize = 60_000;
 /// One state: byte transitions and free moves.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
-    pub ranges: Vec<(u8, u8, u32)>,
-    free: Vec<u32>,
+    pub ranges: SmallVec<[(u8, u8, u32); 2]>,
+    free: SmallVec<[u32; 4]>,
 }
 
 /// The automaton.
@@ -82,7 +84,7 @@ impl Nfa {
                 row.extend(ranges.iter().map(|&(lo, hi)| (lo, hi, to)));
             }
             Node::Literals(words) => {
-                for word in words {
+                for word in words.iter() {
                     self.bytes(word, from, to);
                 }
             }
@@ -156,22 +158,34 @@ impl Nfa {
         Ok(())
     }
 
-    /// All states reachable by free moves, sorted, without those that have neither transitions nor
-    /// acceptance.
-    pub fn closure(&self, from: &[u32]) -> Vec<u32> {
-        let mut seen: Vec<u32> = Vec::new();
-        let mut marked = rustc_hash::FxHashSet::default();
-        let mut todo: Vec<u32> = from.to_vec();
+    /// The states reachable from `from` by free moves, sorted, without those that have neither
+    /// transitions nor acceptance.
+    pub fn closure<'a>(&self, from: &[u32], scratch: &'a mut Closure) -> &'a [u32] {
+        let Closure { marks, round, todo, found } = scratch;
+        marks.resize(self.states.len(), 0);
+        *round += 1;
+        found.clear();
+        todo.extend_from_slice(from);
         while let Some(q) = todo.pop() {
-            if marked.insert(q) {
+            if std::mem::replace(&mut marks[q as usize], *round) != *round {
                 let state = &self.states[q as usize];
                 if q == self.accept || !state.ranges.is_empty() {
-                    seen.push(q);
+                    found.push(q);
                 }
-                todo.extend(&state.free);
+                todo.extend_from_slice(&state.free);
             }
         }
-        seen.sort_unstable();
-        seen
+        found.sort_unstable();
+        found
     }
+}
+
+/// Buffers of [`Nfa::closure`].
+#[derive(Debug, Default)]
+pub(super) struct Closure {
+    /// The last round in which each state was found.
+    marks: Vec<u32>,
+    round: u32,
+    todo: Vec<u32>,
+    found: Vec<u32>,
 }

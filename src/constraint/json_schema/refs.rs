@@ -5,6 +5,8 @@
 //! remembered. Places that hold data (`enum`, `const`, `default`, `examples`) are not scanned: an
 //! `$id` in there names nothing.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
 use super::json::{Doc, Id, Value};
@@ -164,11 +166,14 @@ impl Refs {
             return Ok(root);
         }
         if !fragment.starts_with('/') {
-            return self.anchors.get(&(resource, fragment)).copied().ok_or_else(missing);
+            return self.anchors.get(&(resource, fragment.into_owned())).copied().ok_or_else(missing);
         }
         let mut at = root;
         for step in fragment[1..].split('/') {
-            let step = step.replace("~1", "/").replace("~0", "~");
+            let step = match step.contains('~') {
+                true => Cow::Owned(step.replace("~1", "/").replace("~0", "~")),
+                false => Cow::Borrowed(step),
+            };
             let next = match doc.value(at) {
                 Value::Object { .. } => doc.lookup(&step).and_then(|name| doc.get(at, name)),
                 Value::Array { .. } => {
@@ -187,7 +192,10 @@ pub(super) fn shorten(text: &str) -> String {
     if text.chars().count() <= 80 { text.to_string() } else { text.chars().take(79).chain(['…']).collect() }
 }
 
-fn percent_decode(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
@@ -200,7 +208,7 @@ fn percent_decode(text: &str) -> Option<String> {
             bytes.push(byte);
         }
     }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
 /// Resolves a URI reference without fragment against a base (RFC 3986, section 5.2, as far as

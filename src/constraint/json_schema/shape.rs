@@ -10,6 +10,7 @@
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::json::{Id, Name};
 use super::number::Number;
@@ -77,7 +78,7 @@ pub(super) enum Term {
 }
 
 /// The terms that one value must satisfy, in the order in which they were met.
-pub(super) type Terms = Vec<Term>;
+pub(super) type Terms = SmallVec<[Term; 2]>;
 
 /// What nothing satisfies.
 pub(super) const FALSE: Term = Term::Types(Types::NONE);
@@ -269,7 +270,7 @@ impl Default for Shape {
         Shape {
             types: Types::ALL,
             literals: None,
-            terms: Vec::new(),
+            terms: Terms::new(),
             number: NumberPart::default(),
             string: StringPart::default(),
             array: ArrayPart::default(),

@@ -5,6 +5,8 @@
 //! at most [`MAX_NESTING`] levels; each visited keyword counts as a step of the run. Merging literals
 //! symbolically was rejected: it would need a case for every keyword, and most would be wrong first.
 
+use smallvec::SmallVec;
+
 use super::front::Front;
 use super::json::{Id, Name, Value};
 use super::keywords::{self as kw, Draft};
@@ -60,7 +62,7 @@ impl Front<'_> {
             Value::Object { .. } => {}
             _ => return Err(self.invalid(schema, "a schema must be an object or a boolean")),
         }
-        let keywords: Vec<(Name, Id)> = self.asserting(schema).collect();
+        let keywords: SmallVec<[(Name, Id); 8]> = self.asserting(schema).collect();
         for (name, at) in keywords {
             if !self.keyword(schema, name, at, value, depth)? {
                 return Ok(false);
@@ -266,13 +268,14 @@ impl Front<'_> {
     }
 
     /// The types a `type` keyword names.
-    pub fn types(&mut self, at: Id) -> Result<Types> {
+    pub fn types(&self, at: Id) -> Result<Types> {
+        let own = [at];
         let list = match self.doc.value(at) {
-            Value::Array { .. } => self.doc.elements(at).to_vec(),
-            _ => vec![at],
+            Value::Array { .. } => self.doc.elements(at),
+            _ => &own[..],
         };
         let mut types = Types::NONE;
-        for item in list {
+        for &item in list {
             let word = self.doc.string(item).map(|n| self.doc.name(n));
             types = types.or(match word {
                 Some("null") => Types::NULL,

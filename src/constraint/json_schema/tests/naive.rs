@@ -172,7 +172,7 @@ impl Naive<'_> {
             if self.text.get(end) != Some(&b':') {
                 continue;
             }
-            let (value, after) = match properties.iter().position(|p| p.name == name) {
+            let (value, after) = match properties.iter().position(|p| *p.name == name) {
                 Some(i) if i < next || properties[next..i].iter().any(|p| p.required) => continue,
                 Some(i) => (properties[i].value, i + 1),
                 None if !complete => continue,
