@@ -5,16 +5,19 @@
 //! Cost: one merge per pair of living branches. Treating `oneOf` as `anyOf` was rejected: it accepts
 //! what validators refuse.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::expand::{Fork, Item, Mode};
 use super::front::Front;
-use super::json::Id;
+use super::json::{Id, Name};
+use super::keywords as kw;
 use super::shape::{FALSE, Shape, Term, Terms, Types};
 use crate::error::{ErrorKind, Result};
 
 /// Deepest nesting of emptiness questions through properties and items.
 const MAX_EMPTY_DEPTH: u32 = 4;
+/// Most pairs of literals that are compared to tell two schemas apart.
+const MAX_COMPARED: usize = 1_024;
 /// Most pairs of `oneOf` branches that are compared.
 const MAX_PAIRS: usize = 20_000;
 
@@ -40,12 +43,12 @@ impl Front<'_> {
         }
         for i in 0..alive.len() {
             for j in 0..i {
-                if alive[i] != alive[j] && self.impossible(fork, &[alive[i], alive[j]])? {
+                let (a, b) = (alive[j], alive[i]);
+                if a != b && (self.apart(a, b, Some(&fork.shape))? || self.impossible(fork, &[a, b])?) {
                     continue;
                 }
-                let (a, b) = (Term::Neg(alive[j]), Term::Neg(alive[i]));
-                terms[i].push(a);
-                terms[j].push(b);
+                terms[i].push(Term::Neg(a));
+                terms[j].push(Term::Neg(b));
             }
         }
         Ok(terms)
@@ -59,6 +62,63 @@ impl Front<'_> {
         let mut both = fork.clone();
         both.queue(schemas.iter().map(|&s| Item::Term(Term::Pos(s))));
         self.none(both)
+    }
+
+    /// Whether two schemas exclude each other by their looks: no common type, no common literal, or
+    /// (one level down, beside the shape given) a property that is required and for which that holds.
+    /// Nearly all unions in use are of this kind, and merging their branches takes far longer.
+    fn apart(&mut self, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
+        let (a, b) = (self.follow(a)?, self.follow(b)?);
+        self.step(1, a)?;
+        let (types, literals) = self.looks(a)?;
+        let (other_types, other_literals) = self.looks(b)?;
+        let common = types.and(other_types);
+        if common.is_empty() {
+            return Ok(true);
+        }
+        let doc = &self.doc;
+        if let (Some(x), Some(y)) = (literals, other_literals)
+            && x.len() * y.len() <= MAX_COMPARED
+            && !x.iter().any(|&x| y.iter().any(|&y| doc.equal(x, y)))
+        {
+            return Ok(true);
+        }
+        let (Some(mine), Some(others)) = (doc.get(a, kw::PROPERTIES), doc.get(b, kw::PROPERTIES)) else {
+            return Ok(false);
+        };
+        let Some(beside) = beside.filter(|s| common.and(s.types) == Types::OBJECT) else {
+            return Ok(false);
+        };
+        for i in 0..self.doc.members(mine).len() {
+            let (name, schema) = self.doc.members(mine)[i];
+            let Some(other) = self.doc.get(others, name) else { continue };
+            let required =
+                beside.object.required.contains(&name) || self.demands(a, name) || self.demands(b, name);
+            if required && self.apart(schema, other, None)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The types a schema names, and the values of its `const` or `enum`.
+    fn looks(&self, schema: Id) -> Result<(Types, Option<SmallVec<[Id; 8]>>)> {
+        let (mut types, mut literals) = (Types::ALL, None);
+        for (name, at) in self.asserting(schema) {
+            match name {
+                kw::TYPE => types = self.types(at)?,
+                kw::CONST => literals = Some(smallvec![at]),
+                kw::ENUM => literals = Some(self.doc.elements(at).into()),
+                _ => {}
+            }
+        }
+        Ok((types, literals))
+    }
+
+    /// Whether `required` lists a name.
+    fn demands(&self, schema: Id, name: Name) -> bool {
+        let listed = self.asserting(schema).find(|k| k.0 == kw::REQUIRED);
+        listed.is_some_and(|k| self.doc.elements(k.1).iter().any(|&e| self.doc.string(e) == Some(name)))
     }
 
     fn none(&mut self, fork: Fork) -> Result<bool> {
@@ -87,6 +147,16 @@ impl Front<'_> {
         }
         if let Some(&known) = self.empty.get(&terms) {
             return Ok(known);
+        }
+        if let [Term::Pos(first), ref rest @ ..] = terms[..] {
+            for term in rest {
+                if let Term::Pos(other) = *term
+                    && self.apart(first, other, None)?
+                {
+                    self.empty.insert(terms, true);
+                    return Ok(true);
+                }
+            }
         }
         // Also the answer for the same question inside itself.
         self.empty.insert(terms.clone(), false);

@@ -8,6 +8,7 @@
 //! The order of properties is decided here: a schema's own `properties` first, then those of its
 //! sub-schemas in the order in which their keywords are written.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
@@ -537,10 +538,21 @@ impl Front<'_> {
             None => Ok(Vec::new()),
         };
         let properties = list(self, kw::PROPERTIES)?;
-        let patterns = list(self, kw::PATTERN_PROPERTIES)?;
+        let mut patterns = list(self, kw::PATTERN_PROPERTIES)?;
+        // A pattern that one name matches declares that name, after those of `properties`.
+        let mut exact: Vec<(Name, Id)> = Vec::new();
+        patterns.retain(|&(pattern, schema)| match only_word(self.doc.name(pattern)) {
+            Some(word) => {
+                let word = word.into_owned();
+                exact.push((self.doc.intern(&word), schema));
+                false
+            }
+            None => true,
+        });
         let additional = additional.filter(|&a| !self.is_true(a));
         self.step((properties.len() + shape.object.values.len() / 4) as u64, id)?;
-        if shape.object.values.is_empty() && shape.object.groups.is_empty() && patterns.is_empty() {
+        let first = shape.object.values.is_empty() && shape.object.groups.is_empty();
+        if first && patterns.is_empty() && exact.is_empty() {
             // The first schema with properties, and mostly the only one: nothing to merge with.
             shape.object.values.extend(properties.iter().map(|&(name, s)| (name, smallvec![Term::Pos(s)])));
             shape.object.order.extend(properties.iter().map(|p| p.0));
@@ -559,10 +571,18 @@ impl Front<'_> {
                 shape.object.order.push(name);
             }
         }
+        for &(name, _) in &exact {
+            if !shape.object.values.contains_key(&name) {
+                let known = self.undeclared(shape, name)?;
+                shape.object.values.insert(name, known);
+                shape.object.late.push(name);
+            }
+        }
         let declared: rustc_hash::FxHashMap<Name, Id> = properties.into_iter().collect();
         let known: Vec<Name> = shape.object.values.keys().copied().collect();
         for name in known {
             let mut said: Vec<Id> = declared.get(&name).copied().into_iter().collect();
+            said.extend(exact.iter().filter(|e| e.0 == name).map(|e| e.1));
             for &(pattern, schema) in &patterns {
                 if self.passes(Test::Pattern(pattern), name, schema)? {
                     said.push(schema);
@@ -579,6 +599,17 @@ impl Front<'_> {
         }
         Ok(())
     }
+}
+
+/// The only name that a pattern of the form `^name$` matches.
+fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
+    let word = pattern.strip_prefix('^')?.strip_suffix('$')?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_- :/@,#%&=~!;<>".contains(c) || !c.is_ascii();
+    if word.chars().all(plain) {
+        return Some(Cow::Borrowed(word));
+    }
+    let unescaped = word.replace("\\.", ".");
+    (word.split("\\.").all(|part| part.chars().all(plain))).then_some(Cow::Owned(unescaped))
 }
 
 fn require(shape: &mut Shape, name: Name) {

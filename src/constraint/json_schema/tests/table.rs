@@ -103,6 +103,21 @@ fn numbers_and_strings() {
         &["0", "-7", "14", "7000000007"],
         &["1", "-8", "7.0", "07"],
     );
+    check(
+        r#"{"properties":{"a":{"type":"integer"}},"patternProperties":{"^b$":{"type":"integer"},"^a$":{"minimum":3},"^x\\.y$":false},"type":"object"}"#,
+        &["{}", r#"{"a":3}"#, r#"{"a":4,"b":1}"#, r#"{"b":1,"c":true}"#, r#"{"xzy":1}"#],
+        &[r#"{"a":2}"#, r#"{"b":true}"#, r#"{"x.y":1}"#, r#"{"c":true,"b":"no"}"#],
+    );
+    check(
+        r#"{"type":"object","patternProperties":{"^b$":{"type":"integer"}},"additionalProperties":false,"required":["b"]}"#,
+        &[r#"{"b":1}"#],
+        &["{}", r#"{"b":true}"#, r#"{"b":1,"c":2}"#],
+    );
+    check(
+        r#"{"type":"object","additionalProperties":{"type":"string"},"allOf":[{"patternProperties":{"^b$":{"minLength":2}}}]}"#,
+        &[r#"{"b":"xx"}"#, r#"{"c":"x"}"#],
+        &[r#"{"b":"x"}"#, r#"{"b":12}"#],
+    );
     check(r#"{"type":"integer","multipleOf":12,"minimum":100}"#, &["108", "120"], &["96", "100", "109"]);
     check(r#"{"type":"number","multipleOf":0.25}"#, &["0", "1.25", "-3.5", "2.750"], &["1.3", "0.125"]);
     check(r#"{"type":"number","multipleOf":1.5,"not":{"type":"integer"}}"#, &["1.5", "4.5"], &["3", "2.5"]);
