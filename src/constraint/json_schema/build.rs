@@ -7,7 +7,6 @@
 use std::hash::BuildHasher;
 
 use rustc_hash::FxBuildHasher;
-use smallvec::smallvec;
 
 use super::extras::{Keys, nothing};
 use super::goals::{GoalId, Goals, Plan};
@@ -20,9 +19,9 @@ use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Test, Types};
 use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Property};
 use crate::constraint::number::{Decimal, NumberSpec};
-use crate::constraint::policy::Whitespace;
+use crate::constraint::policy::{Policy, Whitespace};
 use crate::constraint::{ecma, format};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Most integers between bounds that are tried one by one for a `multipleOf`.
 const MAX_MULTIPLES: u64 = 2_000;
@@ -40,12 +39,14 @@ impl Goals<'_> {
             extra: Vec::new(),
             prefix: Vec::new(),
             rest: any,
+            contains: Vec::new(),
         };
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
             for terms in &shape.array.prefix {
                 plan.prefix.push(self.goal(terms)?);
             }
             plan.rest = self.goal(&shape.array.rest)?;
+            plan.contains = self.contains_ways(&shape.array)?;
         }
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
             plan.properties = self.properties(&mut shape)?;
@@ -213,7 +214,7 @@ impl Goals<'_> {
     fn number(&mut self, shape: &Shape, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
         let at = self.at(shape);
         let integer = !shape.types.meets(Types::FRACTION);
-        if let Some(&(_, at)) = shape.number.divisors.first()
+        if let Some(&(_, at, _)) = shape.number.divisors.first()
             && self.listed_multiples(shape, integer, at, words)?
         {
             return Ok(());
@@ -221,38 +222,19 @@ impl Goals<'_> {
         let key = |b: &Option<Bound>| b.as_ref().map(|b| (b.text, b.exclusive));
         let scale = if integer { None } else { shape.number.scale };
         let key = (integer, key(&shape.number.min), key(&shape.number.max), scale);
+        let whole = shape.types.meets(Types::INT);
         let spec = NumberSpec {
             integer,
             minimum: self.decimal(&shape.number.min, at)?,
             maximum: self.decimal(&shape.number.max, at)?,
             scale,
         };
-        let node = match shape.number.divisors.is_empty() {
+        let node = match shape.number.divisors.is_empty() && whole {
             true => self.number_node(key, &spec, at)?,
-            false => self.multiples(shape, &spec)?,
+            false => self.computed_numbers(shape, &spec, whole)?,
         };
-        parts.push(if shape.types.meets(Types::INT) { node } else { self.fractional(node, at)? });
+        parts.push(node);
         Ok(())
-    }
-
-    /// Of a number language, the texts whose value is not an integer.
-    fn fractional(&mut self, numbers: NodeId, at: Id) -> Result<NodeId> {
-        if self.front.policy.exponent {
-            let message = "numbers that are not integers are not supported together with exponents";
-            return Err(self.front.error(ErrorKind::Unsupported, at, message).hint("allow all numbers"));
-        }
-        let all = Dfa::from_nfa(&Nfa::new(&self.front.ir, numbers)?)?;
-        let mut scratch = Ir::new();
-        let text = scratch.push(Node::Class(smallvec![(b'-', b'-'), (b'0', b'9')]));
-        let whole = scratch.repeat(text, 1, None);
-        let point = scratch.bytes(".");
-        let digit = scratch.push(Node::Class(smallvec![(b'0', b'9')]));
-        let digits = scratch.repeat(digit, 0, None);
-        let other = scratch.push(Node::Class(smallvec![(b'1', b'9')]));
-        let wanted = scratch.concat(vec![whole, point, digits, other, digits]);
-        let wanted = Dfa::from_nfa(&Nfa::new(&scratch, wanted)?)?;
-        let cut = all.intersect(&wanted)?;
-        lang_ir::lower(&cut, &mut self.front.ir).map_err(|e| e.at(self.front.doc.place(at)))
     }
 
     fn decimal(&self, bound: &Option<Bound>, at: Id) -> Result<Option<(Decimal, bool)>> {
@@ -262,28 +244,33 @@ impl Goals<'_> {
         Ok(Some((decimal, bound.exclusive)))
     }
 
-    /// Of the numbers of a specification, those that all divisors divide.
-    fn multiples(&mut self, shape: &Shape, spec: &NumberSpec) -> Result<NodeId> {
+    /// Of the numbers of a specification, those that the divisors divide, or do not, and that are no
+    /// integers unless `whole` says so. They are written without exponents, whatever the policy.
+    fn computed_numbers(&mut self, shape: &Shape, spec: &NumberSpec, whole: bool) -> Result<NodeId> {
+        let at = shape.number.divisors.first().map_or(self.at(shape), |d| d.1);
+        let policy = Policy { exponent: false, ..self.front.policy.clone() };
         let mut scratch = Ir::new();
-        let numbers = match crate::constraint::number::number(spec, self.front.policy, &mut scratch) {
+        let numbers = match crate::constraint::number::number(spec, &policy, &mut scratch) {
             Ok(node) => node,
             Err(e) if e.kind() == ErrorKind::Unsatisfiable => return Ok(self.never),
             Err(e) => return Err(e.at(self.front.doc.place(self.at(shape)))),
         };
+        let located = |goals: &Self, e: Error, at| e.at(goals.front.doc.place(at));
         let mut all = Dfa::from_nfa(&Nfa::new(&scratch, numbers)?)?;
-        for &(text, at) in &shape.number.divisors {
+        for &(text, at, divides) in &shape.number.divisors {
             let divisor = Number::new(self.front.doc.name(text));
-            let multiples = match self.front.policy.exponent && !spec.integer {
-                true => None,
-                false => multiples(&divisor)?,
-            };
-            let Some(multiples) = multiples else {
+            let Some(multiples) = multiples(&divisor)? else {
                 return Err(self.front.unsupported(super::keywords::MULTIPLE_OF, at));
             };
-            all = all.intersect(&multiples).map_err(|e| e.at(self.front.doc.place(at)))?;
+            let wanted = if divides { multiples } else { multiples.complement() };
+            all = all.intersect(&wanted).map_err(|e| located(self, e, at))?;
         }
-        let at = shape.number.divisors.first().map_or(self.at(shape), |d| d.1);
-        lang_ir::lower(&all, &mut self.front.ir).map_err(|e| e.at(self.front.doc.place(at)))
+        if !whole {
+            if let Some(integers) = multiples(&Number::new("1"))? {
+                all = all.intersect(&integers.complement()).map_err(|e| located(self, e, at))?;
+            }
+        }
+        lang_ir::lower(&all, &mut self.front.ir).map_err(|e| located(self, e, at))
     }
 
     /// Integers between bounds that the divisors divide, one by one; `false` if there are too many.
@@ -302,8 +289,8 @@ impl Goals<'_> {
         let (Some(min), Some(max), true) = (bound(&part.min), bound(&part.max), integer) else {
             return Ok(false);
         };
-        let divisors: Vec<Number> =
-            part.divisors.iter().map(|d| Number::new(self.front.doc.name(d.0))).collect();
+        let divisors: Vec<(Number, bool)> =
+            part.divisors.iter().map(|d| (Number::new(self.front.doc.name(d.0)), d.2)).collect();
         if (max - min).unsigned_abs() > MAX_MULTIPLES {
             return Ok(false);
         }
@@ -316,9 +303,9 @@ impl Goals<'_> {
             }
             let number = Number::new(&n.to_string());
             let mut divides = true;
-            for divisor in &divisors {
+            for (divisor, wanted) in &divisors {
                 match number.is_multiple_of(divisor) {
-                    Some(holds) => divides &= holds,
+                    Some(holds) => divides &= holds == *wanted,
                     None => return Ok(false),
                 }
             }
@@ -424,6 +411,9 @@ impl Goals<'_> {
             && max.is_none_or(|m| m > 1)
         {
             return Err(self.front.unsupported(super::keywords::UNIQUE_ITEMS, at));
+        }
+        if !part.contains.is_empty() {
+            return self.containing(plan);
         }
         let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
         Ok(self.front.ir.push(Node::JsonArray { prefix, rest, min: part.min, max }))

@@ -67,7 +67,7 @@ impl Front<'_> {
     /// Whether two schemas exclude each other by their looks: no common type, no common literal, or
     /// (one level down, beside the shape given) a property that is required and for which that holds.
     /// Nearly all unions in use are of this kind, and merging their branches takes far longer.
-    fn apart(&mut self, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
+    pub fn apart(&mut self, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
         let (a, b) = (self.follow(a)?, self.follow(b)?);
         self.step(1, a)?;
         let (types, literals) = self.looks(a)?;
@@ -194,11 +194,12 @@ impl Front<'_> {
             }
         }
         if shape.types.meets(Types::ARRAY) {
+            let mut empty = !shape.array.contains.is_empty() && self.contains_nothing(&shape.array)?;
             for i in 0..shape.array.prefix.len().min(shape.array.min as usize) {
-                if self.value_empty(&shape.array.prefix[i].clone())? {
-                    shape.types = shape.types.without(Types::ARRAY);
-                    break;
-                }
+                empty = empty || self.value_empty(&shape.array.prefix[i].clone())?;
+            }
+            if empty {
+                shape.types = shape.types.without(Types::ARRAY);
             }
         }
         Ok(shape.types.is_empty())

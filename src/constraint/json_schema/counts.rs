@@ -131,7 +131,7 @@ impl Goals<'_> {
     }
 
     /// Optional whitespace, as the policy has it.
-    fn space(&mut self) -> NodeId {
+    pub fn space(&mut self) -> NodeId {
         let Whitespace::Flexible { max } = self.front.policy.whitespace else {
             return self.front.ir.push(Node::Empty);
         };

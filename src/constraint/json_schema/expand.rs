@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::contains::Contains;
 use super::front::{Front, MAX_DISJUNCTS};
 use super::json::{Id, Name, Value};
 use super::keywords::{self as kw, Draft};
@@ -155,6 +156,13 @@ impl Front<'_> {
             Term::Property(name, schema, holds) => {
                 let term = if holds { Term::Pos(schema) } else { Term::Neg(schema) };
                 self.restrict(&mut fork.shape, name, term)?;
+            }
+            Term::ItemFails(index, schema) => {
+                let array = &mut fork.shape.array;
+                let prefix: Vec<Option<Term>> =
+                    (0..index).map(|_| None).chain([Some(Term::Neg(schema))]).collect();
+                array.each_item(&prefix, None);
+                array.min = array.min.max(index.saturating_add(1));
             }
             Term::Below(id) | Term::Above(id) => {
                 if let Some((mut bound, _)) = self.bound(id, kw::MINIMUM, id)? {
@@ -359,10 +367,10 @@ impl Front<'_> {
                 _ => return Err(self.invalid(at, "expected a boolean")),
             },
             kw::CONTAINS => {
-                let min = self.doc.get(id, kw::MIN_CONTAINS).filter(|_| self.draft >= Draft::D2019);
-                let none = min.map(|m| self.count(m)).transpose()? == Some(0);
-                if !none || self.doc.get(id, kw::MAX_CONTAINS).is_some() {
-                    self.refuse_keyword(fork, Types::ARRAY, name, at);
+                let (min, max) = self.contains_bounds(id)?;
+                if min > 0 || max.is_some() {
+                    let (counts, fails) = (Term::Pos(at), Term::Neg(at));
+                    shape.array.contains.push(Contains { counts, fails, from: 0, min, max, at });
                 }
             }
             kw::MIN_CONTAINS | kw::MAX_CONTAINS => {}
@@ -398,6 +406,15 @@ impl Front<'_> {
     pub fn refuse_keyword(&mut self, fork: &mut Fork, types: Types, name: Name, at: Id) {
         let word = self.doc.name(name);
         fork.refuse(types, at, format!("the keyword `{word}` is not supported here"), hint(name));
+    }
+
+    /// `minContains` and `maxContains`, where the draft has them.
+    pub fn contains_bounds(&mut self, schema: Id) -> Result<(u32, Option<u32>)> {
+        let mut bound = |name| match self.doc.get(schema, name) {
+            Some(at) if self.draft >= Draft::D2019 => self.count(at).map(Some),
+            _ => Ok(None),
+        };
+        Ok((bound(kw::MIN_CONTAINS)?.unwrap_or(1), bound(kw::MAX_CONTAINS)?))
     }
 
     fn literals(&mut self, shape: &mut Shape, values: Vec<Id>) {
@@ -461,7 +478,7 @@ impl Front<'_> {
             Some(k) => lower_max(&mut shape.number.scale, k),
             None => {
                 if let Value::Number(text) = self.doc.value(at) {
-                    shape.number.divisors.push((text, at));
+                    shape.number.divisors.push((text, at, true));
                 }
             }
         }

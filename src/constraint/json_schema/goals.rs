@@ -45,6 +45,8 @@ pub(super) struct Plan {
     pub extra: Vec<(Keys, GoalId)>,
     pub prefix: Vec<GoalId>,
     pub rest: GoalId,
+    /// Of an array with conditions on its items: the ways of each position.
+    pub contains: Vec<Vec<(u32, GoalId)>>,
 }
 
 struct Frame {
@@ -222,6 +224,7 @@ impl<'p> Goals<'p> {
             frame.children.extend(plan.extra.iter().map(|e| e.1));
             frame.children.extend(&plan.prefix);
             frame.children.push(plan.rest);
+            frame.children.extend(plan.contains.iter().flatten().map(|way| way.1));
         }
         // Built in order, so that rules and nodes follow the text.
         frame.children.reverse();

@@ -19,6 +19,7 @@
 
 mod build;
 mod choice;
+mod contains;
 mod counts;
 mod expand;
 mod extras;

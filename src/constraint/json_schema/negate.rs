@@ -9,12 +9,16 @@ use std::rc::Rc;
 
 use smallvec::smallvec;
 
+use super::contains::Contains;
 use super::expand::{Fork, Item};
 use super::front::Front;
 use super::json::{Id, Name, Value};
 use super::keywords as kw;
 use super::shape::{Term, Terms, Test, Types, lower_max};
 use crate::error::Result;
+
+/// Most branches of a `oneOf` whose pairs are written out.
+const MAX_BRANCHES: usize = 24;
 
 impl Front<'_> {
     /// Merges the negation of a schema.
@@ -59,6 +63,14 @@ impl Front<'_> {
             }
             kw::ANY_OF => fork.queue(all(self.schemas(at)?.into_iter().map(Term::Neg).collect())),
             kw::NOT => fork.queue(all(smallvec![Term::Pos(at)])),
+            kw::ONE_OF => self.negative_one_of(fork, at)?,
+            kw::MULTIPLE_OF => {
+                self.divisor(at)?;
+                fork.shape.types = fork.shape.types.and(Types::NUMBER);
+                if let Value::Number(text) = self.doc.value(at) {
+                    fork.shape.number.divisors.push((text, at, false));
+                }
+            }
             kw::IF => self.negative_if(fork, schema, at),
             kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM => {
                 fork.shape.types = fork.shape.types.and(Types::NUMBER);
@@ -104,13 +116,8 @@ impl Front<'_> {
                 }
                 choice
             }
-            kw::CONTAINS
-                if self.doc.get(schema, kw::MIN_CONTAINS).is_none()
-                    && self.doc.get(schema, kw::MAX_CONTAINS).is_none() =>
-            {
-                fork.shape.types = fork.shape.types.and(Types::ARRAY);
-                fork.shape.array.items(&[], Some(Term::Neg(at)));
-                return Ok(());
+            kw::CONTAINS | kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS => {
+                return self.negative_items(fork, schema, name, at);
             }
             _ => return self.negative_rest(fork, name, at),
         };
@@ -119,20 +126,82 @@ impl Front<'_> {
         Ok(())
     }
 
+    /// An array that violates `contains` or the schemas of its items.
+    fn negative_items(&mut self, fork: &mut Fork, schema: Id, name: Name, at: Id) -> Result<()> {
+        fork.shape.types = fork.shape.types.and(Types::ARRAY);
+        if name == kw::CONTAINS {
+            let (counts, fails) = (Term::Pos(at), Term::Neg(at));
+            let (min, max) = match self.contains_bounds(schema)? {
+                (1, None) => {
+                    fork.shape.array.items(&[], Some(fails));
+                    return Ok(());
+                }
+                (0, None) => {
+                    fork.shape.types = Types::NONE;
+                    return Ok(());
+                }
+                (min, None) => (0, Some(min - 1)),
+                (0, Some(max)) => (max.saturating_add(1), None),
+                _ => return self.negative_rest(fork, name, at),
+            };
+            fork.shape.array.contains.push(Contains { counts, fails, from: 0, min, max, at });
+            return Ok(());
+        }
+        let list =
+            self.doc.get(schema, kw::ITEMS).is_some_and(|i| matches!(self.doc.value(i), Value::Array { .. }));
+        if name == kw::ADDITIONAL_ITEMS && !list {
+            // Without a list of items it says nothing.
+            fork.shape.types = Types::NONE;
+            return Ok(());
+        }
+        let (prefix, rest) = self.item_schemas(schema)?;
+        let listed = matches!(self.doc.value(at), Value::Array { .. });
+        if listed {
+            // The violation of a list: of one of its schemas.
+            let fails = |(i, s): (usize, &Id)| smallvec![Term::ItemFails(i as u32, *s)];
+            let choice: Vec<Terms> = prefix.iter().enumerate().map(fails).collect();
+            fork.queue([Item::Choice(Rc::new(choice), at)]);
+        } else if let Some(rest) = rest.filter(|&r| !self.is_true(r)) {
+            let from = prefix.len() as u32;
+            let (counts, fails) = (Term::Neg(rest), Term::Pos(rest));
+            fork.shape.array.contains.push(Contains { counts, fails, from, min: 1, max: None, at });
+        } else {
+            fork.shape.types = Types::NONE;
+        }
+        Ok(())
+    }
+
+    /// Neither none nor exactly one of the schemas.
+    fn negative_one_of(&mut self, fork: &mut Fork, at: Id) -> Result<()> {
+        let schemas = self.schemas(at)?;
+        if schemas.len() > MAX_BRANCHES {
+            return self.negative_rest(fork, kw::ONE_OF, at);
+        }
+        let mut choice: Vec<Terms> = vec![schemas.iter().map(|&s| Term::Neg(s)).collect()];
+        for (i, &a) in schemas.iter().enumerate() {
+            for &b in &schemas[..i] {
+                if a == b || !self.apart(a, b, Some(&fork.shape))? {
+                    choice.push(smallvec![Term::Pos(b), Term::Pos(a)]);
+                }
+            }
+        }
+        fork.queue([Item::Choice(Rc::new(choice), at)]);
+        Ok(())
+    }
+
     /// Keywords whose violation cannot be spelled.
     fn negative_rest(&mut self, fork: &mut Fork, name: Name, at: Id) -> Result<()> {
         let types = match name {
             kw::THEN | kw::ELSE | kw::MIN_CONTAINS | kw::MAX_CONTAINS => Types::NONE,
             kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(false) => Types::NONE,
-            kw::UNIQUE_ITEMS | kw::CONTAINS | kw::PREFIX_ITEMS => Types::ARRAY,
-            kw::ITEMS | kw::ADDITIONAL_ITEMS | kw::UNEVALUATED_ITEMS if !self.is_true(at) => Types::ARRAY,
+            kw::UNIQUE_ITEMS | kw::CONTAINS => Types::ARRAY,
+            kw::UNEVALUATED_ITEMS if !self.is_true(at) => Types::ARRAY,
             kw::ADDITIONAL_PROPERTIES | kw::UNEVALUATED_PROPERTIES | kw::PROPERTY_NAMES
                 if !self.is_true(at) =>
             {
                 Types::OBJECT
             }
             kw::PATTERN_PROPERTIES => Types::OBJECT,
-            kw::MULTIPLE_OF => Types::NUMBER,
             kw::ONE_OF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => Types::ALL,
             _ => Types::NONE,
         };

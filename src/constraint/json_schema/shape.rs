@@ -12,6 +12,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::contains::Contains;
 use super::json::{Id, Name};
 use super::number::Number;
 
@@ -75,6 +76,8 @@ pub(super) enum Term {
     Below(Id),
     /// If it is a number, it is greater than this literal.
     Above(Id),
+    /// If it is an array, it has an item at this index, which violates the schema.
+    ItemFails(u32, Id),
 }
 
 /// The terms that one value must satisfy, in the order in which they were met.
@@ -105,8 +108,8 @@ pub(super) struct NumberPart {
     pub max: Option<Bound>,
     /// Most digits after the point that matter (`multipleOf` 0.1, 0.01, …).
     pub scale: Option<u32>,
-    /// Other divisors: text and place.
-    pub divisors: Vec<(Name, Id)>,
+    /// Other divisors: text and place; `false`: they must not divide.
+    pub divisors: Vec<(Name, Id, bool)>,
 }
 
 impl NumberPart {
@@ -175,16 +178,25 @@ pub(super) struct ArrayPart {
     pub max: Option<u32>,
     /// Where `uniqueItems` was asked for.
     pub unique: Option<Id>,
+    /// Bounds on how many items satisfy something.
+    pub contains: Vec<Contains>,
 }
 
 impl ArrayPart {
     /// Merges the schemas of the first items and of all others.
     pub fn items(&mut self, prefix: &[Term], rest: Option<Term>) {
+        let prefix: Vec<Option<Term>> = prefix.iter().cloned().map(Some).collect();
+        self.each_item(&prefix, rest);
+    }
+
+    /// Merges terms for the first items, if there are any, and for all others.
+    pub fn each_item(&mut self, prefix: &[Option<Term>], rest: Option<Term>) {
         while self.prefix.len() < prefix.len() {
             self.prefix.push(self.rest.clone());
         }
         for (i, terms) in self.prefix.iter_mut().enumerate() {
-            if let Some(term) = prefix.get(i).cloned().or(rest.clone()) {
+            let own = if i < prefix.len() { prefix[i].clone() } else { rest.clone() };
+            if let Some(term) = own {
                 add_term(terms, term);
             }
         }
@@ -199,6 +211,7 @@ impl ArrayPart {
             && self.min == 0
             && self.max.is_none()
             && self.unique.is_none()
+            && self.contains.is_empty()
     }
 }
 

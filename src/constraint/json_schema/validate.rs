@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::front::Front;
 use super::json::{Id, Name, Value};
-use super::keywords::{self as kw, Draft};
+use super::keywords as kw;
 use super::shape::{Term, Test, Types};
 use crate::error::{ErrorKind, Result};
 
@@ -37,6 +37,13 @@ impl Front<'_> {
             Term::Property(name, schema, holds) => match self.doc.get(value, name) {
                 Some(member) => self.valid(schema, member, depth)? == holds,
                 None => true,
+            },
+            Term::ItemFails(index, schema) => match self.doc.value(value) {
+                Value::Array { .. } => match self.doc.elements(value).get(index as usize) {
+                    Some(&element) => !self.valid(schema, element, depth)?,
+                    None => false,
+                },
+                _ => true,
             },
             Term::Below(bound) => self.compare(value, bound).is_none_or(|o| o.is_lt()),
             Term::Above(bound) => self.compare(value, bound).is_none_or(|o| o.is_gt()),
@@ -197,13 +204,8 @@ impl Front<'_> {
         for &element in elements {
             count += u32::from(self.valid(at, element, depth + 1)?);
         }
-        let bound = |front: &mut Self, name| match front.doc.get(schema, name) {
-            Some(at) if front.draft >= Draft::D2019 => front.count(at).map(Some),
-            _ => Ok(None),
-        };
-        let min = bound(self, kw::MIN_CONTAINS)?.unwrap_or(1);
-        let max = bound(self, kw::MAX_CONTAINS)?.unwrap_or(u32::MAX);
-        Ok((min..=max).contains(&count))
+        let (min, max) = self.contains_bounds(schema)?;
+        Ok((min..=max.unwrap_or(u32::MAX)).contains(&count))
     }
 
     fn object_keyword(&mut self, schema: Id, name: Name, at: Id, value: Id, depth: u32) -> Result<bool> {

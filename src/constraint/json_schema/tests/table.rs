@@ -95,6 +95,58 @@ fn arrays() {
 }
 
 #[test]
+fn items_that_count() {
+    check(
+        r#"{"type":"array","contains":{"const":1}}"#,
+        &["[1]", "[2,1]", "[1,1,3]"],
+        &["[]", "[2]", "[2,3]"],
+    );
+    check(
+        r#"{"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"minContains":2,"maxContains":2}"#,
+        &["[5,6]", "[1,5,2,7,3]"],
+        &["[]", "[5]", "[5,6,7]", "[5,\"a\",6]"],
+    );
+    check(
+        r#"{"type":"array","contains":{"type":"null"},"minContains":0,"maxContains":1,"maxItems":3}"#,
+        &["[]", "[null]", "[1,null,2]"],
+        &["[null,null]", "[1,2,3,4]", "[1,null,null]"],
+    );
+    check(
+        r#"{"type":"array","allOf":[{"contains":{"const":1}},{"contains":{"const":2}}],"minItems":3}"#,
+        &["[1,2,3]", "[2,0,1]", "[1,1,2,2]"],
+        &["[1,2]", "[1,1,3]", "[]"],
+    );
+    check(
+        r#"{"type":"array","not":{"items":{"type":"integer"}}}"#,
+        &["[\"a\"]", "[1,null,2]"],
+        &["[]", "[1]", "[1,2]"],
+    );
+    check(
+        r#"{"type":"array","prefixItems":[{"type":"integer"}],"not":{"prefixItems":[true,{"type":"string"}]}}"#,
+        &["[1,2]", "[1,null,\"x\"]"],
+        &["[]", "[1]", "[1,\"x\"]", "[null,2]"],
+    );
+    check(
+        r#"{"oneOf":[{"type":"array","items":{"type":"integer"}},{"type":"array","items":{"minimum":0}}]}"#,
+        &["[-1]", "[\"a\"]", "[-1,2]", "[1,true]"],
+        &["[]", "[1]", "[-1,null]"],
+    );
+    fails(r#"{"type":"array","contains":false}"#, ErrorKind::Unsatisfiable, "", "no value is valid");
+    check(r#"{"anyOf":[{"type":"array","contains":false},{"type":"null"}]}"#, &["null"], &["[]", "[1]"]);
+    check(
+        r#"{"not":{"oneOf":[{"type":"integer"},{"minimum":3}]},"type":["integer","null"]}"#,
+        &["3", "7"],
+        &["1", "null"],
+    );
+    check(
+        r#"{"type":"integer","not":{"multipleOf":3},"minimum":0}"#,
+        &["1", "2", "4", "100"],
+        &["0", "3", "99"],
+    );
+    check(r#"{"type":"number","not":{"multipleOf":0.5}}"#, &["0.25", "-1.7"], &["1", "1.5", "-0.50"]);
+}
+
+#[test]
 fn numbers_and_strings() {
     check(r#"{"type":"integer","minimum":3,"exclusiveMaximum":6}"#, &["3", "5"], &["2", "6", "4.5"]);
     check(r#"{"type":"number","multipleOf":0.01,"minimum":0}"#, &["0", "1.25", "7"], &["1.255", "-1"]);
@@ -239,7 +291,6 @@ fn combinations() {
         &[r#"{"a":1}"#],
         &[r#"{"b":1}"#],
     );
-    fails(r#"{"type":"array","contains":{"const":1}}"#, ErrorKind::Unsupported, "/contains", "contains");
     fails(
         r#"{"type":"object","required":["a"],"properties":{"a":{"allOf":[{"type":"string"},{"type":"null"}]}}}"#,
         ErrorKind::Unsatisfiable,

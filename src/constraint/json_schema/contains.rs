@@ -1,0 +1,219 @@
+//! Arrays some of whose items must, or must not, satisfy a schema: `contains` with its bounds, and
+//! the violations of `items` and `prefixItems`.
+//!
+//! Such an array is an automaton over items: how many there are, up to where the number stops to matter,
+//! and how many of them counted for each condition. An item takes a way for each choice of conditions
+//! that it counts for; where only a lower bound is set, an item that could count need not, so no complement
+//! is needed. States: the product of the counts, at most [`MAX_STATES`]. Counters at run time were
+//! the alternative: they would have to follow which of two schemas an item turned out to satisfy.
+
+use super::front::Front;
+use super::goals::{GoalId, Goals, Plan};
+use super::json::Id;
+use super::keywords as kw;
+use super::shape::{ArrayPart, Term, Terms, add_term};
+use crate::constraint::ir::{AutomatonState, NodeId};
+use crate::error::Result;
+
+/// Most states of one array.
+const MAX_STATES: usize = 4_096;
+/// Most conditions on one array: each item has up to two to this many ways.
+const MAX_CONDITIONS: usize = 3;
+
+/// A bound on the number of items that satisfy something.
+#[derive(Debug, Clone)]
+pub(super) struct Contains {
+    /// What an item must satisfy to count.
+    pub counts: Term,
+    /// What an item that does not count satisfies.
+    pub fails: Term,
+    /// The first item that may count.
+    pub from: u32,
+    pub min: u32,
+    pub max: Option<u32>,
+    /// Where it was asked for.
+    pub at: Id,
+}
+
+/// How an item may go on: the conditions for which it counts (a bit each) and its goal.
+type Way = (u32, GoalId);
+
+impl ArrayPart {
+    /// The first positions at which the item after `prefix` items is like all further ones.
+    fn uniform_from(&self) -> usize {
+        let from = self.contains.iter().map(|c| c.from as usize).max().unwrap_or(0);
+        self.prefix.len().max(from)
+    }
+
+    /// What is said about the item at a position.
+    fn item(&self, at: usize) -> &Terms {
+        self.prefix.get(at).unwrap_or(&self.rest)
+    }
+}
+
+impl Front<'_> {
+    /// Whether no item could count for a condition that asks for one; `false` if that cannot be told.
+    pub fn contains_nothing(&mut self, part: &ArrayPart) -> Result<bool> {
+        for condition in part.contains.iter().filter(|c| c.min > 0) {
+            let mut possible = false;
+            for at in condition.from as usize..=part.uniform_from() {
+                let mut terms = part.item(at).clone();
+                add_term(&mut terms, condition.counts.clone());
+                possible |= part.max.is_none_or(|m| at < m as usize) && !self.value_empty(&terms)?;
+            }
+            if !possible {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Goals<'_> {
+    /// The goals of the items of an array with conditions, per position up to where all are alike.
+    pub fn contains_ways(&mut self, part: &ArrayPart) -> Result<Vec<Vec<Way>>> {
+        if part.contains.is_empty() {
+            return Ok(Vec::new());
+        }
+        if part.contains.len() > MAX_CONDITIONS {
+            return Err(self.front.unsupported(kw::CONTAINS, part.contains[MAX_CONDITIONS].at));
+        }
+        let mut positions = Vec::new();
+        for at in 0..=part.uniform_from() {
+            let mut ways = Vec::new();
+            for counted in 0..1u32 << part.contains.len() {
+                let mut terms = part.item(at).clone();
+                let mut possible = true;
+                for (i, condition) in part.contains.iter().enumerate() {
+                    if counted >> i & 1 == 1 {
+                        possible &= at >= condition.from as usize;
+                        add_term(&mut terms, condition.counts.clone());
+                    } else if condition.max.is_some() && at >= condition.from as usize {
+                        add_term(&mut terms, condition.fails.clone());
+                    }
+                }
+                if possible {
+                    ways.push((counted, self.goal(&terms)?));
+                }
+            }
+            positions.push(ways);
+        }
+        Ok(positions)
+    }
+
+    /// The node of an array with conditions.
+    pub fn containing(&mut self, plan: &Plan) -> Result<NodeId> {
+        let part = &plan.shape.array;
+        let conditions = &part.contains;
+        // The number of items matters up to here, and always whether there is one.
+        let items = plan.contains.len().saturating_sub(1).max(part.min as usize).max(1);
+        let items = part.max.map_or(items, |max| items.max(max as usize));
+        let caps: Vec<usize> = conditions.iter().map(|c| c.max.unwrap_or(c.min) as usize).collect();
+        let size = caps.iter().try_fold(items + 1, |n, cap| n.checked_mul(cap + 1));
+        if size.is_none_or(|n| n > MAX_STATES) {
+            return Err(self.front.unsupported(kw::CONTAINS, conditions[0].at));
+        }
+        let ways: Vec<Vec<(u32, NodeId)>> = plan
+            .contains
+            .iter()
+            .map(|ways| ways.iter().map(|&(counted, goal)| (counted, self.node(goal))).collect())
+            .collect();
+        let counts = Counts { items, caps: &caps };
+        let mut states = Vec::new();
+        for state in 0..counts.len() {
+            let (n, counted) = counts.of(state);
+            let enough = conditions.iter().zip(&counted).all(|(c, &k)| k >= c.min as usize);
+            let accept = n >= part.min as usize && enough;
+            let mut edges = Vec::new();
+            if part.max.is_none_or(|max| n < max as usize) {
+                let mut taken: Vec<(u32, u32)> = Vec::new();
+                for &(mask, node) in &ways[n.min(ways.len() - 1)] {
+                    let Some(to) = counts.after(state, mask, |i| conditions[i].max.is_some()) else {
+                        continue;
+                    };
+                    // Counting for more without effect is part of not counting for it.
+                    let covered = |&(other, there): &(u32, u32)| other & mask == other && there == to;
+                    if !self.is_never(node) && !taken.iter().any(covered) {
+                        edges.push((self.item_node(node, n > 0), to));
+                        taken.push((mask, to));
+                    }
+                }
+            }
+            states.push(AutomatonState { accept, edges });
+        }
+        if !reaches_acceptance(&states) {
+            return Ok(self.never);
+        }
+        let space = self.space();
+        let ir = &mut self.front.ir;
+        let (open, close) = (ir.bytes("["), ir.bytes("]"));
+        let inside = ir.push(crate::constraint::ir::Node::Automaton(states));
+        Ok(ir.concat(vec![open, space, inside, close]))
+    }
+
+    /// An item with what separates it from its neighbours.
+    fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
+        let space = self.space();
+        let ir = &mut self.front.ir;
+        if !comma {
+            return ir.concat(vec![item, space]);
+        }
+        let comma = ir.bytes(",");
+        ir.concat(vec![comma, space, item, space])
+    }
+}
+
+/// The states of an array: the number of items, at most `items`, and the counts of the conditions.
+struct Counts<'a> {
+    items: usize,
+    caps: &'a [usize],
+}
+
+impl Counts<'_> {
+    fn len(&self) -> usize {
+        (self.items + 1) * self.caps.iter().map(|cap| cap + 1).product::<usize>()
+    }
+
+    /// The counts of a state.
+    fn of(&self, state: usize) -> (usize, Vec<usize>) {
+        let (n, mut rest) = (state % (self.items + 1), state / (self.items + 1));
+        let counted = self.caps.iter().map(|cap| {
+            let count = rest % (cap + 1);
+            rest /= cap + 1;
+            count
+        });
+        (n, counted.collect())
+    }
+
+    /// The state after an item that counts for the conditions of `mask`; `None` if one of them, of those
+    /// that have an upper bound, has enough.
+    fn after(&self, state: usize, mask: u32, bounded: impl Fn(usize) -> bool) -> Option<u32> {
+        let (n, counted) = self.of(state);
+        let mut to = (n + 1).min(self.items);
+        let mut unit = self.items + 1;
+        for (i, (&cap, count)) in self.caps.iter().zip(counted).enumerate() {
+            let more = count + (mask >> i & 1) as usize;
+            if more > cap && bounded(i) {
+                return None;
+            }
+            to += more.min(cap) * unit;
+            unit *= cap + 1;
+        }
+        Some(to as u32)
+    }
+}
+
+fn reaches_acceptance(states: &[AutomatonState]) -> bool {
+    let mut seen = vec![false; states.len()];
+    let mut todo = vec![0usize];
+    while let Some(state) = todo.pop() {
+        if std::mem::replace(&mut seen[state], true) {
+            continue;
+        }
+        if states[state].accept {
+            return true;
+        }
+        todo.extend(states[state].edges.iter().map(|e| e.1 as usize));
+    }
+    false
+}
