@@ -93,6 +93,9 @@ pub enum Node {
         /// contain it, so the key languages of the entries must not overlap. Declared names are
         /// never spelled as extra ones.
         extra: Vec<Extra>,
+        /// If not empty: one undeclared property must be one of these, before and after any number of
+        /// those in `extra`. Keys need not be disjoint from those of `extra`.
+        demand: Vec<Extra>,
     },
     /// Any JSON value.
     JsonAny,

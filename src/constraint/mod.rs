@@ -69,8 +69,11 @@ impl Constraint {
     pub fn json_object() -> Self {
         let mut ir = Ir::new();
         let value = ir.push(ir::Node::JsonAny);
-        let root = ir
-            .push(ir::Node::JsonObject { properties: vec![], extra: vec![ir::Extra { keys: None, value }] });
+        let root = ir.push(ir::Node::JsonObject {
+            properties: vec![],
+            extra: vec![ir::Extra { keys: None, value }],
+            demand: vec![],
+        });
         ir.set_root(root);
         Self::from_ir(ir, Policy::default())
     }

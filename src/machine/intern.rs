@@ -80,7 +80,7 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         Node::JsonArray { prefix, rest, min, max } => {
             Node::JsonArray { prefix: all(prefix)?.into_vec(), rest: some(rest)?, min: *min, max: *max }
         }
-        Node::JsonObject { properties, extra } => {
+        Node::JsonObject { properties, extra, demand } => {
             let property = |p: &Property| -> Result<Property> {
                 Ok(Property { name: p.name.clone(), value: look_up(here, p.value)?, required: p.required })
             };
@@ -90,6 +90,7 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
             Node::JsonObject {
                 properties: properties.iter().map(property).collect::<Result<_>>()?,
                 extra: extra.iter().map(other).collect::<Result<_>>()?,
+                demand: demand.iter().map(other).collect::<Result<_>>()?,
             }
         }
         leaf => leaf.clone(),

@@ -392,7 +392,7 @@ impl Build<'_> {
                     None => Ok(self.no_items(b'[', b']')),
                 }
             }
-            Node::JsonObject { properties, extra } => self.object(properties, extra),
+            Node::JsonObject { properties, extra, demand } => self.object(properties, extra, demand),
             _ => {
                 let mut lowering = Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false };
                 lowering.node(&mut self.rules, node, ACCEPT, 0)
@@ -485,6 +485,38 @@ impl Build<'_> {
         Ok(first)
     }
 
+    /// Undeclared properties of which one is demanded; `extras` is the entry of those behind it.
+    fn demanded(
+        &mut self,
+        names: &[&[u8]],
+        extra: &[Extra],
+        demand: &[Extra],
+        extras: NfaId,
+        close: NfaId,
+    ) -> Result<NfaId> {
+        let spaced = self.space(extras);
+        let comma = self.byte(b',', spaced);
+        let met = self.union(&[comma, close]);
+        let met = self.space(met);
+        let before = self.nfa.push(State::Dead, 0);
+        let mut starts = Vec::new();
+        for (entry, after) in extra.iter().map(|e| (e, before)).chain(demand.iter().map(|e| (e, met))) {
+            let value = self.rules.value(entry.value)?;
+            let value = self.call(value, after);
+            let value = self.space(value);
+            let colon = self.byte(b':', value);
+            let colon = self.space(colon);
+            let key = self.extra_key(names, entry.keys)?;
+            starts.push(self.call(key, colon));
+        }
+        let first = self.union(&starts);
+        let spaced = self.space(first);
+        let comma = self.byte(b',', spaced);
+        let more = self.space(comma);
+        self.nfa.set(before, State::Union(&[more]));
+        Ok(first)
+    }
+
     fn extra_key(&mut self, names: &[&[u8]], keys: Option<NodeId>) -> Result<Value> {
         match keys {
             None if names.is_empty() => Ok(Some((STRING, 0))),
@@ -506,16 +538,19 @@ impl Build<'_> {
     }
 
     /// A closed or open object: one fork per optional property.
-    fn object(&mut self, properties: &[Property], extra: &[Extra]) -> Result<NfaId> {
+    fn object(&mut self, properties: &[Property], extra: &[Extra], demand: &[Extra]) -> Result<NfaId> {
         let close = self.byte(b'}', ACCEPT);
-        let extras = match extra {
-            [] => DEAD,
+        let extras = match (extra, demand) {
+            ([], []) => DEAD,
             _ => {
                 let spelled: Vec<Vec<u8>> = properties.iter().map(|p| escape(&p.name)).collect();
                 let names: Vec<&[u8]> = spelled.iter().map(Vec::as_slice).collect();
-                self.extras(&names, extra, close)?
+                let extras = if extra.is_empty() { DEAD } else { self.extras(&names, extra, close)? };
+                if demand.is_empty() { extras } else { self.demanded(&names, extra, demand, extras, close)? }
             }
         };
+        // The object ends among the undeclared properties if one of them must be there.
+        let close = if demand.is_empty() { close } else { DEAD };
         // `fresh`: nothing written so far; `more`: something is. Both from the last property back.
         let mut fresh = self.union(&[extras, close]);
         let spaced = self.space(extras);

@@ -57,7 +57,8 @@ enum Name {
     Items(NodeId, u32),
     /// What may follow in an object whose properties before this one are settled; whether a member
     /// has been written.
-    Members(NodeId, u32, bool),
+    /// Node, next property, whether one was written, whether the demand is met.
+    Members(NodeId, u32, bool, bool),
     Any,
     AnyItems,
     AnyMembers,
@@ -351,10 +352,10 @@ impl<'a> Oracle<'a> {
                 let items = self.name(Name::Items(id, 0));
                 self.cats(&[open, space, items])
             }
-            Node::JsonObject { .. } => {
+            Node::JsonObject { demand, .. } => {
                 let open = self.lit(b"{");
                 let space = self.space();
-                let members = self.name(Name::Members(id, 0, false));
+                let members = self.name(Name::Members(id, 0, false, demand.is_empty()));
                 self.cats(&[open, space, members])
             }
             Node::JsonAny => self.name(Name::Any),
@@ -371,7 +372,7 @@ impl<'a> Oracle<'a> {
             Name::Rule(rule) => self.ir.rule(rule).map_or(NEVER, |body| self.of_node(body)),
             Name::State(node, at) => self.state(node, at),
             Name::Items(node, count) => self.items(node, count),
-            Name::Members(node, at, written) => self.members(node, at as usize, written),
+            Name::Members(node, at, written, met) => self.members(node, at as usize, written, met),
             Name::Any => self.any(),
             Name::AnyItems => {
                 let any = self.name(Name::Any);
@@ -428,8 +429,8 @@ impl<'a> Oracle<'a> {
         self.or(&parts)
     }
 
-    fn members(&mut self, id: NodeId, at: usize, written: bool) -> Id {
-        let Node::JsonObject { properties, extra } = self.ir.node(id) else { unreachable!() };
+    fn members(&mut self, id: NodeId, at: usize, written: bool, met: bool) -> Id {
+        let Node::JsonObject { properties, extra, demand } = self.ir.node(id) else { unreachable!() };
         let (space, colon) = (self.space(), self.lit(b":"));
         let separator = if written { self.lit(b",") } else { EMPTY };
         let gap = if written { space } else { EMPTY };
@@ -438,7 +439,7 @@ impl<'a> Oracle<'a> {
         for (i, property) in properties.iter().enumerate().skip(at) {
             let text = self.lit(property.name.as_bytes());
             let (key, value) = (self.string(text), self.of_node(property.value));
-            let again = self.name(Name::Members(id, i as u32 + 1, true));
+            let again = self.name(Name::Members(id, i as u32 + 1, true, met));
             parts.push(self.cats(&[separator, gap, key, space, colon, space, value, space, again]));
             if property.required {
                 missing = true;
@@ -446,11 +447,16 @@ impl<'a> Oracle<'a> {
             }
         }
         if !missing {
-            parts.push(self.lit(b"}"));
+            if met {
+                parts.push(self.lit(b"}"));
+            }
             let mut names: Vec<Vec<u8>> = properties.iter().map(|p| p.name.as_bytes().to_vec()).collect();
             names.sort();
-            let again = self.name(Name::Members(id, properties.len() as u32, true));
-            for e in extra {
+            let last = properties.len() as u32;
+            let demand = if met { &[][..] } else { &demand[..] };
+            let entries = extra.iter().map(|e| (e, met)).chain(demand.iter().map(|e| (e, true)));
+            for (e, met) in entries {
+                let again = self.name(Name::Members(id, last, true, met));
                 let other = self.intern(Expr::NoneOf(names.clone()));
                 let any = self.utf8(0, None);
                 let mut text = self.both(other, any);

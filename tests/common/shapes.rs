@@ -30,6 +30,7 @@ pub enum Shape {
     Obj {
         props: Vec<(String, Shape, bool)>,
         extra: Vec<(Option<Shape>, Shape)>,
+        demand: Vec<(Option<Shape>, Shape)>,
     },
     Any,
     /// A rule with this body.
@@ -78,18 +79,22 @@ impl Shape {
                 let rest = rest.as_ref().map(|r| r.build(ir, rules));
                 Node::JsonArray { prefix, rest, min: *min, max: *max }
             }
-            Obj { props, extra } => {
+            Obj { props, extra, demand } => {
                 let mut properties = Vec::new();
                 for (name, value, required) in props {
                     let value = value.build(ir, rules);
                     properties.push(Property { name: name.as_str().into(), value, required: *required });
                 }
-                let mut extras = Vec::new();
-                for (keys, value) in extra {
-                    let keys = keys.as_ref().map(|k| k.build(ir, rules));
-                    extras.push(Extra { keys, value: value.build(ir, rules) });
-                }
-                Node::JsonObject { properties, extra: extras }
+                let mut entries = |list: &[(Option<Shape>, Shape)]| -> Vec<Extra> {
+                    let mut made = Vec::new();
+                    for (keys, value) in list {
+                        let keys = keys.as_ref().map(|k| k.build(ir, rules));
+                        made.push(Extra { keys, value: value.build(ir, rules) });
+                    }
+                    made
+                };
+                let (extra, demand) = (entries(extra), entries(demand));
+                Node::JsonObject { properties, extra, demand }
             }
             Any => Node::JsonAny,
             Rule(body) => {
@@ -230,36 +235,39 @@ impl Shape {
                     out.push(Arr { prefix: prefix.clone(), rest: rest.clone(), min: *min, max: None });
                 }
             }
-            Obj { props, extra } => {
+            Obj { props, extra, demand } => {
+                if !demand.is_empty() {
+                    out.push(Obj { props: props.clone(), extra: extra.clone(), demand: Vec::new() });
+                }
                 out.extend(props.iter().map(|p| p.1.clone()));
                 for i in 0..props.len() {
                     let mut less = props.clone();
                     less.remove(i);
-                    out.push(Obj { props: less, extra: extra.clone() });
+                    out.push(Obj { props: less, extra: extra.clone(), demand: demand.clone() });
                     for simpler in props[i].1.simpler() {
                         let mut other = props.clone();
                         other[i].1 = simpler;
-                        out.push(Obj { props: other, extra: extra.clone() });
+                        out.push(Obj { props: other, extra: extra.clone(), demand: demand.clone() });
                     }
                     if !matches!(props[i].1, Any | Never | Bytes(_)) {
                         let mut other = props.clone();
                         other[i].1 = Bytes(b"1".to_vec());
-                        out.push(Obj { props: other, extra: extra.clone() });
+                        out.push(Obj { props: other, extra: extra.clone(), demand: demand.clone() });
                     }
                 }
                 for i in 0..extra.len() {
                     let mut less = extra.clone();
                     less.remove(i);
-                    out.push(Obj { props: props.clone(), extra: less });
+                    out.push(Obj { props: props.clone(), extra: less, demand: demand.clone() });
                     for simpler in extra[i].1.simpler() {
                         let mut other = extra.clone();
                         other[i].1 = simpler;
-                        out.push(Obj { props: props.clone(), extra: other });
+                        out.push(Obj { props: props.clone(), extra: other, demand: demand.clone() });
                     }
                     for simpler in extra[i].0.iter().flat_map(Shape::simpler) {
                         let mut other = extra.clone();
                         other[i].0 = Some(simpler);
-                        out.push(Obj { props: props.clone(), extra: other });
+                        out.push(Obj { props: props.clone(), extra: other, demand: demand.clone() });
                     }
                 }
             }
@@ -476,5 +484,13 @@ fn object(random: &mut Random, depth: usize, rules: usize) -> Shape {
             (starting("b", random), value(random, depth - 1, rules)),
         ],
     };
-    Obj { props, extra }
+    let demand = match random.below(6) {
+        0 => vec![(None, value(random, depth - 1, rules))],
+        1 => vec![
+            (starting("a", random), value(random, depth - 1, rules)),
+            (Some(text(random, 2)), value(random, depth - 1, rules)),
+        ],
+        _ => vec![],
+    };
+    Obj { props, extra, demand }
 }

@@ -40,6 +40,7 @@ impl Goals<'_> {
             prefix: Vec::new(),
             rest: any,
             contains: Vec::new(),
+            demand: None,
         };
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
             for terms in &shape.array.prefix {
@@ -51,6 +52,7 @@ impl Goals<'_> {
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
             plan.properties = self.properties(&mut shape)?;
             plan.extra = self.extras(&shape)?;
+            plan.demand = self.plan_demand(&shape, &plan.properties, &plan.extra)?;
         }
         plan.shape = shape;
         Ok(plan)
@@ -203,6 +205,7 @@ impl Goals<'_> {
                     Node::JsonObject {
                         properties: names.zip(nodes).map(property).collect(),
                         extra: Vec::new(),
+                        demand: Vec::new(),
                     }
                 }
             };
@@ -442,10 +445,13 @@ impl Goals<'_> {
                 extra.push((keys.clone(), value));
             }
         }
-        if extra.is_empty() {
+        if extra.is_empty() && plan.demand.is_none() {
             properties.retain(|p| !matches!(self.front.ir.node(p.value), Node::Never));
         }
-        self.counted(plan, properties, extra, parts)
+        match &plan.demand {
+            Some(demand) => self.demanding(plan, demand, &properties, &extra, parts),
+            None => self.counted(plan, properties, extra, parts),
+        }
     }
 
     /// An object node.
@@ -454,7 +460,7 @@ impl Goals<'_> {
         for (keys, value) in extra {
             entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
         }
-        Ok(self.front.ir.push(Node::JsonObject { properties, extra: entries }))
+        Ok(self.front.ir.push(Node::JsonObject { properties, extra: entries, demand: Vec::new() }))
     }
 
     pub fn keys_node(&mut self, keys: &Keys) -> Result<Option<NodeId>> {

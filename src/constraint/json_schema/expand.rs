@@ -14,6 +14,7 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::contains::Contains;
+use super::demands::{Demand, Names};
 use super::front::{Front, MAX_DISJUNCTS};
 use super::json::{Id, Name, Value};
 use super::keywords::{self as kw, Draft};
@@ -156,6 +157,10 @@ impl Front<'_> {
             Term::Property(name, schema, holds) => {
                 let term = if holds { Term::Pos(schema) } else { Term::Neg(schema) };
                 self.restrict(&mut fork.shape, name, term)?;
+            }
+            Term::MatchFails(pattern, at) => {
+                let demand = Demand { names: Names::Matching(pattern), value: Some(Term::Neg(at)), at };
+                fork.shape.object.demands.push(demand);
             }
             Term::ItemFails(index, schema) => {
                 let array = &mut fork.shape.array;

@@ -202,7 +202,7 @@ impl Goals<'_> {
         Ok(dfa.is_empty() || self.listed(&dfa, shape))
     }
 
-    fn listed(&self, dfa: &Dfa, shape: &Shape) -> bool {
+    pub fn listed(&self, dfa: &Dfa, shape: &Shape) -> bool {
         let doc = &self.front.doc;
         dfa.finite(MAX_LISTED).is_some_and(|words| {
             words.iter().all(|w| doc.lookup(w).is_some_and(|n| shape.object.values.contains_key(&n)))
@@ -237,7 +237,7 @@ impl Front<'_> {
     }
 
     /// The names that satisfy `propertyNames`.
-    fn name_language(&mut self, terms: &[Term]) -> Result<Rc<Dfa>> {
+    pub fn name_language(&mut self, terms: &[Term]) -> Result<Rc<Dfa>> {
         let mut fork = Fork::new(terms);
         fork.shape.types = Types::STRING;
         let shapes = self.expand(fork, Mode::Exact)?.unwrap_or_default();

@@ -9,6 +9,7 @@
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
+use super::demands::Planned;
 use super::expand::{Fork, Mode};
 use super::extras::Keys;
 use super::front::{Front, MAX_GOALS, MAX_NODES};
@@ -47,6 +48,7 @@ pub(super) struct Plan {
     pub rest: GoalId,
     /// Of an array with conditions on its items: the ways of each position.
     pub contains: Vec<Vec<(u32, GoalId)>>,
+    pub demand: Option<Planned>,
 }
 
 struct Frame {
@@ -171,6 +173,11 @@ impl<'p> Goals<'p> {
         }
     }
 
+    /// The terms of a goal.
+    pub fn terms(&self, goal: GoalId) -> &Terms {
+        &self.goals[goal as usize].terms
+    }
+
     pub fn is_never(&self, node: NodeId) -> bool {
         matches!(self.front.ir.node(node), Node::Never)
     }
@@ -224,6 +231,7 @@ impl<'p> Goals<'p> {
             frame.children.extend(plan.extra.iter().map(|e| e.1));
             frame.children.extend(&plan.prefix);
             frame.children.push(plan.rest);
+            frame.children.extend(plan.demand.iter().flat_map(Planned::goals));
             frame.children.extend(plan.contains.iter().flatten().map(|way| way.1));
         }
         // Built in order, so that rules and nodes follow the text.

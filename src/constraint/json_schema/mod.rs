@@ -21,6 +21,7 @@ mod build;
 mod choice;
 mod contains;
 mod counts;
+mod demands;
 mod expand;
 mod extras;
 mod front;

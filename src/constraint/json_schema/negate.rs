@@ -10,6 +10,7 @@ use std::rc::Rc;
 use smallvec::smallvec;
 
 use super::contains::Contains;
+use super::demands::{Demand, Names};
 use super::expand::{Fork, Item};
 use super::front::Front;
 use super::json::{Id, Name, Value};
@@ -116,6 +117,20 @@ impl Front<'_> {
                 }
                 choice
             }
+            kw::PATTERN_PROPERTIES => {
+                let patterns = self.object(at)?.into_iter().filter(|p| !self.is_true(p.1));
+                patterns.map(|(pattern, s)| smallvec![Term::MatchFails(pattern, s)]).collect()
+            }
+            kw::ADDITIONAL_PROPERTIES | kw::PROPERTY_NAMES => {
+                let (names, value) = match name {
+                    kw::PROPERTY_NAMES => (Names::Failing(at), None),
+                    _ => (Names::Undeclared(schema), Some(Term::Neg(at))),
+                };
+                let none = self.is_true(at);
+                fork.shape.types = if none { Types::NONE } else { fork.shape.types.and(Types::OBJECT) };
+                fork.shape.object.demands.push(Demand { names, value, at });
+                return Ok(());
+            }
             kw::CONTAINS | kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS => {
                 return self.negative_items(fork, schema, name, at);
             }
@@ -196,12 +211,7 @@ impl Front<'_> {
             kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(false) => Types::NONE,
             kw::UNIQUE_ITEMS | kw::CONTAINS => Types::ARRAY,
             kw::UNEVALUATED_ITEMS if !self.is_true(at) => Types::ARRAY,
-            kw::ADDITIONAL_PROPERTIES | kw::UNEVALUATED_PROPERTIES | kw::PROPERTY_NAMES
-                if !self.is_true(at) =>
-            {
-                Types::OBJECT
-            }
-            kw::PATTERN_PROPERTIES => Types::OBJECT,
+            kw::UNEVALUATED_PROPERTIES if !self.is_true(at) => Types::OBJECT,
             kw::ONE_OF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => Types::ALL,
             _ => Types::NONE,
         };

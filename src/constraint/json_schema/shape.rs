@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::contains::Contains;
+use super::demands::Demand;
 use super::json::{Id, Name};
 use super::number::Number;
 
@@ -78,6 +79,9 @@ pub(super) enum Term {
     Above(Id),
     /// If it is an array, it has an item at this index, which violates the schema.
     ItemFails(u32, Id),
+    /// If it is an object, it has a property whose name matches the pattern and whose value violates
+    /// the schema.
+    MatchFails(Name, Id),
 }
 
 /// The terms that one value must satisfy, in the order in which they were met.
@@ -239,6 +243,8 @@ pub(super) struct ObjectPart {
     pub max: Option<u32>,
     /// What the names must satisfy.
     pub names: Terms,
+    /// Properties that must be there without being named.
+    pub demands: Vec<Demand>,
     /// Where a bound on the number of properties was set.
     pub count_at: Option<Id>,
 }
@@ -251,6 +257,7 @@ impl ObjectPart {
             && self.min == 0
             && self.max.is_none()
             && self.names.is_empty()
+            && self.demands.is_empty()
     }
 }
 

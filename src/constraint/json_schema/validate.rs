@@ -38,6 +38,14 @@ impl Front<'_> {
                 Some(member) => self.valid(schema, member, depth)? == holds,
                 None => true,
             },
+            Term::MatchFails(pattern, schema) => {
+                let mut fails = !is_object;
+                for (name, member) in self.doc.members(value).to_vec() {
+                    fails |= self.passes(Test::Pattern(pattern), name, schema)?
+                        && !self.valid(schema, member, depth)?;
+                }
+                fails
+            }
             Term::ItemFails(index, schema) => match self.doc.value(value) {
                 Value::Array { .. } => match self.doc.elements(value).get(index as usize) {
                     Some(&element) => !self.valid(schema, element, depth)?,

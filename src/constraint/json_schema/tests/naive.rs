@@ -151,16 +151,16 @@ impl Naive<'_> {
     }
 
     fn object(&mut self, at: usize, id: NodeId) -> Ends {
-        let Node::JsonObject { properties, extra } = self.ir.node(id).clone() else { unreachable!() };
+        let Node::JsonObject { properties, extra, demand } = self.ir.node(id).clone() else { unreachable!() };
         let mut found = Ends::new();
         if self.text.get(at) != Some(&b'{') {
             return found;
         }
         // Position, next declared property, whether something was written.
-        let mut todo = vec![(at + 1, 0usize, false)];
-        while let Some((at, next, written)) = todo.pop() {
+        let mut todo = vec![(at + 1, 0usize, false, demand.is_empty())];
+        while let Some((at, next, written, met)) = todo.pop() {
             let complete = properties[next..].iter().all(|p| !p.required);
-            if complete && self.text.get(at) == Some(&b'}') {
+            if complete && met && self.text.get(at) == Some(&b'}') {
                 found.insert(at + 1);
             }
             let start = match written {
@@ -178,13 +178,17 @@ impl Naive<'_> {
                 None if !complete => continue,
                 None => {
                     let fits = |k: Option<NodeId>| k.is_none_or(|k| matches(self.ir, k, name.as_bytes()));
+                    for wanted in demand.iter().filter(|d| fits(d.keys)) {
+                        let ends = self.ends(wanted.value, end + 1);
+                        todo.extend(ends.into_iter().map(|e| (e, properties.len(), true, true)));
+                    }
                     let mut fitting = extra.iter().filter(|e| fits(e.keys));
                     let Some(entry) = fitting.next() else { continue };
                     assert!(fitting.next().is_none(), "overlapping keys for {name}");
                     (entry.value, properties.len())
                 }
             };
-            todo.extend(self.ends(value, end + 1).into_iter().map(|e| (e, after, true)));
+            todo.extend(self.ends(value, end + 1).into_iter().map(|e| (e, after, true, met)));
         }
         found
     }

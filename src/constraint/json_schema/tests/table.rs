@@ -147,6 +147,35 @@ fn items_that_count() {
 }
 
 #[test]
+fn properties_that_must_be_there() {
+    check(
+        r#"{"type":"object","not":{"additionalProperties":{"type":"integer"}}}"#,
+        &[r#"{"a":"x"}"#, r#"{"a":1,"b":null,"c":2}"#],
+        &["{}", r#"{"a":1}"#, r#"{"a":1,"b":2}"#],
+    );
+    check(
+        r#"{"type":"object","properties":{"a":{},"b":{"type":"integer"}},"not":{"properties":{"a":{}},"additionalProperties":false}}"#,
+        &[r#"{"b":1}"#, r#"{"a":1,"b":1}"#, r#"{"a":1,"c":1}"#, r#"{"c":1}"#],
+        &["{}", r#"{"a":1}"#, r#"{"b":"x","c":1}"#],
+    );
+    check(
+        r#"{"type":"object","additionalProperties":{"type":"integer"},"not":{"patternProperties":{"^x":{"maximum":5}}}}"#,
+        &[r#"{"x":6}"#, r#"{"a":1,"x":1,"xy":7}"#],
+        &["{}", r#"{"x":5}"#, r#"{"a":9}"#, r#"{"x":"a"}"#],
+    );
+    check(
+        r#"{"type":"object","not":{"propertyNames":{"maxLength":2}}}"#,
+        &[r#"{"abc":1}"#, r#"{"a":1,"xxx":2,"b":3}"#],
+        &["{}", r#"{"ab":1}"#],
+    );
+    check(
+        r#"{"oneOf":[{"type":"object","properties":{"k":{"type":"integer"}},"additionalProperties":false},{"type":"object","properties":{"k":{"minimum":2}}}]}"#,
+        &[r#"{"k":1}"#, r#"{"k":"a"}"#, r#"{"z":1}"#, r#"{"k":3,"z":1}"#],
+        &["{}", r#"{"k":3}"#, r#"{"k":1,"z":1}"#],
+    );
+}
+
+#[test]
 fn numbers_and_strings() {
     check(r#"{"type":"integer","minimum":3,"exclusiveMaximum":6}"#, &["3", "5"], &["2", "6", "4.5"]);
     check(r#"{"type":"number","multipleOf":0.01,"minimum":0}"#, &["0", "1.25", "7"], &["1.255", "-1"]);
