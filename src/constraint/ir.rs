@@ -93,9 +93,9 @@ pub enum Node {
         /// contain it, so the key languages of the entries must not overlap. Declared names are
         /// never spelled as extra ones.
         extra: Vec<Extra>,
-        /// If not empty: one undeclared property must be one of these, before and after any number of
-        /// those in `extra`. Keys need not be disjoint from those of `extra`.
-        demand: Vec<Extra>,
+        /// Undeclared properties that must be there, among any number of those in `extra`; keys need
+        /// not be disjoint from those of `extra`.
+        demand: Vec<Demand>,
     },
     /// Any JSON value.
     JsonAny,
@@ -121,6 +121,19 @@ pub struct Property {
     /// Whether the property must be present.
     pub required: bool,
 }
+
+/// An undeclared property of [`Node::JsonObject`] that meets conditions. Together the properties that are
+/// present must meet every condition that some demand names, and each must meet a new one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Demand {
+    /// The conditions it meets, a bit each, at most [`MAX_DEMANDS`].
+    pub meets: u32,
+    /// Its name and value.
+    pub entry: Extra,
+}
+
+/// Most conditions on the undeclared properties of one object.
+pub const MAX_DEMANDS: u32 = 4;
 
 /// Undeclared properties of [`Node::JsonObject`] whose decoded names lie in `keys`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

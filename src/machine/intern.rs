@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::constraint::ir::{AutomatonState, Extra, Ir, Node, NodeId, Parts, Property, RuleId};
+use crate::constraint::ir::{AutomatonState, Demand, Extra, Ir, Node, NodeId, Parts, Property, RuleId};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An arena in which no two nodes are equal.
@@ -90,7 +90,10 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
             Node::JsonObject {
                 properties: properties.iter().map(property).collect::<Result<_>>()?,
                 extra: extra.iter().map(other).collect::<Result<_>>()?,
-                demand: demand.iter().map(other).collect::<Result<_>>()?,
+                demand: demand
+                    .iter()
+                    .map(|d| Ok(Demand { meets: d.meets, entry: other(&d.entry)? }))
+                    .collect::<Result<_>>()?,
             }
         }
         leaf => leaf.clone(),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::constraint::Policy;
-use crate::constraint::ir::{Extra, Ir, Node, NodeId, Property, RuleId};
+use crate::constraint::ir::{Demand, Extra, Ir, MAX_DEMANDS, Node, NodeId, Property, RuleId};
 use crate::constraint::policy::Whitespace;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -466,17 +466,7 @@ impl Build<'_> {
     /// Undeclared properties, entered where the first one may start; `names` must not be spelled.
     fn extras(&mut self, names: &[&[u8]], extra: &[Extra], close: NfaId) -> Result<NfaId> {
         let after = self.nfa.push(State::Dead, 0);
-        let mut starts = Vec::new();
-        for entry in extra {
-            let value = self.rules.value(entry.value)?;
-            let value = self.call(value, after);
-            let value = self.space(value);
-            let colon = self.byte(b':', value);
-            let colon = self.space(colon);
-            let key = self.extra_key(names, entry.keys)?;
-            starts.push(self.call(key, colon));
-        }
-        let first = self.union(&starts);
+        let first = self.undeclared(names, extra.iter().map(|e| (e, 0)), &[after])?;
         let spaced = self.space(first);
         let comma = self.byte(b',', spaced);
         let more = self.union(&[comma, close]);
@@ -485,36 +475,61 @@ impl Build<'_> {
         Ok(first)
     }
 
-    /// Undeclared properties of which one is demanded; `extras` is the entry of those behind it.
+    /// Undeclared properties that must meet conditions; `extras` is the entry of those behind the last
+    /// that did. One loop for each set of conditions that are met.
     fn demanded(
         &mut self,
         names: &[&[u8]],
         extra: &[Extra],
-        demand: &[Extra],
+        demand: &[Demand],
         extras: NfaId,
         close: NfaId,
     ) -> Result<NfaId> {
-        let spaced = self.space(extras);
-        let comma = self.byte(b',', spaced);
-        let met = self.union(&[comma, close]);
-        let met = self.space(met);
-        let before = self.nfa.push(State::Dead, 0);
+        let all = demand.iter().fold(0, |all, d| all | d.meets);
+        if all >= 1 << MAX_DEMANDS {
+            return Err(too_complex("conditions on undeclared properties", MAX_DEMANDS as usize));
+        }
+        // What follows a property, by the conditions that are met then.
+        let mut after = vec![DEAD; all as usize + 1];
+        let mut first = extras;
+        for met in (0..=all).rev().filter(|met| met & !all == 0) {
+            if met < all {
+                after[met as usize] = self.nfa.push(State::Dead, 0);
+                let same = extra.iter().map(|e| (e, met));
+                let new = demand.iter().filter(|d| d.meets & !met != 0);
+                let entries = same.chain(new.map(|d| (&d.entry, met | d.meets)));
+                first = self.undeclared(names, entries, &after)?;
+            }
+            let spaced = self.space(first);
+            let comma = self.byte(b',', spaced);
+            let more = self.union(&[comma, if met == all { close } else { DEAD }]);
+            let more = self.space(more);
+            match met == all {
+                true => after[met as usize] = more,
+                false => self.nfa.set(after[met as usize], State::Union(&[more])),
+            }
+        }
+        Ok(first)
+    }
+
+    /// One of these undeclared properties, each followed by the state of its number.
+    fn undeclared<'e>(
+        &mut self,
+        names: &[&[u8]],
+        entries: impl Iterator<Item = (&'e Extra, u32)>,
+        after: &[NfaId],
+    ) -> Result<NfaId> {
         let mut starts = Vec::new();
-        for (entry, after) in extra.iter().map(|e| (e, before)).chain(demand.iter().map(|e| (e, met))) {
+        for (entry, to) in entries {
             let value = self.rules.value(entry.value)?;
-            let value = self.call(value, after);
+            let value = self.call(value, after[to as usize]);
             let value = self.space(value);
             let colon = self.byte(b':', value);
             let colon = self.space(colon);
             let key = self.extra_key(names, entry.keys)?;
             starts.push(self.call(key, colon));
         }
-        let first = self.union(&starts);
-        let spaced = self.space(first);
-        let comma = self.byte(b',', spaced);
-        let more = self.space(comma);
-        self.nfa.set(before, State::Union(&[more]));
-        Ok(first)
+        Ok(self.union(&starts))
     }
 
     fn extra_key(&mut self, names: &[&[u8]], keys: Option<NodeId>) -> Result<Value> {
@@ -538,7 +553,7 @@ impl Build<'_> {
     }
 
     /// A closed or open object: one fork per optional property.
-    fn object(&mut self, properties: &[Property], extra: &[Extra], demand: &[Extra]) -> Result<NfaId> {
+    fn object(&mut self, properties: &[Property], extra: &[Extra], demand: &[Demand]) -> Result<NfaId> {
         let close = self.byte(b'}', ACCEPT);
         let extras = match (extra, demand) {
             ([], []) => DEAD,

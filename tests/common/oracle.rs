@@ -57,8 +57,8 @@ enum Name {
     Items(NodeId, u32),
     /// What may follow in an object whose properties before this one are settled; whether a member
     /// has been written.
-    /// Node, next property, whether one was written, whether the demand is met.
-    Members(NodeId, u32, bool, bool),
+    /// Node, next property, whether one was written, which demands are met.
+    Members(NodeId, u32, bool, u32),
     Any,
     AnyItems,
     AnyMembers,
@@ -352,10 +352,10 @@ impl<'a> Oracle<'a> {
                 let items = self.name(Name::Items(id, 0));
                 self.cats(&[open, space, items])
             }
-            Node::JsonObject { demand, .. } => {
+            Node::JsonObject { .. } => {
                 let open = self.lit(b"{");
                 let space = self.space();
-                let members = self.name(Name::Members(id, 0, false, demand.is_empty()));
+                let members = self.name(Name::Members(id, 0, false, 0));
                 self.cats(&[open, space, members])
             }
             Node::JsonAny => self.name(Name::Any),
@@ -429,7 +429,7 @@ impl<'a> Oracle<'a> {
         self.or(&parts)
     }
 
-    fn members(&mut self, id: NodeId, at: usize, written: bool, met: bool) -> Id {
+    fn members(&mut self, id: NodeId, at: usize, written: bool, met: u32) -> Id {
         let Node::JsonObject { properties, extra, demand } = self.ir.node(id) else { unreachable!() };
         let (space, colon) = (self.space(), self.lit(b":"));
         let separator = if written { self.lit(b",") } else { EMPTY };
@@ -447,14 +447,14 @@ impl<'a> Oracle<'a> {
             }
         }
         if !missing {
-            if met {
+            if met == demand.iter().fold(0, |all, d| all | d.meets) {
                 parts.push(self.lit(b"}"));
             }
             let mut names: Vec<Vec<u8>> = properties.iter().map(|p| p.name.as_bytes().to_vec()).collect();
             names.sort();
             let last = properties.len() as u32;
-            let demand = if met { &[][..] } else { &demand[..] };
-            let entries = extra.iter().map(|e| (e, met)).chain(demand.iter().map(|e| (e, true)));
+            let new = demand.iter().filter(|d| d.meets & !met != 0).map(|d| (&d.entry, met | d.meets));
+            let entries = extra.iter().map(|e| (e, met)).chain(new);
             for (e, met) in entries {
                 let again = self.name(Name::Members(id, last, true, met));
                 let other = self.intern(Expr::NoneOf(names.clone()));

@@ -1,6 +1,6 @@
 //! Random constraints as trees, which can be built into an [`Ir`] and shrunk when they fail.
 
-use ffwd::constraint::ir::{AutomatonState, Extra, Ir, Node, NodeId, Property, RuleId};
+use ffwd::constraint::ir::{AutomatonState, Demand, Extra, Ir, Node, NodeId, Property, RuleId};
 
 use super::random::Random;
 
@@ -30,7 +30,7 @@ pub enum Shape {
     Obj {
         props: Vec<(String, Shape, bool)>,
         extra: Vec<(Option<Shape>, Shape)>,
-        demand: Vec<(Option<Shape>, Shape)>,
+        demand: Vec<(u32, Option<Shape>, Shape)>,
     },
     Any,
     /// A rule with this body.
@@ -93,7 +93,10 @@ impl Shape {
                     }
                     made
                 };
-                let (extra, demand) = (entries(extra), entries(demand));
+                let extra = entries(extra);
+                let bits = demand.iter().map(|d| d.0);
+                let entries = entries(&demand.iter().map(|d| (d.1.clone(), d.2.clone())).collect::<Vec<_>>());
+                let demand = bits.zip(entries).map(|(meets, entry)| Demand { meets, entry }).collect();
                 Node::JsonObject { properties, extra, demand }
             }
             Any => Node::JsonAny,
@@ -485,11 +488,12 @@ fn object(random: &mut Random, depth: usize, rules: usize) -> Shape {
         ],
     };
     let demand = match random.below(6) {
-        0 => vec![(None, value(random, depth - 1, rules))],
+        0 => vec![(1, None, value(random, depth - 1, rules))],
         1 => vec![
-            (starting("a", random), value(random, depth - 1, rules)),
-            (Some(text(random, 2)), value(random, depth - 1, rules)),
+            (1, starting("a", random), value(random, depth - 1, rules)),
+            (1 + random.below(3) as u32, Some(text(random, 2)), value(random, depth - 1, rules)),
         ],
+        2 => (1..4).map(|meets| (meets, starting("b", random), value(random, depth - 1, rules))).collect(),
         _ => vec![],
     };
     Obj { props, extra, demand }

@@ -52,7 +52,7 @@ impl Goals<'_> {
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
             plan.properties = self.properties(&mut shape)?;
             plan.extra = self.extras(&shape)?;
-            plan.demand = self.plan_demand(&shape, &plan.properties, &plan.extra)?;
+            plan.demand = self.plan_demands(&shape, &plan.properties, &plan.extra)?;
         }
         plan.shape = shape;
         Ok(plan)

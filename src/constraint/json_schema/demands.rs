@@ -12,8 +12,11 @@ use super::json::{Id, Name};
 use super::keywords as kw;
 use super::lang::Dfa;
 use super::shape::{Shape, Term, Test, add_term};
-use crate::constraint::ir::{Extra, Node, NodeId, Property};
-use crate::error::Result;
+use crate::constraint::ir::{self, Extra, MAX_DEMANDS, Node, NodeId, Property};
+use crate::error::{ErrorKind, Result};
+
+/// Most objects whose union meets the demands.
+const MAX_OBJECTS: usize = 256;
 
 /// There must be a property with one of these names whose value satisfies the term.
 #[derive(Debug, Clone)]
@@ -38,15 +41,18 @@ pub(super) enum Names {
 
 /// A demand with its goals.
 pub(super) struct Planned {
-    /// Declared properties that can be meant, by index, with the goals of their values then.
-    declared: Vec<(usize, GoalId)>,
+    /// How many demands there are.
+    count: usize,
+    /// Declared properties that can meet demands (a bit each), by index, with the goals of their values
+    /// then.
+    declared: Vec<(usize, u32, GoalId)>,
     /// Undeclared ones.
-    pub extra: Vec<(Keys, GoalId)>,
+    extra: Vec<(u32, Keys, GoalId)>,
 }
 
 impl Planned {
     pub fn goals(&self) -> impl Iterator<Item = GoalId> + '_ {
-        self.declared.iter().map(|d| d.1).chain(self.extra.iter().map(|e| e.1))
+        self.declared.iter().map(|d| d.2).chain(self.extra.iter().map(|e| e.2))
     }
 }
 
@@ -98,53 +104,73 @@ impl Front<'_> {
 }
 
 impl Goals<'_> {
-    /// The goals of a shape's demand; the shape's own properties are planned already.
-    pub fn plan_demand(
+    /// The goals of a shape's demands; the shape's own properties are planned already.
+    pub fn plan_demands(
         &mut self,
         shape: &Shape,
         properties: &[(Name, GoalId, bool)],
         extra: &[(Keys, GoalId)],
     ) -> Result<Option<Planned>> {
-        let [demand, rest @ ..] = &shape.object.demands[..] else { return Ok(None) };
-        if let Some(second) = rest.first() {
-            let message = "two properties that must be there without being named are not supported";
-            let error = self.front.error(crate::error::ErrorKind::Unsupported, second.at, message);
+        let demands = &shape.object.demands;
+        if demands.is_empty() {
+            return Ok(None);
+        }
+        if demands.len() > MAX_DEMANDS as usize {
+            let message =
+                format!("more than {MAX_DEMANDS} properties that must be there without being named");
+            let error = self.front.error(ErrorKind::TooComplex, demands[MAX_DEMANDS as usize].at, message);
             return Err(error.hint("state what is allowed instead"));
         }
-        let mut planned = Planned { declared: Vec::new(), extra: Vec::new() };
+        let all = (1u32 << demands.len()) - 1;
+        let mut planned = Planned { count: demands.len(), declared: Vec::new(), extra: Vec::new() };
         for (i, &(name, goal, _)) in properties.iter().enumerate() {
-            if self.front.names_have(demand.names, name, demand.at)? {
-                planned.declared.push((i, self.narrowed(goal, &demand.value)?));
+            let mut able = 0;
+            for (bit, demand) in demands.iter().enumerate() {
+                able |= u32::from(self.front.names_have(demand.names, name, demand.at)?) << bit;
+            }
+            for meets in (1..=all).filter(|m| m & !able == 0) {
+                planned.declared.push((i, meets, self.narrowed(goal, demands, meets)?));
             }
         }
         if extra.is_empty() {
             return Ok(Some(planned));
         }
-        let wanted = self.front.names_language(demand.names, demand.at)?;
+        let mut wanted: Vec<Dfa> = Vec::new();
+        for demand in demands {
+            wanted.push(self.front.names_language(demand.names, demand.at)?);
+        }
         for (keys, goal) in extra {
-            let both = match keys {
-                Keys::All => wanted.clone(),
-                Keys::Patterns(patterns) => self.front.any_pattern(patterns)?.intersect(&wanted)?,
-                Keys::Automaton(keys) => keys.intersect(&wanted)?,
+            let keys = match keys {
+                Keys::All => None,
+                Keys::Patterns(patterns) => Some(self.front.any_pattern(patterns)?),
+                Keys::Automaton(keys) => Some((**keys).clone()),
             };
-            if both.is_empty() || self.listed(&both, shape) {
-                continue;
+            for meets in 1..=all {
+                let mut both = keys.clone();
+                for (_, own) in wanted.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
+                    both = Some(match both {
+                        Some(both) => both.intersect(own)?,
+                        None => own.clone(),
+                    });
+                }
+                let Some(both) = both.filter(|b| !b.is_empty() && !self.listed(b, shape)) else { continue };
+                let keys = if both.is_everything() { Keys::All } else { Keys::Automaton(both.into()) };
+                planned.extra.push((meets, keys, self.narrowed(*goal, demands, meets)?));
             }
-            let keys = if both.is_everything() { Keys::All } else { Keys::Automaton(both.into()) };
-            planned.extra.push((keys, self.narrowed(*goal, &demand.value)?));
         }
         Ok(Some(planned))
     }
 
-    /// The goal with one more term.
-    fn narrowed(&mut self, goal: GoalId, term: &Option<Term>) -> Result<GoalId> {
-        let Some(term) = term else { return Ok(goal) };
+    /// The goal with the terms of some demands.
+    fn narrowed(&mut self, goal: GoalId, demands: &[Demand], meets: u32) -> Result<GoalId> {
         let mut terms = self.terms(goal).clone();
-        add_term(&mut terms, term.clone());
+        for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
+            demand.value.iter().for_each(|t| add_term(&mut terms, t.clone()));
+        }
         self.goal(&terms)
     }
 
-    /// The objects that meet the demand.
+    /// The objects that meet the demands: each demand by a declared property, or by undeclared ones.
     pub fn demanding(
         &mut self,
         plan: &Plan,
@@ -153,25 +179,78 @@ impl Goals<'_> {
         extra: &[(Keys, NodeId)],
         parts: &mut Vec<NodeId>,
     ) -> Result<()> {
-        for &(i, goal) in &planned.declared {
-            let value = self.node(goal);
-            // Properties without a value may have been left out.
-            let name = self.front.doc.name(plan.properties[i].0);
-            let Some(at) = properties.iter().position(|p| *p.name == *name) else { continue };
-            if !self.is_never(value) {
-                let mut properties = properties.to_vec();
-                properties[at] = Property { value, required: true, ..properties[at].clone() };
-                self.counted(plan, properties, extra.to_vec(), parts)?;
+        // Each entry: declared properties with what they meet, demands that are not met yet, and those
+        // left to undeclared properties.
+        let mut todo: Vec<(Vec<(usize, GoalId)>, u32, u32)> = vec![(Vec::new(), (1 << planned.count) - 1, 0)];
+        let mut objects = 0;
+        while let Some((chosen, unmet, undeclared)) = todo.pop() {
+            if unmet != 0 {
+                let bit = unmet & unmet.wrapping_neg();
+                todo.push((chosen.clone(), unmet & !bit, undeclared | bit));
+                for &(i, meets, goal) in &planned.declared {
+                    if meets & bit != 0 && meets & !unmet == 0 && chosen.iter().all(|c| c.0 != i) {
+                        let mut more = chosen.clone();
+                        more.push((i, goal));
+                        todo.push((more, unmet & !meets, undeclared));
+                    }
+                }
+                continue;
+            }
+            objects += 1;
+            if objects > MAX_OBJECTS {
+                let at = plan.shape.object.demands[0].at;
+                let message = format!("this takes more than {MAX_OBJECTS} kinds of objects");
+                return Err(self.front.error(ErrorKind::TooComplex, at, message));
+            }
+            if let Some(properties) = self.chosen(plan, &chosen, properties) {
+                match undeclared {
+                    0 => self.counted(plan, properties, extra.to_vec(), parts)?,
+                    _ => self.undeclared_demands(plan, planned, undeclared, properties, extra, parts)?,
+                }
             }
         }
+        Ok(())
+    }
+
+    /// The properties with those chosen required and narrowed; `None` if one of them allows no value.
+    fn chosen(
+        &mut self,
+        plan: &Plan,
+        chosen: &[(usize, GoalId)],
+        properties: &[Property],
+    ) -> Option<Vec<Property>> {
+        let mut properties = properties.to_vec();
+        for &(i, goal) in chosen {
+            let value = self.node(goal);
+            let name = self.front.doc.name(plan.properties[i].0);
+            let property = properties.iter_mut().find(|p| *p.name == *name)?;
+            if self.is_never(value) {
+                return None;
+            }
+            (property.value, property.required) = (value, true);
+        }
+        Some(properties)
+    }
+
+    /// The object whose undeclared properties meet some of the demands.
+    fn undeclared_demands(
+        &mut self,
+        plan: &Plan,
+        planned: &Planned,
+        wanted: u32,
+        properties: Vec<Property>,
+        extra: &[(Keys, NodeId)],
+        parts: &mut Vec<NodeId>,
+    ) -> Result<()> {
         let mut demand = Vec::new();
-        for (keys, goal) in &planned.extra {
+        for (meets, keys, goal) in planned.extra.iter().filter(|e| e.0 & !wanted == 0) {
             let value = self.node(*goal);
             if !self.is_never(value) {
-                demand.push(Extra { keys: self.keys_node(keys)?, value });
+                let entry = Extra { keys: self.keys_node(keys)?, value };
+                demand.push(ir::Demand { meets: *meets, entry });
             }
         }
-        if demand.is_empty() {
+        if demand.iter().fold(0, |all, d| all | d.meets) != wanted {
             return Ok(());
         }
         let object = &plan.shape.object;
@@ -185,7 +264,6 @@ impl Goals<'_> {
         for (keys, value) in extra {
             entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
         }
-        let properties = properties.to_vec();
         parts.push(self.front.ir.push(Node::JsonObject { properties, extra: entries, demand }));
         Ok(())
     }

@@ -157,10 +157,11 @@ impl Naive<'_> {
             return found;
         }
         // Position, next declared property, whether something was written.
-        let mut todo = vec![(at + 1, 0usize, false, demand.is_empty())];
+        let wanted = demand.iter().fold(0, |all, d| all | d.meets);
+        let mut todo = vec![(at + 1, 0usize, false, 0u32)];
         while let Some((at, next, written, met)) = todo.pop() {
             let complete = properties[next..].iter().all(|p| !p.required);
-            if complete && met && self.text.get(at) == Some(&b'}') {
+            if complete && met == wanted && self.text.get(at) == Some(&b'}') {
                 found.insert(at + 1);
             }
             let start = match written {
@@ -178,9 +179,9 @@ impl Naive<'_> {
                 None if !complete => continue,
                 None => {
                     let fits = |k: Option<NodeId>| k.is_none_or(|k| matches(self.ir, k, name.as_bytes()));
-                    for wanted in demand.iter().filter(|d| fits(d.keys)) {
-                        let ends = self.ends(wanted.value, end + 1);
-                        todo.extend(ends.into_iter().map(|e| (e, properties.len(), true, true)));
+                    for new in demand.iter().filter(|d| d.meets & !met != 0 && fits(d.entry.keys)) {
+                        let ends = self.ends(new.entry.value, end + 1);
+                        todo.extend(ends.into_iter().map(|e| (e, properties.len(), true, met | new.meets)));
                     }
                     let mut fitting = extra.iter().filter(|e| fits(e.keys));
                     let Some(entry) = fitting.next() else { continue };

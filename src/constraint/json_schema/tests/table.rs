@@ -164,6 +164,11 @@ fn properties_that_must_be_there() {
         &["{}", r#"{"x":5}"#, r#"{"a":9}"#, r#"{"x":"a"}"#],
     );
     check(
+        r#"{"type":"object","not":{"anyOf":[{"additionalProperties":{"type":"integer"}},{"propertyNames":{"maxLength":2}}]}}"#,
+        &[r#"{"abc":"x"}"#, r#"{"abc":1,"a":"x"}"#, r#"{"a":null,"b":1,"abc":2}"#],
+        &["{}", r#"{"abc":1}"#, r#"{"a":"x"}"#],
+    );
+    check(
         r#"{"type":"object","not":{"propertyNames":{"maxLength":2}}}"#,
         &[r#"{"abc":1}"#, r#"{"a":1,"xxx":2,"b":3}"#],
         &["{}", r#"{"ab":1}"#],
