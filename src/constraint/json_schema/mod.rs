@@ -2,7 +2,7 @@
 //!
 //! The text is parsed into an arena (`json`), references are resolved inside the document (`refs`),
 //! and the schemas that apply to one value are merged into normalised conjunctions (`shape`, `expand`,
-//! `negate`, `choice`). Each distinct conjunction becomes one node (`goals`, `build`, `extras`), so cost
+//! `negate`, `choice`; `contains` and `demands` for what must be among items and properties). Each distinct conjunction becomes one node (`goals`, `build`, `extras`), so cost
 //! is linear in the number of distinct conjunctions and nothing is unrolled; recursion goes through
 //! rules. Boolean combinations of patterns go through small automata (`lang`, `nfa`, `lang_ir`), literals
 //! are filtered by an exact validator (`validate`). Translating keyword by keyword without merging was

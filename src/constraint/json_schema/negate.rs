@@ -2,7 +2,7 @@
 //! overlapping `oneOf` branches apart.
 //!
 //! The negation of a schema is a choice between the violations of its keywords. A violation that the
-//! representation cannot spell (an array item that fails, an undeclared property that is there)
+//! representation cannot spell (items that are not unique, an array that must differ from another)
 //! becomes a refusal that only counts if that alternative survives.
 
 use std::rc::Rc;

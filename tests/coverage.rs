@@ -1,0 +1,121 @@
+//! How many of the schemas that people use are honoured: a ratchet.
+//!
+//! Every schema of the benchmark's development set is compiled and its instances are followed, token
+//! by token. `tests/data/coverage.tsv` holds what was reached last, counts and reasons only; the test
+//! fails if less is reached, or if an invalid instance is accepted. After an improvement,
+//! `FFWD_RATCHET=write cargo test --release --test coverage` records it.
+
+#[path = "common/data.rs"]
+#[allow(dead_code)]
+mod data;
+
+use std::collections::BTreeMap;
+
+use ffwd::{Compiler, Constraint, Policy, Vocabulary};
+
+const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/coverage.tsv");
+
+#[derive(Default)]
+struct Reached {
+    schemas: usize,
+    passing: usize,
+    wrongly_refused: usize,
+    wrongly_accepted: Vec<String>,
+    /// Refusals at compile time, by kind and keyword.
+    refused: BTreeMap<String, usize>,
+}
+
+impl Reached {
+    fn record(&self) -> String {
+        let mut text = format!(
+            "schemas\t{}\npassing\t{}\nvalid instance refused\t{}\n",
+            self.schemas, self.passing, self.wrongly_refused
+        );
+        for (reason, count) in &self.refused {
+            text.push_str(&format!("{reason}\t{count}\n"));
+        }
+        text
+    }
+}
+
+/// The kind of an error and the first word in backquotes, if there is one.
+fn reason(error: &ffwd::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    match line.split('`').nth(1) {
+        Some(word) => format!("{:?} {word}", error.kind()),
+        None => format!("{:?}", error.kind()),
+    }
+}
+
+fn judge(entries: &[data::Entry], vocab: &Vocabulary) -> Reached {
+    let compiler = Compiler::new(vocab.clone());
+    let policy = Policy { exponent: true, ..Policy::default() };
+    let mut reached = Reached { schemas: entries.len(), ..Reached::default() };
+    for entry in entries {
+        let grammar = Constraint::json_schema_with(&entry.schema, policy.clone());
+        let grammar = match grammar.and_then(|c| compiler.compile(&c)) {
+            Ok(grammar) => grammar,
+            Err(error) => {
+                *reached.refused.entry(reason(&error)).or_default() += 1;
+                continue;
+            }
+        };
+        let (mut refused, mut accepted) = (false, false);
+        for test in &entry.tests {
+            let Some(text) = data::canonical(&test.data) else { continue };
+            let mut matcher = grammar.matcher();
+            let tokens = vocab.encode(&text).expect("text encodes");
+            let whole = tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
+            refused |= test.valid && !whole;
+            accepted |= !test.valid && whole;
+        }
+        if accepted {
+            reached.wrongly_accepted.push(entry.id.clone());
+        }
+        reached.wrongly_refused += usize::from(refused);
+        reached.passing += usize::from(!refused && !accepted);
+    }
+    reached
+}
+
+#[test]
+fn coverage_only_rises() {
+    let Some(dir) = data::bench_dir() else {
+        eprintln!("skipped: no benchmark data (set FFWD_BENCH_DIR)");
+        return;
+    };
+    let file = dir.join("maskbench-dev.jsonl.zst");
+    if !file.is_file() {
+        eprintln!("skipped: no {}", file.display());
+        return;
+    }
+    let entries = data::load(&file).expect("benchmark data");
+    let vocab = Vocabulary::from_file(dir.join("tokenizers/llama3/tokenizer.json")).expect("tokenizer");
+    let reached = judge(&entries, &vocab);
+    assert!(
+        reached.wrongly_accepted.is_empty(),
+        "invalid instances accepted: {:?}",
+        reached.wrongly_accepted
+    );
+    let now = reached.record();
+    if std::env::var_os("FFWD_RATCHET").is_some_and(|v| v == "write") {
+        std::fs::write(RECORD, &now).expect("the record can be written");
+    }
+    let before = std::fs::read_to_string(RECORD).expect("the record is part of the repository");
+    let count = |name: &str| -> usize {
+        let line = before.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('\t'));
+        line.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no line {name} in {RECORD}"))
+    };
+    assert_eq!(reached.schemas, count("schemas"), "another data set than the one of the record");
+    assert!(reached.passing >= count("passing"), "fewer schemas pass than before; now:\n{now}");
+    assert!(
+        reached.wrongly_refused <= count("valid instance refused") || reached.passing > count("passing"),
+        "more valid instances are refused than before; now:\n{now}"
+    );
+    if now != before {
+        eprintln!(
+            "coverage changed; to record it: FFWD_RATCHET=write cargo test --release --test coverage\n{now}"
+        );
+    }
+}
