@@ -402,7 +402,7 @@ fn arithmetic() {
     let yes = ["1", "1+2", "1 - 2 * x", "-(a1 + 3.5)/f(x, 2^-y)", "--1", "f()", "((((x))))", "1+1+1+1-1"];
     let no = ["", "+1", "1+", "(1", "1)", "1..2", "f(,)", "1  + 2", "A", "2^", "*", "abcdefghijklmnopq"];
     check(&grammar, &yes, &no);
-    assert_eq!(after(&grammar, "abcdefghijklmnop").unwrap().is_accepting(), true);
+    assert!(after(&grammar, "abcdefghijklmnop").unwrap().is_accepting());
 }
 
 #[test]
@@ -442,7 +442,8 @@ fn json() {
         for _ in 0..random.below(3) {
             let chars: Vec<char> = text.chars().collect();
             let at = random.below(chars.len());
-            let other = *random.pick(&['"', '{', '}', '[', ']', ',', ':', '0', '-', '.', 'e', ' ', '\\', 'u', 'é', 't']);
+            let other = *random
+                .pick(&['"', '{', '}', '[', ']', ',', ':', '0', '-', '.', 'e', ' ', '\\', 'u', 'é', 't']);
             text = match random.below(3) {
                 0 => chars.iter().enumerate().filter(|c| c.0 != at).map(|c| c.1).collect(),
                 1 => chars.iter().enumerate().map(|(i, &c)| if i == at { other } else { c }).collect(),
@@ -472,9 +473,15 @@ fn write_json(random: &mut Random, depth: usize, out: &mut String) {
     };
     space(random, out);
     match if depth == 0 { random.below(4) } else { random.below(6) } {
-        0 => out.push_str(random.pick(&["true", "false", "null"])),
-        1 => out.push_str(random.pick(&["0", "-1", "12.50", "1e9", "-0.0E-2", "3e+05", "100"])),
-        2 | 3 => out.push_str(random.pick(&["\"\"", "\"a b\"", "\"é\\n\\\\\"", "\"\\u00e9漢\"", "\"\\\"\""])),
+        0 => out.push_str(random.pick::<&str>(&["true", "false", "null"])),
+        1 => out.push_str(random.pick::<&str>(&["0", "-1", "12.50", "1e9", "-0.0E-2", "3e+05", "100"])),
+        2 | 3 => out.push_str(random.pick::<&str>(&[
+            "\"\"",
+            "\"a b\"",
+            "\"é\\n\\\\\"",
+            "\"\\u00e9漢\"",
+            "\"\\\"\"",
+        ])),
         4 => {
             out.push('[');
             for i in 0..random.below(4) {
@@ -492,7 +499,7 @@ fn write_json(random: &mut Random, depth: usize, out: &mut String) {
                 if i > 0 {
                     out.push(',');
                 }
-                out.push_str(random.pick(&["\"a\"", " \"b c\" ", "\"\""]));
+                out.push_str(random.pick::<&str>(&["\"a\"", " \"b c\" ", "\"\""]));
                 out.push(':');
                 write_json(random, depth - 1, out);
             }
@@ -506,13 +513,13 @@ fn write_json(random: &mut Random, depth: usize, out: &mut String) {
 #[test]
 fn embedded_schemas() {
     let grammar = Constraint::ebnf(
-        r#"
+        r##"
 start: "call" NAME "(" %json {"type": "object", "properties": {"n": {"type": "integer"}, "next": {"$ref": "#"}},
     "required": ["n"], "additionalProperties": false} ")" other?
 other: %json {"enum": ["a}", 1]}
 NAME: /[a-z]+/
 %ignore " "
-"#,
+"##,
     )
     .unwrap();
     check(
@@ -550,18 +557,34 @@ fn ambiguity_stays_polynomial() {
         ("any split", r#"root ::= root root | "a" | """#, b"a".repeat(300)),
         ("three parts", r#"root ::= root root root | root root | "a""#, b"a".repeat(300)),
         ("sums", r#"root ::= root "+" root | "n""#, sums.clone()),
-        ("two operators", r#"root ::= e
-e ::= e "+" e | e "*" e | "(" e ")" | "n""#, nested),
+        (
+            "two operators",
+            r#"root ::= e
+e ::= e "+" e | e "*" e | "(" e ")" | "n""#,
+            nested,
+        ),
         ("palindromes", r#"root ::= "a" root "a" | "b" root "b" | "a" | "b" | """#, b"a".repeat(250)),
         ("dangling else", r#"root ::= "i" root | "i" root "e" root | "x""#, dangling),
-        ("split in two", r#"root ::= a b
+        (
+            "split in two",
+            r#"root ::= a b
 a ::= "a" a "a" | "a" a | "a"
-b ::= a a | a b a | "a""#, b"a".repeat(200)),
-        ("mutual", r#"root ::= a root | a
+b ::= a a | a b a | "a""#,
+            b"a".repeat(200),
+        ),
+        (
+            "mutual",
+            r#"root ::= a root | a
 a ::= b a "x"? | "a"
-b ::= a b | root? "a""#, b"a".repeat(200)),
-        ("empty parts", r#"root ::= e e e "a" e root e | e
-e ::= "a" e "b"? | """#, b"a".repeat(200)),
+b ::= a b | root? "a""#,
+            b"a".repeat(200),
+        ),
+        (
+            "empty parts",
+            r#"root ::= e e e "a" e root e | e
+e ::= "a" e "b"? | """#,
+            b"a".repeat(200),
+        ),
     ];
     let mut slow = Vec::new();
     for (name, text, input) in &cases {
@@ -604,11 +627,14 @@ fn nesting_of_any_depth() {
 fn sizes_are_limited() {
     let kind = |text: &str| {
         let begin = Instant::now();
-        let error = Constraint::ebnf(text).and_then(|c| setting().compiler.compile(&c).map(drop)).unwrap_err();
+        let error =
+            Constraint::ebnf(text).and_then(|c| setting().compiler.compile(&c).map(drop)).unwrap_err();
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?} {error}", begin.elapsed());
         error.kind()
     };
-    for counts in ["{4294967295}", "{99999999999999999999}", "{0,4294967295}", "{1000}{1000}{1000}", "{3000000000,}"] {
+    for counts in
+        ["{4294967295}", "{99999999999999999999}", "{0,4294967295}", "{1000}{1000}{1000}", "{3000000000,}"]
+    {
         assert_eq!(kind(&format!("root ::= \"a\"{counts}")), ErrorKind::TooComplex, "{counts}");
     }
     assert_eq!(kind("start: \"a\"~4000000000"), ErrorKind::TooComplex);
@@ -626,7 +652,11 @@ fn sizes_are_limited() {
 fn many_rules() {
     let mut text = String::from("root ::= r0\n");
     for r in 0..5_000 {
-        text += &format!("r{r} ::= \"k{r} \" r{} | r{} \"-\" | \"end\"\n", (r * 7 + 1) % 5_000, (r + 1).min(4_999));
+        text += &format!(
+            "r{r} ::= \"k{r} \" r{} | r{} \"-\" | \"end\"\n",
+            (r * 7 + 1) % 5_000,
+            (r + 1).min(4_999)
+        );
     }
     let begin = Instant::now();
     check(&Constraint::ebnf(&text).unwrap(), &["end", "k0 end", "end---"], &["", "k1", "endk"]);

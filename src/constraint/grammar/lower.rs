@@ -31,14 +31,15 @@ pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
     let mut graphs = without_left_recursion(grammar, rules)?;
     // What the whole output is: ignored text, then the start.
     let mut all = Graph::new();
-    let begin = all.state();
-    all.edge(0, Label::Empty, begin);
-    for &rule in &grammar.ignored {
-        all.edge(begin, Label::Rule(rule), begin);
+    let mut begin = all.start;
+    if !grammar.ignored.is_empty() {
+        begin = all.state();
+        all.edge(all.start, Label::Empty, begin);
+        grammar.ignored.iter().for_each(|&rule| all.edge(begin, Label::Rule(rule), begin));
     }
-    all.edge(begin, Label::Rule(grammar.start), 1);
+    all.edge(begin, Label::Rule(grammar.start), all.end);
     if rules.nullable[grammar.start as usize] {
-        all.edge(begin, Label::Empty, 1);
+        all.edge(begin, Label::Empty, all.end);
     }
     all.trim(|label| !matches!(label, Label::Rule(r) if graphs[r as usize].is_none()));
     graphs.push(Some(all));

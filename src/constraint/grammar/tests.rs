@@ -147,7 +147,7 @@ fn gbnf_errors() {
     fails("root ::= \"\\x4\"", Invalid, "\\x", "hexadecimal");
     fails("root ::= 'a'", Invalid, "'", "unexpected");
     fails("root ::= \"a\" ::= \"b\"", Invalid, ":", "unexpected");
-    fails("# ::=\n root ::= x ::= y", Invalid, "x", "not defined");
+    fails("# ::=\n root ::= x ::= y", Invalid, "y", "not defined");
     fails("::= \"a\"", Invalid, ":", "unexpected");
     fails("root ::= root", Unsatisfiable, "root", "always needs `root`");
     fails("root ::= a\na ::= \"x\" b\nb ::= a \"y\"", Unsatisfiable, "b", "which needs `a`");
@@ -185,7 +185,9 @@ fn lark_errors() {
     fails("start: %json {\"a\": ", Invalid, "%json ", "needs a JSON object");
     fails("start: A\nA: %json {}", Unsupported, "%json", "in a terminal");
     fails("start: start \"a\"", Unsatisfiable, "start", "always needs");
-    assert_eq!(error("start: %json {\"type\": \"nope\"}").kind(), ErrorKind::InvalidSchema);
+    let error = parse("start: %json {\"type\": \"nope\"}").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSchema);
+    assert_eq!(error.places()[0], Place::Pointer("/type".to_owned()));
 }
 
 #[test]
