@@ -598,6 +598,37 @@ e ::= "a" e "b"? | """#,
     assert!(slow.is_empty(), "{slow:?}");
 }
 
+/// Random grammars, most of them ambiguous, on long random texts.
+#[test]
+fn long_texts_of_random_grammars() {
+    const LENGTH: usize = 150;
+    let (mut longest, mut most, mut whole) = (Duration::ZERO, 0, 0);
+    for seed in 0..cases(300) {
+        let mut random = Random::new(2_000_000 + seed);
+        let text = to_gbnf(&grammar(&mut random));
+        let Ok(constraint) = Constraint::ebnf(&text) else { continue };
+        let mut matcher = matcher(&constraint);
+        let begin = Instant::now();
+        for _ in 0..LENGTH {
+            let legal: Vec<u32> =
+                b"abx".iter().map(|&b| token_of(b)).filter(|&t| matcher.allows(t)).collect();
+            if legal.is_empty() {
+                break;
+            }
+            // Mostly the same byte, which has the most readings.
+            let token = if random.chance(80) { legal[0] } else { *random.pick(&legal) };
+            matcher.accept_token(token).unwrap();
+        }
+        matcher.legal_count();
+        whole += usize::from(matcher.num_accepted() == LENGTH);
+        let (time, stacks) = (begin.elapsed(), matcher.grammar().sizes()[2]);
+        longest = longest.max(time);
+        most = most.max(stacks);
+        assert!(stacks < 40 * LENGTH && time < Duration::from_secs(10), "{text}\n{stacks} stacks, {time:?}");
+    }
+    eprintln!("random grammars: {whole} texts of {LENGTH} bytes, at most {longest:?} and {most} stacks");
+}
+
 // ---- hostile input ----
 
 #[test]
