@@ -586,24 +586,21 @@ e ::= "a" e "b"? | """#,
             b"a".repeat(200),
         ),
     ];
-    let mut slow = Vec::new();
     for (name, text, input) in &cases {
         let (half, ..) = cost(text, &input[..input.len() / 2]);
         let (time, sizes, _) = cost(text, input);
         eprintln!("{name}: {} bytes {time:?} (half {half:?}), sizes {sizes:?}", input.len());
-        if time > Duration::from_secs(10) {
-            slow.push(name);
-        }
+        // A few stack nodes and one configuration for each byte.
+        assert!(sizes[2] < 5 * input.len() && sizes[3] < 2 * input.len(), "{name}: {sizes:?}");
     }
-    assert!(slow.is_empty(), "{slow:?}");
 }
 
 /// Random grammars, most of them ambiguous, on long random texts.
 #[test]
 fn long_texts_of_random_grammars() {
-    const LENGTH: usize = 150;
+    const LENGTH: usize = 100;
     let (mut longest, mut most, mut whole) = (Duration::ZERO, 0, 0);
-    for seed in 0..cases(300) {
+    for seed in 0..cases(150) {
         let mut random = Random::new(2_000_000 + seed);
         let text = to_gbnf(&grammar(&mut random));
         let Ok(constraint) = Constraint::ebnf(&text) else { continue };
@@ -624,7 +621,8 @@ fn long_texts_of_random_grammars() {
         let (time, stacks) = (begin.elapsed(), matcher.grammar().sizes()[2]);
         longest = longest.max(time);
         most = most.max(stacks);
-        assert!(stacks < 40 * LENGTH && time < Duration::from_secs(10), "{text}\n{stacks} stacks, {time:?}");
+        // Not the time, which depends on the machine.
+        assert!(stacks < 40 * LENGTH, "{text}\n{stacks} stacks, {time:?}");
     }
     eprintln!("random grammars: {whole} texts of {LENGTH} bytes, at most {longest:?} and {most} stacks");
 }
@@ -660,7 +658,7 @@ fn sizes_are_limited() {
         let begin = Instant::now();
         let error =
             Constraint::ebnf(text).and_then(|c| setting().compiler.compile(&c).map(drop)).unwrap_err();
-        assert!(begin.elapsed() < Duration::from_secs(20), "{:?} {error}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?} {error}", begin.elapsed());
         error.kind()
     };
     for counts in

@@ -14,9 +14,12 @@
 //!
 //! **Cost.** Compiling is linear in the size of the grammar with counted repetitions written out, plus
 //! the size of a group of mutually left-recursive rules for each of its members that is called. At run
-//! time a byte costs a constant for grammars without ambiguity. In the worst case the number of
-//! threads is linear in the text and the work for a byte quadratic (a graph-structured stack); see the
-//! figures in `tests/grammar_oracle.rs`.
+//! time a byte costs a constant for grammars without ambiguity. In the worst case the threads are linear
+//! in the length of the text and a byte costs its square (a graph-structured stack), with a large
+//! constant: measured on one core, with a mask for each byte, 200 bytes of `a ::= b a "x"? | "a"`,
+//! `b ::= a b | root? "a"` take 0.3 s and 291 bytes with a dangling else 16 ms; the worst of 300 random
+//! grammars took 4 s for 150 bytes, with 19 stack nodes for each. What is only seemingly ambiguous,
+//! `root ::= root "+" root | "n"` or `root ::= root root | "a" | ""`, becomes regular and costs nothing.
 //!
 //! **Rejected:** an Earley parser beside the machine. It needs no transformation, but the same text
 //! costs it a set of items for each byte and its masks share nothing with those of values and regular
