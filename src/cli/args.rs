@@ -136,6 +136,9 @@ pub(super) struct ConstraintKind {
     /// Character classes and literals, such as "UPPER+ ':' ' ' LOWER+"
     #[arg(long, value_name = "PATTERN")]
     pattern: Option<String>,
+    /// A file with a context-free grammar, in GBNF (`root ::= ...`) or a subset of Lark (`start: ...`)
+    #[arg(long, value_name = "FILE")]
+    grammar: Option<PathBuf>,
     /// Any JSON object
     #[arg(long)]
     json_object: bool,
@@ -159,6 +162,9 @@ impl ConstraintArgs {
         let constraint = if let Some(file) = &kind.json_schema {
             let text = read(file)?;
             Constraint::json_schema_with(&text, policy).map_err(|e| e.at(Place::File(file.clone())))?
+        } else if let Some(file) = &kind.grammar {
+            let text = read(file)?;
+            Constraint::ebnf(&text).map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(regex) = &kind.regex {
             Constraint::regex(regex)?
         } else if let Some(pattern) = &kind.pattern {

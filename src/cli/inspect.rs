@@ -60,7 +60,7 @@ const MAX_SHOWN: usize = 24;
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let Some(constraint) = args.constraint.constraint()? else {
         return Err(Error::new(ErrorKind::InvalidOption, "no constraint was given")
-            .hint("use one of --json-schema, --regex, --choice, --pattern, --json-object"));
+            .hint("use one of --json-schema, --regex, --choice, --pattern, --grammar, --json-object"));
     };
     let vocab = match &args.tokenizer {
         Some(file) => Vocabulary::from_file(file)?,

@@ -56,8 +56,8 @@ pub enum Node {
         /// Most repetitions.
         max: Option<u32>,
     },
-    /// A finite automaton over regular nodes; the first state is the start. For languages that come
-    /// from intersections and complements, whose regular expressions would be much larger.
+    /// A finite automaton; the first state is the start. For languages that come from intersections,
+    /// complements and grammars, whose expressions would be much larger.
     Automaton(Vec<AutomatonState>),
     /// A reference to a rule.
     Rule(RuleId),
@@ -101,13 +101,53 @@ pub enum Node {
     JsonAny,
 }
 
+impl Node {
+    /// The same node elsewhere: with other ids of nodes, and rules that come after `first_rule` others.
+    fn moved(&self, to: impl Fn(NodeId) -> NodeId, first_rule: u32) -> Node {
+        let all = |ids: &[NodeId]| ids.iter().map(|&id| to(id)).collect::<Parts>();
+        match self {
+            Node::Concat(parts) => Node::Concat(all(parts)),
+            Node::Union(parts) => Node::Union(all(parts)),
+            Node::Repeat { node, min, max } => Node::Repeat { node: to(*node), min: *min, max: *max },
+            Node::Automaton(states) => {
+                let state = |s: &AutomatonState| AutomatonState {
+                    accept: s.accept,
+                    edges: s.edges.iter().map(|&(id, next)| (to(id), next)).collect(),
+                };
+                Node::Automaton(states.iter().map(state).collect())
+            }
+            Node::Rule(rule) => Node::Rule(RuleId(first_rule + rule.0)),
+            Node::JsonString { lang, min_chars, max_chars } => {
+                Node::JsonString { lang: lang.map(to), min_chars: *min_chars, max_chars: *max_chars }
+            }
+            Node::JsonArray { prefix, rest, min, max } => {
+                Node::JsonArray { prefix: all(prefix).into_vec(), rest: rest.map(to), min: *min, max: *max }
+            }
+            Node::JsonObject { properties, extra } => {
+                let property = |p: &Property| Property { value: to(p.value), ..p.clone() };
+                let other = |e: &Extra| Extra { keys: e.keys.map(&to), value: to(e.value) };
+                Node::JsonObject {
+                    properties: properties.iter().map(property).collect(),
+                    extra: extra.iter().map(other).collect(),
+                }
+            }
+            Node::Never
+            | Node::Empty
+            | Node::Bytes(_)
+            | Node::Class(_)
+            | Node::Literals(_)
+            | Node::JsonAny => self.clone(),
+        }
+    }
+}
+
 /// One state of [`Node::Automaton`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct AutomatonState {
     /// Whether the text may end here.
     pub accept: bool,
-    /// What may come next (a regular node that does not match the empty string), and the state after
-    /// it.
+    /// What may come next (a node that does not match the empty string, or [`Node::Empty`]), and the
+    /// state after it.
     pub edges: Vec<(NodeId, u32)>,
 }
 
@@ -199,22 +239,12 @@ impl Ir {
         self.nodes.iter().map(of).sum()
     }
 
-    /// Appends the nodes of a regular representation; its root here.
+    /// Appends the nodes and rules of another representation; its root here. Its warnings stay there.
     pub(crate) fn append(&mut self, other: &Ir) -> NodeId {
-        let first = self.nodes.len() as u32;
+        let (first, first_rule) = (self.nodes.len() as u32, self.rules.len() as u32);
         let moved = |id: NodeId| NodeId(first + id.0);
-        let all = |ids: &Parts| ids.iter().map(|&id| moved(id)).collect();
-        let state = |s: &AutomatonState| AutomatonState {
-            accept: s.accept,
-            edges: s.edges.iter().map(|&(id, to)| (moved(id), to)).collect(),
-        };
-        self.nodes.extend(other.nodes.iter().map(|node| match node {
-            Node::Concat(parts) => Node::Concat(all(parts)),
-            Node::Union(parts) => Node::Union(all(parts)),
-            Node::Repeat { node, min, max } => Node::Repeat { node: moved(*node), min: *min, max: *max },
-            Node::Automaton(states) => Node::Automaton(states.iter().map(state).collect()),
-            leaf => leaf.clone(),
-        }));
+        self.nodes.extend(other.nodes.iter().map(|node| node.moved(moved, first_rule)));
+        self.rules.extend(other.rules.iter().map(|body| body.map(moved)));
         moved(other.root)
     }
 

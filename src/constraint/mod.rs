@@ -10,6 +10,7 @@ pub(crate) mod charset;
 pub mod choice;
 pub mod ecma;
 pub mod format;
+pub mod grammar;
 pub mod ir;
 pub mod json_schema;
 pub(crate) mod lower;
@@ -63,6 +64,32 @@ impl Constraint {
     /// With the span of the fault.
     pub fn pattern(text: &str) -> Result<Self> {
         Ok(Self::from_ir(pattern::parse(text)?, Policy::default()))
+    }
+
+    /// A context-free grammar, in GBNF if `::=` stands in it outside of strings and comments, otherwise in
+    /// a subset of Lark's notation. See [`grammar`] for both and for what they mean.
+    ///
+    /// # Errors
+    /// As [`gbnf`](Self::gbnf) and [`lark`](Self::lark).
+    pub fn ebnf(text: &str) -> Result<Self> {
+        Ok(Self::from_ir(grammar::parse(text)?, Policy::default()))
+    }
+
+    /// A grammar in the notation of llama.cpp: `root ::= "yes" | "no"`. See [`grammar::gbnf`].
+    ///
+    /// # Errors
+    /// With the span of the fault: `InvalidPattern` for what does not parse or is not defined,
+    /// `Unsatisfiable` if no text ends, `TooComplex` above a limit.
+    pub fn gbnf(text: &str) -> Result<Self> {
+        Ok(Self::from_ir(grammar::gbnf::parse(text)?, Policy::default()))
+    }
+
+    /// A grammar in a subset of the notation of Lark: `start: "yes" | "no"`. See [`grammar::lark`].
+    ///
+    /// # Errors
+    /// As [`gbnf`](Self::gbnf), and `Unsupported` for features outside of the subset.
+    pub fn lark(text: &str) -> Result<Self> {
+        Ok(Self::from_ir(grammar::lark::parse(text)?, Policy::default()))
     }
 
     /// Any JSON object, nested to any depth.

@@ -107,6 +107,8 @@ pub struct Machine {
     calls: Vec<(Local, Frame)>,
     /// What `close` has met, once it has met many.
     met: FxHashSet<(Local, StackId)>,
+    /// The stacks that `close` has returned from, once it has met many things.
+    popped: FxHashSet<StackId>,
 }
 
 /// So many entries and returns after one byte are not checked for repetition: a hash look-up each
@@ -132,6 +134,7 @@ impl Machine {
             todo: Vec::new(),
             calls: Vec::new(),
             met: FxHashSet::default(),
+            popped: FxHashSet::default(),
         };
         let (rule, register) = program.root;
         let state = machine.dfa.start(&machine.nfa, machine.starts[rule.0 as usize]);
@@ -231,6 +234,7 @@ impl Machine {
     fn close(&mut self, out: &mut Reached) {
         let mut count = 0;
         self.met.clear();
+        self.popped.clear();
         loop {
             while let Some((local, stack)) = self.todo.pop() {
                 count += 1;
@@ -246,6 +250,8 @@ impl Machine {
                     match stack {
                         ROOT => out.ended = true,
                         BASE => out.exit = Some(local.n),
+                        // Whatever ends above a stack returns to the same places.
+                        _ if count > UNCHECKED && !self.popped.insert(stack) => {}
                         _ => self.todo.extend(self.stacks[stack as usize].iter().map(|f| (f.ret, f.parent))),
                     }
                 }

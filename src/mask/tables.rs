@@ -71,6 +71,8 @@ type UpTo = FxHashMap<(usize, u32), Arc<[u32]>>;
 const MAX_FULL_BYTES: usize = 64 << 20;
 /// From this many tokens on a mask becomes dense.
 const DENSE_FROM: usize = 1_000;
+/// So many stack nodes are looked at before what they add is checked for repetition.
+const UNCHECKED: usize = 32;
 /// Most tokens of a slice that are tried one by one.
 const MAX_SINGLE: usize = 8_000;
 
@@ -139,20 +141,27 @@ impl Masks {
     fn compose(&mut self, machine: &mut Machine, config: ConfigId) -> Mask {
         let mut union = Union::default();
         let mut todo: Vec<(ExitId, StackId)> = Vec::new();
-        for thread in machine.threads(config).iter() {
-            let local = self.local(machine, thread.local);
+        // Threads and frames are sorted: those that go on in the same place stand together. There are many
+        // in ambiguous grammars only.
+        for group in machine.threads(config).chunk_by(|a, b| a.local == b.local) {
+            let local = self.local(machine, group[0].local);
             self.add(&mut union, &local);
-            todo.extend(local.exits.map(|e| (e, thread.stack)));
+            todo.extend(group.iter().filter_map(|thread| local.exits.map(|e| (e, thread.stack))));
         }
         let mut seen: FxHashSet<(ExitId, StackId)> = FxHashSet::default();
+        let mut added: FxHashSet<(Local, ExitId)> = FxHashSet::default();
         while let Some((exits, stack)) = todo.pop() {
             if stack == ROOT || !seen.insert((exits, stack)) {
                 continue;
             }
-            for frame in machine.frames(stack).iter() {
-                let next = self.next(machine, frame.ret, exits);
-                self.add(&mut union, &next);
-                todo.extend(next.exits.map(|e| (e, frame.parent)));
+            for group in machine.frames(stack).chunk_by(|a, b| a.ret == b.ret) {
+                let ret = group[0].ret;
+                let next = self.next(machine, ret, exits);
+                // To add the same tokens again does no harm, but would be most of the work.
+                if seen.len() < UNCHECKED || added.insert((ret, exits)) {
+                    self.add(&mut union, &next);
+                }
+                todo.extend(group.iter().filter_map(|frame| next.exits.map(|e| (e, frame.parent))));
             }
         }
         union.finish(self.vocab.len())

@@ -1,0 +1,139 @@
+//! What can end, and what can be empty: both are taken out before anything else.
+//!
+//! A rule is productive if some text ends it; the others contribute nothing, and if the start is one of
+//! them the error says why. A rule is nullable if the empty text ends it. Afterwards every rule stands
+//! for its texts *but the empty one*, and where a nullable rule was called there is an empty edge
+//! beside the call: then a rule is left-recursive exactly if its graph shows it, and no cycle is hidden.
+//! Both are least fixpoints by work lists, linear in the number of edges.
+
+use super::graph::{Graph, Label, reach};
+use super::rules::{Grammar, RuleIx};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The rules without what cannot end and without the empty text.
+pub(super) struct Rules {
+    /// By rule; `None` if it matches nothing, or the empty text only.
+    pub graphs: Vec<Option<Graph>>,
+    /// Which rules match the empty text.
+    pub nullable: Vec<bool>,
+}
+
+/// Cuts away what cannot end, then the empty text.
+///
+/// # Errors
+/// [`ErrorKind::Unsatisfiable`] if no text ends the start rule.
+pub(super) fn without_empty(grammar: &Grammar, graphs: Vec<Graph>) -> Result<Rules> {
+    let productive = matching(&graphs, true);
+    if !productive[grammar.start as usize] {
+        return Err(endless(grammar, &graphs, &productive));
+    }
+    let nullable = matching(&graphs, false);
+    let trimmed = |mut graph: Graph, matching: &[bool]| {
+        let ends = |label| !matches!(label, Label::Rule(rule) if !matching[rule as usize]);
+        graph.trim(ends).then_some(graph)
+    };
+    let filled = graphs.into_iter().map(|graph| match trimmed(graph, &productive) {
+        Some(graph) => nonempty(&graph, &nullable),
+        None => Graph::new(),
+    });
+    let filled: Vec<Graph> = filled.collect();
+    // Rules of the empty text alone match nothing now, nor does what needs a text of theirs.
+    let productive = matching(&filled, true);
+    let graphs = filled.into_iter().map(|graph| trimmed(graph, &productive)).collect();
+    Ok(Rules { graphs, nullable })
+}
+
+/// The rules whose end can be reached; with `texts` over edges that take text, otherwise without.
+fn matching(graphs: &[Graph], texts: bool) -> Vec<bool> {
+    let mut matching = vec![false; graphs.len()];
+    let mut seen: Vec<Vec<bool>> = graphs.iter().map(|g| vec![false; g.edges.len()]).collect();
+    // Calls seen of rules that are not known to match yet: which rule goes on, and where.
+    let mut waiting: Vec<Vec<(RuleIx, u32)>> = vec![Vec::new(); graphs.len()];
+    let mut todo: Vec<(RuleIx, u32)> = graphs.iter().zip(0..).map(|(g, rule)| (rule, g.start)).collect();
+    while let Some((rule, state)) = todo.pop() {
+        let graph = &graphs[rule as usize];
+        if std::mem::replace(&mut seen[rule as usize][state as usize], true) {
+            continue;
+        }
+        if state == graph.end {
+            matching[rule as usize] = true;
+            todo.append(&mut waiting[rule as usize]);
+        }
+        for &(label, to) in &graph.edges[state as usize] {
+            match label {
+                Label::Empty => todo.push((rule, to)),
+                Label::Term(_) if texts => todo.push((rule, to)),
+                Label::Term(_) => {}
+                Label::Rule(callee) if matching[callee as usize] => todo.push((rule, to)),
+                Label::Rule(callee) => waiting[callee as usize].push((rule, to)),
+            }
+        }
+    }
+    matching
+}
+
+/// The same rule without the empty text: a new start has only the edges that take something, from
+/// wherever the old start leads without taking anything; after them empty calls are free.
+fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
+    let skips = |label| match label {
+        Label::Empty => true,
+        Label::Rule(rule) => nullable[rule as usize],
+        Label::Term(_) => false,
+    };
+    let mut result = graph.clone();
+    for list in &mut result.edges {
+        let empty: Vec<_> = list.iter().filter(|e| e.0 != Label::Empty && skips(e.0)).map(|e| e.1).collect();
+        list.extend(empty.into_iter().map(|to| (Label::Empty, to)));
+    }
+    let (_, closure) = reach(graph.edges.len(), graph.start, |s, next| {
+        next.extend(graph.edges[s as usize].iter().filter(|e| skips(e.0)).map(|e| e.1));
+    });
+    result.start = result.state();
+    for state in closure {
+        for &(label, to) in &graph.edges[state as usize] {
+            if label != Label::Empty {
+                result.edge(result.start, label, to);
+            }
+        }
+    }
+    result
+}
+
+/// Why nothing ends the start rule: a way of calls to a rule that no alternative of which ends.
+fn endless(grammar: &Grammar, graphs: &[Graph], productive: &[bool]) -> Error {
+    let (mut at, mut path) = (grammar.start, vec![grammar.start]);
+    let blocked = |rule: RuleIx| {
+        let calls = graphs[rule as usize].edges.iter().flatten();
+        calls.filter_map(|e| match e.0 {
+            Label::Rule(callee) if !productive[callee as usize] => Some(callee),
+            _ => None,
+        })
+    };
+    let mut circle = false;
+    while let Some(next) = blocked(at).find(|next| !path.contains(next)).or_else(|| blocked(at).next()) {
+        circle = path.contains(&next);
+        path.push(next);
+        if circle || path.len() > 100 {
+            break;
+        }
+        at = next;
+    }
+    let last = &grammar.rules[at as usize];
+    let names: Vec<String> =
+        path.iter().map(|&rule| format!("`{}`", grammar.rules[rule as usize].name)).collect();
+    let message = match (circle, names.len()) {
+        (true, _) => format!(
+            "no text ends `{}`: it always needs {}",
+            grammar.rules[path[0] as usize].name,
+            names[1..].join(", which needs ")
+        ),
+        (false, 1) => format!("nothing matches {}", names[0]),
+        (false, _) => format!("no text ends {}", names.join(", which needs ")),
+    };
+    let hint = if circle {
+        "give the recursion an alternative that does not recur"
+    } else {
+        "a class without characters matches nothing"
+    };
+    grammar.fault(ErrorKind::Unsatisfiable, message, last.span).hint(hint)
+}

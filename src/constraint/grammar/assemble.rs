@@ -1,0 +1,132 @@
+//! Puts the parts of a definition together: sequences, alternatives, groups, repetitions.
+//!
+//! Both parsers feed it. Open groups are on an explicit stack, so nesting is limited by memory alone;
+//! every operation is constant time. Two recursive parsers were rejected: they would need a limit on
+//! depth, and each its own.
+
+use super::cursor::Cursor;
+use super::rules::{Expr, ExprId, Grammar, Span};
+use crate::error::Result;
+
+/// One open group, or the whole definition.
+struct Frame {
+    /// Where it was opened.
+    start: usize,
+    /// What closes it.
+    close: char,
+    alternatives: Vec<ExprId>,
+    items: Vec<ExprId>,
+}
+
+impl Frame {
+    fn new(start: usize, close: char) -> Self {
+        Frame { start, close, alternatives: Vec::new(), items: Vec::new() }
+    }
+
+    fn alternate(&mut self, grammar: &mut Grammar) {
+        let items = std::mem::take(&mut self.items);
+        let alternative = grammar.seq(items);
+        self.alternatives.push(alternative);
+    }
+
+    fn finish(mut self, grammar: &mut Grammar) -> ExprId {
+        self.alternate(grammar);
+        grammar.alt(self.alternatives)
+    }
+}
+
+/// A definition under construction.
+pub(super) struct Assembler {
+    outer: Vec<Frame>,
+    current: Frame,
+}
+
+impl Assembler {
+    pub(super) fn new(start: usize) -> Self {
+        Assembler { outer: Vec::new(), current: Frame::new(start, '\0') }
+    }
+
+    pub(super) fn item(&mut self, expr: ExprId) {
+        self.current.items.push(expr);
+    }
+
+    pub(super) fn alternate(&mut self, grammar: &mut Grammar) {
+        self.current.alternate(grammar);
+    }
+
+    /// Whether a group is open.
+    pub(super) fn is_open(&self) -> bool {
+        !self.outer.is_empty()
+    }
+
+    pub(super) fn open(&mut self, start: usize, close: char) {
+        let outer = std::mem::replace(&mut self.current, Frame::new(start, close));
+        self.outer.push(outer);
+    }
+
+    /// Closes the group with the bracket `close`, which is at `at`; what closes with `]` is optional.
+    ///
+    /// # Errors
+    /// If no such group is open.
+    pub(super) fn close(
+        &mut self,
+        close: char,
+        at: usize,
+        cursor: &Cursor,
+        grammar: &mut Grammar,
+    ) -> Result<()> {
+        if self.current.close != close {
+            return Err(cursor
+                .invalid(format!("`{close}` closes nothing"), (at, at + 1))
+                .hint("remove it, or put it in quotes"));
+        }
+        // The outermost frame closes with no bracket, so there is an outer one here.
+        let Some(outer) = self.outer.pop() else { return Ok(()) };
+        let mut group = std::mem::replace(&mut self.current, outer).finish(grammar);
+        if close == ']' {
+            group = grammar.push(Expr::Repeat(group, 0, Some(1)));
+        }
+        self.item(group);
+        Ok(())
+    }
+
+    /// Repeats the last item; `span` is the operator.
+    ///
+    /// # Errors
+    /// If there is none, or the counts are out of order.
+    pub(super) fn repeat(
+        &mut self,
+        (min, max): (u32, Option<u32>),
+        span: Span,
+        cursor: &Cursor,
+        grammar: &mut Grammar,
+    ) -> Result<()> {
+        if max.is_some_and(|max| max < min) {
+            return Err(cursor
+                .invalid("the numbers of this repetition are out of order", span)
+                .hint("smallest first"));
+        }
+        let Some(last) = self.current.items.pop() else {
+            return Err(cursor
+                .invalid("nothing to repeat", span)
+                .hint("a repetition follows a string, a class, a name or a group"));
+        };
+        let expr = grammar.push(Expr::Repeat(last, min, max));
+        self.item(expr);
+        Ok(())
+    }
+
+    /// The whole definition.
+    ///
+    /// # Errors
+    /// If a group is still open.
+    pub(super) fn finish(self, cursor: &Cursor, grammar: &mut Grammar) -> Result<ExprId> {
+        if self.is_open() {
+            let at = self.current.start;
+            return Err(cursor
+                .invalid("unclosed group", (at, at + 1))
+                .hint(format!("add the closing `{}`", self.current.close)));
+        }
+        Ok(self.current.finish(grammar))
+    }
+}

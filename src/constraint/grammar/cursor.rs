@@ -1,0 +1,167 @@
+//! A place in the text of a grammar, and what both notations read in the same way.
+//!
+//! All operations move forward and cost what they consume. A token list was rejected: the two
+//! notations differ in their tokens, and errors want the place of a character inside one.
+
+use crate::constraint::lower;
+use crate::error::{Error, ErrorKind, Place, Result};
+
+use super::rules::Span;
+
+/// Most text that an error quotes; what a span of a longer grammar lies in is quoted alone.
+const MAX_QUOTED: usize = 64 << 10;
+
+/// An error about a span of a grammar, with line and column.
+pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, span: Span) -> Error {
+    let (start, end) = (span.0.min(text.len()), span.1.clamp(span.0.min(text.len()), text.len()));
+    let before = &text[..start];
+    let line = before.matches('\n').count() + 1;
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let place = Place::LineColumn(line, before[line_start..].chars().count() + 1);
+    if text.len() <= MAX_QUOTED {
+        return lower::fault(kind, message, text, start, end).at(place);
+    }
+    let crop = |at: usize| (at..=text.len()).find(|&i| text.is_char_boundary(i)).unwrap_or(text.len());
+    let (from, to) = (crop(start.saturating_sub(100)), crop(end.min(start + 200) + 100));
+    lower::fault(kind, message, &text[from..to], start - from, end.min(to) - from).at(place)
+}
+
+/// A place in a text.
+#[derive(Debug, Clone)]
+pub(super) struct Cursor<'a> {
+    pub text: &'a str,
+    pub pos: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        // A byte order mark is no part of the grammar.
+        let pos = if text.starts_with('\u{feff}') { 3 } else { 0 };
+        Cursor { text, pos }
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        &self.text[self.pos..]
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// Takes one character.
+    pub(super) fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.pos += c.len_utf8();
+        Some(c)
+    }
+
+    /// Takes `token` if it is next.
+    pub(super) fn eat(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        if found {
+            self.pos += token.len();
+        }
+        found
+    }
+
+    /// Takes characters while they are `wanted`.
+    pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let length = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        self.pos += length;
+        &rest[..length]
+    }
+
+    /// Skips white space and comments, which begin with `comment` and end with their line.
+    pub(super) fn skip_blanks(&mut self, comment: &str) {
+        loop {
+            self.take_while(|c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}'));
+            if !self.rest().starts_with(comment) {
+                return;
+            }
+            self.take_while(|c| c != '\n');
+        }
+    }
+
+    /// Whether only blanks stand before this place in its line.
+    pub(super) fn at_line_start(&self) -> bool {
+        let before = &self.text.as_bytes()[..self.pos];
+        let blank = |b: &&u8| matches!(**b, b' ' | b'\t' | b'\r');
+        before.iter().rev().find(|b| !blank(b)).is_none_or(|&b| b == b'\n' || b >= 0x80)
+    }
+
+    pub(super) fn invalid(&self, message: impl Into<String>, span: Span) -> Error {
+        fault(ErrorKind::InvalidPattern, message, self.text, span)
+    }
+
+    /// An error about the next character.
+    pub(super) fn unexpected(&self) -> Error {
+        match self.peek() {
+            Some(c) => {
+                self.invalid(format!("unexpected character {c:?}"), (self.pos, self.pos + c.len_utf8()))
+            }
+            None => self.invalid("the grammar ends too soon", (self.pos.saturating_sub(1), self.pos)),
+        }
+    }
+
+    /// The text of a string in double quotes, whose opening quote is next.
+    pub(super) fn string(&mut self) -> Result<String> {
+        let start = self.pos;
+        let mut value = String::new();
+        self.pos += 1;
+        loop {
+            match self.peek() {
+                None | Some('\n') => {
+                    return Err(self
+                        .invalid("unclosed string", (start, start + 1))
+                        .hint("close it with `\"`"));
+                }
+                Some('"') => {
+                    self.pos += 1;
+                    return Ok(value);
+                }
+                Some('\\') => value.push(self.escape()?),
+                Some(c) => {
+                    self.pos += c.len_utf8();
+                    value.push(c);
+                }
+            }
+        }
+    }
+
+    /// The character that an escape stands for; its backslash is next.
+    pub(super) fn escape(&mut self) -> Result<char> {
+        let start = self.pos;
+        self.pos += 1;
+        let digits = match self.bump() {
+            Some('n') => return Ok('\n'),
+            Some('t') => return Ok('\t'),
+            Some('r') => return Ok('\r'),
+            Some('f') => return Ok('\u{c}'),
+            Some('v') => return Ok('\u{b}'),
+            Some('x') => 2,
+            Some('u') => 4,
+            Some('U') => 8,
+            Some(c) if c.is_ascii_punctuation() => return Ok(c),
+            _ => {
+                let hint = "the escapes are \\n, \\t, \\r, \\\\, \\\", \\xHH, \\uHHHH and \\UHHHHHHHH";
+                return Err(self.invalid("unknown escape", (start, self.pos)).hint(hint));
+            }
+        };
+        let found = self.rest().get(..digits).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        let value = found.and_then(|d| u32::from_str_radix(d, 16).ok()).and_then(char::from_u32);
+        let Some(value) = value else {
+            let message = format!("the escape needs {digits} hexadecimal digits of a character");
+            let hint = "surrogates are no characters; write those beyond U+FFFF with `\\U`";
+            return Err(self.invalid(message, (start, self.pos)).hint(hint));
+        };
+        self.pos += digits;
+        Ok(value)
+    }
+
+    /// A decimal number; one beyond `u32` is capped there, which is above every limit.
+    pub(super) fn number(&mut self) -> Option<u32> {
+        let digits = self.take_while(|c| c.is_ascii_digit());
+        (!digits.is_empty()).then(|| digits.parse().unwrap_or(u32::MAX))
+    }
+}

@@ -1,0 +1,229 @@
+//! GBNF, the grammar notation of llama.cpp.
+//!
+//! ```text
+//! # a comment
+//! root  ::= "yes" | "no" ", " (word " "?){1,5}
+//! word  ::= [a-zA-Z]+ | [^\x00-\x7F] .
+//! ```
+//!
+//! A definition is `name ::= alternatives` and ends where the next `name ::=` begins, so line breaks
+//! mean nothing. Names are letters, digits, `-` and `_`. Strings and classes know the escapes
+//! `\n \t \r \\ \" \xHH \uHHHH \UHHHHHHHH`, the digits being a code point, and a backslash before
+//! punctuation. `.` is any character, `[^...]` any but these, line breaks included. `* + ?` and
+//! `{m} {m,} {m,n} {,n}` repeat the item before them. The output is what `root` matches.
+//!
+//! Parsing costs time linear in the text. Accepting single quotes and `=`, as other notations have
+//! them, was rejected: a grammar that works here should work where GBNF comes from.
+
+use super::assemble::Assembler;
+use super::cursor::Cursor;
+use super::rules::{Expr, Grammar};
+use super::{check_length, compile};
+use crate::constraint::charset::{self, ANY_CHAR};
+use crate::constraint::ir::Ir;
+use crate::error::{Error, Result};
+
+/// The language of a GBNF grammar.
+///
+/// # Errors
+/// With span, line and column: `InvalidPattern` for what does not parse, is undefined or
+/// defined twice, `Unsatisfiable` if no text ends, `TooComplex` above a limit.
+pub fn parse(text: &str) -> Result<Ir> {
+    compile(&grammar(text)?)
+}
+
+/// The rules of a GBNF grammar.
+pub(super) fn grammar(text: &str) -> Result<Grammar> {
+    check_length(text)?;
+    let mut parser = Parser { cursor: Cursor::new(text), grammar: Grammar::new(text) };
+    parser.blanks();
+    while parser.cursor.peek().is_some() {
+        parser.definition()?;
+    }
+    parser.grammar.finish("root")?;
+    Ok(parser.grammar)
+}
+
+struct Parser<'a> {
+    cursor: Cursor<'a>,
+    grammar: Grammar,
+}
+
+fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+impl<'a> Parser<'a> {
+    fn blanks(&mut self) {
+        self.cursor.skip_blanks("#");
+    }
+
+    /// A name, if one is next, and whether it is being defined here.
+    fn name(&mut self) -> (&'a str, bool) {
+        let name = self.cursor.take_while(in_name);
+        let mut ahead = self.cursor.clone();
+        ahead.take_while(|c| c == ' ' || c == '\t');
+        (name, ahead.rest().starts_with("::="))
+    }
+
+    fn definition(&mut self) -> Result<()> {
+        let start = self.cursor.pos;
+        let (name, defined) = self.name();
+        let span = (start, self.cursor.pos);
+        if name.is_empty() || !defined {
+            let error = if name.is_empty() {
+                self.cursor.unexpected()
+            } else {
+                self.cursor.invalid("a definition is missing here", span)
+            };
+            return Err(error.hint("a rule is written `name ::= ...`"));
+        }
+        self.blanks();
+        self.cursor.eat("::=");
+        let mut out = Assembler::new(start);
+        loop {
+            self.blanks();
+            let Some(c) = self.cursor.peek() else { break };
+            if in_name(c) {
+                let before = self.cursor.pos;
+                let (name, defined) = self.name();
+                if defined {
+                    self.cursor.pos = before;
+                    break;
+                }
+                let rule = self.grammar.rule(name, (before, self.cursor.pos));
+                let expr = self.grammar.push(Expr::Rule(rule));
+                out.item(expr);
+            } else {
+                self.element(c, &mut out)?;
+            }
+        }
+        let body = out.finish(&self.cursor, &mut self.grammar)?;
+        self.grammar.define(name, body, span)
+    }
+
+    /// Anything in a definition but a name; it begins with `c`.
+    fn element(&mut self, c: char, out: &mut Assembler) -> Result<()> {
+        let start = self.cursor.pos;
+        let expr = match c {
+            '"' => Expr::Literal(self.cursor.string()?.into_bytes()),
+            '[' => Expr::Class(self.class()?),
+            '.' => {
+                self.cursor.pos += 1;
+                Expr::Class(vec![ANY_CHAR])
+            }
+            '|' => {
+                self.cursor.pos += 1;
+                out.alternate(&mut self.grammar);
+                return Ok(());
+            }
+            '(' => {
+                self.cursor.pos += 1;
+                out.open(start, ')');
+                return Ok(());
+            }
+            ')' => {
+                self.cursor.pos += 1;
+                return out.close(')', start, &self.cursor, &mut self.grammar);
+            }
+            '*' | '+' | '?' | '{' => {
+                let counts = self.repetition(c)?;
+                return out.repeat(counts, (start, self.cursor.pos), &self.cursor, &mut self.grammar);
+            }
+            _ => return Err(self.unexpected(c)),
+        };
+        let expr = self.grammar.push(expr);
+        out.item(expr);
+        Ok(())
+    }
+
+    fn unexpected(&self, c: char) -> Error {
+        let error = self.cursor.unexpected();
+        match c {
+            '\'' => error.hint("strings stand in double quotes"),
+            '<' => error.hint("tokens cannot be named; write their text in quotes"),
+            '/' => error.hint("comments begin with `#`"),
+            _ => error.hint("literal text stands in double quotes"),
+        }
+    }
+
+    fn repetition(&mut self, c: char) -> Result<(u32, Option<u32>)> {
+        let start = self.cursor.pos;
+        self.cursor.pos += 1;
+        match c {
+            '*' => return Ok((0, None)),
+            '+' => return Ok((1, None)),
+            '?' => return Ok((0, Some(1))),
+            _ => {}
+        }
+        let blank = |c: char| c == ' ' || c == '\t';
+        self.cursor.take_while(blank);
+        let min = self.cursor.number();
+        self.cursor.take_while(blank);
+        let max = if self.cursor.eat(",") {
+            self.cursor.take_while(blank);
+            self.cursor.number()
+        } else {
+            min
+        };
+        self.cursor.take_while(blank);
+        if !self.cursor.eat("}") || min.is_none() && max.is_none() {
+            return Err(self
+                .cursor
+                .invalid("not a repetition", (start, self.cursor.pos))
+                .hint("write `{2}`, `{2,}`, `{2,4}` or `{,4}`"));
+        }
+        Ok((min.unwrap_or(0), max))
+    }
+
+    /// The characters of a class, whose opening bracket is next.
+    fn class(&mut self) -> Result<Vec<(char, char)>> {
+        let start = self.cursor.pos;
+        self.cursor.pos += 1;
+        let negated = self.cursor.eat("^");
+        let mut ranges = Vec::new();
+        loop {
+            let at = self.cursor.pos;
+            let lo = match self.cursor.peek() {
+                None | Some('\n') => {
+                    return Err(self
+                        .cursor
+                        .invalid("unclosed class", (start, start + 1))
+                        .hint("close it with `]`; a line break is written `\\n`"));
+                }
+                Some(']') => break,
+                Some(_) => self.member()?,
+            };
+            let mut hi = lo;
+            if self.cursor.rest().starts_with('-') && !self.cursor.rest().starts_with("-]") {
+                self.cursor.pos += 1;
+                if matches!(self.cursor.peek(), None | Some('\n')) {
+                    continue;
+                }
+                hi = self.member()?;
+            }
+            if hi < lo {
+                return Err(self
+                    .cursor
+                    .invalid("the ends of this range are out of order", (at, self.cursor.pos))
+                    .hint("smallest first, or escape the `-`"));
+            }
+            ranges.push((lo, hi));
+        }
+        self.cursor.pos += 1;
+        let mut class = charset::unicode(&ranges);
+        if negated {
+            class.negate();
+        }
+        Ok(charset::ranges(&class).collect())
+    }
+
+    /// One character of a class.
+    fn member(&mut self) -> Result<char> {
+        match self.cursor.peek() {
+            Some('\\') => self.cursor.escape(),
+            // The caller has seen a character.
+            _ => self.cursor.bump().ok_or_else(|| self.cursor.unexpected()),
+        }
+    }
+}

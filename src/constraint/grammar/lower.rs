@@ -1,0 +1,194 @@
+//! From graphs to the common representation.
+//!
+//! A rule that is in no cycle and small, or used once, is written where it is called; the others are
+//! called. So what is regular in a grammar is determinised as a whole and has the masks of a regular
+//! expression, and what is shared and large keeps one set of states and masks. Cost: linear in the result,
+//! which inlining makes longer by at most [`MAX_ALL_COPIES`]. Calling
+//! every rule was rejected: a terminal of one character would cost a frame and an exit for each token.
+
+use super::analysis::Rules;
+use super::graph::{Graph, Label, words};
+use super::recursion::{calls, components, without_left_recursion};
+use super::rules::{Expr, ExprId, Grammar, RuleIx};
+use crate::constraint::charset;
+use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId, RuleId};
+use crate::error::Result;
+
+/// Up to this weight a rule is small.
+const SMALL: usize = 48;
+/// The weight that all copies of a rule may have together: of a small one, of a large one.
+const MAX_COPIES: (usize, usize) = (12_000, 3_000);
+/// The weight that all copies of all rules may have together.
+const MAX_ALL_COPIES: usize = 100_000;
+/// Most rules inlined in each other: the machine's lowering recurs for each.
+const MAX_DEPTH: usize = 40;
+
+/// The representation of a grammar.
+///
+/// # Errors
+/// `TooComplex` where left recursion grows too large.
+pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
+    let mut graphs = without_left_recursion(grammar, rules)?;
+    // What the whole output is: ignored text, then the start.
+    let mut all = Graph::new();
+    let mut begin = all.start;
+    if !grammar.ignored.is_empty() {
+        begin = all.state();
+        all.edge(all.start, Label::Empty, begin);
+        grammar.ignored.iter().for_each(|&rule| all.edge(begin, Label::Rule(rule), begin));
+    }
+    all.edge(begin, Label::Rule(grammar.start), all.end);
+    if rules.nullable[grammar.start as usize] {
+        all.edge(begin, Label::Empty, all.end);
+    }
+    all.trim(|label| !matches!(label, Label::Rule(r) if graphs[r as usize].is_none()));
+    graphs.push(Some(all));
+    let mut lowering = Lowering {
+        grammar,
+        ir: Ir::new(),
+        inline: inlined(&graphs, grammar),
+        terms: vec![None; grammar.exprs.len()],
+        done: vec![None; graphs.len()],
+        named: vec![None; graphs.len()],
+    };
+    let (_, order) = components(&successors(&graphs));
+    // Callees come first, but for cycles, whose rules are called by a name.
+    for &rule in order.iter().flatten() {
+        let Some(graph) = &graphs[rule as usize] else { continue };
+        let node = lowering.graph(graph);
+        lowering.done[rule as usize] = Some(node);
+        if let Some(name) = lowering.named[rule as usize] {
+            lowering.ir.define_rule(name, node);
+        } else if !lowering.inline[rule as usize] {
+            let name = lowering.name(rule);
+            lowering.ir.define_rule(name, node);
+        }
+    }
+    let mut ir = lowering.ir;
+    // The last rule is the whole output.
+    let root = lowering.done.last().copied().flatten().unwrap_or(NodeId(0));
+    ir.set_root(root);
+    ir.warnings.extend(grammar.warnings.iter().cloned());
+    Ok(ir)
+}
+
+fn successors(graphs: &[Option<Graph>]) -> Vec<Vec<u32>> {
+    let of = |graph: &Option<Graph>| {
+        let mut list: Vec<u32> = graph.iter().flat_map(calls).collect();
+        list.sort_unstable();
+        list.dedup();
+        list
+    };
+    graphs.iter().map(of).collect()
+}
+
+/// Which rules are written where they are called.
+fn inlined(graphs: &[Option<Graph>], grammar: &Grammar) -> Vec<bool> {
+    let next = successors(graphs);
+    let (_, order) = components(&next);
+    let mut uses = vec![0usize; graphs.len()];
+    graphs.iter().flatten().flat_map(calls).for_each(|rule| uses[rule as usize] += 1);
+    let mut inline = vec![false; graphs.len()];
+    let mut budget = MAX_ALL_COPIES;
+    let (mut weight, mut depth) = (vec![1usize; graphs.len()], vec![0usize; graphs.len()]);
+    for group in order {
+        let [rule] = group[..] else { continue };
+        let at = rule as usize;
+        let Some(graph) = &graphs[at] else { continue };
+        if next[at].contains(&rule) {
+            continue;
+        }
+        let mut sum = 1usize;
+        for (label, _) in graph.edges.iter().flatten() {
+            sum = sum.saturating_add(match *label {
+                Label::Empty => 1,
+                Label::Term(id) => term_weight(grammar, id),
+                Label::Rule(callee) if inline[callee as usize] => {
+                    depth[at] = depth[at].max(depth[callee as usize] + 1);
+                    weight[callee as usize]
+                }
+                Label::Rule(_) => 1,
+            });
+        }
+        weight[at] = sum;
+        let copies = sum.saturating_mul(uses[at]);
+        let most = if sum <= SMALL { MAX_COPIES.0 } else { MAX_COPIES.1 };
+        inline[at] = depth[at] < MAX_DEPTH && (uses[at] <= 1 || copies <= most && copies <= budget);
+        if inline[at] && uses[at] > 1 {
+            budget -= copies;
+        }
+    }
+    inline
+}
+
+/// About how many states a term takes.
+fn term_weight(grammar: &Grammar, id: ExprId) -> usize {
+    match grammar.expr(id) {
+        Expr::Literal(text) => text.len(),
+        // Characters beyond ASCII take some states for each lead byte.
+        Expr::Class(ranges) => 1 + ranges.iter().filter(|r| !r.1.is_ascii()).count() * 8,
+        Expr::Alt(parts) => parts.iter().map(|&p| term_weight(grammar, p)).sum(),
+        _ => 8,
+    }
+}
+
+struct Lowering<'a> {
+    grammar: &'a Grammar,
+    ir: Ir,
+    inline: Vec<bool>,
+    terms: Vec<Option<NodeId>>,
+    /// Nodes of the rules made so far.
+    done: Vec<Option<NodeId>>,
+    named: Vec<Option<RuleId>>,
+}
+
+impl Lowering<'_> {
+    fn name(&mut self, rule: RuleIx) -> RuleId {
+        *self.named[rule as usize].get_or_insert_with(|| self.ir.declare_rule())
+    }
+
+    fn label(&mut self, label: Label) -> NodeId {
+        match label {
+            Label::Empty => self.ir.push(Node::Empty),
+            Label::Term(id) => self.term(id),
+            Label::Rule(rule) => match self.done[rule as usize] {
+                Some(node) if self.inline[rule as usize] => node,
+                _ => {
+                    let name = self.name(rule);
+                    self.ir.push(Node::Rule(name))
+                }
+            },
+        }
+    }
+
+    fn term(&mut self, id: ExprId) -> NodeId {
+        if let Some(known) = self.terms[id as usize] {
+            return known;
+        }
+        let node = match self.grammar.expr(id) {
+            Expr::Literal(text) => self.ir.bytes(text),
+            Expr::Class(ranges) => charset::class(ranges, &mut self.ir),
+            Expr::Alt(parts) => self.ir.push(Node::Literals(words(self.grammar, parts).into())),
+            Expr::Foreign(at) => self.ir.append(&self.grammar.foreign[*at]),
+            // Graphs have no other terms.
+            _ => self.ir.push(Node::Never),
+        };
+        self.terms[id as usize] = Some(node);
+        node
+    }
+
+    /// A graph whose start is state 0.
+    fn graph(&mut self, graph: &Graph) -> NodeId {
+        if let [start, end] = &graph.edges[..]
+            && let ([(label, 1)], []) = (&start[..], &end[..])
+        {
+            return self.label(*label);
+        }
+        let mut states = Vec::with_capacity(graph.edges.len());
+        for (state, list) in graph.edges.iter().enumerate() {
+            let edges = list.iter().map(|&(label, to)| (self.label(label), to)).collect();
+            states.push(AutomatonState { accept: state as u32 == graph.end, edges });
+        }
+        self.ir.push(Node::Automaton(states))
+    }
+}

@@ -1,0 +1,163 @@
+//! Left recursion becomes loops.
+//!
+//! Rules that can begin with each other form a group. Within a group, whatever a text begins with is in
+//! the end a part that is *not* of the group (since no rule is empty, see [`analysis`](super::analysis)):
+//! a base, with which one rule `d` of the group goes on until it is complete; then some rule that begins
+//! with `d` goes on after it, and so upwards. So all graphs of the group become one: a common start with
+//! the bases, and for each edge of a rule `e` that begins with a call of `d` an empty edge from the end
+//! of `d` to its target. Each rule of the group is that graph with its own end. This is the left-corner
+//! transformation (Rosenkrantz and Lewis 1970) on automata: `e: e "+" n | n` is a loop afterwards, with no
+//! recursion left.
+//!
+//! A call of the rule itself at the very end of its graph becomes an empty edge to the start, since
+//! both then lead to the same end: `e: e "+" e | n` is a loop, too, and has one reading only.
+//!
+//! Cost: linear for a group of one, which is the rule; a group of n rules is copied for each of its
+//! rules that are called. Paull's substitution was rejected: it is exponential in the number of rules
+//! that begin with each other, and needs the alternatives written out.
+
+use super::analysis::Rules;
+use super::graph::{Graph, Label, MAX_EDGES, too_large};
+use super::rules::{Grammar, RuleIx};
+use crate::error::Result;
+
+/// The rules that the start needs, none of which can begin with a call of itself.
+///
+/// # Errors
+/// `TooComplex` if the copies of a group are too large.
+pub(super) fn without_left_recursion(grammar: &Grammar, rules: &Rules) -> Result<Vec<Option<Graph>>> {
+    let begins: Vec<Vec<u32>> =
+        rules.graphs.iter().map(|g| g.as_ref().map_or(Vec::new(), first_calls)).collect();
+    let (group_of, groups) = components(&begins);
+    let mut result: Vec<Option<Graph>> = vec![None; rules.graphs.len()];
+    let mut joined: Vec<Option<(Graph, Vec<u32>)>> = vec![None; groups.len()];
+    let mut total = 0;
+    let mut todo: Vec<RuleIx> = grammar.ignored.iter().copied().chain([grammar.start]).collect();
+    while let Some(rule) = todo.pop() {
+        let at = rule as usize;
+        let (Some(graph), None) = (&rules.graphs[at], &result[at]) else { continue };
+        let group = &groups[group_of[at] as usize];
+        let mut graph = if group.len() == 1 && !begins[at].contains(&rule) {
+            graph.clone()
+        } else {
+            let slot = &mut joined[group_of[at] as usize];
+            let (graph, ends) = slot.get_or_insert_with(|| join(group, &rules.graphs, &group_of));
+            // The group holds the rule.
+            let place = group.iter().position(|&r| r == rule).unwrap_or(0);
+            Graph { end: ends[place], ..graph.clone() }
+        };
+        close_tails(&mut graph, rule);
+        graph.trim(|_| true);
+        total += graph.len();
+        if total > MAX_EDGES {
+            let known = &grammar.rules[at];
+            return Err(too_large(grammar, known.span, &known.name));
+        }
+        todo.extend(calls(&graph));
+        result[at] = Some(graph);
+    }
+    Ok(result)
+}
+
+/// The rules called anywhere in a graph.
+pub(super) fn calls(graph: &Graph) -> impl Iterator<Item = RuleIx> + '_ {
+    graph.edges.iter().flatten().filter_map(|e| match e.0 {
+        Label::Rule(rule) => Some(rule),
+        _ => None,
+    })
+}
+
+/// The rules with which a graph can begin; its start has no empty edges.
+fn first_calls(graph: &Graph) -> Vec<RuleIx> {
+    let first = graph.edges[graph.start as usize].iter();
+    let mut calls: Vec<RuleIx> =
+        first.filter_map(|e| if let Label::Rule(r) = e.0 { Some(r) } else { None }).collect();
+    calls.sort_unstable();
+    calls.dedup();
+    calls
+}
+
+/// The graphs of a group as one, and the end of each rule in it.
+fn join(group: &[RuleIx], graphs: &[Option<Graph>], group_of: &[u32]) -> (Graph, Vec<u32>) {
+    let mut joined = Graph::new();
+    let (start, mut ends, mut first) = (joined.start, vec![0; group.len()], Vec::new());
+    for graph in group.iter().map(|&r| graphs[r as usize].as_ref()) {
+        first.push(joined.edges.len() as u32);
+        let moved = |&(label, to): &(Label, u32)| (label, to + first[first.len() - 1]);
+        let lists = graph.into_iter().flat_map(|g| &g.edges).map(|list| list.iter().map(moved).collect());
+        joined.edges.extend(lists);
+    }
+    for (place, graph) in group.iter().map(|&r| graphs[r as usize].as_ref()).enumerate() {
+        ends[place] = graph.map_or(0, |g| g.end + first[place]);
+    }
+    for (place, graph) in group.iter().map(|&r| graphs[r as usize].as_ref()).enumerate() {
+        let begin = graph.into_iter().flat_map(|g| &g.edges[g.start as usize]);
+        for &(label, to) in begin {
+            let to = to + first[place];
+            match label {
+                Label::Rule(left) if group_of[left as usize] == group_of[group[0] as usize] => {
+                    // The group holds every rule of that number, in order.
+                    let left = group.binary_search(&left).unwrap_or(0);
+                    joined.edge(ends[left], Label::Empty, to);
+                }
+                _ => joined.edge(start, label, to),
+            }
+        }
+    }
+    (joined, ends)
+}
+
+/// Calls of the rule itself that lead to its end become ways back to its start.
+fn close_tails(graph: &mut Graph, rule: RuleIx) {
+    let (start, end) = (graph.start, graph.end);
+    for edge in graph.edges.iter_mut().flatten() {
+        if *edge == (Label::Rule(rule), end) {
+            *edge = (Label::Empty, start);
+        }
+    }
+}
+
+/// The strongly connected components of a graph (Tarjan 1972, with an explicit stack): the component of
+/// each node, and the nodes of each component in order. A component comes after those it leads to.
+pub(super) fn components(successors: &[Vec<u32>]) -> (Vec<u32>, Vec<Vec<u32>>) {
+    const UNSEEN: u32 = u32::MAX;
+    let count = successors.len();
+    let (mut index, mut low, mut of) = (vec![UNSEEN; count], vec![0u32; count], vec![UNSEEN; count]);
+    let (mut open, mut groups, mut next) = (Vec::new(), Vec::new(), 0u32);
+    for root in 0..count as u32 {
+        if index[root as usize] != UNSEEN {
+            continue;
+        }
+        let mut path = vec![(root, 0usize)];
+        while let Some(&mut (node, ref mut edge)) = path.last_mut() {
+            let at = node as usize;
+            if *edge == 0 {
+                (index[at], low[at]) = (next, next);
+                next += 1;
+                open.push(node);
+            }
+            if let Some(&to) = successors[at].get(*edge) {
+                *edge += 1;
+                if index[to as usize] == UNSEEN {
+                    path.push((to, 0));
+                } else if of[to as usize] == UNSEEN {
+                    low[at] = low[at].min(index[to as usize]);
+                }
+                continue;
+            }
+            path.pop();
+            if let Some(&(parent, _)) = path.last() {
+                low[parent as usize] = low[parent as usize].min(low[at]);
+            }
+            if low[at] == index[at] {
+                // The node itself is open, so there is a place to cut.
+                let cut = open.iter().rposition(|&n| n == node).unwrap_or(0);
+                let mut group: Vec<u32> = open.split_off(cut);
+                group.sort_unstable();
+                group.iter().for_each(|&n| of[n as usize] = groups.len() as u32);
+                groups.push(group);
+            }
+        }
+    }
+    (of, groups)
+}

@@ -1,0 +1,137 @@
+//! Regular expressions inside a grammar.
+//!
+//! They are read by `regex-syntax` after brackets in classes are escaped, since the dialect of Lark
+//! (Python's) has no nested classes and no operators on classes. Anchors and look-around are refused:
+//! a terminal does not see what stands around it. Cost: linear in the pattern and its classes.
+//! Building automata from the result here was rejected: rules inline anyway what is small.
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::ast::ErrorKind as AstError;
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+use super::rules::{Expr, ExprId, Grammar, Span};
+use crate::constraint::charset;
+use crate::constraint::lower::{MAX_NESTING, MAX_PATTERN_BYTES};
+use crate::error::{ErrorKind, Result};
+
+/// The expression of a pattern; `span` is where it stands.
+///
+/// # Errors
+/// With that span: [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or [`ErrorKind::TooComplex`].
+pub(super) fn expression(
+    pattern: &str,
+    (ignore_case, dot_all): (bool, bool),
+    span: Span,
+    grammar: &mut Grammar,
+) -> Result<ExprId> {
+    if pattern.len() > MAX_PATTERN_BYTES {
+        let message = format!("a pattern of more than {MAX_PATTERN_BYTES} bytes");
+        return Err(grammar
+            .fault(ErrorKind::TooComplex, message, span)
+            .hint("split it into several terminals"));
+    }
+    let parsed = ParserBuilder::new()
+        .nest_limit(MAX_NESTING)
+        .case_insensitive(ignore_case)
+        .dot_matches_new_line(dot_all)
+        .build()
+        .parse(&plain_classes(pattern));
+    let hir = parsed.map_err(|error| {
+        let (kind, message) = match &error {
+            regex_syntax::Error::Parse(e) => match e.kind() {
+                AstError::UnsupportedBackreference | AstError::UnsupportedLookAround => {
+                    (ErrorKind::Unsupported, e.kind().to_string())
+                }
+                AstError::NestLimitExceeded(_) => (ErrorKind::TooComplex, e.kind().to_string()),
+                kind => (ErrorKind::InvalidPattern, kind.to_string()),
+            },
+            regex_syntax::Error::Translate(e) => (ErrorKind::InvalidPattern, e.kind().to_string()),
+            _ => (ErrorKind::InvalidPattern, "the pattern does not parse".to_owned()),
+        };
+        let hint = match kind {
+            ErrorKind::Unsupported => "spell the alternatives out",
+            _ => "literal braces, brackets and other operators are written with a backslash",
+        };
+        grammar.fault(kind, format!("in this pattern: {message}"), span).hint(hint)
+    })?;
+    convert(&hir, span, grammar)
+}
+
+/// Escapes what only `regex-syntax` gives a meaning inside classes.
+fn plain_classes(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() + 8);
+    let mut chars = pattern.chars().peekable();
+    let (mut inside, mut first) = (false, false);
+    while let Some(c) = chars.next() {
+        let opened = std::mem::take(&mut first);
+        match c {
+            '\\' => {
+                out.push(c);
+                out.extend(chars.next());
+                continue;
+            }
+            '[' if !inside => {
+                inside = true;
+                first = true;
+                out.push(c);
+                if chars.next_if_eq(&'^').is_some() {
+                    out.push('^');
+                }
+                continue;
+            }
+            // A bracket right after the opening one is a member.
+            ']' if inside && opened => out.push('\\'),
+            ']' if inside => inside = false,
+            '[' | '&' | '~' if inside => out.push('\\'),
+            '-' if inside && chars.peek() == Some(&'-') => out.push('\\'),
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// The expression of a parsed pattern. The recursion follows its nesting, which the parser limits.
+fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
+    let expr = match hir.kind() {
+        HirKind::Empty => Expr::Literal(Vec::new()),
+        HirKind::Literal(literal) => Expr::Literal(literal.0.to_vec()),
+        HirKind::Class(Class::Unicode(class)) => Expr::Class(charset::ranges(class).collect()),
+        // Unicode mode is on and classes of bytes need it off, which the flag `u` in a group can do.
+        HirKind::Class(Class::Bytes(class)) => Expr::Class(
+            class.ranges().iter().map(|r| (char::from(r.start()), char::from(r.end().min(0x7f)))).collect(),
+        ),
+        HirKind::Look(_) => {
+            let message = "anchors and word boundaries have no meaning inside a terminal";
+            return Err(grammar
+                .fault(ErrorKind::Unsupported, message, span)
+                .hint("remove them: a terminal always matches as a whole"));
+        }
+        HirKind::Capture(capture) => return convert(&capture.sub, span, grammar),
+        HirKind::Repetition(repetition) => {
+            let sub = convert(&repetition.sub, span, grammar)?;
+            Expr::Repeat(sub, repetition.min, repetition.max)
+        }
+        HirKind::Concat(parts) => {
+            let parts = parts.iter().map(|p| convert(p, span, grammar)).collect::<Result<_>>()?;
+            return Ok(grammar.seq(parts));
+        }
+        HirKind::Alternation(parts) => {
+            let parts = parts.iter().map(|p| convert(p, span, grammar)).collect::<Result<_>>()?;
+            return Ok(grammar.alt(parts));
+        }
+    };
+    Ok(grammar.push(expr))
+}
+
+/// A text in any spelling of its letters.
+pub(super) fn any_case(text: &str, grammar: &mut Grammar) -> ExprId {
+    let mut parts = Vec::new();
+    for c in text.chars() {
+        let mut class = charset::unicode(&[(c, c)]);
+        class.case_fold_simple();
+        let ranges = charset::ranges(&class).collect();
+        parts.push(grammar.push(Expr::Class(ranges)));
+    }
+    grammar.seq(parts)
+}
