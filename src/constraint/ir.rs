@@ -123,12 +123,16 @@ impl Node {
             Node::JsonArray { prefix, rest, min, max } => {
                 Node::JsonArray { prefix: all(prefix).into_vec(), rest: rest.map(to), min: *min, max: *max }
             }
-            Node::JsonObject { properties, extra } => {
+            Node::JsonObject { properties, extra, demand } => {
                 let property = |p: &Property| Property { value: to(p.value), ..p.clone() };
                 let other = |e: &Extra| Extra { keys: e.keys.map(&to), value: to(e.value) };
                 Node::JsonObject {
                     properties: properties.iter().map(property).collect(),
                     extra: extra.iter().map(other).collect(),
+                    demand: demand
+                        .iter()
+                        .map(|d| Demand { meets: d.meets, entry: other(&d.entry) })
+                        .collect(),
                 }
             }
             Node::Never
