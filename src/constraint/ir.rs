@@ -183,22 +183,41 @@ impl Ir {
         self.nodes.iter().map(of).sum()
     }
 
-    /// Appends the nodes of a regular representation; its root here.
+    /// Appends the nodes, rules and warnings of another representation; its root here.
     pub(crate) fn append(&mut self, other: &Ir) -> NodeId {
         let first = self.nodes.len() as u32;
+        let first_rule = self.rules.len() as u32;
         let moved = |id: NodeId| NodeId(first + id.0);
-        let all = |ids: &Parts| ids.iter().map(|&id| moved(id)).collect();
+        let all = |ids: &[NodeId]| ids.iter().map(|&id| moved(id)).collect::<Parts>();
         let state = |s: &AutomatonState| AutomatonState {
             accept: s.accept,
             edges: s.edges.iter().map(|&(id, to)| (moved(id), to)).collect(),
         };
+        let property = |p: &Property| Property { value: moved(p.value), ..p.clone() };
+        let entry = |e: &Extra| Extra { keys: e.keys.map(moved), value: moved(e.value) };
         self.nodes.extend(other.nodes.iter().map(|node| match node {
             Node::Concat(parts) => Node::Concat(all(parts)),
             Node::Union(parts) => Node::Union(all(parts)),
             Node::Repeat { node, min, max } => Node::Repeat { node: moved(*node), min: *min, max: *max },
             Node::Automaton(states) => Node::Automaton(states.iter().map(state).collect()),
+            Node::Rule(rule) => Node::Rule(RuleId(first_rule + rule.0)),
+            Node::JsonString { lang, min_chars, max_chars } => {
+                Node::JsonString { lang: lang.map(moved), min_chars: *min_chars, max_chars: *max_chars }
+            }
+            Node::JsonArray { prefix, rest, min, max } => Node::JsonArray {
+                prefix: all(prefix).into_vec(),
+                rest: rest.map(moved),
+                min: *min,
+                max: *max,
+            },
+            Node::JsonObject { properties, extra } => Node::JsonObject {
+                properties: properties.iter().map(property).collect(),
+                extra: extra.iter().map(entry).collect(),
+            },
             leaf => leaf.clone(),
         }));
+        self.rules.extend(other.rules.iter().map(|body| body.map(moved)));
+        self.warnings.extend(other.warnings.iter().cloned());
         moved(other.root)
     }
 
