@@ -264,3 +264,52 @@ fn random_formats() {
     assert!(compiled > refused / 8 && members > 20 * compiled);
     assert!(unknown * 50 <= seen + 50, "{unknown} of {seen} bits could not be decided");
 }
+
+/// The example file, byte by byte: what is forced, and where the text may end.
+#[test]
+fn tools_in_free_text() {
+    let words = TestVocab::new(3, 60, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    let text = include_str!("../examples/data/tools.structural_tag.json");
+    let grammar = compiler.compile(&Constraint::structural_tag(text).expect("valid")).expect("satisfiable");
+    let at = |text: &str| after(&grammar, &words, text.as_bytes());
+    let forced = |text: &str| {
+        let run = at(text).expect("a beginning").forced_bytes();
+        String::from_utf8(run).expect("text")
+    };
+    for free in ["", "Hello <", "<functio", "<function </function> é <f<func"] {
+        assert!(at(free).expect("free text").is_accepting(), "{free}");
+        assert_eq!(forced(free), "");
+    }
+    assert_eq!(forced("Let me see. <function="), "");
+    assert_eq!(forced("<<function=a"), "dd>{\"numbers\":[");
+    assert_eq!(forced("<function=g"), "et_weather>{\"city\":\"");
+    assert!(at("<function=x").is_none());
+    let call = "<function=add>{\"numbers\":[1,2.5]}";
+    assert_eq!(forced(call), "</function>");
+    assert!(!at(call).expect("a beginning").is_accepting());
+    let both = format!("a {call}</function> b{call}</function>");
+    assert!(at(&both).expect("two calls").is_accepting());
+    assert!(at(&format!("{call}</function><function=add>x")).is_none());
+}
+
+/// Tool names that begin alike are one path: the longest common part is forced.
+#[test]
+fn what_names_share_is_forced() {
+    let words = TestVocab::new(3, 60, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    let tags: Vec<_> = (0..200)
+        .map(|i| {
+            serde_json::json!({"begin": format!("<tool>get_{i:03}("), "end": ")",
+            "content": {"type": "json_schema", "json_schema": {"const": i}}})
+        })
+        .collect();
+    let tag = serde_json::json!({"type": "structural_tag", "format": {
+        "type": "triggered_tags", "triggers": ["<to"], "tags": tags}});
+    let grammar =
+        compiler.compile(&Constraint::structural_tag(&tag.to_string()).expect("valid")).expect("ok");
+    let forced = |text: &str| after(&grammar, &words, text.as_bytes()).expect("a beginning").forced_bytes();
+    assert_eq!(forced("<to"), b"ol>get_");
+    assert_eq!(forced("x<tool>get_17"), b"");
+    assert_eq!(forced("x<tool>get_175"), b"(175)");
+}

@@ -502,6 +502,18 @@ impl Machine {
         self.dfa.is_busy(state)
     }
 
+    /// Whether a rule may end in a state.
+    pub fn accepts(&self, state: DfaId) -> bool {
+        self.dfa.state(state).accept
+    }
+
+    /// Whether entering a state on a stack adds no thread and no exit: it calls nothing, and if it ends
+    /// its rule, that is the root rule.
+    #[inline]
+    pub fn stays(&self, state: DfaId, stack: StackId) -> bool {
+        !self.dfa.is_busy(state) || stack == ROOT && self.dfa.state(state).calls.is_empty()
+    }
+
     /// Where byte `b` leads within the rule, registers aside; [`NONE`] if nowhere.
     pub fn step_state(&mut self, state: DfaId, b: u8) -> DfaId {
         self.dfa.step(&self.nfa, state, b)

@@ -51,6 +51,8 @@ pub struct Masks {
     vocab: Vocabulary,
     shared: Arc<Shared>,
     own: Layers,
+    /// Layer 1 for states of the root rule in which the output may end: see [`Masks::rooted`].
+    rooted: FxHashMap<Local, LocalMask>,
     full: FxHashMap<ConfigId, Arc<Mask>>,
     /// Bytes held by `full`.
     full_bytes: usize,
@@ -110,6 +112,7 @@ impl Masks {
             vocab: vocab.clone(),
             shared,
             own: Layers::default(),
+            rooted: FxHashMap::default(),
             full: FxHashMap::default(),
             full_bytes: 0,
             walker: Walker::default(),
@@ -140,7 +143,11 @@ impl Masks {
         let mut union = Union::default();
         let mut todo: Vec<(ExitId, StackId)> = Vec::new();
         for thread in machine.threads(config).iter() {
-            let local = self.local(machine, thread.local);
+            let may_end = thread.stack == ROOT && thread.local.register == 0;
+            let local = match may_end && machine.accepts(thread.local.state) {
+                true => self.rooted(machine, thread.local),
+                false => self.local(machine, thread.local),
+            };
             self.add(&mut union, &local);
             todo.extend(local.exits.map(|e| (e, thread.stack)));
         }
@@ -199,6 +206,19 @@ impl Masks {
         mask
     }
 
+    /// Layer 1 for a state of the root rule in which the output may end. Free text may end behind every
+    /// character, and each end would be an exit for all tokens that go on, though nothing can follow.
+    fn rooted(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
+        if let Some(known) = self.rooted.get(&local) {
+            return known.clone();
+        }
+        let walked = self.walk(machine, local, ROOT);
+        let base = self.bases(&walked.slices, u32::MAX);
+        let mask = self.local_mask(base, walked.tokens.iter().map(|t| t.0), Vec::new());
+        self.rooted.insert(local, mask.clone());
+        mask
+    }
+
     fn local_uncached(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
         if local.register != 0 && machine.is_text_state(local.state) {
             if let Some((min, max)) = machine.char_bounds(local) {
@@ -211,7 +231,7 @@ impl Masks {
                 return mask;
             }
         }
-        let walked = self.walk(machine, local);
+        let walked = self.walk(machine, local, BASE);
         let base = self.bases(&walked.slices, u32::MAX);
         let exits = walked.exits.iter().map(|e| e.0).collect();
         self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
@@ -232,8 +252,8 @@ impl Masks {
         LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
     }
 
-    /// Walks the trie from a local state, or what slices leave of it.
-    fn walk(&mut self, machine: &mut Machine, local: Local) -> Walked {
+    /// Walks the trie from a local state on a stack, or what slices leave of it.
+    fn walk(&mut self, machine: &mut Machine, local: Local, stack: StackId) -> Walked {
         let vocab = self.vocab.clone();
         let sliced = machine.is_unbounded(local);
         let contained = if sliced { self.slice_of(machine, local.state, false) } else { None };
@@ -246,12 +266,12 @@ impl Masks {
             }
         };
         let spaced = if sliced && contained.is_none_or(|c| c.slice > 0) {
-            self.walk_spaced(machine, &vocab, local, &mut walked)
+            self.walk_spaced(machine, &vocab, Thread { local, stack }, &mut walked)
         } else {
             false
         };
         let mut found = Found::default();
-        let start = [Thread { local, stack: BASE }];
+        let start = [Thread { local, stack }];
         self.walker.walk(machine, trie, &start, (need, spaced.then_some(b' ')), &mut found);
         walked.tokens.append(&mut found.tokens);
         for (node, n) in found.exits {
@@ -266,10 +286,10 @@ impl Masks {
         &mut self,
         machine: &mut Machine,
         vocab: &Vocabulary,
-        local: Local,
+        Thread { local, stack }: Thread,
         walked: &mut Walked,
     ) -> bool {
-        let Some(after) = machine.step_local(local, b' ').filter(|l| !machine.is_busy(l.state)) else {
+        let Some(after) = machine.step_local(local, b' ').filter(|l| machine.stays(l.state, stack)) else {
             return false;
         };
         let Some(Contained { slice, need }) = self.slice_of(machine, after.state, true) else { return false };
@@ -281,7 +301,7 @@ impl Masks {
         walked.tokens.extend(vocab.trie().tokens_at(blank).iter().map(|&t| (t, after.n)));
         let trie = &vocab.slices()[slice].residue;
         let mut found = Found::default();
-        self.walker.walk(machine, trie, &[Thread { local: after, stack: BASE }], (need, None), &mut found);
+        self.walker.walk(machine, trie, &[Thread { local: after, stack }], (need, None), &mut found);
         walked.tokens.append(&mut found.tokens);
         for (node, n) in found.exits {
             let tails = below(trie, node).map(|t| Tail { offset: t.offset + 1, ..t });
@@ -362,7 +382,7 @@ impl Masks {
             return known.clone();
         }
         let counting = machine.counting(Local { state, register: 0, n: 0 });
-        let text = Arc::new(self.walk(machine, counting));
+        let text = Arc::new(self.walk(machine, counting, BASE));
         self.own.text.insert(state, text.clone());
         text
     }
