@@ -520,10 +520,10 @@ impl Machine {
     }
 
     /// Whether a rule that ends in this state, or calls another there, can go on with text that its
-    /// own automaton does not show.
-    pub fn leads_out(&self, state: DfaId) -> bool {
+    /// own automaton does not show. Nothing follows the root rule.
+    pub fn leads_out(&self, state: DfaId, stack: StackId) -> bool {
         let state = self.dfa.state(state);
-        !state.calls.is_empty() || state.accept && !self.flat
+        !state.calls.is_empty() || state.accept && !self.flat && stack != ROOT
     }
 
     /// Whether the state is inside the text of a string, at the start of a character.

@@ -16,7 +16,9 @@
 mod slice;
 mod tables;
 mod tails;
+mod union;
 mod walk;
+mod wide;
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ impl Walker {
     }
 
     /// Walks the node `top` and those below it; `threads` stand at its parent.
-    fn walk_from(
+    pub(super) fn walk_from(
         &mut self,
         machine: &mut Machine,
         trie: &Trie,

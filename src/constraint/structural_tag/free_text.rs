@@ -76,8 +76,8 @@ impl FreeText {
         }
         let rows = FxHashMap::default();
         let sets = FxHashMap::default();
-        Builder { graph, at, openers: &openers, patterns: &patterns, tries, free, rows, sets, todo, end }
-            .run()
+        let (openers, patterns) = (&openers, &patterns);
+        Builder { graph, at, openers, patterns, tries, free, rows, sets, todo, end, wide: None }.run()
     }
 }
 
@@ -261,6 +261,8 @@ struct Builder<'b, 'a> {
     todo: Vec<Todo>,
     /// Whether the output may end in free text.
     end: bool,
+    /// The state that holds all characters beyond ASCII.
+    wide: Option<StateIx>,
 }
 
 impl Builder<'_, '_> {
@@ -315,13 +317,7 @@ impl Builder<'_, '_> {
         }
         settled.sort_unstable();
         if node == 0 {
-            let others = others(&settled);
-            if !others.is_empty() {
-                let class = charset::class(&others, self.graph.ir);
-                let start = self.free(0)?;
-                self.graph.edge(state, class, start);
-            }
-            return Ok(());
+            return self.others(state, &settled);
         }
         let mut suffix = patterns.fail[node as usize];
         let known = |node| patterns.trie.children(node).iter().all(|(c, _)| settled.binary_search(c).is_ok());
@@ -339,6 +335,33 @@ impl Builder<'_, '_> {
             }
         };
         self.graph.also(state, rest);
+        Ok(())
+    }
+
+    /// All characters but these lead back to the start.
+    fn others(&mut self, state: StateIx, settled: &[char]) -> Result<()> {
+        let start = self.free(0)?;
+        let mut others = others(settled);
+        if settled.iter().all(char::is_ascii) {
+            // The characters beyond ASCII are one state for all, so that states are alike but for a few
+            // bytes: their masks are made from each other.
+            let wide = match self.wide {
+                Some(wide) => wide,
+                None => {
+                    let wide = self.graph.state(self.at)?;
+                    let class = charset::class(&[('\u{80}', char::MAX)], self.graph.ir);
+                    self.graph.edge(wide, class, start);
+                    *self.wide.insert(wide)
+                }
+            };
+            self.graph.also(state, wide);
+            others.retain(|r| r.0.is_ascii());
+            others.iter_mut().for_each(|r| r.1 = r.1.min('\x7f'));
+        }
+        if !others.is_empty() {
+            let class = charset::class(&others, self.graph.ir);
+            self.graph.edge(state, class, start);
+        }
         Ok(())
     }
 
