@@ -511,7 +511,7 @@ impl Machine {
     /// its rule, that is the root rule.
     #[inline]
     pub fn stays(&self, state: DfaId, stack: StackId) -> bool {
-        !self.dfa.is_busy(state) || stack == ROOT && self.dfa.state(state).calls.is_empty()
+        !self.dfa.is_busy(state) || stack == ROOT && !self.dfa.calls(state)
     }
 
     /// Where byte `b` leads within the rule, registers aside; [`NONE`] if nowhere.
