@@ -103,8 +103,8 @@ pub enum Node {
 pub struct AutomatonState {
     /// Whether the text may end here.
     pub accept: bool,
-    /// What may come next (a regular node that does not match the empty string), and the state after
-    /// it.
+    /// What may come next, and the state after it. A node that matches the empty string makes what is
+    /// possible in that state possible here.
     pub edges: Vec<(NodeId, u32)>,
 }
 

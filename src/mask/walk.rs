@@ -3,8 +3,8 @@
 //! One loop over depth-first arrays: test the byte of a node, go down on success, jump over the
 //! subtree on failure. It starts from threads on an unknown stack ([`BASE`](crate::machine::BASE));
 //! where the rule ends, the node is noted as an *exit* and what follows is answered elsewhere, once
-//! for every stack. On the stack of the root rule ([`ROOT`](crate::machine::ROOT)) nothing follows. Cost: about 3 ns per node tested while one thread is alive and no rule is entered
-//! or left.
+//! for every stack. On the stack of the root rule ([`ROOT`](crate::machine::ROOT)) nothing follows. Cost:
+//! about 3 ns per node tested while one thread is alive and no rule is entered or left.
 
 use crate::machine::{Machine, Reached, Thread};
 use crate::vocab::{TokenId, Trie, TrieNode, byte_group};

@@ -180,7 +180,7 @@ impl Reader<'_, '_> {
             None => 0,
         };
         let Some(at) = object.optional("max") else { return Ok((min, None)) };
-        // Others write -1 for no limit.
+        // -1 says that there is no limit, too.
         if let Value::Number(text) = self.doc.value(at)
             && self.doc.name(text) == "-1"
         {
