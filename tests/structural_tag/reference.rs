@@ -103,7 +103,8 @@ enum Item<'a> {
     /// Free text; whether a tag has been written.
     Free(&'a Free<'a>, bool),
     SeparatedTag(&'a Tags, &'a str),
-    SeparatedMore(&'a Tags, &'a str),
+    /// More tags, if a separator or the tag that began at this position has matched something.
+    SeparatedMore(&'a Tags, &'a str, usize),
 }
 
 struct Free<'a> {
@@ -164,7 +165,7 @@ fn begin<'a>(list: &List<'a>, out: &mut Begin) {
         }
         Item::Free(..) => out.open = true,
         Item::SeparatedTag(tags, _) => tags.list.iter().for_each(|t| tag(t, out)),
-        Item::SeparatedMore(tags, separator) => {
+        Item::SeparatedMore(tags, separator, _) => {
             begin(rest, out);
             match separator {
                 "" => tags.list.iter().for_each(|t| tag(t, out)),
@@ -226,14 +227,14 @@ fn matches<'a>(list: &List<'a>, text: &str, at: usize) -> bool {
         Item::SeparatedTag(tags, separator) => tags.list.iter().any(|tag| {
             let mut items = vec![Item::Text(&tag.begin), Item::Format(&tag.content), Item::Ends(&tag.ends)];
             if !tags.stop_after_first {
-                items.push(Item::SeparatedMore(tags, separator));
+                items.push(Item::SeparatedMore(tags, separator, at));
             }
             matches(&before(&items, rest), text, at)
         }),
-        Item::SeparatedMore(tags, separator) => {
+        Item::SeparatedMore(tags, separator, from) => {
             let more = [Item::Text(separator), Item::SeparatedTag(tags, separator)];
-            // A round that matches nothing leads nowhere new; `at` cannot be shown to grow before it.
-            matches(rest, text, at) || at < text.len() && matches(&before(&more, rest), text, at)
+            let progress = at > from || !separator.is_empty();
+            matches(rest, text, at) || progress && matches(&before(&more, rest), text, at)
         }
         Item::Format(format) => one(format, rest, text, at),
     }
@@ -397,7 +398,7 @@ fn refusal<'a>(list: &List<'a>, format: &'a Format) -> Option<String> {
         Format::Separated { tags, separator } => tags.list.iter().find_map(|tag| {
             let mut items = vec![Item::Ends(&tag.ends)];
             if !tags.stop_after_first {
-                items.push(Item::SeparatedMore(tags, separator));
+                items.push(Item::SeparatedMore(tags, separator, 0));
             }
             inner(&tag.content, &items, rest)
         }),
