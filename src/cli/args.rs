@@ -127,6 +127,9 @@ pub(super) struct ConstraintKind {
     /// A file with a JSON Schema
     #[arg(long, value_name = "FILE")]
     json_schema: Option<PathBuf>,
+    /// A file with a structural tag: tool calls in free text
+    #[arg(long, value_name = "FILE")]
+    structural_tag: Option<PathBuf>,
     /// A regular expression for the whole output (syntax of Rust's regex crate)
     #[arg(long, value_name = "RE")]
     regex: Option<String>,
@@ -165,6 +168,9 @@ impl ConstraintArgs {
         } else if let Some(file) = &kind.grammar {
             let text = read(file)?;
             Constraint::ebnf(&text).map_err(|e| e.at(Place::File(file.clone())))?
+        } else if let Some(file) = &kind.structural_tag {
+            let text = read(file)?;
+            Constraint::structural_tag_with(&text, policy).map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(regex) = &kind.regex {
             Constraint::regex(regex)?
         } else if let Some(pattern) = &kind.pattern {

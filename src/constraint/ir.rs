@@ -150,8 +150,8 @@ impl Node {
 pub struct AutomatonState {
     /// Whether the text may end here.
     pub accept: bool,
-    /// What may come next (a node that does not match the empty string, or [`Node::Empty`]), and the
-    /// state after it.
+    /// What may come next, and the state after it. A node that matches the empty string makes what is
+    /// possible in that state possible here.
     pub edges: Vec<(NodeId, u32)>,
 }
 
@@ -243,12 +243,18 @@ impl Ir {
         self.nodes.iter().map(of).sum()
     }
 
-    /// Appends the nodes and rules of another representation; its root here. Its warnings stay there.
+    /// Appends the nodes and rules of another representation; its root here. Its warnings come along.
     pub(crate) fn append(&mut self, other: &Ir) -> NodeId {
         let (first, first_rule) = (self.nodes.len() as u32, self.rules.len() as u32);
         let moved = |id: NodeId| NodeId(first + id.0);
         self.nodes.extend(other.nodes.iter().map(|node| node.moved(moved, first_rule)));
         self.rules.extend(other.rules.iter().map(|body| body.map(moved)));
+        for warning in &other.warnings {
+            // What is appended twice need not be said twice.
+            if !self.warnings.contains(warning) {
+                self.warnings.push(warning.clone());
+            }
+        }
         moved(other.root)
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod anchors;
 pub(crate) mod assemble;
 pub(crate) mod charset;
 pub mod choice;
+mod combine;
 pub mod ecma;
 pub mod format;
 pub mod grammar;
@@ -18,6 +19,7 @@ pub mod number;
 pub mod pattern;
 pub mod policy;
 pub mod regex;
+pub mod structural_tag;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -121,6 +123,36 @@ impl Constraint {
     /// As [`json_schema`](Self::json_schema).
     pub fn json_schema_with(schema: &str, policy: Policy) -> Result<Self> {
         let ir = json_schema::parse(schema, &policy)?;
+        Ok(Self::from_ir(ir, policy))
+    }
+
+    /// Tool calls and other structure in free text, from a structural tag (JSON text; see
+    /// [`structural_tag`] for its forms and their exact meaning), with the default policy.
+    ///
+    /// ```
+    /// # fn main() -> ffwd::Result<()> {
+    /// let tag = r#"{"type": "structural_tag", "format": {"type": "triggered_tags",
+    ///     "triggers": ["<function="],
+    ///     "tags": [{"begin": "<function=add>", "end": "</function>", "content": {
+    ///         "type": "json_schema", "json_schema": {"type": "array", "items": {"type": "integer"}}}}]}}"#;
+    /// let constraint = ffwd::Constraint::structural_tag(tag)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// With JSON pointer and hint: not JSON, not a structural tag, something unsupported or ambiguous, a
+    /// schema or a regular expression with a fault.
+    pub fn structural_tag(json: &str) -> Result<Self> {
+        Self::structural_tag_with(json, Policy::default())
+    }
+
+    /// Like [`structural_tag`](Self::structural_tag), with a policy for the JSON values in it.
+    ///
+    /// # Errors
+    /// As [`structural_tag`](Self::structural_tag).
+    pub fn structural_tag_with(json: &str, policy: Policy) -> Result<Self> {
+        let ir = structural_tag::parse(json, &policy)?;
         Ok(Self::from_ir(ir, policy))
     }
 

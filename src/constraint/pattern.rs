@@ -207,7 +207,7 @@ fn suggestion(name: &str) -> Option<&'static str> {
 }
 
 /// Edit distance (insertions, deletions, substitutions); names of absurd length are far from all.
-fn distance(a: &str, b: &str) -> usize {
+pub(super) fn distance(a: &str, b: &str) -> usize {
     if b.len() > 40 {
         return usize::MAX;
     }

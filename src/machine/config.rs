@@ -508,16 +508,28 @@ impl Machine {
         self.dfa.is_busy(state)
     }
 
+    /// Whether a rule may end in a state.
+    pub fn accepts(&self, state: DfaId) -> bool {
+        self.dfa.state(state).accept
+    }
+
+    /// Whether entering a state on a stack adds no thread and no exit: it calls nothing, and if it ends
+    /// its rule, that is the root rule.
+    #[inline]
+    pub fn stays(&self, state: DfaId, stack: StackId) -> bool {
+        !self.dfa.is_busy(state) || stack == ROOT && !self.dfa.calls(state)
+    }
+
     /// Where byte `b` leads within the rule, registers aside; [`NONE`] if nowhere.
     pub fn step_state(&mut self, state: DfaId, b: u8) -> DfaId {
         self.dfa.step(&self.nfa, state, b)
     }
 
     /// Whether a rule that ends in this state, or calls another there, can go on with text that its
-    /// own automaton does not show.
-    pub fn leads_out(&self, state: DfaId) -> bool {
+    /// own automaton does not show. Nothing follows the root rule.
+    pub fn leads_out(&self, state: DfaId, stack: StackId) -> bool {
         let state = self.dfa.state(state);
-        !state.calls.is_empty() || state.accept && !self.flat
+        !state.calls.is_empty() || state.accept && !self.flat && stack != ROOT
     }
 
     /// Whether the state is inside the text of a string, at the start of a character.

@@ -81,10 +81,11 @@ pub struct Dfa {
     /// Number of states of the base.
     first: usize,
     own: States,
-    /// Transitions, and whether a state accepts or calls, of all states: what walks look at, apart from
-    /// the rest for the sake of the cache.
+    /// Transitions, whether a state accepts or calls, and whether it calls, of all states: what walks look
+    /// at, apart from the rest for the sake of the cache.
     tables: Vec<Table>,
     busy: Vec<bool>,
+    calling: Vec<bool>,
     /// One plus the state of the closure of each single automaton state that the base does not have, or
     /// 0; a table of zeros costs nothing before it is used.
     single: Vec<DfaId>,
@@ -111,6 +112,7 @@ impl Default for Dfa {
             own: States { list: vec![none], index: FxHashMap::from_iter([(empty, NONE)]), single: vec![] },
             tables: vec![Table::Ranges(Arc::from([]))],
             busy: vec![false],
+            calling: vec![false],
             single: Vec::new(),
             stamp: Vec::new(),
             round: 0,
@@ -142,6 +144,12 @@ impl Dfa {
     #[inline]
     pub fn is_busy(&self, id: DfaId) -> bool {
         self.busy[id as usize]
+    }
+
+    /// Whether a state calls a rule.
+    #[inline]
+    pub fn calls(&self, id: DfaId) -> bool {
+        self.calling[id as usize]
     }
 
     /// The automaton states a state stands for.
@@ -267,6 +275,7 @@ impl Dfa {
             }
         }
         self.busy.push(!calls.is_empty() || set.contains(&ACCEPT));
+        self.calling.push(!calls.is_empty());
         self.tables.push(if scans { Table::Unknown } else { self.tables[NONE as usize].clone() });
         self.own.list.push(DState {
             accept: set.contains(&ACCEPT),

@@ -8,6 +8,9 @@
 //! 2. per *(return state, set of exits)*: the tokens that go on after the return, and further exits;
 //! 3. per *configuration*: the union of 1 and 2 along its stacks.
 //!
+//! Where the root rule may end, nothing can follow and there are no exits; and of two states with many
+//! ways on that differ in few first bytes, as in free text, the second is made from the first.
+//!
 //! Inside string text the vocabulary slices answer for 95% of the tokens; character counts and
 //! forbidden names then only filter a few hundred exits. A warm mask is one hash look-up and a copy
 //! (16 KB for 128k tokens). Storing a dense row per state was rejected: 16 KB times every state, and
@@ -16,7 +19,9 @@
 mod slice;
 mod tables;
 mod tails;
+mod union;
 mod walk;
+mod wide;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::machine::Machine;
+use crate::machine::{Local, Machine, StackId, Thread};
 use crate::vocab::{Slice, SliceKind, Vocabulary, byte_group};
 
 /// Most states looked at per slice.
@@ -27,7 +27,7 @@ pub(super) struct Contained {
 pub(super) fn widest_slice(
     machine: &mut Machine,
     vocab: &Vocabulary,
-    state: u32,
+    Thread { local: Local { state, .. }, stack }: Thread,
     spaced: bool,
 ) -> Option<(Contained, Vec<u32>)> {
     // Every slice has these letters; most states of a grammar take none of them.
@@ -36,7 +36,7 @@ pub(super) fn widest_slice(
     }
     let slices = vocab.slices().iter().enumerate().filter(|(_, s)| s.spaced == spaced);
     for (slice, data) in slices {
-        if let Some((need, states)) = contains(machine, vocab, data, state) {
+        if let Some((need, states)) = contains(machine, vocab, data, (state, stack)) {
             // Wider slices were tried for this state only.
             let states = if slice == 0 { states } else { vec![state] };
             return Some((Contained { slice, need }, states));
@@ -47,7 +47,12 @@ pub(super) fn widest_slice(
 
 /// Follows the strings over the slice's characters from `state`, in step with the plain string
 /// automaton, which knows where a character of several bytes ends.
-fn contains(machine: &mut Machine, vocab: &Vocabulary, slice: &Slice, state: u32) -> Option<(u16, Vec<u32>)> {
+fn contains(
+    machine: &mut Machine,
+    vocab: &Vocabulary,
+    slice: &Slice,
+    (state, stack): (u32, StackId),
+) -> Option<(u16, Vec<u32>)> {
     let ascii: Vec<u8> = (0..0x80).filter(|&b| slice.kind.has_ascii(b) && vocab.has_byte(b)).collect();
     let unspaced = slice.kind == SliceKind::JsonUnspaced;
     let body = if unspaced { machine.unspaced_body() } else { machine.string_body() };
@@ -63,7 +68,7 @@ fn contains(machine: &mut Machine, vocab: &Vocabulary, slice: &Slice, state: u32
         if seen.len() > MAX_STATES {
             return None;
         }
-        if machine.leads_out(state) {
+        if machine.leads_out(state, stack) {
             // What follows there may hold any byte.
             need = u16::MAX;
         }

@@ -7,7 +7,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Mask;
 use super::slice::{Contained, widest_slice};
 use super::tails::{Tail, Tails, below};
+use super::union::{DENSE_FROM, Union};
 use super::walk::{Found, Walker};
+use super::wide::Wide;
 use crate::machine::register::NameTrie;
 use crate::machine::{BASE, ConfigId, Local, Machine, OFF_TRIE, ROOT, Reached, StackId, Thread};
 use crate::vocab::{Slice, TokenId, Vocabulary};
@@ -17,7 +19,7 @@ type ExitId = u32;
 
 /// Tokens that stay inside a rule, and those that leave it.
 #[derive(Debug, Clone, Default)]
-struct LocalMask {
+pub(super) struct LocalMask {
     base: Option<Arc<[u32]>>,
     tokens: Arc<[TokenId]>,
     exits: Option<ExitId>,
@@ -40,7 +42,7 @@ struct Walked {
 struct Layers {
     local: FxHashMap<Local, LocalMask>,
     text: FxHashMap<u32, Arc<Walked>>,
-    slice_of: FxHashMap<(u32, bool), Option<Contained>>,
+    slice_of: FxHashMap<(u32, bool, bool), Option<Contained>>,
     exits: Vec<Arc<Tails>>,
     exit_index: FxHashMap<Arc<[Tail]>, ExitId>,
     next: FxHashMap<(Local, ExitId), LocalMask>,
@@ -51,6 +53,9 @@ pub struct Masks {
     vocab: Vocabulary,
     shared: Arc<Shared>,
     own: Layers,
+    /// Layer 1 for states of the root rule in which the output may end: see [`Masks::rooted`].
+    rooted: FxHashMap<Local, LocalMask>,
+    wide: Wide,
     full: FxHashMap<ConfigId, Arc<Mask>>,
     /// Bytes held by `full`.
     full_bytes: usize,
@@ -69,8 +74,6 @@ type UpTo = FxHashMap<(usize, u32), Arc<[u32]>>;
 
 /// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
 const MAX_FULL_BYTES: usize = 64 << 20;
-/// From this many tokens on a mask becomes dense.
-const DENSE_FROM: usize = 1_000;
 /// So many stack nodes are looked at before what they add is checked for repetition.
 const UNCHECKED: usize = 32;
 /// Most tokens of a slice that are tried one by one.
@@ -112,6 +115,8 @@ impl Masks {
             vocab: vocab.clone(),
             shared,
             own: Layers::default(),
+            rooted: FxHashMap::default(),
+            wide: Wide::default(),
             full: FxHashMap::default(),
             full_bytes: 0,
             walker: Walker::default(),
@@ -143,8 +148,13 @@ impl Masks {
         let mut todo: Vec<(ExitId, StackId)> = Vec::new();
         // Threads and frames are sorted: those that go on in the same place stand together. There are many
         // in ambiguous grammars only.
-        for group in machine.threads(config).chunk_by(|a, b| a.local == b.local) {
-            let local = self.local(machine, group[0].local);
+        let alike = |a: &Thread, b: &Thread| a.local == b.local && (a.stack == ROOT) == (b.stack == ROOT);
+        for group in machine.threads(config).chunk_by(alike) {
+            let Thread { local, stack } = group[0];
+            let local = match stack == ROOT && local.register == 0 && machine.accepts(local.state) {
+                true => self.rooted(machine, local),
+                false => self.local(machine, local),
+            };
             self.add(&mut union, &local);
             todo.extend(group.iter().filter_map(|thread| local.exits.map(|e| (e, thread.stack))));
         }
@@ -168,9 +178,9 @@ impl Masks {
     }
 
     fn add(&self, union: &mut Union, mask: &LocalMask) {
-        union.tokens.extend_from_slice(&mask.tokens);
+        union.add_tokens(&mask.tokens);
         if let Some(exits) = mask.exits {
-            union.tokens.extend_from_slice(&self.tails(exits).ending);
+            union.add_tokens(&self.tails(exits).ending);
         }
         union.add_base(mask.base.as_ref());
     }
@@ -208,6 +218,17 @@ impl Masks {
         mask
     }
 
+    /// Layer 1 for a state of the root rule in which the output may end. Free text may end behind every
+    /// character, and each end would be an exit for all tokens that go on, though nothing can follow.
+    fn rooted(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
+        if let Some(known) = self.rooted.get(&local) {
+            return known.clone();
+        }
+        let mask = self.walked(machine, Thread { local, stack: ROOT });
+        self.rooted.insert(local, mask.clone());
+        mask
+    }
+
     fn local_uncached(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
         if local.register != 0 && machine.is_text_state(local.state) {
             if let Some((min, max)) = machine.char_bounds(local) {
@@ -220,10 +241,57 @@ impl Masks {
                 return mask;
             }
         }
-        let walked = self.walk(machine, local);
-        let base = self.bases(&walked.slices, u32::MAX);
-        let exits = walked.exits.iter().map(|e| e.0).collect();
-        self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
+        self.walked(machine, Thread { local, stack: BASE })
+    }
+
+    /// The mask of a state on a stack by a walk, as far as no state that is almost alike tells it.
+    fn walked(&mut self, machine: &mut Machine, thread: Thread) -> LocalMask {
+        let row = Wide::row(machine, thread.local);
+        let near = row.as_ref().and_then(|row| self.wide.near(thread.stack, row));
+        let mask = match near {
+            Some((mask, bytes)) => self.patched(machine, thread, &mask, &bytes),
+            None => {
+                let walked = self.walk(machine, thread.local, thread.stack);
+                let base = self.bases(&walked.slices, u32::MAX);
+                let exits = walked.exits.iter().map(|e| e.0).collect();
+                self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
+            }
+        };
+        if let Some(row) = row {
+            self.wide.push(thread.stack, row, mask.clone());
+        }
+        mask
+    }
+
+    /// The mask of a state from that of one which differs from it in where some first bytes lead.
+    fn patched(
+        &mut self,
+        machine: &mut Machine,
+        thread: Thread,
+        near: &LocalMask,
+        bytes: &[u8],
+    ) -> LocalMask {
+        let vocab = self.vocab.clone();
+        let trie = vocab.trie();
+        let mut dense = near.base.as_ref().map_or_else(Vec::new, |base| base.to_vec());
+        dense.resize(vocab.len().div_ceil(32), 0);
+        near.tokens.iter().for_each(|&t| dense[t as usize / 32] |= 1 << (t % 32));
+        let mut found = Found::default();
+        for &byte in bytes {
+            let top = trie.first(byte);
+            if top != 0 {
+                trie.tokens_below(top).iter().for_each(|&t| dense[t as usize / 32] &= !(1 << (t % 32)));
+                self.walker.walk_from(machine, trie, top, &[thread], u16::MAX, &mut found);
+            }
+        }
+        found.tokens.iter().for_each(|&(t, _)| dense[t as usize / 32] |= 1 << (t % 32));
+        let mut exits: Vec<Tail> = found.exits.iter().flat_map(|e| below(trie, e.0)).collect();
+        if let Some(known) = near.exits {
+            let same = |tail: &&Tail| !bytes.contains(&vocab.token_bytes(tail.token)[0]);
+            exits.extend(self.tails(known).entries.iter().filter(same));
+        }
+        let exits = self.intern_exits(exits);
+        LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
     }
 
     fn local_mask(
@@ -241,11 +309,11 @@ impl Masks {
         LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
     }
 
-    /// Walks the trie from a local state, or what slices leave of it.
-    fn walk(&mut self, machine: &mut Machine, local: Local) -> Walked {
+    /// Walks the trie from a local state on a stack, or what slices leave of it.
+    fn walk(&mut self, machine: &mut Machine, local: Local, stack: StackId) -> Walked {
         let vocab = self.vocab.clone();
         let sliced = machine.is_unbounded(local);
-        let contained = if sliced { self.slice_of(machine, local.state, false) } else { None };
+        let contained = if sliced { self.slice_of(machine, Thread { local, stack }, false) } else { None };
         let mut walked = Walked { slices: Vec::new(), tokens: Vec::new(), exits: Vec::new() };
         let (trie, need) = match contained {
             None => (vocab.trie(), u16::MAX),
@@ -255,12 +323,12 @@ impl Masks {
             }
         };
         let spaced = if sliced && contained.is_none_or(|c| c.slice > 0) {
-            self.walk_spaced(machine, &vocab, local, &mut walked)
+            self.walk_spaced(machine, &vocab, Thread { local, stack }, &mut walked)
         } else {
             false
         };
         let mut found = Found::default();
-        let start = [Thread { local, stack: BASE }];
+        let start = [Thread { local, stack }];
         self.walker.walk(machine, trie, &start, (need, spaced.then_some(b' ')), &mut found);
         walked.tokens.append(&mut found.tokens);
         for (node, n) in found.exits {
@@ -275,13 +343,16 @@ impl Masks {
         &mut self,
         machine: &mut Machine,
         vocab: &Vocabulary,
-        local: Local,
+        Thread { local, stack }: Thread,
         walked: &mut Walked,
     ) -> bool {
-        let Some(after) = machine.step_local(local, b' ').filter(|l| !machine.is_busy(l.state)) else {
+        let Some(after) = machine.step_local(local, b' ').filter(|l| machine.stays(l.state, stack)) else {
             return false;
         };
-        let Some(Contained { slice, need }) = self.slice_of(machine, after.state, true) else { return false };
+        let Some(Contained { slice, need }) = self.slice_of(machine, Thread { local: after, stack }, true)
+        else {
+            return false;
+        };
         let blank = vocab.trie().first(b' ');
         if blank == 0 {
             return false;
@@ -290,7 +361,7 @@ impl Masks {
         walked.tokens.extend(vocab.trie().tokens_at(blank).iter().map(|&t| (t, after.n)));
         let trie = &vocab.slices()[slice].residue;
         let mut found = Found::default();
-        self.walker.walk(machine, trie, &[Thread { local: after, stack: BASE }], (need, None), &mut found);
+        self.walker.walk(machine, trie, &[Thread { local: after, stack }], (need, None), &mut found);
         walked.tokens.append(&mut found.tokens);
         for (node, n) in found.exits {
             let tails = below(trie, node).map(|t| Tail { offset: t.offset + 1, ..t });
@@ -305,7 +376,7 @@ impl Masks {
         for &(slice, before) in slices.iter().filter(|s| s.1 <= limit) {
             union.add_base(Some(&self.slice_up_to(slice, limit - before)));
         }
-        union.base
+        union.into_base()
     }
 
     /// Text whose length is bounded: the unbounded mask with tokens and exits filtered by count.
@@ -371,7 +442,7 @@ impl Masks {
             return known.clone();
         }
         let counting = machine.counting(Local { state, register: 0, n: 0 });
-        let text = Arc::new(self.walk(machine, counting));
+        let text = Arc::new(self.walk(machine, counting, BASE));
         self.own.text.insert(state, text.clone());
         text
     }
@@ -413,57 +484,21 @@ impl Masks {
         table.entry((slice, limit)).or_insert_with(|| data.mask_up_to(limit).into()).clone()
     }
 
-    /// The widest slice all of whose strings keep `state` alive within its rule.
-    fn slice_of(&mut self, machine: &mut Machine, state: u32, spaced: bool) -> Option<Contained> {
-        let key = (state, spaced);
+    /// The widest slice all of whose strings keep a state alive within its rule.
+    fn slice_of(&mut self, machine: &mut Machine, thread: Thread, spaced: bool) -> Option<Contained> {
+        let (state, root) = (thread.local.state, thread.stack == ROOT);
+        let key = (state, spaced, root);
         let known = self.shared.layers.slice_of.get(&key).or_else(|| self.own.slice_of.get(&key));
         if let Some(&known) = known {
             return known;
         }
-        let Some((found, states)) = widest_slice(machine, &self.vocab, state, spaced) else {
+        let Some((found, states)) = widest_slice(machine, &self.vocab, thread, spaced) else {
             self.own.slice_of.insert(key, None);
             return None;
         };
         for state in states {
-            self.own.slice_of.insert((state, spaced), Some(found));
+            self.own.slice_of.insert((state, spaced, root), Some(found));
         }
         Some(found)
-    }
-}
-
-/// A union of masks under construction.
-#[derive(Default)]
-struct Union {
-    base: Option<Arc<[u32]>>,
-    tokens: Vec<TokenId>,
-}
-
-impl Union {
-    fn add_base(&mut self, base: Option<&Arc<[u32]>>) {
-        let Some(other) = base else { return };
-        match &self.base {
-            None => self.base = Some(other.clone()),
-            Some(mine) if Arc::ptr_eq(mine, other) => {}
-            Some(mine) => {
-                let merged: Vec<u32> = mine.iter().zip(other.iter()).map(|(a, b)| a | b).collect();
-                self.base = Some(merged.into());
-            }
-        }
-    }
-
-    fn finish(mut self, tokens: usize) -> Mask {
-        if self.tokens.len() > DENSE_FROM {
-            let mut dense = match &self.base {
-                Some(base) => base.to_vec(),
-                None => vec![0u32; tokens.div_ceil(32)],
-            };
-            for &t in &self.tokens {
-                dense[t as usize / 32] |= 1 << (t % 32);
-            }
-            return Mask { base: Some(dense.into()), tokens: Box::default() };
-        }
-        self.tokens.sort_unstable();
-        self.tokens.dedup();
-        Mask { base: self.base, tokens: self.tokens.into() }
     }
 }

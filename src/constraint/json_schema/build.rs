@@ -268,10 +268,8 @@ impl Goals<'_> {
             let wanted = if divides { multiples } else { multiples.complement() };
             all = all.intersect(&wanted).map_err(|e| located(self, e, at))?;
         }
-        if !whole {
-            if let Some(integers) = multiples(&Number::new("1"))? {
-                all = all.intersect(&integers.complement()).map_err(|e| located(self, e, at))?;
-            }
+        if !whole && let Some(integers) = multiples(&Number::new("1"))? {
+            all = all.intersect(&integers.complement()).map_err(|e| located(self, e, at))?;
         }
         lang_ir::lower(&all, &mut self.front.ir).map_err(|e| located(self, e, at))
     }

@@ -56,6 +56,11 @@ impl Planned {
     }
 }
 
+/// Patterns of names with the schemas they come from.
+type Patterns = Vec<(Name, Id)>;
+/// Declared properties, by index, with their goals.
+type Chosen = Vec<(usize, GoalId)>;
+
 impl Front<'_> {
     /// Whether a name is among those that a demand means.
     fn names_have(&mut self, names: Names, name: Name, at: Id) -> Result<bool> {
@@ -94,7 +99,7 @@ impl Front<'_> {
     }
 
     /// The names and patterns of names that a schema object declares.
-    fn declarations(&self, schema: Id) -> Result<(Vec<Name>, Vec<(Name, Id)>)> {
+    fn declarations(&self, schema: Id) -> Result<(Vec<Name>, Patterns)> {
         let list = |name| match self.doc.get(schema, name) {
             Some(at) => self.object(at),
             None => Ok(Vec::new()),
@@ -181,7 +186,7 @@ impl Goals<'_> {
     ) -> Result<()> {
         // Each entry: declared properties with what they meet, demands that are not met yet, and those
         // left to undeclared properties.
-        let mut todo: Vec<(Vec<(usize, GoalId)>, u32, u32)> = vec![(Vec::new(), (1 << planned.count) - 1, 0)];
+        let mut todo: Vec<(Chosen, u32, u32)> = vec![(Vec::new(), (1 << planned.count) - 1, 0)];
         let mut objects = 0;
         while let Some((chosen, unmet, undeclared)) = todo.pop() {
             if unmet != 0 {

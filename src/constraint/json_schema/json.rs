@@ -24,15 +24,15 @@ pub(super) const MAX_DEPTH: usize = 512;
 
 /// A value of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Id(pub u32);
+pub(in crate::constraint) struct Id(pub u32);
 
 /// An interned string: a member name, the decoded text of a string, or the text of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Name(pub u32);
+pub(in crate::constraint) struct Name(pub u32);
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
+pub(in crate::constraint) enum Value {
     Null,
     Bool(bool),
     /// The text of the number as written.
@@ -61,7 +61,7 @@ struct Parent {
 /// Interned strings, one after the other in one buffer: most of a schema is names, and an allocation
 /// for each was a fifth of the time to parse it.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(in crate::constraint) struct Words {
     /// The words that all documents share; their names come first.
     shared: Option<&'static Words>,
     text: String,
@@ -126,7 +126,7 @@ fn word<'a>(text: &'a str, ends: &[u32], at: u32) -> &'a str {
 
 /// A parsed document. The root is the last value pushed.
 #[derive(Debug)]
-pub(super) struct Doc {
+pub(in crate::constraint) struct Doc {
     values: Vec<Value>,
     parents: Vec<Option<Parent>>,
     elements: Vec<Id>,

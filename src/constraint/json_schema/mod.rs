@@ -26,7 +26,7 @@ mod expand;
 mod extras;
 mod front;
 mod goals;
-mod json;
+pub(super) mod json;
 mod keywords;
 mod lang;
 mod lang_ir;
@@ -43,7 +43,7 @@ mod shape;
 mod tests;
 mod validate;
 
-use super::ir::Ir;
+use super::ir::{Ir, NodeId};
 use super::policy::Policy;
 use crate::error::Result;
 
@@ -55,4 +55,30 @@ use crate::error::Result;
 pub fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
     let front = front::Front::new(schema, policy)?;
     goals::Goals::new(front).run()
+}
+
+/// Parses any JSON text into the arena that the schema front end uses, for other front ends.
+///
+/// # Errors
+/// `InvalidJson` or `TooComplex` with line and column.
+pub(super) fn document(text: &str) -> Result<json::Doc> {
+    json::Doc::parse(text, keywords::words())
+}
+
+/// The texts that lie in both of two regular nodes, as a node of `out`.
+///
+/// # Errors
+/// `TooComplex` if an automaton gets too large or a node is not regular.
+pub(super) fn both(a: (&Ir, NodeId), b: (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
+    let dfa = |(ir, node)| lang::Dfa::from_nfa(&nfa::Nfa::new(ir, node)?);
+    lang_ir::lower(&dfa(a)?.intersect(&dfa(b)?)?, out)
+}
+
+/// The texts that do not lie in a regular node, as a node of `out`.
+///
+/// # Errors
+/// As [`both`].
+pub(super) fn none_of((ir, node): (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
+    let dfa = lang::Dfa::from_nfa(&nfa::Nfa::new(ir, node)?)?;
+    lang_ir::lower(&dfa.complement(), out)
 }

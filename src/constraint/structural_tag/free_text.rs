@@ -1,0 +1,430 @@
+//! Free text: any Unicode text that ends as soon as one of some texts has been written in it.
+//!
+//! Two kinds of texts are looked for. *Openers* are triggers of tags and the texts that follow (the end
+//! of the tag around it, mostly): free text holds none of them, and once one has been written, only what
+//! begins with it can follow. *Excluded* texts must not occur in free text; where one is a part of an
+//! opener or reaches into it, the text in front of the opener holds no excluded text and all is well.
+//!
+//! The automaton is that of Aho and Corasick (1975) over characters, cut at openers; behind an opener
+//! stands the trie of all that begins with it. A state's missing transitions are those of its longest
+//! suffix in the trie; they are written once per suffix *and set of characters that are not missing*,
+//! which is linear in practice, where writing each state's row out is states times first characters.
+//! Working over bytes was rejected: `é` and `è` share their first byte, and texts would have to be kept
+//! apart from halves of characters.
+//!
+//! **Ambiguity.** If one opener contains another anywhere but at its start, then behind the inner one it
+//! is open which of the two has been written; this is refused. If one begins with the other, the shorter
+//! one decides, and whatever begins with it may follow.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::format::Phrase;
+use super::graph::{Follow, Graph, StateIx};
+use super::members::{error, shown};
+use super::trie::{Trie, TrieStates};
+use crate::constraint::charset;
+use crate::constraint::json_schema::json::Id;
+use crate::error::{ErrorKind, Result};
+
+/// A free text with tags (perhaps none).
+pub(super) struct FreeText {
+    pub at: Id,
+    /// The state in which it begins.
+    pub entry: StateIx,
+    /// How tags begin, and the states behind that.
+    pub begins: Rc<[(Rc<str>, StateIx)]>,
+    pub triggers: Rc<[Phrase]>,
+    pub excludes: Rc<[Phrase]>,
+    /// Whether what follows may come; if not, a tag must.
+    pub may_end: bool,
+}
+
+/// A node of a trie.
+type NodeIx = u32;
+
+impl FreeText {
+    /// Builds the states.
+    pub fn build(self, graph: &mut Graph<'_>, follow: Follow) -> Result<()> {
+        if let (true, Some(open)) = (self.may_end, follow.open) {
+            let message = format!(
+                "a free text must be followed by fixed text or by the end of the output, but #{} follows",
+                graph.doc.pointer(open)
+            );
+            return Err(error(graph.doc, ErrorKind::Unsupported, self.at, message)
+                .hint("put a `const_string` or a `tag` between them"));
+        }
+        let mut excludes: Vec<Rc<str>> = self.excludes.iter().map(|e| e.text.clone()).collect();
+        let (mut stops, mut end) = (follow.texts, follow.end);
+        if !self.may_end {
+            // What would end the text must not occur as long as it cannot end.
+            excludes.extend(stops.drain(..).map(|s| s.0));
+            end = false;
+        }
+        let all = self.begins.iter().map(|b| &b.0).chain(stops.iter().map(|s| &s.0));
+        let all = all.chain(&excludes).chain(self.triggers.iter().map(|t| &t.text));
+        graph.watch(all.map(|text| text.len()).sum(), self.at)?;
+        let openers = Openers::new(&self, stops, &mut excludes);
+        let patterns = Patterns::new(graph, self.at, &openers, &excludes)?;
+        let tries = openers.trie.states();
+        let at = self.at;
+        let free = FxHashMap::from_iter([(0, self.entry)]);
+        let todo = vec![Todo::Row(0, Rc::new([]), self.entry)];
+        if end {
+            graph.accept(self.entry);
+        }
+        let rows = FxHashMap::default();
+        let sets = FxHashMap::default();
+        let (openers, patterns) = (&openers, &patterns);
+        Builder { graph, at, openers, patterns, tries, free, rows, sets, todo, end, wide: None }.run()
+    }
+}
+
+/// All that can follow free text, and what of it must have been written to be certain.
+struct Openers {
+    trie: Trie,
+    /// By node of the trie: the opener that ends there, if none ended before.
+    fires: Vec<Option<Rc<str>>>,
+}
+
+impl Openers {
+    /// Triggers without tags join the excluded texts.
+    fn new(text: &FreeText, stops: Vec<(Rc<str>, StateIx)>, excludes: &mut Vec<Rc<str>>) -> Self {
+        let mut trie = Trie::default();
+        for (begin, state) in text.begins.iter() {
+            trie.insert(begin, Some(*state));
+        }
+        let mut ends: Vec<(NodeIx, Rc<str>)> = Vec::new();
+        for trigger in text.triggers.iter() {
+            match trie.find(&trigger.text) {
+                Some(node) => ends.push((node, trigger.text.clone())),
+                None => excludes.push(trigger.text.clone()),
+            }
+        }
+        for (stop, state) in stops {
+            ends.push((trie.insert(&stop, Some(state)), stop));
+        }
+        let mut fires = vec![None; trie.len()];
+        for (node, text) in ends {
+            fires[node as usize] = Some(text);
+        }
+        let mut openers = Openers { trie, fires };
+        openers.keep_shortest();
+        openers
+    }
+
+    /// Forgets openers that begin with others.
+    fn keep_shortest(&mut self) {
+        let mut todo: Vec<(NodeIx, bool)> = vec![(0, false)];
+        while let Some((node, below)) = todo.pop() {
+            let fire = &mut self.fires[node as usize];
+            if below {
+                *fire = None;
+            }
+            let below = below || fire.is_some();
+            todo.extend(self.trie.children(node).iter().map(|&(_, child)| (child, below)));
+        }
+    }
+}
+
+/// The texts that are looked for, with the links of Aho and Corasick.
+struct Patterns {
+    trie: Trie,
+    /// The longest proper suffix that is a node, too.
+    fail: Vec<NodeIx>,
+    /// The nearest such suffix that has a way on which this node lacks; the root at last.
+    other: Vec<NodeIx>,
+    /// The node of the openers' trie whose opener has just been written.
+    fires: Vec<Option<NodeIx>>,
+    /// Whether an excluded text has just been written.
+    excluded: Vec<bool>,
+    /// Of a beginning of an opener: its node in the openers' trie.
+    opener: Vec<Option<NodeIx>>,
+}
+
+impl Patterns {
+    fn new(graph: &Graph<'_>, at: Id, openers: &Openers, excludes: &[Rc<str>]) -> Result<Self> {
+        let mut trie = Trie::default();
+        let fires: Vec<(NodeIx, &Rc<str>)> =
+            openers.fires.iter().zip(0..).filter_map(|(f, node)| Some((node, f.as_ref()?))).collect();
+        let ends: Vec<NodeIx> = fires.iter().map(|(_, text)| trie.insert(text, None)).collect();
+        let bad: Vec<NodeIx> = excludes.iter().map(|text| trie.insert(text, None)).collect();
+        let len = trie.len();
+        let mut patterns = Patterns {
+            trie,
+            fail: vec![0; len],
+            other: vec![0; len],
+            fires: vec![None; len],
+            excluded: vec![false; len],
+            opener: vec![None; len],
+        };
+        // By node: an opener that begins with it.
+        let mut owner: Vec<Option<&Rc<str>>> = vec![None; len];
+        for ((fire, text), end) in fires.into_iter().zip(ends) {
+            let (mut node, mut opener) = (0, 0);
+            for c in text.chars() {
+                let (Some(next), Some(same)) = (patterns.trie.child(node, c), openers.trie.child(opener, c))
+                else {
+                    break; // never: the text is in both tries
+                };
+                (node, opener) = (next, same);
+                owner[node as usize] = Some(text);
+                patterns.opener[node as usize] = Some(opener);
+            }
+            patterns.fires[end as usize] = Some(fire);
+        }
+        bad.into_iter().for_each(|node| patterns.excluded[node as usize] = true);
+        patterns.link(|inner, outer| match (&openers.fires[inner as usize], owner[outer as usize]) {
+            (Some(inner), Some(outer)) => {
+                let message = format!(
+                    "ambiguous: {:?} contains {:?}, and each of them decides what follows a free text",
+                    shown(outer),
+                    shown(inner)
+                );
+                Err(error(graph.doc, ErrorKind::Unsupported, at, message)
+                    .hint("choose triggers and ends that do not contain each other, except at the start"))
+            }
+            _ => Ok(()),
+        })?;
+        Ok(patterns)
+    }
+
+    /// Breadth first: links, and what nodes inherit through them. `check` is told of openers that have
+    /// been written at a node that is longer than they are.
+    fn link(&mut self, check: impl Fn(NodeIx, NodeIx) -> Result<()>) -> Result<()> {
+        let mut queue = std::collections::VecDeque::from([0]);
+        while let Some(node) = queue.pop_front() {
+            for &(c, child) in self.trie.children(node) {
+                if node != 0 {
+                    let mut suffix = self.fail[node as usize];
+                    self.fail[child as usize] = loop {
+                        match self.trie.child(suffix, c) {
+                            Some(found) => break found,
+                            None if suffix == 0 => break 0,
+                            None => suffix = self.fail[suffix as usize],
+                        }
+                    };
+                }
+                queue.push_back(child);
+            }
+            if node == 0 {
+                continue;
+            }
+            let (here, suffix) = (node as usize, self.fail[node as usize] as usize);
+            if let Some(inner) = self.fires[suffix] {
+                check(inner, node)?;
+                self.fires[here] = Some(inner);
+            }
+            self.excluded[here] |= self.excluded[suffix];
+            let mut other = suffix as NodeIx;
+            while other != 0
+                && self.trie.children(other).iter().all(|&(c, _)| self.trie.child(node, c).is_some())
+            {
+                other = self.other[other as usize];
+            }
+            self.other[here] = other;
+        }
+        Ok(())
+    }
+
+    /// The beginnings of openers that have just been written, as nodes of the openers' trie.
+    fn begun(&self, mut node: NodeIx) -> Vec<NodeIx> {
+        let mut begun = Vec::new();
+        while node != 0 {
+            begun.extend(self.opener[node as usize]);
+            node = self.fail[node as usize];
+        }
+        begun
+    }
+}
+
+/// A state whose ways on are still to be built.
+enum Todo {
+    /// Of a node of the patterns, without those for some characters (sorted).
+    Row(NodeIx, Rc<[char]>, StateIx),
+    /// One of these openers has begun and must be completed.
+    Set(Rc<[NodeIx]>, StateIx),
+}
+
+struct Builder<'b, 'a> {
+    graph: &'b mut Graph<'a>,
+    at: Id,
+    openers: &'b Openers,
+    patterns: &'b Patterns,
+    tries: TrieStates,
+    /// States by node of the patterns.
+    free: FxHashMap<NodeIx, StateIx>,
+    /// States that hold the ways on of a node but for some characters.
+    rows: FxHashMap<(NodeIx, Rc<[char]>), StateIx>,
+    sets: FxHashMap<Rc<[NodeIx]>, StateIx>,
+    todo: Vec<Todo>,
+    /// Whether the output may end in free text.
+    end: bool,
+    /// The state that holds all characters beyond ASCII.
+    wide: Option<StateIx>,
+}
+
+impl Builder<'_, '_> {
+    fn run(mut self) -> Result<()> {
+        while let Some(todo) = self.todo.pop() {
+            match todo {
+                Todo::Row(node, without, state) => self.row(node, &without, state)?,
+                Todo::Set(nodes, state) => self.set_row(&nodes, state)?,
+            }
+        }
+        self.tries.build(self.graph, &self.openers.trie, self.at)
+    }
+
+    /// The state of free text whose end is a node.
+    fn free(&mut self, node: NodeIx) -> Result<StateIx> {
+        if let Some(&known) = self.free.get(&node) {
+            return Ok(known);
+        }
+        let state = self.graph.state(self.at)?;
+        if self.end {
+            self.graph.accept(state);
+        }
+        self.free.insert(node, state);
+        self.todo.push(Todo::Row(node, Rc::new([]), state));
+        Ok(state)
+    }
+
+    /// Where the last character of a node leads; `None` if nowhere.
+    fn written(&mut self, node: NodeIx) -> Result<Option<StateIx>> {
+        if let Some(fire) = self.patterns.fires[node as usize] {
+            return self.tries.reach(self.graph, fire, self.at).map(Some);
+        }
+        if !self.patterns.excluded[node as usize] {
+            return self.free(node).map(Some);
+        }
+        self.set(self.patterns.begun(node))
+    }
+
+    /// The ways on from a node, without those for some characters.
+    fn row(&mut self, node: NodeIx, without: &[char], state: StateIx) -> Result<()> {
+        let patterns = self.patterns;
+        let mut settled = without.to_vec();
+        for &(c, child) in patterns.trie.children(node) {
+            if without.binary_search(&c).is_ok() {
+                continue;
+            }
+            settled.push(c);
+            if let Some(to) = self.written(child)? {
+                let node = self.graph.char(c);
+                self.graph.edge(state, node, to);
+            }
+        }
+        settled.sort_unstable();
+        if node == 0 {
+            return self.others(state, &settled);
+        }
+        let mut suffix = patterns.fail[node as usize];
+        let known = |node| patterns.trie.children(node).iter().all(|(c, _)| settled.binary_search(c).is_ok());
+        while suffix != 0 && known(suffix) {
+            suffix = patterns.other[suffix as usize];
+        }
+        let key = (suffix, Rc::from(settled));
+        let rest = match self.rows.get(&key) {
+            Some(&rest) => rest,
+            None => {
+                let rest = self.graph.state(self.at)?;
+                self.todo.push(Todo::Row(suffix, key.1.clone(), rest));
+                self.rows.insert(key, rest);
+                rest
+            }
+        };
+        self.graph.also(state, rest);
+        Ok(())
+    }
+
+    /// All characters but these lead back to the start.
+    fn others(&mut self, state: StateIx, settled: &[char]) -> Result<()> {
+        let start = self.free(0)?;
+        let mut others = others(settled);
+        if settled.iter().all(char::is_ascii) {
+            // The characters beyond ASCII are one state for all, so that states are alike but for a few
+            // bytes: their masks are made from each other.
+            let wide = match self.wide {
+                Some(wide) => wide,
+                None => {
+                    let wide = self.graph.state(self.at)?;
+                    let class = charset::class(&[('\u{80}', char::MAX)], self.graph.ir);
+                    self.graph.edge(wide, class, start);
+                    *self.wide.insert(wide)
+                }
+            };
+            self.graph.also(state, wide);
+            others.retain(|r| r.0.is_ascii());
+            others.iter_mut().for_each(|r| r.1 = r.1.min('\x7f'));
+        }
+        if !others.is_empty() {
+            let class = charset::class(&others, self.graph.ir);
+            self.graph.edge(state, class, start);
+        }
+        Ok(())
+    }
+
+    /// The state in which one of several openers must be completed: an excluded text lies behind their
+    /// beginnings, so that free text cannot reach to here.
+    fn set(&mut self, mut nodes: Vec<NodeIx>) -> Result<Option<StateIx>> {
+        nodes.sort_unstable();
+        match nodes[..] {
+            [] => return Ok(None),
+            [one] => return self.tries.reach(self.graph, one, self.at).map(Some),
+            _ => {}
+        }
+        let nodes: Rc<[NodeIx]> = nodes.into();
+        if let Some(&known) = self.sets.get(&nodes) {
+            return Ok(Some(known));
+        }
+        let state = self.graph.state(self.at)?;
+        self.sets.insert(nodes.clone(), state);
+        self.todo.push(Todo::Set(nodes, state));
+        Ok(Some(state))
+    }
+
+    fn set_row(&mut self, nodes: &[NodeIx], state: StateIx) -> Result<()> {
+        let openers = self.openers;
+        let mut ways: Vec<(char, NodeIx)> =
+            nodes.iter().flat_map(|&node| openers.trie.children(node).iter().copied()).collect();
+        ways.sort_unstable();
+        for same in ways.chunk_by(|a, b| a.0 == b.0) {
+            // The first opener that is complete decides.
+            let fired = same.iter().find(|w| openers.fires[w.1 as usize].is_some());
+            let next = match fired {
+                Some(&(_, fire)) => vec![fire],
+                None => same.iter().map(|w| w.1).collect(),
+            };
+            if let Some(to) = self.set(next)? {
+                let node = self.graph.char(same[0].0);
+                self.graph.edge(state, node, to);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All characters but these, which are sorted.
+fn others(chars: &[char]) -> Vec<(char, char)> {
+    let mut ranges = Vec::new();
+    let mut add = |lo: u32, hi: u32| {
+        // Surrogates are no characters.
+        let lo = char::from_u32(lo).unwrap_or('\u{e000}');
+        let hi = char::from_u32(hi).unwrap_or('\u{d7ff}');
+        if lo <= hi {
+            ranges.push((lo, hi));
+        }
+    };
+    let mut next = 0;
+    for &c in chars {
+        if c as u32 > next {
+            add(next, c as u32 - 1);
+        }
+        next = c as u32 + 1;
+    }
+    if next <= char::MAX as u32 {
+        add(next, char::MAX as u32);
+    }
+    ranges
+}

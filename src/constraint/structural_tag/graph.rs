@@ -1,0 +1,399 @@
+//! From the tree of formats to one flat automaton.
+//!
+//! Each format is built in front of what follows it (Thompson's construction from the right), so that a
+//! loop is an edge back and nothing that follows is ever copied. A free text needs to know with which
+//! texts that begins which follows it (they end it), and in a loop that is only known when everything
+//! else is built: free texts wait in a queue until then. Cost: linear in the formats, repetitions
+//! written out. Nested nodes of the representation were rejected: what ends a text would then be
+//! written into every alternative before it, which doubles with each level.
+
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::format::{Format, Kind, Many, Phrase, Tag, Triggered};
+use super::free_text::FreeText;
+use super::members::error;
+use super::trie::Trie;
+use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
+use crate::constraint::json_schema::json::{Doc, Id};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most states of one structural tag.
+const MAX_STATES: usize = 400_000;
+/// Most edges of one structural tag.
+const MAX_EDGES: usize = 800_000;
+
+/// Most characters of triggers, ends and excluded texts, each counted at every free text that knows it.
+const MAX_WATCHED: usize = 1_000_000;
+
+/// Index of a state under construction.
+pub(super) type StateIx = u32;
+
+/// Index of a [`First`].
+type FirstIx = u32;
+
+/// With what something can begin.
+#[derive(Debug, Clone)]
+enum First {
+    /// The end of the whole output.
+    End,
+    /// A text that is not empty, and the state after it.
+    Text(Rc<str>, StateIx),
+    Either(FirstIx, FirstIx),
+    /// Something that does not begin with fixed texts.
+    Open(Id),
+}
+
+/// What follows: the state to go to, and with what that can begin.
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    state: StateIx,
+    first: FirstIx,
+}
+
+/// What can follow a free text.
+#[derive(Debug, Default)]
+pub(super) struct Follow {
+    /// Texts and the states after them.
+    pub texts: Vec<(Rc<str>, StateIx)>,
+    /// Whether the output may end.
+    pub end: bool,
+    /// A format that follows and does not begin with a fixed text.
+    pub open: Option<Id>,
+}
+
+/// A free text that is still to be built.
+struct Waiting {
+    text: FreeText,
+    next: Next,
+}
+
+/// The automaton under construction. States come after those they lead to, but for loops.
+pub(super) struct Graph<'a> {
+    pub doc: &'a Doc,
+    pub ir: &'a mut Ir,
+    states: Vec<AutomatonState>,
+    edges: usize,
+    firsts: Vec<First>,
+    waiting: Vec<Waiting>,
+    chars: FxHashMap<char, NodeId>,
+    empty: NodeId,
+    /// Characters of the texts that free texts look for.
+    watched: usize,
+}
+
+/// Builds the automaton of a format; its node.
+pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
+    let empty = ir.push(Node::Empty);
+    let mut graph = Graph {
+        doc,
+        ir,
+        states: vec![AutomatonState { accept: true, edges: vec![] }],
+        edges: 0,
+        firsts: vec![First::End],
+        waiting: Vec::new(),
+        chars: FxHashMap::default(),
+        empty,
+        watched: 0,
+    };
+    let start = graph.format(format, Next { state: 0, first: 0 })?.state;
+    let waiting = std::mem::take(&mut graph.waiting);
+    for Waiting { text, next } in waiting {
+        let follow = graph.follow(next.first);
+        text.build(&mut graph, follow)?;
+    }
+    Ok(graph.finish(start))
+}
+
+impl Graph<'_> {
+    /// A new state.
+    pub fn state(&mut self, at: Id) -> Result<StateIx> {
+        if self.states.len() >= MAX_STATES || self.edges >= MAX_EDGES {
+            return Err(self.too_large(at));
+        }
+        self.states.push(AutomatonState::default());
+        Ok(self.states.len() as StateIx - 1)
+    }
+
+    /// Counts the characters that one more free text looks for.
+    pub fn watch(&mut self, chars: usize, at: Id) -> Result<()> {
+        self.watched += chars;
+        if self.watched <= MAX_WATCHED {
+            return Ok(());
+        }
+        let message = format!("the texts that free texts look for have more than {MAX_WATCHED} characters");
+        Err(error(self.doc, ErrorKind::TooComplex, at, message)
+            .hint("use fewer or shorter triggers and ends"))
+    }
+
+    fn too_large(&self, at: Id) -> Error {
+        let message = format!("needs more than {MAX_STATES} states or {MAX_EDGES} transitions");
+        error(self.doc, ErrorKind::TooComplex, at, message)
+            .hint("use fewer or shorter triggers and excluded texts, or lower counts of repetitions")
+    }
+
+    /// `node` leads from one state to another.
+    pub fn edge(&mut self, from: StateIx, node: NodeId, to: StateIx) {
+        self.edges += 1;
+        self.states[from as usize].edges.push((node, to));
+    }
+
+    /// What is possible in `to` is possible in `from`, too.
+    pub fn also(&mut self, from: StateIx, to: StateIx) {
+        self.edge(from, self.empty, to);
+    }
+
+    /// The output may end in a state.
+    pub fn accept(&mut self, state: StateIx) {
+        self.states[state as usize].accept = true;
+    }
+
+    /// The node of one character.
+    pub fn char(&mut self, c: char) -> NodeId {
+        let ir = &mut *self.ir;
+        *self.chars.entry(c).or_insert_with(|| ir.bytes(c.encode_utf8(&mut [0; 4])))
+    }
+
+    fn first(&mut self, first: First) -> FirstIx {
+        self.firsts.push(first);
+        self.firsts.len() as FirstIx - 1
+    }
+
+    /// Either of two ways on.
+    fn either(&mut self, a: Next, b: Next, at: Id) -> Result<Next> {
+        let state = self.state(at)?;
+        self.also(state, a.state);
+        self.also(state, b.state);
+        Ok(Next { state, first: self.first(First::Either(a.first, b.first)) })
+    }
+
+    /// `format`, and then `next`.
+    fn format(&mut self, format: &Format, next: Next) -> Result<Next> {
+        let at = format.at;
+        match &format.kind {
+            Kind::Text(text) => self.text(text, next, at),
+            Kind::Node(node) => {
+                let state = self.state(at)?;
+                self.edge(state, *node, next.state);
+                Ok(Next { state, first: self.first(First::Open(at)) })
+            }
+            Kind::AnyText { excludes } => {
+                let (begins, triggers) = (Rc::new([]), Rc::new([]));
+                self.free_text(at, begins, triggers, excludes.clone(), true, next)
+            }
+            Kind::Sequence(parts) => parts.iter().rev().try_fold(next, |next, part| self.format(part, next)),
+            Kind::Or(parts) => {
+                let parts: Vec<Next> =
+                    parts.iter().map(|part| self.format(part, next)).collect::<Result<_>>()?;
+                self.union(&parts, at)
+            }
+            Kind::Repeat { content, min, max } => self.repeat(content, (*min, *max), next),
+            Kind::Tag(tag) => {
+                let inner = self.inside(tag, next)?;
+                self.text(&tag.begin.text, inner, at)
+            }
+            Kind::Triggered(triggered) => self.triggered(triggered, at, next),
+            Kind::Separated { tags, separator, many } => self.separated(tags, separator, *many, at, next),
+        }
+    }
+
+    fn text(&mut self, text: &Rc<str>, next: Next, at: Id) -> Result<Next> {
+        if text.is_empty() {
+            return Ok(next);
+        }
+        let state = self.state(at)?;
+        let node = self.ir.bytes(text.as_bytes());
+        self.edge(state, node, next.state);
+        Ok(Next { state, first: self.first(First::Text(text.clone(), next.state)) })
+    }
+
+    fn union(&mut self, parts: &[Next], at: Id) -> Result<Next> {
+        let [one, rest @ ..] = parts else { return Err(self.too_large(at)) };
+        if rest.is_empty() {
+            return Ok(*one);
+        }
+        let state = self.state(at)?;
+        let mut first = one.first;
+        self.also(state, one.state);
+        for part in rest {
+            self.also(state, part.state);
+            first = self.first(First::Either(first, part.first));
+        }
+        Ok(Next { state, first })
+    }
+
+    fn repeat(&mut self, content: &Format, (min, max): (u32, Option<u32>), next: Next) -> Result<Next> {
+        let at = content.at;
+        let (mut here, mut min) = (next, min);
+        match max {
+            Some(max) => {
+                for _ in min..max {
+                    let body = self.format(content, here)?;
+                    if body.state == here.state {
+                        // Nothing, however often.
+                        return Ok(next);
+                    }
+                    here = self.either(body, next, at)?;
+                }
+            }
+            None => {
+                let again = Next { state: self.state(at)?, first: self.first(First::End) };
+                let body = self.format(content, again)?;
+                if body.state != again.state {
+                    self.also(again.state, body.state);
+                }
+                self.also(again.state, next.state);
+                self.firsts[again.first as usize] = First::Either(body.first, next.first);
+                here = again;
+                if min > 0 {
+                    here = body;
+                    min -= 1;
+                }
+            }
+        }
+        for _ in 0..min {
+            let body = self.format(content, here)?;
+            if body.state == here.state {
+                break;
+            }
+            here = body;
+        }
+        Ok(here)
+    }
+
+    /// A tag from behind its `begin`.
+    fn inside(&mut self, tag: &Tag, next: Next) -> Result<Next> {
+        let at = tag.begin.at;
+        let ends: Vec<Next> = tag.ends.iter().map(|end| self.text(end, next, at)).collect::<Result<_>>()?;
+        let end = self.union(&ends, at)?;
+        self.format(&tag.content, end)
+    }
+
+    /// The texts with which tags begin, and the states behind them.
+    fn begins(&mut self, tags: &[Tag], next: Next) -> Result<Vec<(Rc<str>, Next)>> {
+        tags.iter().map(|tag| Ok((tag.begin.text.clone(), self.inside(tag, next)?))).collect()
+    }
+
+    fn free_text(
+        &mut self,
+        at: Id,
+        begins: Rc<[(Rc<str>, StateIx)]>,
+        triggers: Rc<[Phrase]>,
+        excludes: Rc<[Phrase]>,
+        may_end: bool,
+        next: Next,
+    ) -> Result<Next> {
+        let entry = self.state(at)?;
+        let text = FreeText { at, entry, begins, triggers, excludes, may_end };
+        self.waiting.push(Waiting { text, next });
+        Ok(Next { state: entry, first: self.first(First::Open(at)) })
+    }
+
+    fn triggered(&mut self, triggered: &Triggered, at: Id, next: Next) -> Result<Next> {
+        let Triggered { triggers, tags, excludes, many } = triggered;
+        self.warn_idle(triggered);
+        // Behind a tag the free text goes on, in a state that must be there before the tags are.
+        let behind = match many.stop_after_first {
+            true => next,
+            false => Next { state: self.state(at)?, first: self.first(First::Open(at)) },
+        };
+        let begins: Rc<[(Rc<str>, StateIx)]> =
+            self.begins(tags, behind)?.into_iter().map(|(text, inner)| (text, inner.state)).collect();
+        let text = |graph: &mut Self, may_end| {
+            graph.free_text(at, begins.clone(), triggers.clone(), excludes.clone(), may_end, next)
+        };
+        if many.stop_after_first {
+            return text(self, !many.at_least_one);
+        }
+        let free = text(self, true)?;
+        self.also(behind.state, free.state);
+        if many.at_least_one { text(self, false) } else { Ok(free) }
+    }
+
+    /// Notes triggers that no tag begins with.
+    fn warn_idle(&mut self, triggered: &Triggered) {
+        let mut begins: Vec<&str> = triggered.tags.iter().map(|t| &*t.begin.text).collect();
+        begins.sort_unstable();
+        for trigger in triggered.triggers.iter() {
+            let at = begins.partition_point(|b| *b < &*trigger.text);
+            if !begins.get(at).is_some_and(|b| b.starts_with(&*trigger.text)) {
+                let place = self.doc.pointer(trigger.at);
+                let warning = format!("#{place}: no tag begins with this trigger, so it is never written");
+                self.ir.warnings.push(warning);
+            }
+        }
+    }
+
+    fn separated(
+        &mut self,
+        tags: &[Tag],
+        separator: &Rc<str>,
+        many: Many,
+        at: Id,
+        next: Next,
+    ) -> Result<Next> {
+        let behind = match many.stop_after_first {
+            true => next,
+            false => Next { state: self.state(at)?, first: self.first(First::End) },
+        };
+        let begins = self.begins(tags, behind)?;
+        let mut trie = Trie::default();
+        let mut first = None;
+        for (text, inner) in begins {
+            trie.insert(&text, Some(inner.state));
+            let own = match text.is_empty() {
+                true => inner.first,
+                false => self.first(First::Text(text, inner.state)),
+            };
+            first = Some(first.map_or(own, |first| self.first(First::Either(first, own))));
+        }
+        let mut states = trie.states();
+        let state = states.reach(self, 0, at)?;
+        states.build(self, &trie, at)?;
+        let tags = Next { state, first: first.unwrap_or(next.first) };
+        if !many.stop_after_first {
+            let again = self.text(separator, tags, at)?;
+            self.also(behind.state, again.state);
+            self.also(behind.state, next.state);
+            self.firsts[behind.first as usize] = First::Either(again.first, next.first);
+        }
+        if many.at_least_one { Ok(tags) } else { self.either(tags, next, at) }
+    }
+
+    /// Everything with which `first` can begin.
+    fn follow(&self, first: FirstIx) -> Follow {
+        let mut follow = Follow::default();
+        let mut seen = FxHashSet::default();
+        let mut todo = vec![first];
+        while let Some(at) = todo.pop() {
+            if !seen.insert(at) {
+                continue;
+            }
+            match &self.firsts[at as usize] {
+                First::End => follow.end = true,
+                First::Text(text, state) => follow.texts.push((text.clone(), *state)),
+                First::Either(a, b) => todo.extend([*b, *a]),
+                First::Open(at) => follow.open = follow.open.or(Some(*at)),
+            }
+        }
+        follow
+    }
+
+    /// The node. The start becomes the first state; the others are turned round, since the machine
+    /// lowers the last state first and likes targets to be there before what leads to them.
+    fn finish(mut self, start: StateIx) -> NodeId {
+        let last = self.states.len() as StateIx - 1;
+        self.states.swap(start as usize, last as usize);
+        let moved = |s: StateIx| match s {
+            s if s == start => 0,
+            s if s == last => last - start,
+            s => last - s,
+        };
+        self.states.reverse();
+        for state in &mut self.states {
+            state.edges.iter_mut().for_each(|(_, to)| *to = moved(*to));
+        }
+        self.ir.push(Node::Automaton(self.states))
+    }
+}

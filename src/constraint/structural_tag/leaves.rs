@@ -1,0 +1,131 @@
+//! The leaves of a format: JSON Schemas, regular expressions and grammars, each by its own front end.
+//!
+//! A leaf becomes one node of the document's representation; equal schemas are read once, so that the
+//! cost is that of the distinct ones. A schema is taken out of the document as JSON text, since its
+//! references and its `$schema` mean the schema and not the document around it.
+
+use std::fmt::Write;
+
+use rustc_hash::FxHashMap;
+
+use super::format::Phrase;
+use crate::constraint::ir::{Ir, NodeId};
+use crate::constraint::json_schema::json::{Doc, Id, Value};
+use crate::constraint::{Policy, grammar, json_schema, regex};
+use crate::error::{Error, Place, Result};
+
+/// Leaves in one representation.
+pub(super) struct Leaves<'a> {
+    pub ir: Ir,
+    policy: &'a Policy,
+    schemas: FxHashMap<String, NodeId>,
+}
+
+impl<'a> Leaves<'a> {
+    pub fn new(policy: &'a Policy) -> Self {
+        Leaves { ir: Ir::new(), policy, schemas: FxHashMap::default() }
+    }
+
+    /// A JSON value valid against the schema at `at`; a string there holds the text of the schema.
+    pub fn schema(&mut self, doc: &Doc, at: Id) -> Result<NodeId> {
+        let mut text = String::new();
+        match doc.string(at) {
+            Some(inner) => text.push_str(doc.name(inner)),
+            None => write_json(doc, at, &mut text),
+        }
+        if let Some(&known) = self.schemas.get(&text) {
+            return Ok(known);
+        }
+        let place = doc.pointer(at);
+        let mut ir = json_schema::parse(&text, self.policy).map_err(|e| moved(&e, &place))?;
+        for warning in &mut ir.warnings {
+            // They begin with a pointer into the schema.
+            *warning = match warning.strip_prefix('#') {
+                Some(rest) => format!("#{place}{rest}"),
+                None => format!("#{place}: {warning}"),
+            };
+        }
+        let node = self.ir.append(&ir);
+        self.schemas.insert(text, node);
+        Ok(node)
+    }
+
+    /// A text that matches a regular expression.
+    pub fn regex(&mut self, doc: &Doc, pattern: &Phrase) -> Result<NodeId> {
+        let ir = regex::parse(&pattern.text).map_err(|e| e.at(doc.place(pattern.at)))?;
+        Ok(self.ir.append(&ir))
+    }
+
+    /// A text of a grammar.
+    pub fn grammar(&mut self, doc: &Doc, text: &Phrase) -> Result<NodeId> {
+        let ir = grammar::parse(&text.text).map_err(|e| e.at(doc.place(text.at)))?;
+        Ok(self.ir.append(&ir))
+    }
+}
+
+/// An error of a schema as one of the document that holds the schema at `place`.
+fn moved(error: &Error, place: &str) -> Error {
+    let mut new = Error::new(error.kind(), error.message());
+    let mut placed = false;
+    for old in error.places() {
+        new = new.at(match old {
+            Place::Pointer(inner) => {
+                placed = true;
+                Place::Pointer(format!("{place}{inner}"))
+            }
+            other => other.clone(),
+        });
+    }
+    if !placed {
+        new = new.at(Place::Pointer(place.to_owned()));
+    }
+    match error.hint_text() {
+        Some(hint) => new.hint(hint),
+        None => new,
+    }
+}
+
+/// Appends a value as JSON text. Recursion is no deeper than the parser allows.
+fn write_json(doc: &Doc, at: Id, out: &mut String) {
+    match doc.value(at) {
+        Value::Null => out.push_str("null"),
+        Value::Bool(value) => out.push_str(if value { "true" } else { "false" }),
+        Value::Number(text) => out.push_str(doc.name(text)),
+        Value::String(text) => write_string(doc.name(text), out),
+        Value::Array { .. } => {
+            out.push('[');
+            for (i, &element) in doc.elements(at).iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_json(doc, element, out);
+            }
+            out.push(']');
+        }
+        Value::Object { .. } => {
+            out.push('{');
+            for (i, &(name, value)) in doc.members(at).iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_string(doc.name(name), out);
+                out.push(':');
+                write_json(doc, value, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            // Writing to a string cannot fail.
+            '\0'..='\x1f' => drop(write!(out, "\\u{:04x}", c as u32)),
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+}

@@ -1,0 +1,73 @@
+//! Structural tags: tool calls and other structure in free text, in the JSON form that inference servers
+//! pass on.
+//!
+//! The text is read into a tree of formats (`read`, `members`, `leaves`), and the tree becomes one flat
+//! automaton (`graph`) whose edges are characters, regular nodes and JSON values; free text is a part
+//! of it (`free_text`, `trie`). Cost: linear in the document, plus what its schemas cost. Watching the
+//! output from outside and switching between constraints when a trigger appears was rejected: it is
+//! not exact where a token holds the end of a trigger and the beginning of what follows.
+//!
+//! **Documents.** `{"type":"structural_tag","format":F}`, or the older
+//! `{"type":"structural_tag","structures":[{"begin":B,"schema":S,"end":E},…],"triggers":[…]}`, which is a
+//! `triggered_tags` whose contents are JSON values.
+//!
+//! | format | members | matches |
+//! |---|---|---|
+//! | `const_string` | `value` | this text |
+//! | `json_schema` | `json_schema` | a JSON value |
+//! | `regex` | `pattern` | a text that matches as a whole |
+//! | `any_text` | `excludes`? | any text without the excluded ones |
+//! | `sequence`, `or` | `elements` | all in order; one |
+//! | `optional`, `star`, `plus` | `content` | at most once; any number; at least once |
+//! | `repeat` | `content`, `min`?, `max`? | so often (`max` absent or -1: no limit) |
+//! | `tag` | `begin`, `content`, `end` | the three; `end` may be a list of which one comes |
+//! | `triggered_tags` | `triggers`, `tags`, `excludes`?, `at_least_one`?, `stop_after_first`? | free text with tags |
+//! | `tags_with_separator` | `tags`, `separator`, `at_least_one`?, `stop_after_first`? | tags and nothing else |
+//!
+//! **Free text** (`any_text`, and what stands around the tags of `triggered_tags`) is any Unicode text.
+//!
+//! * It ends where what follows first begins: it does not contain the end of the tag around it, nor any
+//!   other text with which what follows can begin. What follows must begin with fixed texts, or be the
+//!   end of the output.
+//! * It contains no trigger. Once a trigger has been written, a tag that begins with it must follow (or
+//!   an end that does).
+//! * It contains no excluded text. One that overlaps with the trigger or end behind it is not contained.
+//! * `at_least_one`: it cannot end before a tag has been written. `stop_after_first`: it ends with the
+//!   first tag. Text may precede the first tag in any case.
+//! * An empty `end` is no text: what ends the content is what follows the tag.
+
+mod format;
+mod free_text;
+mod graph;
+mod leaves;
+mod members;
+mod read;
+#[cfg(test)]
+mod tests;
+mod trie;
+
+use super::ir::Ir;
+use super::json_schema;
+use super::policy::Policy;
+use crate::error::Result;
+
+/// Parses a structural tag.
+///
+/// # Errors
+/// `InvalidJson` with line and column. With the JSON pointer of the place: `InvalidSchema` for a document
+/// or a schema that is not well formed, `Unsupported` for members and types that are unknown, for openers
+/// that are ambiguous and for free text before something that does not begin with fixed text,
+/// `InvalidPattern` for a regular expression, `TooComplex` beyond a limit.
+pub fn parse(text: &str, policy: &Policy) -> Result<Ir> {
+    let doc = json_schema::document(text)?;
+    let mut leaves = leaves::Leaves::new(policy);
+    let format = read::Reader { doc: &doc, leaves: &mut leaves }.document()?;
+    let mut ir = leaves.ir;
+    if let Some((id, name)) = doc.duplicate {
+        let (name, at) = (doc.name(name), doc.pointer(id));
+        ir.warnings.push(format!("#{at}: the name {name:?} occurs twice; the last one counts"));
+    }
+    let root = graph::build(&doc, &mut ir, &format)?;
+    ir.set_root(root);
+    Ok(ir)
+}

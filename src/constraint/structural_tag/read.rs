@@ -1,0 +1,249 @@
+//! From the JSON text to the tree of formats.
+//!
+//! One pass, linear in the text. Everything that is not understood is refused with its name, its
+//! pointer and a hint: a member ignored in silence would be a promise not kept.
+
+use std::rc::Rc;
+
+use super::format::{Format, Kind, Many, Phrase, Tag, Triggered};
+use super::leaves::Leaves;
+use super::members::{Object, error, invalid, phrase, shown, suggestion};
+use crate::constraint::json_schema::json::{Doc, Id, Value};
+use crate::error::{ErrorKind, Result};
+
+/// Deepest nesting of formats.
+const MAX_NESTING: usize = 128;
+
+/// The types of formats.
+const TYPES: [&str; 14] = [
+    "const_string",
+    "json_schema",
+    "regex",
+    "grammar",
+    "any_text",
+    "sequence",
+    "or",
+    "optional",
+    "plus",
+    "star",
+    "repeat",
+    "tag",
+    "triggered_tags",
+    "tags_with_separator",
+];
+
+/// Types that others know and this crate does not, and what to do about each.
+const FOREIGN: [(&str, &str); 7] = [
+    ("token", TOKENS),
+    ("exclude_token", TOKENS),
+    ("any_tokens", TOKENS),
+    ("token_triggered_tags", TOKENS),
+    ("token_dispatch", TOKENS),
+    ("dispatch", "use `triggered_tags`"),
+    ("qwen_xml_parameter", "only values spelled as JSON are supported; use `json_schema`"),
+];
+
+const TOKENS: &str = "constraints are over text; write the text of the tokens";
+
+/// Reads a document.
+pub(super) struct Reader<'a, 'p> {
+    pub doc: &'a Doc,
+    pub leaves: &'a mut Leaves<'p>,
+}
+
+impl Reader<'_, '_> {
+    /// The whole document, in the older or the newer form.
+    pub fn document(&mut self) -> Result<Format> {
+        let known = ["type", "format", "structures", "triggers"];
+        let object = Object::new(self.doc, self.doc.root(), "a structural tag", &known)?;
+        let name = object.text("type")?;
+        if &*name.text != "structural_tag" {
+            return Err(invalid(self.doc, name.at, "the `type` must be `structural_tag`"));
+        }
+        match (object.optional("format"), object.optional("structures")) {
+            (Some(format), None) => match object.optional("triggers") {
+                Some(at) => Err(invalid(self.doc, at, "`triggers` belongs to `structures`, not to `format`")
+                    .hint("inside `format`, use a `triggered_tags`")),
+                None => self.format(format, 0),
+            },
+            (None, Some(_)) => self.older(&object),
+            (Some(_), Some(at)) => Err(invalid(self.doc, at, "both `format` and `structures`")),
+            (None, None) => Err(invalid(self.doc, object.at, "neither `format` nor `structures`")
+                .hint("the newer form has `format`, the older one `structures` and `triggers`")),
+        }
+    }
+
+    fn older(&mut self, object: &Object<'_>) -> Result<Format> {
+        let mut tags = Vec::new();
+        for &at in object.list("structures")? {
+            let item = Object::new(self.doc, at, "a structure", &["begin", "schema", "end"])?;
+            let (begin, end) = (item.text("begin")?, item.text("end")?);
+            let schema = item.required("schema")?;
+            let content = Format { at: schema, kind: Kind::Node(self.leaves.schema(self.doc, schema)?) };
+            tags.push(Tag { begin, content, ends: vec![end.text] });
+        }
+        object.list("triggers")?;
+        let triggers = object.phrases("triggers")?;
+        let many = Many { at_least_one: false, stop_after_first: false };
+        self.triggered(object.at, Triggered { triggers, tags, excludes: Rc::new([]), many })
+    }
+
+    fn format(&mut self, at: Id, depth: usize) -> Result<Format> {
+        let doc = self.doc;
+        if depth > MAX_NESTING {
+            let message = format!("formats are nested deeper than the limit of {MAX_NESTING}");
+            return Err(error(doc, ErrorKind::TooComplex, at, message));
+        }
+        if !matches!(doc.value(at), Value::Object { .. }) {
+            return Err(invalid(doc, at, "a format must be an object"));
+        }
+        let name = doc.lookup("type").and_then(|n| doc.get(at, n));
+        let Some(name) = name else {
+            return Err(invalid(doc, at, "a format lacks its member `type`").hint(suggestion("", &TYPES)));
+        };
+        let name = phrase(doc, name, "type")?;
+        let object = |known: &[&str]| Object::new(doc, at, &name.text, &[&["type"], known].concat());
+        let kind = match &*name.text {
+            "const_string" => Kind::Text(object(&["value"])?.text("value")?.text),
+            "json_schema" => return self.schema(at),
+            "regex" => Kind::Node(self.leaves.regex(doc, &object(&["pattern"])?.text("pattern")?)?),
+            "grammar" => Kind::Node(self.leaves.grammar(doc, &object(&["grammar"])?.text("grammar")?)?),
+            "any_text" => Kind::AnyText { excludes: object(&["excludes"])?.phrases("excludes")? },
+            "sequence" => Kind::Sequence(self.formats(object(&["elements"])?.list("elements")?, depth)?),
+            "or" => Kind::Or(self.formats(object(&["elements"])?.list("elements")?, depth)?),
+            "optional" => self.repeat(&object(&["content"])?, (0, Some(1)), depth)?,
+            "star" => self.repeat(&object(&["content"])?, (0, None), depth)?,
+            "plus" => self.repeat(&object(&["content"])?, (1, None), depth)?,
+            "repeat" => {
+                let object = object(&["content", "min", "max"])?;
+                let bounds = self.bounds(&object)?;
+                self.repeat(&object, bounds, depth)?
+            }
+            "tag" => Kind::Tag(Box::new(self.tag(at, depth)?)),
+            "triggered_tags" => {
+                let object = object(&["triggers", "tags", "excludes", "at_least_one", "stop_after_first"])?;
+                let tags = self.tags(&object, depth)?;
+                object.list("triggers")?;
+                let triggers = object.phrases("triggers")?;
+                let excludes = object.phrases("excludes")?;
+                return self.triggered(at, Triggered { triggers, tags, excludes, many: many(&object)? });
+            }
+            "tags_with_separator" => {
+                let object = object(&["tags", "separator", "at_least_one", "stop_after_first"])?;
+                let tags = self.tags(&object, depth)?;
+                Kind::Separated { tags, separator: object.text("separator")?.text, many: many(&object)? }
+            }
+            _ => return Err(self.unknown_type(&name)),
+        };
+        Ok(Format { at, kind })
+    }
+
+    fn unknown_type(&self, name: &Phrase) -> crate::error::Error {
+        let foreign = FOREIGN.iter().find(|f| f.0 == &*name.text);
+        let (message, hint) = match foreign {
+            Some((foreign, hint)) => {
+                (format!("formats of the type `{foreign}` are not supported"), (*hint).to_owned())
+            }
+            None => (
+                format!("no type of format is called `{}`", shown(&name.text)),
+                suggestion(&name.text, &TYPES),
+            ),
+        };
+        error(self.doc, ErrorKind::Unsupported, name.at, message).hint(hint)
+    }
+
+    fn formats(&mut self, list: &[Id], depth: usize) -> Result<Vec<Format>> {
+        list.iter().map(|&at| self.format(at, depth + 1)).collect()
+    }
+
+    fn schema(&mut self, at: Id) -> Result<Format> {
+        let object =
+            Object::new(self.doc, at, "json_schema", &["type", "json_schema", "style", "any_order"])?;
+        if let Some(style) = object.optional("style")
+            && &*phrase(self.doc, style, "style")?.text != "json"
+        {
+            let message = "only the style `json` is supported";
+            return Err(error(self.doc, ErrorKind::Unsupported, style, message));
+        }
+        if object.flag("any_order")? {
+            let at = object.required("any_order")?;
+            let message = "`any_order` is not supported: declared properties come in their order";
+            return Err(error(self.doc, ErrorKind::Unsupported, at, message));
+        }
+        let schema = object.required("json_schema")?;
+        Ok(Format { at, kind: Kind::Node(self.leaves.schema(self.doc, schema)?) })
+    }
+
+    fn bounds(&self, object: &Object<'_>) -> Result<(u32, Option<u32>)> {
+        let min = match object.optional("min") {
+            Some(id) => object.count(id, "min")?,
+            None => 0,
+        };
+        let Some(at) = object.optional("max") else { return Ok((min, None)) };
+        // -1 says that there is no limit, too.
+        if let Value::Number(text) = self.doc.value(at)
+            && self.doc.name(text) == "-1"
+        {
+            return Ok((min, None));
+        }
+        let max = object.count(at, "max")?;
+        if max < min {
+            return Err(invalid(self.doc, at, format!("`max` is {max}, less than `min`, which is {min}")));
+        }
+        Ok((min, Some(max)))
+    }
+
+    fn repeat(&mut self, object: &Object<'_>, (min, max): (u32, Option<u32>), depth: usize) -> Result<Kind> {
+        let content = Box::new(self.format(object.required("content")?, depth + 1)?);
+        Ok(Kind::Repeat { content, min, max })
+    }
+
+    fn tags(&mut self, object: &Object<'_>, depth: usize) -> Result<Vec<Tag>> {
+        object.list("tags")?.iter().map(|&at| self.tag(at, depth + 1)).collect()
+    }
+
+    fn tag(&mut self, at: Id, depth: usize) -> Result<Tag> {
+        let doc = self.doc;
+        let object = Object::new(doc, at, "a tag", &["type", "begin", "content", "end"])?;
+        if let Some(id) = object.optional("type")
+            && &*phrase(doc, id, "type")?.text != "tag"
+        {
+            return Err(invalid(doc, id, "only formats of the type `tag` can stand here"));
+        }
+        let begin = object.text("begin")?;
+        let end = object.required("end")?;
+        let ends = match doc.value(end) {
+            Value::Array { .. } => {
+                let list = object.list("end")?;
+                list.iter().map(|&id| Ok(phrase(doc, id, "end")?.text)).collect::<Result<_>>()?
+            }
+            _ => vec![phrase(doc, end, "end")?.text],
+        };
+        let content = self.format(object.required("content")?, depth + 1)?;
+        Ok(Tag { begin, content, ends })
+    }
+
+    /// Checks that each tag has its trigger.
+    fn triggered(&mut self, at: Id, triggered: Triggered) -> Result<Format> {
+        let mut shortest: Vec<&str> = triggered.triggers.iter().map(|t| &*t.text).collect();
+        shortest.sort_unstable();
+        // What begins with another one comes after it, and nothing else comes between.
+        shortest.dedup_by(|longer, shorter| longer.starts_with(*shorter));
+        for tag in &triggered.tags {
+            let text = &*tag.begin.text;
+            let after = shortest.partition_point(|&t| t <= text);
+            if !shortest[..after].last().is_some_and(|t| text.starts_with(t)) {
+                return Err(invalid(self.doc, tag.begin.at, "no trigger is a beginning of this `begin`")
+                    .hint("a tag starts with one of the `triggers`"));
+            }
+        }
+        Ok(Format { at, kind: Kind::Triggered(Box::new(triggered)) })
+    }
+}
+
+fn many(object: &Object<'_>) -> Result<Many> {
+    Ok(Many {
+        at_least_one: object.flag("at_least_one")?,
+        stop_after_first: object.flag("stop_after_first")?,
+    })
+}

@@ -1,0 +1,103 @@
+//! Texts as a trie over characters, and its nodes as states of the graph.
+//!
+//! Beginnings that texts share are one path, so that what they have in common is forced and costs one
+//! state per character. Inserting is linear in the text, building in the nodes that are reached. A union
+//! of literals was rejected: two hundred tools would be two hundred automaton states at every step.
+
+use rustc_hash::FxHashMap;
+
+use super::graph::{Graph, StateIx};
+use crate::constraint::json_schema::json::Id;
+use crate::error::Result;
+
+/// A set of texts with the states behind them; node 0 is the root.
+#[derive(Debug)]
+pub(super) struct Trie {
+    edges: FxHashMap<(u32, char), u32>,
+    nodes: Vec<TrieNode>,
+}
+
+#[derive(Debug, Default)]
+struct TrieNode {
+    children: Vec<(char, u32)>,
+    targets: Vec<StateIx>,
+}
+
+impl Default for Trie {
+    fn default() -> Self {
+        Trie { edges: FxHashMap::default(), nodes: vec![TrieNode::default()] }
+    }
+}
+
+impl Trie {
+    /// Adds a text, and the state behind it; its node.
+    pub fn insert(&mut self, text: &str, target: Option<StateIx>) -> u32 {
+        let mut at = 0;
+        for c in text.chars() {
+            let new = self.nodes.len() as u32;
+            let next = *self.edges.entry((at, c)).or_insert(new);
+            if next == new {
+                self.nodes.push(TrieNode::default());
+                self.nodes[at as usize].children.push((c, new));
+            }
+            at = next;
+        }
+        self.nodes[at as usize].targets.extend(target);
+        at
+    }
+
+    pub fn child(&self, node: u32, c: char) -> Option<u32> {
+        self.edges.get(&(node, c)).copied()
+    }
+
+    /// The node of a text that is a beginning of one in the trie.
+    pub fn find(&self, text: &str) -> Option<u32> {
+        text.chars().try_fold(0, |node, c| self.child(node, c))
+    }
+
+    pub fn children(&self, node: u32) -> &[(char, u32)] {
+        &self.nodes[node as usize].children
+    }
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// No node has a state yet.
+    pub fn states(&self) -> TrieStates {
+        TrieStates { of: vec![None; self.nodes.len()], todo: Vec::new() }
+    }
+}
+
+/// The states of the nodes of a trie.
+pub(super) struct TrieStates {
+    of: Vec<Option<StateIx>>,
+    todo: Vec<u32>,
+}
+
+impl TrieStates {
+    /// The state of a node; its ways on are built later.
+    pub fn reach(&mut self, graph: &mut Graph<'_>, node: u32, at: Id) -> Result<StateIx> {
+        if let Some(known) = self.of[node as usize] {
+            return Ok(known);
+        }
+        let state = graph.state(at)?;
+        self.of[node as usize] = Some(state);
+        self.todo.push(node);
+        Ok(state)
+    }
+
+    /// Builds the ways on from all nodes that were reached.
+    pub fn build(&mut self, graph: &mut Graph<'_>, trie: &Trie, at: Id) -> Result<()> {
+        while let Some(node) = self.todo.pop() {
+            let state = self.reach(graph, node, at)?;
+            let TrieNode { children, targets } = &trie.nodes[node as usize];
+            targets.iter().for_each(|&target| graph.also(state, target));
+            for &(c, child) in children {
+                let (node, to) = (graph.char(c), self.reach(graph, child, at)?);
+                graph.edge(state, node, to);
+            }
+        }
+        Ok(())
+    }
+}

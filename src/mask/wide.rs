@@ -1,0 +1,52 @@
+//! States with many ways on, of which most lead where those of a known state do.
+//!
+//! In free text every beginning of a trigger is a state of its own, but two of them differ in where a few
+//! bytes lead, and tokens that begin with other bytes need no second look. Comparing two states costs 256
+//! transitions, a walk some hundred thousand. Splitting all masks by their first byte was rejected: most
+//! states have few ways on, and theirs are cheap as they are.
+
+use std::collections::VecDeque;
+
+use super::tables::LocalMask;
+use crate::machine::{Local, Machine, StackId};
+
+/// States with many ways on whose masks are known.
+#[derive(Default)]
+pub(super) struct Wide {
+    recent: VecDeque<(StackId, Box<[u32; 256]>, LocalMask)>,
+}
+
+impl Wide {
+    /// Fewest first bytes of a state that is worth a comparison.
+    const LEAST: usize = 128;
+    /// Most first bytes in which two states may differ.
+    const MOST: usize = 8;
+    /// States kept.
+    const KEPT: usize = 8;
+
+    /// Where each byte leads from a state with many ways on and nothing to count.
+    pub(super) fn row(machine: &mut Machine, local: Local) -> Option<Box<[u32; 256]>> {
+        if local.register != 0 {
+            return None;
+        }
+        let row = Box::new(std::array::from_fn(|b| machine.step_state(local.state, b as u8)));
+        (row.iter().filter(|&&to| to != 0).count() >= Self::LEAST).then_some(row)
+    }
+
+    /// The mask of a state on the same kind of stack that is almost alike, and the bytes in which it
+    /// differs.
+    pub(super) fn near(&self, stack: StackId, row: &[u32; 256]) -> Option<(LocalMask, Vec<u8>)> {
+        self.recent.iter().filter(|known| known.0 == stack).find_map(|(_, other, mask)| {
+            let differs = |&b: &u8| row[b as usize] != other[b as usize];
+            let bytes: Vec<u8> = (0..=255).filter(differs).take(Self::MOST + 1).collect();
+            (bytes.len() <= Self::MOST).then(|| (mask.clone(), bytes))
+        })
+    }
+
+    pub(super) fn push(&mut self, stack: StackId, row: Box<[u32; 256]>, mask: LocalMask) {
+        if self.recent.len() == Self::KEPT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((stack, row, mask));
+    }
+}
