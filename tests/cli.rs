@@ -118,4 +118,13 @@ fn generate_and_inspect() {
     assert_eq!(report["accepting"], false);
     let (out, _) = texts(&ffwd(&["inspect", "--regex", "(ab|cd)+", "--prefix", "ab"]));
     assert!(out.contains("may end here   yes"), "{out}");
+    let grammar = "examples/data/expression.gbnf";
+    let (out, _) = texts(&ffwd(&["inspect", "--grammar", grammar, "--prefix", "(1+2", "--json"]));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["accepting"], false);
+    let tags = "examples/data/tools.structural_tag.json";
+    let inspect = ["inspect", "--structural-tag", tags, "--prefix", "Let me see. <function=g", "--json"];
+    let (out, _) = texts(&ffwd(&inspect));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["forced_text"], "et_weather>{\"city\":\"");
 }
