@@ -208,7 +208,7 @@ fn suggestion(name: &str) -> Option<&'static str> {
 
 /// Edit distance (insertions, deletions, substitutions); names of absurd length are far from all.
 pub(super) fn distance(a: &str, b: &str) -> usize {
-    if b.len() > 40 {
+    if a.len() > 60 || b.len() > 60 {
         return usize::MAX;
     }
     let b: Vec<char> = b.chars().collect();

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::cursor::fault;
 use crate::constraint::ir::Ir;
+use crate::constraint::pattern::distance;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Index of an expression.
@@ -201,22 +202,4 @@ impl Grammar {
             .min_by_key(|&(_, distance)| distance)?;
         (distance <= 2 && distance < name.chars().count()).then_some(known)
     }
-}
-
-/// Edit distance (insertions, deletions, substitutions); names of absurd length are far from all.
-fn distance(a: &str, b: &str) -> usize {
-    if a.len() > 60 || b.len() > 60 {
-        return usize::MAX;
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

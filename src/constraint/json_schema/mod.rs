@@ -31,6 +31,7 @@ mod keywords;
 mod lang;
 mod lang_ir;
 mod literal;
+mod members;
 mod minimise;
 mod multiples;
 mod negate;
