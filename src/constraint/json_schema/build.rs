@@ -411,6 +411,11 @@ impl Goals<'_> {
         if let Some(at) = part.unique
             && max.is_none_or(|m| m > 1)
         {
+            if let (true, true, Some(items)) = (prefix.is_empty(), part.contains.is_empty(), rest)
+                && let Some(node) = self.unique_literals(items, part.min, max)
+            {
+                return Ok(node);
+            }
             return Err(self.front.unsupported(super::keywords::UNIQUE_ITEMS, at));
         }
         if !part.contains.is_empty() {

@@ -12,7 +12,7 @@ use super::goals::{GoalId, Goals, Plan};
 use super::json::Id;
 use super::keywords as kw;
 use super::shape::{ArrayPart, Term, Terms, add_term};
-use crate::constraint::ir::{AutomatonState, NodeId};
+use crate::constraint::ir::{AutomatonState, Node, NodeId};
 use crate::error::Result;
 
 /// Most states of one array.
@@ -144,15 +144,20 @@ impl Goals<'_> {
         if !reaches_acceptance(&states) {
             return Ok(self.never);
         }
+        Ok(self.bracketed(states))
+    }
+
+    /// An array whose items the automaton describes.
+    pub fn bracketed(&mut self, states: Vec<AutomatonState>) -> NodeId {
         let space = self.space();
         let ir = &mut self.front.ir;
         let (open, close) = (ir.bytes("["), ir.bytes("]"));
-        let inside = ir.push(crate::constraint::ir::Node::Automaton(states));
-        Ok(ir.concat(vec![open, space, inside, close]))
+        let inside = ir.push(Node::Automaton(states));
+        ir.concat(vec![open, space, inside, close])
     }
 
     /// An item with what separates it from its neighbours.
-    fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
+    pub fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
         let space = self.space();
         let ir = &mut self.front.ir;
         if !comma {

@@ -42,6 +42,7 @@ mod refs;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod unique;
 mod validate;
 
 use super::ir::{Ir, NodeId};

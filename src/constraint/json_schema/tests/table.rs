@@ -95,6 +95,32 @@ fn arrays() {
 }
 
 #[test]
+fn different_items() {
+    check(
+        r#"{"type":"array","items":{"enum":["a","b",3,null]},"uniqueItems":true}"#,
+        &["[]", "[\"a\"]", "[3,\"b\",null,\"a\"]"],
+        &["[\"a\",\"a\"]", "[3,null,3]", "[4]"],
+    );
+    check(
+        r#"{"type":"array","items":{"type":"boolean"},"uniqueItems":true,"minItems":1,"maxItems":5}"#,
+        &["[true]", "[false,true]"],
+        &["[]", "[true,true]", "[true,false,true]"],
+    );
+    fails(
+        r#"{"type":"array","items":{"type":"boolean"},"uniqueItems":true,"minItems":3}"#,
+        ErrorKind::Unsatisfiable,
+        "",
+        "no value is valid",
+    );
+    fails(
+        r#"{"type":"array","items":{"enum":[1,1.0]},"uniqueItems":true}"#,
+        ErrorKind::Unsupported,
+        "/uniqueItems",
+        "uniqueItems",
+    );
+}
+
+#[test]
 fn items_that_count() {
     check(
         r#"{"type":"array","contains":{"const":1}}"#,
