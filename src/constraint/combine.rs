@@ -137,7 +137,7 @@ fn is_regular(ir: &Ir) -> bool {
             Node::Rule(_)
             | Node::JsonString { .. }
             | Node::JsonArray { .. }
-            | Node::JsonObject { .. }
+            | Node::JsonObject(_)
             | Node::JsonAny => return false,
         }
     }

@@ -84,19 +84,8 @@ pub enum Node {
         /// Most items.
         max: Option<u32>,
     },
-    /// A JSON object. Properties appear in this order, optional ones may be left out, extra ones
-    /// come last, in any order. Names are decoded text.
-    JsonObject {
-        /// The declared properties, in the order in which they are written.
-        properties: Vec<Property>,
-        /// Undeclared properties; empty: none. A name is taken by the first entry whose `keys`
-        /// contain it, so the key languages of the entries must not overlap. Declared names are
-        /// never spelled as extra ones.
-        extra: Vec<Extra>,
-        /// Undeclared properties that must be there, among any number of those in `extra`; keys need
-        /// not be disjoint from those of `extra`.
-        demand: Vec<Demand>,
-    },
+    /// A JSON object.
+    JsonObject(Box<Object>),
     /// Any JSON value.
     JsonAny,
 }
@@ -123,17 +112,16 @@ impl Node {
             Node::JsonArray { prefix, rest, min, max } => {
                 Node::JsonArray { prefix: all(prefix).into_vec(), rest: rest.map(to), min: *min, max: *max }
             }
-            Node::JsonObject { properties, extra, demand } => {
+            Node::JsonObject(object) => {
                 let property = |p: &Property| Property { value: to(p.value), ..p.clone() };
                 let other = |e: &Extra| Extra { keys: e.keys.map(&to), value: to(e.value) };
-                Node::JsonObject {
-                    properties: properties.iter().map(property).collect(),
-                    extra: extra.iter().map(other).collect(),
-                    demand: demand
-                        .iter()
-                        .map(|d| Demand { meets: d.meets, entry: other(&d.entry) })
-                        .collect(),
-                }
+                let demand = |d: &Demand| Demand { meets: d.meets, entry: other(&d.entry) };
+                Node::JsonObject(Box::new(Object {
+                    properties: object.properties.iter().map(property).collect(),
+                    extra: object.extra.iter().map(other).collect(),
+                    demand: object.demand.iter().map(demand).collect(),
+                    ..**object
+                }))
             }
             Node::Never
             | Node::Empty
@@ -143,6 +131,25 @@ impl Node {
             | Node::JsonAny => self.clone(),
         }
     }
+}
+
+/// A JSON object. Declared properties appear in their order, optional ones may be left out, and undeclared
+/// ones come last, in any order; or all of them in any order, if the policy says so. Names are decoded
+/// text, and no name occurs twice.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Object {
+    /// The declared properties, in the order in which they are written.
+    pub properties: Vec<Property>,
+    /// Undeclared properties; empty: none. The key languages of the entries must not overlap. Declared
+    /// names are never spelled as undeclared ones.
+    pub extra: Vec<Extra>,
+    /// Undeclared properties that must be there, among any number of those in `extra`; keys need
+    /// not be disjoint from those of `extra`, but of each there must be more than an object can have.
+    pub demand: Vec<Demand>,
+    /// Fewest properties, of any kind.
+    pub min: u32,
+    /// Most properties, of any kind.
+    pub max: Option<u32>,
 }
 
 /// One state of [`Node::Automaton`].
@@ -155,7 +162,7 @@ pub struct AutomatonState {
     pub edges: Vec<(NodeId, u32)>,
 }
 
-/// A declared property of [`Node::JsonObject`].
+/// A declared property of an [`Object`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Property {
     /// The decoded name.
@@ -166,7 +173,7 @@ pub struct Property {
     pub required: bool,
 }
 
-/// An undeclared property of [`Node::JsonObject`] that meets conditions. Together the properties that are
+/// An undeclared property of an [`Object`] that meets conditions. Together the properties that are
 /// present must meet every condition that some demand names, and each must meet a new one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Demand {
@@ -179,7 +186,7 @@ pub struct Demand {
 /// Most conditions on the undeclared properties of one object.
 pub const MAX_DEMANDS: u32 = 4;
 
-/// Undeclared properties of [`Node::JsonObject`] whose decoded names lie in `keys`.
+/// Undeclared properties of an [`Object`] whose decoded names lie in `keys`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Extra {
     /// Regular language of the decoded names; `None`: all names.
@@ -235,9 +242,7 @@ impl Ir {
         let of = |node: &Node| match node {
             Node::Bytes(bytes) => bytes.len(),
             Node::Literals(list) => list.iter().map(Vec::len).sum(),
-            Node::JsonObject { properties, .. } => {
-                properties.iter().map(|p| p.name.len() + 7).sum::<usize>() + 8
-            }
+            Node::JsonObject(object) => object.properties.iter().map(|p| p.name.len() + 7).sum::<usize>() + 8,
             _ => 4,
         };
         self.nodes.iter().map(of).sum()

@@ -98,11 +98,8 @@ impl Constraint {
     pub fn json_object() -> Self {
         let mut ir = Ir::new();
         let value = ir.push(ir::Node::JsonAny);
-        let root = ir.push(ir::Node::JsonObject {
-            properties: vec![],
-            extra: vec![ir::Extra { keys: None, value }],
-            demand: vec![],
-        });
+        let extra = vec![ir::Extra { keys: None, value }];
+        let root = ir.push(ir::Node::JsonObject(Box::new(ir::Object { extra, ..Default::default() })));
         ir.set_root(root);
         Self::from_ir(ir, Policy::default())
     }

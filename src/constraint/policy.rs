@@ -18,11 +18,25 @@ pub enum Whitespace {
     },
 }
 
+/// The order of an object's properties.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum KeyOrder {
+    /// As the schema declares them, undeclared ones last: the order in which models write, and the
+    /// longest forced runs.
+    #[default]
+    Declared,
+    /// Any order, for texts that others wrote. Every property that is still missing may come next, so
+    /// little is forced.
+    Any,
+}
+
 /// Spelling rules for everything a constraint generates.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whitespace in JSON text.
     pub whitespace: Whitespace,
+    /// The order of properties.
+    pub key_order: KeyOrder,
     /// Most digits before the decimal point (default 20).
     pub max_integer_digits: u8,
     /// Most digits after the decimal point (default 20).
@@ -35,6 +49,7 @@ impl Default for Policy {
     fn default() -> Self {
         Policy {
             whitespace: Whitespace::Compact,
+            key_order: KeyOrder::Declared,
             max_integer_digits: 20,
             max_fraction_digits: 20,
             exponent: false,

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dfa::{Call, Dfa, DfaId, NONE};
-use super::lower::{COUNTING, Program, STRING, UNSPACED};
-use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx};
+use super::lower::{ANY_OBJECT, COUNTING, MEMBERS, Program, STRING, UNSPACED};
+use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx, Test};
 use super::register::{OFF_TRIE, Register};
 use super::text::begins_char;
+use super::written::{NO_TEXT, Place, Shown, TextId, UNKNOWN, Written};
 
 /// A state inside one rule: the deterministic state and the register it runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +97,10 @@ pub struct Machine {
     dfa: Dfa,
     starts: Vec<NfaId>,
     registers: Vec<Register>,
+    /// What objects have so far, and the texts of names.
+    written: Written,
+    /// Whether names are remembered: output is followed, not just tried.
+    recording: bool,
     stacks: Vec<Arc<[Frame]>>,
     stack_index: FxHashMap<Arc<[Frame]>, StackId>,
     configs: Vec<Config>,
@@ -116,8 +121,8 @@ pub struct Machine {
 const UNCHECKED: usize = 32;
 
 impl Machine {
-    /// A machine at the start of `program`.
-    pub fn new(program: Program) -> Self {
+    /// A machine at the start of `program`; `shown` are the texts between quotes inside single tokens.
+    pub fn new(program: Program, shown: Arc<Shown>) -> Self {
         let empty: Arc<[Thread]> = Arc::from([]);
         let no_frames: Arc<[Frame]> = Arc::from([]);
         let mut machine = Machine {
@@ -125,6 +130,8 @@ impl Machine {
             dfa: program.dfa,
             starts: program.starts,
             registers: program.registers,
+            written: Written::new(shown),
+            recording: false,
             stacks: vec![no_frames.clone(), no_frames],
             stack_index: FxHashMap::default(),
             configs: vec![Config { threads: empty.clone(), ended: false }],
@@ -175,6 +182,11 @@ impl Machine {
         self.stacks[stack as usize].clone()
     }
 
+    /// Whether some name had to be new so far.
+    pub fn remembers(&self) -> bool {
+        self.written.remembers()
+    }
+
     /// Sizes for reports: automaton states, deterministic states, stack nodes, configurations.
     pub fn sizes(&self) -> [usize; 4] {
         [self.nfa.len(), self.dfa.len(), self.stacks.len(), self.configs.len()]
@@ -185,17 +197,31 @@ impl Machine {
         if bytes.is_empty() {
             return config;
         }
-        let mut from = self.configs[config as usize].threads.to_vec();
         let mut reached = Reached::default();
+        match self.follow(config, bytes, &mut reached) {
+            true => self.intern(&reached),
+            false => DEAD_CONFIG,
+        }
+    }
+
+    /// Whether `bytes` can be written from `config`, remembering every name on the way.
+    pub fn allows(&mut self, config: ConfigId, bytes: &[u8]) -> bool {
+        self.follow(config, bytes, &mut Reached::default())
+    }
+
+    fn follow(&mut self, config: ConfigId, bytes: &[u8], reached: &mut Reached) -> bool {
+        let mut from = self.configs[config as usize].threads.to_vec();
+        self.recording = true;
         for &b in bytes {
-            self.step(&from, b, &mut reached);
+            self.step(&from, b, reached);
             std::mem::swap(&mut from, &mut reached.threads);
             if from.is_empty() && !reached.ended {
-                return DEAD_CONFIG;
+                break;
             }
         }
+        self.recording = false;
         std::mem::swap(&mut from, &mut reached.threads);
-        self.intern(&reached)
+        !reached.is_dead()
     }
 
     /// Where byte `b` leads from each of `threads`, together.
@@ -252,7 +278,7 @@ impl Machine {
                         BASE => out.exit = Some(local.n),
                         // Whatever ends above a stack returns to the same places.
                         _ if count > UNCHECKED && !self.popped.insert(stack) => {}
-                        _ => self.todo.extend(self.stacks[stack as usize].iter().map(|f| (f.ret, f.parent))),
+                        _ => self.pop(local, stack),
                     }
                 }
                 for call in calls.iter().flat_map(|c| c.iter()) {
@@ -266,9 +292,124 @@ impl Machine {
         }
     }
 
+    /// Returns to whatever called the rule that has matched.
+    fn pop(&mut self, local: Local, stack: StackId) {
+        if !matches!(self.registers[local.register as usize], Register::Fresh(_)) {
+            self.todo.extend(self.stacks[stack as usize].iter().map(|f| (f.ret, f.parent)));
+            return;
+        }
+        let Place { set, text, .. } = self.written.place(local.n);
+        if self.written.has(set, text) {
+            return;
+        }
+        for frame in self.stacks[stack as usize].clone().iter() {
+            let ret = self.named(frame.ret, text);
+            self.todo.push((ret, frame.parent));
+        }
+    }
+
+    /// An object's state once a text was written that is new to it.
+    fn named(&mut self, ret: Local, text: TextId) -> Local {
+        let counted =
+            matches!(&self.registers[ret.register as usize], Register::Members(members) if members.counted);
+        Local { n: self.written.with_name(ret.n, text, counted), ..ret }
+    }
+
+    /// An object's state once some new text was written, no matter which.
+    pub fn after_fresh(&mut self, ret: Local) -> Local {
+        self.named(ret, UNKNOWN)
+    }
+
+    /// Whether a rule is called for a text that must be new to its caller.
+    pub fn is_fresh(&self, local: Local) -> bool {
+        matches!(self.registers[local.register as usize], Register::Fresh(_))
+    }
+
+    /// The value of an object's register behind a guard; `None` if it does not let pass.
+    fn pass(&mut self, local: Local, test: Test) -> Option<u32> {
+        let Register::Members(members) = &self.registers[local.register as usize] else {
+            return Some(local.n);
+        };
+        let members = members.clone();
+        let set = self.written.set(local.n);
+        match test {
+            Test::Close => members.may_close(set).then_some(local.n),
+            Test::Take(i, met) if members.ordered => {
+                let next = self.written.with_one(local.n);
+                let names = self.written.names(local.n);
+                members.may_take(self.written.set(next), i, names, met).then_some(next)
+            }
+            Test::Take(i, met) => {
+                if set.has(i) {
+                    return None;
+                }
+                let next = self.written.with_property(local.n, i, members.counted);
+                let names = self.written.names(local.n);
+                members.may_take(self.written.set(next), i, names, met).then_some(next)
+            }
+            Test::Room(list) => {
+                let list = members.lists.get(list as usize)?;
+                if !members.may_add(set, self.written.names(local.n), list.to) {
+                    return None;
+                }
+                list.entries.iter().any(|e| self.fresh_start(e.key, local.n).is_some()).then_some(local.n)
+            }
+        }
+    }
+
+    /// The start of a rule whose text must be new to a set; `None` if all of its texts were written.
+    fn fresh_start(&mut self, (rule, register): (RuleIx, RegisterIx), set: u32) -> Option<Local> {
+        let Register::Fresh(fresh) = &self.registers[register as usize] else { return None };
+        let (declared, open) = (if fresh.names.is_empty() { OFF_TRIE } else { 0 }, fresh.open);
+        let place = Place { set, text: NO_TEXT, declared };
+        let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
+        if !open && !self.has_fresh(state, place) {
+            return None;
+        }
+        Some(Local { state, register, n: self.written.place_id(place) })
+    }
+
+    /// Whether some text that can still be made from a state is not in the set of a place. Every state
+    /// leads to a text, so only the ways along what was written must be looked at.
+    fn has_fresh(&mut self, state: DfaId, place: Place) -> bool {
+        let ways = self.written.ways(place.set, place.text);
+        let mut todo = vec![(state, place.text)];
+        let mut seen = FxHashSet::from_iter(todo.iter().copied());
+        while let Some((state, text)) = todo.pop() {
+            if self.dfa.state(state).accept && !self.written.has(place.set, text) {
+                return true;
+            }
+            for (lo, hi, to) in self.dfa.ranges(&self.nfa, state) {
+                for b in lo..=hi {
+                    let next = self.written.longer(text, b, false);
+                    if !ways.contains(&next) {
+                        return true;
+                    }
+                    if seen.insert((to, next)) {
+                        todo.push((to, next));
+                    }
+                }
+            }
+        }
+        false
+    }
+
     fn call(&mut self, local: Local, stack: StackId, call: Call) {
         let (rule, register, to, n) = match call {
             Call::Rule(rule, register, to) => (rule, register, to, local.n),
+            Call::Guard(test, to) => {
+                if let Some(n) = self.pass(local, test) {
+                    let state = self.dfa.start(&self.nfa, to);
+                    self.todo.push((Local { state, n, ..local }, stack));
+                }
+                return;
+            }
+            Call::Fresh(rule, register, to) => {
+                let Some(callee) = self.fresh_start((rule, register), local.n) else { return };
+                let ret = Local { state: self.dfa.start(&self.nfa, to), ..local };
+                self.calls.push((callee, Frame { ret, parent: stack }));
+                return;
+            }
             Call::Item(to) => {
                 let Register::Items(items) = &self.registers[local.register as usize] else { return };
                 let Some((rule, register)) = items.item(local.n) else { return };
@@ -338,7 +479,7 @@ impl Machine {
         self.step_register(local, state, b)
     }
 
-    fn step_register(&self, local: Local, state: DfaId, b: u8) -> Option<Local> {
+    fn step_register(&mut self, local: Local, state: DfaId, b: u8) -> Option<Local> {
         let mid_escape = self.dfa.state(local.state).mid_escape();
         let accept = self.dfa.state(state).accept;
         let Local { register, n, .. } = local;
@@ -366,16 +507,47 @@ impl Machine {
                 };
                 allowed.then_some(Local { state, register, n })
             }
-            Register::Names(names) => {
-                if b == b'"' && !mid_escape {
-                    let clash = accept && names.is_name(n);
-                    return (!clash).then_some(Local { state, register, n });
-                }
-                match names.step(n, b) {
-                    OFF_TRIE => free,
-                    n => Some(Local { state, register, n }),
-                }
+            Register::Members(_) => Some(Local { state, register, n }),
+            Register::Fresh(_) => self.step_fresh(local, state, b),
+        }
+    }
+
+    /// One more byte of a text that must be new; `None` if it can no longer be.
+    fn step_fresh(&mut self, local: Local, state: DfaId, b: u8) -> Option<Local> {
+        let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return None };
+        let place = self.written.place(local.n);
+        // The quotes are no part of a declared name.
+        let (opens, closes) = (place.text == NO_TEXT && b == b'"', self.dfa.state(state).accept);
+        let declared = match place.declared {
+            n if closes && fresh.names.is_name(n) => return None,
+            n if opens || closes => n,
+            n => fresh.names.step(n, b),
+        };
+        let open = fresh.open;
+        let text = self.written.longer(place.text, b, self.recording);
+        let place = Place { text, declared, ..place };
+        let stays = match open {
+            true => !closes || !self.written.has(place.set, text),
+            false => self.has_fresh(state, place),
+        };
+        stays.then(|| Local { state, n: self.written.place_id(place), ..local })
+    }
+
+    /// Whether a text that must be new may not be `rest` longer, and then end with a quote.
+    pub fn is_written(&mut self, local: Local, rest: &[u8]) -> bool {
+        let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return false };
+        let place = self.written.place(local.n);
+        let (mut text, mut declared) = (place.text, place.declared);
+        for &b in rest {
+            text = self.written.longer(text, b, false);
+            declared = fresh.names.step(declared, b);
+            if text == UNKNOWN && declared == OFF_TRIE {
+                return false;
             }
+        }
+        fresh.names.is_name(declared) || {
+            let text = self.written.longer(text, b'"', false);
+            self.written.has(place.set, text)
         }
     }
 
@@ -384,7 +556,14 @@ impl Machine {
     pub fn settled(&self, local: Local, horizon: u32) -> Local {
         let free = Local { state: local.state, register: 0, n: 0 };
         match &self.registers[local.register as usize] {
-            Register::None | Register::Names(_) => local,
+            Register::None => local,
+            Register::Members(members) => {
+                // Names that no token can hold between its quotes cannot be repeated by a token.
+                let plain = members.rule.is_none() && !self.written.is_visible(local.n);
+                if plain { Local { n: 0, ..local } } else { local }
+            }
+            Register::Fresh(_) if self.written.is_near(self.written.place(local.n)) => local,
+            Register::Fresh(_) => free,
             Register::Chars { min, max, lengths } => {
                 let slack = lengths.as_ref().map_or(0, |l| l.slack);
                 let far = max.saturating_sub(local.n) >= horizon.saturating_add(slack);
@@ -427,12 +606,9 @@ impl Machine {
         local.register == 0 || local.register == COUNTING
     }
 
-    /// The names that must not be spelled, for a name register.
-    pub fn names(&self, local: Local) -> Option<Arc<super::register::NameTrie>> {
-        match &self.registers[local.register as usize] {
-            Register::Names(names) => Some(names.clone()),
-            _ => None,
-        }
+    /// Whether the state is inside a text that must be new, of a rule that never runs out of them.
+    pub fn is_open_text(&self, local: Local) -> bool {
+        matches!(&self.registers[local.register as usize], Register::Fresh(fresh) if fresh.open)
     }
 
     /// The byte ranges allowed in a local state.
@@ -493,13 +669,28 @@ impl Machine {
     pub fn return_states(&mut self) -> Vec<DfaId> {
         let calls: Vec<Call> =
             (0..self.dfa.len()).flat_map(|d| self.dfa.state(d as DfaId).calls.to_vec()).collect();
-        let to = |call: &Call| match *call {
-            Call::Rule(_, _, to) | Call::Item(to) => to,
-        };
-        let mut states: Vec<DfaId> = calls.iter().map(|c| self.dfa.start(&self.nfa, to(c))).collect();
+        let mut states: Vec<DfaId> = calls.iter().map(|c| self.dfa.start(&self.nfa, c.to())).collect();
         states.sort_unstable();
         states.dedup();
         states
+    }
+
+    /// The states of an object with any properties, with their register.
+    pub fn any_object_states(&mut self) -> Vec<Local> {
+        let mut states = vec![self.dfa.start(&self.nfa, self.starts[ANY_OBJECT.0 as usize])];
+        let mut next = 0;
+        while let Some(&state) = states.get(next) {
+            let calls = self.dfa.state(state).calls.clone();
+            let after = calls.iter().map(|c| self.dfa.start(&self.nfa, c.to())).collect::<Vec<_>>();
+            let steps = self.dfa.ranges(&self.nfa, state).into_iter().map(|r| r.2);
+            for to in after.into_iter().chain(steps) {
+                if !states.contains(&to) {
+                    states.push(to);
+                }
+            }
+            next += 1;
+        }
+        states.into_iter().map(|state| Local { state, register: MEMBERS, n: 0 }).collect()
     }
 
     /// Whether entering a state needs more than noting it.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::nfa::{ACCEPT, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
+use super::nfa::{ACCEPT, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT, Test};
 
 /// Index of a deterministic state.
 pub type DfaId = u32;
@@ -25,6 +25,19 @@ pub enum Call {
     Rule(RuleIx, RegisterIx, NfaId),
     /// The array item that the register says is next.
     Item(NfaId),
+    /// A text that must be new to the object.
+    Fresh(RuleIx, RegisterIx, NfaId),
+    /// No call: goes on in the state if the object's register allows it.
+    Guard(Test, NfaId),
+}
+
+impl Call {
+    /// Where it goes on.
+    pub fn to(&self) -> NfaId {
+        match *self {
+            Call::Rule(_, _, to) | Call::Item(to) | Call::Fresh(_, _, to) | Call::Guard(_, to) => to,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -271,6 +284,8 @@ impl Dfa {
                 State::Byte { .. } | State::Sparse(_) => scans = true,
                 State::Call { rule, register, to } => calls.push(Call::Rule(rule, register, to)),
                 State::CallItem { to } => calls.push(Call::Item(to)),
+                State::CallFresh { rule, register, to } => calls.push(Call::Fresh(rule, register, to)),
+                State::Guard { test, to } => calls.push(Call::Guard(test, to)),
                 _ => {}
             }
         }

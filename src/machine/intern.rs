@@ -8,7 +8,9 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::constraint::ir::{AutomatonState, Demand, Extra, Ir, Node, NodeId, Parts, Property, RuleId};
+use crate::constraint::ir::{
+    AutomatonState, Demand, Extra, Ir, Node, NodeId, Object, Parts, Property, RuleId,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An arena in which no two nodes are equal.
@@ -80,21 +82,20 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         Node::JsonArray { prefix, rest, min, max } => {
             Node::JsonArray { prefix: all(prefix)?.into_vec(), rest: some(rest)?, min: *min, max: *max }
         }
-        Node::JsonObject { properties, extra, demand } => {
+        Node::JsonObject(object) => {
             let property = |p: &Property| -> Result<Property> {
                 Ok(Property { name: p.name.clone(), value: look_up(here, p.value)?, required: p.required })
             };
             let other = |e: &Extra| -> Result<Extra> {
                 Ok(Extra { keys: some(&e.keys)?, value: look_up(here, e.value)? })
             };
-            Node::JsonObject {
-                properties: properties.iter().map(property).collect::<Result<_>>()?,
-                extra: extra.iter().map(other).collect::<Result<_>>()?,
-                demand: demand
-                    .iter()
-                    .map(|d| Ok(Demand { meets: d.meets, entry: other(&d.entry)? }))
-                    .collect::<Result<_>>()?,
-            }
+            let demand = |d: &Demand| Ok(Demand { meets: d.meets, entry: other(&d.entry)? });
+            Node::JsonObject(Box::new(Object {
+                properties: object.properties.iter().map(property).collect::<Result<_>>()?,
+                extra: object.extra.iter().map(other).collect::<Result<_>>()?,
+                demand: object.demand.iter().map(demand).collect::<Result<_>>()?,
+                ..**object
+            }))
         }
         leaf => leaf.clone(),
     })

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
-use super::register::{Items, Register};
+use super::register::{Items, Members, Register};
 
 /// Most passes over one block before the search takes over.
 const MAX_SWEEPS: usize = 4;
@@ -45,11 +45,13 @@ pub(super) struct Liveness<'a> {
     rule_ok: Vec<bool>,
     /// Call states whose continuation is live and whose rule is not known to match yet.
     waiting: FxHashMap<RuleIx, Vec<NfaId>>,
-    /// Array registers that may change when a rule is found to match.
+    /// Containers that may match when a rule is found to match.
     watchers: FxHashMap<RuleIx, Vec<RegisterIx>>,
     /// Rules that start at a state.
     rules_of_state: FxHashMap<NfaId, Vec<RuleIx>>,
-    array_of_rule: FxHashMap<RuleIx, RegisterIx>,
+    /// The register of a rule that needs others to match: of an array its items, of an object whose
+    /// register is asked its values.
+    container: FxHashMap<RuleIx, RegisterIx>,
     /// Rules that [`settle`](Self::settle) may still look at.
     budget: usize,
 }
@@ -79,7 +81,7 @@ impl<'a> Liveness<'a> {
             waiting: FxHashMap::default(),
             watchers: FxHashMap::default(),
             rules_of_state: FxHashMap::default(),
-            array_of_rule: FxHashMap::default(),
+            container: FxHashMap::default(),
             budget: 10_000 + 4 * nfa.len(),
         };
         solver.prepare(known.len());
@@ -143,10 +145,12 @@ impl<'a> Liveness<'a> {
         match self.nfa.state(s) {
             State::Dead => false,
             State::Accept => true,
-            State::Byte { to, .. } | State::CallItem { to } => self.is_live(to),
+            State::Byte { to, .. } | State::CallItem { to } | State::Guard { to, .. } => self.is_live(to),
             State::Sparse(edges) => edges.iter().any(|e| self.is_live(e.2)),
             State::Union(parts) => parts.iter().any(|&p| self.is_live(p)),
-            State::Call { rule, to, .. } => self.is_live(to) && self.settle(rule, 0),
+            State::Call { rule, to, .. } | State::CallFresh { rule, to, .. } => {
+                self.is_live(to) && self.settle(rule, 0)
+            }
         }
     }
 
@@ -170,13 +174,11 @@ impl<'a> Liveness<'a> {
         if self.budget == 0 {
             return false;
         }
-        if let Some(&register) = self.array_of_rule.get(&rule)
-            && let Register::Items(items) = &self.registers[register as usize]
-        {
-            for (item, _) in items.prefix.iter().chain([&items.rest]).flatten() {
-                self.settle(*item, depth + 1);
+        if let Some(&register) = self.container.get(&rule) {
+            for part in parts(&self.registers[register as usize]) {
+                self.settle(part, depth + 1);
             }
-            if !self.has_items(rule) {
+            if !self.has_parts(rule) {
                 return false;
             }
         }
@@ -189,12 +191,11 @@ impl<'a> Liveness<'a> {
             self.rules_of_state.entry(start).or_default().push(RuleIx(rule as u32));
         }
         for (ix, register) in self.registers.iter().enumerate() {
-            if let Register::Items(items) = register {
-                let ix = ix as RegisterIx;
-                self.array_of_rule.insert(items.rule, ix);
-                for (rule, _) in items.prefix.iter().flatten().chain(&items.rest) {
-                    self.watchers.entry(*rule).or_default().push(ix);
-                }
+            let ix = ix as RegisterIx;
+            let Some(rule) = owner(register) else { continue };
+            self.container.insert(rule, ix);
+            for part in parts(register) {
+                self.watchers.entry(part).or_default().push(ix);
             }
         }
     }
@@ -232,7 +233,11 @@ impl<'a> Liveness<'a> {
                 }
             };
             match self.nfa.state(s) {
-                State::Byte { to, .. } | State::Call { to, .. } | State::CallItem { to } => edge(to),
+                State::Byte { to, .. }
+                | State::Call { to, .. }
+                | State::CallItem { to }
+                | State::CallFresh { to, .. }
+                | State::Guard { to, .. } => edge(to),
                 State::Sparse(edges) => edges.iter().for_each(|e| edge(e.2)),
                 State::Union(parts) => parts.iter().for_each(|&p| edge(p)),
                 State::Dead | State::Accept => {}
@@ -255,7 +260,7 @@ impl<'a> Liveness<'a> {
 
     /// The continuation of `s` is live.
     fn reach(&mut self, s: NfaId) {
-        if let State::Call { rule, .. } = self.nfa.state(s)
+        if let State::Call { rule, .. } | State::CallFresh { rule, .. } = self.nfa.state(s)
             && !self.rule_ok[rule.0 as usize]
         {
             self.waiting.entry(rule).or_default().push(s);
@@ -274,30 +279,38 @@ impl<'a> Liveness<'a> {
         }
         while let Some(rule) = changed.pop() {
             let ix = rule.0 as usize;
-            if self.rule_ok[ix] || !self.started[ix] || !self.has_items(rule) {
+            if self.rule_ok[ix] || !self.started[ix] || !self.has_parts(rule) {
                 continue;
             }
             self.rule_ok[ix] = true;
             for s in self.waiting.remove(&rule).unwrap_or_default() {
                 self.reach(s);
             }
-            let arrays = self.watchers.get(&rule).into_iter().flatten();
-            changed.extend(arrays.map(|&register| match &self.registers[register as usize] {
-                Register::Items(items) => items.rule,
-                // Only array registers watch.
-                _ => rule,
-            }));
+            let containers = self.watchers.get(&rule).into_iter().flatten();
+            changed.extend(containers.filter_map(|&register| owner(&self.registers[register as usize])));
         }
     }
 
-    fn has_items(&self, rule: RuleIx) -> bool {
-        match self.array_of_rule.get(&rule) {
-            Some(&register) => match &self.registers[register as usize] {
-                Register::Items(items) => self.effective_max(items) >= items.min,
-                _ => true,
-            },
-            None => true,
+    /// Whether a container can have the items or properties it must have.
+    fn has_parts(&self, rule: RuleIx) -> bool {
+        match self.container.get(&rule).map(|&register| &self.registers[register as usize]) {
+            Some(Register::Items(items)) => self.effective_max(items) >= items.min,
+            Some(Register::Members(members)) => self.effective(members).satisfiable(),
+            _ => true,
         }
+    }
+
+    /// The properties of an object without those that are not known to match.
+    fn effective(&self, members: &Members) -> Members {
+        let mut members = members.clone();
+        for slot in &mut members.properties {
+            slot.value = slot.value.filter(|rule| self.rule_ok[rule.0 as usize]);
+        }
+        for list in &mut members.lists {
+            list.entries.retain(|e| self.rule_ok[e.key.0.0 as usize] && self.rule_ok[e.value.0 as usize]);
+        }
+        members.find_covers();
+        members
     }
 
     /// Most items an array can have, given what is known to match.
@@ -317,18 +330,45 @@ impl<'a> Liveness<'a> {
         self.rule_ok[rule.0 as usize]
     }
 
-    /// What is known afterwards: live states, and the registers with their true maxima.
-    pub(super) fn result(self) -> (Vec<bool>, Vec<(RegisterIx, Arc<Items>)>) {
-        let mut arrays = Vec::new();
+    /// What is known afterwards: live states, and the registers that say less than they did: arrays with
+    /// their true maxima, objects without properties that cannot be.
+    pub(super) fn result(self) -> (Vec<bool>, Vec<(RegisterIx, Register)>) {
+        let mut changed = Vec::new();
         for (ix, register) in self.registers.iter().enumerate() {
-            if let Register::Items(items) = register {
-                let max = self.effective_max(items);
-                if max != items.max {
-                    arrays.push((ix as RegisterIx, Arc::new(Items { max, ..(**items).clone() })));
+            let new = match register {
+                Register::Items(items) if self.effective_max(items) != items.max => {
+                    let max = self.effective_max(items);
+                    Register::Items(Arc::new(Items { max, ..(**items).clone() }))
                 }
-            }
+                Register::Members(members) if self.effective(members) != **members => {
+                    Register::Members(Arc::new(self.effective(members)))
+                }
+                _ => continue,
+            };
+            changed.push((ix as RegisterIx, new));
         }
-        (self.live, arrays)
+        (self.live, changed)
+    }
+}
+
+/// The rule that runs with a register of a container.
+fn owner(register: &Register) -> Option<RuleIx> {
+    match register {
+        Register::Items(items) => Some(items.rule),
+        Register::Members(members) => members.rule,
+        _ => None,
+    }
+}
+
+/// The rules of a container's items, or of its values and names.
+fn parts(register: &Register) -> Vec<RuleIx> {
+    match register {
+        Register::Items(items) => items.prefix.iter().chain([&items.rest]).flatten().map(|i| i.0).collect(),
+        Register::Members(members) => {
+            let extras = members.lists.iter().flat_map(|l| &l.entries).flat_map(|e| [e.key.0, e.value]);
+            members.properties.iter().filter_map(|slot| slot.value).chain(extras).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

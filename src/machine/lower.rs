@@ -11,17 +11,18 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::constraint::Policy;
-use crate::constraint::ir::{Demand, Extra, Ir, MAX_DEMANDS, Node, NodeId, Property, RuleId};
-use crate::constraint::policy::Whitespace;
+use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
+use crate::constraint::policy::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 
-use super::dfa::{Call, Dfa};
+use super::dfa::Dfa;
 use super::intern::Interner;
 use super::liveness::{Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
+use super::object::Memory;
 use super::recursion::refuse_left_recursion;
-use super::register::{Items, NameTrie, Register};
-use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, escape, push_escaped, too_complex};
+use super::register::{Fresh, Items, Members, NameTrie, Register};
+use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
 use super::text;
 
 /// A lowered constraint. The tables of a program that others extend (see `Program::base`) keep their
@@ -51,8 +52,14 @@ pub(super) const STRING: RuleIx = RuleIx(0);
 const ANY: RuleIx = RuleIx(1);
 /// The rule of a string without white space, which nothing calls: see `Machine::class_body`.
 pub(super) const UNSPACED: RuleIx = RuleIx(2);
+/// The rule of an object with any properties.
+pub(super) const ANY_OBJECT: RuleIx = RuleIx(3);
 /// A register that counts characters without a bound, for masks that depend on the count.
 pub(super) const COUNTING: RegisterIx = 1;
+/// A register for objects that have nothing to remember but undeclared names.
+pub(super) const MEMBERS: RegisterIx = 2;
+/// A register for names of objects without declared ones.
+pub(super) const FRESH: RegisterIx = 3;
 
 /// Most rules of one grammar.
 const MAX_RULES: usize = 500_000;
@@ -64,8 +71,17 @@ impl Program {
         let mut program = Program {
             nfa: Nfa::default(),
             dfa: Dfa::default(),
-            starts: vec![DEAD; 3],
-            registers: vec![Register::None, Register::Chars { min: 0, max: u32::MAX - 1, lengths: None }],
+            starts: vec![DEAD; 4],
+            registers: vec![
+                Register::None,
+                Register::Chars { min: 0, max: u32::MAX - 1, lengths: None },
+                Register::Members(Arc::new(Members {
+                    ordered: true,
+                    covers: vec![(0, 0)],
+                    ..Members::default()
+                })),
+                Register::Fresh(Arc::new(Fresh { names: NameTrie::new([]), open: true })),
+            ],
             rule_ok: Vec::new(),
             root: (STRING, 0),
             flat: false,
@@ -118,7 +134,10 @@ impl Program {
             }
         }
         refuse_left_recursion(&program.nfa, &program.starts, first_rule)?;
-        let calls = |s| matches!(program.nfa.state(s), State::Call { .. } | State::CallItem { .. });
+        let calls = |s| {
+            let state = program.nfa.state(s);
+            matches!(state, State::Call { .. } | State::CallItem { .. } | State::CallFresh { .. })
+        };
         // The root itself may be a rule of the base, which accepts only where nothing can follow in it.
         program.flat = !(first_state..program.nfa.len() as NfaId).any(calls);
         Ok(program)
@@ -133,8 +152,7 @@ impl Program {
         while next < self.dfa.len() {
             self.dfa.ranges(&self.nfa, next as u32);
             for call in self.dfa.state(next as u32).calls.clone().iter() {
-                let (Call::Rule(_, _, to) | Call::Item(to)) = *call;
-                self.dfa.start(&self.nfa, to);
+                self.dfa.start(&self.nfa, call.to());
             }
             next += 1;
         }
@@ -157,6 +175,7 @@ impl Program {
             of_node: std::mem::take(&mut self.rule_of_node),
             named: FxHashMap::default(),
             queue: Vec::new(),
+            any_order: self.policy.key_order == KeyOrder::Any,
         };
         let mut values = Vec::new();
         let mut result = Ok(());
@@ -174,7 +193,6 @@ impl Program {
             nfa: &mut self.nfa,
             dfa: &mut self.dfa,
             alphabet: &self.alphabet,
-            whitespace: self.policy.whitespace,
             policy: &self.policy,
             blocks: Vec::new(),
         };
@@ -204,10 +222,10 @@ impl Program {
         let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, known, blocks);
         let ok =
             (first_rule..self.starts.len()).map(|r| solver.matches(RuleIx(r as u32))).collect::<Vec<_>>();
-        let (live, arrays) = solver.result();
+        let (live, changed) = solver.result();
         trim(&mut self.nfa, first_state, &live);
-        for (register, items) in arrays {
-            self.registers[register as usize] = Register::Items(items);
+        for (register, new) in changed {
+            self.registers[register as usize] = new;
         }
         self.rule_ok.extend(ok);
     }
@@ -217,8 +235,8 @@ impl Program {
 enum Job {
     /// Any JSON value and its containers.
     Any,
-    /// The body of an IR node.
-    Body(RuleIx, NodeId),
+    /// The body of an IR node, with the register it runs with.
+    Body(RuleIx, NodeId, RegisterIx),
     /// A rule of the IR: whatever its body is, called.
     Named(RuleIx, NodeId),
     /// An array whose items its register names.
@@ -228,17 +246,18 @@ enum Job {
 }
 
 /// Which rules there are, and which are still to be built.
-struct Rules<'a> {
-    ir: &'a Ir,
-    starts: Vec<NfaId>,
-    registers: Vec<Register>,
+pub(super) struct Rules<'a> {
+    pub ir: &'a Ir,
+    pub starts: Vec<NfaId>,
+    pub registers: Vec<Register>,
     of_node: FxHashMap<NodeId, Value>,
     named: FxHashMap<RuleId, RuleIx>,
     queue: Vec<Job>,
+    pub any_order: bool,
 }
 
 impl Rules<'_> {
-    fn new_rule(&mut self) -> Result<RuleIx> {
+    pub fn new_rule(&mut self) -> Result<RuleIx> {
         if self.starts.len() >= MAX_RULES {
             return Err(too_complex("rules", MAX_RULES));
         }
@@ -246,7 +265,7 @@ impl Rules<'_> {
         Ok(RuleIx(self.starts.len() as u32 - 1))
     }
 
-    fn new_register(&mut self, register: Register) -> RegisterIx {
+    pub fn new_register(&mut self, register: Register) -> RegisterIx {
         self.registers.push(register);
         self.registers.len() as RegisterIx - 1
     }
@@ -314,8 +333,14 @@ impl Calls for Rules<'_> {
             }
             _ => {
                 let rule = self.new_rule()?;
-                self.queue.push(Job::Body(rule, node));
-                Some((rule, 0))
+                let register = match super::object::memory(ir, node, self.any_order) {
+                    Memory::None => 0,
+                    Memory::Names => MEMBERS,
+                    // Known before the object is built: it may contain itself.
+                    Memory::Members => self.new_register(Register::None),
+                };
+                self.queue.push(Job::Body(rule, node, register));
+                Some((rule, register))
             }
         };
         self.of_node.insert(node, value);
@@ -324,12 +349,11 @@ impl Calls for Rules<'_> {
 }
 
 /// Building under way.
-struct Build<'a> {
-    rules: Rules<'a>,
-    nfa: &'a mut Nfa,
-    dfa: &'a mut Dfa,
-    alphabet: &'a [bool; 256],
-    whitespace: Whitespace,
+pub(super) struct Build<'a> {
+    pub rules: Rules<'a>,
+    pub nfa: &'a mut Nfa,
+    pub dfa: &'a mut Dfa,
+    pub alphabet: &'a [bool; 256],
     policy: &'a Policy,
     /// The first state of each job.
     blocks: Vec<NfaId>,
@@ -344,8 +368,8 @@ impl Build<'_> {
             self.blocks.push(self.nfa.len() as NfaId);
             match job {
                 Job::Any => self.any_value()?,
-                Job::Body(rule, node) => {
-                    let start = self.body(node)?;
+                Job::Body(rule, node, register) => {
+                    let start = self.body(node, (rule, register))?;
                     self.rules.starts[rule.0 as usize] = start;
                 }
                 Job::Named(rule, node) => {
@@ -382,7 +406,7 @@ impl Build<'_> {
     }
 
     /// The start state of a rule for `node`.
-    fn body(&mut self, node: NodeId) -> Result<NfaId> {
+    fn body(&mut self, node: NodeId, own: (RuleIx, RegisterIx)) -> Result<NfaId> {
         let ir = self.rules.ir;
         match ir.node(node) {
             Node::JsonArray { rest, .. } => {
@@ -392,7 +416,7 @@ impl Build<'_> {
                     None => Ok(self.no_items(b'[', b']')),
                 }
             }
-            Node::JsonObject { properties, extra, demand } => self.object(properties, extra, demand),
+            Node::JsonObject(object) => self.object(object, own),
             _ => {
                 let mut lowering = Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false };
                 lowering.node(&mut self.rules, node, ACCEPT, 0)
@@ -400,19 +424,19 @@ impl Build<'_> {
         }
     }
 
-    fn lowering(&mut self) -> Lowering<'_> {
+    pub fn lowering(&mut self) -> Lowering<'_> {
         Lowering { ir: self.rules.ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false }
     }
 
-    fn byte(&mut self, b: u8, to: NfaId) -> NfaId {
+    pub fn byte(&mut self, b: u8, to: NfaId) -> NfaId {
         self.lowering().byte(b, to, 0)
     }
 
-    fn union(&mut self, parts: &[NfaId]) -> NfaId {
+    pub fn union(&mut self, parts: &[NfaId]) -> NfaId {
         self.lowering().union(parts)
     }
 
-    fn call(&mut self, value: Value, to: NfaId) -> NfaId {
+    pub fn call(&mut self, value: Value, to: NfaId) -> NfaId {
         match value {
             Some((rule, register)) if to != DEAD => self.nfa.push(State::Call { rule, register, to }, 0),
             _ => DEAD,
@@ -420,8 +444,8 @@ impl Build<'_> {
     }
 
     /// Optional whitespace, as the policy has it.
-    fn space(&mut self, to: NfaId) -> NfaId {
-        let Whitespace::Flexible { max } = self.whitespace else { return to };
+    pub fn space(&mut self, to: NfaId) -> NfaId {
+        let Whitespace::Flexible { max } = self.policy.whitespace else { return to };
         let mut at = to;
         for _ in 0..max.clamp(1, 64) {
             let byte = self.lowering().class(&[(9, 10), (13, 13), (32, 32)], at);
@@ -454,163 +478,13 @@ impl Build<'_> {
         self.byte(b'[', first)
     }
 
-    /// `"name":value` and then `to`.
-    fn member(&mut self, key: &[u8], value: Value, to: NfaId) -> NfaId {
-        let value = self.call(value, to);
-        let value = self.space(value);
-        let colon = self.byte(b':', value);
-        let colon = self.space(colon);
-        self.lowering().bytes(key, colon)
-    }
-
-    /// Undeclared properties, entered where the first one may start; `names` must not be spelled.
-    fn extras(&mut self, names: &[&[u8]], extra: &[Extra], close: NfaId) -> Result<NfaId> {
-        let after = self.nfa.push(State::Dead, 0);
-        let first = self.undeclared(names, extra.iter().map(|e| (e, 0)), &[after])?;
-        let spaced = self.space(first);
-        let comma = self.byte(b',', spaced);
-        let more = self.union(&[comma, close]);
-        let more = self.space(more);
-        self.nfa.set(after, State::Union(&[more]));
-        Ok(first)
-    }
-
-    /// Undeclared properties that must meet conditions; `extras` is the entry of those behind the last
-    /// that did. One loop for each set of conditions that are met.
-    fn demanded(
-        &mut self,
-        names: &[&[u8]],
-        extra: &[Extra],
-        demand: &[Demand],
-        extras: NfaId,
-        close: NfaId,
-    ) -> Result<NfaId> {
-        let all = demand.iter().fold(0, |all, d| all | d.meets);
-        if all >= 1 << MAX_DEMANDS {
-            return Err(too_complex("conditions on undeclared properties", MAX_DEMANDS as usize));
-        }
-        // What follows a property, by the conditions that are met then.
-        let mut after = vec![DEAD; all as usize + 1];
-        let mut first = extras;
-        for met in (0..=all).rev().filter(|met| met & !all == 0) {
-            if met < all {
-                after[met as usize] = self.nfa.push(State::Dead, 0);
-                let same = extra.iter().map(|e| (e, met));
-                let new = demand.iter().filter(|d| d.meets & !met != 0);
-                let entries = same.chain(new.map(|d| (&d.entry, met | d.meets)));
-                first = self.undeclared(names, entries, &after)?;
-            }
-            let spaced = self.space(first);
-            let comma = self.byte(b',', spaced);
-            let more = self.union(&[comma, if met == all { close } else { DEAD }]);
-            let more = self.space(more);
-            match met == all {
-                true => after[met as usize] = more,
-                false => self.nfa.set(after[met as usize], State::Union(&[more])),
-            }
-        }
-        Ok(first)
-    }
-
-    /// One of these undeclared properties, each followed by the state of its number.
-    fn undeclared<'e>(
-        &mut self,
-        names: &[&[u8]],
-        entries: impl Iterator<Item = (&'e Extra, u32)>,
-        after: &[NfaId],
-    ) -> Result<NfaId> {
-        let mut starts = Vec::new();
-        for (entry, to) in entries {
-            let value = self.rules.value(entry.value)?;
-            let value = self.call(value, after[to as usize]);
-            let value = self.space(value);
-            let colon = self.byte(b':', value);
-            let colon = self.space(colon);
-            let key = self.extra_key(names, entry.keys)?;
-            starts.push(self.call(key, colon));
-        }
-        Ok(self.union(&starts))
-    }
-
-    fn extra_key(&mut self, names: &[&[u8]], keys: Option<NodeId>) -> Result<Value> {
-        match keys {
-            None if names.is_empty() => Ok(Some((STRING, 0))),
-            None => {
-                let trie = NameTrie::new(names.iter().copied());
-                Ok(Some((STRING, self.rules.new_register(Register::Names(Arc::new(trie))))))
-            }
-            Some(lang) => {
-                let mut start = text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?;
-                if !names.is_empty() && start != DEAD {
-                    let trie = NameTrie::new(names.iter().copied());
-                    start = text::without_names(self.nfa, self.dfa, start, &trie)?;
-                }
-                let rule = self.rules.new_rule()?;
-                self.rules.starts[rule.0 as usize] = start;
-                Ok(Some((rule, 0)))
-            }
-        }
-    }
-
-    /// A closed or open object: one fork per optional property.
-    fn object(&mut self, properties: &[Property], extra: &[Extra], demand: &[Demand]) -> Result<NfaId> {
-        let close = self.byte(b'}', ACCEPT);
-        let extras = match (extra, demand) {
-            ([], []) => DEAD,
-            _ => {
-                let spelled: Vec<Vec<u8>> = properties.iter().map(|p| escape(&p.name)).collect();
-                let names: Vec<&[u8]> = spelled.iter().map(Vec::as_slice).collect();
-                let extras = if extra.is_empty() { DEAD } else { self.extras(&names, extra, close)? };
-                if demand.is_empty() { extras } else { self.demanded(&names, extra, demand, extras, close)? }
-            }
-        };
-        // The object ends among the undeclared properties if one of them must be there.
-        let close = if demand.is_empty() { close } else { DEAD };
-        // `fresh`: nothing written so far; `more`: something is. Both from the last property back.
-        let mut fresh = self.union(&[extras, close]);
-        let spaced = self.space(extras);
-        let comma = self.byte(b',', spaced);
-        let mut more = self.union(&[comma, close]);
-        let mut key = Vec::new();
-        for property in properties.iter().rev() {
-            let value = self.rules.value(property.value)?;
-            let after = self.space(more);
-            key.clear();
-            key.push(b'"');
-            push_escaped(&property.name, &mut key);
-            key.push(b'"');
-            let member = self.member(&key, value, after);
-            let spaced = self.space(member);
-            let comma = self.byte(b',', spaced);
-            (fresh, more) = if property.required {
-                (member, comma)
-            } else {
-                (self.union(&[member, fresh]), self.union(&[comma, more]))
-            };
-        }
-        let inside = self.space(fresh);
-        Ok(self.byte(b'{', inside))
-    }
-
     /// Any JSON value: the rules that every open schema shares.
     fn any_value(&mut self) -> Result<()> {
         let any = Some((ANY, 0));
         let array = self.array(any);
-        let close = self.byte(b'}', ACCEPT);
-        let after = self.nfa.push(State::Dead, 0);
-        let value = self.call(any, after);
-        let value = self.space(value);
-        let colon = self.byte(b':', value);
-        let colon = self.space(colon);
-        let key = self.call(Some((STRING, 0)), colon);
-        let spaced = self.space(key);
-        let comma = self.byte(b',', spaced);
-        let more = self.union(&[comma, close]);
-        let more = self.space(more);
-        self.nfa.set(after, State::Union(&[more]));
-        let first = self.union(&[key, close]);
-        let first = self.space(first);
-        let object = self.byte(b'{', first);
+        let object = self.any_object(any);
+        self.rules.starts[ANY_OBJECT.0 as usize] = object;
+        let object = self.call(Some((ANY_OBJECT, MEMBERS)), ACCEPT);
         let string = self.call(Some((STRING, 0)), ACCEPT);
         let number = text::any_number(self.nfa, self.alphabet, self.policy)?;
         let words = [&b"null"[..], b"true", b"false"].map(|w| self.lowering().bytes(w, ACCEPT));

@@ -7,8 +7,9 @@
 //! pushdown, so the stack height is known and the machine is deterministic but for real ambiguity.
 //!
 //! Files: `nfa` (states), `regular` (lowering of regular nodes), `text` (strings, numbers, lengths),
-//! `lower` (values to rules), `liveness` (no dead ends), `recursion`, `intern`, `dfa` (lazy subset
-//! construction), `register` (counters), `config` (threads, stacks, configurations).
+//! `lower` (values to rules), `object` (their properties), `liveness` (no dead ends), `recursion`,
+//! `intern`, `dfa` (lazy subset construction), `register` (counters), `written` (what objects have so
+//! far), `config` (threads, stacks, configurations).
 
 pub mod config;
 pub mod dfa;
@@ -16,12 +17,14 @@ mod intern;
 mod liveness;
 mod lower;
 pub mod nfa;
+mod object;
 mod recursion;
 pub mod register;
 mod regular;
 mod text;
+mod written;
 
 pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
 pub use lower::Program;
-pub use register::OFF_TRIE;
 pub use regular::escape;
+pub use written::Shown;

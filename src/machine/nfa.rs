@@ -54,6 +54,33 @@ pub enum State<'a> {
         /// Where to go on.
         to: NfaId,
     },
+    /// Matches a text that is new to the set of the caller's register, and goes on with it added.
+    CallFresh {
+        /// The rule of the text.
+        rule: RuleIx,
+        /// The register it runs with.
+        register: RegisterIx,
+        /// Where to go on.
+        to: NfaId,
+    },
+    /// Goes on without consuming if the object's register allows it.
+    Guard {
+        /// What is asked.
+        test: Test,
+        /// Where to go on.
+        to: NfaId,
+    },
+}
+
+/// What a guard asks of an object's register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Test {
+    /// May this declared property be written next, when these demands are met? It is noted as written.
+    Take(u32, u32),
+    /// May an undeclared property be written next, of this list?
+    Room(u32),
+    /// May the object end?
+    Close,
 }
 
 /// A state as it is kept: lists lie in the arena's pools, so that making, copying and dropping an
@@ -67,6 +94,8 @@ enum Cell {
     Union { first: u32, len: u32 },
     Call { rule: RuleIx, register: RegisterIx, to: NfaId },
     CallItem { to: NfaId },
+    CallFresh { rule: RuleIx, register: RegisterIx, to: NfaId },
+    Guard { test: Test, to: NfaId },
 }
 
 /// Set on a state inside an escape sequence: the character was counted at its backslash.
@@ -135,6 +164,8 @@ impl Nfa {
             }
             State::Call { rule, register, to } => Cell::Call { rule, register, to },
             State::CallItem { to } => Cell::CallItem { to },
+            State::CallFresh { rule, register, to } => Cell::CallFresh { rule, register, to },
+            State::Guard { test, to } => Cell::Guard { test, to },
         }
     }
 
@@ -149,6 +180,8 @@ impl Nfa {
             Cell::Union { first, len } => State::Union(&self.forks[first as usize..(first + len) as usize]),
             Cell::Call { rule, register, to } => State::Call { rule, register, to },
             Cell::CallItem { to } => State::CallItem { to },
+            Cell::CallFresh { rule, register, to } => State::CallFresh { rule, register, to },
+            Cell::Guard { test, to } => State::Guard { test, to },
         }
     }
 

@@ -73,6 +73,7 @@ fn first_calls(nfa: &Nfa, start: NfaId, nullable: &[bool]) -> (Vec<RuleIx>, bool
                     todo.push(to);
                 }
             }
+            State::Guard { to, .. } => todo.push(to),
             _ => accepts |= s == ACCEPT,
         }
     }

@@ -2,12 +2,13 @@
 //!
 //! `maxLength: 100000` must not cost 100,000 states. A rule is called *with* a register; the local
 //! state carries one number `n` beside the automaton state, updated on each byte. What the number
-//! means is said here: characters of a string so far, items of an array so far, or the place in the
-//! trie of names that an undeclared key must not spell.
+//! means is said here: characters of a string so far, items of an array so far, what an object has so
+//! far, or where the text of a property name stands (see [`written`](super::written)).
 
 use std::sync::Arc;
 
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
+use super::written::Set;
 
 /// What a register counts, and within which bounds.
 #[derive(Debug, Clone)]
@@ -26,8 +27,158 @@ pub enum Register {
     },
     /// Items of an array, `min..=max`.
     Items(Arc<Items>),
-    /// `n` is a node of the trie of names, or [`OFF_TRIE`].
-    Names(Arc<NameTrie>),
+    /// Properties of an object: `n` is a set of what was written.
+    Members(Arc<Members>),
+    /// A text that must be new: `n` is a place, with the set of what was written.
+    Fresh(Arc<Fresh>),
+}
+
+/// What a text must not be.
+#[derive(Debug, Clone)]
+pub struct Fresh {
+    /// Spelled names (between the quotes) that it must not be.
+    pub names: NameTrie,
+    /// Whether the rule is that of any string, which never runs out of new texts.
+    pub open: bool,
+}
+
+/// The properties of an object whose order is free or whose number is bounded, or that may have
+/// undeclared ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Members {
+    /// The object rule that runs with this register; nothing is asked of its properties if there is none.
+    pub rule: Option<RuleIx>,
+    /// Whether properties must come in their order.
+    pub ordered: bool,
+    /// The declared properties that may be written here, in their order.
+    pub properties: Vec<Slot>,
+    /// Lists of undeclared properties.
+    pub lists: Vec<List>,
+    /// Fewest and most undeclared properties that are written to meet the missing demands, by those that
+    /// are met; the last entry is that of all.
+    pub covers: Vec<(u32, u32)>,
+    /// Fewest properties.
+    pub min: u32,
+    /// Most properties.
+    pub max: u32,
+    /// Whether properties are counted.
+    pub counted: bool,
+}
+
+/// A declared property of [`Members`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Whether it must be there.
+    pub required: bool,
+    /// The rule of its value; `None`: it cannot be written.
+    pub value: Option<RuleIx>,
+}
+
+/// Undeclared properties that can be written when some demands are met, and after which others are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct List {
+    /// The demands met before.
+    pub from: u32,
+    /// The demands met after.
+    pub to: u32,
+    /// The properties.
+    pub entries: Vec<Undeclared>,
+}
+
+/// A kind of undeclared properties of [`Members`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undeclared {
+    /// Rule and register of the names.
+    pub key: (RuleIx, RegisterIx),
+    /// The rule of the values.
+    pub value: RuleIx,
+    /// How many different names there are, [`u32::MAX`] for more than matter.
+    pub names: u32,
+}
+
+impl Members {
+    /// Most properties that there can be and how many of them must be, of the declared ones from `first`
+    /// on of which `open` holds.
+    fn rest(&self, first: u32, open: impl Fn(u32) -> bool) -> (u32, u32) {
+        let rest = (first..self.properties.len() as u32).filter(|&i| open(i));
+        rest.fold((0, 0), |(possible, required), i| {
+            let slot = &self.properties[i as usize];
+            (possible + u32::from(slot.value.is_some()), required + u32::from(slot.required))
+        })
+    }
+
+    /// How many more undeclared properties there can be, when so many were written and these demands met.
+    fn names_left(&self, written: u32, met: u32) -> u32 {
+        let others = self.lists.iter().filter(|l| (l.from, l.to) == (0, 0)).flat_map(|l| &l.entries);
+        let names = others.fold(0u32, |all, e| all.saturating_add(e.names));
+        // Beside demands there are none or endlessly many.
+        names.saturating_sub(written).saturating_add(self.covers[met as usize].1)
+    }
+
+    /// Works out [`Members::covers`] from the lists.
+    pub(super) fn find_covers(&mut self) {
+        let all = self.covers.len() - 1;
+        self.covers.fill((u32::MAX, 0));
+        self.covers[all] = (0, 0);
+        // Each step meets more demands, so later sets are known first.
+        for met in (0..all).rev() {
+            let mut cover = self.covers[met];
+            for list in self.lists.iter().filter(|l| l.from as usize == met && l.to != l.from) {
+                let after = self.covers[list.to as usize];
+                if !list.entries.is_empty() && after.0 < u32::MAX {
+                    cover = (cover.0.min(after.0 + 1), cover.1.max(after.1 + 1));
+                }
+            }
+            self.covers[met] = cover;
+        }
+    }
+
+    /// Whether, with so many properties written, `possible` others left of which some are required, and
+    /// with `names` undeclared names left, the bounds can be met.
+    fn fits(&self, count: u32, (possible, required): (u32, u32), names: u32) -> bool {
+        count.saturating_add(required) <= self.max
+            && count.saturating_add(possible).saturating_add(names) >= self.min
+    }
+
+    /// Whether an object can meet the bounds at all.
+    pub(super) fn satisfiable(&self) -> bool {
+        let stuck = self.properties.iter().any(|s| s.required && s.value.is_none());
+        let (possible, required) = self.rest(0, |_| true);
+        let required = required.saturating_add(self.covers[0].0);
+        !stuck && self.fits(0, (possible, required), self.names_left(0, 0))
+    }
+
+    /// The properties that are still possible after a set and, where order matters, property `last`.
+    fn left(&self, set: &Set, last: Option<u32>) -> (u32, u32) {
+        match (self.ordered, last) {
+            (true, Some(last)) => self.rest(last + 1, |_| true),
+            // Undeclared ones come last.
+            (true, None) => (0, 0),
+            (false, _) => self.rest(0, |i| !set.has(i)),
+        }
+    }
+
+    /// Whether property `i` may be written next, when `set` will be what there is then, with `names`
+    /// undeclared ones, and these demands are met.
+    pub(super) fn may_take(&self, set: &Set, i: u32, names: u32, met: u32) -> bool {
+        let (possible, required) = self.left(set, Some(i));
+        let required = required.saturating_add(self.covers[met as usize].0);
+        !self.counted || self.fits(set.count, (possible, required), self.names_left(names, met))
+    }
+
+    /// Whether an undeclared property may be written next beside `names` others, if there is a new name,
+    /// after which these demands are met.
+    pub(super) fn may_add(&self, set: &Set, names: u32, met: u32) -> bool {
+        let (possible, required) = self.left(set, None);
+        let required = required.saturating_add(self.covers[met as usize].0);
+        let left = self.names_left(names + 1, met);
+        !self.counted || self.fits(set.count.saturating_add(1), (possible, required), left)
+    }
+
+    /// Whether the object may end.
+    pub(super) fn may_close(&self, set: &Set) -> bool {
+        (!self.counted || set.count >= self.min) && (self.ordered || self.left(set, None).1 == 0)
+    }
 }
 
 /// The items of a counted array.
@@ -63,7 +214,7 @@ impl Items {
     }
 }
 
-/// `n` of a name register once the text has left the trie.
+/// The place in a trie of names of a text that has left it.
 pub const OFF_TRIE: u32 = u32::MAX;
 
 /// The spelled names (between the quotes) that an undeclared property must not have.

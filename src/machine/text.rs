@@ -226,7 +226,7 @@ impl Graph {
                     edges.extend(parts.iter().filter(|&&p| p != DEAD).map(|&p| (s - from, place(p), 0)));
                 }
                 // Text calls nothing.
-                State::Dead | State::Accept | State::Call { .. } | State::CallItem { .. } => {}
+                _ => {}
             }
         }
         let mut first = vec![0u32; len + 1];

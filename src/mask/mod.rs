@@ -65,6 +65,20 @@ impl Mask {
         in_base || self.tokens.binary_search(&token).is_ok()
     }
 
+    /// Takes a token out.
+    fn remove(&mut self, token: TokenId) {
+        if let Some(base) = &mut self.base
+            && (token as usize / 32) < base.len()
+        {
+            Arc::make_mut(base)[token as usize / 32] &= !(1 << (token % 32));
+        }
+        if let Ok(at) = self.tokens.binary_search(&token) {
+            let mut tokens = std::mem::take(&mut self.tokens).into_vec();
+            tokens.remove(at);
+            self.tokens = tokens.into();
+        }
+    }
+
     /// Bytes this mask holds alone (a shared base not counted).
     fn bytes(&self) -> usize {
         self.tokens.len() * 4 + 64

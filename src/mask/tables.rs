@@ -10,8 +10,7 @@ use super::tails::{Tail, Tails, below};
 use super::union::{DENSE_FROM, Union};
 use super::walk::{Found, Walker};
 use super::wide::Wide;
-use crate::machine::register::NameTrie;
-use crate::machine::{BASE, ConfigId, Local, Machine, OFF_TRIE, ROOT, Reached, StackId, Thread};
+use crate::machine::{BASE, ConfigId, Local, Machine, ROOT, Reached, StackId, Thread};
 use crate::vocab::{Slice, TokenId, Vocabulary};
 
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
@@ -88,6 +87,10 @@ impl Masks {
         for state in 1..states {
             masks.local(machine, Local { state, register: 0, n: 0 });
         }
+        let object = machine.any_object_states();
+        for &local in &object {
+            masks.local(machine, local);
+        }
         let body = machine.string_body();
         if body != 0 {
             let text = Local { state: body, register: 0, n: 0 };
@@ -95,6 +98,9 @@ impl Masks {
             if let Some(exits) = masks.local(machine, text).exits {
                 for ret in machine.return_states() {
                     masks.next(machine, Local { state: ret, register: 0, n: 0 }, exits);
+                }
+                for &local in &object {
+                    masks.next(machine, local, exits);
                 }
             }
         }
@@ -128,7 +134,11 @@ impl Masks {
         if let Some(mask) = self.full.get(&config) {
             return mask.clone();
         }
-        let mask = Arc::new(self.compose(machine, config));
+        let mut mask = self.compose(machine, config);
+        if machine.remembers() {
+            self.without_repetitions(machine, config, &mut mask);
+        }
+        let mask = Arc::new(mask);
         if self.full_bytes > MAX_FULL_BYTES {
             self.full.clear();
             self.full_bytes = 0;
@@ -146,20 +156,31 @@ impl Masks {
     fn compose(&mut self, machine: &mut Machine, config: ConfigId) -> Mask {
         let mut union = Union::default();
         let mut todo: Vec<(ExitId, StackId)> = Vec::new();
+        // Exits of names, after which their object has one more.
+        let mut named: Vec<(ExitId, StackId)> = Vec::new();
         // Threads and frames are sorted: those that go on in the same place stand together. There are many
         // in ambiguous grammars only.
         let alike = |a: &Thread, b: &Thread| a.local == b.local && (a.stack == ROOT) == (b.stack == ROOT);
         for group in machine.threads(config).chunk_by(alike) {
             let Thread { local, stack } = group[0];
+            let exits = if machine.is_fresh(local) { &mut named } else { &mut todo };
             let local = match stack == ROOT && local.register == 0 && machine.accepts(local.state) {
                 true => self.rooted(machine, local),
                 false => self.local(machine, local),
             };
             self.add(&mut union, &local);
-            todo.extend(group.iter().filter_map(|thread| local.exits.map(|e| (e, thread.stack))));
+            exits.extend(group.iter().filter_map(|thread| local.exits.map(|e| (e, thread.stack))));
         }
         let mut seen: FxHashSet<(ExitId, StackId)> = FxHashSet::default();
         let mut added: FxHashSet<(Local, ExitId)> = FxHashSet::default();
+        for (exits, stack) in named {
+            for frame in machine.frames(stack).iter() {
+                let ret = machine.after_fresh(frame.ret);
+                let next = self.next(machine, ret, exits);
+                self.add(&mut union, &next);
+                todo.extend(next.exits.map(|e| (e, frame.parent)));
+            }
+        }
         while let Some((exits, stack)) = todo.pop() {
             if stack == ROOT || !seen.insert((exits, stack)) {
                 continue;
@@ -175,6 +196,16 @@ impl Masks {
             }
         }
         union.finish(self.vocab.len())
+    }
+
+    /// Takes out the tokens that write a name twice: masks are made without remembering names that were
+    /// only tried.
+    fn without_repetitions(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
+        for &token in self.vocab.repeating_tokens() {
+            if mask.contains(token) && !machine.allows(config, self.vocab.token_bytes(token)) {
+                mask.remove(token);
+            }
+        }
     }
 
     fn add(&self, union: &mut Union, mask: &LocalMask) {
@@ -234,8 +265,8 @@ impl Masks {
             if let Some((min, max)) = machine.char_bounds(local) {
                 return self.bounded_text(machine, local, min, max);
             }
-            if let Some(names) = machine.names(local) {
-                return self.unnamed_text(machine, local, &names);
+            if machine.is_open_text(local) {
+                return self.fresh_text(machine, local);
             }
             if let Some(mask) = self.spare_text(machine, local) {
                 return mask;
@@ -413,24 +444,17 @@ impl Masks {
     }
 
     /// Text that must not become one of some names: only an exit can complete a name.
-    fn unnamed_text(&mut self, machine: &mut Machine, local: Local, names: &NameTrie) -> LocalMask {
+    fn fresh_text(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
         let text = self.text(machine, local.state);
-        let completes = |tail: &Tail| {
+        let vocab = self.vocab.clone();
+        let mut completes = |tail: &Tail| {
             // The byte at the exit is the closing quote.
-            let path = &self.vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)];
-            let mut n = local.n;
-            for &b in path {
-                n = names.step(n, b);
-                if n == OFF_TRIE {
-                    return false;
-                }
-            }
-            names.is_name(n)
+            let rest = &vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)];
+            machine.is_written(local, rest)
         };
-        let free = Local { register: 0, n: 0, ..local };
         let exits: Vec<Tail> = text.exits.iter().map(|e| e.0).filter(|t| !completes(t)).collect();
         if exits.len() == text.exits.len() {
-            return self.local(machine, free);
+            return self.local(machine, Local { register: 0, n: 0, ..local });
         }
         let base = self.bases(&text.slices, u32::MAX);
         self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)

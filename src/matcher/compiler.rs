@@ -61,7 +61,8 @@ impl Compiler {
     /// limit, `Unsupported` for left recursion.
     pub fn compile(&self, constraint: &Constraint) -> Result<CompiledGrammar> {
         let base = self.base(constraint.policy())?;
-        let machine = Machine::new(Program::extend(&base.program, constraint.ir())?);
+        let program = Program::extend(&base.program, constraint.ir())?;
+        let machine = Machine::new(program, self.vocab.quoted_strings().clone());
         let masks = Masks::new(&self.vocab, base.masks.clone());
         let runtime =
             Runtime { machine, masks, accepted: FxHashMap::default(), forced: FxHashMap::default() };
@@ -80,7 +81,7 @@ impl Compiler {
         let mut program = Program::base(policy, &self.alphabet, &common_values(policy)?)?;
         program.determinise();
         let states = program.dfa_len() as u32;
-        let mut machine = Machine::new(program.clone());
+        let mut machine = Machine::new(program.clone(), self.vocab.quoted_strings().clone());
         let masks = Masks::base(&self.vocab, &mut machine, states);
         let base = Arc::new(Base { program, masks });
         if bases.len() == MAX_BASES {

@@ -7,6 +7,7 @@
 //! [`Vocabulary::logits_size`] (padded logits) have none either and stay masked.
 
 mod bytes;
+mod quoted;
 mod slices;
 mod trie;
 
@@ -14,11 +15,13 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use rustc_hash::FxHashSet;
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use bytes::Spelling;
+use quoted::Quoted;
 pub use slices::{Slice, SliceKind};
 pub use trie::{Trie, TrieNode, byte_group};
 
@@ -49,6 +52,7 @@ struct Inner {
     unreachable: usize,
     trie: Trie,
     slices: Vec<Slice>,
+    quoted: Quoted,
     max_token_len: usize,
 }
 
@@ -143,6 +147,7 @@ impl Vocabulary {
         let pairs = || of_id.iter().enumerate().filter_map(|(i, b)| b.as_deref().map(|b| (b, i as TokenId)));
         let trie = Trie::new(pairs());
         let slices = Slice::all(pairs, len);
+        let quoted = Quoted::new(pairs());
         let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         let eos = guess_eos(&tokenizer, &special);
         let inner = Inner {
@@ -156,6 +161,7 @@ impl Vocabulary {
             unreachable,
             trie,
             slices,
+            quoted,
             max_token_len,
         };
         Ok(Vocabulary { inner: Arc::new(inner), eos: eos.into(), logits_size: len })
@@ -269,6 +275,16 @@ impl Vocabulary {
     /// The vocabulary slices, widest first.
     pub fn slices(&self) -> &[Slice] {
         &self.inner.slices
+    }
+
+    /// The JSON strings, spelled and with their quotes, that tokens may hold as a whole.
+    pub fn quoted_strings(&self) -> &Arc<FxHashSet<Box<[u8]>>> {
+        &self.inner.quoted.strings
+    }
+
+    /// The tokens that may hold the end of a JSON string, a comma, and the whole string again.
+    pub fn repeating_tokens(&self) -> &[TokenId] {
+        &self.inner.quoted.repeating
     }
 
     /// Whether `byte` is a token of its own. Constraints are restricted to such bytes, so that a

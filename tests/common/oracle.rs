@@ -10,7 +10,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ffwd::constraint::ir::{Ir, Node, NodeId, RuleId};
+use ffwd::constraint::ir::{Ir, Node, NodeId, Object, RuleId};
+use ffwd::constraint::policy::KeyOrder;
 use ffwd::{Policy, Whitespace};
 
 /// An expression, interned.
@@ -44,6 +45,9 @@ enum Expr {
     /// The rest of a JSON string up to its closing quote: the decoded text still to come, and the
     /// bytes of an escape that has begun.
     Quoted(Id, Vec<u8>),
+    /// The rest of an undeclared property of an object from within its name, of which this is still to
+    /// come, and of the object.
+    Fresh(Id, Box<Fresh>),
     /// Something unfolded only when needed.
     Name(Name),
 }
@@ -55,13 +59,36 @@ enum Name {
     State(NodeId, u32),
     /// What may follow in an array that has so many items.
     Items(NodeId, u32),
-    /// What may follow in an object whose properties before this one are settled; whether a member
-    /// has been written.
-    /// Node, next property, whether one was written, which demands are met.
-    Members(NodeId, u32, bool, u32),
+    /// What may follow in an object, by its index in [`Oracle::objects`].
+    Members(u32),
+    /// Of that, what is needed to end it.
+    Needed(u32),
     Any,
     AnyItems,
-    AnyMembers,
+}
+
+/// An object that is being written.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Written {
+    /// `None`: an object with any properties.
+    node: Option<NodeId>,
+    /// The first declared property that is not settled, if they have an order.
+    next: usize,
+    /// The names written, sorted.
+    names: Vec<Vec<u8>>,
+    /// The demands met.
+    met: u32,
+}
+
+/// An undeclared property of an object, and its decoded name so far.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Fresh {
+    object: u32,
+    value: Id,
+    meets: u32,
+    name: Vec<u8>,
+    /// The bytes of an escape that has begun.
+    escape: Vec<u8>,
 }
 
 const NEVER: Id = 0;
@@ -76,6 +103,8 @@ pub struct Oracle<'a> {
     ids: HashMap<Expr, Id>,
     derived: HashMap<(Id, u8), Id>,
     unfolded: HashMap<Name, Id>,
+    objects: Vec<Written>,
+    object_ids: HashMap<Written, u32>,
     of_node: HashMap<NodeId, Id>,
     living: HashMap<Id, bool>,
     has_word: HashMap<Id, bool>,
@@ -106,6 +135,8 @@ impl<'a> Oracle<'a> {
             ids: HashMap::new(),
             derived: HashMap::new(),
             unfolded: HashMap::new(),
+            objects: Vec::new(),
+            object_ids: HashMap::new(),
             of_node: HashMap::new(),
             living: HashMap::new(),
             has_word: HashMap::new(),
@@ -352,12 +383,7 @@ impl<'a> Oracle<'a> {
                 let items = self.name(Name::Items(id, 0));
                 self.cats(&[open, space, items])
             }
-            Node::JsonObject { .. } => {
-                let open = self.lit(b"{");
-                let space = self.space();
-                let members = self.name(Name::Members(id, 0, false, 0));
-                self.cats(&[open, space, members])
-            }
+            Node::JsonObject(_) => self.object(Some(id)),
             Node::JsonAny => self.name(Name::Any),
         };
         self.of_node.insert(id, expr);
@@ -372,15 +398,12 @@ impl<'a> Oracle<'a> {
             Name::Rule(rule) => self.ir.rule(rule).map_or(NEVER, |body| self.of_node(body)),
             Name::State(node, at) => self.state(node, at),
             Name::Items(node, count) => self.items(node, count),
-            Name::Members(node, at, written, met) => self.members(node, at as usize, written, met),
+            Name::Members(object) => self.members(object, true),
+            Name::Needed(object) => self.members(object, false),
             Name::Any => self.any(),
             Name::AnyItems => {
                 let any = self.name(Name::Any);
                 self.then(&[], any, b"]", Name::AnyItems)
-            }
-            Name::AnyMembers => {
-                let member = self.any_member();
-                self.then(&[], member, b"}", Name::AnyMembers)
             }
         };
         self.unfolded.insert(name, expr);
@@ -429,53 +452,123 @@ impl<'a> Oracle<'a> {
         self.or(&parts)
     }
 
-    fn members(&mut self, id: NodeId, at: usize, written: bool, met: u32) -> Id {
-        let Node::JsonObject { properties, extra, demand } = self.ir.node(id) else { unreachable!() };
-        let (space, colon) = (self.space(), self.lit(b":"));
-        let separator = if written { self.lit(b",") } else { EMPTY };
-        let gap = if written { space } else { EMPTY };
-        let mut parts = Vec::new();
+    /// An object from its opening brace.
+    fn object(&mut self, node: Option<NodeId>) -> Id {
+        let written = Written { node, next: 0, names: Vec::new(), met: 0 };
+        let (open, space, members) = (self.lit(b"{"), self.space(), self.after_member(written));
+        self.cats(&[open, space, members])
+    }
+
+    fn after_member(&mut self, written: Written) -> Id {
+        let next = self.objects.len() as u32;
+        let object = *self.object_ids.entry(written.clone()).or_insert(next);
+        if object == next {
+            self.objects.push(written);
+        }
+        self.name(Name::Members(object))
+    }
+
+    /// What the node of an object says; `None`: any properties.
+    fn content(&self, node: Option<NodeId>) -> Object {
+        match node.map(|id| self.ir.node(id)) {
+            Some(Node::JsonObject(object)) => (**object).clone(),
+            _ => Object::default(),
+        }
+    }
+
+    /// The declared properties that may be written next, by index, and whether some must be written.
+    fn open_properties(&self, object: u32) -> (Vec<usize>, bool) {
+        let written = &self.objects[object as usize];
+        let properties = self.content(written.node).properties;
+        let mut open = Vec::new();
         let mut missing = false;
-        for (i, property) in properties.iter().enumerate().skip(at) {
-            let text = self.lit(property.name.as_bytes());
-            let (key, value) = (self.string(text), self.of_node(property.value));
-            let again = self.name(Name::Members(id, i as u32 + 1, true, met));
-            parts.push(self.cats(&[separator, gap, key, space, colon, space, value, space, again]));
+        for (i, property) in properties.iter().enumerate() {
+            let ordered = self.policy.key_order == KeyOrder::Declared;
+            if written.names.contains(&property.name.as_bytes().to_vec()) || ordered && i < written.next {
+                continue;
+            }
+            open.push(i);
             if property.required {
                 missing = true;
-                break;
+                if ordered {
+                    break;
+                }
             }
         }
-        if !missing {
-            if met == demand.iter().fold(0, |all, d| all | d.meets) {
-                parts.push(self.lit(b"}"));
+        (open, missing)
+    }
+
+    /// Whether the object may end here.
+    fn may_close(&self, object: u32) -> bool {
+        let written = &self.objects[object as usize];
+        let content = self.content(written.node);
+        let count = written.names.len() as u32;
+        let all = content.demand.iter().fold(0, |all, d| all | d.meets);
+        let counts = count >= content.min && content.max.is_none_or(|max| count <= max);
+        counts && written.met == all && !self.open_properties(object).1
+    }
+
+    /// What may follow in an object; without `all`, only what could be needed to end it.
+    fn members(&mut self, object: u32, all: bool) -> Id {
+        let written = self.objects[object as usize].clone();
+        let content = self.content(written.node);
+        let count = written.names.len() as u32;
+        let mut parts = Vec::new();
+        if self.may_close(object) {
+            parts.push(self.lit(b"}"));
+        }
+        if content.max.is_some_and(|max| count >= max) {
+            return self.or(&parts);
+        }
+        let (space, colon) = (self.space(), self.lit(b":"));
+        let (separator, gap) = if count > 0 { (self.lit(b","), space) } else { (EMPTY, EMPTY) };
+        let (open, missing) = self.open_properties(object);
+        for i in open {
+            let property = &content.properties[i];
+            let text = self.lit(property.name.as_bytes());
+            let (key, value) = (self.string(text), self.of_node(property.value));
+            let again = self.after_member(with_name(&written, property.name.as_bytes(), i + 1, 0));
+            parts.push(self.cats(&[separator, gap, key, space, colon, space, value, space, again]));
+        }
+        if missing && self.policy.key_order == KeyOrder::Declared {
+            return self.or(&parts);
+        }
+        let extra = content.extra.iter().map(|e| (e.keys, Some(e.value), 0));
+        let extra = extra.chain(written.node.is_none().then_some((None, None, 0)));
+        let new = content.demand.iter().filter(|d| d.meets & !written.met != 0);
+        let demand = new.map(|d| (d.entry.keys, Some(d.entry.value), d.meets));
+        let needed = all || count < content.min;
+        let mut declared: Vec<Vec<u8>> =
+            content.properties.iter().map(|p| p.name.as_bytes().to_vec()).collect();
+        declared.sort();
+        for (keys, value, meets) in extra.filter(|_| needed).chain(demand) {
+            let (other, any) = (self.intern(Expr::NoneOf(declared.clone())), self.utf8(0, None));
+            let mut text = self.both(other, any);
+            if let Some(keys) = keys {
+                let keys = self.of_node(keys);
+                text = self.both(keys, text);
             }
-            let mut names: Vec<Vec<u8>> = properties.iter().map(|p| p.name.as_bytes().to_vec()).collect();
-            names.sort();
-            let last = properties.len() as u32;
-            let new = demand.iter().filter(|d| d.meets & !met != 0).map(|d| (&d.entry, met | d.meets));
-            let entries = extra.iter().map(|e| (e, met)).chain(new);
-            for (e, met) in entries {
-                let again = self.name(Name::Members(id, last, true, met));
-                let other = self.intern(Expr::NoneOf(names.clone()));
-                let any = self.utf8(0, None);
-                let mut text = self.both(other, any);
-                if let Some(keys) = e.keys {
-                    let keys = self.of_node(keys);
-                    text = self.both(keys, text);
-                }
-                let (key, value) = (self.string(text), self.of_node(e.value));
-                parts.push(self.cats(&[separator, gap, key, space, colon, space, value, space, again]));
-            }
+            let value = match value {
+                Some(value) => self.of_node(value),
+                None => self.name(Name::Any),
+            };
+            let fresh = Fresh { object, value, meets, name: Vec::new(), escape: Vec::new() };
+            let (quote, rest) = (self.lit(b"\""), self.intern(Expr::Fresh(text, Box::new(fresh))));
+            parts.push(self.cats(&[separator, gap, quote, rest]));
         }
         self.or(&parts)
     }
 
-    fn any_member(&mut self) -> Id {
-        let text = self.utf8(0, None);
-        let (key, space, colon) = (self.string(text), self.space(), self.lit(b":"));
-        let value = self.name(Name::Any);
-        self.cats(&[key, space, colon, space, value])
+    /// What follows the closing quote of an undeclared name.
+    fn after_fresh(&mut self, fresh: &Fresh, name: &[u8]) -> Id {
+        let written = self.objects[fresh.object as usize].clone();
+        if written.names.iter().any(|n| n == name) {
+            return NEVER;
+        }
+        let last = self.content(written.node).properties.len();
+        let (space, colon) = (self.space(), self.lit(b":"));
+        let again = self.after_member(with_name(&written, name, last, fresh.meets));
+        self.cats(&[space, colon, space, fresh.value, space, again])
     }
 
     fn any(&mut self) -> Id {
@@ -485,15 +578,11 @@ impl<'a> Oracle<'a> {
         parts.push(self.string(text));
         let space = self.space();
         let any = self.name(Name::Any);
-        let member = self.any_member();
-        for (open, element, close, again) in
-            [(b"[", any, b"]", Name::AnyItems), (b"{", member, b"}", Name::AnyMembers)]
-        {
-            let (open, close, again) = (self.lit(open), self.lit(close), self.name(again));
-            let full = self.cats(&[element, space, again]);
-            let inside = self.or(&[close, full]);
-            parts.push(self.cats(&[open, space, inside]));
-        }
+        let (open, close, again) = (self.lit(b"["), self.lit(b"]"), self.name(Name::AnyItems));
+        let full = self.cats(&[any, space, again]);
+        let inside = self.or(&[close, full]);
+        parts.push(self.cats(&[open, space, inside]));
+        parts.push(self.object(None));
         self.or(&parts)
     }
 
@@ -526,7 +615,7 @@ impl<'a> Oracle<'a> {
 
     fn nullable(&mut self, id: Id) -> bool {
         match self.exprs[id as usize].clone() {
-            Expr::Never | Expr::Lit(_) | Expr::Class(_) | Expr::Quoted(..) => false,
+            Expr::Never | Expr::Lit(_) | Expr::Class(_) | Expr::Quoted(..) | Expr::Fresh(..) => false,
             Expr::Empty => true,
             Expr::Cat(a, b) | Expr::Both(a, b) => self.nullable(a) && self.nullable(b),
             Expr::Or(parts) => parts.iter().any(|&p| self.nullable(p)),
@@ -594,6 +683,7 @@ impl<'a> Oracle<'a> {
             }
             Expr::Utf8 { .. } => self.derive_utf8(id, byte),
             Expr::Quoted(text, escape) => self.derive_quoted(text, escape, byte),
+            Expr::Fresh(text, fresh) => self.derive_fresh(text, *fresh, byte),
             Expr::Name(name) => {
                 let e = self.unfold(name);
                 self.derive(e, byte)
@@ -645,6 +735,62 @@ impl<'a> Oracle<'a> {
         NEVER
     }
 
+    fn derive_fresh(&mut self, text: Id, mut fresh: Fresh, byte: u8) -> Id {
+        if fresh.escape.is_empty() && byte == b'"' {
+            return if self.nullable(text) { self.after_fresh(&fresh, &fresh.name.clone()) } else { NEVER };
+        }
+        fresh.escape.push(byte);
+        let mut rest = text;
+        if let Some(decoded) = (0..=255).find(|&d| spelling(d) == fresh.escape) {
+            rest = self.derive(text, decoded);
+            fresh.name.push(decoded);
+            fresh.escape.clear();
+        } else if !(0..=255).any(|d| spelling(d).starts_with(&fresh.escape)) {
+            return NEVER;
+        }
+        if rest == NEVER { NEVER } else { self.intern(Expr::Fresh(rest, Box::new(fresh))) }
+    }
+
+    /// The shortest name that an undeclared property can still get and that its object does not have. Any
+    /// will do: names of one kind lead to the same choices.
+    fn fresh_name(&mut self, text: Id, fresh: &Fresh) -> Option<Vec<u8>> {
+        if !self.alphabet[b'"' as usize] {
+            return None;
+        }
+        let names = self.objects[fresh.object as usize].names.clone();
+        let mut todo = std::collections::VecDeque::new();
+        if fresh.escape.is_empty() {
+            todo.push_back((text, fresh.name.clone()));
+        } else {
+            for d in (0..=255).filter(|&d| spelling(d).starts_with(&fresh.escape)).collect::<Vec<_>>() {
+                if self.spellable(d) {
+                    todo.push_back((self.derive(text, d), [&fresh.name[..], &[d]].concat()));
+                }
+            }
+        }
+        let mut seen = HashSet::new();
+        while let Some((text, name)) = todo.pop_front() {
+            let near = names.iter().any(|n| n.starts_with(&name));
+            if text == NEVER || !seen.insert((text, near.then(|| name.clone()))) {
+                continue;
+            }
+            if self.nullable(text) && !names.contains(&name) {
+                return Some(name);
+            }
+            let edges = self.edges(text);
+            for b in 0..=255u8 {
+                let starts = b == 0
+                    || near
+                    || edges[b as usize / 64] >> (b % 64) & 1 == 1
+                    || self.spellable(b) != self.spellable(b - 1);
+                if starts && self.spellable(b) {
+                    todo.push_back((self.derive(text, b), [&name[..], &[b]].concat()));
+                }
+            }
+        }
+        None
+    }
+
     // ---- emptiness ----
 
     fn parts(&mut self, id: Id) -> Vec<Id> {
@@ -652,7 +798,14 @@ impl<'a> Oracle<'a> {
             Expr::Cat(a, b) => vec![a, b],
             Expr::Or(parts) => parts,
             Expr::Rep(e, ..) => vec![e],
+            // What ends at once needs nothing else; see `alive_given`.
+            Expr::Name(Name::Members(object)) if self.may_close(object) => vec![],
+            Expr::Name(Name::Members(object)) => vec![self.name(Name::Needed(object))],
             Expr::Name(name) => vec![self.unfold(name)],
+            Expr::Fresh(text, fresh) => match self.fresh_name(text, &fresh) {
+                Some(name) => vec![self.after_fresh(&fresh, &name)],
+                None => vec![],
+            },
             _ => vec![],
         }
     }
@@ -667,9 +820,10 @@ impl<'a> Oracle<'a> {
             Expr::Cat(a, b) => known(self, a) && known(self, b),
             Expr::Or(parts) => parts.iter().any(|&p| known(self, p)),
             Expr::Rep(e, min, _) => min == 0 || known(self, e),
-            Expr::Name(name) => {
-                let e = self.unfold(name);
-                known(self, e)
+            Expr::Name(Name::Members(object)) if self.may_close(object) => self.alphabet[b'}' as usize],
+            Expr::Name(_) | Expr::Fresh(..) => {
+                let parts = self.parts(id);
+                parts.first().is_some_and(|&e| known(self, e))
             }
             Expr::Quoted(text, escape) => self.quoted_alive(text, &escape),
             Expr::Both(..) | Expr::NoneOf(_) | Expr::Utf8 { .. } => {
@@ -774,8 +928,16 @@ impl<'a> Oracle<'a> {
             }
             Expr::Rep(e, ..) => out = self.edges(e),
             Expr::Never | Expr::Empty => {}
-            Expr::Quoted(..) | Expr::Name(_) => out = [u64::MAX; 4],
+            Expr::Quoted(..) | Expr::Fresh(..) | Expr::Name(_) => out = [u64::MAX; 4],
         }
         out
     }
+}
+
+/// The object with one more name.
+fn with_name(written: &Written, name: &[u8], next: usize, meets: u32) -> Written {
+    let mut written = Written { next, met: written.met | meets, ..written.clone() };
+    written.names.push(name.to_vec());
+    written.names.sort();
+    written
 }

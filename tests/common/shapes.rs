@@ -1,6 +1,6 @@
 //! Random constraints as trees, which can be built into an [`Ir`] and shrunk when they fail.
 
-use ffwd::constraint::ir::{AutomatonState, Demand, Extra, Ir, Node, NodeId, Property, RuleId};
+use ffwd::constraint::ir::{AutomatonState, Demand, Extra, Ir, Node, NodeId, Object, Property, RuleId};
 
 use super::random::Random;
 
@@ -31,6 +31,8 @@ pub enum Shape {
         props: Vec<(String, Shape, bool)>,
         extra: Vec<(Option<Shape>, Shape)>,
         demand: Vec<(u32, Option<Shape>, Shape)>,
+        min: u32,
+        max: Option<u32>,
     },
     Any,
     /// A rule with this body.
@@ -79,7 +81,7 @@ impl Shape {
                 let rest = rest.as_ref().map(|r| r.build(ir, rules));
                 Node::JsonArray { prefix, rest, min: *min, max: *max }
             }
-            Obj { props, extra, demand } => {
+            Obj { props, extra, demand, min, max } => {
                 let mut properties = Vec::new();
                 for (name, value, required) in props {
                     let value = value.build(ir, rules);
@@ -97,7 +99,7 @@ impl Shape {
                 let bits = demand.iter().map(|d| d.0);
                 let entries = entries(&demand.iter().map(|d| (d.1.clone(), d.2.clone())).collect::<Vec<_>>());
                 let demand = bits.zip(entries).map(|(meets, entry)| Demand { meets, entry }).collect();
-                Node::JsonObject { properties, extra, demand }
+                Node::JsonObject(Box::new(Object { properties, extra, demand, min: *min, max: *max }))
             }
             Any => Node::JsonAny,
             Rule(body) => {
@@ -238,39 +240,47 @@ impl Shape {
                     out.push(Arr { prefix: prefix.clone(), rest: rest.clone(), min: *min, max: None });
                 }
             }
-            Obj { props, extra, demand } => {
+            Obj { props, extra, demand, min, max } => {
+                let like = |props: Vec<(String, Shape, bool)>, extra: Vec<(Option<Shape>, Shape)>| Obj {
+                    props,
+                    extra,
+                    demand: demand.clone(),
+                    min: *min,
+                    max: *max,
+                };
                 if !demand.is_empty() {
-                    out.push(Obj { props: props.clone(), extra: extra.clone(), demand: Vec::new() });
+                    let (props, extra) = (props.clone(), extra.clone());
+                    out.push(Obj { props, extra, demand: Vec::new(), min: *min, max: *max });
+                }
+                if *min > 0 || max.is_some() {
+                    let (props, extra) = (props.clone(), extra.clone());
+                    out.push(Obj { props, extra, demand: demand.clone(), min: 0, max: None });
                 }
                 out.extend(props.iter().map(|p| p.1.clone()));
                 for i in 0..props.len() {
                     let mut less = props.clone();
                     less.remove(i);
-                    out.push(Obj { props: less, extra: extra.clone(), demand: demand.clone() });
-                    for simpler in props[i].1.simpler() {
+                    out.push(like(less, extra.clone()));
+                    let plain = (!matches!(props[i].1, Any | Never | Bytes(_))).then(|| Bytes(b"1".to_vec()));
+                    for simpler in props[i].1.simpler().into_iter().chain(plain) {
                         let mut other = props.clone();
                         other[i].1 = simpler;
-                        out.push(Obj { props: other, extra: extra.clone(), demand: demand.clone() });
-                    }
-                    if !matches!(props[i].1, Any | Never | Bytes(_)) {
-                        let mut other = props.clone();
-                        other[i].1 = Bytes(b"1".to_vec());
-                        out.push(Obj { props: other, extra: extra.clone(), demand: demand.clone() });
+                        out.push(like(other, extra.clone()));
                     }
                 }
                 for i in 0..extra.len() {
                     let mut less = extra.clone();
                     less.remove(i);
-                    out.push(Obj { props: props.clone(), extra: less, demand: demand.clone() });
+                    out.push(like(props.clone(), less));
                     for simpler in extra[i].1.simpler() {
                         let mut other = extra.clone();
                         other[i].1 = simpler;
-                        out.push(Obj { props: props.clone(), extra: other, demand: demand.clone() });
+                        out.push(like(props.clone(), other));
                     }
                     for simpler in extra[i].0.iter().flat_map(Shape::simpler) {
                         let mut other = extra.clone();
                         other[i].0 = Some(simpler);
-                        out.push(Obj { props: props.clone(), extra: other, demand: demand.clone() });
+                        out.push(like(props.clone(), other));
                     }
                 }
             }
@@ -491,10 +501,11 @@ fn object(random: &mut Random, depth: usize, rules: usize) -> Shape {
         0 => vec![(1, None, value(random, depth - 1, rules))],
         1 => vec![
             (1, starting("a", random), value(random, depth - 1, rules)),
-            (1 + random.below(3) as u32, Some(text(random, 2)), value(random, depth - 1, rules)),
+            (1 + random.below(3) as u32, starting("", random), value(random, depth - 1, rules)),
         ],
         2 => (1..4).map(|meets| (meets, starting("b", random), value(random, depth - 1, rules))).collect(),
         _ => vec![],
     };
-    Obj { props, extra, demand }
+    let (min, max) = if random.chance(40) { bounds(random, 4) } else { (0, None) };
+    Obj { props, extra, demand, min, max }
 }

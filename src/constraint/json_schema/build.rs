@@ -17,7 +17,7 @@ use super::multiples::multiples;
 use super::nfa::Nfa;
 use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Test, Types};
-use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Property};
+use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Property};
 use crate::constraint::number::{Decimal, NumberSpec};
 use crate::constraint::policy::{Policy, Whitespace};
 use crate::constraint::{ecma, format};
@@ -202,11 +202,8 @@ impl Goals<'_> {
                     let doc = &self.front.doc;
                     let names = doc.members(id).iter().map(|m| std::sync::Arc::from(doc.name(m.0)));
                     let property = |(name, value)| Property { name, value, required: true };
-                    Node::JsonObject {
-                        properties: names.zip(nodes).map(property).collect(),
-                        extra: Vec::new(),
-                        demand: Vec::new(),
-                    }
+                    let properties = names.zip(nodes).map(property).collect();
+                    Node::JsonObject(Box::new(Object { properties, ..Object::default() }))
                 }
             };
             made.push(self.front.ir.push(node));
@@ -453,17 +450,46 @@ impl Goals<'_> {
         }
         match &plan.demand {
             Some(demand) => self.demanding(plan, demand, &properties, &extra, parts),
-            None => self.counted(plan, properties, extra, parts),
+            None => self.counted(plan, properties, &extra, parts),
         }
     }
 
-    /// An object node.
-    pub fn object_node(&mut self, properties: Vec<Property>, extra: &[(Keys, NodeId)]) -> Result<NodeId> {
-        let mut entries = Vec::with_capacity(extra.len());
-        for (keys, value) in extra {
-            entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
-        }
-        Ok(self.front.ir.push(Node::JsonObject { properties, extra: entries, demand: Vec::new() }))
+    /// Adds the object with as many properties as allowed.
+    pub fn counted(
+        &mut self,
+        plan: &Plan,
+        mut properties: Vec<Property>,
+        extra: &[(Keys, NodeId)],
+        parts: &mut Vec<NodeId>,
+    ) -> Result<()> {
+        let (min, max) = (plan.shape.object.min, plan.shape.object.max);
+        let required = properties.iter().filter(|p| p.required).count();
+        let possible = properties.iter().filter(|p| !self.is_never(p.value)).count();
+        let culprit = match max {
+            _ if extra.is_empty() && possible < min as usize => {
+                "there are fewer possible properties than `minProperties` asks for"
+            }
+            Some(max) if required > max as usize => {
+                "there are more required properties than `maxProperties` allows"
+            }
+            _ => {
+                let mut entries = Vec::new();
+                // With all places taken by required properties there is no room for others.
+                if max.is_none_or(|max| required < max as usize) {
+                    for (keys, value) in extra {
+                        entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
+                    }
+                } else {
+                    properties.retain(|p| p.required);
+                }
+                let object = Object { properties, extra: entries, demand: Vec::new(), min, max };
+                parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
+                return Ok(());
+            }
+        };
+        let at = plan.shape.object.count_at.unwrap_or(self.at(&plan.shape));
+        self.culprit.get_or_insert((at, culprit.to_string()));
+        Ok(())
     }
 
     pub fn keys_node(&mut self, keys: &Keys) -> Result<Option<NodeId>> {

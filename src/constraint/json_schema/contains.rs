@@ -7,12 +7,15 @@
 //! is needed. States: the product of the counts, at most [`MAX_STATES`]. Counters at run time were
 //! the alternative: they would have to follow which of two schemas an item turned out to satisfy.
 
+use smallvec::smallvec;
+
 use super::front::Front;
 use super::goals::{GoalId, Goals, Plan};
 use super::json::Id;
 use super::keywords as kw;
 use super::shape::{ArrayPart, Term, Terms, add_term};
 use crate::constraint::ir::{AutomatonState, Node, NodeId};
+use crate::constraint::policy::Whitespace;
 use crate::error::Result;
 
 /// Most states of one array.
@@ -165,6 +168,15 @@ impl Goals<'_> {
         }
         let comma = ir.bytes(",");
         ir.concat(vec![comma, space, item, space])
+    }
+
+    /// Optional whitespace, as the policy has it.
+    fn space(&mut self) -> NodeId {
+        let Whitespace::Flexible { max } = self.front.policy.whitespace else {
+            return self.front.ir.push(Node::Empty);
+        };
+        let byte = self.front.ir.push(Node::Class(smallvec![(b'\t', b'\n'), (b'\r', b'\r'), (b' ', b' ')]));
+        self.front.ir.repeat(byte, 0, Some(u32::from(max)))
     }
 }
 

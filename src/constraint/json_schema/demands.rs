@@ -209,7 +209,7 @@ impl Goals<'_> {
             }
             if let Some(properties) = self.chosen(plan, &chosen, properties) {
                 match undeclared {
-                    0 => self.counted(plan, properties, extra.to_vec(), parts)?,
+                    0 => self.counted(plan, properties, extra, parts)?,
                     _ => self.undeclared_demands(plan, planned, undeclared, properties, extra, parts)?,
                 }
             }
@@ -258,18 +258,16 @@ impl Goals<'_> {
         if demand.iter().fold(0, |all, d| all | d.meets) != wanted {
             return Ok(());
         }
-        let object = &plan.shape.object;
-        let required = properties.iter().filter(|p| p.required).count();
-        if object.max.is_some() || object.min as usize > required + 1 {
-            let at = object.count_at.unwrap_or(self.at(&plan.shape));
-            let keyword = if object.max.is_some() { kw::MAX_PROPERTIES } else { kw::MIN_PROPERTIES };
-            return Err(self.front.unsupported(keyword, at));
-        }
         let mut entries = Vec::with_capacity(extra.len());
         for (keys, value) in extra {
             entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
         }
-        parts.push(self.front.ir.push(Node::JsonObject { properties, extra: entries, demand }));
+        let (min, max) = (plan.shape.object.min, plan.shape.object.max);
+        if max.is_some_and(|max| properties.iter().filter(|p| p.required).count() >= max as usize) {
+            return Ok(());
+        }
+        let object = ir::Object { properties, extra: entries, demand, min, max };
+        parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
         Ok(())
     }
 }

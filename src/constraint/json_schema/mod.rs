@@ -20,7 +20,6 @@
 mod build;
 mod choice;
 mod contains;
-mod counts;
 mod demands;
 mod expand;
 mod extras;

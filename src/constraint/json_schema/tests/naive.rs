@@ -68,7 +68,7 @@ impl Naive<'_> {
                 .into_iter()
                 .collect(),
             Node::JsonArray { prefix, rest, min, max } => self.array(at, &prefix, rest, min, max),
-            Node::JsonObject { .. } => self.object(at, id),
+            Node::JsonObject(_) => self.object(at, id),
             Node::JsonAny => self.value(at).into_iter().collect(),
         };
         self.memo.insert((id, at), ends.clone());
@@ -151,28 +151,33 @@ impl Naive<'_> {
     }
 
     fn object(&mut self, at: usize, id: NodeId) -> Ends {
-        let Node::JsonObject { properties, extra, demand } = self.ir.node(id).clone() else { unreachable!() };
+        let Node::JsonObject(object) = self.ir.node(id).clone() else { unreachable!() };
+        let crate::constraint::ir::Object { properties, extra, demand, min, max } = *object;
         let mut found = Ends::new();
         if self.text.get(at) != Some(&b'{') {
             return found;
         }
-        // Position, next declared property, whether something was written.
+        // Position, next declared property, names so far, demands met.
         let wanted = demand.iter().fold(0, |all, d| all | d.meets);
-        let mut todo = vec![(at + 1, 0usize, false, 0u32)];
-        while let Some((at, next, written, met)) = todo.pop() {
+        let mut todo = vec![(at + 1, 0usize, Vec::new(), 0u32)];
+        while let Some((at, next, names, met)) = todo.pop() {
             let complete = properties[next..].iter().all(|p| !p.required);
-            if complete && met == wanted && self.text.get(at) == Some(&b'}') {
+            let count = names.len() as u32;
+            let counts = count >= min && max.is_none_or(|max| count <= max);
+            if complete && met == wanted && counts && self.text.get(at) == Some(&b'}') {
                 found.insert(at + 1);
             }
-            let start = match written {
-                true if self.text.get(at) != Some(&b',') => continue,
-                true => at + 1,
-                false => at,
+            let start = match names.is_empty() {
+                false if self.text.get(at) != Some(&b',') => continue,
+                false => at + 1,
+                true => at,
             };
             let Some((name, end)) = self.string(start) else { continue };
-            if self.text.get(end) != Some(&b':') {
+            if self.text.get(end) != Some(&b':') || names.contains(&name) {
                 continue;
             }
+            let mut names = names;
+            names.push(name.clone());
             let (value, after) = match properties.iter().position(|p| *p.name == name) {
                 Some(i) if i < next || properties[next..i].iter().any(|p| p.required) => continue,
                 Some(i) => (properties[i].value, i + 1),
@@ -181,7 +186,9 @@ impl Naive<'_> {
                     let fits = |k: Option<NodeId>| k.is_none_or(|k| matches(self.ir, k, name.as_bytes()));
                     for new in demand.iter().filter(|d| d.meets & !met != 0 && fits(d.entry.keys)) {
                         let ends = self.ends(new.entry.value, end + 1);
-                        todo.extend(ends.into_iter().map(|e| (e, properties.len(), true, met | new.meets)));
+                        todo.extend(
+                            ends.into_iter().map(|e| (e, properties.len(), names.clone(), met | new.meets)),
+                        );
                     }
                     let mut fitting = extra.iter().filter(|e| fits(e.keys));
                     let Some(entry) = fitting.next() else { continue };
@@ -189,7 +196,8 @@ impl Naive<'_> {
                     (entry.value, properties.len())
                 }
             };
-            todo.extend(self.ends(value, end + 1).into_iter().map(|e| (e, after, true, met)));
+            let ends = self.ends(value, end + 1);
+            todo.extend(ends.into_iter().map(|e| (e, after, names.clone(), met)));
         }
         found
     }

@@ -1,0 +1,329 @@
+//! Objects: from properties to states, guards and registers.
+//!
+//! Declared properties in their order are a chain of forks, one per optional property, and need no
+//! memory. Undeclared names must be new, so the object remembers them; a bound on the number of
+//! properties, and properties in any order, take guards besides (see `register::Members`). Guards stand
+//! *before* the comma: behind it there is always a property to write. The automaton of an object is linear
+//! in the number of its properties, times the sets of demands that can be met.
+
+use std::sync::Arc;
+
+use crate::constraint::ir::{Extra, Ir, MAX_DEMANDS, Node, NodeId, Object, Property};
+use crate::error::{Error, ErrorKind, Result};
+
+use super::lower::{Build, FRESH, MEMBERS, STRING};
+use super::nfa::{ACCEPT, DEAD, NfaId, RegisterIx, RuleIx, State, Test};
+use super::register::{Fresh, List, Members, NameTrie, Register, Slot, Undeclared};
+use super::regular::{Calls, Value, escape, push_escaped, too_complex};
+use super::text;
+
+/// A property that must be there has endless names if it has so many: others could use up fewer.
+const MANY: u32 = 10_000;
+
+/// What the rule of a node has to remember.
+pub(super) enum Memory {
+    /// Nothing.
+    None,
+    /// Undeclared names, of which there always are more.
+    Names,
+    /// More than that.
+    Members,
+}
+
+/// What the rule of a node has to remember.
+pub(super) fn memory(ir: &Ir, node: NodeId, any_order: bool) -> Memory {
+    let Node::JsonObject(object) = ir.node(node) else { return Memory::None };
+    let extras = object.extra.iter().chain(object.demand.iter().map(|d| &d.entry));
+    let declared = object.properties.len();
+    if is_counted(object) || any_order && declared + extras.clone().count() > 1 {
+        return Memory::Members;
+    }
+    match (extras.clone().next(), extras.clone().any(|e| e.keys.is_some())) {
+        (None, _) => Memory::None,
+        (Some(_), false) => Memory::Names,
+        (Some(_), true) => Memory::Members,
+    }
+}
+
+/// Whether the bounds of an object say more than its properties.
+fn is_counted(object: &Object) -> bool {
+    let required = object.properties.iter().filter(|p| p.required).count();
+    let open = !object.extra.is_empty() || !object.demand.is_empty();
+    let high = object.max.is_some_and(|max| open || (max as usize) < object.properties.len());
+    object.min as usize > required || high
+}
+
+/// An object under construction.
+struct Draft<'o> {
+    object: &'o Object,
+    /// Names that undeclared ones must not be, spelled.
+    names: Vec<Vec<u8>>,
+    /// Whether what is written next is asked of the register.
+    guarded: bool,
+    any_order: bool,
+    /// Whether the object has a register of its own.
+    remembers: bool,
+    close: NfaId,
+    /// Every demand is met.
+    all: u32,
+    slots: Vec<Slot>,
+    lists: Vec<List>,
+}
+
+impl Build<'_> {
+    /// The start of an object's rule; its register is filled in.
+    pub fn object(&mut self, object: &Object, own: (RuleIx, RegisterIx)) -> Result<NfaId> {
+        let all = object.demand.iter().fold(0, |all, d| all | d.meets);
+        if all >= 1 << MAX_DEMANDS {
+            return Err(too_complex("conditions on undeclared properties", MAX_DEMANDS as usize));
+        }
+        let (counted, any_order) = (is_counted(object), self.rules.any_order);
+        let remembers = own.1 != 0 && own.1 != MEMBERS;
+        let mut draft = Draft {
+            object,
+            names: object.properties.iter().map(|p| escape(&p.name)).collect(),
+            guarded: remembers && (counted || any_order),
+            any_order: remembers && any_order,
+            remembers,
+            close: self.byte(b'}', ACCEPT),
+            all,
+            slots: Vec::with_capacity(object.properties.len()),
+            lists: Vec::new(),
+        };
+        let inside = self.members(&mut draft)?;
+        if remembers {
+            let mut members = Members {
+                rule: Some(own.0),
+                ordered: !draft.any_order,
+                properties: draft.slots,
+                lists: draft.lists,
+                covers: vec![(0, 0); all as usize + 1],
+                min: object.min,
+                max: object.max.unwrap_or(u32::MAX),
+                counted,
+            };
+            members.find_covers();
+            self.rules.registers[own.1 as usize] = Register::Members(Arc::new(members));
+        }
+        let inside = self.space(inside);
+        Ok(self.byte(b'{', inside))
+    }
+
+    /// An object with any properties, whose values are `any`.
+    pub fn any_object(&mut self, any: Value) -> NfaId {
+        let close = self.byte(b'}', ACCEPT);
+        let after = self.nfa.push(State::Dead, 0);
+        let member = self.undeclared_member(Some((STRING, FRESH)), any, after);
+        let comma = self.separated(member);
+        let more = self.union(&[comma, close]);
+        let more = self.space(more);
+        self.nfa.set(after, State::Union(&[more]));
+        let first = self.union(&[member, close]);
+        let first = self.space(first);
+        self.byte(b'{', first)
+    }
+
+    /// What may stand behind the opening brace.
+    fn members(&mut self, draft: &mut Draft) -> Result<NfaId> {
+        if draft.object.extra.is_empty() && draft.object.demand.is_empty() && !draft.any_order {
+            let close = self.guard(draft, Test::Close, draft.close);
+            return self.chain(draft, close, close);
+        }
+        // What follows a property once these demands are met: set when the loops are made.
+        let after: Vec<NfaId> = (0..=draft.all).map(|_| self.nfa.push(State::Dead, 0)).collect();
+        let mut first = DEAD;
+        let mut again = DEAD;
+        // Sets of demands that cannot occur together cost a few states that nothing leads to.
+        let all = draft.all;
+        for met in (0..=all).rev().filter(|met| met & !all == 0) {
+            let close = match met == all {
+                true => self.guard(draft, Test::Close, draft.close),
+                false => DEAD,
+            };
+            let (mut firsts, mut others) = (Vec::new(), Vec::new());
+            for then in (met..=all).filter(|then| then & met == met && then & !all == 0) {
+                let extras = self.extras(draft, (met, then), after[then as usize])?;
+                let list = draft.lists.last().filter(|l| (l.from, l.to) == (met, then) && draft.remembers);
+                let room = list.map(|_| Test::Room(draft.lists.len() as u32 - 1));
+                let comma = self.separated(extras);
+                let guard = |build: &mut Self, to| room.map_or(to, |room| build.guarded(room, to));
+                firsts.push(guard(self, extras));
+                others.push(guard(self, comma));
+            }
+            if draft.any_order {
+                for (i, member) in self.declared(draft, after[met as usize])?.into_iter().enumerate() {
+                    let comma = self.separated(member);
+                    firsts.push(self.guarded(Test::Take(i as u32, met), member));
+                    others.push(self.guarded(Test::Take(i as u32, met), comma));
+                }
+            }
+            firsts.push(close);
+            others.push(close);
+            (first, again) = (self.union(&firsts), self.union(&others));
+            let more = self.space(again);
+            self.nfa.set(after[met as usize], State::Union(&[more]));
+        }
+        match draft.any_order {
+            true => Ok(first),
+            false => self.chain(draft, first, again),
+        }
+    }
+
+    /// The declared properties in their order, before whatever else there is: `first` if none of them
+    /// was written, `again` if some was.
+    fn chain(&mut self, draft: &mut Draft, mut first: NfaId, mut again: NfaId) -> Result<NfaId> {
+        let mut slots = Vec::with_capacity(draft.object.properties.len());
+        for (i, property) in draft.object.properties.iter().enumerate().rev() {
+            let after = self.space(again);
+            let (member, slot) = self.declared_member(property, after)?;
+            slots.push(slot);
+            let comma = self.separated(member);
+            let take = Test::Take(i as u32, 0);
+            let (member, comma) = (self.guard(draft, take, member), self.guard(draft, take, comma));
+            (first, again) = match property.required {
+                true => (member, comma),
+                false => (self.union(&[member, first]), self.union(&[comma, again])),
+            };
+        }
+        slots.reverse();
+        draft.slots = slots;
+        Ok(first)
+    }
+
+    /// Every declared property, each followed by `after`.
+    fn declared(&mut self, draft: &mut Draft, after: NfaId) -> Result<Vec<NfaId>> {
+        draft.slots.clear();
+        let mut members = Vec::with_capacity(draft.object.properties.len());
+        for property in &draft.object.properties {
+            let (member, slot) = self.declared_member(property, after)?;
+            members.push(member);
+            draft.slots.push(slot);
+        }
+        Ok(members)
+    }
+
+    /// `"name":value` and then `to`.
+    fn declared_member(&mut self, property: &Property, to: NfaId) -> Result<(NfaId, Slot)> {
+        let value = self.rules.value(property.value)?;
+        let mut key = Vec::with_capacity(property.name.len() + 2);
+        key.push(b'"');
+        push_escaped(&property.name, &mut key);
+        key.push(b'"');
+        let rule = value.map(|v| v.0);
+        let value = self.call(value, to);
+        let value = self.space(value);
+        let colon = self.byte(b':', value);
+        let colon = self.space(colon);
+        let member = self.lowering().bytes(&key, colon);
+        let value = if member == DEAD { None } else { rule };
+        Ok((member, Slot { required: property.required, value }))
+    }
+
+    /// The undeclared properties that lead from some demands that are met to others, followed by `after`.
+    fn extras(&mut self, draft: &mut Draft, (from, to): (u32, u32), after: NfaId) -> Result<NfaId> {
+        let object = draft.object;
+        let same = object.extra.iter().filter(|_| from == to);
+        let new = object.demand.iter().filter(|d| d.meets & !from != 0 && from | d.meets == to);
+        let mut starts = Vec::new();
+        let mut entries = Vec::new();
+        for entry in same.chain(new.map(|d| &d.entry)) {
+            let value = self.rules.value(entry.value)?;
+            let key = self.key(draft, entry)?;
+            let start = self.undeclared_member(key, value, after);
+            starts.push(start);
+            let (Some(key), Some((value, _))) = (key, value) else { continue };
+            if start == DEAD {
+                continue;
+            }
+            if from != to && self.different(key, MANY) != u32::MAX {
+                let message = "an undeclared property that must be there has a bounded number of names";
+                return Err(Error::new(ErrorKind::Unsupported, message)
+                    .hint("declare these names as properties, or state what is allowed instead"));
+            }
+            let names = self.different(key, object.min);
+            if from == to && draft.all != 0 && object.min > 0 && names != u32::MAX {
+                let message =
+                    "`minProperties` beside properties that must be there and a bounded number of others";
+                return Err(Error::new(ErrorKind::Unsupported, message).hint("state what is allowed instead"));
+            }
+            entries.push(Undeclared { key, value, names });
+        }
+        if !entries.is_empty() {
+            draft.lists.push(List { from, to, entries });
+        }
+        Ok(self.union(&starts))
+    }
+
+    /// The rule of an undeclared name.
+    fn key(&mut self, draft: &Draft, entry: &Extra) -> Result<Value> {
+        let names = || NameTrie::new(draft.names.iter().map(Vec::as_slice));
+        match entry.keys {
+            None if draft.names.is_empty() => Ok(Some((STRING, FRESH))),
+            None => {
+                let fresh = Fresh { names: names(), open: true };
+                Ok(Some((STRING, self.rules.new_register(Register::Fresh(Arc::new(fresh))))))
+            }
+            Some(lang) => {
+                let mut start = text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?;
+                if !draft.names.is_empty() && start != DEAD {
+                    start = text::without_names(self.nfa, self.dfa, start, &names())?;
+                }
+                if start == DEAD {
+                    return Ok(None);
+                }
+                let rule = self.rules.new_rule()?;
+                self.rules.starts[rule.0 as usize] = start;
+                let fresh = Fresh { names: NameTrie::new([]), open: false };
+                Ok(Some((rule, self.rules.new_register(Register::Fresh(Arc::new(fresh))))))
+            }
+        }
+    }
+
+    /// How many texts a rule has, up to `limit`; [`u32::MAX`] from there on.
+    fn different(&mut self, (rule, register): (RuleIx, RegisterIx), limit: u32) -> u32 {
+        if matches!(&self.rules.registers[register as usize], Register::Fresh(fresh) if fresh.open) {
+            return u32::MAX;
+        }
+        let start = self.dfa.start(self.nfa, self.rules.starts[rule.0 as usize]);
+        let (mut todo, mut count) = (vec![start], 0u32);
+        // Every state leads to texts of its own, so those that wait count as much as those found.
+        while let Some(state) = todo.pop() {
+            count += u32::from(self.dfa.state(state).accept);
+            if count >= limit || todo.len() >= limit as usize {
+                return u32::MAX;
+            }
+            let ranges = self.dfa.ranges(self.nfa, state);
+            todo.extend(ranges.into_iter().flat_map(|(lo, hi, to)| (lo..=hi).map(move |_| to)));
+        }
+        count
+    }
+
+    /// An undeclared property, followed by `to`.
+    fn undeclared_member(&mut self, key: Value, value: Value, to: NfaId) -> NfaId {
+        let value = self.call(value, to);
+        let value = self.space(value);
+        let colon = self.byte(b':', value);
+        let colon = self.space(colon);
+        match key {
+            Some((rule, register)) if colon != DEAD => {
+                self.nfa.push(State::CallFresh { rule, register, to: colon }, 0)
+            }
+            _ => DEAD,
+        }
+    }
+
+    /// A comma and then the property.
+    fn separated(&mut self, property: NfaId) -> NfaId {
+        let spaced = self.space(property);
+        self.byte(b',', spaced)
+    }
+
+    /// A guard, where this object asks its register.
+    fn guard(&mut self, draft: &Draft, test: Test, to: NfaId) -> NfaId {
+        if draft.guarded { self.guarded(test, to) } else { to }
+    }
+
+    fn guarded(&mut self, test: Test, to: NfaId) -> NfaId {
+        if to == DEAD { DEAD } else { self.nfa.push(State::Guard { test, to }, 0) }
+    }
+}

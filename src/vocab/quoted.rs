@@ -1,0 +1,56 @@
+//! Tokens that hold whole JSON strings.
+//!
+//! An object may not repeat a name. A token that neither begins nor ends inside the name can repeat it
+//! only if it holds the name with both its quotes, and can write it twice only if it holds a quote, a
+//! comma and two more quotes. In real vocabularies such tokens are few (in that of Llama 3: see the test),
+//! so what they need is done for them alone.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::TokenId;
+
+/// What tokens hold between quotes.
+pub(super) struct Quoted {
+    /// Everything between two quotes of a token, with the quotes.
+    pub strings: Arc<FxHashSet<Box<[u8]>>>,
+    /// Tokens that can hold the end of a name and then the whole name.
+    pub repeating: Vec<TokenId>,
+}
+
+impl Quoted {
+    pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], TokenId)>) -> Self {
+        let (mut strings, mut repeating) = (FxHashSet::default(), Vec::new());
+        let mut quotes = Vec::new();
+        for (bytes, token) in tokens {
+            quotes.clear();
+            quotes.extend(bytes.iter().enumerate().filter(|b| *b.1 == b'"').map(|b| b.0));
+            for (i, &from) in quotes.iter().enumerate() {
+                strings.extend(quotes[i + 1..].iter().map(|&to| Box::from(&bytes[from..=to])));
+            }
+            if let [first, .., before_last, _] = quotes[..]
+                && bytes[first..before_last].contains(&b',')
+            {
+                repeating.push(token);
+            }
+        }
+        Quoted { strings: Arc::new(strings), repeating }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_and_repetitions() {
+        let tokens = ["a", "\"", "\"a\"", "\",\"", "x\":1,\"x\"", "\"\"\",", "\",\"a\":\""];
+        let quoted = Quoted::new(tokens.iter().zip(0..).map(|(t, i)| (t.as_bytes(), i)));
+        assert_eq!(quoted.repeating, [4, 6]);
+        for text in ["\"a\"", "\",\"", "\":1,\"", "\"x\"", "\"\"", "\"\"\"", "\":\""] {
+            assert!(quoted.strings.contains(text.as_bytes()), "{text}");
+        }
+        assert!(!quoted.strings.contains(&b"\"b\""[..]));
+    }
+}
