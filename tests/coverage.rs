@@ -59,10 +59,12 @@ struct Judged {
     accepted: bool,
 }
 
-/// Whether an instance is valid in the eyes of another validator.
+/// Whether an instance is valid in the eyes of another validator, formats aside: one of the data's invalid
+/// instances is so for a format (`regex`) that ffwd only warns about.
 fn is_valid(schema: &str, instance: &str) -> bool {
     let parse = |text: &str| serde_json::from_str(text).expect("the data is JSON");
-    jsonschema::validator_for(&parse(schema)).is_ok_and(|v| v.is_valid(&parse(instance)))
+    let validator = jsonschema::options().should_validate_formats(false).build(&parse(schema));
+    validator.is_ok_and(|v| v.is_valid(&parse(instance)))
 }
 
 fn judge_one(grammar: &CompiledGrammar, entry: &data::Entry, vocab: &Vocabulary) -> Judged {
@@ -73,8 +75,8 @@ fn judge_one(grammar: &CompiledGrammar, entry: &data::Entry, vocab: &Vocabulary)
         let tokens = vocab.encode(&text).expect("text encodes");
         let whole = tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
         judged.refused |= test.valid && !whole;
-        // A few instances are valid though the data says otherwise.
-        judged.accepted |= !test.valid && whole && !is_valid(&entry.schema, &test.data);
+        let excused = || !grammar.warnings().is_empty() && is_valid(&entry.schema, &test.data);
+        judged.accepted |= !test.valid && whole && !excused();
     }
     judged
 }
