@@ -4,7 +4,7 @@
 use ffwd::Constraint;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    ffwd_fuzz::try_text(data, |text| match text.strip_prefix('#') {
+    ffwd_fuzz::try_grammar(data, |text| match text.strip_prefix('#') {
         Some(text) => Constraint::ebnf(text),
         None => Constraint::lark(text),
     });

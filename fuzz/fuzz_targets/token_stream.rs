@@ -16,7 +16,8 @@ fn constraints() -> Result<Vec<Constraint>> {
     let tag = r#"{"type":"structural_tag","format":{"type":"triggered_tags","triggers":["<f="],"tags":[
         {"begin":"<f=a>","content":{"type":"json_schema","json_schema":{"type":"array","items":{"type":"boolean"}}},
         "end":"</f>"},{"begin":"<f=b>","content":{"type":"regex","pattern":"[a-c]+"},"end":"</f>"}]}}"#;
-    let flexible = Policy { whitespace: Whitespace::Flexible { max: 3 }, exponent: true, ..Policy::default() };
+    let flexible =
+        Policy { whitespace: Whitespace::Flexible { max: 3 }, exponent: true, ..Policy::default() };
     Ok(vec![
         Constraint::json_object(),
         Constraint::json_schema(object)?,
@@ -26,9 +27,13 @@ fn constraints() -> Result<Vec<Constraint>> {
         Constraint::regex("(a|ab)(c|bcd)*|\\p{Greek}{2,}x?")?,
         Constraint::choice(["abc", "ab", "\u{6f22}\u{5b57}", ""])?,
         Constraint::pattern("UPPER+ ':' ' '? LOWER{2,3} '\\n'")?,
-        Constraint::gbnf("root ::= root \"+\" term | term\nterm ::= \"(\" root \")\" | [0-9a-c]+ | \"\" \"x\"")?,
+        Constraint::gbnf(
+            "root ::= root \"+\" term | term\nterm ::= \"(\" root \")\" | [0-9a-c]+ | \"\" \"x\"",
+        )?,
         Constraint::gbnf("root ::= b root \"x\"? | \"a\"\nb ::= \"a\" b | root? \"a\"")?,
-        Constraint::lark("start: \"if\" start [\"else\" start] | NAME\nNAME: /[a-z]+/\n%import common.WS\n%ignore WS")?,
+        Constraint::lark(
+            "start: \"if\" start [\"else\" start] | NAME\nNAME: /[a-z]+/\n%import common.WS\n%ignore WS",
+        )?,
         Constraint::structural_tag(tag)?,
         Constraint::regex("[a-c]{2,6}")?.and(&Constraint::choice(["abc", "ba"])?.not()?)?,
         Constraint::regex("x: ")?.then(&Constraint::json_object().or(&Constraint::json_schema(object)?)?)?,

@@ -54,6 +54,18 @@ pub fn try_text(data: &[u8], parse: impl Fn(&str) -> Result<Constraint, Error>) 
     }
 }
 
+/// As [`try_text`], for grammars that are not known to be slow: ambiguous ones cost a power of the length
+/// and of the counts of their repetitions (see `ffwd::constraint::grammar`), so the counts and the walk
+/// are kept small.
+pub fn try_grammar(data: &[u8], parse: impl Fn(&str) -> Result<Constraint, Error>) {
+    let (Some(text), script) = text_and_script(data) else { return };
+    let counts = text.split(|c: char| !c.is_ascii_digit()).filter(|n| n.parse::<u64>().is_ok_and(|n| n > 9));
+    let few = counts.count() == 0;
+    if let Some(grammar) = compile(parse(text)).filter(|_| few) {
+        Walk::new(&grammar).follow(&mut Bytes::new(script), 24);
+    }
+}
+
 /// Choices read off a byte string; zeros when it has ended.
 pub struct Bytes<'a> {
     data: &'a [u8],

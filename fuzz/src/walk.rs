@@ -114,9 +114,8 @@ impl Walk {
     fn accept_one(&mut self, choice: usize) {
         let eos = &vocabulary().eos;
         let row = &self.now().row;
-        let legal: Vec<TokenId> = (0..vocabulary().vocab.len() as TokenId)
-            .filter(|t| has(row, *t) && !eos.contains(t))
-            .collect();
+        let legal: Vec<TokenId> =
+            (0..vocabulary().vocab.len() as TokenId).filter(|t| has(row, *t) && !eos.contains(t)).collect();
         if !legal.is_empty() {
             return self.push(legal[choice % legal.len()]);
         }
@@ -197,8 +196,7 @@ impl Walk {
                 assert_eq!(has(&seen.row, id), is_end && seen.accepting, "id {id} after {:?}", at());
             }
         }
-        let singles: Vec<u8> =
-            (0..=255u8).filter(|b| has(&seen.row, TokenId::from(*b))).collect();
+        let singles: Vec<u8> = (0..=255u8).filter(|b| has(&seen.row, TokenId::from(*b))).collect();
         // The first 256 ids are the bytes in order, and a token can come only if its first byte can.
         assert!(seen.accepting || !singles.is_empty(), "a dead end after {:?}", at());
         assert_eq!(seen.terminated, singles.is_empty(), "terminated after {:?}", at());
@@ -207,7 +205,10 @@ impl Walk {
                 let legal = has(&seen.row, id as TokenId);
                 assert!(!legal || singles.contains(first), "token {bytes:?} after {:?}", at());
                 let run = &seen.forced[..];
-                assert!(!legal || bytes.starts_with(run) || run.starts_with(bytes), "{bytes:?} against {run:?}");
+                assert!(
+                    !legal || bytes.starts_with(run) || run.starts_with(bytes),
+                    "{bytes:?} against {run:?}"
+                );
                 assert!(legal || !run.starts_with(bytes), "{bytes:?} lies in the forced {run:?}");
             }
         }
