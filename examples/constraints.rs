@@ -1,4 +1,4 @@
-//! One constraint of each kind: what may come first, what is forced, and an output.
+//! One constraint of each kind: what may come first, what is forced, and how an output ends.
 //!
 //! cargo run --release --no-default-features --example constraints
 //!
@@ -18,6 +18,12 @@ const RECORD_OR_REFUSAL: &str = r#"{"type": "structural_tag", "format": {"type":
     {"type": "tag", "begin": "<record>", "content": {"type": "json_schema", "json_schema":
         {"type": "array", "items": {"type": "integer"}, "minItems": 2}}, "end": "</record>"},
     {"type": "const_string", "value": "I cannot help with that."}]}}"#;
+const CALLS: &str = r#"
+start: NAME "(" [argument ("," argument)*] ")"
+?argument: start | INT
+NAME: /[a-z]{1,8}/
+%import common.INT
+"#;
 const TOOLS: &str = include_str!("data/tools.structural_tag.json");
 const LONGEST: usize = 400;
 
@@ -34,7 +40,7 @@ fn cases() -> Result<Vec<Case>> {
         ("element pattern", Constraint::pattern("UPPER+ ':' ' ' LOWER{2,}")?, "KING"),
         ("choice", label.clone(), "ne"),
         ("grammar, GBNF", Constraint::gbnf(include_str!("data/expression.gbnf"))?, "sqrt(2 "),
-        ("grammar, Lark", Constraint::lark(include_str!("data/query.lark"))?, "SELECT * "),
+        ("grammar, Lark", Constraint::lark(CALLS)?, "add(1,"),
         ("structural tag", Constraint::structural_tag(RECORD_OR_REFUSAL)?, "<record>[1"),
         ("tool calls in text", Constraint::structural_tag(TOOLS)?, "Let me see: <function=g"),
         ("then", Constraint::regex("Answer: ")?.then(&label)?, "Answer"),
@@ -55,8 +61,8 @@ fn main() -> Result<()> {
             matcher.accept_token(token)?;
         }
         show(&format!("after {prefix:?}"), &mut matcher);
-        let (text, complete) = write(&mut grammar.matcher(), number as u64);
-        println!("  an output: {text:?}{}\n", if complete { "" } else { " (not finished)" });
+        let (text, complete) = write(&mut matcher, number as u64);
+        println!("  and then: {text:?}{}\n", if complete { "" } else { " (not finished)" });
     }
     Ok(())
 }
@@ -83,7 +89,7 @@ fn legal(matcher: &mut Matcher) -> Vec<TokenId> {
     (0..row.len() as TokenId * 32).filter(|t| row[*t as usize / 32] >> (t % 32) & 1 == 1).collect()
 }
 
-/// Writes an output: the toy's favourite among the legal tokens, until that is the end token.
+/// Writes the rest of the output: the toy's favourite among the legal tokens, until that is the end token.
 fn write(matcher: &mut Matcher, seed: u64) -> (String, bool) {
     let vocab = matcher.vocabulary().clone();
     let mut text = Vec::new();
@@ -104,7 +110,11 @@ fn write(matcher: &mut Matcher, seed: u64) -> (String, bool) {
 fn liking(bytes: &[u8], token: TokenId, step: usize, seed: u64) -> i64 {
     let noise = (u64::from(token) + 1).wrapping_mul(seed * 2 + 0x9e37_79b9_7f4a_7c15) ^ (step as u64) << 40;
     let noise = (noise.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 44) as i64 % 1000;
-    let closes = bytes.is_empty() || bytes.iter().any(|b| b"\"}])>".contains(b));
+    let love = match bytes {
+        [] => 200,
+        _ if bytes.iter().any(|b| b"\"}])>".contains(b)) => 60,
+        _ => 0,
+    };
     let plain = bytes.iter().all(|b| b.is_ascii_alphanumeric() || b" \"{}[](),:<>=/.-+".contains(b));
-    noise + if closes { 60 * step as i64 } else { 0 } - if plain { 0 } else { 2000 }
+    noise + love * step as i64 - if plain { 0 } else { 2000 }
 }

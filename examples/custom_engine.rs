@@ -11,9 +11,8 @@ use ffwd::{Compiler, Constraint, Matcher, Result, TokenId, Vocabulary};
 const TOKENIZER: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/tokenizer.json"));
 const SCHEMA: &str = include_str!("data/invoice.schema.json");
-/// What the made-up model would like to write. The constraint makes it a record: no words around it,
-/// the keys of the schema, a number for the total.
-const WISH: &str = r#"Sure: {"invoice_number":"INV-7","vendor":"Glacier","customer":"Mikkel","issue_date":"2024-03-14","total":"1840.50","currency":"EUR"}"#;
+/// What the made-up model would like to write. The constraint keeps it to the record.
+const WISH: &str = r#"Sure: {"invoice_number":"INV-7","vendor":"Glacier","customer":"Mikkel","issue_date":"2024-03-14","total":1840.50,"currency":"EUR"} Anything else?"#;
 /// Tokens drafted at a time.
 const DRAFT: usize = 4;
 
