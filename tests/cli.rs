@@ -127,4 +127,20 @@ fn generate_and_inspect() {
     let (out, _) = texts(&ffwd(&inspect));
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["forced_text"], "et_weather>{\"city\":\"");
+    let why = |text: &str| {
+        let before = "{\"invoice_number\":\"INV-1";
+        let args = ["inspect", "--json-schema", SCHEMA, "--after", before, "--json", "--why", text];
+        let report: Value = serde_json::from_str(&texts(&ffwd(&args)).0).unwrap();
+        report["why"].clone()
+    };
+    let found = why("\",\"total");
+    assert_eq!((&found["legal"], &found["bytes_that_fit"]), (&Value::Bool(false), &3.into()));
+    assert_eq!((&found["expected_bytes"], &found["fits"]), (&serde_json::json!([b'v']), &"\",\"".into()));
+    assert_eq!(found["path_there"], "");
+    assert!(found["reason"].as_str().unwrap().contains("byte 3, 't'"), "{found}");
+    assert_eq!(why("7")["legal"], true);
+    assert_eq!(why("7")["path_there"], "/invoice_number");
+    let (out, _) = texts(&ffwd(&["inspect", "--regex", "(ab|cd)+", "--prefix", "ab", "--why", "abd"]));
+    assert!(out.contains("byte 2, 'd', cannot stand there"), "{out}");
+    assert!(out.contains("fits           2 of 3 bytes: \"ab\""), "{out}");
 }

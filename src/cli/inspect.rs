@@ -8,20 +8,24 @@ use serde::Serialize;
 use super::args::ConstraintArgs;
 use super::output;
 use crate::error::{Error, ErrorKind, Result};
-use crate::matcher::{Compiler, Matcher};
+use crate::matcher::{Compiler, Matcher, Verdict};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// Arguments of `ffwd inspect`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ffwd inspect --json-schema invoice.schema.json\n  \
     ffwd inspect --json-schema invoice.schema.json --prefix '{\"vendor\":\"A' --json\n  \
+    ffwd inspect --json-schema invoice.schema.json --after '{\"invoice_number\":\"INV-1' --why '\",\"total'\n  \
     ffwd inspect --regex '(ab|cd)+' --prefix ab --tokenizer tokenizer.json")]
 pub(super) struct Args {
     #[command(flatten)]
     constraint: ConstraintArgs,
     /// The output so far
-    #[arg(long, default_value = "", value_name = "TEXT")]
+    #[arg(long, visible_alias = "after", default_value = "", value_name = "TEXT")]
     prefix: String,
+    /// Explain whether and why this token (or any text) may or may not come next
+    #[arg(long, value_name = "TOKEN_TEXT")]
+    why: Option<String>,
     /// A Hugging Face tokenizer.json [default: that of the embedded models]
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
@@ -45,7 +49,48 @@ struct Report {
     terminated: bool,
     in_string: bool,
     path: String,
+    /// States, stacks, configurations and masks made so far.
+    sizes: Sizes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Why>,
     warnings: Vec<String>,
+}
+
+/// What the machine and its masks hold now; they grow with use.
+#[derive(Serialize)]
+struct Sizes {
+    nfa_states: usize,
+    dfa_states: usize,
+    stack_nodes: usize,
+    configurations: usize,
+    masks: usize,
+    local_masks: usize,
+    masks_after_returns: usize,
+}
+
+impl Sizes {
+    fn of(matcher: &Matcher) -> Self {
+        let [nfa_states, dfa_states, stack_nodes, configurations, masks, local_masks, masks_after_returns] =
+            matcher.grammar().sizes();
+        Sizes { nfa_states, dfa_states, stack_nodes, configurations, masks, local_masks, masks_after_returns }
+    }
+}
+
+/// Why a text may or may not come next.
+#[derive(Serialize)]
+struct Why {
+    text: String,
+    /// The tokens whose text it is; none if only several of them write it.
+    tokens: Vec<TokenId>,
+    legal: bool,
+    reason: String,
+    bytes: usize,
+    bytes_that_fit: usize,
+    fits: String,
+    expected_bytes: Vec<u8>,
+    expected: Vec<Token>,
+    may_end_there: bool,
+    path_there: String,
 }
 
 #[derive(Serialize)]
@@ -69,7 +114,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let grammar = Compiler::new(vocab.clone()).compile(&constraint)?;
     let mut matcher = grammar.matcher();
     advance(&mut matcher, &vocab, &args.prefix)?;
-    let report = report(&mut matcher, &vocab, &args.prefix);
+    let mut report = report(&mut matcher, &vocab, &args.prefix);
+    report.why = args.why.as_ref().map(|text| why(&matcher, &vocab, text));
     if args.json {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|e| Error::new(ErrorKind::Io, format!("the report cannot be written as JSON: {e}")))?;
@@ -128,25 +174,61 @@ fn report(matcher: &mut Matcher, vocab: &Vocabulary, prefix: &str) -> Report {
         terminated: matcher.is_terminated(),
         in_string: matcher.in_string(),
         path: matcher.path(),
+        sizes: Sizes::of(matcher),
+        why: None,
         warnings: matcher.grammar().warnings().to_vec(),
     }
 }
 
 /// The longest legal token for each first byte: what can come next, at a glance.
 fn examples(matcher: &mut Matcher, vocab: &Vocabulary) -> Vec<Token> {
-    let mut row = vec![0; vocab.bitmask_words()];
-    matcher.fill_bitmask(&mut row);
-    let mut longest: std::collections::BTreeMap<u8, TokenId> = std::collections::BTreeMap::new();
-    for id in (0..vocab.len() as TokenId).filter(|&t| row[t as usize / 32] >> (t % 32) & 1 == 1) {
-        let Some(&first) = vocab.token_bytes(id).first() else { continue };
-        let best = longest.entry(first).or_insert(id);
-        if vocab.token_bytes(id).len() > vocab.token_bytes(*best).len() {
-            *best = id;
-        }
+    tokens_of(vocab, &matcher.example_tokens(MAX_SHOWN))
+}
+
+fn tokens_of(vocab: &Vocabulary, ids: &[TokenId]) -> Vec<Token> {
+    ids.iter().map(|&id| Token { id, text: text_of(vocab, id) }).collect()
+}
+
+fn why(matcher: &Matcher, vocab: &Vocabulary, text: &str) -> Why {
+    // A special token is meant if the text is its name; everything else is bytes.
+    let special = vocab.token_id(text).filter(|&t| vocab.is_special(t));
+    let trie = vocab.trie();
+    let tokens = match special {
+        Some(id) => vec![id],
+        None => trie.find(text.as_bytes()).map_or(vec![], |node| trie.tokens_at(node).to_vec()),
+    };
+    let found = match special {
+        Some(id) => matcher.explain(id),
+        None => matcher.explain_bytes(text.as_bytes()),
+    };
+    Why {
+        text: text.into(),
+        tokens,
+        legal: found.verdict == Verdict::Legal,
+        reason: reason(found.verdict, found.fits),
+        bytes: if special.is_some() { 0 } else { text.len() },
+        bytes_that_fit: found.fits,
+        fits: String::from_utf8_lossy(&text.as_bytes()[..found.fits.min(text.len())]).into_owned(),
+        expected: tokens_of(vocab, &found.examples),
+        expected_bytes: found.expected,
+        may_end_there: found.may_end,
+        path_there: found.path,
     }
-    let ends = vocab.eos().iter().copied().filter(|&t| row[t as usize / 32] >> (t % 32) & 1 == 1);
-    let tokens = ends.chain(longest.into_values()).take(MAX_SHOWN);
-    tokens.map(|id| Token { id, text: text_of(vocab, id) }).collect()
+}
+
+fn reason(verdict: Verdict, fits: usize) -> String {
+    let shown = |b: u8| if b.is_ascii_graphic() { format!("{:?}", b as char) } else { format!("0x{b:02x}") };
+    match verdict {
+        Verdict::Legal => "it may come next".into(),
+        Verdict::Byte(b) => format!("byte {fits}, {}, cannot stand there", shown(b)),
+        Verdict::Unspellable(b) => {
+            format!("byte {fits}, {}, is no token of its own in this vocabulary", shown(b))
+        }
+        Verdict::Unfinished => "an end token, and the output may not end here".into(),
+        Verdict::Special => "a special token is never text".into(),
+        Verdict::Unknown => "an id without text".into(),
+        Verdict::Ended => "the output has ended".into(),
+    }
 }
 
 fn text_of(vocab: &Vocabulary, id: TokenId) -> String {
@@ -178,6 +260,35 @@ fn table(r: &Report) -> String {
     lines.push(format!("must end here  {}", yes(r.terminated)));
     lines.push(format!("in a string    {}", yes(r.in_string)));
     lines.push(format!("path           #{}", r.path));
+    let s = &r.sizes;
+    lines.push(format!(
+        "states         {} + {} deterministic, {} stacks, {} configurations",
+        s.nfa_states, s.dfa_states, s.stack_nodes, s.configurations
+    ));
+    lines.push(format!(
+        "masks          {} whole, {} of states, {} after returns",
+        s.masks, s.local_masks, s.masks_after_returns
+    ));
+    if let Some(why) = &r.why {
+        lines.extend(why_lines(why, list(&why.expected)));
+    }
     lines.extend(r.warnings.iter().map(|w| format!("warning        {w}")));
     lines.join("\n")
+}
+
+fn why_lines(why: &Why, expected: String) -> Vec<String> {
+    let tokens = match why.tokens[..] {
+        [] => "not one token".into(),
+        [id] => format!("token {id}"),
+        _ => format!("tokens {:?}", why.tokens),
+    };
+    let mut lines = vec![
+        format!("why            {:?} ({tokens}): {}", why.text, why.reason),
+        format!("fits           {} of {} bytes: {:?}", why.bytes_that_fit, why.bytes, why.fits),
+    ];
+    let place = if why.legal { "behind it     " } else { "legal there   " };
+    let end = if why.may_end_there { "the end" } else { "nothing" };
+    lines.push(format!("{place} {}", if expected.is_empty() { end } else { &expected }));
+    lines.push(format!("path there     #{}", why.path_there));
+    lines
 }

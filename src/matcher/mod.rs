@@ -6,10 +6,12 @@
 //! continuation, which was made sure of when the constraint was compiled.
 
 mod compiler;
+mod explain;
 mod history;
 mod path;
 
 pub use compiler::{CompiledGrammar, Compiler};
+pub use explain::{Explanation, Verdict};
 
 use std::sync::Arc;
 

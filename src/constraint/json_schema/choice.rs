@@ -54,12 +54,15 @@ impl Front<'_> {
         Ok(terms)
     }
 
-    /// Whether the fork with these schemas added allows nothing. `false` if that cannot be told.
+    /// Whether the fork with these branches of a `oneOf` added allows nothing. `false` if that cannot be
+    /// told. What is around the `oneOf` holds it: a literal of two branches is no value of that, and yet a
+    /// reason to keep the branches apart.
     fn impossible(&mut self, fork: &Fork, schemas: &[Id]) -> Result<bool> {
         if self.empty_depth >= MAX_EMPTY_DEPTH {
             return Ok(false);
         }
         let mut both = fork.clone();
+        both.shape.unasked = both.shape.terms.len();
         both.queue(schemas.iter().map(|&s| Item::Term(Term::Pos(s))));
         self.none(both)
     }
@@ -215,7 +218,8 @@ impl Front<'_> {
             if mode == Mode::Loose && !kept.is_empty() {
                 break;
             }
-            if self.literal_fits(&shape.terms, literal)? {
+            let asked = shape.types.meets(self.type_of(literal)) || shape.unasked == 0;
+            if asked && self.literal_fits(&shape.terms[shape.unasked..], literal)? {
                 kept.push(literal);
             }
         }

@@ -278,6 +278,9 @@ pub(super) struct Shape {
     pub literals: Option<Rc<Vec<Id>>>,
     /// All terms that went in, for filtering literals and against applying a term twice.
     pub terms: Terms,
+    /// So many of the terms do not filter literals: those around a `oneOf` whose branches are being
+    /// compared, because each of them would already ask that exactly one branch holds.
+    pub unasked: usize,
     pub number: NumberPart,
     pub string: StringPart,
     pub array: ArrayPart,
@@ -291,6 +294,7 @@ impl Default for Shape {
             types: Types::ALL,
             literals: None,
             terms: Terms::new(),
+            unasked: 0,
             number: NumberPart::default(),
             string: StringPart::default(),
             array: ArrayPart::default(),

@@ -1,0 +1,6 @@
+//! Grammars in GBNF.
+#![no_main]
+
+use ffwd::Constraint;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ffwd_fuzz::try_grammar(data, Constraint::gbnf));

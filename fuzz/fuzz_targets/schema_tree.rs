@@ -1,0 +1,26 @@
+//! JSON Schemas built from bytes, so that nearly all of them are well-formed; what a walk writes must be
+//! valid for an independent validator.
+#![no_main]
+
+use ffwd::{Constraint, Policy};
+use ffwd_fuzz::{Bytes, Walk, compile, schema};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let mut bytes = Bytes::new(data);
+    let schema = schema::document(&mut bytes);
+    let text = schema.to_string();
+    // Numbers that the validator, which calculates in binary floating point, gets right.
+    let policy = Policy { max_integer_digits: 9, max_fraction_digits: 3, ..Policy::default() };
+    let Some(grammar) = compile(Constraint::json_schema_with(&text, policy)) else { return };
+    let mut walk = Walk::new(&grammar);
+    walk.follow(&mut bytes, 48);
+    if !walk.finish(120) {
+        return;
+    }
+    let instance: serde_json::Value = serde_json::from_slice(walk.text())
+        .unwrap_or_else(|e| panic!("{text}: {:?} is no JSON: {e}", String::from_utf8_lossy(walk.text())));
+    // A format is a condition for ffwd, as for this validator when it is asked to check them.
+    if let Ok(validator) = jsonschema::draft202012::options().should_validate_formats(true).build(&schema) {
+        assert!(validator.is_valid(&instance), "{text} does not allow {instance}");
+    }
+});

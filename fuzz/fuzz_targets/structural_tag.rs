@@ -1,0 +1,6 @@
+//! Structural tags.
+#![no_main]
+
+use ffwd::Constraint;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ffwd_fuzz::try_text(data, Constraint::structural_tag));

@@ -1,0 +1,47 @@
+//! What the fuzz targets found, each with the shortest input that shows it.
+
+mod common;
+
+use common::vocab::TestVocab;
+use ffwd::{Compiler, Constraint};
+use serde_json::Value;
+
+/// Of some instances a schema's constraint accepts those that are valid for an independent validator.
+fn judged(compiler: &Compiler, schema: &str, instances: &[&str]) {
+    let document: Value = serde_json::from_str(schema).unwrap();
+    let validator = jsonschema::draft202012::new(&document).unwrap();
+    let grammar = compiler.compile(&Constraint::json_schema(schema).unwrap()).unwrap();
+    for text in instances {
+        let tokens = compiler.vocabulary().encode(text).unwrap();
+        let mut matcher = grammar.matcher();
+        let accepted = tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
+        let valid = validator.is_valid(&serde_json::from_str(text).unwrap());
+        assert_eq!(accepted, valid, "{schema} on {text}");
+    }
+}
+
+/// `schema_tree`: a literal of one branch of `oneOf` that another branch allows, too, is valid for neither.
+/// The first branch was dropped as impossible (its only value is not valid for the whole), and then
+/// nothing kept the second from that value.
+#[test]
+fn literals_in_several_branches_of_one_of() {
+    let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
+    let instances = ["7", "8", "9", "\"a\"", "\"b\"", "null", "true", "[]", "-7.5"];
+    for schema in [
+        r#"{"oneOf":[{"const":7},{}]}"#,
+        r#"{"oneOf":[{"enum":[7,8]},{"type":"number"}]}"#,
+        r#"{"oneOf":[{"enum":[7,"a"]},{"minimum":8},{"maxLength":1}]}"#,
+        r#"{"oneOf":[{},{"const":"a"}],"not":{"const":"b"}}"#,
+        r#"{"enum":[7,8,9,"a"],"oneOf":[{"const":7},{"maximum":8}]}"#,
+        r#"{"allOf":[{"oneOf":[{"const":7},{"type":"integer"}]},{"oneOf":[{"const":"a"},{"minimum":7}]}]}"#,
+        r##"{"$defs":{"s":{"oneOf":[{"enum":[null,7]},{"type":["number","null"]}]}},"$ref":"#/$defs/s"}"##,
+        r#"{"not":{"oneOf":[{"const":7},{}]}}"#,
+        r#"{"oneOf":[{"oneOf":[{"const":7},{"const":8}]},{"type":"integer"}]}"#,
+    ] {
+        judged(&compiler, schema, &instances);
+    }
+    // Where it takes the exclusion of an object, that is refused and not forgotten.
+    let schema = r#"{"type":"object","oneOf":[{"const":{}},{"minLength":4}]}"#;
+    let error = Constraint::json_schema(schema).unwrap_err();
+    assert_eq!(error.kind(), ffwd::ErrorKind::Unsupported);
+}
