@@ -432,6 +432,14 @@ fn random_values() {
 }
 
 #[test]
+fn arrays_of_different_items() {
+    random_cases("different items", 150, |random| match random.below(3) {
+        0 => shapes::Shape::Union(vec![shapes::set(random), shapes::set(random)]),
+        _ => shapes::set(random),
+    });
+}
+
+#[test]
 fn random_unions_of_values() {
     random_cases("unions", 200, |random| {
         let count = 2 + random.below(2);

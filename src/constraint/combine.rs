@@ -137,6 +137,7 @@ fn is_regular(ir: &Ir) -> bool {
             Node::Rule(_)
             | Node::JsonString { .. }
             | Node::JsonArray { .. }
+            | Node::JsonSet { .. }
             | Node::JsonObject(_)
             | Node::JsonAny => return false,
         }

@@ -84,6 +84,17 @@ pub enum Node {
         /// Most items.
         max: Option<u32>,
     },
+    /// A JSON array of `min` to `max` different items, which are no arrays and no objects. `item` is a
+    /// string without bounds on its length, a regular node, or a union of those, and spells each value in
+    /// one way only.
+    JsonSet {
+        /// The items.
+        item: NodeId,
+        /// Fewest items.
+        min: u32,
+        /// Most items.
+        max: Option<u32>,
+    },
     /// A JSON object.
     JsonObject(Box<Object>),
     /// Any JSON value.
@@ -112,6 +123,7 @@ impl Node {
             Node::JsonArray { prefix, rest, min, max } => {
                 Node::JsonArray { prefix: all(prefix).into_vec(), rest: rest.map(to), min: *min, max: *max }
             }
+            Node::JsonSet { item, min, max } => Node::JsonSet { item: to(*item), min: *min, max: *max },
             Node::JsonObject(object) => {
                 let property = |p: &Property| Property { value: to(p.value), ..p.clone() };
                 let other = |e: &Extra| Extra { keys: e.keys.map(&to), value: to(e.value) };

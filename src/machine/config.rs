@@ -272,7 +272,7 @@ impl Machine {
                     out.threads.push(Thread { local, stack });
                 }
                 let calls = (!state.calls.is_empty()).then(|| state.calls.clone());
-                if state.accept {
+                if state.accept && self.may_end(local) {
                     match stack {
                         ROOT => out.ended = true,
                         BASE => out.exit = Some(local.n),
@@ -292,16 +292,24 @@ impl Machine {
         }
     }
 
+    /// Whether a rule that has matched may end: its text is new, if it must be.
+    fn may_end(&self, local: Local) -> bool {
+        match self.registers[local.register as usize] {
+            Register::Fresh(_) => {
+                let place = self.written.place(local.n);
+                !self.written.has(place.set, place.text)
+            }
+            _ => true,
+        }
+    }
+
     /// Returns to whatever called the rule that has matched.
     fn pop(&mut self, local: Local, stack: StackId) {
         if !matches!(self.registers[local.register as usize], Register::Fresh(_)) {
             self.todo.extend(self.stacks[stack as usize].iter().map(|f| (f.ret, f.parent)));
             return;
         }
-        let Place { set, text, .. } = self.written.place(local.n);
-        if self.written.has(set, text) {
-            return;
-        }
+        let text = self.written.place(local.n).text;
         for frame in self.stacks[stack as usize].clone().iter() {
             let ret = self.named(frame.ret, text);
             self.todo.push((ret, frame.parent));

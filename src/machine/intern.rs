@@ -82,6 +82,9 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         Node::JsonArray { prefix, rest, min, max } => {
             Node::JsonArray { prefix: all(prefix)?.into_vec(), rest: some(rest)?, min: *min, max: *max }
         }
+        Node::JsonSet { item, min, max } => {
+            Node::JsonSet { item: look_up(here, *item)?, min: *min, max: *max }
+        }
         Node::JsonObject(object) => {
             let property = |p: &Property| -> Result<Property> {
                 Ok(Property { name: p.name.clone(), value: look_up(here, p.value)?, required: p.required })

@@ -417,6 +417,7 @@ impl Build<'_> {
                 }
             }
             Node::JsonObject(object) => self.object(object, own),
+            Node::JsonSet { item, min, max } => self.set(*item, (*min, *max), own),
             _ => {
                 let mut lowering = Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false };
                 lowering.node(&mut self.rules, node, ACCEPT, 0)

@@ -1,4 +1,4 @@
-//! Objects: from properties to states, guards and registers.
+//! Objects and arrays of different items: from properties to states, guards and registers.
 //!
 //! Declared properties in their order are a chain of forks, one per optional property, and need no
 //! memory. Undeclared names must be new, so the object remembers them; a bound on the number of
@@ -32,7 +32,11 @@ pub(super) enum Memory {
 
 /// What the rule of a node has to remember.
 pub(super) fn memory(ir: &Ir, node: NodeId, any_order: bool) -> Memory {
-    let Node::JsonObject(object) = ir.node(node) else { return Memory::None };
+    let object = match ir.node(node) {
+        Node::JsonObject(object) => object,
+        Node::JsonSet { .. } => return Memory::Members,
+        _ => return Memory::None,
+    };
     let extras = object.extra.iter().chain(object.demand.iter().map(|d| &d.entry));
     let declared = object.properties.len();
     if is_counted(object) || any_order && declared + extras.clone().count() > 1 {
@@ -121,6 +125,54 @@ impl Build<'_> {
         let first = self.union(&[member, close]);
         let first = self.space(first);
         self.byte(b'{', first)
+    }
+
+    /// An array of different items: to its register they are names without values.
+    pub fn set(
+        &mut self,
+        item: NodeId,
+        (min, max): (u32, Option<u32>),
+        (rule, register): (RuleIx, RegisterIx),
+    ) -> Result<NfaId> {
+        let key = match self.rules.ir.node(item) {
+            Node::JsonString { lang: None, min_chars: 0, max_chars: None } => (STRING, FRESH),
+            _ => {
+                let own = self.rules.new_rule()?;
+                let start = text::scalar(self.nfa, self.alphabet, self.rules.ir, item)?;
+                self.rules.starts[own.0 as usize] = start;
+                let fresh = Fresh { names: NameTrie::new([]), open: false };
+                (own, self.rules.new_register(Register::Fresh(Arc::new(fresh))))
+            }
+        };
+        let possible = self.rules.starts[key.0.0 as usize] != DEAD;
+        let names = if possible { self.different(key, min) } else { 0 };
+        let entries = possible.then_some(Undeclared { key, value: key.0, names }).into_iter().collect();
+        let members = Members {
+            rule: Some(rule),
+            ordered: true,
+            properties: Vec::new(),
+            lists: vec![List { from: 0, to: 0, entries }],
+            covers: vec![(0, 0)],
+            min,
+            max: max.unwrap_or(u32::MAX),
+            counted: min > 0 || max.is_some(),
+        };
+        self.rules.registers[register as usize] = Register::Members(Arc::new(members));
+        let after = self.nfa.push(State::Dead, 0);
+        let close = self.byte(b']', ACCEPT);
+        let close = self.guarded(Test::Close, close);
+        let next = match possible {
+            true => self.nfa.push(State::CallFresh { rule: key.0, register: key.1, to: after }, 0),
+            false => DEAD,
+        };
+        let comma = self.separated(next);
+        let (first, again) = (self.guarded(Test::Room(0), next), self.guarded(Test::Room(0), comma));
+        let more = self.union(&[again, close]);
+        let more = self.space(more);
+        self.nfa.set(after, State::Union(&[more]));
+        let first = self.union(&[first, close]);
+        let first = self.space(first);
+        Ok(self.byte(b'[', first))
     }
 
     /// What may stand behind the opening brace.

@@ -100,6 +100,30 @@ pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: &Ir, lang: No
     Ok(trim_text(nfa, from, start))
 }
 
+/// The start of the rule for strings, literals and numbers; [`DEAD`] if there are none.
+pub(super) fn scalar(nfa: &mut Nfa, alphabet: &[bool; 256], ir: &Ir, node: NodeId) -> Result<NfaId> {
+    let from = nfa.len() as NfaId;
+    let (mut todo, mut starts) = (vec![node], Vec::new());
+    while let Some(node) = todo.pop() {
+        starts.push(match ir.node(node) {
+            Node::Union(parts) => {
+                todo.extend_from_slice(parts);
+                continue;
+            }
+            Node::JsonString { lang: None, min_chars: 0, max_chars: None } => plain_string(nfa, alphabet),
+            Node::JsonString { lang: Some(lang), min_chars: 0, max_chars: None } => {
+                string_of(nfa, alphabet, ir, *lang)?
+            }
+            _ => {
+                let mut lowering = Lowering { ir, nfa, alphabet, escaped: false };
+                lowering.node(&mut NoCalls, node, ACCEPT, 0)?
+            }
+        });
+    }
+    let start = Lowering { ir, nfa, alphabet, escaped: false }.union(&starts);
+    Ok(trim_text(nfa, from, start))
+}
+
 /// Trims the states `from..`, which hold one rule without calls, so that it can be determinised.
 fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
     let (live, _) = Liveness::solve(nfa, &[], &[], from, &[], &[from]).result();

@@ -15,7 +15,7 @@ use super::TokenId;
 pub(super) struct Quoted {
     /// Everything between two quotes of a token, with the quotes.
     pub strings: Arc<FxHashSet<Box<[u8]>>>,
-    /// Tokens that can hold the end of a name and then the whole name.
+    /// Tokens that can hold the end of a name or item and then the whole of it.
     pub repeating: Vec<TokenId>,
 }
 
@@ -29,9 +29,14 @@ impl Quoted {
             for (i, &from) in quotes.iter().enumerate() {
                 strings.extend(quotes[i + 1..].iter().map(|&to| Box::from(&bytes[from..=to])));
             }
-            if let [first, .., before_last, _] = quotes[..]
-                && bytes[first..before_last].contains(&b',')
-            {
+            let name = match quotes[..] {
+                [first, .., before_last, _] => bytes[first..before_last].contains(&b','),
+                _ => false,
+            };
+            // The item after a comma can be the one before it only if its last byte occurs there.
+            let commas = (1..bytes.len()).filter(|&c| bytes[c] == b',');
+            let item = commas.clone().any(|c| bytes[c + 1..].contains(&bytes[c - 1]));
+            if name || item {
                 repeating.push(token);
             }
         }
@@ -45,9 +50,9 @@ mod tests {
 
     #[test]
     fn strings_and_repetitions() {
-        let tokens = ["a", "\"", "\"a\"", "\",\"", "x\":1,\"x\"", "\"\"\",", "\",\"a\":\""];
+        let tokens = ["a", "\"", "\"a\"", "\",\"", "x\":1,\"x\"", "\"\"\",", "\",\"a\":\"", "1,2", "11,1"];
         let quoted = Quoted::new(tokens.iter().zip(0..).map(|(t, i)| (t.as_bytes(), i)));
-        assert_eq!(quoted.repeating, [4, 6]);
+        assert_eq!(quoted.repeating, [3, 4, 6, 8]);
         for text in ["\"a\"", "\",\"", "\":1,\"", "\"x\"", "\"\"", "\"\"\"", "\":\""] {
             assert!(quoted.strings.contains(text.as_bytes()), "{text}");
         }

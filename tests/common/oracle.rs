@@ -48,6 +48,9 @@ enum Expr {
     /// The rest of an undeclared property of an object from within its name, of which this is still to
     /// come, and of the object.
     Fresh(Id, Box<Fresh>),
+    /// The rest of an item of an array of different items, of which this is still to come, and of the
+    /// array; `name` is the spelled item so far.
+    Item(Id, Box<Fresh>),
     /// Something unfolded only when needed.
     Name(Name),
 }
@@ -384,6 +387,11 @@ impl<'a> Oracle<'a> {
                 self.cats(&[open, space, items])
             }
             Node::JsonObject(_) => self.object(Some(id)),
+            Node::JsonSet { .. } => {
+                let written = Written { node: Some(id), next: 0, names: Vec::new(), met: 0 };
+                let (open, space, items) = (self.lit(b"["), self.space(), self.after_member(written));
+                self.cats(&[open, space, items])
+            }
             Node::JsonAny => self.name(Name::Any),
         };
         self.of_node.insert(id, expr);
@@ -504,12 +512,52 @@ impl<'a> Oracle<'a> {
         let content = self.content(written.node);
         let count = written.names.len() as u32;
         let all = content.demand.iter().fold(0, |all, d| all | d.meets);
+        if let Some((_, min, max)) = self.set(object) {
+            return count >= min && max.is_none_or(|max| count <= max);
+        }
         let counts = count >= content.min && content.max.is_none_or(|max| count <= max);
         counts && written.met == all && !self.open_properties(object).1
     }
 
+    /// Item and bounds of an array of different items.
+    fn set(&self, object: u32) -> Option<(NodeId, u32, Option<u32>)> {
+        match self.objects[object as usize].node.map(|id| self.ir.node(id)) {
+            Some(Node::JsonSet { item, min, max }) => Some((*item, *min, *max)),
+            _ => None,
+        }
+    }
+
+    /// What may follow in an array of different items.
+    fn different(&mut self, object: u32, all: bool) -> Id {
+        let (item, min, max) = self.set(object).expect("an array of different items");
+        let count = self.objects[object as usize].names.len() as u32;
+        let mut parts = if self.may_close(object) { vec![self.lit(b"]")] } else { vec![] };
+        if max.is_none_or(|max| count < max) && (all || count < min) {
+            let (comma, space) = (self.lit(b","), self.space());
+            let separator = if count > 0 { self.cat(comma, space) } else { EMPTY };
+            let fresh = Fresh { object, value: NEVER, meets: 0, name: Vec::new(), escape: Vec::new() };
+            let item = self.of_node(item);
+            let item = self.intern(Expr::Item(item, Box::new(fresh)));
+            parts.push(self.cat(separator, item));
+        }
+        self.or(&parts)
+    }
+
+    /// What follows an item; nothing if there is one like it.
+    fn after_item(&mut self, fresh: &Fresh, item: &[u8]) -> Id {
+        let written = self.objects[fresh.object as usize].clone();
+        if written.names.iter().any(|n| n == item) {
+            return NEVER;
+        }
+        let (space, again) = (self.space(), self.after_member(with_name(&written, item, 0, 0)));
+        self.cat(space, again)
+    }
+
     /// What may follow in an object; without `all`, only what could be needed to end it.
     fn members(&mut self, object: u32, all: bool) -> Id {
+        if self.set(object).is_some() {
+            return self.different(object, all);
+        }
         let written = self.objects[object as usize].clone();
         let content = self.content(written.node);
         let count = written.names.len() as u32;
@@ -615,7 +663,12 @@ impl<'a> Oracle<'a> {
 
     fn nullable(&mut self, id: Id) -> bool {
         match self.exprs[id as usize].clone() {
-            Expr::Never | Expr::Lit(_) | Expr::Class(_) | Expr::Quoted(..) | Expr::Fresh(..) => false,
+            Expr::Never
+            | Expr::Lit(_)
+            | Expr::Class(_)
+            | Expr::Quoted(..)
+            | Expr::Fresh(..)
+            | Expr::Item(..) => false,
             Expr::Empty => true,
             Expr::Cat(a, b) | Expr::Both(a, b) => self.nullable(a) && self.nullable(b),
             Expr::Or(parts) => parts.iter().any(|&p| self.nullable(p)),
@@ -684,6 +737,19 @@ impl<'a> Oracle<'a> {
             Expr::Utf8 { .. } => self.derive_utf8(id, byte),
             Expr::Quoted(text, escape) => self.derive_quoted(text, escape, byte),
             Expr::Fresh(text, fresh) => self.derive_fresh(text, *fresh, byte),
+            Expr::Item(rest, mut fresh) => {
+                let mut parts = Vec::new();
+                if self.nullable(rest) {
+                    let after = self.after_item(&fresh, &fresh.name.clone());
+                    parts.push(self.derive(after, byte));
+                }
+                let rest = self.derive(rest, byte);
+                if rest != NEVER {
+                    fresh.name.push(byte);
+                    parts.push(self.intern(Expr::Item(rest, fresh)));
+                }
+                self.or(&parts)
+            }
             Expr::Name(name) => {
                 let e = self.unfold(name);
                 self.derive(e, byte)
@@ -791,6 +857,26 @@ impl<'a> Oracle<'a> {
         None
     }
 
+    /// The shortest item that can still be written and that the array does not have.
+    fn fresh_item(&mut self, rest: Id, fresh: &Fresh) -> Option<Vec<u8>> {
+        let names = self.objects[fresh.object as usize].names.clone();
+        let mut todo = std::collections::VecDeque::from([(rest, fresh.name.clone())]);
+        let mut seen = HashSet::new();
+        while let Some((rest, name)) = todo.pop_front() {
+            let near = names.iter().any(|n| n.starts_with(&name));
+            if rest == NEVER || !self.alive(rest) || !seen.insert((rest, near.then(|| name.clone()))) {
+                continue;
+            }
+            if self.nullable(rest) && !names.contains(&name) {
+                return Some(name);
+            }
+            for b in (0..=255u8).filter(|&b| self.alphabet[b as usize]).collect::<Vec<_>>() {
+                todo.push_back((self.derive(rest, b), [&name[..], &[b]].concat()));
+            }
+        }
+        None
+    }
+
     // ---- emptiness ----
 
     fn parts(&mut self, id: Id) -> Vec<Id> {
@@ -804,6 +890,10 @@ impl<'a> Oracle<'a> {
             Expr::Name(name) => vec![self.unfold(name)],
             Expr::Fresh(text, fresh) => match self.fresh_name(text, &fresh) {
                 Some(name) => vec![self.after_fresh(&fresh, &name)],
+                None => vec![],
+            },
+            Expr::Item(rest, fresh) => match self.fresh_item(rest, &fresh) {
+                Some(item) => vec![self.after_item(&fresh, &item)],
                 None => vec![],
             },
             _ => vec![],
@@ -820,8 +910,10 @@ impl<'a> Oracle<'a> {
             Expr::Cat(a, b) => known(self, a) && known(self, b),
             Expr::Or(parts) => parts.iter().any(|&p| known(self, p)),
             Expr::Rep(e, min, _) => min == 0 || known(self, e),
-            Expr::Name(Name::Members(object)) if self.may_close(object) => self.alphabet[b'}' as usize],
-            Expr::Name(_) | Expr::Fresh(..) => {
+            Expr::Name(Name::Members(object)) if self.may_close(object) => {
+                self.alphabet[if self.set(object).is_some() { b']' } else { b'}' } as usize]
+            }
+            Expr::Name(_) | Expr::Fresh(..) | Expr::Item(..) => {
                 let parts = self.parts(id);
                 parts.first().is_some_and(|&e| known(self, e))
             }
@@ -928,7 +1020,7 @@ impl<'a> Oracle<'a> {
             }
             Expr::Rep(e, ..) => out = self.edges(e),
             Expr::Never | Expr::Empty => {}
-            Expr::Quoted(..) | Expr::Fresh(..) | Expr::Name(_) => out = [u64::MAX; 4],
+            Expr::Quoted(..) | Expr::Fresh(..) | Expr::Item(..) | Expr::Name(_) => out = [u64::MAX; 4],
         }
         out
     }

@@ -27,6 +27,7 @@ pub enum Shape {
         min: u32,
         max: Option<u32>,
     },
+    Set(Box<Shape>, u32, Option<u32>),
     Obj {
         props: Vec<(String, Shape, bool)>,
         extra: Vec<(Option<Shape>, Shape)>,
@@ -81,6 +82,7 @@ impl Shape {
                 let rest = rest.as_ref().map(|r| r.build(ir, rules));
                 Node::JsonArray { prefix, rest, min: *min, max: *max }
             }
+            Set(item, min, max) => Node::JsonSet { item: item.build(ir, rules), min: *min, max: *max },
             Obj { props, extra, demand, min, max } => {
                 let mut properties = Vec::new();
                 for (name, value, required) in props {
@@ -239,6 +241,13 @@ impl Shape {
                 if max.is_some() {
                     out.push(Arr { prefix: prefix.clone(), rest: rest.clone(), min: *min, max: None });
                 }
+            }
+            Set(item, min, max) => {
+                out.push((**item).clone());
+                if *min > 0 || max.is_some() {
+                    out.push(Set(item.clone(), 0, None));
+                }
+                out.extend(item.simpler().into_iter().map(|i| Set(Box::new(i), *min, *max)));
             }
             Obj { props, extra, demand, min, max } => {
                 let like = |props: Vec<(String, Shape, bool)>, extra: Vec<(Option<Shape>, Shape)>| Obj {
@@ -465,7 +474,27 @@ pub fn value(random: &mut Random, depth: usize, rules: usize) -> Shape {
     }
 }
 
+/// An array of different items.
+pub fn set(random: &mut Random) -> Shape {
+    let mut parts = Vec::new();
+    for _ in 0..1 + random.below(2) {
+        parts.push(match random.below(6) {
+            0 => Str { lang: None, min: 0, max: None },
+            1 | 2 => Str { lang: Some(Box::new(text(random, 2))), min: 0, max: None },
+            3 => Literals(["\"a\"", "\"b\"", "1", "12", "null"].map(|w| w.as_bytes().to_vec()).to_vec()),
+            4 => bytes("true"),
+            _ => Repeat(Box::new(Class(vec![(b'1', b'3')])), 1, Some(1 + random.below(3) as u32)),
+        });
+    }
+    let item = if parts.len() == 1 { parts.remove(0) } else { Union(parts) };
+    let (min, max) = bounds(random, 4);
+    Set(Box::new(item), min, max)
+}
+
 fn array(random: &mut Random, depth: usize, rules: usize) -> Shape {
+    if random.chance(20) {
+        return set(random);
+    }
     let count = random.below(3);
     let prefix = (0..count).map(|_| value(random, depth - 1, rules)).collect();
     let rest = random.chance(70).then(|| Box::new(value(random, depth - 1, rules)));

@@ -409,7 +409,7 @@ impl Goals<'_> {
             && max.is_none_or(|m| m > 1)
         {
             if let (true, true, Some(items)) = (prefix.is_empty(), part.contains.is_empty(), rest)
-                && let Some(node) = self.unique_literals(items, part.min, max)
+                && let Some(node) = self.unique_items(items, (part.min, max))?
             {
                 return Ok(node);
             }

@@ -1,57 +1,72 @@
-//! `uniqueItems` where the items are few literals: an automaton over the sets of those already written.
+//! `uniqueItems`: arrays whose items differ.
 //!
-//! States: two to the number of literals, of which there may be [`MAX_LITERALS`]. For items from a larger
-//! or endless language a run-time memory of what was written would be needed; there the keyword is
-//! refused.
+//! The machine compares what was written as text (`ir::Node::JsonSet`), so each value must have one
+//! spelling: that holds for strings and words. Numbers are compared as numbers by validators (`1` is
+//! `1.0`), so only literal ones are taken. For arrays and objects as items the keyword is refused: two of
+//! them can be equal though their properties come in another order.
 
 use super::goals::Goals;
+use super::lang::Dfa;
+use super::lang_ir;
+use super::nfa::Nfa;
 use super::number::Number;
-use crate::constraint::ir::{AutomatonState, Bytes, Node, NodeId};
+use crate::constraint::ir::{Bytes, Node, NodeId};
+use crate::error::Result;
 
-/// Most literals of which the items can be.
-const MAX_LITERALS: usize = 10;
+/// Longest bound on the length of a string that is turned into an automaton.
+const MAX_LENGTH: u32 = 2_000;
 
 impl Goals<'_> {
-    /// Arrays of `min` to `max` different literals of a node; `None` if its texts are too many or have
-    /// parts.
-    pub fn unique_literals(&mut self, items: NodeId, min: u32, max: Option<u32>) -> Option<NodeId> {
-        let words: Vec<Bytes> = match self.front.ir.node(items) {
-            Node::Bytes(word) => vec![word.clone()],
-            Node::Literals(words) if words.len() <= MAX_LITERALS => {
-                words.iter().map(|w| Bytes::from_slice(w)).collect()
-            }
-            _ => return None,
+    /// Arrays of `min` to `max` different items of a node; `None` if these cannot be compared as texts.
+    pub fn unique_items(&mut self, items: NodeId, (min, max): (u32, Option<u32>)) -> Result<Option<NodeId>> {
+        let parts: Vec<NodeId> = match self.front.ir.node(items) {
+            Node::Union(parts) => parts.to_vec(),
+            _ => vec![items],
         };
+        let mut words: Vec<Bytes> = Vec::new();
+        let mut made = Vec::with_capacity(parts.len());
+        for part in parts {
+            match self.front.ir.node(part).clone() {
+                Node::Bytes(word) => words.push(word),
+                Node::Literals(list) => words.extend(list.iter().map(|w| Bytes::from_slice(w))),
+                Node::JsonString { lang, min_chars, max_chars } => {
+                    let Some(node) = self.unbounded(lang, min_chars, max_chars)? else { return Ok(None) };
+                    made.push(node);
+                    continue;
+                }
+                _ => return Ok(None),
+            }
+            made.push(part);
+        }
         // Values that are spelled differently may be equal.
         let number = |word: &Bytes| -> Option<Number> {
             let text = std::str::from_utf8(word).ok()?;
             text.starts_with(|c: char| c == '-' || c.is_ascii_digit()).then(|| Number::new(text))
         };
         for (i, a) in words.iter().enumerate() {
-            let twin = |b: &Bytes| number(a).is_some_and(|x| number(b).is_some_and(|y| x == y));
+            let twin = |b: &Bytes| a != b && number(a).is_some_and(|x| number(b).is_some_and(|y| x == y));
             if matches!(a.first(), Some(b'[' | b'{')) || words[..i].iter().any(twin) {
-                return None;
+                return Ok(None);
             }
         }
-        let most = max.map_or(words.len(), |m| words.len().min(m as usize));
-        if min as usize > most {
-            return Some(self.never);
+        let item = self.front.ir.union(made);
+        Ok(Some(self.front.ir.push(Node::JsonSet { item, min, max })))
+    }
+
+    /// The string with the bounds on its length as part of its language; `None` if they are too large.
+    fn unbounded(&mut self, lang: Option<NodeId>, min: u32, max: Option<u32>) -> Result<Option<NodeId>> {
+        let string = |lang| Node::JsonString { lang, min_chars: 0, max_chars: None };
+        if min == 0 && max.is_none() {
+            return Ok(Some(self.front.ir.push(string(lang))));
         }
-        let mut first = Vec::new();
-        let mut later = Vec::new();
-        for word in words {
-            let word = self.front.ir.push(Node::Bytes(word));
-            first.push(self.item_node(word, false));
-            later.push(self.item_node(word, true));
+        if min > MAX_LENGTH || max.is_some_and(|max| max > MAX_LENGTH) {
+            return Ok(None);
         }
-        let state = |written: u32| {
-            let count = written.count_ones() as usize;
-            let nodes = if written == 0 { &first } else { &later };
-            let free = (0..nodes.len()).filter(|i| written >> i & 1 == 0 && count < most);
-            let edges = free.map(|i| (nodes[i], written | 1 << i)).collect();
-            AutomatonState { accept: count >= min as usize, edges }
-        };
-        let states = (0..1u32 << first.len()).map(state).collect();
-        Some(self.bracketed(states))
+        let mut language = Dfa::lengths(min, max);
+        if let Some(lang) = lang {
+            language = Dfa::from_nfa(&Nfa::new(&self.front.ir, lang)?)?.intersect(&language)?;
+        }
+        let lang = lang_ir::lower(&language, &mut self.front.ir)?;
+        Ok(Some(self.front.ir.push(string(Some(lang)))))
     }
 }

@@ -68,6 +68,7 @@ impl Naive<'_> {
                 .into_iter()
                 .collect(),
             Node::JsonArray { prefix, rest, min, max } => self.array(at, &prefix, rest, min, max),
+            Node::JsonSet { item, min, max } => self.set(at, item, min, max),
             Node::JsonObject(_) => self.object(at, id),
             Node::JsonAny => self.value(at).into_iter().collect(),
         };
@@ -148,6 +149,35 @@ impl Naive<'_> {
             now = self.all(item, &starts);
             count += 1;
         }
+    }
+
+    fn set(&mut self, at: usize, item: NodeId, min: u32, max: Option<u32>) -> Ends {
+        let mut found = Ends::new();
+        let mut todo = vec![(at, Vec::<Vec<u8>>::new())];
+        while let Some((at, items)) = todo.pop() {
+            let count = items.len() as u32;
+            // Behind the opening bracket there may be an end or an item, behind an item an end or a comma.
+            let at = match items.is_empty() {
+                true if self.text.get(at) != Some(&b'[') => continue,
+                true => at + 1,
+                false => at,
+            };
+            if self.text.get(at) == Some(&b']') && count >= min && max.is_none_or(|max| count <= max) {
+                found.insert(at + 1);
+            }
+            let start = match items.is_empty() {
+                false if self.text.get(at) != Some(&b',') => continue,
+                false => at + 1,
+                true => at,
+            };
+            for end in self.ends(item, start) {
+                let text = self.text[start..end].to_vec();
+                if !items.contains(&text) {
+                    todo.push((end, [&items[..], &[text]].concat()));
+                }
+            }
+        }
+        found
     }
 
     fn object(&mut self, at: usize, id: NodeId) -> Ends {
