@@ -44,9 +44,11 @@ mod shape;
 mod tests;
 mod unique;
 mod validate;
+mod verbatim;
 
 use super::ir::{Ir, NodeId};
 use super::policy::Policy;
+use super::substring::SubstringOptions;
 use crate::error::Result;
 
 /// Parses a JSON Schema.
@@ -56,6 +58,16 @@ use crate::error::Result;
 /// the JSON pointer of the place.
 pub fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
     let front = front::Front::new(schema, policy)?;
+    goals::Goals::new(front).run()
+}
+
+/// Like [`parse`], with the text that `x-verbatim` means.
+///
+/// # Errors
+/// As [`parse`], and those of the source, if the keyword is used.
+pub fn parse_quoting(schema: &str, policy: &Policy, source: &str, options: &SubstringOptions) -> Result<Ir> {
+    let mut front = front::Front::new(schema, policy)?;
+    front.quoted = Some(verbatim::Quoted::new(source, options));
     goals::Goals::new(front).run()
 }
 
