@@ -328,7 +328,7 @@ fn offsets_are_those_of_a_search() {
         let nothing = (options.min_chars == 0).then_some(Occurrences { first: 0..0, count: 1 });
         assert_eq!(source.find(""), nothing);
     }
-    assert!(found > 500 && several > 500 && missing > 500, "{found} {several} {missing}");
+    assert!(found > 500 && several > 300 && missing > 500, "{found} {several} {missing}");
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn the_largest_sources_compile() {
     kinds.push((0..n).map(|i| if i % 2 == 0 { 'a' } else { *random.pick(&['b', 'c', '1']) }).collect());
     kinds.push("ab".repeat(n / 2));
     kinds.push((0..n / 3).map(|_| *random.pick(&['漢', '字', '語'])).collect());
-    kinds.push((0..n / 4).map(|i| format!("{} ", i % 997)).collect::<String>()[..n].to_owned());
+    kinds.push((0..n / 3).map(|i| format!("{} ", i % 997)).collect::<String>()[..n].to_owned());
     for (kind, text) in kinds.iter().enumerate() {
         for bounds in [Bounds::Characters, Bounds::Words] {
             let options = SubstringOptions { bounds, ..Default::default() };

@@ -22,13 +22,13 @@ pub(super) struct Quoted<'s> {
     text: &'s str,
     options: &'s SubstringOptions,
     source: Option<Rc<Source>>,
-    /// The node of all spans.
-    node: Option<NodeId>,
+    /// The nodes of all spans, with and without the empty one.
+    nodes: [Option<NodeId>; 2],
 }
 
 impl<'s> Quoted<'s> {
     pub fn new(text: &'s str, options: &'s SubstringOptions) -> Self {
-        Quoted { text, options, source: None, node: None }
+        Quoted { text, options, source: None, nodes: [None; 2] }
     }
 }
 
@@ -74,21 +74,21 @@ impl Front<'_> {
         Ok(source.find(self.doc.name(text)).is_some())
     }
 
-    /// The node of the texts that pass `rest`, too; [`Node::Never`] if there is none.
-    fn spans(&mut self, source: &Source, rest: Option<&Dfa>) -> Result<NodeId> {
-        match rest.filter(|dfa| !dfa.is_everything()) {
-            Some(dfa) => passing(&source.graph(), dfa)?.node(&mut self.ir),
-            None => {
-                if let Some(node) = self.quoted.as_ref().and_then(|q| q.node) {
-                    return Ok(node);
-                }
-                let node = source.graph().node(&mut self.ir)?;
-                if let Some(quoted) = &mut self.quoted {
-                    quoted.node = Some(node);
-                }
-                Ok(node)
-            }
+    /// The node of the spans that pass `rest`, too, the empty one among them only if `empty`;
+    /// [`Node::Never`] if there is none.
+    fn spans(&mut self, source: &Source, rest: Option<&Dfa>, empty: bool) -> Result<NodeId> {
+        let all = || source.graph().at_least(u32::from(!empty));
+        if let Some(dfa) = rest.filter(|dfa| !dfa.is_everything()) {
+            return passing(&all()?, dfa)?.node(&mut self.ir);
         }
+        if let Some(node) = self.quoted.as_ref().and_then(|q| q.nodes[usize::from(empty)]) {
+            return Ok(node);
+        }
+        let node = all()?.node(&mut self.ir)?;
+        if let Some(quoted) = &mut self.quoted {
+            quoted.nodes[usize::from(empty)] = Some(node);
+        }
+        Ok(node)
     }
 }
 
@@ -105,7 +105,10 @@ impl Goals<'_> {
             return Ok(self.never);
         }
         let place = self.front.doc.place(at);
-        let lang = self.front.spans(&source, rest.as_deref()).map_err(|e| e.at(place))?;
+        // One character at least is spelled, not counted. With longer minima the empty span may stay, so
+        // that the text may end in every state and the count alone decides.
+        let empty = part.min != 1;
+        let lang = self.front.spans(&source, rest.as_deref(), empty).map_err(|e| e.at(place))?;
         let nothing = match self.front.ir.node(lang) {
             Node::Automaton(states) => part.min > 0 && states[0].edges.is_empty(),
             node => *node == Node::Never,
@@ -113,7 +116,8 @@ impl Goals<'_> {
         if nothing {
             return Ok(self.never);
         }
-        let node = Node::JsonString { lang: Some(lang), min_chars: part.min, max_chars: part.max };
+        let min_chars = if empty { part.min } else { 0 };
+        let node = Node::JsonString { lang: Some(lang), min_chars, max_chars: part.max };
         Ok(self.front.ir.push(node))
     }
 }

@@ -46,15 +46,18 @@ impl Graph {
             let ways = automaton.edges(state).map(|e| e.1);
             ways.filter(move |&to| state != START || !piece(to).gap)
         };
+        let gaps = pieces.iter().any(|p| p.gap);
         let mut next = 0;
         for &state in &order {
-            if entry[state as usize] == u32::MAX {
+            if gaps && entry[state as usize] == u32::MAX {
                 continue;
             }
             entry[state as usize] = next;
             next += if state == START { 1 } else { text(state).chars().count() as u32 };
-            // Reached, whatever the number will be.
-            ways(state).for_each(|to| entry[to as usize] = 0);
+            if gaps {
+                // Reached, whatever the number will be.
+                ways(state).for_each(|to| entry[to as usize] = 0);
+            }
         }
         let mut graph =
             Graph { accept: Vec::with_capacity(next as usize), first: vec![0], edges: Vec::new() };
@@ -71,7 +74,7 @@ impl Graph {
             }
             graph.close(state == START || !piece(state).gap);
         }
-        if pieces.iter().any(|p| p.gap) { graph.trimmed() } else { graph }
+        if gaps { graph.trimmed() } else { graph }
     }
 
     /// Ends the state whose edges were added.
@@ -90,7 +93,7 @@ impl Graph {
     }
 
     /// The texts that have at least `min` characters.
-    pub(super) fn at_least(mut self, min: u32) -> Result<Graph> {
+    pub(crate) fn at_least(mut self, min: u32) -> Result<Graph> {
         match min {
             0 => Ok(self),
             1 => {

@@ -128,15 +128,21 @@ impl Source {
             len => std::iter::once(0).chain(offsets).chain([len as u32]).collect(),
         };
         let mut known: FxHashMap<&str, u32> = FxHashMap::default();
+        // Most pieces are single bytes, which need no hashing.
+        let mut of_byte = [None; 128];
         let mut pieces: Vec<Piece> = Vec::new();
         let mut symbols = Vec::with_capacity(offsets.len());
         for pair in offsets.windows(2) {
             let (start, end) = (pair[0], pair[1]);
             let piece = &text[start as usize..end as usize];
-            symbols.push(*known.entry(piece).or_insert_with(|| {
+            let mut new = || {
                 pieces.push(Piece { start, end, gap: is_gap(piece) });
                 pieces.len() as u32 - 1
-            }));
+            };
+            symbols.push(match *piece.as_bytes() {
+                [byte @ ..0x80] => *of_byte[usize::from(byte)].get_or_insert_with(new),
+                _ => *known.entry(piece).or_insert_with(&mut new),
+            });
         }
         let automaton = SuffixAutomaton::new(&symbols);
         Ok(Source { text: text.into(), min_chars: options.min_chars, pieces, offsets, automaton })
