@@ -61,7 +61,9 @@ fn places(text: &str, bounds: &Bounds) -> (Vec<usize>, Vec<usize>) {
         let (before, after) = (text[..at].chars().next_back(), text[at..].chars().next());
         match bounds {
             Bounds::Characters => true,
-            Bounds::Words => !blank(if first { after } else { before }) && !(word(before) && word(after)),
+            // The character that the span begins or ends with is no white space, and no word is cut.
+            Bounds::Words if blank(if first { after } else { before }) => false,
+            Bounds::Words => !(word(before) && word(after)),
             Bounds::Offsets(offsets) => at == 0 || at == text.len() || offsets.contains(&at),
             _ => unreachable!(),
         }
@@ -193,8 +195,10 @@ fn masks_are_those_of_all_spans() {
     assert!(masks > 3_000 && empty > 10, "{masks} masks, {empty} without spans");
 }
 
+type Predicate = Box<dyn Fn(&str) -> bool>;
+
 /// Keywords beside `x-verbatim`, and the same said of a text.
-fn siblings(random: &mut Random, members: &BTreeSet<String>) -> (String, Box<dyn Fn(&str) -> bool>) {
+fn siblings(random: &mut Random, members: &BTreeSet<String>) -> (String, Predicate) {
     let list: Vec<&String> = members.iter().collect();
     let some = |random: &mut Random| match list.is_empty() || random.chance(20) {
         true => "ab".to_owned(),

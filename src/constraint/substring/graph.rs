@@ -11,7 +11,7 @@ use super::automaton::{START, SuffixAutomaton};
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most states of a graph.
+/// Most states of a graph; edges of a product: twice as many.
 pub const MAX_SPAN_STATES: usize = 400_000;
 
 /// A graph without loops; state 0 is the start.
@@ -135,9 +135,9 @@ impl Graph {
                     product.edges.push((c, number));
                 }
                 product.close(self.accept[state] && accepts(other));
-            }
-            if place.len() > MAX_SPAN_STATES {
-                return Err(too_complex());
+                if place.len() > MAX_SPAN_STATES || product.edges.len() > 2 * MAX_SPAN_STATES {
+                    return Err(too_complex());
+                }
             }
         }
         product.edges.iter_mut().for_each(|e| e.1 = place[e.1 as usize]);
