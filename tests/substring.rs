@@ -420,6 +420,7 @@ fn the_largest_sources_compile() {
     let n = MAX_SOURCE_BYTES;
     let mut kinds: Vec<String> = vec!["a".repeat(n)];
     kinds.push(format!("a{}c", "b".repeat(n - 2)));
+    kinds.push(format!("é{}ü", "ö".repeat(n / 2 - 2)));
     kinds.push((0..n).map(|_| *random.pick(&['a', 'b'])).collect());
     kinds.push((0..n).map(|i| if i % 2 == 0 { 'a' } else { *random.pick(&['b', 'c', '1']) }).collect());
     kinds.push("ab".repeat(n / 2));

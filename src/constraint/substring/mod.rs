@@ -28,7 +28,8 @@ use super::ir::{Ir, Node, NodeId};
 use super::json_schema::{self, json};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Largest source, in bytes: the automaton of any text up to here fits into the machine's limit.
+/// Largest source, in bytes: up to here the automaton of any text fits into the machine's limit, but for
+/// texts full of control characters in JSON, which spells each with six characters.
 pub const MAX_SOURCE_BYTES: usize = 200_000;
 
 /// Where a span may begin and end.
