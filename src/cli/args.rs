@@ -160,7 +160,7 @@ pub(super) struct ConstraintArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     whitespace: Option<u8>,
     /// A file with the text that `"x-verbatim": true` in the JSON Schema means
-    #[arg(long, value_name = "FILE", requires = "json_schema")]
+    #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
     /// Spans of --substring and --source begin and end at words
     #[arg(long)]
@@ -170,6 +170,11 @@ pub(super) struct ConstraintArgs {
 impl ConstraintArgs {
     pub(super) fn constraint(&self) -> Result<Option<Constraint>> {
         let kind = &self.kind;
+        if self.source.is_some() && kind.json_schema.is_none() {
+            let message = "--source is of use with --json-schema only";
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("for an output that is a span of a text, use --substring"));
+        }
         let whitespace = self.whitespace.map_or(Whitespace::Compact, |max| Whitespace::Flexible { max });
         let policy = Policy { whitespace, ..Policy::default() };
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
