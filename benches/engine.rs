@@ -13,6 +13,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion};
+use ffwd::constraint::substring::{Source, SubstringOptions};
 use ffwd::{Compiler, Constraint, Matcher, Policy, TokenId, Vocabulary, Whitespace};
 
 const SMALL: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0}},
@@ -190,6 +191,87 @@ fn compile(c: &mut Criterion, bench: &Bench) {
     group.finish();
 }
 
+/// Words as often as words are used (Zipf), in sentences and paragraphs, of about so many bytes.
+fn prose(bytes: usize) -> String {
+    const SYLLABLES: &[&str] =
+        &["con", "ta", "re", "mi", "s", "ver", "er", "in", "al", "de", "lo", "ing", "th", "e", "ble", "un"];
+    let mut state = 7u64;
+    let mut next = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    let word = |next: &mut dyn FnMut(usize) -> usize| {
+        (0..1 + next(4)).map(|_| SYLLABLES[next(SYLLABLES.len())]).collect::<String>()
+    };
+    let words: Vec<String> = (0..4_000).map(|_| word(&mut next)).collect();
+    let mut text = String::new();
+    while text.len() < bytes {
+        let most = 1 << next(13);
+        text += &words[next(most.min(words.len()))];
+        text += [" ", " ", " ", " ", ", ", ". ", " 12 "][next(7)];
+    }
+    text
+}
+
+/// Spans of a source of 100 kB.
+fn substring(c: &mut Criterion, bench: &Bench) {
+    let text = prose(100_000);
+    let schema = r#"{"type":"object","properties":{"quote":{"type":"string","x-verbatim":true}},"required":["quote"]}"#;
+    let mut group = c.benchmark_group("substring of 100 kB");
+    let words = bench.vocab.bitmask_words();
+    let mut row = vec![0u32; words];
+    for (name, options) in [("characters", SubstringOptions::default()), ("words", SubstringOptions::words())]
+    {
+        group.bench_function(format!("{name}, source"), |b| {
+            b.iter(|| Source::new(black_box(&text), &options).expect("below the limit"))
+        });
+        group.bench_function(format!("{name}, constraint"), |b| {
+            b.iter(|| Constraint::substring(black_box(&text), &options).expect("below the limit"))
+        });
+        let leaf =
+            || Constraint::json_schema_quoting(schema, Policy::default(), &text, &options).expect("a schema");
+        for (kind, constraint, prefix) in [
+            ("text", Constraint::substring(&text, &options).expect("below the limit"), ""),
+            ("JSON leaf", leaf(), "{\"quote\":\""),
+        ] {
+            group.bench_function(format!("{name}, {kind}, compile"), |b| {
+                b.iter(|| bench.compiler.compile(black_box(&constraint)).expect("it compiles"))
+            });
+            group.bench_function(format!("{name}, {kind}, first mask"), |b| {
+                b.iter_batched_ref(
+                    || bench.at(&constraint, prefix),
+                    |matcher| matcher.fill_bitmask(black_box(&mut row)),
+                    BatchSize::PerIteration,
+                )
+            });
+            // A quotation of about 40 tokens, from a word in the middle.
+            let from = text[50_000..].find(' ').map_or(0, |at| 50_001 + at);
+            let tokens = bench.vocab.encode(&text[from..from + 150]).expect("it encodes");
+            group.bench_function(format!("{name}, {kind}, {} later masks", tokens.len() - 1), |b| {
+                b.iter_batched_ref(
+                    || {
+                        let mut matcher = bench.at(&constraint, prefix);
+                        matcher.fill_bitmask(&mut vec![0; words]);
+                        matcher
+                    },
+                    |matcher| {
+                        for &token in &tokens[..tokens.len() - 1] {
+                            matcher.accept_token(token).expect("a part of the source");
+                            matcher.fill_bitmask(black_box(&mut row));
+                        }
+                    },
+                    BatchSize::PerIteration,
+                )
+            });
+        }
+    }
+    let source = Source::new(&text, &SubstringOptions::default()).expect("below the limit");
+    group.bench_function("find a span of 150 bytes", |b| {
+        b.iter(|| source.find(black_box(&text[60_000..60_150])))
+    });
+    group.finish();
+}
+
 fn main() {
     let Some(dir) = data::bench_dir() else {
         println!("engine: skipped, no benchmark data (set FFWD_BENCH_DIR)");
@@ -206,5 +288,6 @@ fn main() {
     steps(&mut criterion, &bench);
     forced(&mut criterion, &bench);
     compile(&mut criterion, &bench);
+    substring(&mut criterion, &bench);
     criterion.final_summary();
 }

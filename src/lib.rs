@@ -1,10 +1,10 @@
 //! Exact and fast structured generation with language models.
 //!
 //! A [`Constraint`] says what an output may be: a JSON Schema, a regular expression, a context-free
-//! grammar, a choice, an element pattern, any JSON object, tool calls in free text. Compiled for a
-//! [`Vocabulary`] it becomes a byte-level automaton, and a [`Matcher`] says at each step which tokens keep
-//! the output completable: a packed bitmask that is exact in both directions and never empty before the
-//! end.
+//! grammar, a choice, an element pattern, any JSON object, tool calls in free text, a span of a given
+//! text. Compiled for a [`Vocabulary`] it becomes a byte-level automaton, and a [`Matcher`] says at each
+//! step which tokens keep the output completable: a packed bitmask that is exact in both directions and
+//! never empty before the end.
 //!
 //! ```
 //! use ffwd::{Compiler, Constraint, Vocabulary};

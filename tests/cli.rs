@@ -78,6 +78,7 @@ fn bad_input_is_one_clear_error() {
     let broken = file("broken.json", "{\"type\": ");
     let never = file("never.json", r#"{"type":"integer","minimum":3,"maximum":2}"#);
     let remote = file("remote.json", r#"{"properties":{"a":{"$ref":"https://example.com/x.json"}}}"#);
+    let quoting = file("quoting.json", r#"{"type":"string","x-verbatim":true}"#);
     let long = file("long.txt", &"word ".repeat(5000));
     let cases: Vec<(Vec<&str>, i32, &str)> = vec![
         (vec!["extract", "nope.txt", "--schema", SCHEMA], 1, "nope.txt"),
@@ -94,6 +95,9 @@ fn bad_input_is_one_clear_error() {
         (vec!["generate", "x", "--regex", "(a"], 1, "unclosed group"),
         (vec!["generate", "x", "--regex", "a", "--json-object"], 2, "cannot be used with"),
         (vec!["inspect"], 2, "--json-schema"),
+        (vec!["inspect", "--json-schema", &quoting], 1, "x-verbatim"),
+        (vec!["inspect", "--json-schema", &quoting, "--source", "nope.txt"], 1, "nope.txt"),
+        (vec!["inspect", "--regex", "a", "--source", TEXT], 2, "--json-schema"),
         (vec!["inspect", "--regex", "ab", "--prefix", "x"], 1, "forbids"),
         (vec!["inspect", "--regex", "ab", "--tokenizer", SCHEMA], 1, "tokenizer"),
     ];
@@ -143,4 +147,36 @@ fn generate_and_inspect() {
     let (out, _) = texts(&ffwd(&["inspect", "--regex", "(ab|cd)+", "--prefix", "ab", "--why", "abd"]));
     assert!(out.contains("byte 2, 'd', cannot stand there"), "{out}");
     assert!(out.contains("fits           2 of 3 bytes: \"ab\""), "{out}");
+}
+
+#[test]
+fn values_are_quoted_from_the_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = dir.path().join("quoting.json");
+    let text = r#"{"type":"object","properties":{"vendor":{"type":"string","x-verbatim":true,"minLength":3,
+        "maxLength":30}},"required":["vendor"],"additionalProperties":false}"#;
+    std::fs::write(&schema, text).unwrap();
+    let schema = schema.to_str().unwrap();
+    let source = std::fs::read_to_string(TEXT).unwrap();
+    for bounds in [&["--whole-words"][..], &[]] {
+        let (out, err) = texts(&ffwd(&[&["extract", TEXT, "--schema", schema][..], bounds].concat()));
+        let record: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+        let vendor = record["vendor"].as_str().unwrap();
+        assert!(vendor.chars().count() >= 3 && source.contains(vendor), "{vendor:?}");
+    }
+    // Each file is quoted from itself.
+    let other = dir.path().join("other.txt");
+    std::fs::write(&other, "Vendor: Zork").unwrap();
+    let (out, _) = texts(&ffwd(&["extract", TEXT, other.to_str().unwrap(), "--schema", schema]));
+    let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert!("Vendor: Zork".contains(last["record"]["vendor"].as_str().unwrap()), "{out}");
+    let inspect = |args: &[&str]| -> Value {
+        let (out, err) = texts(&ffwd(&[&["inspect", "--whole-words", "--json"], args].concat()));
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
+    };
+    let report = inspect(&["--substring", TEXT, "--prefix", "Bright Gl"]);
+    assert_eq!(report["forced_text"], "acier");
+    let prefix = r#"{"vendor":"Bright Gl"#;
+    let report = inspect(&["--json-schema", schema, "--source", TEXT, "--prefix", prefix]);
+    assert_eq!(report["forced_text"], "acier");
 }

@@ -3,7 +3,8 @@
 mod common;
 
 use common::vocab::TestVocab;
-use ffwd::{CompiledGrammar, Compiler, Constraint, Result};
+use ffwd::constraint::substring::SubstringOptions;
+use ffwd::{CompiledGrammar, Compiler, Constraint, Policy, Result};
 
 const PAGE: &str = include_str!("../docs/constraints.md");
 
@@ -47,6 +48,18 @@ fn the_examples_hold() {
             "gbnf" => Constraint::gbnf(text)?,
             "lark" => Constraint::lark(text)?,
             "structural_tag" => Constraint::structural_tag(text)?,
+            // The last line is the source of the schema before it.
+            "verbatim" => {
+                let (schema, source) = text.rsplit_once('\n').expect("a schema and a source");
+                Constraint::json_schema_quoting(
+                    schema,
+                    Policy::default(),
+                    source,
+                    &SubstringOptions::words(),
+                )?
+            }
+            "substring" => Constraint::substring(text, &SubstringOptions::default())?,
+            "substring_words" => Constraint::substring(text, &SubstringOptions::words())?,
             kind => panic!("no constraint is called {kind}"),
         })
     };

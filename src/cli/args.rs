@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, Policy, Whitespace};
 use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -142,6 +143,9 @@ pub(super) struct ConstraintKind {
     /// A file with a context-free grammar, in GBNF (`root ::= ...`) or a subset of Lark (`start: ...`)
     #[arg(long, value_name = "FILE")]
     grammar: Option<PathBuf>,
+    /// A file with a text of which the output is a span
+    #[arg(long, value_name = "FILE")]
+    substring: Option<PathBuf>,
     /// Any JSON object
     #[arg(long)]
     json_object: bool,
@@ -155,22 +159,41 @@ pub(super) struct ConstraintArgs {
     /// Allow whitespace in JSON, at most this many characters at one place
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     whitespace: Option<u8>,
+    /// A file with the text that `"x-verbatim": true` in the JSON Schema means
+    #[arg(long, value_name = "FILE")]
+    source: Option<PathBuf>,
+    /// Spans of --substring and --source begin and end at words
+    #[arg(long)]
+    whole_words: bool,
 }
 
 impl ConstraintArgs {
     pub(super) fn constraint(&self) -> Result<Option<Constraint>> {
         let kind = &self.kind;
+        if self.source.is_some() && kind.json_schema.is_none() {
+            let message = "--source is of use with --json-schema only";
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("for an output that is a span of a text, use --substring"));
+        }
         let whitespace = self.whitespace.map_or(Whitespace::Compact, |max| Whitespace::Flexible { max });
         let policy = Policy { whitespace, ..Policy::default() };
+        let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
         let constraint = if let Some(file) = &kind.json_schema {
             let text = read(file)?;
-            Constraint::json_schema_with(&text, policy).map_err(|e| e.at(Place::File(file.clone())))?
+            let constraint = match &self.source {
+                Some(source) => Constraint::json_schema_quoting(&text, policy, &read(source)?, &spans),
+                None => Constraint::json_schema_with(&text, policy),
+            };
+            constraint.map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.grammar {
             let text = read(file)?;
             Constraint::ebnf(&text).map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.structural_tag {
             let text = read(file)?;
             Constraint::structural_tag_with(&text, policy).map_err(|e| e.at(Place::File(file.clone())))?
+        } else if let Some(file) = &kind.substring {
+            let text = read(file)?;
+            Constraint::substring(&text, &spans).map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(regex) = &kind.regex {
             Constraint::regex(regex)?
         } else if let Some(pattern) = &kind.pattern {

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 
 use super::args::{DecodeArgs, ModelArgs, read};
 use super::output;
-use crate::constraint::Constraint;
+use crate::constraint::substring::SubstringOptions;
+use crate::constraint::{Constraint, Policy};
 use crate::decode::{Engine, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{self, Extraction};
@@ -32,6 +33,9 @@ pub(super) struct Args {
     /// Where to write the figures as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    /// Values with `"x-verbatim": true` in the schema begin and end at words of the text
+    #[arg(long)]
+    whole_words: bool,
     #[command(flatten)]
     decode: DecodeArgs,
     #[command(flatten)]
@@ -63,14 +67,18 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
     let schema = read(&args.schema)?;
     let in_schema = |e: Error| e.at(Place::File(args.schema.clone()));
-    let constraint = Constraint::json_schema(&schema).map_err(in_schema)?;
-    for warning in constraint.warnings() {
-        eprintln!("warning: {warning}");
-    }
+    // What is quoted differs from text to text; all else is compiled once.
+    let constraint = match extract::is_quoting(&schema) {
+        true => None,
+        false => Some(Constraint::json_schema(&schema).map_err(in_schema)?),
+    };
+    constraint.as_ref().into_iter().for_each(warn);
     let engine = args.models.engine()?;
-    let grammar = engine.compiler().compile(&constraint).map_err(in_schema)?;
+    let compile = |constraint: &Constraint| engine.compiler().compile(constraint).map_err(in_schema);
+    let grammar = constraint.as_ref().map(compile).transpose()?;
+    let job = Job { args, engine: &engine, schema: &schema, shared: constraint.zip(grammar) };
     if let [file] = &args.files[..] {
-        let extraction = one(args, &engine, &grammar, &schema, file)?;
+        let extraction = one(&job, file, true)?;
         output::line(&extraction.text)?;
         output::costs(&extraction.stats);
         if let Some(path) = &args.stats {
@@ -78,31 +86,56 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    many(args, &engine, &grammar, &schema)
+    many(&job)
 }
 
-fn one(
-    args: &Args,
-    engine: &Engine,
-    grammar: &CompiledGrammar,
-    schema: &str,
-    file: &Path,
-) -> Result<Extraction> {
+/// What all files have in common.
+struct Job<'a> {
+    args: &'a Args,
+    engine: &'a Engine,
+    schema: &'a str,
+    /// The constraint, if it is the same for all texts.
+    shared: Option<(Constraint, CompiledGrammar)>,
+}
+
+fn warn(constraint: &Constraint) {
+    for warning in constraint.warnings() {
+        eprintln!("warning: {warning}");
+    }
+}
+
+fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
+    let Job { args, engine, schema, .. } = *job;
     let text = read(file)?;
     let in_file = |e: Error| e.at(Place::File(file.into()));
-    let request = args.decode.apply(extract::request(schema, &text)?.grammar(grammar.clone()));
-    let output = engine.generate(&request).map_err(in_file)?;
+    let request = match &job.shared {
+        Some((constraint, grammar)) => {
+            extract::request_for(constraint.clone(), schema, &text)?.grammar(grammar.clone())
+        }
+        None => {
+            let bounds =
+                if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
+            let constraint = Constraint::json_schema_quoting(schema, Policy::default(), &text, &bounds)
+                .map_err(|e| in_file(e.at(Place::File(args.schema.clone()))))?;
+            if first {
+                warn(&constraint);
+            }
+            extract::request_for(constraint, schema, &text)?
+        }
+    };
+    let output = engine.generate(&args.decode.apply(request)).map_err(in_file)?;
     extract::finished(output).map_err(in_file)
 }
 
 /// Every file gets its line, whatever becomes of the others; the exit code tells whether all went well.
-fn many(args: &Args, engine: &Engine, grammar: &CompiledGrammar, schema: &str) -> Result<ExitCode> {
+fn many(job: &Job) -> Result<ExitCode> {
+    let args = job.args;
     let mut all = Vec::new();
     let mut failed = 0;
     let bar = progress(args.files.len());
-    for file in &args.files {
+    for (at, file) in args.files.iter().enumerate() {
         let source = file.display().to_string();
-        let line = match one(args, engine, grammar, schema, file) {
+        let line = match one(job, file, at == 0) {
             Ok(extraction) => {
                 let record = serde_json::from_str::<&RawValue>(&extraction.text).ok();
                 let text = json(&Line { source: source.clone(), record, finish: "stop", error: None })?;

@@ -104,8 +104,9 @@ const MAX_SHOWN: usize = 24;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let Some(constraint) = args.constraint.constraint()? else {
-        return Err(Error::new(ErrorKind::InvalidOption, "no constraint was given")
-            .hint("use one of --json-schema, --regex, --choice, --pattern, --grammar, --json-object"));
+        return Err(Error::new(ErrorKind::InvalidOption, "no constraint was given").hint(
+            "use one of --json-schema, --regex, --choice, --pattern, --grammar, --substring, --json-object",
+        ));
     };
     let vocab = match &args.tokenizer {
         Some(file) => Vocabulary::from_file(file)?,

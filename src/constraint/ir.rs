@@ -27,6 +27,9 @@ pub struct RuleId(pub(crate) u32);
 pub type Bytes = SmallVec<[u8; 24]>;
 /// Inclusive ranges of bytes.
 pub type Ranges = SmallVec<[(u8, u8); 12]>;
+/// What may come next in a state of an automaton: a node, and the state after it. Without an allocation
+/// where there are one or two ways, as there are nearly everywhere in a large automaton.
+pub type Edges = SmallVec<[(NodeId, u32); 2]>;
 /// Nodes that form another one.
 pub type Parts = SmallVec<[NodeId; 6]>;
 
@@ -171,7 +174,7 @@ pub struct AutomatonState {
     pub accept: bool,
     /// What may come next, and the state after it. A node that matches the empty string makes what is
     /// possible in that state possible here.
-    pub edges: Vec<(NodeId, u32)>,
+    pub edges: Edges,
 }
 
 /// A declared property of an [`Object`].
@@ -254,6 +257,7 @@ impl Ir {
         let of = |node: &Node| match node {
             Node::Bytes(bytes) => bytes.len(),
             Node::Literals(list) => list.iter().map(Vec::len).sum(),
+            Node::Automaton(states) => 2 * states.len(),
             Node::JsonObject(object) => object.properties.iter().map(|p| p.name.len() + 7).sum::<usize>() + 8,
             _ => 4,
         };

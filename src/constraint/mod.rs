@@ -20,12 +20,14 @@ pub mod pattern;
 pub mod policy;
 pub mod regex;
 pub mod structural_tag;
+pub mod substring;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub use ir::Ir;
 pub use policy::{Policy, Whitespace};
 
+use self::substring::SubstringOptions;
 use crate::error::Result;
 
 /// A parsed constraint: the representation and the spelling policy, ready to be compiled for a
@@ -121,6 +123,56 @@ impl Constraint {
     pub fn json_schema_with(schema: &str, policy: Policy) -> Result<Self> {
         let ir = json_schema::parse(schema, &policy)?;
         Ok(Self::from_ir(ir, policy))
+    }
+
+    /// Like [`json_schema_with`](Self::json_schema_with), with a text to quote from: `"x-verbatim": true`
+    /// in the schema of a string means that the string is a span of `source`.
+    ///
+    /// ```
+    /// # fn main() -> ffwd::Result<()> {
+    /// use ffwd::constraint::substring::SubstringOptions;
+    /// use ffwd::{Constraint, Policy};
+    ///
+    /// let schema = r#"{"type": "object", "properties": {"vendor": {"type": "string", "x-verbatim": true}}}"#;
+    /// let text = "Vendor: Bright Glacier Consulting";
+    /// let options = SubstringOptions::words();
+    /// let constraint = Constraint::json_schema_quoting(schema, Policy::default(), text, &options)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`json_schema`](Self::json_schema); if the keyword is used, also those of
+    /// [`substring::Source::new`].
+    pub fn json_schema_quoting(
+        schema: &str,
+        policy: Policy,
+        source: &str,
+        options: &SubstringOptions,
+    ) -> Result<Self> {
+        let ir = json_schema::parse_quoting(schema, &policy, source, options)?;
+        Ok(Self::from_ir(ir, policy))
+    }
+
+    /// A span of `source`, byte for byte; where it may begin and end, and how short it may be, is said in
+    /// [`SubstringOptions`]. See [`substring`]; [`substring::Source::find`] says where a span occurs.
+    ///
+    /// ```
+    /// # fn main() -> ffwd::Result<()> {
+    /// use ffwd::Constraint;
+    /// use ffwd::constraint::substring::SubstringOptions;
+    ///
+    /// let contract = "Either party may terminate with a notice of thirty days.";
+    /// let quote = Constraint::substring(contract, &SubstringOptions::words())?;
+    /// let answer = Constraint::regex("The contract says: ")?.then(&quote)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`substring::parse`].
+    pub fn substring(source: &str, options: &SubstringOptions) -> Result<Self> {
+        Ok(Self::from_ir(substring::parse(source, options)?, Policy::default()))
     }
 
     /// Tool calls and other structure in free text, from a structural tag (JSON text; see

@@ -8,7 +8,8 @@ use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::constraint::Constraint;
+use crate::constraint::substring::SubstringOptions;
+use crate::constraint::{Constraint, Policy};
 use crate::decode::{Engine, Finish, Output, Prompt, Request, Stats};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -33,14 +34,39 @@ pub fn prompt(schema: &str, text: &str) -> Prompt {
         .with_template("<|im_end|>\n<|im_start|>assistant\n")
 }
 
-/// A request for a record of `schema` (JSON text) in `text`; set further options on it.
+/// A request for a record of `schema` (JSON text) in `text`; set further options on it. Strings with
+/// `"x-verbatim": true` in their schema are spans of `text`.
 ///
 /// # Errors
 /// If the schema is not JSON, not supported or cannot be satisfied.
 pub fn request(schema: &str, text: &str) -> Result<Request> {
-    let constraint = Constraint::json_schema(schema)?;
+    let options = SubstringOptions::default();
+    let constraint = Constraint::json_schema_quoting(schema, Policy::default(), text, &options)?;
+    request_for(constraint, schema, text)
+}
+
+/// The same with a constraint made from the schema already.
+///
+/// # Errors
+/// If the schema is not JSON.
+pub fn request_for(constraint: Constraint, schema: &str, text: &str) -> Result<Request> {
     let compact = compact_json(schema)?;
     Ok(Request::new(prompt(&compact, text)).constraint(constraint).source(text))
+}
+
+/// Whether a schema has strings that are spans of the text, so that each text has its own constraint.
+pub fn is_quoting(schema: &str) -> bool {
+    let Ok(schema) = serde_json::from_str::<Value>(schema) else { return false };
+    let mut todo = vec![&schema];
+    while let Some(value) = todo.pop() {
+        match value {
+            Value::Array(list) => todo.extend(list),
+            Value::Object(members) if members.get("x-verbatim") == Some(&Value::Bool(true)) => return true,
+            Value::Object(members) => todo.extend(members.values()),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The schema on one line, its keys in order.

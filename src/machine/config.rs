@@ -731,6 +731,11 @@ impl Machine {
         !state.calls.is_empty() || state.accept && !self.flat && stack != ROOT
     }
 
+    /// Whether the root rule calls nothing, so that its states occur on its own stack only.
+    pub fn is_flat(&self) -> bool {
+        self.flat
+    }
+
     /// Whether the state is inside the text of a string, at the start of a character.
     pub fn is_text_state(&self, state: DfaId) -> bool {
         let state = self.dfa.state(state);

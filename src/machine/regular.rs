@@ -265,8 +265,9 @@ impl Lowering<'_> {
         entry[0]
     }
 
-    /// One state per state of the automaton, and those of its classes; from the last to the first, so
-    /// that most states are made after those they lead to, as elsewhere.
+    /// One state per state of the automaton, one for all of its plain bytes, and those of its other
+    /// classes; from the last to the first, so that most states are made after those they lead to, as
+    /// elsewhere.
     fn automaton(
         &mut self,
         calls: &mut dyn Calls,
@@ -278,19 +279,33 @@ impl Lowering<'_> {
             return Ok(DEAD);
         }
         let mut here: Vec<Option<NfaId>> = vec![None; states.len()];
-        let mut parts = Vec::new();
+        let (mut parts, mut edges) = (Vec::new(), Vec::new());
         for (q, state) in states.iter().enumerate().rev() {
             parts.clear();
+            edges.clear();
             for &(node, next) in &state.edges {
                 // A state that is not there matches nothing.
                 let next = match here.get_mut(next as usize) {
                     Some(next) => *next.get_or_insert_with(|| self.nfa.push(State::Dead, 0)),
                     None => DEAD,
                 };
+                if let Some((lo, hi)) = self.plain(node) {
+                    edges.push((lo, hi, next));
+                    continue;
+                }
                 let part = self.node(calls, node, next, depth + 1)?;
                 if part != DEAD {
                     parts.push(part);
                 }
+            }
+            if self.nfa.len() > MAX_NFA_STATES {
+                return Err(too_complex("automaton states", MAX_NFA_STATES));
+            }
+            edges.retain(|e| e.2 != DEAD);
+            edges.sort_unstable();
+            let plain = self.sparse(&edges, self.flags());
+            if plain != DEAD {
+                parts.push(plain);
             }
             if state.accept {
                 parts.push(to);
@@ -301,6 +316,23 @@ impl Lowering<'_> {
             }
         }
         Ok(here.first().copied().flatten().unwrap_or(DEAD))
+    }
+
+    /// The bytes of a node that is one of a range of bytes which stand for themselves.
+    fn plain(&self, node: NodeId) -> Option<(u8, u8)> {
+        let (lo, hi) = match self.ir.node(node) {
+            Node::Bytes(bytes) => match bytes[..] {
+                [byte] => (byte, byte),
+                _ => return None,
+            },
+            Node::Class(ranges) => match ranges[..] {
+                [range] => range,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let plain = |b: u8| self.alphabet[b as usize] && !(self.escaped && needs_escape(b));
+        (lo..=hi).all(plain).then_some((lo, hi))
     }
 
     /// Whether any way on from a state consumes or calls something.

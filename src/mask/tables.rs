@@ -164,7 +164,13 @@ impl Masks {
         for group in machine.threads(config).chunk_by(alike) {
             let Thread { local, stack } = group[0];
             let exits = if machine.is_fresh(local) { &mut named } else { &mut todo };
-            let local = match stack == ROOT && local.register == 0 && machine.accepts(local.state) {
+            // A state that does not accept may lead to ones that do; those of a base are known already.
+            let apart = stack == ROOT && local.register == 0;
+            let rooted = |machine: &Machine| {
+                machine.is_flat() && !self.shared.layers.local.contains_key(&local)
+                    || machine.accepts(local.state)
+            };
+            let local = match apart && rooted(machine) {
                 true => self.rooted(machine, local),
                 false => self.local(machine, local),
             };
@@ -249,7 +255,7 @@ impl Masks {
         mask
     }
 
-    /// Layer 1 for a state of the root rule in which the output may end. Free text may end behind every
+    /// Layer 1 for a state of the root rule in which the output may end, soon or now. Free text may end behind every
     /// character, and each end would be an exit for all tokens that go on, though nothing can follow.
     fn rooted(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
         if let Some(known) = self.rooted.get(&local) {

@@ -262,6 +262,24 @@ impl Vocabulary {
         encode_with(&self.inner.tokenizer, text)
     }
 
+    /// Where the tokens of a text begin and end, as far as that is between two characters: for spans of
+    /// whole tokens, see [`Bounds::Offsets`](crate::constraint::substring::Bounds::Offsets).
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text or changes it.
+    pub fn boundaries(&self, text: &str) -> Result<Vec<usize>> {
+        let tokens = self.encode(text)?;
+        if self.decode(&tokens) != text.as_bytes() {
+            let message = "the tokens of the text do not spell the text itself";
+            return Err(Error::new(ErrorKind::Tokenizer, message));
+        }
+        let ends = tokens.iter().scan(0, |at, &token| {
+            *at += self.token_bytes(token).len();
+            Some(*at)
+        });
+        Ok(std::iter::once(0).chain(ends).filter(|&at| text.is_char_boundary(at)).collect())
+    }
+
     /// The bytes of a sequence of tokens; special tokens add none.
     pub fn decode(&self, ids: &[TokenId]) -> Vec<u8> {
         ids.iter().flat_map(|&id| self.token_bytes(id)).copied().collect()

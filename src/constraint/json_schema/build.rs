@@ -332,6 +332,9 @@ impl Goals<'_> {
 
     fn string_language(&mut self, part: &StringPart) -> Result<NodeId> {
         let plain = |lang, min_chars, max_chars| Node::JsonString { lang, min_chars, max_chars };
+        if part.tests.iter().any(|t| t.0 == Test::Verbatim) {
+            return self.quoted_string(part);
+        }
         if let Some((ranges, min, max)) = self.classes(part) {
             if max.is_some_and(|m| m < min) {
                 return Ok(self.never);

@@ -14,7 +14,7 @@ use super::goals::{GoalId, Goals, Plan};
 use super::json::Id;
 use super::keywords as kw;
 use super::shape::{ArrayPart, Term, Terms, add_term};
-use crate::constraint::ir::{AutomatonState, Node, NodeId};
+use crate::constraint::ir::{AutomatonState, Edges, Node, NodeId};
 use crate::constraint::policy::Whitespace;
 use crate::error::Result;
 
@@ -127,7 +127,7 @@ impl Goals<'_> {
             let (n, counted) = counts.of(state);
             let enough = conditions.iter().zip(&counted).all(|(c, &k)| k >= c.min as usize);
             let accept = n >= part.min as usize && enough;
-            let mut edges = Vec::new();
+            let mut edges = Edges::new();
             if part.max.is_none_or(|max| n < max as usize) {
                 let mut taken: Vec<(u32, u32)> = Vec::new();
                 for &(mask, node) in &ways[n.min(ways.len() - 1)] {

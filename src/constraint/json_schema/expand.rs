@@ -317,6 +317,7 @@ impl Front<'_> {
             kw::MAX_LENGTH => lower_max(&mut shape.string.max, self.count(at)?),
             kw::PATTERN => shape.string.add(Test::Pattern(self.text(at)?), true, at),
             kw::FORMAT => self.format(shape, id, at)?,
+            kw::X_VERBATIM => self.verbatim(shape, at)?,
             _ => self.container_keyword(fork, id, name, at, items)?,
         }
         Ok(())

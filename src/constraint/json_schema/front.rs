@@ -17,6 +17,7 @@ use super::nfa::Nfa;
 use super::number::Number;
 use super::refs::{Refs, shorten};
 use super::shape::{Term, Terms, Test, Types};
+use super::verbatim::Quoted;
 use crate::constraint::ir::{Ir, NodeId};
 use crate::constraint::{Policy, ecma, format};
 use crate::error::{Error, ErrorKind, Result};
@@ -56,6 +57,8 @@ pub(super) struct Front<'p> {
     /// Why the last alternative was dropped.
     pub culprit: Option<(Id, String)>,
     pub numbers: FxHashMap<Id, Rc<Number>>,
+    /// What `x-verbatim` means.
+    pub quoted: Option<Quoted<'p>>,
 }
 
 impl<'p> Front<'p> {
@@ -81,6 +84,7 @@ impl<'p> Front<'p> {
             unknown: FxHashSet::default(),
             culprit: None,
             numbers: FxHashMap::default(),
+            quoted: None,
         };
         if let Some((id, name)) = front.doc.duplicate {
             let (name, at) = (front.doc.name(name), front.doc.pointer(id));
@@ -284,6 +288,10 @@ impl<'p> Front<'p> {
                     .map_err(|e| e.at(self.doc.place(at)))?;
                 Some(Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa)))
             }
+            Test::Verbatim => {
+                let node = self.source(at)?.graph().node(&mut self.scratch);
+                Some(node.and_then(|node| Dfa::from_nfa(&Nfa::new(&self.scratch, node)?)))
+            }
             Test::Format(name) => {
                 let dfa = self.format_automaton(name).map_err(|e| e.at(self.doc.place(at)))?;
                 self.automata.insert(test, dfa.clone());
@@ -312,8 +320,10 @@ impl<'p> Front<'p> {
 
     /// Whether a text passes a test; formats that are not known pass everything.
     pub fn passes(&mut self, test: Test, text: Name, at: Id) -> Result<bool> {
-        if let Test::Equals(name) = test {
-            return Ok(name == text);
+        match test {
+            Test::Equals(name) => return Ok(name == text),
+            Test::Verbatim => return self.quotes(text, at),
+            _ => {}
         }
         Ok(self.automaton(test, at)?.is_none_or(|dfa| dfa.matches(self.doc.name(text))))
     }

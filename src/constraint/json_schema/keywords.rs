@@ -82,6 +82,7 @@ keywords! {
     REF = "$ref",
     DYNAMIC_REF = "$dynamicRef",
     RECURSIVE_REF = "$recursiveRef",
+    X_VERBATIM = "x-verbatim",
     // From here on: no assertions.
     ID = "$id",
     OLD_ID = "id",

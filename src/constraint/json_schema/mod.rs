@@ -5,7 +5,8 @@
 //! `negate`, `choice`; `contains` and `demands` for what must be among items and properties). Each distinct conjunction becomes one node (`goals`, `build`, `extras`), so cost
 //! is linear in the number of distinct conjunctions and nothing is unrolled; recursion goes through
 //! rules. Boolean combinations of patterns go through small automata (`lang`, `nfa`, `lang_ir`), literals
-//! are filtered by an exact validator (`validate`). Translating keyword by keyword without merging was
+//! are filtered by an exact validator (`validate`), spans of a source are joined with them by products
+//! (`verbatim`). Translating keyword by keyword without merging was
 //! rejected: `additionalProperties`, `allOf` and `$ref` siblings only make sense together.
 //!
 //! **What is honoured.** Every assertion is honoured exactly, or refused with a pointer and a hint; what
@@ -43,9 +44,11 @@ mod shape;
 mod tests;
 mod unique;
 mod validate;
+mod verbatim;
 
 use super::ir::{Ir, NodeId};
 use super::policy::Policy;
+use super::substring::SubstringOptions;
 use crate::error::Result;
 
 /// Parses a JSON Schema.
@@ -55,6 +58,16 @@ use crate::error::Result;
 /// the JSON pointer of the place.
 pub fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
     let front = front::Front::new(schema, policy)?;
+    goals::Goals::new(front).run()
+}
+
+/// Like [`parse`], with the text that `x-verbatim` means.
+///
+/// # Errors
+/// As [`parse`], and those of the source, if the keyword is used.
+pub fn parse_quoting(schema: &str, policy: &Policy, source: &str, options: &SubstringOptions) -> Result<Ir> {
+    let mut front = front::Front::new(schema, policy)?;
+    front.quoted = Some(verbatim::Quoted::new(source, options));
     goals::Goals::new(front).run()
 }
 

@@ -209,6 +209,7 @@ impl Front<'_> {
         let types = match name {
             kw::THEN | kw::ELSE | kw::MIN_CONTAINS | kw::MAX_CONTAINS => Types::NONE,
             kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(false) => Types::NONE,
+            kw::X_VERBATIM if self.is_verbatim(at)? => Types::STRING,
             kw::UNIQUE_ITEMS | kw::CONTAINS => Types::ARRAY,
             kw::UNEVALUATED_ITEMS if !self.is_true(at) => Types::ARRAY,
             kw::UNEVALUATED_PROPERTIES if !self.is_true(at) => Types::OBJECT,

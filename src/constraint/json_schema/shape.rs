@@ -149,6 +149,8 @@ pub(super) enum Test {
     Pattern(Name),
     Format(Name),
     Equals(Name),
+    /// A span of the source that `x-verbatim` means.
+    Verbatim,
 }
 
 /// What is said about strings.

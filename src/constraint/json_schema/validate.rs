@@ -172,6 +172,7 @@ impl Front<'_> {
                 Some(format) => self.passes(Test::Format(format), text, at)?,
                 None => true,
             },
+            kw::X_VERBATIM if self.is_verbatim(at)? => self.passes(Test::Verbatim, text, at)?,
             _ => true,
         })
     }

@@ -89,7 +89,7 @@ pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
     let mut graph = Graph {
         doc,
         ir,
-        states: vec![AutomatonState { accept: true, edges: vec![] }],
+        states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
         edges: 0,
         firsts: vec![First::End],
         waiting: Vec::new(),

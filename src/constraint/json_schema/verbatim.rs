@@ -1,0 +1,134 @@
+//! `x-verbatim`: a string that is a span of a given source text.
+//!
+//! The lengths of the span and of the string are bounds of the string node; patterns, formats and
+//! excluded values beside the keyword become one automaton over characters (`lang`), of which only the
+//! product with the spans is made: time linear in the pairs that are met, few if the pattern begins
+//! like few places of the source. The way all other tests go, through an automaton of the spans over
+//! characters, was rejected: its limits are those of patterns, a few kilobytes of source.
+
+use std::rc::Rc;
+
+use super::front::Front;
+use super::goals::Goals;
+use super::json::{Id, Name, Value};
+use super::lang::Dfa;
+use super::shape::{Shape, StringPart, Test};
+use crate::constraint::ir::{Node, NodeId};
+use crate::constraint::substring::{Graph, Source, SubstringOptions};
+use crate::error::{ErrorKind, Result};
+
+/// The source that `x-verbatim` means; its automaton is made when the keyword is met.
+pub(super) struct Quoted<'s> {
+    text: &'s str,
+    options: &'s SubstringOptions,
+    source: Option<Rc<Source>>,
+    /// The nodes of all spans, with and without the empty one.
+    nodes: [Option<NodeId>; 2],
+}
+
+impl<'s> Quoted<'s> {
+    pub fn new(text: &'s str, options: &'s SubstringOptions) -> Self {
+        Quoted { text, options, source: None, nodes: [None; 2] }
+    }
+}
+
+impl Front<'_> {
+    /// Whether the keyword asks for anything.
+    pub fn is_verbatim(&self, at: Id) -> Result<bool> {
+        match self.doc.value(at) {
+            Value::Bool(holds) => Ok(holds),
+            _ => Err(self.invalid(at, "expected a boolean")),
+        }
+    }
+
+    /// Merges the keyword.
+    pub fn verbatim(&mut self, shape: &mut Shape, at: Id) -> Result<()> {
+        if self.is_verbatim(at)? {
+            // The bound of an option, so that it is counted and not spelled in states.
+            shape.string.min = shape.string.min.max(self.source(at)?.min_chars());
+            shape.string.add(Test::Verbatim, true, at);
+        }
+        Ok(())
+    }
+
+    /// The source.
+    pub fn source(&mut self, at: Id) -> Result<Rc<Source>> {
+        let place = self.doc.place(at);
+        let Some(quoted) = &mut self.quoted else {
+            let message = "`x-verbatim` means a source text, and none was given";
+            return Err(self.error(ErrorKind::InvalidSchema, at, message).hint(
+                "give the text with `Constraint::json_schema_quoting`, or on the command line with --source",
+            ));
+        };
+        if let Some(source) = &quoted.source {
+            return Ok(source.clone());
+        }
+        let source = Rc::new(Source::new(quoted.text, quoted.options).map_err(|e| e.at(place))?);
+        quoted.source = Some(source.clone());
+        Ok(source)
+    }
+
+    /// Whether a text is a span.
+    pub fn quotes(&mut self, text: Name, at: Id) -> Result<bool> {
+        let source = self.source(at)?;
+        Ok(source.find(self.doc.name(text)).is_some())
+    }
+
+    /// The node of the spans that pass `rest`, too, the empty one among them only if `empty`;
+    /// [`Node::Never`] if there is none.
+    fn spans(&mut self, source: &Source, rest: Option<&Dfa>, empty: bool) -> Result<NodeId> {
+        let all = || source.graph().at_least(u32::from(!empty));
+        if let Some(dfa) = rest.filter(|dfa| !dfa.is_everything()) {
+            return passing(&all()?, dfa)?.node(&mut self.ir);
+        }
+        if let Some(node) = self.quoted.as_ref().and_then(|q| q.nodes[usize::from(empty)]) {
+            return Ok(node);
+        }
+        let node = all()?.node(&mut self.ir)?;
+        if let Some(quoted) = &mut self.quoted {
+            quoted.nodes[usize::from(empty)] = Some(node);
+        }
+        Ok(node)
+    }
+}
+
+impl Goals<'_> {
+    /// The strings of a part that must be verbatim.
+    pub fn quoted_string(&mut self, part: &StringPart) -> Result<NodeId> {
+        let verbatim = |t: &(Test, bool, Id)| t.0 == Test::Verbatim;
+        let at = part.tests.iter().find(|t| verbatim(t)).map_or(self.front.doc.root(), |t| t.2);
+        let source = self.front.source(at)?;
+        let tests = part.tests.iter().filter(|t| !verbatim(t)).copied().collect();
+        let rest = self.front.language(&StringPart { tests, ..StringPart::default() })?;
+        let longest = source.text().chars().count() as u64;
+        if u64::from(part.min) > longest {
+            return Ok(self.never);
+        }
+        let place = self.front.doc.place(at);
+        // One character at least is spelled, not counted. With longer minima the empty span may stay, so
+        // that the text may end in every state and the count alone decides.
+        let empty = part.min != 1;
+        let lang = self.front.spans(&source, rest.as_deref(), empty).map_err(|e| e.at(place))?;
+        let nothing = match self.front.ir.node(lang) {
+            Node::Automaton(states) => part.min > 0 && states[0].edges.is_empty(),
+            node => *node == Node::Never,
+        };
+        if nothing {
+            return Ok(self.never);
+        }
+        let min_chars = if empty { part.min } else { 0 };
+        let node = Node::JsonString { lang: Some(lang), min_chars, max_chars: part.max };
+        Ok(self.front.ir.push(node))
+    }
+}
+
+/// The spans that an automaton accepts.
+fn passing(spans: &Graph, dfa: &Dfa) -> Result<Graph> {
+    let live = dfa.live();
+    let step = |state: u32, c: char| {
+        let row = &dfa.rows[state as usize];
+        let to = row[row.partition_point(|r| r.hi < c as u32)].to;
+        live[to as usize].then_some(to)
+    };
+    spans.product(0, step, |state| dfa.accept[state as usize])
+}
