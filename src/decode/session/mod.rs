@@ -6,10 +6,13 @@
 //! would have been sampled anyway changes nothing (sample and match), so the output is that of plain
 //! decoding. Cost: one forward per round; the rest is look-ups.
 
+mod propose;
+mod verify;
+
 use std::time::Instant;
 
 use super::stats::{BySource, Finish, Mode, Stats};
-use crate::draft::{DraftModel, Gate, Lookup, Proposal, Source, open_string, take_legal};
+use crate::draft::{DraftModel, Gate, Lookup, Proposal, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Model};
@@ -181,154 +184,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Puts a draft together from all sources in turn.
-    fn propose(&mut self) -> Result<Vec<Proposal>> {
-        let mut draft = Vec::new();
-        let room = self
-            .drafting
-            .gate
-            .max()
-            // The token after the draft needs a place, too.
-            .min((self.max_tokens - self.emitted()).saturating_sub(1))
-            .min(self.target.config().context - self.history.len());
-        let Some(matcher) = &self.matcher else { return Ok(draft) };
-        let mut matcher = matcher.fork();
-        if let Some(adversary) = &mut self.drafting.adversary {
-            let tokens = adversary(&self.history);
-            take_legal(&mut matcher, &tokens, Source::Lookup, room, &mut draft);
-            return Ok(draft);
-        }
-        let mut text = self.text.clone();
-        let mut survival = 1.0;
-        while draft.len() < room && !matcher.is_terminated() {
-            let before = draft.len();
-            let last = draft.last().map(|p| p.token).or(self.history.last().copied());
-            if self.drafting.gate.admits(Source::Forced, survival, draft.len()) {
-                let tokens = matcher.drafted_forced_tokens(last);
-                let taken = take_legal(&mut matcher, &tokens, Source::Forced, room, &mut draft);
-                survival *= self.drafting.gate.rate(Source::Forced).powi(taken as i32);
-            }
-            text.extend(draft[before..].iter().flat_map(|p| self.vocab.token_bytes(p.token)));
-            let after_forced = draft.len();
-            survival = self.copy(&mut matcher, &text, survival, room, &mut draft);
-            if draft.len() == after_forced
-                && let Some(model) = &mut self.drafting.model
-            {
-                survival = model.propose(
-                    &self.history,
-                    &mut matcher,
-                    &self.drafting.gate,
-                    survival,
-                    room,
-                    &mut draft,
-                )?;
-            }
-            text.extend(draft[after_forced..].iter().flat_map(|p| self.vocab.token_bytes(p.token)));
-            if draft.len() == before {
-                break;
-            }
-        }
-        Ok(draft)
-    }
-
-    /// Proposes what the source text continues with; returns the survival estimate.
-    fn copy(
-        &self,
-        matcher: &mut Matcher,
-        text: &[u8],
-        mut survival: f64,
-        room: usize,
-        draft: &mut Vec<Proposal>,
-    ) -> f64 {
-        let Some(lookup) = &self.drafting.lookup else { return survival };
-        let gate = &self.drafting.gate;
-        if draft.len() >= room || !matcher.in_string() || !gate.admits(Source::Lookup, survival, draft.len())
-        {
-            return survival;
-        }
-        let Some(value) = open_string(text) else { return survival };
-        let mut admitted = Vec::new();
-        for token in lookup.propose(self.vocab, &value) {
-            if !gate.admits(Source::Lookup, survival, draft.len() + admitted.len()) {
-                break;
-            }
-            survival *= gate.rate(Source::Lookup);
-            admitted.push(token);
-        }
-        take_legal(matcher, &admitted, Source::Lookup, room, draft);
-        survival
-    }
-
-    /// One forward over what is not in the cache and the draft, then judgement of each position.
-    fn forward_and_verify(&mut self, draft: &[Proposal]) -> Result<Verified> {
-        let pending = self.history.len() - self.cache.len();
-        let mut input = self.history[self.cache.len()..].to_vec();
-        input.extend(draft.iter().map(|p| p.token));
-        let skipped = self.unverified.as_ref().map_or(0, |u| u.1).min(pending - 1);
-        let first = pending - 1 - skipped;
-        let mut rows = self.target.forward(&input, &mut self.cache, first..input.len())?;
-        self.stats.forwards += 1;
-        self.stats.drafted += draft.len();
-        if let Some((matcher, _)) = self.unverified.take() {
-            let tokens = input[first + 1..pending].to_vec();
-            self.log_survival += self.log_probability(matcher, &tokens, &mut rows)?;
-        }
-        self.verify(draft, &mut rows[skipped..])
-    }
-
-    /// Log-probability of tokens under plain masked decoding, for the record of the unverified modes.
-    fn log_probability(
-        &mut self,
-        mut matcher: Matcher,
-        tokens: &[TokenId],
-        rows: &mut [Vec<f32>],
-    ) -> Result<f64> {
-        let mut sum = 0.0;
-        for (&token, logits) in tokens.iter().zip(rows) {
-            matcher.fill_bitmask(&mut self.row);
-            let best = masked(logits, &self.row).fold(f32::NEG_INFINITY, f32::max);
-            let total: f64 = masked(logits, &self.row).map(|l| f64::from(l - best).exp()).sum();
-            sum += f64::from(logits[token as usize] - best) - total.ln();
-            matcher.accept_token(token)?;
-        }
-        Ok(sum)
-    }
-
-    fn verify(&mut self, draft: &[Proposal], rows: &mut [Vec<f32>]) -> Result<Verified> {
-        let mut matcher = self.matcher.as_ref().map(Matcher::fork);
-        let mut verified = Verified { tokens: Vec::new(), matched: 0, end: false };
-        let mut history = self.history.clone();
-        for (i, logits) in rows.iter_mut().enumerate() {
-            let mask = match &mut matcher {
-                Some(matcher) => {
-                    matcher.fill_bitmask(&mut self.row);
-                    Some(&self.row[..])
-                }
-                None => None,
-            };
-            let position = (history.len() - self.prompt) as u64;
-            let token = self.sampler.sample(logits, mask, position, &history)?.token;
-            if self.vocab.eos().contains(&token) {
-                verified.end = true;
-                break;
-            }
-            if let Some(matcher) = &mut matcher {
-                matcher.accept_token(token)?;
-            }
-            history.push(token);
-            verified.tokens.push(token);
-            if draft.get(i).is_none_or(|p| p.token != token) {
-                break;
-            }
-            verified.matched += 1;
-            let over = history.len() - self.prompt >= self.max_tokens;
-            if over || matcher.as_ref().is_some_and(Matcher::is_terminated) {
-                break;
-            }
-        }
-        Ok(verified)
-    }
-
     /// Figures and estimates from a verified draft.
     fn learn(&mut self, draft: &[Proposal], verified: &Verified) {
         let add = |counts: &mut BySource, source| match source {
@@ -384,9 +239,4 @@ impl<'a> Session<'a> {
             self.streamed += ready;
         }
     }
-}
-
-/// The logits of legal tokens.
-fn masked<'a>(logits: &'a [f32], row: &'a [u32]) -> impl Iterator<Item = f32> + 'a {
-    logits.iter().enumerate().filter(|(t, _)| row[t / 32] >> (t % 32) & 1 == 1).map(|e| *e.1)
 }
