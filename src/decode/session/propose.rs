@@ -40,6 +40,7 @@ impl Session<'_> {
             return Ok(draft.proposals);
         }
         while draft.proposals.len() < draft.room
+            && !self.is_cancelled()
             && !draft.matcher.as_ref().is_some_and(Matcher::is_terminated)
         {
             let before = draft.proposals.len();

@@ -1,9 +1,10 @@
 //! One forward over a draft, and its judgement position by position.
 
-use super::{Session, Verified};
+use super::{Ending, Session, TokenLogprob, Verified};
 use crate::draft::Proposal;
 use crate::error::Result;
 use crate::matcher::Matcher;
+use crate::sample::Sampled;
 use crate::vocab::TokenId;
 
 impl Session<'_> {
@@ -42,10 +43,15 @@ impl Session<'_> {
         Ok(sum)
     }
 
+    /// Judges position by position, each with the mask, the history and the random number that it would
+    /// have in plain decoding, until the target disagrees with the draft or the output ends.
     fn verify(&mut self, draft: &[Proposal], rows: &mut [Vec<f32>]) -> Result<Verified> {
         let mut matcher = self.matcher.as_ref().map(Matcher::fork);
-        let mut verified = Verified { tokens: Vec::new(), matched: 0, end: false };
+        let mut verified = Verified { tokens: Vec::new(), logprobs: Vec::new(), matched: 0, ending: None };
         let mut history = self.history.clone();
+        // The end of the text, as far as a stop text may reach back.
+        let tail = self.text.len().saturating_sub(self.stops.memory());
+        let mut text = self.text[tail..].to_vec();
         for (i, logits) in rows.iter_mut().enumerate() {
             let mask = match &mut matcher {
                 Some(matcher) => {
@@ -54,28 +60,49 @@ impl Session<'_> {
                 }
                 None => None,
             };
-            let position = (history.len() - self.prompt) as u64;
-            let token = self.sampler.sample(logits, mask, position, &history)?.token;
-            if self.vocab.eos().contains(&token) {
-                verified.end = true;
+            let position = history.len() - self.prompt;
+            let sampled = self.sampler.sample(logits, mask, position as u64, &history)?;
+            let token = sampled.token;
+            verified.ending = match token {
+                _ if self.vocab.eos().contains(&token) => Some(Ending::Model),
+                _ if self.stops.is_stop(token) => Some(Ending::Token(token)),
+                _ => None,
+            };
+            if verified.ending.is_some() {
                 break;
             }
             if let Some(matcher) = &mut matcher {
-                matcher.accept_token(token)?;
+                let mut next = matcher.fork();
+                next.accept_token(token)?;
+                if !self.can_end(&next, token, position + 1) {
+                    verified.ending = Some(Ending::Closed);
+                    break;
+                }
+                *matcher = next;
             }
             history.push(token);
             verified.tokens.push(token);
-            if draft.get(i).is_none_or(|p| p.token != token) {
-                break;
-            }
-            verified.matched += 1;
-            let over = history.len() - self.prompt >= self.max_tokens;
-            if over || matcher.as_ref().is_some_and(Matcher::is_terminated) {
+            verified.logprobs.push(logprob(&sampled));
+            let agreed = draft.get(i).is_some_and(|p| p.token == token);
+            verified.matched += usize::from(agreed);
+            let bytes = self.vocab.token_bytes(token);
+            text.extend_from_slice(bytes);
+            // The text is cut where the tokens become output.
+            let over = position + 1 >= self.max_tokens
+                || self.stops.find(&text, bytes.len()).is_some()
+                || matcher.as_ref().is_some_and(Matcher::is_terminated);
+            if over || !agreed {
                 break;
             }
         }
         Ok(verified)
     }
+}
+
+/// The log-probabilities of a token, if the sampler reports them.
+fn logprob(sampled: &Sampled) -> Option<TokenLogprob> {
+    let (raw, legal_mass) = sampled.raw_logprob.zip(sampled.legal_mass)?;
+    Some(TokenLogprob { raw, masked: sampled.logprob, legal_mass })
 }
 
 /// The logits of legal tokens.
