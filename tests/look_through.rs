@@ -8,12 +8,15 @@ use std::path::Path;
 use ffwd::{Engine, Mode, Request, Stats, extract};
 use serde_json::Value;
 
+/// A name, and what is changed about a request.
+type Variant = (&'static str, fn(Request) -> Request);
+
 #[test]
 fn each_source_saves_forwards() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/eval");
     let slice = if std::env::var_os("FFWD_EVAL_ALL").is_some() { usize::MAX } else { 12 };
     let engine = Engine::embedded().unwrap();
-    let variants: [(&str, fn(Request) -> Request); 6] = [
+    let variants: [Variant; 6] = [
         ("off", |r| r.mode(Mode::Off)),
         ("forced", |r| r.ungated().lookup(false).draft_model(false)),
         ("forced, look-up", |r| r.ungated().draft_model(false)),

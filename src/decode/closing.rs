@@ -47,15 +47,23 @@ struct Node {
 impl Closer {
     /// A closer at the start of an output of at most `left` tokens; none if no completion is found that
     /// fits.
-    pub(super) fn new(matcher: &Matcher, left: usize) -> Option<Closer> {
-        let vocab = matcher.vocabulary();
+    ///
+    /// `thinking` is the text that ends what may come before: it is closed by that and a completion
+    /// behind it.
+    pub(super) fn new(matcher: &Matcher, thinking: Option<&str>, left: usize) -> Option<Closer> {
+        let vocab = matcher.vocabulary().clone();
         let trie = vocab.trie();
         let single = |b: u8| trie.child(0, b).and_then(|node| trie.tokens_at(node).first().copied());
         let singles = (0..=u8::MAX).map(single).collect();
         let row = vec![0; vocab.bitmask_words()];
         let mut closer = Closer { completion: Vec::new(), singles, row };
-        closer.completion = closer.search(matcher, left)?;
-        Some(closer)
+        let prefix = thinking.unwrap_or_default().as_bytes();
+        let mut behind = matcher.fork();
+        for token in fewest(&vocab, prefix)? {
+            behind.accept_token(token).ok()?;
+        }
+        closer.completion = [prefix, &closer.search(&behind, left)?].concat();
+        fits(&vocab, &closer.completion, left).then_some(closer)
     }
 
     /// Whether the output can be complete `left` tokens behind `next`, the state after a token of
@@ -243,9 +251,9 @@ mod tests {
             let least = some.iter().map(|c| fewest(&vocab, c.as_bytes()).unwrap().len()).min().unwrap();
             let grammar = compiler.compile(&Constraint::choice(&some).unwrap()).unwrap();
             let matcher = grammar.matcher();
-            let closer = Closer::new(&matcher, least).expect("it fits");
+            let closer = Closer::new(&matcher, None, least).expect("it fits");
             assert_eq!(closer.tokens(&vocab).len(), least);
-            assert!(Closer::new(&matcher, least - 1).is_none());
+            assert!(Closer::new(&matcher, None, least - 1).is_none());
         }
     }
 }

@@ -20,6 +20,9 @@ use crate::vocab::{TokenId, Vocabulary};
 pub struct Output {
     /// The text; bytes that are no UTF-8 (a free generation cut in a character) are replaced.
     pub text: String,
+    /// The part of the text behind the thinking, if any was asked for: the whole text otherwise, none if
+    /// the generation ended before the answer.
+    pub answer: Option<String>,
     /// The tokens, the end token or stop token not among them; those of a stop text are.
     pub tokens: Vec<TokenId>,
     /// Log-probabilities of the tokens, if asked for; none for a token that no model was asked about
@@ -220,10 +223,17 @@ impl Engine {
 
     fn run(&self, request: &Request, on_event: Option<&mut dyn FnMut(Event)>) -> Result<Output> {
         let start = Instant::now();
-        let grammar = match (&request.grammar, &request.constraint) {
-            (Some(grammar), _) => Some(grammar.clone()),
-            (None, Some(constraint)) => Some(self.compiler.compile(constraint)?),
-            (None, None) => None,
+        let grammar = match (&request.thinking, &request.grammar, &request.constraint) {
+            (Some(thinking), None, Some(constraint)) => {
+                Some(self.compiler.compile(&thinking.gate(constraint)?)?)
+            }
+            (Some(_), ..) => {
+                return Err(Error::new(ErrorKind::InvalidOption, "thinking needs a constraint to end in")
+                    .hint("set a constraint on the request, not a compiled grammar"));
+            }
+            (None, Some(grammar), _) => Some(grammar.clone()),
+            (None, None, Some(constraint)) => Some(self.compiler.compile(constraint)?),
+            (None, None, None) => None,
         };
         let compile_seconds = start.elapsed().as_secs_f64();
         let prompt = request.prompt.encode(self.vocabulary())?;
@@ -235,6 +245,7 @@ impl Engine {
             max_tokens: request.max_tokens,
             stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
             close: request.close_before_limit,
+            thinking: request.thinking.clone(),
             logprobs: request.logprobs,
             cancel: request.cancel.clone(),
         };

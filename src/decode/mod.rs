@@ -12,6 +12,7 @@ mod request;
 mod session;
 mod stats;
 mod stop;
+mod thinking;
 
 pub use engine::{Engine, EngineBuilder, Output};
 pub use events::{CancelToken, Event};

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::events::CancelToken;
 use super::session::Adversary;
 use super::stats::Mode;
+use super::thinking::Thinking;
 use crate::constraint::Constraint;
 use crate::error::Result;
 use crate::matcher::CompiledGrammar;
@@ -58,6 +59,7 @@ pub struct Request {
     pub(super) stop: Vec<String>,
     pub(super) stop_tokens: Vec<TokenId>,
     pub(super) close_before_limit: bool,
+    pub(super) thinking: Option<Thinking>,
     pub(super) logprobs: bool,
     pub(super) cancel: Option<CancelToken>,
     pub(super) max_draft: usize,
@@ -86,6 +88,7 @@ impl Request {
             stop: Vec::new(),
             stop_tokens: Vec::new(),
             close_before_limit: false,
+            thinking: None,
             logprobs: false,
             cancel: None,
             max_draft: DEFAULT_MAX_DRAFT,
@@ -171,6 +174,15 @@ impl Request {
     /// is bounded; for large constraints it may close earlier than it would have to.
     pub fn close_before_limit(mut self, on: bool) -> Self {
         self.close_before_limit = on;
+        self
+    }
+
+    /// Lets the model write freely before it answers: any text up to `end`, then what satisfies the
+    /// constraint. After `budget` tokens without `end` it is emitted, without asking the model; that may
+    /// cost a few tokens more. See [`Output::answer`](super::Output::answer). Needs a constraint that is
+    /// not compiled yet, and a vocabulary that spells `end` in tokens of text.
+    pub fn think_until(mut self, end: impl Into<String>, budget: usize) -> Self {
+        self.thinking = Some(Thinking::new(end.into(), budget));
         self
     }
 

@@ -118,8 +118,8 @@ pub struct Stats {
     pub prompt_tokens: usize,
     /// Output tokens that came from forced runs.
     pub forced: usize,
-    /// Output tokens that closed it before the limit, without asking the model.
-    pub closing: usize,
+    /// Output tokens that closed it before the limit or ended its thinking, without asking the model.
+    pub unasked: usize,
     /// Tokens proposed for verification.
     pub drafted: usize,
     /// Proposed tokens that the target model agreed with.

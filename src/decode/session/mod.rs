@@ -17,6 +17,7 @@ use super::events::{CancelToken, Event};
 use super::fields::Fields;
 use super::stats::{BySource, Finish, Mode, Stats};
 use super::stop::Stops;
+use super::thinking::Thinking;
 use crate::draft::{DraftModel, Gate, Lookup, Proposal, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::Matcher;
@@ -56,6 +57,7 @@ pub(super) struct Setup {
     pub max_tokens: usize,
     pub stops: Stops,
     pub close: bool,
+    pub thinking: Option<Thinking>,
     pub logprobs: bool,
     pub cancel: Option<CancelToken>,
 }
@@ -71,6 +73,9 @@ pub(super) struct Session<'a> {
     max_tokens: usize,
     stops: Stops,
     closer: Option<Closer>,
+    thinking: Option<Thinking>,
+    /// Where the answer begins in the text: at once unless the model thinks first.
+    answer: Option<usize>,
     cancel: Option<CancelToken>,
     pub on_event: Option<&'a mut dyn FnMut(Event)>,
     cache: KvCache,
@@ -134,7 +139,9 @@ impl<'a> Session<'a> {
                 .hint("shorten the text or the schema, or load a model with a longer context"));
         }
         let max_tokens = setup.max_tokens.min(context - prompt.len());
-        let closer = matcher.as_ref().filter(|_| setup.close).and_then(|m| Closer::new(m, max_tokens));
+        let end = setup.thinking.as_ref().map(Thinking::end);
+        let closed = matcher.as_ref().filter(|_| setup.close);
+        let closer = closed.and_then(|m| Closer::new(m, end, max_tokens));
         Ok(Session {
             target,
             vocab,
@@ -145,6 +152,8 @@ impl<'a> Session<'a> {
             max_tokens,
             stops: setup.stops,
             closer,
+            answer: setup.thinking.is_none().then_some(0),
+            thinking: setup.thinking,
             cancel: setup.cancel,
             on_event: None,
             cache: target.new_cache()?,
@@ -168,6 +177,10 @@ impl<'a> Session<'a> {
         let finish = loop {
             if let Some(finish) = self.finished() {
                 break finish;
+            }
+            if self.is_out_of_thought(self.emitted(), self.answer.is_some()) {
+                self.end_thinking()?;
+                continue;
             }
             if matches!(self.mode, Mode::Canonical | Mode::Longest) {
                 self.jump();
@@ -207,6 +220,9 @@ impl<'a> Session<'a> {
         self.stats.close(&finish, start.elapsed().as_secs_f64());
         Ok(Output {
             complete: self.is_complete(),
+            answer: self
+                .answer
+                .map(|at| String::from_utf8_lossy(&self.text[at.min(self.text.len())..]).into_owned()),
             text: String::from_utf8_lossy(&self.text).into_owned(),
             tokens: self.history.split_off(self.prompt),
             logprobs: self.logprobs.unwrap_or_default(),
@@ -281,7 +297,7 @@ impl<'a> Session<'a> {
             return Default::default();
         }
         let mut fields = Fields::new();
-        fields.feed(&self.text);
+        fields.feed(&self.text[self.answer.unwrap_or(0).min(self.text.len())..]);
         fields.unfinished()
     }
 
@@ -325,6 +341,35 @@ impl<'a> Session<'a> {
         self.stream(false);
     }
 
+    /// Whether the budget for thinking is spent behind `emitted` tokens.
+    fn is_out_of_thought(&self, emitted: usize, answering: bool) -> bool {
+        !answering && self.thinking.as_ref().is_some_and(|t| emitted >= t.budget)
+    }
+
+    /// Emits the marker that ends thinking.
+    fn end_thinking(&mut self) -> Result<()> {
+        let Some(thinking) = &self.thinking else { return Ok(()) };
+        let tokens = self.vocab.encode(thinking.end())?;
+        for token in tokens {
+            let Some(matcher) = &self.matcher else { break };
+            let mut next = matcher.fork();
+            next.accept_token(token)?;
+            if !self.can_end(&next, token, self.emitted() + 1) {
+                self.ending = Some(Ending::Closed);
+                self.emit_completion();
+                break;
+            }
+            self.matcher = Some(next);
+            self.stats.unasked += 1;
+            self.emit(token, None);
+            if self.ending.is_some() || self.emitted() >= self.max_tokens || self.answer.is_some() {
+                break;
+            }
+        }
+        self.stream(false);
+        Ok(())
+    }
+
     /// Whether the output can still be completed in time behind `token`, which leads to `next` and is
     /// the `emitted`-th; true if nobody asked for that.
     fn can_end(&mut self, next: &Matcher, token: TokenId, emitted: usize) -> bool {
@@ -340,7 +385,7 @@ impl<'a> Session<'a> {
             if self.matcher.as_mut().is_none_or(|m| m.accept_token(token).is_err()) {
                 break;
             }
-            self.stats.closing += 1;
+            self.stats.unasked += 1;
             self.emit(token, None);
             if matches!(self.ending, Some(Ending::Text { .. })) {
                 break;
@@ -355,6 +400,11 @@ impl<'a> Session<'a> {
         self.text.extend_from_slice(bytes);
         if let Some(logprobs) = &mut self.logprobs {
             logprobs.push(logprob);
+        }
+        if self.answer.is_none()
+            && let Some(thinking) = &self.thinking
+        {
+            self.answer = thinking.answer_begins(&self.text, bytes.len());
         }
         if let Some((cut, index)) = self.stops.find(&self.text, bytes.len()) {
             self.ending = Some(Ending::Text { cut, index });
@@ -423,7 +473,9 @@ impl<'a> Session<'a> {
         };
         if ready > 0 {
             on_event(Event::Text(&String::from_utf8_lossy(&rest[..ready])));
-            for field in self.fields.feed(&rest[..ready]) {
+            // Values are those of the answer.
+            let skipped = self.answer.map_or(ready, |at| at.saturating_sub(self.streamed).min(ready));
+            for field in self.fields.feed(&rest[skipped..ready]) {
                 on_event(Event::Field(&field));
             }
             self.streamed += ready;

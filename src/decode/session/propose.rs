@@ -109,7 +109,7 @@ impl Session<'_> {
         let in_string = probe.as_mut().is_some_and(Matcher::in_string);
         if let Some(matcher) = &mut probe
             && in_string
-            && let Some(open) = open_string(&draft.text)
+            && let Some(open) = open_string(self.answer_in(&draft.text))
         {
             let Some(span) = lookup.continue_value(&open.value, open.key.as_deref()) else {
                 return Vec::new();
@@ -122,6 +122,12 @@ impl Session<'_> {
         let proposals = copied.into_iter().map(|token| Proposal { token, source: Source::Lookup });
         take_legal(probe.as_mut(), proposals, draft.room, &mut legal);
         legal
+    }
+
+    /// The part of a text behind the thinking.
+    fn answer_in<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        let begins = || self.thinking.as_ref().and_then(|t| t.answer_begins(text, text.len()));
+        &text[self.answer.or_else(begins).unwrap_or(text.len())..]
     }
 
     /// Lets the draft model read what was copied and add a token.

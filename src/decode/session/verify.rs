@@ -50,7 +50,9 @@ impl Session<'_> {
         let mut verified = Verified { tokens: Vec::new(), logprobs: Vec::new(), matched: 0, ending: None };
         let mut history = self.history.clone();
         // The end of the text, as far as a stop text may reach back.
-        let tail = self.text.len().saturating_sub(self.stops.memory());
+        let memory = self.stops.memory().max(self.thinking.as_ref().map_or(0, |t| t.end().len()));
+        let tail = self.text.len().saturating_sub(memory);
+        let mut answering = self.answer.is_some();
         let mut text = self.text[tail..].to_vec();
         for (i, logits) in rows.iter_mut().enumerate() {
             let mask = match &mut matcher {
@@ -88,7 +90,10 @@ impl Session<'_> {
             let bytes = self.vocab.token_bytes(token);
             text.extend_from_slice(bytes);
             // The text is cut where the tokens become output.
+            answering |=
+                self.thinking.as_ref().is_some_and(|t| t.answer_begins(&text, bytes.len()).is_some());
             let over = position + 1 >= self.max_tokens
+                || self.is_out_of_thought(position + 1, answering)
                 || self.stops.find(&text, bytes.len()).is_some()
                 || matcher.as_ref().is_some_and(Matcher::is_terminated);
             if over || !agreed {
