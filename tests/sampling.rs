@@ -162,8 +162,9 @@ fn toy(history: &[u32]) -> (Vec<f32>, Vec<bool>) {
     let last = |n: usize| history.len().checked_sub(n).map_or(9, |i| history[i]);
     let logits = noise(6, 1 + last(1) * 10 + last(2));
     // Two in a row at most, and what is legal depends on where one is.
-    let legal =
-        (0..6).map(|t| !(last(1) == t && last(2) == t) && !(t + history.len() as u32).is_multiple_of(5));
+    let thrice = |t: u32| last(1) == t && last(2) == t;
+    let elsewhere = |t: u32| (t + history.len() as u32).is_multiple_of(5);
+    let legal = (0..6).map(|t| !thrice(t) && !elsewhere(t));
     (logits, legal.collect())
 }
 
