@@ -43,6 +43,20 @@ fn streamed_text_is_the_text() {
 }
 
 #[test]
+fn what_was_thought_is_not_printed() {
+    let choice =
+        ["generate", "Yes or no? ", "--choice", "yes", "--choice", "no", "--think-until", "</think>"];
+    let (code, out, err) = ffwd(&[&choice[..], &["--think-budget", "8"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(["yes\n", "no\n"].contains(&out.as_str()), "{out:?}");
+    let (code, out, err) = ffwd(&[&choice[..], &["--think-budget", "8", "--stream"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.ends_with("</think>yes\n") || out.ends_with("</think>no\n"), "{out:?}");
+    let (code, _, err) = ffwd(&["generate", "x", "--think-until", "</think>"]);
+    assert_eq!(code, 2, "{err}");
+}
+
+#[test]
 fn stop_texts_closing_and_bias() {
     let choice = ["generate", "Say: ", "--choice", "one two three"];
     let (code, out, err) = ffwd(&[&choice[..], &["--stop", " t"]].concat());

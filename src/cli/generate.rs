@@ -22,6 +22,13 @@ pub(super) struct Args {
     /// Print the text as it is generated
     #[arg(long)]
     stream: bool,
+    /// Let the model write freely up to this text, and only then under the constraint; without --stream
+    /// only what follows it is printed
+    #[arg(long, value_name = "TEXT")]
+    think_until: Option<String>,
+    /// Most tokens before that text, which is then put there
+    #[arg(long, value_name = "N", default_value_t = 256, requires = "think_until")]
+    think_budget: usize,
     /// Where to write the figures as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -49,6 +56,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(constraint) = constraint {
         request = request.constraint(constraint);
     }
+    if let Some(end) = &args.think_until {
+        request = request.think_until(end, args.think_budget);
+    }
     let mut written = Ok(());
     let output = match args.stream {
         false => engine.generate(&request)?,
@@ -75,7 +85,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         ));
     }
     if !args.stream {
-        output::line(&output.text)?;
+        output::line(output.answer.as_deref().unwrap_or(&output.text))?;
     }
     if !matches!(output.finish, Finish::Stop) {
         eprintln!("ended by {}", output.finish.name());
