@@ -156,6 +156,84 @@ fn bad_drafts_change_nothing() {
     }
 }
 
+/// A generator that needs nothing: the same numbers everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+#[test]
+fn random_mixes_of_sources_and_windows_change_nothing() {
+    let engine = engine();
+    let samplings = samplings();
+    let requests = requests();
+    let mut random = Random(7);
+    let (mut copied, mut forced, mut drafted) = (0, 0, 0);
+    for round in 0..120 {
+        let sampling = samplings[random.below(samplings.len())].clone();
+        let i = random.below(requests.len());
+        let request = || requests[i]().sampling(sampling.clone());
+        let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+        // What may be copied: the text, the output itself, the output in part and something else, nothing
+        // like it.
+        let half: String = off.text.chars().take(off.text.chars().count() / 2).collect();
+        let source = match random.below(4) {
+            0 => TEXT.to_string(),
+            1 => off.text.clone(),
+            2 => format!("{half}\n{half} \"\\ number: x, name: \u{e9}\u{1f600}\n{TEXT}"),
+            _ => "name: \"\", number: \\u0000\u{7}, total: }}]]".to_string(),
+        };
+        let mut exact = request()
+            .source(source)
+            .lookup(random.below(4) > 0)
+            .draft_model(random.below(2) > 0)
+            .max_draft(1 + random.below(40));
+        if random.below(3) > 0 {
+            exact = exact.ungated();
+        }
+        let exact = engine.generate(&exact).unwrap();
+        check(&exact, &off, &format!("round {round}"));
+        let by_source = exact.stats.accepted_by_source;
+        copied += by_source.lookup;
+        forced += by_source.forced;
+        drafted += by_source.draft_model;
+    }
+    assert!(copied > 100 && forced > 100 && drafted > 100, "{copied}, {forced}, {drafted}");
+}
+
+#[test]
+fn one_draft_passes_through_several_values() {
+    let engine = engine();
+    let off = engine.generate(&extract::request(SCHEMAS[0], TEXT).unwrap().mode(Mode::Off)).unwrap();
+    assert_eq!(off.finish, Finish::Stop);
+    // The values under their keys, as a form would have them: every one can be copied where it opens.
+    let record: serde_json::Value = serde_json::from_str(&off.text).unwrap();
+    let form: String =
+        ["number", "vendor"].iter().map(|k| format!("{k}: {}\n", record[*k].as_str().unwrap())).collect();
+    let request = || extract::request(SCHEMAS[0], TEXT).unwrap().ungated().draft_model(false).max_draft(64);
+    let without = engine.generate(&request().lookup(false)).unwrap();
+    let with = engine.generate(&request().source(form)).unwrap();
+    check(&with, &off, "copied");
+    check(&without, &off, "forced only");
+    // Key, value, quote, key, value, quote, key in as many forwards as tokenisations are missed.
+    assert!(with.stats.forwards + 8 <= without.stats.forwards, "{:?} {:?}", with.stats, without.stats);
+    assert!(with.stats.accepted_by_source.lookup > 5);
+}
+
+#[test]
+fn free_text_is_copied_without_a_constraint() {
+    let engine = engine();
+    let request = || Request::new(extract::prompt(SCHEMAS[0], TEXT)).max_tokens(48);
+    let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+    let exact = engine.generate(&request().ungated().source(&off.text)).unwrap();
+    check(&exact, &off, "free text");
+    assert!(exact.stats.accepted > 0 && exact.stats.forwards < off.stats.forwards);
+}
+
 #[test]
 fn every_token_limit_cuts_both_alike() {
     let engine = engine();

@@ -130,7 +130,102 @@ fn log_probabilities_are_those_after_the_mask_and_before_temperature() {
             let s = sampler.sample(&mut logits.clone(), Some(&mask_of(&legal)), position, &[]).unwrap();
             assert!((f64::from(s.logprob) - want[s.token as usize].ln()).abs() < 1e-5);
             assert!((f64::from(s.legal_mass.unwrap()) - mass).abs() < 1e-5);
+            assert_eq!(s.raw_logprob, None, "not asked for");
+            let full = sampler.clone().with_logprobs();
+            let s = full.sample(&mut logits.clone(), Some(&mask_of(&legal)), position, &[]).unwrap();
+            assert!((f64::from(s.raw_logprob.unwrap()) - all[s.token as usize].ln()).abs() < 1e-5);
+            assert!((f64::from(s.legal_mass.unwrap()) - mass).abs() < 1e-5);
         }
+    }
+}
+
+#[test]
+fn raw_log_probabilities_know_of_no_penalty() {
+    let logits = noise(30, 4);
+    let plain = SamplingParams { temperature: 1.0, ..SamplingParams::default() };
+    let want = reference(&logits, &[true; 30], &plain, &[]);
+    let params = SamplingParams {
+        repetition_penalty: 2.0,
+        frequency_penalty: 0.5,
+        logit_bias: vec![(3, 4.0), (5, f32::NEG_INFINITY)],
+        ..plain
+    };
+    let sampler = Sampler::new(params).unwrap().with_logprobs();
+    for position in 0..200 {
+        let s = sampler.sample(&mut logits.clone(), None, position, &[1, 2, 3, 3]).unwrap();
+        assert!((f64::from(s.raw_logprob.unwrap()) - want[s.token as usize].ln()).abs() < 1e-5);
+    }
+}
+
+/// A model of six tokens that looks at the last two of them, and a constraint that forbids some.
+fn toy(history: &[u32]) -> (Vec<f32>, Vec<bool>) {
+    let last = |n: usize| history.len().checked_sub(n).map_or(9, |i| history[i]);
+    let logits = noise(6, 1 + last(1) * 10 + last(2));
+    // Two in a row at most, and what is legal depends on where one is.
+    let thrice = |t: u32| last(1) == t && last(2) == t;
+    let elsewhere = |t: u32| (t + history.len() as u32).is_multiple_of(5);
+    let legal = (0..6).map(|t| !thrice(t) && !elsewhere(t));
+    (logits, legal.collect())
+}
+
+/// All sequences of a length with their probabilities, by enumeration.
+fn enumerate(params: &SamplingParams, length: usize) -> Vec<(Vec<u32>, f64)> {
+    let mut all = vec![(Vec::new(), 1.0)];
+    for _ in 0..length {
+        let mut longer = Vec::new();
+        for (sequence, p) in all {
+            let (logits, legal) = toy(&sequence);
+            let next = reference(&logits, &legal, params, &sequence);
+            for (t, q) in next.into_iter().enumerate().filter(|(_, q)| *q > 0.0) {
+                let mut sequence: Vec<u32> = sequence.clone();
+                sequence.push(t as u32);
+                longer.push((sequence, p * q));
+            }
+        }
+        all = longer;
+    }
+    all
+}
+
+#[test]
+fn sequences_follow_the_enumerated_distribution() {
+    const DRAWS: u64 = 100_000;
+    const LENGTH: usize = 3;
+    let base = SamplingParams { temperature: 1.0, ..SamplingParams::default() };
+    let cases = [
+        base.clone(),
+        SamplingParams { temperature: 0.6, top_k: Some(3), ..base.clone() },
+        SamplingParams { top_p: 0.8, min_p: 0.1, frequency_penalty: 0.7, ..base.clone() },
+        SamplingParams { repetition_penalty: 1.5, presence_penalty: 0.2, ..base },
+    ];
+    for (case, params) in cases.into_iter().enumerate() {
+        let want = enumerate(&params, LENGTH);
+        assert!((want.iter().map(|w| w.1).sum::<f64>() - 1.0).abs() < 1e-9);
+        let mut counts: std::collections::HashMap<Vec<u32>, u64> = Default::default();
+        for seed in 0..DRAWS {
+            let sampler = Sampler::new(SamplingParams { seed, ..params.clone() }).unwrap();
+            let mut sequence = Vec::new();
+            for position in 0..LENGTH {
+                let (mut logits, legal) = toy(&sequence);
+                let mask = mask_of(&legal);
+                let s = sampler.sample(&mut logits, Some(&mask), position as u64, &sequence).unwrap();
+                sequence.push(s.token);
+            }
+            *counts.entry(sequence).or_default() += 1;
+        }
+        let (mut chi, mut cells, mut drawn) = (0.0, 0, 0);
+        for (sequence, p) in &want {
+            let expected = p * DRAWS as f64;
+            let count = counts.remove(sequence).unwrap_or(0);
+            drawn += count;
+            if expected >= 5.0 {
+                chi += (count as f64 - expected).powi(2) / expected;
+                cells += 1;
+            }
+        }
+        assert!(counts.is_empty() && drawn == DRAWS, "case {case}: impossible sequences {counts:?}");
+        let freedom = f64::from(cells - 1);
+        assert!(cells > 10 && chi <= freedom + 5.0 * (2.0 * freedom).sqrt(), "case {case}: {chi} {freedom}");
     }
 }
 

@@ -10,6 +10,7 @@ use crate::constraint::{Constraint, Policy, Whitespace};
 use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::sample::SamplingParams;
+use crate::vocab::TokenId;
 
 /// Largest text read from a file or standard input.
 const MAX_INPUT: u64 = 64 << 20;
@@ -58,6 +59,12 @@ fn locate(model: &str) -> Result<PathBuf> {
         .hint("name a folder or a GGUF file; repository names need a build with `--features hub`"))
 }
 
+/// A token and its bias, as `15=-2.5`.
+fn bias(text: &str) -> Result<(TokenId, f32), String> {
+    let parsed = text.split_once('=').and_then(|(id, bias)| Some((id.parse().ok()?, bias.parse().ok()?)));
+    parsed.ok_or_else(|| format!("{text:?} is not a token and a number, such as 15=-2.5 or 15=-inf"))
+}
+
 /// How the output is decoded.
 #[derive(Args)]
 #[command(next_help_heading = "Decoding")]
@@ -84,6 +91,27 @@ pub(super) struct DecodeArgs {
     /// Sample from tokens with at least this share of the best one's probability
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     min_p: f32,
+    /// Divides the logits of tokens that occurred; 1 does nothing
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_name = "X")]
+    repetition_penalty: f32,
+    /// Taken from the logit of each token that occurred
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    presence_penalty: f32,
+    /// Taken from a token's logit for each time it occurred
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    frequency_penalty: f32,
+    /// Added to the logit of a token; `-inf` forbids it; repeat the option for more
+    #[arg(long, value_name = "ID=X", value_parser = bias)]
+    logit_bias: Vec<(TokenId, f32)>,
+    /// End in front of this text; repeat the option for more
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// End in front of this token; repeat the option for more
+    #[arg(long, value_name = "ID")]
+    stop_token: Vec<TokenId>,
+    /// Close the output by a short completion when the token limit is near
+    #[arg(long)]
+    close_before_limit: bool,
     /// Seed of the random numbers; the same seed gives the same text
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -100,13 +128,23 @@ impl DecodeArgs {
             top_p: self.top_p,
             min_p: self.min_p,
             seed: self.seed,
-            ..SamplingParams::default()
+            repetition_penalty: self.repetition_penalty,
+            presence_penalty: self.presence_penalty,
+            frequency_penalty: self.frequency_penalty,
+            logit_bias: self.logit_bias.clone(),
         };
+        let request = self.stop.iter().fold(request, |r, text| r.stop(text));
+        let request = self.stop_token.iter().fold(request, |r, &token| r.stop_token(token));
         request
+            .close_before_limit(self.close_before_limit)
             .mode(self.mode)
             .lookup(self.lookup || !self.no_lookup)
             .sampling(sampling)
             .max_tokens(self.max_tokens)
+    }
+
+    pub(super) fn max_tokens(&self) -> usize {
+        self.max_tokens
     }
 
     pub(super) fn sampling_is_valid(&self) -> Result<()> {
@@ -114,6 +152,9 @@ impl DecodeArgs {
             return Err(
                 Error::new(ErrorKind::InvalidOption, "--max-tokens is 0").hint("allow at least one token")
             );
+        }
+        if self.stop.iter().any(String::is_empty) {
+            return Err(Error::new(ErrorKind::InvalidOption, "--stop is empty").hint("name a text"));
         }
         let request = self.apply(Request::new(crate::decode::Prompt::default()));
         crate::sample::Sampler::new(request.params().clone()).map(drop)

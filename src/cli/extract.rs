@@ -10,7 +10,7 @@ use super::args::{DecodeArgs, ModelArgs, read};
 use super::output;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, Policy};
-use crate::decode::{Engine, Stats};
+use crate::decode::{Engine, Event, Finish, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{self, Extraction};
 use crate::matcher::CompiledGrammar;
@@ -30,6 +30,10 @@ pub(super) struct Args {
     /// The JSON Schema that each record satisfies
     #[arg(long, value_name = "FILE")]
     schema: PathBuf,
+    /// Print each value as it comes, as JSON Lines with pointer, state (pending, partial, done) and value,
+    /// before the record; for one file
+    #[arg(long)]
+    stream: bool,
     /// Where to write the figures as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -64,6 +68,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.decode.sampling_is_valid()?;
     if args.files.iter().filter(|f| *f == Path::new("-")).count() > 1 {
         return Err(Error::new(ErrorKind::InvalidOption, "standard input (-) is named more than once"));
+    }
+    if args.stream && args.files.len() > 1 {
+        return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one file")
+            .hint("stream one file at a time"));
     }
     let schema = read(&args.schema)?;
     let in_schema = |e: Error| e.at(Place::File(args.schema.clone()));
@@ -123,7 +131,26 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
             extract::request_for(constraint, schema, &text)?
         }
     };
-    let output = engine.generate(&args.decode.apply(request)).map_err(in_file)?;
+    let request = args.decode.apply(request);
+    let mut written = Ok(());
+    let output = match args.stream {
+        false => engine.generate(&request),
+        true => engine.generate_events(&request, &mut |event| {
+            if let Event::Field(field) = event
+                && written.is_ok()
+            {
+                written = json(field).and_then(|line| output::line(&line));
+            }
+        }),
+    };
+    let output = output.map_err(in_file)?;
+    written?;
+    if output.finish == Finish::Closed {
+        eprintln!(
+            "closed before the limit of {} tokens; the last values are not the model's",
+            args.decode.max_tokens()
+        );
+    }
     extract::finished(output).map_err(in_file)
 }
 
@@ -173,7 +200,7 @@ fn many(job: &Job) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn json(line: &Line) -> Result<String> {
+fn json(line: &impl Serialize) -> Result<String> {
     serde_json::to_string(line)
         .map_err(|e| Error::new(ErrorKind::Io, format!("a record cannot be written as JSON: {e}")))
 }

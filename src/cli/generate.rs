@@ -19,6 +19,16 @@ pub(super) struct Args {
     /// Put the prompt into the turns of a chat (ChatML)
     #[arg(long)]
     chat: bool,
+    /// Print the text as it is generated
+    #[arg(long)]
+    stream: bool,
+    /// Let the model write freely up to this text, and only then under the constraint; without --stream
+    /// only what follows it is printed
+    #[arg(long, value_name = "TEXT")]
+    think_until: Option<String>,
+    /// Most tokens before that text, which is then put there
+    #[arg(long, value_name = "N", default_value_t = 256, requires = "think_until")]
+    think_budget: usize,
     /// Where to write the figures as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -46,18 +56,40 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(constraint) = constraint {
         request = request.constraint(constraint);
     }
-    let output = engine.generate(&request)?;
-    if let Finish::Length { path } = &output.finish
+    if let Some(end) = &args.think_until {
+        request = request.think_until(end, args.think_budget);
+    }
+    let mut written = Ok(());
+    let output = match args.stream {
+        false => engine.generate(&request)?,
+        true => engine.generate_streaming(&request, &mut |text| {
+            if written.is_ok() {
+                written = output::piece(text);
+            }
+        })?,
+    };
+    written?;
+    if args.stream {
+        output::piece("\n")?;
+    }
+    if let Finish::Length { path, .. } = &output.finish
         && constrained
+        && !output.complete
     {
         let message = format!(
             "the output is not complete after {} tokens (inside #{path}): {:?}",
             output.stats.tokens, output.text
         );
-        return Err(Error::new(ErrorKind::TooComplex, message)
-            .hint("raise --max-tokens, or bound the constraint (`{1,40}` instead of `+`)"));
+        return Err(Error::new(ErrorKind::TooComplex, message).hint(
+            "raise --max-tokens, bound the constraint (`{1,40}` instead of `+`), or add --close-before-limit",
+        ));
     }
-    output::line(&output.text)?;
+    if !args.stream {
+        output::line(output.answer.as_deref().unwrap_or(&output.text))?;
+    }
+    if !matches!(output.finish, Finish::Stop) {
+        eprintln!("ended by {}", output.finish.name());
+    }
     output::costs(&output.stats);
     if let Some(path) = &args.stats {
         output::figures(path, &output.stats)?;

@@ -18,6 +18,15 @@ pub(super) fn line(text: &str) -> Result<()> {
     }
 }
 
+/// Writes a piece of text to standard output, at once.
+pub(super) fn piece(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
+        _ => Ok(()),
+    }
+}
+
 /// Writes figures as JSON to a file (replaced as a whole) or, for `-`, to standard output.
 pub(super) fn figures(path: &Path, figures: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(figures)

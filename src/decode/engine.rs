@@ -1,186 +1,35 @@
 //! The entry point: models and vocabulary together, and requests to them.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::session::{Adversary, Drafting, Session};
+use super::events::Event;
+use super::request::Request;
+use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
-use crate::constraint::Constraint;
+use super::stop::Stops;
 use crate::draft::{DraftModel, Gate, Lookup};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::matcher::{CompiledGrammar, Compiler};
+use crate::matcher::Compiler;
 use crate::model::{LoadOptions, Model};
-use crate::sample::{Sampler, SamplingParams};
+use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
-
-/// A prompt: trusted template parts in which special tokens are recognised, and text in which they
-/// are not.
-#[derive(Debug, Clone, Default)]
-pub struct Prompt {
-    parts: Vec<(bool, String)>,
-}
-
-impl Prompt {
-    /// A prompt of plain text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Prompt::default().with_text(text)
-    }
-
-    /// Appends text from outside: special tokens in it are just characters.
-    pub fn with_text(mut self, text: impl Into<String>) -> Self {
-        self.parts.push((false, text.into()));
-        self
-    }
-
-    /// Appends a part of a template: special tokens in it are recognised.
-    pub fn with_template(mut self, text: impl Into<String>) -> Self {
-        self.parts.push((true, text.into()));
-        self
-    }
-
-    fn encode(&self, vocab: &Vocabulary) -> Result<Vec<TokenId>> {
-        let mut tokens = Vec::new();
-        for (template, text) in &self.parts {
-            let part = if *template { vocab.encode_template(text) } else { vocab.encode(text) };
-            tokens.extend(part?);
-        }
-        Ok(tokens)
-    }
-}
-
-/// One generation to be done.
-pub struct Request {
-    prompt: Prompt,
-    constraint: Option<Constraint>,
-    grammar: Option<CompiledGrammar>,
-    source: Option<String>,
-    sampling: SamplingParams,
-    mode: Mode,
-    max_tokens: usize,
-    max_draft: usize,
-    lookup: bool,
-    draft_model: bool,
-    ungated: bool,
-    adversary: RefCell<Option<Adversary>>,
-}
-
-/// Output tokens unless said otherwise.
-const DEFAULT_MAX_TOKENS: usize = 512;
-/// Longest draft unless said otherwise.
-const DEFAULT_MAX_DRAFT: usize = 24;
-
-impl Request {
-    /// A greedy request in `exact` mode without a constraint.
-    pub fn new(prompt: Prompt) -> Self {
-        Request {
-            prompt,
-            constraint: None,
-            grammar: None,
-            source: None,
-            sampling: SamplingParams::default(),
-            mode: Mode::default(),
-            max_tokens: DEFAULT_MAX_TOKENS,
-            max_draft: DEFAULT_MAX_DRAFT,
-            lookup: true,
-            draft_model: true,
-            ungated: false,
-            adversary: RefCell::new(None),
-        }
-    }
-
-    /// What the output must satisfy.
-    pub fn constraint(mut self, constraint: Constraint) -> Self {
-        self.constraint = Some(constraint);
-        self
-    }
-
-    /// The same, compiled already; takes precedence.
-    pub fn grammar(mut self, grammar: CompiledGrammar) -> Self {
-        self.grammar = Some(grammar);
-        self
-    }
-
-    /// A text from which values are likely to be copied (default: the untrusted parts of the prompt).
-    pub fn source(mut self, text: impl Into<String>) -> Self {
-        self.source = Some(text.into());
-        self
-    }
-
-    /// All sampling parameters.
-    pub fn sampling(mut self, params: SamplingParams) -> Self {
-        self.sampling = params;
-        self
-    }
-
-    /// The sampling parameters.
-    pub fn params(&self) -> &SamplingParams {
-        &self.sampling
-    }
-
-    /// Temperature; 0 is greedy.
-    pub fn temperature(mut self, temperature: f32) -> Self {
-        self.sampling.temperature = temperature;
-        self
-    }
-
-    /// Seed of the random numbers.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.sampling.seed = seed;
-        self
-    }
-
-    /// How forced runs are handled.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Most output tokens (default 512); the model's context bounds it, too.
-    pub fn max_tokens(mut self, n: usize) -> Self {
-        self.max_tokens = n;
-        self
-    }
-
-    /// Longest draft per forward (default 24).
-    pub fn max_draft(mut self, n: usize) -> Self {
-        self.max_draft = n;
-        self
-    }
-
-    /// Whether values are copied from the source text into drafts (default yes).
-    pub fn lookup(mut self, on: bool) -> Self {
-        self.lookup = on;
-        self
-    }
-
-    /// Whether the draft model is used, if there is one (default yes).
-    pub fn draft_model(mut self, on: bool) -> Self {
-        self.draft_model = on;
-        self
-    }
-
-    /// Drafts as long as allowed whatever they cost, so that the number of forwards does not depend on
-    /// measured times (default no).
-    pub fn ungated(mut self) -> Self {
-        self.ungated = true;
-        self
-    }
-
-    /// Replaces all draft sources by one that may propose anything: for tests of exactness.
-    pub fn adversary(self, adversary: Adversary) -> Self {
-        self.adversary.replace(Some(adversary));
-        self
-    }
-}
 
 /// A finished generation.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// The text; bytes that are no UTF-8 (a free generation cut in a character) are replaced.
     pub text: String,
-    /// The tokens, the end token not among them.
+    /// The part of the text behind the thinking, if any was asked for: the whole text otherwise, none if
+    /// the generation ended before the answer.
+    pub answer: Option<String>,
+    /// The tokens, the end token or stop token not among them; those of a stop text are.
     pub tokens: Vec<TokenId>,
+    /// Log-probabilities of the tokens, if asked for; none for a token that no model was asked about
+    /// (unverified modes, closing).
+    pub logprobs: Vec<Option<TokenLogprob>>,
+    /// Whether the text satisfies the constraint as it is, however it ended; true without one.
+    pub complete: bool,
     /// How it ended.
     pub finish: Finish,
     /// What it cost.
@@ -357,36 +206,59 @@ impl Engine {
     /// # Errors
     /// As [`generate`](Self::generate).
     pub fn generate_streaming(&self, request: &Request, on_text: &mut dyn FnMut(&str)) -> Result<Output> {
-        self.run(request, Some(on_text))
+        self.generate_events(request, &mut |event| {
+            if let Event::Text(text) = event {
+                on_text(text);
+            }
+        })
     }
 
-    fn run(&self, request: &Request, on_text: Option<&mut dyn FnMut(&str)>) -> Result<Output> {
+    /// Generates, telling what happens: text, the values of a JSON output as they come, figures.
+    ///
+    /// # Errors
+    /// As [`generate`](Self::generate).
+    pub fn generate_events(&self, request: &Request, on_event: &mut dyn FnMut(Event)) -> Result<Output> {
+        self.run(request, Some(on_event))
+    }
+
+    fn run(&self, request: &Request, on_event: Option<&mut dyn FnMut(Event)>) -> Result<Output> {
         let start = Instant::now();
-        let grammar = match (&request.grammar, &request.constraint) {
-            (Some(grammar), _) => Some(grammar.clone()),
-            (None, Some(constraint)) => Some(self.compiler.compile(constraint)?),
-            (None, None) => None,
+        let grammar = match (&request.thinking, &request.grammar, &request.constraint) {
+            (Some(thinking), None, Some(constraint)) => {
+                Some(self.compiler.compile(&thinking.gate(constraint)?)?)
+            }
+            (Some(_), ..) => {
+                return Err(Error::new(ErrorKind::InvalidOption, "thinking needs a constraint to end in")
+                    .hint("set a constraint on the request, not a compiled grammar"));
+            }
+            (None, Some(grammar), _) => Some(grammar.clone()),
+            (None, None, Some(constraint)) => Some(self.compiler.compile(constraint)?),
+            (None, None, None) => None,
         };
         let compile_seconds = start.elapsed().as_secs_f64();
         let prompt = request.prompt.encode(self.vocabulary())?;
-        let mut session = Session::new(
-            &self.target,
-            self.vocabulary(),
-            prompt,
-            grammar.map(|g| g.matcher()),
-            Sampler::new(request.sampling.clone())?,
-            request.mode,
-            self.drafting(request)?,
-            request.max_tokens,
-        )?;
+        let sampler = Sampler::new(request.sampling.clone())?;
+        let setup = Setup {
+            sampler: if request.logprobs { sampler.with_logprobs() } else { sampler },
+            mode: request.mode,
+            drafting: self.drafting(request)?,
+            max_tokens: request.max_tokens,
+            stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
+            close: request.close_before_limit,
+            thinking: request.thinking.clone(),
+            logprobs: request.logprobs,
+            cancel: request.cancel.clone(),
+        };
+        let matcher = grammar.map(|g| g.matcher());
+        let mut session = Session::new(&self.target, self.vocabulary(), prompt, matcher, setup)?;
         // Reborrowed: a reference inside an `Option` does not shorten its lifetime by itself.
-        if let Some(on_text) = on_text {
-            session.on_text = Some(on_text);
+        if let Some(on_event) = on_event {
+            session.on_event = Some(on_event);
         }
-        let (text, tokens, finish, mut stats) = session.run()?;
-        stats.compile_seconds = compile_seconds;
-        tracing::debug!(?stats, "generated");
-        Ok(Output { text: String::from_utf8_lossy(&text).into_owned(), tokens, finish, stats })
+        let mut output = session.run()?;
+        output.stats.compile_seconds = compile_seconds;
+        tracing::debug!(stats = ?output.stats, "generated");
+        Ok(output)
     }
 
     fn drafting(&self, request: &Request) -> Result<Drafting> {

@@ -4,10 +4,19 @@
 //! with a constraint and options; `session` is the loop that all modes share. See
 //! `docs/architecture.md` for the modes and for why `exact` gives the tokens of `off`.
 
+mod closing;
 mod engine;
+mod events;
+mod fields;
+mod request;
 mod session;
 mod stats;
+mod stop;
+mod thinking;
 
-pub use engine::{Engine, EngineBuilder, Output, Prompt, Request};
-pub use session::Adversary;
+pub use engine::{Engine, EngineBuilder, Output};
+pub use events::{CancelToken, Event};
+pub use fields::{Field, FieldState, Fields};
+pub use request::{Prompt, Request};
+pub use session::{Adversary, TokenLogprob};
 pub use stats::{BySource, Finish, Mode, Stats};

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::vocab::TokenId;
+
 /// How forced runs are handled; see the architecture page for the four modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -45,24 +47,51 @@ impl std::str::FromStr for Mode {
 
 /// Why a generation ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase", tag = "reason")]
+#[serde(rename_all = "snake_case", tag = "reason")]
+#[non_exhaustive]
 pub enum Finish {
     /// The model chose to end, or the constraint left nothing else.
     Stop,
+    /// A stop text was generated; the output ends in front of it.
+    StopText {
+        /// The stop text.
+        stop: String,
+    },
+    /// A stop token was chosen; it is not part of the output.
+    StopToken {
+        /// The token.
+        token: TokenId,
+    },
+    /// The token limit was near and a short completion was emitted instead of what the model would have
+    /// said. The output is complete, but its last values are not the model's.
+    Closed,
     /// The token limit or the model's context was reached; with a constraint, inside the value at
     /// this JSON pointer. The text is no complete output.
     Length {
         /// JSON pointer of the unfinished value; empty at the top level.
         path: String,
+        /// What is there of that value.
+        partial: String,
+    },
+    /// The generation was cancelled; with a constraint, inside the value at this JSON pointer.
+    Cancelled {
+        /// JSON pointer of the unfinished value; empty at the top level.
+        path: String,
+        /// What is there of that value.
+        partial: String,
     },
 }
 
 impl Finish {
-    /// `stop` or `length`.
+    /// `stop`, `stop_text`, `stop_token`, `closed`, `length` or `cancelled`.
     pub fn name(&self) -> &'static str {
         match self {
             Finish::Stop => "stop",
+            Finish::StopText { .. } => "stop_text",
+            Finish::StopToken { .. } => "stop_token",
+            Finish::Closed => "closed",
             Finish::Length { .. } => "length",
+            Finish::Cancelled { .. } => "cancelled",
         }
     }
 }
@@ -89,6 +118,8 @@ pub struct Stats {
     pub prompt_tokens: usize,
     /// Output tokens that came from forced runs.
     pub forced: usize,
+    /// Output tokens that closed it before the limit or ended its thinking, without asking the model.
+    pub unasked: usize,
     /// Tokens proposed for verification.
     pub drafted: usize,
     /// Proposed tokens that the target model agreed with.
@@ -113,7 +144,7 @@ pub struct Stats {
     pub seconds: f64,
     /// Seconds spent compiling the constraint.
     pub compile_seconds: f64,
-    /// `stop` or `length`.
+    /// The name of the [`Finish`].
     pub finish: String,
 }
 

@@ -3,7 +3,8 @@
 //! A draft is a run of tokens that the target model verifies in one forward. It is put together from
 //! kinds of sources in turn: the forced run of the constraint, text copied from the source, a small
 //! draft model that sees the same masks; after each, the constraint is asked again, so one draft may
-//! reach through a copied value, its closing quote, the next key and into the next value. Any draft is
+//! reach through a copied value, its closing quote, the next key and into the next value. What was
+//! copied is read by the draft model, if there is one, before the target sees it. Any draft is
 //! harmless to the output; the [`Gate`] decides by measured cost and past success how long to make it.
 
 mod gate;
@@ -11,8 +12,8 @@ mod lookup;
 mod model;
 
 pub use gate::Gate;
-pub use lookup::Lookup;
 pub(crate) use lookup::open_string;
+pub use lookup::{Lookup, Span};
 pub use model::DraftModel;
 
 use crate::matcher::Matcher;
@@ -38,24 +39,27 @@ pub struct Proposal {
     pub source: Source,
 }
 
-/// Appends the legal prefix of `tokens` and advances `matcher` over it; how many were taken.
+/// Appends the legal prefix of `proposals` and advances `matcher` over it; how many were taken. Without
+/// a matcher everything but end tokens is legal, and nothing is known about those, so none are proposed.
 pub(crate) fn take_legal(
-    matcher: &mut Matcher,
-    tokens: &[TokenId],
-    source: Source,
+    matcher: Option<&mut Matcher>,
+    proposals: impl IntoIterator<Item = Proposal>,
     room: usize,
     draft: &mut Vec<Proposal>,
 ) -> usize {
-    let mut taken = 0;
-    for &token in tokens.iter().take(room) {
-        if matcher.is_terminated() || matcher.vocabulary().eos().contains(&token) {
+    let before = draft.len();
+    let mut matcher = matcher;
+    for proposal in proposals {
+        if draft.len() >= room {
             break;
         }
-        if matcher.accept_token(token).is_err() {
-            break;
+        if let Some(matcher) = &mut matcher {
+            let ends = matcher.vocabulary().eos().contains(&proposal.token);
+            if ends || matcher.is_terminated() || matcher.accept_token(proposal.token).is_err() {
+                break;
+            }
         }
-        draft.push(Proposal { token, source });
-        taken += 1;
+        draft.push(proposal);
     }
-    taken
+    draft.len() - before
 }

@@ -112,16 +112,27 @@ impl Engine {
 /// A record from a generation that ended; one cut short is an error, never repaired.
 ///
 /// # Errors
-/// If the generation ended for lack of tokens.
+/// If the generation ended for lack of tokens, was cancelled, or stopped within the record.
 pub fn finished(output: Output) -> Result<Extraction> {
-    let Output { text, finish, stats, .. } = output;
-    if let Finish::Length { path } = finish {
-        let message =
-            format!("the record is not complete after {} tokens; it ends inside #{path}", stats.tokens);
-        return Err(Error::new(ErrorKind::TooComplex, message)
-            .hint("raise the token limit (--max-tokens), or bound long strings and arrays in the schema"));
-    }
-    let record = serde_json::from_str(&text)
-        .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the generated record: {e}")))?;
-    Ok(Extraction { record, text, stats })
+    let Output { text, finish, stats, complete, .. } = output;
+    let tokens = stats.tokens;
+    let (message, hint) = match finish {
+        Finish::Length { path, .. } => (
+            format!("the record is not complete after {tokens} tokens; it ends inside #{path}"),
+            "raise the token limit (--max-tokens), or bound long strings and arrays in the schema",
+        ),
+        Finish::Cancelled { path, .. } => {
+            (format!("cancelled after {tokens} tokens, inside #{path}"), "the record is not complete")
+        }
+        finish if !complete => (
+            format!("the record is not complete after {tokens} tokens; it ends by {}", finish.name()),
+            "leave out stop texts and stop tokens: the schema says where a record ends",
+        ),
+        _ => {
+            let record = serde_json::from_str(&text)
+                .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the generated record: {e}")))?;
+            return Ok(Extraction { record, text, stats });
+        }
+    };
+    Err(Error::new(ErrorKind::TooComplex, message).hint(hint))
 }

@@ -25,6 +25,7 @@ use crate::vocab::TokenId;
 pub struct Sampler {
     params: SamplingParams,
     report_legal_mass: bool,
+    report_raw: bool,
 }
 
 /// A chosen token.
@@ -37,6 +38,9 @@ pub struct Sampled {
     /// Share of the probability that lies on legal tokens (after penalties and bias, before
     /// temperature), if asked for with [`Sampler::with_legal_mass`].
     pub legal_mass: Option<f32>,
+    /// Its log-probability as the model gave it, before penalties, bias and mask, if asked for with
+    /// [`Sampler::with_logprobs`].
+    pub raw_logprob: Option<f32>,
 }
 
 /// A token that is still in the running.
@@ -56,13 +60,20 @@ impl Sampler {
     /// [`InvalidOption`](ErrorKind::InvalidOption) if one is out of its range.
     pub fn new(params: SamplingParams) -> Result<Self> {
         params.check()?;
-        Ok(Sampler { params, report_legal_mass: false })
+        Ok(Sampler { params, report_legal_mass: false, report_raw: false })
     }
 
     /// Also reports how much probability the mask leaves; costs an exponential per token.
     pub fn with_legal_mass(mut self) -> Self {
         self.report_legal_mass = true;
         self
+    }
+
+    /// Also reports the model's own log-probability and how much probability the mask leaves; costs a
+    /// copy of the logits and two exponentials per token.
+    pub fn with_logprobs(mut self) -> Self {
+        self.report_raw = true;
+        self.with_legal_mass()
     }
 
     /// The parameters.
@@ -84,6 +95,7 @@ impl Sampler {
         position: u64,
         history: &[TokenId],
     ) -> Result<Sampled> {
+        let raw = self.report_raw.then(|| logits.to_vec());
         self.adjust(logits, history)?;
         let best = best(logits, mask)?;
         let total = log_sum(logits, mask, best.logit);
@@ -93,7 +105,12 @@ impl Sampler {
             _ if self.params.top_k == Some(1) => best,
             _ => self.draw(logits, mask, best, position),
         };
-        Ok(Sampled { token: chosen.token, logprob: chosen.logit - best.logit - total, legal_mass })
+        Ok(Sampled {
+            token: chosen.token,
+            logprob: chosen.logit - best.logit - total,
+            legal_mass,
+            raw_logprob: raw.map(|raw| log_softmax(&raw, chosen.token as usize)),
+        })
     }
 
     /// Penalties and bias.
@@ -289,6 +306,14 @@ fn log_sum(logits: &[f32], mask: Option<&[u32]>, best: f32) -> f32 {
         }
     });
     sum.ln() as f32
+}
+
+/// ln of the share of one token in the sum of e^logit over all tokens that have a number as logit.
+fn log_softmax(logits: &[f32], token: usize) -> f32 {
+    let finite = || logits.iter().copied().filter(|l| l.is_finite());
+    let max = finite().fold(f32::NEG_INFINITY, f32::max);
+    let all: f64 = finite().map(|l| f64::from(exp(l - max))).sum();
+    (f64::from(logits[token]) - f64::from(max) - all.ln()) as f32
 }
 
 /// e^(best + total) over the sum of e^logit for all tokens that have a number as logit.

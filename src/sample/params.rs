@@ -19,7 +19,8 @@ pub struct SamplingParams {
     pub min_p: f32,
     /// Chooses the random numbers.
     pub seed: u64,
-    /// Divides positive and multiplies negative logits of tokens that occurred; 1 does nothing.
+    /// Divides positive and multiplies negative logits of tokens that occurred, in the prompt or the
+    /// output; 1 does nothing.
     pub repetition_penalty: f32,
     /// Taken from the logit of each token that occurred.
     pub presence_penalty: f32,

@@ -49,8 +49,17 @@ impl Goals<'_> {
                 return Ok(None);
             }
         }
+        words.sort();
+        words.dedup();
+        if min as usize > words.len() && made.iter().all(|&m| !self.is_string(m)) {
+            return Ok(Some(self.never));
+        }
         let item = self.front.ir.union(made);
         Ok(Some(self.front.ir.push(Node::JsonSet { item, min, max })))
+    }
+
+    fn is_string(&self, node: NodeId) -> bool {
+        matches!(self.front.ir.node(node), Node::JsonString { .. })
     }
 
     /// The string with the bounds on its length as part of its language; `None` if they are too large.

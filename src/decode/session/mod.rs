@@ -1,0 +1,484 @@
+//! One generation: propose, one forward, verify, commit.
+//!
+//! The loop is the same in all modes. Tokens that are not in the target's cache yet and the draft go
+//! through one forward; each position is judged against its own bitmask row, in order, with the random
+//! number of its own position, and the first disagreement ends the round. A draft that proposes what
+//! would have been sampled anyway changes nothing (sample and match), so the output is that of plain
+//! decoding. Cost: one forward per round; the rest is look-ups.
+
+mod propose;
+mod verify;
+
+use std::time::Instant;
+
+use super::closing::Closer;
+use super::engine::Output;
+use super::events::{CancelToken, Event};
+use super::fields::Fields;
+use super::stats::{BySource, Finish, Mode, Stats};
+use super::stop::Stops;
+use super::thinking::Thinking;
+use crate::draft::{DraftModel, Gate, Lookup, Proposal, Source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::matcher::Matcher;
+use crate::model::{KvCache, Model};
+use crate::sample::Sampler;
+use crate::vocab::{TokenId, Vocabulary};
+
+/// What proposes tokens besides forced runs.
+pub(super) struct Drafting {
+    pub model: Option<DraftModel>,
+    pub lookup: Option<Lookup>,
+    pub gate: Gate,
+    /// Instead of all sources: proposes anything after (history, output so far). For tests.
+    pub adversary: Option<Adversary>,
+}
+
+/// A draft source that need not be any good.
+pub type Adversary = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId>>;
+
+/// How likely a token was.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenLogprob {
+    /// As the model gave it, before penalties, bias and mask.
+    pub raw: f32,
+    /// Among the legal tokens, after penalties, bias and mask, before temperature and truncation.
+    pub masked: f32,
+    /// Share of the probability on legal tokens, after penalties and bias: 1 if the constraint cost
+    /// nothing, near 0 if the model wanted something else.
+    pub legal_mass: f32,
+}
+
+/// How to generate.
+pub(super) struct Setup {
+    pub sampler: Sampler,
+    pub mode: Mode,
+    pub drafting: Drafting,
+    pub max_tokens: usize,
+    pub stops: Stops,
+    pub close: bool,
+    pub thinking: Option<Thinking>,
+    pub logprobs: bool,
+    pub cancel: Option<CancelToken>,
+}
+
+/// A generation under way.
+pub(super) struct Session<'a> {
+    target: &'a Model,
+    vocab: &'a Vocabulary,
+    sampler: Sampler,
+    matcher: Option<Matcher>,
+    mode: Mode,
+    drafting: Drafting,
+    max_tokens: usize,
+    stops: Stops,
+    closer: Option<Closer>,
+    thinking: Option<Thinking>,
+    /// Where the answer begins in the text: at once unless the model thinks first.
+    answer: Option<usize>,
+    cancel: Option<CancelToken>,
+    pub on_event: Option<&'a mut dyn FnMut(Event)>,
+    cache: KvCache,
+    /// Prompt and output.
+    history: Vec<TokenId>,
+    prompt: usize,
+    /// Output tokens as bytes, and how much of them has been handed out.
+    text: Vec<u8>,
+    streamed: usize,
+    fields: Fields,
+    logprobs: Option<Vec<Option<TokenLogprob>>>,
+    row: Vec<u32>,
+    stats: Stats,
+    /// Why the output ends here, once that is known.
+    ending: Option<Ending>,
+    /// Tokens at the end of `history` that were emitted unverified, and the matcher before them.
+    unverified: Option<(Matcher, usize)>,
+    log_survival: f64,
+}
+
+/// Why an output ends, other than for lack of tokens.
+#[derive(Debug, Clone, Copy)]
+enum Ending {
+    /// By the model's choice.
+    Model,
+    /// A stop token was chosen.
+    Token(TokenId),
+    /// A stop text begins at `cut` in the text; its number.
+    Text { cut: usize, index: usize },
+    /// A completion was emitted, or is to be.
+    Closed,
+}
+
+/// What a round of verification found.
+struct Verified {
+    /// Tokens chosen by the target, in order.
+    tokens: Vec<TokenId>,
+    /// Their log-probabilities, if asked for.
+    logprobs: Vec<Option<TokenLogprob>>,
+    /// How many of them were proposed.
+    matched: usize,
+    /// Whether the output ends behind them.
+    ending: Option<Ending>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        target: &'a Model,
+        vocab: &'a Vocabulary,
+        prompt: Vec<TokenId>,
+        matcher: Option<Matcher>,
+        setup: Setup,
+    ) -> Result<Self> {
+        let context = target.config().context;
+        if prompt.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidOption, "the prompt is empty"));
+        }
+        if prompt.len() >= context {
+            let message = format!("the prompt has {} tokens, the model's context {context}", prompt.len());
+            return Err(Error::new(ErrorKind::PromptTooLong, message)
+                .hint("shorten the text or the schema, or load a model with a longer context"));
+        }
+        let max_tokens = setup.max_tokens.min(context - prompt.len());
+        let end = setup.thinking.as_ref().map(Thinking::end);
+        let closed = matcher.as_ref().filter(|_| setup.close);
+        let closer = closed.and_then(|m| Closer::new(m, end, max_tokens));
+        Ok(Session {
+            target,
+            vocab,
+            sampler: setup.sampler,
+            matcher,
+            mode: setup.mode,
+            drafting: setup.drafting,
+            max_tokens,
+            stops: setup.stops,
+            closer,
+            answer: setup.thinking.is_none().then_some(0),
+            thinking: setup.thinking,
+            cancel: setup.cancel,
+            on_event: None,
+            cache: target.new_cache()?,
+            prompt: prompt.len(),
+            stats: Stats { prompt_tokens: prompt.len(), mode: setup.mode, ..Stats::default() },
+            history: prompt,
+            text: Vec::new(),
+            streamed: 0,
+            fields: Fields::new(),
+            logprobs: setup.logprobs.then(Vec::new),
+            row: vec![0; vocab.bitmask_words()],
+            ending: None,
+            unverified: None,
+            log_survival: 0.0,
+        })
+    }
+
+    /// Runs to the end.
+    pub(super) fn run(mut self) -> Result<Output> {
+        let start = Instant::now();
+        let finish = loop {
+            if let Some(finish) = self.finished() {
+                break finish;
+            }
+            if self.is_out_of_thought(self.emitted(), self.answer.is_some()) {
+                self.end_thinking()?;
+                continue;
+            }
+            if matches!(self.mode, Mode::Canonical | Mode::Longest) {
+                self.jump();
+                if let Some(finish) = self.finished() {
+                    break finish;
+                }
+            }
+            let draft = if self.mode == Mode::Off { Vec::new() } else { self.propose()? };
+            // Drafting may have taken a while.
+            if self.is_cancelled() {
+                continue;
+            }
+            let verified = self.forward_and_verify(&draft)?;
+            self.learn(&draft, &verified);
+            self.commit(verified)?;
+            self.stats.tokens = self.emitted();
+            if let Some(on_event) = &mut self.on_event {
+                on_event(Event::Stats(&self.stats));
+            }
+        };
+        self.close_books(finish, start)
+    }
+
+    /// The output after the last forward.
+    fn close_books(mut self, finish: Finish, start: Instant) -> Result<Output> {
+        if let Some(Ending::Text { cut, .. }) = self.ending {
+            self.text.truncate(cut);
+        }
+        self.stream(true);
+        if let Some(model) = &self.drafting.model {
+            self.stats.draft_forwards = model.forwards;
+        }
+        if matches!(self.mode, Mode::Canonical | Mode::Longest) {
+            self.stats.survival = Some(self.log_survival.exp());
+        }
+        self.stats.tokens = self.emitted();
+        self.stats.close(&finish, start.elapsed().as_secs_f64());
+        Ok(Output {
+            complete: self.is_complete(),
+            answer: self
+                .answer
+                .map(|at| String::from_utf8_lossy(&self.text[at.min(self.text.len())..]).into_owned()),
+            text: String::from_utf8_lossy(&self.text).into_owned(),
+            tokens: self.history.split_off(self.prompt),
+            logprobs: self.logprobs.unwrap_or_default(),
+            finish,
+            stats: self.stats,
+        })
+    }
+
+    fn emitted(&self) -> usize {
+        self.history.len() - self.prompt
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
+    }
+
+    /// Whether the text satisfies the constraint as it is. Behind a cut the tokens are others than those
+    /// that were generated.
+    fn is_complete(&self) -> bool {
+        let Some(matcher) = &self.matcher else { return true };
+        let mut matcher = matcher.fork();
+        let (mut kept, mut bytes) = (0, 0);
+        for &token in &self.history[self.prompt..] {
+            let len = self.vocab.token_bytes(token).len();
+            if bytes + len > self.text.len() {
+                break;
+            }
+            bytes += len;
+            kept += 1;
+        }
+        matcher.rollback(self.emitted() - kept);
+        let mut rest = &self.text[bytes..];
+        while let Some((token, len)) = self.vocab.trie().longest_prefix(rest) {
+            if matcher.accept_token(token).is_err() {
+                return false;
+            }
+            rest = &rest[len..];
+        }
+        rest.is_empty() && matcher.is_accepting()
+    }
+
+    /// Whether there is nothing more to do, and why.
+    fn finished(&self) -> Option<Finish> {
+        match self.ending {
+            Some(Ending::Model) => return Some(Finish::Stop),
+            Some(Ending::Token(token)) => return Some(Finish::StopToken { token }),
+            Some(Ending::Closed) => return Some(Finish::Closed),
+            Some(Ending::Text { index, .. }) => {
+                return Some(Finish::StopText { stop: self.stops.text(index).into() });
+            }
+            None => {}
+        }
+        if self.matcher.as_ref().is_some_and(Matcher::is_terminated) {
+            return Some(Finish::Stop);
+        }
+        if self.emitted() >= self.max_tokens {
+            if self.closer.is_some() {
+                return Some(Finish::Closed);
+            }
+            let (path, partial) = self.unfinished();
+            return Some(Finish::Length { path, partial });
+        }
+        self.is_cancelled().then(|| {
+            let (path, partial) = self.unfinished();
+            Finish::Cancelled { path, partial }
+        })
+    }
+
+    /// Where in a structure the output stands, and what is there of the value.
+    fn unfinished(&self) -> (String, String) {
+        if self.matcher.is_none() {
+            return Default::default();
+        }
+        let mut fields = Fields::new();
+        fields.feed(&self.text[self.answer.unwrap_or(0).min(self.text.len())..]);
+        fields.unfinished()
+    }
+
+    /// Emits the forced run without asking the model: the unverified modes.
+    fn jump(&mut self) {
+        let last = self.history.last().copied();
+        let Some(matcher) = &mut self.matcher else { return };
+        let before = matcher.fork();
+        let tokens = match self.mode {
+            Mode::Longest => matcher.forced_tokens(),
+            _ => matcher.canonical_forced_tokens(last),
+        };
+        let room = self.max_tokens - self.emitted();
+        let mut taken = 0;
+        for token in tokens.into_iter().take(room) {
+            let Some(matcher) = &self.matcher else { break };
+            // Forced tokens are legal by construction; a tokenizer that disagrees with its own bytes
+            // ends the run instead of breaking the output.
+            let mut next = matcher.fork();
+            if next.accept_token(token).is_err() {
+                break;
+            }
+            if !self.can_end(&next, token, self.emitted() + 1) {
+                self.ending = Some(Ending::Closed);
+                break;
+            }
+            self.matcher = Some(next);
+            self.stats.forced += 1;
+            taken += 1;
+            self.emit(token, None);
+            if self.ending.is_some() {
+                break;
+            }
+        }
+        if taken > 0 {
+            self.unverified = Some((before, taken));
+        }
+        if matches!(self.ending, Some(Ending::Closed)) {
+            self.emit_completion();
+        }
+        self.stream(false);
+    }
+
+    /// Whether the budget for thinking is spent behind `emitted` tokens.
+    fn is_out_of_thought(&self, emitted: usize, answering: bool) -> bool {
+        !answering && self.thinking.as_ref().is_some_and(|t| emitted >= t.budget)
+    }
+
+    /// Emits the marker that ends thinking.
+    fn end_thinking(&mut self) -> Result<()> {
+        let Some(thinking) = &self.thinking else { return Ok(()) };
+        let tokens = self.vocab.encode(thinking.end())?;
+        for token in tokens {
+            let Some(matcher) = &self.matcher else { break };
+            let mut next = matcher.fork();
+            next.accept_token(token)?;
+            if !self.can_end(&next, token, self.emitted() + 1) {
+                self.ending = Some(Ending::Closed);
+                self.emit_completion();
+                break;
+            }
+            self.matcher = Some(next);
+            self.stats.unasked += 1;
+            self.emit(token, None);
+            if self.ending.is_some() || self.emitted() >= self.max_tokens || self.answer.is_some() {
+                break;
+            }
+        }
+        self.stream(false);
+        Ok(())
+    }
+
+    /// Whether the output can still be completed in time behind `token`, which leads to `next` and is
+    /// the `emitted`-th; true if nobody asked for that.
+    fn can_end(&mut self, next: &Matcher, token: TokenId, emitted: usize) -> bool {
+        let Some(closer) = &mut self.closer else { return true };
+        closer.advance(next, self.vocab.token_bytes(token), self.max_tokens - emitted)
+    }
+
+    /// Emits what completes the output.
+    fn emit_completion(&mut self) {
+        let tokens = self.closer.as_ref().map(|c| c.tokens(self.vocab)).unwrap_or_default();
+        for token in tokens {
+            // Each was checked when the completion was found.
+            if self.matcher.as_mut().is_none_or(|m| m.accept_token(token).is_err()) {
+                break;
+            }
+            self.stats.unasked += 1;
+            self.emit(token, None);
+            if matches!(self.ending, Some(Ending::Text { .. })) {
+                break;
+            }
+        }
+    }
+
+    /// Appends a token that the matcher has accepted.
+    fn emit(&mut self, token: TokenId, logprob: Option<TokenLogprob>) {
+        let bytes = self.vocab.token_bytes(token);
+        self.history.push(token);
+        self.text.extend_from_slice(bytes);
+        if let Some(logprobs) = &mut self.logprobs {
+            logprobs.push(logprob);
+        }
+        if self.answer.is_none()
+            && let Some(thinking) = &self.thinking
+        {
+            self.answer = thinking.answer_begins(&self.text, bytes.len());
+        }
+        if let Some((cut, index)) = self.stops.find(&self.text, bytes.len()) {
+            self.ending = Some(Ending::Text { cut, index });
+        }
+    }
+
+    /// Figures and estimates from a verified draft.
+    fn learn(&mut self, draft: &[Proposal], verified: &Verified) {
+        let add = |counts: &mut BySource, source| match source {
+            Source::Forced => counts.forced += 1,
+            Source::Lookup => counts.lookup += 1,
+            Source::Model => counts.draft_model += 1,
+        };
+        for (i, proposal) in draft.iter().enumerate() {
+            add(&mut self.stats.drafted_by_source, proposal.source);
+            if i < verified.matched {
+                add(&mut self.stats.accepted_by_source, proposal.source);
+                self.stats.accepted += 1;
+                self.stats.forced += usize::from(proposal.source == Source::Forced);
+            }
+            if i <= verified.matched {
+                self.drafting.gate.learn(proposal.source, i < verified.matched);
+            }
+        }
+    }
+
+    /// The one place where verified tokens become output: history, constraint, cache and text advance
+    /// by the same tokens. Positions of the cache that hold rejected proposals are dropped.
+    fn commit(&mut self, verified: Verified) -> Result<()> {
+        let keep = self.history.len() + verified.matched;
+        if let Some(matcher) = &mut self.matcher {
+            for (i, &token) in verified.tokens.iter().enumerate() {
+                if let Err(error) = matcher.accept_token(token) {
+                    matcher.rollback(i);
+                    return Err(error);
+                }
+            }
+        }
+        self.cache.truncate(keep);
+        self.ending = verified.ending;
+        for (&token, logprob) in verified.tokens.iter().zip(verified.logprobs) {
+            self.emit(token, logprob);
+        }
+        if matches!(self.ending, Some(Ending::Closed)) {
+            self.emit_completion();
+        }
+        self.stream(false);
+        Ok(())
+    }
+
+    /// Hands out what is complete UTF-8 and no stop text can take away; at the end, whatever is left.
+    fn stream(&mut self, end: bool) {
+        let Some(on_event) = &mut self.on_event else { return };
+        let decided = match end {
+            true => self.text.len(),
+            false => match self.ending {
+                Some(Ending::Text { cut, .. }) => cut,
+                _ => self.text.len() - self.stops.undecided(&self.text),
+            },
+        };
+        let rest = &self.text[self.streamed..decided.max(self.streamed)];
+        let ready = match std::str::from_utf8(rest) {
+            Ok(_) => rest.len(),
+            Err(e) if !end && e.error_len().is_none() => e.valid_up_to(),
+            Err(_) => rest.len(),
+        };
+        if ready > 0 {
+            on_event(Event::Text(&String::from_utf8_lossy(&rest[..ready])));
+            // Values are those of the answer.
+            let skipped = self.answer.map_or(ready, |at| at.saturating_sub(self.streamed).min(ready));
+            for field in self.fields.feed(&rest[skipped..ready]) {
+                on_event(Event::Field(&field));
+            }
+            self.streamed += ready;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! One forward over a draft, and its judgement position by position.
+
+use super::{Ending, Session, TokenLogprob, Verified};
+use crate::draft::Proposal;
+use crate::error::Result;
+use crate::matcher::Matcher;
+use crate::sample::Sampled;
+use crate::vocab::TokenId;
+
+impl Session<'_> {
+    /// One forward over what is not in the cache and the draft, then judgement of each position.
+    pub(super) fn forward_and_verify(&mut self, draft: &[Proposal]) -> Result<Verified> {
+        let pending = self.history.len() - self.cache.len();
+        let mut input = self.history[self.cache.len()..].to_vec();
+        input.extend(draft.iter().map(|p| p.token));
+        let skipped = self.unverified.as_ref().map_or(0, |u| u.1).min(pending - 1);
+        let first = pending - 1 - skipped;
+        let mut rows = self.target.forward(&input, &mut self.cache, first..input.len())?;
+        self.stats.forwards += 1;
+        self.stats.drafted += draft.len();
+        if let Some((matcher, _)) = self.unverified.take() {
+            let tokens = input[first + 1..pending].to_vec();
+            self.log_survival += self.log_probability(matcher, &tokens, &mut rows)?;
+        }
+        self.verify(draft, &mut rows[skipped..])
+    }
+
+    /// Log-probability of tokens under plain masked decoding, for the record of the unverified modes.
+    fn log_probability(
+        &mut self,
+        mut matcher: Matcher,
+        tokens: &[TokenId],
+        rows: &mut [Vec<f32>],
+    ) -> Result<f64> {
+        let mut sum = 0.0;
+        for (&token, logits) in tokens.iter().zip(rows) {
+            matcher.fill_bitmask(&mut self.row);
+            let best = masked(logits, &self.row).fold(f32::NEG_INFINITY, f32::max);
+            let total: f64 = masked(logits, &self.row).map(|l| f64::from(l - best).exp()).sum();
+            sum += f64::from(logits[token as usize] - best) - total.ln();
+            matcher.accept_token(token)?;
+        }
+        Ok(sum)
+    }
+
+    /// Judges position by position, each with the mask, the history and the random number that it would
+    /// have in plain decoding, until the target disagrees with the draft or the output ends.
+    fn verify(&mut self, draft: &[Proposal], rows: &mut [Vec<f32>]) -> Result<Verified> {
+        let mut matcher = self.matcher.as_ref().map(Matcher::fork);
+        let mut verified = Verified { tokens: Vec::new(), logprobs: Vec::new(), matched: 0, ending: None };
+        let mut history = self.history.clone();
+        // The end of the text, as far as a stop text may reach back.
+        let memory = self.stops.memory().max(self.thinking.as_ref().map_or(0, |t| t.end().len()));
+        let tail = self.text.len().saturating_sub(memory);
+        let mut answering = self.answer.is_some();
+        let mut text = self.text[tail..].to_vec();
+        for (i, logits) in rows.iter_mut().enumerate() {
+            let mask = match &mut matcher {
+                Some(matcher) => {
+                    matcher.fill_bitmask(&mut self.row);
+                    Some(&self.row[..])
+                }
+                None => None,
+            };
+            let position = history.len() - self.prompt;
+            let sampled = self.sampler.sample(logits, mask, position as u64, &history)?;
+            let token = sampled.token;
+            verified.ending = match token {
+                _ if self.vocab.eos().contains(&token) => Some(Ending::Model),
+                _ if self.stops.is_stop(token) => Some(Ending::Token(token)),
+                _ => None,
+            };
+            if verified.ending.is_some() {
+                break;
+            }
+            if let Some(matcher) = &mut matcher {
+                let mut next = matcher.fork();
+                next.accept_token(token)?;
+                if !self.can_end(&next, token, position + 1) {
+                    verified.ending = Some(Ending::Closed);
+                    break;
+                }
+                *matcher = next;
+            }
+            history.push(token);
+            verified.tokens.push(token);
+            verified.logprobs.push(logprob(&sampled));
+            let agreed = draft.get(i).is_some_and(|p| p.token == token);
+            verified.matched += usize::from(agreed);
+            let bytes = self.vocab.token_bytes(token);
+            text.extend_from_slice(bytes);
+            // The text is cut where the tokens become output.
+            answering |=
+                self.thinking.as_ref().is_some_and(|t| t.answer_begins(&text, bytes.len()).is_some());
+            let over = position + 1 >= self.max_tokens
+                || self.is_out_of_thought(position + 1, answering)
+                || self.stops.find(&text, bytes.len()).is_some()
+                || matcher.as_ref().is_some_and(Matcher::is_terminated);
+            if over || !agreed {
+                break;
+            }
+        }
+        Ok(verified)
+    }
+}
+
+/// The log-probabilities of a token, if the sampler reports them.
+fn logprob(sampled: &Sampled) -> Option<TokenLogprob> {
+    let (raw, legal_mass) = sampled.raw_logprob.zip(sampled.legal_mass)?;
+    Some(TokenLogprob { raw, masked: sampled.logprob, legal_mass })
+}
+
+/// The logits of legal tokens.
+fn masked<'a>(logits: &'a [f32], row: &'a [u32]) -> impl Iterator<Item = f32> + 'a {
+    logits.iter().enumerate().filter(|(t, _)| row[t / 32] >> (t % 32) & 1 == 1).map(|e| *e.1)
+}

@@ -1,0 +1,125 @@
+//! Texts and tokens at which a generation stops.
+//!
+//! After each token only the end of the text is searched: what lies further back was searched before.
+//! Cost: length of the token plus that of the longest stop text, for each of them. An automaton over all
+//! of them was rejected: requests have a handful, a few bytes each.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::vocab::TokenId;
+
+/// Where to stop besides the end token.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stops {
+    strings: Vec<String>,
+    tokens: Vec<TokenId>,
+    longest: usize,
+}
+
+impl Stops {
+    /// # Errors
+    /// If a text is empty: that would stop before anything is said.
+    pub(super) fn new(strings: Vec<String>, tokens: Vec<TokenId>) -> Result<Self> {
+        if strings.iter().any(String::is_empty) {
+            return Err(Error::new(ErrorKind::InvalidOption, "a stop text is empty")
+                .hint("leave it out, or allow no tokens at all"));
+        }
+        let longest = strings.iter().map(String::len).max().unwrap_or(0);
+        Ok(Stops { strings, tokens, longest })
+    }
+
+    /// Whether this token stops the generation.
+    pub(super) fn is_stop(&self, token: TokenId) -> bool {
+        self.tokens.contains(&token)
+    }
+
+    /// How many bytes of text matter to what follows.
+    pub(super) fn memory(&self) -> usize {
+        self.longest.saturating_sub(1)
+    }
+
+    /// The leftmost stop text that ends in the last `new` bytes of `text`: where it begins, and which it
+    /// is, the first named among several there.
+    pub(super) fn find(&self, text: &[u8], new: usize) -> Option<(usize, usize)> {
+        let found = |(i, stop): (usize, &String)| {
+            let stop = stop.as_bytes();
+            let from = (text.len() + 1).saturating_sub(new + stop.len());
+            let at = text[from..].windows(stop.len()).position(|w| w == stop)?;
+            Some((from + at, i))
+        };
+        self.strings.iter().enumerate().filter_map(found).min()
+    }
+
+    /// The text by its number.
+    pub(super) fn text(&self, index: usize) -> &str {
+        &self.strings[index]
+    }
+
+    /// Length of the longest end of `text` that may become a stop text: not to be handed out yet.
+    pub(super) fn undecided(&self, text: &[u8]) -> usize {
+        let begins = |n: usize| {
+            let tail = &text[text.len() - n..];
+            self.strings.iter().any(|s| s.len() > n && s.as_bytes().starts_with(tail))
+        };
+        (1..=self.memory().min(text.len())).rev().find(|&n| begins(n)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the first token ends behind which some stop text stands, and the cut.
+    fn naive(pieces: &[&str], stops: &[&str]) -> Option<(usize, usize)> {
+        let mut text = String::new();
+        for (n, piece) in pieces.iter().enumerate() {
+            text.push_str(piece);
+            if let Some(cut) = stops.iter().filter_map(|s| text.find(s)).min() {
+                return Some((n, cut));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn finds_what_a_scan_of_the_whole_text_finds() {
+        // All ways to cut all short texts over two letters, against a few sets of stop texts.
+        let sets: [&[&str]; 5] =
+            [&["ab"], &["aab", "b"], &["bb", "abab"], &["a", "ab"], &["bab", "aa", "bbb"]];
+        for bits in 0..256u32 {
+            let text: String = (0..8).map(|i| if bits >> i & 1 == 1 { 'a' } else { 'b' }).collect();
+            for cuts in 0..128u32 {
+                let mut pieces = Vec::new();
+                let mut from = 0;
+                for i in 1..=8 {
+                    if i == 8 || cuts >> (i - 1) & 1 == 1 {
+                        pieces.push(&text[from..i]);
+                        from = i;
+                    }
+                }
+                for set in sets {
+                    let stops = Stops::new(set.iter().map(|s| s.to_string()).collect(), Vec::new()).unwrap();
+                    let mut seen = Vec::new();
+                    let mut released = 0;
+                    let mut got = None;
+                    for (n, piece) in pieces.iter().enumerate() {
+                        seen.extend_from_slice(piece.as_bytes());
+                        if let Some((cut, _)) = stops.find(&seen, piece.len()) {
+                            got = Some((n, cut));
+                            assert!(released <= cut, "text handed out that is cut later");
+                            break;
+                        }
+                        released = seen.len() - stops.undecided(&seen);
+                    }
+                    assert_eq!(got, naive(&pieces, set), "{pieces:?} {set:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn empty_texts_are_refused() {
+        assert!(Stops::new(vec![String::new()], vec![]).is_err());
+        assert_eq!(Stops::default().find(b"abc", 3), None);
+        assert_eq!(Stops::default().undecided(b"abc"), 0);
+    }
+}

@@ -1,0 +1,65 @@
+//! Drafts that pass through several sources: how many forwards they leave on the evaluation texts.
+//!
+//! A slice of the texts is run; FFWD_EVAL_ALL=1 runs all.
+#![cfg(feature = "embedded")]
+
+use std::path::Path;
+
+use ffwd::{Engine, Mode, Request, Stats, extract};
+use serde_json::Value;
+
+/// A name, and what is changed about a request.
+type Variant = (&'static str, fn(Request) -> Request);
+
+#[test]
+fn each_source_saves_forwards() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/eval");
+    let slice = if std::env::var_os("FFWD_EVAL_ALL").is_some() { usize::MAX } else { 12 };
+    let engine = Engine::embedded().unwrap();
+    let variants: [Variant; 6] = [
+        ("off", |r| r.mode(Mode::Off)),
+        ("forced", |r| r.ungated().lookup(false).draft_model(false)),
+        ("forced, look-up", |r| r.ungated().draft_model(false)),
+        ("forced, draft model", |r| r.ungated().lookup(false)),
+        ("all", |r| r.ungated()),
+        ("all, gated", |r| r),
+    ];
+    let mut sums: Vec<Vec<Stats>> = vec![Vec::new(); variants.len()];
+    for name in ["handwritten_dev", "synthetic_seen", "synthetic_heldout"] {
+        let lines = std::fs::read_to_string(root.join(name).with_extension("jsonl")).unwrap();
+        for line in lines.lines().take(slice) {
+            let entry: Value = serde_json::from_str(line).unwrap();
+            let (schema, text) = (entry["schema"].to_string(), entry["text"].as_str().unwrap());
+            if extract::request(&schema, text).is_err() {
+                continue;
+            }
+            let mut tokens = None;
+            for ((_, variant), sums) in variants.iter().zip(&mut sums) {
+                let output = engine.generate(&variant(extract::request(&schema, text).unwrap())).unwrap();
+                assert_eq!(tokens.get_or_insert(output.tokens.clone()), &output.tokens, "{}", entry["id"]);
+                sums.push(output.stats);
+            }
+        }
+    }
+    let sum = |v: usize, f: fn(&Stats) -> usize| sums[v].iter().map(f).sum::<usize>();
+    for (v, (name, _)) in variants.iter().enumerate() {
+        let per = sum(v, |s| s.tokens) as f64 / sum(v, |s| s.forwards) as f64;
+        eprintln!(
+            "{name:<20} {:>5} tokens {:>5} forwards {per:>6.2} a forward; drafted/accepted forced {}/{}, \
+             look-up {}/{}, draft model {}/{} in {} draft forwards, {:.2} s",
+            sum(v, |s| s.tokens),
+            sum(v, |s| s.forwards),
+            sum(v, |s| s.drafted_by_source.forced),
+            sum(v, |s| s.accepted_by_source.forced),
+            sum(v, |s| s.drafted_by_source.lookup),
+            sum(v, |s| s.accepted_by_source.lookup),
+            sum(v, |s| s.drafted_by_source.draft_model),
+            sum(v, |s| s.accepted_by_source.draft_model),
+            sum(v, |s| s.draft_forwards),
+            sums[v].iter().map(|s| s.seconds).sum::<f64>(),
+        );
+    }
+    let forwards: Vec<usize> = (0..variants.len()).map(|v| sum(v, |s| s.forwards)).collect();
+    assert!(forwards[1] < forwards[0] && forwards[2] < forwards[1] && forwards[3] < forwards[1]);
+    assert!(forwards[4] <= forwards[3]);
+}

@@ -1,0 +1,91 @@
+//! Free text before the answer: the marker, the budget, and that drafts change nothing.
+#![cfg(feature = "embedded")]
+
+use ffwd::model::{LoadOptions, Precision};
+use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
+use serde_json::Value;
+
+const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting. We ask for 1,840.00 EUR.";
+const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string","maxLength":20},
+    "paid":{"type":"boolean"}},"required":["number","paid"],"additionalProperties":false}"#;
+
+fn engine() -> Engine {
+    let engine = Engine::embedded().unwrap();
+    if !engine.target().varies_with_rows() {
+        return engine;
+    }
+    Engine::builder().options(LoadOptions::with_precision(Precision::F32)).build().unwrap()
+}
+
+fn request() -> Request {
+    extract::request(SCHEMA, TEXT).unwrap().max_tokens(90)
+}
+
+fn both(engine: &Engine, request: impl Fn() -> Request) -> Output {
+    let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+    let exact = engine.generate(&request().ungated()).unwrap();
+    assert_eq!((&exact.tokens, &exact.text, &exact.answer), (&off.tokens, &off.text, &off.answer));
+    assert_eq!((&exact.finish, exact.complete), (&off.finish, off.complete));
+    exact
+}
+
+#[test]
+fn thinking_ends_by_its_marker_or_by_its_budget() {
+    let engine = engine();
+    let (mut by_itself, mut by_budget) = (0, 0);
+    // Markers that the model writes of itself, and ones that it never would.
+    for end in ["</think>", "\n\n", "0", "e", "\": "] {
+        for budget in [0, 1, 7, 30] {
+            for (seed, temperature) in [(0, 0.0), (1, 1.0), (2, 1.5)] {
+                let with = || request().think_until(end, budget).temperature(temperature).seed(seed);
+                let output = both(&engine, with);
+                let what = format!("{end:?} {budget}: {:?}", output.text);
+                let at = output.text.find(end).expect(&what);
+                let answer = output.answer.expect(&what);
+                assert_eq!(answer, output.text[at + end.len()..], "{what}");
+                let spent = |n: usize| engine.vocabulary().decode(&output.tokens[..n]).len();
+                match output.stats.unasked {
+                    0 => {
+                        by_itself += 1;
+                        assert!(spent(budget.min(output.tokens.len())) >= at + end.len(), "{what}");
+                    }
+                    // The marker stands where the budget ends.
+                    _ => {
+                        by_budget += 1;
+                        assert!(spent(budget) >= at && spent(budget) <= at + end.len());
+                    }
+                }
+                if output.finish == Finish::Stop {
+                    let value: Value = serde_json::from_str(&answer).expect(&what);
+                    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+                    assert!(jsonschema::is_valid(&schema, &value) && output.complete, "{what}");
+                }
+            }
+        }
+    }
+    assert!(by_itself > 3 && by_budget > 10, "{by_itself} by themselves, {by_budget} by their budget");
+}
+
+#[test]
+fn thinking_is_closed_before_the_limit() {
+    let engine = engine();
+    for limit in [14, 24, 34] {
+        for mode in Mode::ALL {
+            let request = request().think_until("</think>", 100).max_tokens(limit).close_before_limit(true);
+            let output = engine.generate(&request.mode(mode)).unwrap();
+            assert!(output.complete && output.tokens.len() <= limit, "{limit}: {:?}", output.text);
+            serde_json::from_str::<Value>(output.answer.as_deref().unwrap()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn thinking_needs_a_marker_and_a_constraint() {
+    let engine = engine();
+    let kind = |request: Request| engine.generate(&request).unwrap_err().kind();
+    assert_eq!(kind(request().think_until("", 5)), ErrorKind::InvalidOption);
+    assert_eq!(kind(Request::new(Prompt::text("x")).think_until("</think>", 5)), ErrorKind::InvalidOption);
+    let grammar = engine.compiler().compile(&Constraint::regex("a").unwrap()).unwrap();
+    assert_eq!(kind(request().grammar(grammar).think_until("</think>", 5)), ErrorKind::InvalidOption);
+    assert_eq!(engine.generate(&request()).unwrap().answer, Some(engine.generate(&request()).unwrap().text));
+}
