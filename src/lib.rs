@@ -81,7 +81,7 @@ pub mod sample;
 #[cfg(feature = "model")]
 pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Stats};
 
-pub use constraint::{Constraint, Policy, Whitespace};
+pub use constraint::{Constraint, KeyOrder, Policy, Whitespace};
 pub use error::{Error, ErrorKind, Result};
 pub use matcher::{CompiledGrammar, Compiler, Matcher};
 pub use vocab::{TokenId, Vocabulary};

@@ -12,8 +12,7 @@ mod data;
 
 use std::collections::BTreeMap;
 
-use ffwd::constraint::policy::KeyOrder;
-use ffwd::{CompiledGrammar, Compiler, Constraint, Policy, Vocabulary};
+use ffwd::{CompiledGrammar, Compiler, Constraint, KeyOrder, Policy, Vocabulary};
 
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/coverage.tsv");
 

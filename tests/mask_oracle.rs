@@ -16,8 +16,7 @@ use common::oracle::{Id, Oracle};
 use common::random::Random;
 use common::shapes::{self, Shape};
 use common::vocab::TestVocab;
-use ffwd::constraint::policy::KeyOrder;
-use ffwd::{Compiler, Constraint, ErrorKind, Matcher, Policy, Whitespace};
+use ffwd::{Compiler, Constraint, ErrorKind, KeyOrder, Matcher, Policy, Whitespace};
 
 /// Tokens in a walk.
 const STEPS: usize = 24;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::constraint::substring::SubstringOptions;
-use crate::constraint::{Constraint, Policy, Whitespace};
+use crate::constraint::{Constraint, KeyOrder, Policy, Whitespace};
 use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::sample::SamplingParams;
@@ -200,6 +200,9 @@ pub(super) struct ConstraintArgs {
     /// Allow whitespace in JSON, at most this many characters at one place
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     whitespace: Option<u8>,
+    /// Accept the properties of JSON objects in any order, not only in that of the schema
+    #[arg(long)]
+    any_order: bool,
     /// A file with the text that `"x-verbatim": true` in the JSON Schema means
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
@@ -217,7 +220,8 @@ impl ConstraintArgs {
                 .hint("for an output that is a span of a text, use --substring"));
         }
         let whitespace = self.whitespace.map_or(Whitespace::Compact, |max| Whitespace::Flexible { max });
-        let policy = Policy { whitespace, ..Policy::default() };
+        let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
+        let policy = Policy { whitespace, key_order, ..Policy::default() };
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
         let constraint = if let Some(file) = &kind.json_schema {
             let text = read(file)?;

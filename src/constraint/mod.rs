@@ -25,7 +25,7 @@ pub mod substring;
 pub(crate) mod testing;
 
 pub use ir::Ir;
-pub use policy::{Policy, Whitespace};
+pub use policy::{KeyOrder, Policy, Whitespace};
 
 use self::substring::SubstringOptions;
 use crate::error::Result;

@@ -381,6 +381,9 @@ impl Machine {
     /// leads to a text, so only the ways along what was written must be looked at.
     fn has_fresh(&mut self, state: DfaId, place: Place) -> bool {
         let ways = self.written.ways(place.set, place.text);
+        if ways.is_empty() && !self.written.has(place.set, place.text) {
+            return true;
+        }
         let mut todo = vec![(state, place.text)];
         let mut seen = FxHashSet::from_iter(todo.iter().copied());
         while let Some((state, text)) = todo.pop() {
@@ -612,6 +615,14 @@ impl Machine {
     /// Whether no register can stop a thread before its state does.
     pub fn is_unbounded(&self, local: Local) -> bool {
         local.register == 0 || local.register == COUNTING
+    }
+
+    /// What is left of each text that was written and begins as the one of a local state.
+    pub fn written_rests(&self, local: Local) -> Vec<Vec<u8>> {
+        match self.registers[local.register as usize] {
+            Register::Fresh(_) => self.written.rests(self.written.place(local.n)),
+            _ => Vec::new(),
+        }
     }
 
     /// Whether the state is inside a text that must be new, of a rule that never runs out of them.

@@ -250,7 +250,7 @@ impl Written {
     /// The nodes of the trie of texts on the ways from `text` to the names of the set that begin with it.
     pub fn ways(&self, set: SetId, text: TextId) -> FxHashSet<TextId> {
         let mut ways = FxHashSet::default();
-        if text == UNKNOWN {
+        if text == UNKNOWN || self.names(set) == 0 {
             return ways;
         }
         for name in self.texts_of(set).filter(|&t| self.begins(text, t)) {
@@ -260,6 +260,16 @@ impl Written {
             }
         }
         ways
+    }
+
+    /// What is left of each name of the set that begins with the text of a place.
+    pub fn rests(&self, place: Place) -> Vec<Vec<u8>> {
+        if place.text == UNKNOWN {
+            return Vec::new();
+        }
+        let length = self.texts[place.text as usize].2 as usize;
+        let names = self.texts_of(place.set).filter(|&t| self.begins(place.text, t));
+        names.map(|t| self.bytes(t)[length..].to_vec()).collect()
     }
 
     fn begins(&self, start: TextId, mut text: TextId) -> bool {

@@ -274,6 +274,9 @@ impl Masks {
             if machine.is_open_text(local) {
                 return self.fresh_text(machine, local);
             }
+            if machine.is_fresh(local) {
+                return self.fresh_language(machine, local);
+            }
             if let Some(mask) = self.spare_text(machine, local) {
                 return mask;
             }
@@ -464,6 +467,47 @@ impl Masks {
         }
         let base = self.bases(&text.slices, u32::MAX);
         self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)
+    }
+
+    /// Text of a language that must not become what was written: only tokens on the way there need a look.
+    fn fresh_language(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
+        let free = self.local(machine, Local { register: 0, n: 0, ..local });
+        let vocab = self.vocab.clone();
+        let trie = vocab.trie();
+        // Tokens that complete what was written, or can only become that.
+        let mut stuck = FxHashSet::default();
+        for rest in machine.written_rests(local) {
+            let mut at = Some(local);
+            for (i, &byte) in rest.iter().enumerate() {
+                let Some(node) = trie.find(&rest[..=i]) else { break };
+                at = at.and_then(|at| machine.step_local(at, byte));
+                if at.is_none() {
+                    stuck.extend(trie.tokens_below(node).iter().copied());
+                    break;
+                }
+            }
+        }
+        if stuck.is_empty() {
+            return free;
+        }
+        let base = free.base.map(|base| {
+            let mut row = base.to_vec();
+            for &t in &stuck {
+                if let Some(word) = row.get_mut(t as usize / 32) {
+                    *word &= !(1 << (t % 32));
+                }
+            }
+            Arc::from(row)
+        });
+        let tokens: Vec<TokenId> = free.tokens.iter().copied().filter(|t| !stuck.contains(t)).collect();
+        let exits = match free.exits {
+            Some(exits) => {
+                let tails = self.tails(exits).clone();
+                tails.entries.iter().filter(|tail| !stuck.contains(&tail.token)).copied().collect()
+            }
+            None => Vec::new(),
+        };
+        self.local_mask(base, tokens.into_iter(), exits)
     }
 
     /// What a text state allows, with character counts.

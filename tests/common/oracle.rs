@@ -11,8 +11,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ffwd::constraint::ir::{Ir, Node, NodeId, Object, RuleId};
-use ffwd::constraint::policy::KeyOrder;
-use ffwd::{Policy, Whitespace};
+use ffwd::{KeyOrder, Policy, Whitespace};
 
 /// An expression, interned.
 pub type Id = u32;
