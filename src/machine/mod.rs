@@ -9,10 +9,11 @@
 //! Files: `nfa` (states), `regular` (lowering of regular nodes), `text` (strings, numbers, lengths),
 //! `lower` (values to rules), `object` (their properties), `liveness` (no dead ends), `recursion`,
 //! `intern`, `dfa` (lazy subset construction), `register` (counters), `written` (what objects have so
-//! far), `config` (threads, stacks, configurations).
+//! far), `fresh` (guards and new names), `config` (threads, stacks, configurations).
 
 pub mod config;
 pub mod dfa;
+mod fresh;
 mod intern;
 mod liveness;
 mod lower;

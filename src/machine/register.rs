@@ -97,6 +97,16 @@ pub struct Undeclared {
 }
 
 impl Members {
+    /// How far properties are counted: not beyond what the bounds ask.
+    pub(super) fn cap(&self) -> u32 {
+        match (self.counted, self.max) {
+            (false, _) => 0,
+            (true, u32::MAX) => self.min,
+            // One too many must show.
+            (true, max) => max + 1,
+        }
+    }
+
     /// Most properties that there can be and how many of them must be, of the declared ones from `first`
     /// on of which `open` holds.
     fn rest(&self, first: u32, open: impl Fn(u32) -> bool) -> (u32, u32) {

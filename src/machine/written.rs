@@ -35,7 +35,7 @@ pub struct Set {
     pub taken: SmallVec<[u64; 1]>,
     /// The last undeclared name, as an index of the chain of names; 0 for none.
     names: u32,
-    /// How many properties were written, where that matters.
+    /// How many properties were written, as far as that matters.
     pub count: u32,
 }
 
@@ -134,27 +134,27 @@ impl Written {
         id
     }
 
-    /// The set with one more declared property.
-    pub fn with_property(&mut self, id: SetId, property: u32, counted: bool) -> SetId {
+    /// The set with one more declared property; they are counted up to `cap`.
+    pub fn with_property(&mut self, id: SetId, property: u32, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         let word = property as usize / 64;
         if set.taken.len() <= word {
             set.taken.resize(word + 1, 0);
         }
         set.taken[word] |= 1 << (property % 64);
-        set.count += u32::from(counted);
+        set.count = cap.min(set.count + 1);
         self.intern(set)
     }
 
     /// The set with one more property that need not be remembered.
-    pub fn with_one(&mut self, id: SetId) -> SetId {
+    pub fn with_one(&mut self, id: SetId, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
-        set.count += 1;
+        set.count = cap.min(set.count + 1);
         self.intern(set)
     }
 
     /// The set with one more undeclared name.
-    pub fn with_name(&mut self, id: SetId, text: TextId, counted: bool) -> SetId {
+    pub fn with_name(&mut self, id: SetId, text: TextId, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         let before = set.names;
         set.names = match self.name_index.get(&(before, text)) {
@@ -168,7 +168,7 @@ impl Written {
                 new
             }
         };
-        set.count += u32::from(counted);
+        set.count = cap.min(set.count + 1);
         self.intern(set)
     }
 

@@ -4,22 +4,6 @@ use super::*;
 use crate::constraint::lower::states;
 use crate::constraint::testing::{Random, matches, member};
 
-const NAMES: [&str; 13] = [
-    "date",
-    "time",
-    "date-time",
-    "duration",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "uuid",
-    "uri",
-    "uri-reference",
-    "json-pointer",
-    "relative-json-pointer",
-];
-
 fn validator(name: &str) -> jsonschema::Validator {
     jsonschema::options().should_validate_formats(true).build(&json!({ "format": name })).unwrap()
 }

@@ -4,13 +4,11 @@
 //! cost is that of the distinct ones. A schema is taken out of the document as JSON text, since its
 //! references and its `$schema` mean the schema and not the document around it.
 
-use std::fmt::Write;
-
 use rustc_hash::FxHashMap;
 
 use super::format::Phrase;
 use crate::constraint::ir::{Ir, NodeId};
-use crate::constraint::json_schema::json::{Doc, Id, Value};
+use crate::constraint::json_schema::json::{Doc, Id};
 use crate::constraint::{Policy, grammar, json_schema, regex};
 use crate::error::{Error, Place, Result};
 
@@ -28,11 +26,15 @@ impl<'a> Leaves<'a> {
 
     /// A JSON value valid against the schema at `at`; a string there holds the text of the schema.
     pub fn schema(&mut self, doc: &Doc, at: Id) -> Result<NodeId> {
-        let mut text = String::new();
-        match doc.string(at) {
-            Some(inner) => text.push_str(doc.name(inner)),
-            None => write_json(doc, at, &mut text),
-        }
+        let text = match doc.string(at) {
+            Some(inner) => doc.name(inner).to_owned(),
+            None => {
+                let mut text = Vec::new();
+                doc.write(at, &mut text);
+                // What is written from text is text: nothing is lost here.
+                String::from_utf8_lossy(&text).into_owned()
+            }
+        };
         if let Some(&known) = self.schemas.get(&text) {
             return Ok(known);
         }
@@ -83,49 +85,4 @@ fn moved(error: &Error, place: &str) -> Error {
         Some(hint) => new.hint(hint),
         None => new,
     }
-}
-
-/// Appends a value as JSON text. Recursion is no deeper than the parser allows.
-fn write_json(doc: &Doc, at: Id, out: &mut String) {
-    match doc.value(at) {
-        Value::Null => out.push_str("null"),
-        Value::Bool(value) => out.push_str(if value { "true" } else { "false" }),
-        Value::Number(text) => out.push_str(doc.name(text)),
-        Value::String(text) => write_string(doc.name(text), out),
-        Value::Array { .. } => {
-            out.push('[');
-            for (i, &element) in doc.elements(at).iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_json(doc, element, out);
-            }
-            out.push(']');
-        }
-        Value::Object { .. } => {
-            out.push('{');
-            for (i, &(name, value)) in doc.members(at).iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_string(doc.name(name), out);
-                out.push(':');
-                write_json(doc, value, out);
-            }
-            out.push('}');
-        }
-    }
-}
-
-fn write_string(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            // Writing to a string cannot fail.
-            '\0'..='\x1f' => drop(write!(out, "\\u{:04x}", c as u32)),
-            _ => out.push(c),
-        }
-    }
-    out.push('"');
 }
