@@ -99,6 +99,8 @@ pub struct Machine {
     pub(super) registers: Vec<Register>,
     /// What objects have so far, and the texts of names.
     pub(super) written: Written,
+    /// Whether there are arrays of different items.
+    sets: bool,
     /// Whether names are remembered: output is followed, not just tried.
     pub(super) recording: bool,
     pub(super) stacks: Vec<Arc<[Frame]>>,
@@ -125,7 +127,9 @@ impl Machine {
     pub fn new(program: Program, shown: Arc<Shown>) -> Self {
         let empty: Arc<[Thread]> = Arc::from([]);
         let no_frames: Arc<[Frame]> = Arc::from([]);
+        let is_set = |r: &Register| matches!(r, Register::Members(members) if members.set);
         let mut machine = Machine {
+            sets: program.registers.iter().any(is_set),
             nfa: program.nfa,
             dfa: program.dfa,
             starts: program.starts,
@@ -180,6 +184,11 @@ impl Machine {
     /// The frames of a stack node.
     pub fn frames(&self, stack: StackId) -> Arc<[Frame]> {
         self.stacks[stack as usize].clone()
+    }
+
+    /// Whether there are arrays of different items.
+    pub fn has_sets(&self) -> bool {
+        self.sets
     }
 
     /// Sizes for reports: automaton states, deterministic states, stack nodes, configurations.

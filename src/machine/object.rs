@@ -98,6 +98,7 @@ impl Build<'_> {
         if remembers {
             let mut members = Members {
                 rule: Some(own.0),
+                set: false,
                 ordered: !draft.any_order,
                 properties: draft.slots,
                 lists: draft.lists,
@@ -149,6 +150,7 @@ impl Build<'_> {
         let entries = possible.then_some(Undeclared { key, value: key.0, names }).into_iter().collect();
         let members = Members {
             rule: Some(rule),
+            set: true,
             ordered: true,
             properties: Vec::new(),
             lists: vec![List { from: 0, to: 0, entries }],

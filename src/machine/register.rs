@@ -48,6 +48,8 @@ pub struct Fresh {
 pub struct Members {
     /// The object rule that runs with this register; nothing is asked of its properties if there is none.
     pub rule: Option<RuleIx>,
+    /// Whether it is an array of different items.
+    pub set: bool,
     /// Whether properties must come in their order.
     pub ordered: bool,
     /// The declared properties that may be written here, in their order.

@@ -207,7 +207,7 @@ impl Masks {
     /// Takes out the tokens that write a name twice: masks are made without remembering names that were
     /// only tried.
     fn without_repetitions(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
-        for &token in self.vocab.repeating_tokens() {
+        for token in self.vocab.repeating_tokens(machine.has_sets()) {
             if mask.contains(token) && !machine.allows(config, self.vocab.token_bytes(token)) {
                 mask.remove(token);
             }

@@ -300,9 +300,11 @@ impl Vocabulary {
         &self.inner.quoted.strings
     }
 
-    /// The tokens that may hold the end of a JSON string, a comma, and the whole string again.
-    pub fn repeating_tokens(&self) -> &[TokenId] {
-        &self.inner.quoted.repeating
+    /// The tokens that may hold the end of a property's name, a comma, and the whole name again, and with
+    /// `items` those that may do so with an item of an array.
+    pub fn repeating_tokens(&self, items: bool) -> impl Iterator<Item = TokenId> + '_ {
+        let quoted = &self.inner.quoted;
+        quoted.names.iter().chain(quoted.items.iter().filter(move |_| items)).copied()
     }
 
     /// Whether `byte` is a token of its own. Constraints are restricted to such bytes, so that a
