@@ -61,19 +61,24 @@ fn argmax(logits: &[f32], mask: &[u32]) -> Option<TokenId> {
     legal.max_by(|&a, &b| logits[a].total_cmp(&logits[b])).map(|t| t as TokenId)
 }
 
+/// One call for one token; `None` at the end.
+fn next(engine: &mut Engine, matcher: &mut Matcher, tokens: &[TokenId]) -> Result<Option<TokenId>> {
+    let rows = engine.logits(tokens, tokens.len());
+    let mut mask = vec![0u32; engine.vocab.bitmask_words()];
+    matcher.fill_bitmask(&mut mask);
+    let Some(token) = argmax(&rows[0], &mask) else { return Ok(None) };
+    matcher.accept_token(token)?;
+    Ok((!engine.vocab.eos().contains(&token)).then_some(token))
+}
+
 /// One call per token: the definition of what the output is.
 fn plain(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
-    let mut mask = vec![0u32; engine.vocab.bitmask_words()];
     let mut tokens = Vec::new();
     loop {
-        let rows = engine.logits(&tokens, tokens.len());
-        matcher.fill_bitmask(&mut mask);
-        let Some(token) = argmax(&rows[0], &mask) else { return Ok(tokens) };
-        matcher.accept_token(token)?;
-        if engine.vocab.eos().contains(&token) {
-            return Ok(tokens);
+        match next(engine, &mut matcher, &tokens)? {
+            Some(token) => tokens.push(token),
+            None => return Ok(tokens),
         }
-        tokens.push(token);
     }
 }
 
@@ -128,7 +133,6 @@ fn draft(engine: &Engine, matcher: &mut Matcher, last: Option<TokenId>) -> Vec<T
 /// Forced runs are taken without asking the engine: fewest calls, but where the engine would have split
 /// the run differently, its own continuation may differ.
 fn jumping(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
-    let mut mask = vec![0u32; engine.vocab.bitmask_words()];
     let mut tokens: Vec<TokenId> = Vec::new();
     loop {
         for token in matcher.canonical_forced_tokens(tokens.last().copied()) {
@@ -138,14 +142,10 @@ fn jumping(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
         if matcher.is_terminated() {
             return Ok(tokens);
         }
-        let rows = engine.logits(&tokens, tokens.len());
-        matcher.fill_bitmask(&mut mask);
-        let Some(token) = argmax(&rows[0], &mask) else { return Ok(tokens) };
-        matcher.accept_token(token)?;
-        if engine.vocab.eos().contains(&token) {
-            return Ok(tokens);
+        match next(engine, &mut matcher, &tokens)? {
+            Some(token) => tokens.push(token),
+            None => return Ok(tokens),
         }
-        tokens.push(token);
     }
 }
 

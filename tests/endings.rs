@@ -2,10 +2,13 @@
 //! told on the way. Everything in `off` and in `exact`, against the full output and plain scans of it.
 #![cfg(feature = "embedded")]
 
+#[path = "common/exact.rs"]
+mod exact;
+
 use std::collections::{HashMap, HashSet};
 
+use exact::engine;
 use ffwd::decode::{CancelToken, Event, FieldState};
-use ffwd::model::{LoadOptions, Precision};
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, Finish, Mode, Output, Prompt, Request, Vocabulary, extract};
 use serde_json::{Value, json};
@@ -15,14 +18,6 @@ const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 
 const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string",
     "maxLength":40},"items":{"type":"array","items":{"type":"string","maxLength":20},"maxItems":4},
     "total":{"type":"number"}},"required":["number","vendor","items","total"],"additionalProperties":false}"#;
-
-fn engine() -> Engine {
-    let engine = Engine::embedded().unwrap();
-    if !engine.target().varies_with_rows() {
-        return engine;
-    }
-    Engine::builder().options(LoadOptions::with_precision(Precision::F32)).build().unwrap()
-}
 
 fn request() -> Request {
     extract::request(SCHEMA, TEXT).unwrap().max_tokens(150)

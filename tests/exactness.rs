@@ -1,7 +1,10 @@
 //! `exact` gives the tokens of `off`: greedy and sampled, with every mix of draft sources, also bad ones.
 #![cfg(feature = "embedded")]
 
-use ffwd::model::{LoadOptions, Precision};
+#[path = "common/exact.rs"]
+mod exact;
+
+use exact::engine;
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
 
@@ -18,15 +21,6 @@ const SCHEMAS: [&str; 3] = [
     r#"{"type":"object","properties":{"issued":{"type":"string","format":"date"},"paid":{"type":"boolean"}},
         "required":["issued","paid"],"additionalProperties":false}"#,
 ];
-
-fn engine() -> Engine {
-    // Both precisions compute a row alike in any company on x86-64; elsewhere only single precision does.
-    let engine = Engine::embedded().unwrap();
-    if !engine.target().varies_with_rows() {
-        return engine;
-    }
-    Engine::builder().options(LoadOptions::with_precision(Precision::F32)).build().unwrap()
-}
 
 fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();

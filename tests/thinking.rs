@@ -1,21 +1,16 @@
 //! Free text before the answer: the marker, the budget, and that drafts change nothing.
 #![cfg(feature = "embedded")]
 
-use ffwd::model::{LoadOptions, Precision};
+#[path = "common/exact.rs"]
+mod exact;
+
+use exact::engine;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
 use serde_json::Value;
 
 const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting. We ask for 1,840.00 EUR.";
 const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string","maxLength":20},
     "paid":{"type":"boolean"}},"required":["number","paid"],"additionalProperties":false}"#;
-
-fn engine() -> Engine {
-    let engine = Engine::embedded().unwrap();
-    if !engine.target().varies_with_rows() {
-        return engine;
-    }
-    Engine::builder().options(LoadOptions::with_precision(Precision::F32)).build().unwrap()
-}
 
 fn request() -> Request {
     extract::request(SCHEMA, TEXT).unwrap().max_tokens(90)
