@@ -8,6 +8,9 @@
 #[path = "../tests/common/data.rs"]
 #[allow(dead_code)]
 mod data;
+#[path = "../tests/common/tables.rs"]
+#[allow(dead_code)]
+mod tables;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -290,4 +293,42 @@ fn main() {
     compile(&mut criterion, &bench);
     substring(&mut criterion, &bench);
     criterion.final_summary();
+    tables::put("docs/engine.md", "engine", &table()).unwrap_or_else(|e| eprintln!("engine: {e}"));
+}
+
+/// The medians that Criterion has kept, as a table.
+fn table() -> String {
+    let mut text = String::from("| operation | median |\n| --- | --- |\n");
+    for group in ["mask warm", "mask cold", "step", "forced", "compile", "substring of 100 kB"] {
+        let mut rows: Vec<(String, f64)> = Vec::new();
+        for dir in std::fs::read_dir(criterion_dir().join(group)).into_iter().flatten().flatten() {
+            let median = || -> Option<(String, f64)> {
+                let read = |name: &str| std::fs::read(dir.path().join("new").join(name)).ok();
+                let of = |json: Vec<u8>| serde_json::from_slice::<serde_json::Value>(&json).ok();
+                let name = of(read("benchmark.json")?)?["function_id"].as_str()?.to_string();
+                Some((name, of(read("estimates.json")?)?["median"]["point_estimate"].as_f64()?))
+            };
+            rows.extend(median());
+        }
+        rows.sort_by(|a, b| a.1.total_cmp(&b.1));
+        for (name, ns) in rows {
+            let time = match ns {
+                ..1e3 => format!("{ns:.0} ns"),
+                ..1e4 => format!("{:.1} µs", ns / 1e3),
+                ..1e6 => format!("{:.0} µs", ns / 1e3),
+                _ => format!("{:.1} ms", ns / 1e6),
+            };
+            text += &format!("| {group}: {name} | {time} |\n");
+        }
+    }
+    text
+}
+
+/// Where Criterion keeps its results.
+fn criterion_dir() -> std::path::PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(std::path::PathBuf::from);
+    let beside = || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    std::env::var_os("CRITERION_HOME")
+        .map(Into::into)
+        .unwrap_or_else(|| target.unwrap_or_else(beside).join("criterion"))
 }

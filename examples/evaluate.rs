@@ -6,6 +6,10 @@
 //! chosen; lines for several labels are passed over). A field counts as right if it equals the gold one,
 //! numbers by value.
 
+#[path = "../tests/common/tables.rs"]
+#[allow(dead_code)]
+mod tables;
+
 use ffwd::{Constraint, Engine, Error, ErrorKind, Finish, Mode, Output, Prompt, Request, Result, extract};
 use serde_json::Value;
 
@@ -110,7 +114,32 @@ fn file<'a>(engine: &Engine, path: &str, lines: impl Iterator<Item = &'a str>) -
             percent(row.records, row.documents),
         );
     }
-    Ok(())
+    let name = std::path::Path::new(path).file_stem().map(|s| s.to_string_lossy().into_owned());
+    let table = markdown(&rows, &kinds);
+    tables::put("README.md", &format!("evaluate {}", name.unwrap_or_default()), &table).map_err(|e| bad(&e))
+}
+
+/// The table of the README.
+fn markdown(rows: &[Row], kinds: &[(Mode, bool)]) -> String {
+    let mut table = String::from(
+        "| mode | tokens | forwards | tokens a forward | seconds | text as in `off` | fields right |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for (row, (mode, ungated)) in rows.iter().zip(kinds) {
+        let percent = |n: usize, of: usize| format!("{:.1} %", 100.0 * n as f64 / of.max(1) as f64);
+        let ungated = if *ungated { ", drafts as long as they can be" } else { "" };
+        table += &format!(
+            "| `{}`{ungated} | {} | {} | {:.1} | {:.1} | {} | {} |\n",
+            mode.name(),
+            row.tokens,
+            row.forwards,
+            row.tokens as f64 / row.forwards.max(1) as f64,
+            row.seconds,
+            percent(row.same, row.documents),
+            percent(row.right, row.fields),
+        );
+    }
+    table
 }
 
 /// What is asked about a line, as the models were trained to be asked.

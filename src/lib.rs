@@ -83,5 +83,5 @@ pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Stats};
 
 pub use constraint::{Constraint, KeyOrder, Policy, Whitespace};
 pub use error::{Error, ErrorKind, Result};
-pub use matcher::{CompiledGrammar, Compiler, Matcher};
+pub use matcher::{Bitmask, CompiledGrammar, Compiler, Matcher};
 pub use vocab::{TokenId, Vocabulary};

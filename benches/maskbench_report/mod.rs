@@ -33,6 +33,12 @@ pub struct Outcome {
     pub refused_for_digits: usize,
     pub forced: usize,
     pub forced_of: usize,
+    /// Times of a second pass, and of masks that were not copied; empty if not measured.
+    pub warm_masks: Vec<Duration>,
+    pub borrowed: Vec<Duration>,
+    pub warm_accepts: Vec<Duration>,
+    /// Bytes of the compiled grammar after the first pass.
+    pub bytes: usize,
 }
 
 impl Outcome {
@@ -124,6 +130,10 @@ pub struct Report {
     slow_first: Vec<(Duration, String)>,
     forced: usize,
     forced_of: usize,
+    warm_masks: Vec<Duration>,
+    borrowed: Vec<Duration>,
+    warm_accepts: Vec<Duration>,
+    bytes: Vec<usize>,
 }
 
 impl Report {
@@ -148,6 +158,10 @@ impl Report {
             slow_first: vec![],
             forced: 0,
             forced_of: 0,
+            warm_masks: vec![],
+            borrowed: vec![],
+            warm_accepts: vec![],
+            bytes: vec![],
         }
     }
 
@@ -178,6 +192,10 @@ impl Report {
         }
         self.slow.sort_by_key(|s| std::cmp::Reverse(s.0));
         self.slow.truncate(100);
+        self.warm_masks.extend(outcome.warm_masks);
+        self.borrowed.extend(outcome.borrowed);
+        self.warm_accepts.extend(outcome.warm_accepts);
+        self.bytes.extend((outcome.bytes > 0).then_some(outcome.bytes));
         self.masks.extend(outcome.masks);
         self.accepts.extend(outcome.accepts);
     }
@@ -212,7 +230,27 @@ impl Report {
             };
             rows.extend(names.into_iter().zip(times.0.iter().map(|t| format!("{t:.2}"))));
         }
+        for (name, p50, list) in [
+            ("warm mask, copied avg us", "  p50", &self.warm_masks),
+            ("warm mask, borrowed avg us", "  p50", &self.borrowed),
+            ("warm accept avg us", "  p50", &self.warm_accepts),
+        ] {
+            let Times([avg, median, ..]) = Times::of(list);
+            let shown = |t: f64| if list.is_empty() { "-".to_string() } else { format!("{t:.3}") };
+            rows.extend([(name, shown(avg)), (p50, shown(median))]);
+        }
+        let kb = |b: Option<usize>| b.map_or("-".into(), |b| format!("{:.0}", b as f64 / 1000.0));
+        let [p50, p90, max] = self.bytes_at();
+        rows.extend([("kB per grammar, p50", kb(p50)), ("  p90", kb(p90)), ("  max", kb(max))]);
         rows
+    }
+
+    /// Median, p90 and maximum of the bytes of a grammar.
+    fn bytes_at(&self) -> [Option<usize>; 3] {
+        let mut sorted = self.bytes.clone();
+        sorted.sort_unstable();
+        let at = |q: usize| sorted.get(sorted.len() * q / 10).copied();
+        [at(5), at(9), sorted.last().copied()]
     }
 
     fn json(&self) -> Value {
@@ -236,6 +274,10 @@ impl Report {
             "mask_us": Times::of(&self.masks).json(),
             "accept_us": Times::of(&self.accepts).json(),
             "mask_and_accept_us": Times::of(&self.combined).json(),
+            "warm_mask_us": Times::of(&self.warm_masks).json(),
+            "warm_borrowed_mask_us": Times::of(&self.borrowed).json(),
+            "warm_accept_us": Times::of(&self.warm_accepts).json(),
+            "bytes_per_grammar": self.bytes_at(),
             "slowest": self.slow.iter().take(20).map(|(t, s)| json!([t.as_secs_f64() * 1e6, s])).collect::<Vec<_>>(),
         })
     }
@@ -245,6 +287,19 @@ impl Report {
 struct Times([f64; 6]);
 
 impl Times {
+    /// Some of the figures, with three digits.
+    fn short<const N: usize>(&self, which: [usize; N]) -> String {
+        let digits = |us: f64| match us {
+            0.0 => "-".to_string(),
+            ..1.0 => format!("{us:.2}"),
+            ..10.0 => format!("{us:.1}"),
+            ..10_000.0 => format!("{us:.0}"),
+            _ => format!("{:.0},000", us / 1000.0),
+        };
+        let list: Vec<String> = which.iter().map(|&i| digits(self.0[i])).collect();
+        if list.iter().all(|t| t == "-") { "-".into() } else { list.join(" / ") + " µs" }
+    }
+
     fn of(list: &[Duration]) -> Self {
         let mut us: Vec<f64> = list.iter().map(|d| d.as_secs_f64() * 1e6).collect();
         us.sort_by(f64::total_cmp);
@@ -299,6 +354,42 @@ pub fn print(reports: &[&Report], failures: usize, slowest: usize) {
         }
     }
     print!("{text}");
+}
+
+/// The table of the README, a column per engine.
+pub fn to_markdown(reports: &[&Report]) -> String {
+    type Cell = fn(&Report) -> String;
+    let rows: [(&str, Cell); 11] = [
+        ("schemas passing", |r| {
+            format!("{} ({:.1} %)", r.passing, 100.0 * r.passing as f64 / r.schemas.max(1) as f64)
+        }),
+        ("refused at compile time", |r| r.compile_errors.len().to_string()),
+        ("instances wrongly refused / accepted", |r| {
+            format!("{} / {}", r.wrongly_refused.len(), r.wrongly_accepted.len())
+        }),
+        ("mask, average / median / p99", |r| Times::of(&r.masks).short([0, 1, 3])),
+        ("slowest mask of 1,000 / of all", |r| Times::of(&r.masks).short([4, 5])),
+        ("first mask from schema text, average / median / p99", |r| {
+            Times::of(&r.first_masks).short([0, 1, 3])
+        }),
+        ("accept, average / p99", |r| Times::of(&r.accepts).short([0, 3])),
+        ("warm mask, copied, average / median", |r| Times::of(&r.warm_masks).short([0, 1])),
+        ("warm mask, borrowed, average / median", |r| Times::of(&r.borrowed).short([0, 1])),
+        ("warm accept, average / median", |r| Times::of(&r.warm_accepts).short([0, 1])),
+        ("kB held by a grammar, median / p90 / most", |r| {
+            let kb = r.bytes_at().map(|b| b.map_or("-".into(), |b| format!("{:.0}", b as f64 / 1000.0)));
+            kb.join(" / ")
+        }),
+    ];
+    let line =
+        |cells: &mut dyn Iterator<Item = String>| format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
+    let names = reports.iter().map(|r| r.name.to_string());
+    let mut text = line(&mut std::iter::once(String::new()).chain(names));
+    text += &line(&mut std::iter::repeat_n("---".to_string(), reports.len() + 1));
+    for (name, cell) in rows {
+        text += &line(&mut std::iter::once(name.to_string()).chain(reports.iter().map(|r| cell(r))));
+    }
+    text
 }
 
 pub fn to_json(reports: &[&Report], file: &Path) -> String {

@@ -66,13 +66,25 @@ struct Sizes {
     masks: usize,
     local_masks: usize,
     masks_after_returns: usize,
+    /// What the grammar holds, without what all grammars share.
+    bytes: usize,
 }
 
 impl Sizes {
     fn of(matcher: &Matcher) -> Self {
         let [nfa_states, dfa_states, stack_nodes, configurations, masks, local_masks, masks_after_returns] =
             matcher.grammar().sizes();
-        Sizes { nfa_states, dfa_states, stack_nodes, configurations, masks, local_masks, masks_after_returns }
+        let bytes = matcher.grammar().memory().total();
+        Sizes {
+            nfa_states,
+            dfa_states,
+            stack_nodes,
+            configurations,
+            masks,
+            local_masks,
+            masks_after_returns,
+            bytes,
+        }
     }
 }
 
@@ -270,6 +282,7 @@ fn table(r: &Report) -> String {
         "masks          {} whole, {} of states, {} after returns",
         s.masks, s.local_masks, s.masks_after_returns
     ));
+    lines.push(format!("memory         {:.1} kB", s.bytes as f64 / 1000.0));
     if let Some(why) = &r.why {
         lines.extend(why_lines(why, list(&why.expected)));
     }

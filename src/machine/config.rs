@@ -93,10 +93,12 @@ struct Config {
 /// A program with the states, stacks and configurations met so far. Knows bytes, not tokens.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    pub(super) nfa: Nfa,
+    // What does not change is shared between copies.
+    pub(super) nfa: Arc<Nfa>,
+    pub(super) starts: Arc<[NfaId]>,
+    pub(super) registers: Arc<[Register]>,
+    root: (RuleIx, RegisterIx),
     pub(super) dfa: Dfa,
-    pub(super) starts: Vec<NfaId>,
-    pub(super) registers: Vec<Register>,
     /// What objects have so far, and the texts of names.
     pub(super) written: Written,
     /// Whether there are arrays of different items.
@@ -110,6 +112,8 @@ pub struct Machine {
     initial: ConfigId,
     /// Whether the root rule calls nothing, so that no rule of the constraint's own is ever called.
     flat: bool,
+    /// Bytes of the lists of threads and frames.
+    heap: usize,
     pub(super) todo: Vec<(Local, StackId)>,
     calls: Vec<(Local, Frame)>,
     /// What `close` has met, once it has met many.
@@ -125,34 +129,81 @@ const UNCHECKED: usize = 32;
 impl Machine {
     /// A machine at the start of `program`; `shown` are the texts between quotes inside single tokens.
     pub fn new(program: Program, shown: Arc<Shown>) -> Self {
-        let empty: Arc<[Thread]> = Arc::from([]);
-        let no_frames: Arc<[Frame]> = Arc::from([]);
         let is_set = |r: &Register| matches!(r, Register::Members(members) if members.set);
-        let mut machine = Machine {
+        Machine {
             sets: program.registers.iter().any(is_set),
-            nfa: program.nfa,
+            nfa: Arc::new(program.nfa),
+            starts: program.starts.into(),
+            registers: program.registers.into(),
+            root: program.root,
             dfa: program.dfa,
-            starts: program.starts,
-            registers: program.registers,
             written: Written::new(shown),
             recording: false,
-            stacks: vec![no_frames.clone(), no_frames],
+            stacks: Vec::new(),
             stack_index: FxHashMap::default(),
-            configs: vec![Config { threads: empty.clone(), ended: false }],
-            config_index: FxHashMap::from_iter([((empty, false), DEAD_CONFIG)]),
+            configs: Vec::new(),
+            config_index: FxHashMap::default(),
             initial: DEAD_CONFIG,
             flat: program.flat,
+            heap: 0,
             todo: Vec::new(),
             calls: Vec::new(),
             met: FxHashSet::default(),
             popped: FxHashSet::default(),
-        };
-        let (rule, register) = program.root;
-        let state = machine.dfa.start(&machine.nfa, machine.starts[rule.0 as usize]);
+        }
+        .started()
+    }
+
+    /// A machine for the same program that has met nothing yet.
+    pub fn renewed(&self) -> Self {
+        Machine {
+            nfa: self.nfa.clone(),
+            starts: self.starts.clone(),
+            registers: self.registers.clone(),
+            dfa: self.dfa.renewed(),
+            written: self.written.renewed(),
+            recording: false,
+            stacks: Vec::new(),
+            stack_index: FxHashMap::default(),
+            configs: Vec::new(),
+            config_index: FxHashMap::default(),
+            initial: DEAD_CONFIG,
+            heap: 0,
+            todo: Vec::new(),
+            calls: Vec::new(),
+            met: FxHashSet::default(),
+            popped: FxHashSet::default(),
+            ..*self
+        }
+        .started()
+    }
+
+    /// With the configurations that there always are.
+    fn started(mut self) -> Self {
+        let empty: Arc<[Thread]> = Arc::from([]);
+        let no_frames: Arc<[Frame]> = Arc::from([]);
+        self.stacks.extend([no_frames.clone(), no_frames]);
+        self.configs.push(Config { threads: empty.clone(), ended: false });
+        self.config_index.insert((empty, false), DEAD_CONFIG);
+        let (rule, register) = self.root;
+        let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
         let mut reached = Reached::default();
-        machine.enter(Local { state, register, n: 0 }, ROOT, &mut reached);
-        machine.initial = machine.intern(&reached);
-        machine
+        self.enter(Local { state, register, n: 0 }, ROOT, &mut reached);
+        self.initial = self.intern(&reached);
+        self
+    }
+
+    /// Bytes of what copies of the machine share.
+    pub fn fixed_bytes(&self) -> usize {
+        let registers = self.registers.iter().map(|r| size_of::<Register>() + r.bytes());
+        self.nfa.bytes() + self.starts.len() * 4 + registers.sum::<usize>()
+    }
+
+    /// Bytes of what was met so far: states, stacks, configurations, names.
+    pub fn bytes(&self) -> usize {
+        let stacks = self.stacks.capacity() * 16 + self.stack_index.capacity() * 24;
+        let configs = self.configs.capacity() * size_of::<Config>() + self.config_index.capacity() * 32;
+        self.dfa.bytes() + self.written.table_bytes() + stacks + configs + self.heap
     }
 
     /// The configuration before the first byte.
@@ -350,6 +401,7 @@ impl Machine {
         }
         let frames: Arc<[Frame]> = frames.into();
         let id = self.stacks.len() as StackId;
+        self.heap += 16 + size_of_val(&*frames);
         self.stacks.push(frames.clone());
         self.stack_index.insert(frames, id);
         id
@@ -363,6 +415,7 @@ impl Machine {
             return id;
         }
         let id = self.configs.len() as ConfigId;
+        self.heap += 16 + size_of_val(&*key.0);
         self.configs.push(Config { threads: key.0.clone(), ended: key.1 });
         self.config_index.insert(key, id);
         id

@@ -47,6 +47,16 @@ enum Table {
     Dense(Arc<[DfaId; 256]>),
 }
 
+impl Table {
+    fn bytes(&self) -> usize {
+        match self {
+            Table::Unknown => 0,
+            Table::Ranges(ranges) => size_of_val(&**ranges),
+            Table::Dense(table) => size_of_val(&**table),
+        }
+    }
+}
+
 /// One deterministic state.
 #[derive(Debug, Clone)]
 pub struct DState {
@@ -104,6 +114,8 @@ pub struct Dfa {
     single: Vec<DfaId>,
     stamp: Vec<u32>,
     round: u32,
+    /// Bytes of the lists and tables of the states of its own.
+    heap: usize,
 }
 
 /// States, and how to find them.
@@ -129,6 +141,7 @@ impl Default for Dfa {
             single: Vec::new(),
             stamp: Vec::new(),
             round: 0,
+            heap: 0,
         }
     }
 }
@@ -142,6 +155,40 @@ impl Dfa {
         self.base = Arc::new(base);
         self.stamp = Vec::new();
         self.round = 0;
+    }
+
+    /// Bytes of the states of its own, those of the base not counted.
+    pub fn bytes(&self) -> usize {
+        let lists = self.tables.capacity() * size_of::<Table>() + self.busy.capacity() * 2;
+        let own = self.own.list.capacity() * size_of::<DState>() + self.own.index.capacity() * 24;
+        lists + own + (self.single.capacity() + self.stamp.capacity()) * 4 + self.heap
+    }
+
+    /// Bytes of the base.
+    pub fn base_bytes(&self) -> usize {
+        let states = self.base.list.iter().map(|s| size_of_val(&*s.set) + size_of_val(&*s.calls));
+        let list = self.base.list.capacity() * size_of::<DState>();
+        let tables = self.tables[..self.first].iter().map(Table::bytes);
+        states.sum::<usize>() + list + tables.sum::<usize>() + self.base.index.capacity() * 24
+    }
+
+    /// Without the states of its own, as before the first look at any.
+    pub fn renewed(&self) -> Dfa {
+        if self.first == 0 {
+            return Dfa::default();
+        }
+        Dfa {
+            base: self.base.clone(),
+            first: self.first,
+            own: States::default(),
+            tables: self.tables[..self.first].to_vec(),
+            busy: self.busy[..self.first].to_vec(),
+            calling: self.calling[..self.first].to_vec(),
+            single: Vec::new(),
+            stamp: Vec::new(),
+            round: 0,
+            heap: 0,
+        }
     }
 
     /// A state.
@@ -292,6 +339,8 @@ impl Dfa {
         self.busy.push(!calls.is_empty() || set.contains(&ACCEPT));
         self.calling.push(!calls.is_empty());
         self.tables.push(if scans { Table::Unknown } else { self.tables[NONE as usize].clone() });
+        // The set is behind one pointer in the list and in the index.
+        self.heap += size_of_val(&*set) + calls.len() * size_of::<Call>();
         self.own.list.push(DState {
             accept: set.contains(&ACCEPT),
             set: set.clone(),
@@ -328,6 +377,7 @@ impl Dfa {
             }
             Table::Dense(Arc::new(table))
         };
+        self.heap += self.tables[id as usize].bytes();
     }
 
     /// Cuts overlapping edges into disjoint ranges with one target each.

@@ -159,6 +159,12 @@ impl Program {
         self.dfa.freeze();
     }
 
+    /// Bytes of the automaton and its deterministic states.
+    pub fn bytes(&self) -> usize {
+        let registers = self.registers.iter().map(|r| size_of::<Register>() + r.bytes());
+        self.nfa.bytes() + self.starts.len() * 4 + registers.sum::<usize>() + self.dfa.base_bytes()
+    }
+
     /// Number of deterministic states.
     pub fn dfa_len(&self) -> usize {
         self.dfa.len()

@@ -219,6 +219,12 @@ impl Nfa {
         self.flags[id as usize]
     }
 
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let cells = self.cells.capacity() * size_of::<Cell>() + self.flags.capacity();
+        cells + self.edges.capacity() * size_of::<(u8, u8, NfaId)>() + self.forks.capacity() * 4
+    }
+
     /// Number of states.
     pub fn len(&self) -> usize {
         self.cells.len()

@@ -33,6 +33,23 @@ pub enum Register {
     Fresh(Arc<Fresh>),
 }
 
+impl Register {
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Register::None | Register::Chars { lengths: None, .. } => 0,
+            Register::Chars { lengths: Some(lengths), .. } => lengths.bytes(),
+            Register::Items(items) => size_of::<Items>() + items.prefix.len() * 12,
+            Register::Members(members) => {
+                let entries = members.lists.iter().map(|l| size_of::<List>() + l.entries.len() * 16);
+                let slots = members.properties.len() * size_of::<Slot>() + members.covers.len() * 8;
+                size_of::<Members>() + slots + entries.sum::<usize>()
+            }
+            Register::Fresh(fresh) => fresh.names.bytes(),
+        }
+    }
+}
+
 /// What a text must not be.
 #[derive(Debug, Clone)]
 pub struct Fresh {
@@ -239,6 +256,10 @@ pub struct NameTrie {
 }
 
 impl NameTrie {
+    fn bytes(&self) -> usize {
+        self.nodes.len() * size_of::<(u32, u16, bool)>() + self.edges.len() * size_of::<(u8, u32)>()
+    }
+
     /// Builds the trie, breadth first from the sorted names.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut names: Vec<&[u8]> = names.into_iter().collect();
@@ -312,6 +333,11 @@ pub struct Lengths {
 }
 
 impl Lengths {
+    fn bytes(&self) -> usize {
+        let exact = self.exact.iter().flatten().map(|row| 16 + size_of_val(&**row));
+        size_of::<Lengths>() + self.bounds.len() * 8 + exact.sum::<usize>()
+    }
+
     /// The table of the states from `from` on.
     pub(super) fn new(from: NfaId, bounds: Vec<(u32, u32)>, exact: Option<Vec<Box<[u64]>>>) -> Self {
         // States from which nothing leads to the end were trimmed; only their places are left.

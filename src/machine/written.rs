@@ -82,6 +82,8 @@ pub struct Written {
     name_index: FxHashMap<(u32, TextId), u32>,
     sets: Vec<Set>,
     set_index: FxHashMap<Set, SetId>,
+    /// Bytes on the heap of sets of more than 64 declared properties.
+    wide_bytes: usize,
     places: Vec<Place>,
     place_index: FxHashMap<Place, u32>,
     shown: Arc<Shown>,
@@ -97,10 +99,25 @@ impl Written {
             name_index: FxHashMap::default(),
             sets: vec![Set::default()],
             set_index: FxHashMap::from_iter([(Set::default(), 0)]),
+            wide_bytes: 0,
             places: Vec::new(),
             place_index: FxHashMap::default(),
             shown,
         }
+    }
+
+    /// Bytes held; the texts inside tokens, which all grammars share, not counted.
+    pub fn table_bytes(&self) -> usize {
+        let texts = self.texts.capacity() * size_of::<(TextId, u8, u32)>() + self.text_index.capacity() * 13;
+        let names = self.names.capacity() * size_of::<Name>() + self.name_index.capacity() * 13;
+        let sets = (self.sets.capacity() + self.set_index.capacity()) * size_of::<Set>() + self.wide_bytes;
+        let places = (self.places.capacity() + self.place_index.capacity()) * size_of::<Place>();
+        texts + names + sets + places
+    }
+
+    /// Nothing written, over the same tokens.
+    pub fn renewed(&self) -> Written {
+        Written::new(self.shown.clone())
     }
 
     /// Whether a text was begun that had to be new.
@@ -129,6 +146,8 @@ impl Written {
             return id;
         }
         let id = self.sets.len() as SetId;
+        // Once in the list and once in the index.
+        self.wide_bytes += if set.taken.spilled() { 2 * size_of_val(&set.taken[..]) } else { 0 };
         self.sets.push(set.clone());
         self.set_index.insert(set, id);
         id

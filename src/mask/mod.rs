@@ -65,6 +65,16 @@ impl Mask {
         in_base || self.tokens.binary_search(&token).is_ok()
     }
 
+    /// The dense part: packed words, as many as are needed.
+    pub fn base(&self) -> &[u32] {
+        self.base.as_deref().unwrap_or(&[])
+    }
+
+    /// Further tokens, sorted.
+    pub fn more(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
     /// Takes a token out.
     fn remove(&mut self, token: TokenId) {
         if let Some(base) = &mut self.base
@@ -81,6 +91,11 @@ impl Mask {
 
     /// Bytes this mask holds alone (a shared base not counted).
     fn bytes(&self) -> usize {
-        self.tokens.len() * 4 + 64
+        self.tokens.len() * 4 + 64 + self.base.as_ref().map_or(0, alone)
     }
+}
+
+/// Bytes of a row that nothing else refers to yet.
+fn alone(row: &Arc<[u32]>) -> usize {
+    if Arc::strong_count(row) == 1 { size_of_val(&**row) } else { 0 }
 }

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Mask;
-use super::slice::{Contained, widest_slice};
+use super::slice::{Contained, dead_tokens, widest_slice};
 use super::tails::{Tail, Tails, below};
 use super::union::{DENSE_FROM, Union};
 use super::walk::{Found, Walker};
 use super::wide::Wide;
+use super::{Mask, alone};
 use crate::machine::{BASE, ConfigId, Local, Machine, ROOT, Reached, StackId, Thread};
-use crate::vocab::{Slice, TokenId, Vocabulary};
+use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary};
 
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
 type ExitId = u32;
@@ -26,18 +26,30 @@ pub(super) struct LocalMask {
 
 /// What was found for a state without a bounded register: with character counts, from which every
 /// bounded variant is filtered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Walked {
-    /// Slices all of whose tokens stay inside, and the characters before them.
-    slices: Vec<(usize, u32)>,
+    /// Slices whose tokens stay inside.
+    slices: Vec<Sliced>,
+    /// Those of their tokens that do not.
+    dead: Vec<TokenId>,
     /// Other tokens that stay inside, with their characters.
     tokens: Vec<(TokenId, u32)>,
     /// Tokens that leave, with the characters before the exit.
     exits: Vec<(Tail, u32)>,
 }
 
+/// The tokens of a slice up to a length.
+#[derive(Debug, Clone, Copy)]
+struct Sliced {
+    slice: usize,
+    /// Characters before the part that is compared with the slice.
+    before: u32,
+    /// Most characters of that part.
+    most: u32,
+}
+
 /// The memo layers that do not depend on stacks.
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Layers {
     local: FxHashMap<Local, LocalMask>,
     text: FxHashMap<u32, Arc<Walked>>,
@@ -45,6 +57,33 @@ struct Layers {
     exits: Vec<Arc<Tails>>,
     exit_index: FxHashMap<Arc<[Tail]>, ExitId>,
     next: FxHashMap<(Local, ExitId), LocalMask>,
+    /// Bytes of what the tables refer to, and nothing else does.
+    heap: usize,
+}
+
+impl Layers {
+    fn bytes(&self) -> usize {
+        // Keys and values in hash tables, an eighth of whose slots are free.
+        let masks = self.local.capacity() * (size_of::<(Local, LocalMask)>() + 1)
+            + self.next.capacity() * (size_of::<(Local, ExitId, LocalMask)>() + 1);
+        let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 25;
+        masks + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
+    }
+}
+
+impl LocalMask {
+    /// Bytes on the heap; of the base only if it is this mask's alone.
+    fn bytes(&self) -> usize {
+        16 + size_of_val(&*self.tokens) + self.base.as_ref().map_or(0, alone)
+    }
+}
+
+impl Walked {
+    fn bytes(&self) -> usize {
+        let exits = self.exits.capacity() * size_of::<(Tail, u32)>();
+        let lists = self.tokens.capacity() * 8 + self.dead.capacity() * 4 + self.slices.capacity() * 16;
+        size_of::<Walked>() + exits + lists
+    }
 }
 
 /// Masks of one grammar over one vocabulary.
@@ -77,6 +116,17 @@ const MAX_FULL_BYTES: usize = 64 << 20;
 const UNCHECKED: usize = 32;
 /// Most tokens of a slice that are tried one by one.
 const MAX_SINGLE: usize = 8_000;
+/// The same where a walk of those that come near a dead state is the alternative.
+const MAX_UNSURE: usize = 1_000;
+
+impl Shared {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let rows = self.slice_masks.iter().map(|m| size_of_val(&**m)).sum::<usize>();
+        let up_to = self.up_to.lock().unwrap_or_else(|e| e.into_inner());
+        self.layers.bytes() + rows + up_to.values().map(|m| size_of_val(&**m)).sum::<usize>()
+    }
+}
 
 impl Masks {
     /// The layers of a base: every local state of `machine` is answered now.
@@ -146,6 +196,30 @@ impl Masks {
         self.full_bytes += mask.bytes();
         self.full.insert(config, mask.clone());
         mask
+    }
+
+    /// Empty layers on top of the same base.
+    pub fn renewed(&self) -> Self {
+        Masks::new(&self.vocab, self.shared.clone())
+    }
+
+    /// A copy that shares the masks themselves.
+    pub fn copy(&self) -> Self {
+        Masks {
+            vocab: self.vocab.clone(),
+            shared: self.shared.clone(),
+            own: self.own.clone(),
+            rooted: self.rooted.clone(),
+            wide: self.wide.clone(),
+            full: self.full.clone(),
+            full_bytes: self.full_bytes,
+            walker: Walker::default(),
+        }
+    }
+
+    /// Bytes of the masks, those of the base not counted.
+    pub fn bytes(&self) -> usize {
+        self.own.bytes() + self.full_bytes + self.full.capacity() * 13
     }
 
     /// Number of masks of configurations, local states and continuations held.
@@ -240,6 +314,7 @@ impl Masks {
         let id = self.own.exits.len() as ExitId * 2 + 1;
         let tails = Tails::new(&self.vocab, entries.into());
         self.own.exit_index.insert(tails.entries.clone(), id);
+        self.own.heap += tails.bytes();
         self.own.exits.push(Arc::new(tails));
         Some(id)
     }
@@ -251,6 +326,7 @@ impl Masks {
             return known.clone();
         }
         let mask = self.local_uncached(machine, local);
+        self.own.heap += mask.bytes();
         self.own.local.insert(local, mask.clone());
         mask
     }
@@ -262,6 +338,7 @@ impl Masks {
             return known.clone();
         }
         let mask = self.walked(machine, Thread { local, stack: ROOT });
+        self.own.heap += mask.bytes() + size_of::<(Local, LocalMask)>();
         self.rooted.insert(local, mask.clone());
         mask
     }
@@ -292,7 +369,7 @@ impl Masks {
             Some((mask, bytes)) => self.patched(machine, thread, &mask, &bytes),
             None => {
                 let walked = self.walk(machine, thread.local, thread.stack);
-                let base = self.bases(&walked.slices, u32::MAX);
+                let base = self.base_of(&walked, u32::MAX);
                 let exits = walked.exits.iter().map(|e| e.0).collect();
                 self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
             }
@@ -354,12 +431,12 @@ impl Masks {
         let vocab = self.vocab.clone();
         let sliced = machine.is_unbounded(local);
         let contained = if sliced { self.slice_of(machine, Thread { local, stack }, false) } else { None };
-        let mut walked = Walked { slices: Vec::new(), tokens: Vec::new(), exits: Vec::new() };
-        let (trie, need) = match contained {
+        let mut walked = Walked::default();
+        let (trie, need) = match &contained {
             None => (vocab.trie(), u16::MAX),
-            Some(Contained { slice, need }) => {
-                walked.slices.push((slice, 0));
-                (&vocab.slices()[slice].residue, need)
+            Some(contained) => {
+                self.take_slice(machine, &vocab, (0, local), contained, &mut walked);
+                (&vocab.slices()[contained.slice].residue, contained.need)
             }
         };
         let spaced = if sliced && contained.is_none_or(|c| c.slice > 0) {
@@ -389,17 +466,16 @@ impl Masks {
         let Some(after) = machine.step_local(local, b' ').filter(|l| machine.stays(l.state, stack)) else {
             return false;
         };
-        let Some(Contained { slice, need }) = self.slice_of(machine, Thread { local: after, stack }, true)
-        else {
+        let Some(contained) = self.slice_of(machine, Thread { local: after, stack }, true) else {
             return false;
         };
         let blank = vocab.trie().first(b' ');
         if blank == 0 {
             return false;
         }
-        walked.slices.push((slice, 1));
+        self.take_slice(machine, vocab, (blank, after), &contained, walked);
         walked.tokens.extend(vocab.trie().tokens_at(blank).iter().map(|&t| (t, after.n)));
-        let trie = &vocab.slices()[slice].residue;
+        let (trie, need) = (&vocab.slices()[contained.slice].residue, contained.need);
         let mut found = Found::default();
         self.walker.walk(machine, trie, &[Thread { local: after, stack }], (need, None), &mut found);
         walked.tokens.append(&mut found.tokens);
@@ -410,19 +486,53 @@ impl Masks {
         true
     }
 
-    /// The union of slices, of each the tokens with at most `limit` characters in all.
-    fn bases(&self, slices: &[(usize, u32)], limit: u32) -> Option<Arc<[u32]>> {
-        let mut union = Union::default();
-        for &(slice, before) in slices.iter().filter(|s| s.1 <= limit) {
-            union.add_base(Some(&self.slice_up_to(slice, limit - before)));
+    /// Notes which tokens of a slice stay inside; the way to node `top` of the trie leads to `local`.
+    fn take_slice(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        (top, local): (TrieNode, Local),
+        contained: &Contained,
+        walked: &mut Walked,
+    ) {
+        let Contained { slice, alive, .. } = *contained;
+        let before = u32::from(top != 0);
+        walked.slices.push(Sliced { slice, before, most: alive.most });
+        let data = &vocab.slices()[slice];
+        let unsure = data.between(alive.safe, alive.most);
+        if alive.is_exact() || unsure.len() == 0 {
+            return;
         }
-        union.into_base()
+        if unsure.len() <= MAX_UNSURE {
+            let kills = |&t: &TokenId| {
+                let bytes = &vocab.token_bytes(t)[before as usize..];
+                bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_none()
+            };
+            walked.dead.extend(unsure.filter(kills));
+        } else {
+            walked.dead.extend(dead_tokens(machine, vocab.trie(), data, (top, local.state), contained));
+        }
+    }
+
+    /// The tokens of its slices that stay inside, of at most `limit` characters in all.
+    fn base_of(&self, walked: &Walked, limit: u32) -> Option<Arc<[u32]>> {
+        let mut union = Union::default();
+        for &Sliced { slice, before, most } in walked.slices.iter().filter(|s| s.before <= limit) {
+            union.add_base(Some(&self.slice_up_to(slice, most.min(limit - before))));
+        }
+        let base = union.into_base()?;
+        if walked.dead.is_empty() {
+            return Some(base);
+        }
+        let mut row = base.to_vec();
+        walked.dead.iter().for_each(|&t| row[t as usize / 32] &= !(1 << (t % 32)));
+        Some(row.into())
     }
 
     /// Text whose length is bounded: the unbounded mask with tokens and exits filtered by count.
     fn bounded_text(&mut self, machine: &mut Machine, local: Local, min: u32, max: u32) -> LocalMask {
         let text = self.text(machine, local.state);
-        let base = self.bases(&text.slices, max);
+        let base = self.base_of(&text, max);
         let exits = text.exits.iter().filter(|e| (min..=max).contains(&e.1)).map(|e| e.0).collect();
         let tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= max).map(|t| t.0).collect();
         self.local_mask(base, tokens.into_iter(), exits)
@@ -434,14 +544,13 @@ impl Masks {
         let (spare, rest) = machine.spare_chars(local)?;
         let text = self.text(machine, local.state);
         let vocab = self.vocab.clone();
-        let of_slice =
-            |&(slice, before): &(usize, u32)| vocab.slices()[slice].longer_than(spare.saturating_sub(before));
+        let of_slice = |s: &Sliced| vocab.slices()[s.slice].between(spare.saturating_sub(s.before), s.most);
         let walked = text.tokens.iter().filter(|t| t.1 > spare).map(|t| t.0);
         let longer: Vec<TokenId> = text.slices.iter().flat_map(of_slice).chain(walked).collect();
         if longer.len() > MAX_SINGLE {
             return None;
         }
-        let base = self.bases(&text.slices, spare);
+        let base = self.base_of(&text, spare);
         let mut tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= spare).map(|t| t.0).collect();
         for token in longer {
             let bytes = vocab.token_bytes(token);
@@ -465,7 +574,7 @@ impl Masks {
         if exits.len() == text.exits.len() {
             return self.local(machine, Local { register: 0, n: 0, ..local });
         }
-        let base = self.bases(&text.slices, u32::MAX);
+        let base = self.base_of(&text, u32::MAX);
         self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)
     }
 
@@ -517,6 +626,7 @@ impl Masks {
         }
         let counting = machine.counting(Local { state, register: 0, n: 0 });
         let text = Arc::new(self.walk(machine, counting, BASE));
+        self.own.heap += text.bytes();
         self.own.text.insert(state, text.clone());
         text
     }
@@ -539,6 +649,7 @@ impl Masks {
         }
         let tokens = found.tokens.iter().map(|t| tails.entries[t.0 as usize].token);
         let mask = self.local_mask(None, tokens, further);
+        self.own.heap += mask.bytes();
         self.own.next.insert(key, mask.clone());
         mask
     }
@@ -558,21 +669,23 @@ impl Masks {
         table.entry((slice, limit)).or_insert_with(|| data.mask_up_to(limit).into()).clone()
     }
 
-    /// The widest slice all of whose strings keep a state alive within its rule.
+    /// The widest slice of whose strings many keep a state alive within its rule.
     fn slice_of(&mut self, machine: &mut Machine, thread: Thread, spaced: bool) -> Option<Contained> {
         let (state, root) = (thread.local.state, thread.stack == ROOT);
         let key = (state, spaced, root);
         let known = self.shared.layers.slice_of.get(&key).or_else(|| self.own.slice_of.get(&key));
-        if let Some(&known) = known {
-            return known;
+        if let Some(known) = known {
+            return known.clone();
         }
-        let Some((found, states)) = widest_slice(machine, &self.vocab, thread, spaced) else {
+        let Some((found, others)) = widest_slice(machine, &self.vocab, thread, spaced) else {
             self.own.slice_of.insert(key, None);
             return None;
         };
-        for state in states {
-            self.own.slice_of.insert((state, spaced, root), Some(found));
+        self.own.heap += (others.len() + 1) * 64;
+        for (state, contained) in others {
+            self.own.slice_of.insert((state, spaced, root), Some(contained));
         }
+        self.own.slice_of.insert(key, Some(found.clone()));
         Some(found)
     }
 }

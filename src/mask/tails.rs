@@ -28,6 +28,11 @@ pub(super) struct Tails {
 }
 
 impl Tails {
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Tails>() + size_of_val(&*self.entries) + self.ending.capacity() * 4 + self.trie.bytes()
+    }
+
     pub(super) fn new(vocab: &Vocabulary, entries: Arc<[Tail]>) -> Self {
         let rest = |t: &Tail| &vocab.token_bytes(t.token)[t.offset as usize..];
         let ending = entries.iter().filter(|t| rest(t).is_empty()).map(|t| t.token).collect();

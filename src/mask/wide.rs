@@ -11,7 +11,7 @@ use super::tables::LocalMask;
 use crate::machine::{Local, Machine, StackId};
 
 /// States with many ways on whose masks are known.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Wide {
     recent: VecDeque<(StackId, Box<[u32; 256]>, LocalMask)>,
 }

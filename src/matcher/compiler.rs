@@ -5,25 +5,27 @@
 //! shared by every grammar. Compiling then costs a pass over the constraint; states and masks of the
 //! constraint's own rules are made when a generation first meets them.
 
-use std::sync::{Arc, Mutex, MutexGuard};
-
-use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex};
 
 use super::Matcher;
+use super::runtime::{Memory, Replicas, Runtime, TABLE_LIMIT};
 use crate::constraint::ir::{Ir, Node};
 use crate::constraint::number::{NumberSpec, number};
 use crate::constraint::{Constraint, Policy};
 use crate::error::Result;
-use crate::machine::{ConfigId, Machine, Program};
+use crate::machine::{Machine, Program};
 use crate::mask::Masks;
 use crate::mask::Shared;
-use crate::vocab::{TokenId, Vocabulary};
+use crate::vocab::Vocabulary;
 
 /// Compiles constraints for one vocabulary. Shareable between threads.
 pub struct Compiler {
     vocab: Vocabulary,
     alphabet: [bool; 256],
+    /// The policy used last is last.
     bases: Mutex<Vec<(Policy, Arc<Base>)>>,
+    table_limit: usize,
+    replicas: usize,
 }
 
 /// Most policies whose bases are kept.
@@ -41,7 +43,9 @@ impl Compiler {
         for (b, has) in alphabet.iter_mut().enumerate() {
             *has = vocab.has_byte(b as u8);
         }
-        let compiler = Compiler { vocab, alphabet, bases: Mutex::new(Vec::new()) };
+        let replicas = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let bases = Mutex::new(Vec::new());
+        let compiler = Compiler { vocab, alphabet, bases, table_limit: TABLE_LIMIT, replicas };
         if let Err(error) = compiler.base(&Policy::default()) {
             // The base holds no user input, so this would show in any test; compiling reports it.
             tracing::error!(%error, "the base grammar does not compile");
@@ -49,9 +53,28 @@ impl Compiler {
         compiler
     }
 
+    /// Bytes that the tables of one grammar may hold, per thread that uses it at the same time, before they
+    /// are made anew; 256 MiB unless set here.
+    pub fn with_table_limit(self, bytes: usize) -> Self {
+        Compiler { table_limit: bytes, ..self }
+    }
+
+    /// On how many threads at the same time masks of one grammar are made without waiting for each other; the
+    /// number of cores unless set here. Each costs a copy of the grammar's tables, once it is needed.
+    pub fn with_replicas(self, most: usize) -> Self {
+        Compiler { replicas: most, ..self }
+    }
+
     /// The vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocab
+    }
+
+    /// Bytes of the tables that all grammars share: the automata and masks of plain values, per policy. At
+    /// most 16 policies are kept.
+    pub fn shared_bytes(&self) -> usize {
+        let bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
+        bases.iter().map(|(_, base)| base.masks.bytes() + base.program.bytes()).sum()
     }
 
     /// Compiles a constraint.
@@ -64,19 +87,21 @@ impl Compiler {
         let program = Program::extend(&base.program, constraint.ir())?;
         let machine = Machine::new(program, self.vocab.quoted_strings().clone());
         let masks = Masks::new(&self.vocab, base.masks.clone());
-        let runtime =
-            Runtime { machine, masks, accepted: FxHashMap::default(), forced: FxHashMap::default() };
+        let runtime = Runtime::new(machine, masks, self.table_limit);
         Ok(CompiledGrammar(Arc::new(Grammar {
             vocab: self.vocab.clone(),
             warnings: constraint.warnings().to_vec(),
-            runtime: Mutex::new(runtime),
+            replicas: Replicas::new(runtime, self.replicas),
         })))
     }
 
     fn base(&self, policy: &Policy) -> Result<Arc<Base>> {
         let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some((_, base)) = bases.iter().find(|(p, _)| p == policy) {
-            return Ok(base.clone());
+        if let Some(at) = bases.iter().position(|(p, _)| p == policy) {
+            let known = bases.remove(at);
+            let base = known.1.clone();
+            bases.push(known);
+            return Ok(base);
         }
         let mut program = Program::base(policy, &self.alphabet, &common_values(policy)?)?;
         program.determinise();
@@ -116,42 +141,15 @@ pub struct CompiledGrammar(Arc<Grammar>);
 struct Grammar {
     vocab: Vocabulary,
     warnings: Vec<String>,
-    runtime: Mutex<Runtime>,
-}
-
-/// What grows while a grammar is used.
-pub(super) struct Runtime {
-    pub(super) machine: Machine,
-    pub(super) masks: Masks,
-    /// Where tokens led; dropped as a whole when it gets too large.
-    accepted: FxHashMap<(ConfigId, TokenId), ConfigId>,
-    /// Forced runs: the bytes and the configuration after them.
-    pub(super) forced: FxHashMap<ConfigId, (Arc<[u8]>, ConfigId)>,
-}
-
-/// Most remembered token transitions per grammar (about 16 bytes each).
-const MAX_ACCEPTED: usize = 1 << 20;
-
-impl Runtime {
-    /// Where a token with these bytes leads.
-    pub(super) fn step_token(&mut self, config: ConfigId, token: TokenId, bytes: &[u8]) -> ConfigId {
-        if let Some(&known) = self.accepted.get(&(config, token)) {
-            return known;
-        }
-        let to = self.machine.step_bytes(config, bytes);
-        if self.accepted.len() >= MAX_ACCEPTED {
-            self.accepted.clear();
-        }
-        self.accepted.insert((config, token), to);
-        to
-    }
+    replicas: Replicas,
 }
 
 impl CompiledGrammar {
     /// A matcher at the start of the output.
     pub fn matcher(&self) -> Matcher {
-        let start = self.runtime().machine.initial();
-        Matcher::new(self.clone(), start)
+        let replica = self.0.replicas.least_used();
+        let start = replica.lock().machine.initial();
+        Matcher::new(self.clone(), replica, start)
     }
 
     /// What the user should know about how the constraint is honoured.
@@ -164,18 +162,32 @@ impl CompiledGrammar {
         &self.0.vocab
     }
 
-    /// Sizes now: automaton states, deterministic states, stack nodes, configurations, masks of
-    /// configurations, of local states, of continuations.
+    /// Sizes now, of the tables used first: automaton states, deterministic states, stack nodes,
+    /// configurations, masks of configurations, of local states, of continuations.
     pub fn sizes(&self) -> [usize; 7] {
-        let runtime = self.runtime();
+        let replica = self.0.replicas.least_used();
+        let runtime = replica.lock();
         let [nfa, dfa, stacks, configs] = runtime.machine.sizes();
         let [full, local, next] = runtime.masks.sizes();
         [nfa, dfa, stacks, configs, full, local, next]
     }
 
-    /// The tables, locked. A panic elsewhere while they were locked cannot have left them
-    /// inconsistent: they only grow, entry by entry.
-    pub(super) fn runtime(&self) -> MutexGuard<'_, Runtime> {
-        self.0.runtime.lock().unwrap_or_else(|e| e.into_inner())
+    /// Bytes held now. What replicas share is counted once, what all grammars share not at all: see
+    /// [`Compiler::shared_bytes`].
+    pub fn memory(&self) -> Memory {
+        let mut all = Memory::default();
+        for replica in self.0.replicas.all() {
+            let one = replica.lock().memory();
+            all.automaton = one.automaton;
+            all.states += one.states;
+            all.masks += one.masks;
+            all.transitions += one.transitions;
+            all.replicas += 1;
+        }
+        all
+    }
+
+    pub(super) fn replicas(&self) -> &Replicas {
+        &self.0.replicas
     }
 }

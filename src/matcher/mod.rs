@@ -5,21 +5,26 @@
 //! length. Nothing can fail in the middle of a generation: every configuration reached has a
 //! continuation, which was made sure of when the constraint was compiled.
 
+mod bitmask;
 mod compiler;
 mod explain;
 mod history;
 mod path;
+mod runtime;
 
+pub use bitmask::Bitmask;
 pub use compiler::{CompiledGrammar, Compiler};
 pub use explain::{Explanation, Verdict};
+pub use runtime::Memory;
 
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{ConfigId, DEAD_CONFIG, Reached};
+use crate::mask::Mask;
 use crate::vocab::{TokenId, TrieNode, Vocabulary};
-use compiler::Runtime;
 use history::History;
+use runtime::{ForcedRun, Replica, Runtime};
 
 /// Longest forced run handed out at once, in bytes.
 const MAX_FORCED: usize = 1 << 20;
@@ -27,16 +32,20 @@ const MAX_FORCED: usize = 1 << 20;
 /// One generation: which tokens may come next, and how to go on.
 pub struct Matcher {
     grammar: CompiledGrammar,
+    /// The tables that the history's numbers belong to.
+    replica: Arc<Replica>,
     vocab: Vocabulary,
     history: History,
     /// Whether an end token was accepted.
     ended: bool,
+    /// The mask handed out last.
+    mask: Option<Arc<Mask>>,
 }
 
 impl Matcher {
-    fn new(grammar: CompiledGrammar, start: ConfigId) -> Self {
+    fn new(grammar: CompiledGrammar, replica: Arc<Replica>, start: ConfigId) -> Self {
         let vocab = grammar.vocabulary().clone();
-        Matcher { grammar, vocab, history: History::new(start), ended: false }
+        Matcher { grammar, replica, vocab, history: History::new(start), ended: false, mask: None }
     }
 
     /// The grammar.
@@ -49,35 +58,42 @@ impl Matcher {
         &self.vocab
     }
 
+    /// The legal tokens, borrowed: nothing is copied. Once terminated only the end tokens are in it.
+    pub fn bitmask(&mut self) -> Bitmask<'_> {
+        self.leave_crowd();
+        let mut runtime = self.replica.lock();
+        let Runtime { machine, masks, .. } = &mut *runtime;
+        let config = self.history.current();
+        self.mask = (!self.ended).then(|| masks.mask(machine, config));
+        let may_end = machine.is_accepting(config);
+        drop(runtime);
+        let ends = if may_end { self.vocab.eos() } else { &[] };
+        Bitmask { mask: self.mask.as_deref(), ends, words: self.vocab.bitmask_words() }
+    }
+
     /// Writes the legal tokens into `row`: bit t % 32 of word t / 32. All words are overwritten; once
     /// terminated only the end tokens are set.
     ///
     /// # Panics
     /// If `row` is shorter than [`Vocabulary::bitmask_words`].
     pub fn fill_bitmask(&mut self, row: &mut [u32]) {
-        let mut runtime = self.grammar.runtime();
-        let Runtime { machine, masks, .. } = &mut *runtime;
-        let config = self.history.current();
-        let mask = if self.ended { None } else { Some(masks.mask(machine, config)) };
-        let accepting = machine.is_accepting(config);
-        drop(runtime);
-        assert!(row.len() >= self.vocab.bitmask_words(), "the row is shorter than the vocabulary");
-        match mask {
-            Some(mask) => mask.write(row),
-            None => row.fill(0),
-        }
-        if accepting {
-            for &t in self.vocab.eos() {
-                row[t as usize / 32] |= 1 << (t % 32);
+        self.bitmask().write(row);
+    }
+
+    /// Moves to other tables if others keep waiting for these, or these are full.
+    #[inline]
+    fn leave_crowd(&mut self) {
+        if self.replica.is_crowded() {
+            let elsewhere = self.grammar.replicas().instead_of(&self.replica, &self.vocab, &self.history);
+            if let Some((replica, history)) = elsewhere {
+                (self.replica, self.history) = (replica, history);
             }
         }
     }
 
     /// Number of legal tokens, end tokens included.
     pub fn legal_count(&mut self) -> usize {
-        let mut row = vec![0; self.vocab.bitmask_words()];
-        self.fill_bitmask(&mut row);
-        row.iter().map(|w| w.count_ones() as usize).sum()
+        self.bitmask().count()
     }
 
     /// Advances by one token.
@@ -89,6 +105,7 @@ impl Matcher {
             self.ended = true;
             return Ok(());
         }
+        self.leave_crowd();
         match self.next(id) {
             Some(config) => {
                 self.history.push(id, config);
@@ -114,7 +131,9 @@ impl Matcher {
         if self.ended || bytes.is_empty() {
             return None;
         }
-        let to = self.grammar.runtime().step_token(config, id, bytes);
+        let mut runtime = self.replica.lock();
+        let to = runtime.step_token(config, id, bytes);
+        self.replica.retire_if_full(&runtime);
         (to != DEAD_CONFIG).then_some(to)
     }
 
@@ -167,25 +186,27 @@ impl Matcher {
     pub fn fork(&self) -> Matcher {
         Matcher {
             grammar: self.grammar.clone(),
+            replica: self.replica.clone(),
             vocab: self.vocab.clone(),
             history: self.history.clone(),
             ended: self.ended,
+            mask: None,
         }
     }
 
     /// Whether the output may end here: an end token is legal.
     pub fn is_accepting(&self) -> bool {
-        self.ended || self.grammar.runtime().machine.is_accepting(self.history.current())
+        self.ended || self.replica.lock().machine.is_accepting(self.history.current())
     }
 
     /// Whether the output must end here: nothing but an end token is legal.
     pub fn is_terminated(&self) -> bool {
-        self.ended || self.grammar.runtime().machine.is_final(self.history.current())
+        self.ended || self.replica.lock().machine.is_final(self.history.current())
     }
 
     /// Whether the next byte may be text of a JSON string.
     pub fn in_string(&mut self) -> bool {
-        !self.ended && self.grammar.runtime().machine.in_text(self.history.current())
+        !self.ended && self.replica.lock().machine.in_text(self.history.current())
     }
 
     /// Where in a JSON structure the output stands, as a JSON pointer; empty at the top level.
@@ -193,13 +214,13 @@ impl Matcher {
         path::json_path(&self.vocab.decode(&self.tokens()))
     }
 
-    fn forced_run(&self) -> (Arc<[u8]>, ConfigId) {
+    fn forced_run(&self) -> ForcedRun {
         let start = self.history.current();
         if self.ended {
             return (Arc::from([]), start);
         }
-        let mut runtime = self.grammar.runtime();
-        if let Some(known) = runtime.forced.get(&start) {
+        let mut runtime = self.replica.lock();
+        if let Some(known) = runtime.forced(start) {
             return known.clone();
         }
         let mut bytes = Vec::new();
@@ -210,11 +231,8 @@ impl Matcher {
             bytes.push(byte);
             config = runtime.machine.step_bytes(config, &[byte]);
         }
-        let run: (Arc<[u8]>, ConfigId) = (bytes.into(), config);
-        if runtime.forced.len() > 100_000 {
-            runtime.forced.clear();
-        }
-        runtime.forced.insert(start, run.clone());
+        let run: ForcedRun = (bytes.into(), config);
+        runtime.remember_forced(start, run.clone());
         run
     }
 
@@ -276,7 +294,7 @@ impl Matcher {
     /// constraint allows, they are not safe to commit.
     fn hold_back(&self, tokens: &mut Vec<TokenId>, end: ConfigId) {
         let trie = self.vocab.trie();
-        let mut runtime = self.grammar.runtime();
+        let mut runtime = self.replica.lock();
         let threads = runtime.machine.threads(end);
         for count in (1..=tokens.len().min(4)).rev() {
             let suffix = self.vocab.decode(&tokens[tokens.len() - count..]);

@@ -126,13 +126,17 @@ impl Slice {
         mask
     }
 
-    /// The tokens of the slice with more than `limit` characters.
-    pub fn longer_than(&self, limit: u32) -> impl ExactSizeIterator<Item = TokenId> + '_ {
-        self.split(limit)[1].iter().map(|e| e.1)
+    /// The tokens of the slice with more than `least` and at most `most` characters.
+    pub fn between(&self, least: u32, most: u32) -> impl ExactSizeIterator<Item = TokenId> + '_ {
+        let [shorter, longer] = [self.split(least)[0].len(), self.split(most)[0].len()];
+        self.by_length[shorter..longer.max(shorter)].iter().map(|e| e.1)
     }
 
-    /// Tokens of 255 characters and more count as longer than any limit.
+    /// Tokens of 255 characters and more count as longer than any limit but `u32::MAX`, which is none.
     fn split(&self, limit: u32) -> [&[(u8, TokenId)]; 2] {
+        if limit == u32::MAX {
+            return [&self.by_length, &[]];
+        }
         let limit = limit.min(254) as u8;
         let (short, long) = self.by_length.split_at(self.by_length.partition_point(|e| e.0 <= limit));
         [short, long]

@@ -20,6 +20,8 @@ struct Node {
     depth: u16,
     /// Groups (see [`byte_group`]) of the bytes on the edges of this subtree, its own included.
     groups: u16,
+    /// Bytes from here to the deepest node of this subtree.
+    height: u16,
     /// The byte on the edge into this node.
     byte: u8,
 }
@@ -35,13 +37,18 @@ pub struct Trie {
 }
 
 impl Trie {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>() + self.tokens.capacity() * 4 + size_of_val(&*self.first)
+    }
+
     /// Builds the trie of `(bytes, id)` pairs; empty byte strings and ones longer than
     /// [`Trie::MAX_DEPTH`] are left out.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a [u8], TokenId)>) -> Self {
         let mut sorted: Vec<(&[u8], TokenId)> =
             pairs.into_iter().filter(|(b, _)| !b.is_empty() && b.len() <= Self::MAX_DEPTH).collect();
         sorted.sort_unstable();
-        let mut nodes = vec![Node { end: 0, first_token: 0, depth: 0, groups: 0, byte: 0 }];
+        let mut nodes = vec![Node { end: 0, first_token: 0, depth: 0, groups: 0, height: 0, byte: 0 }];
         let mut tokens = Vec::with_capacity(sorted.len());
         let mut path: Vec<u32> = vec![0];
         let mut previous: &[u8] = &[];
@@ -55,7 +62,8 @@ impl Trie {
             for (depth, &byte) in bytes.iter().enumerate().skip(common) {
                 path.push(nodes.len() as u32);
                 let (depth, groups) = (depth as u16 + 1, byte_group(byte));
-                nodes.push(Node { end: 0, first_token: tokens.len() as u32, depth, groups, byte });
+                let first_token = tokens.len() as u32;
+                nodes.push(Node { end: 0, first_token, depth, groups, height: 0, byte });
             }
             tokens.push(id);
             previous = bytes;
@@ -64,7 +72,8 @@ impl Trie {
         while let Some(open) = path.pop() {
             close(&mut nodes, open, path.last().copied());
         }
-        nodes.push(Node { end: total + 1, first_token: tokens.len() as u32, depth: 0, groups: 0, byte: 0 });
+        let first_token = tokens.len() as u32;
+        nodes.push(Node { end: total + 1, first_token, depth: 0, groups: 0, height: 0, byte: 0 });
         let mut trie = Trie { nodes, tokens, first: Box::new([0; 256]) };
         for child in trie.children(0).collect::<Vec<_>>() {
             trie.first[trie.byte(child) as usize] = child;
@@ -113,6 +122,12 @@ impl Trie {
     #[inline]
     pub fn groups(&self, p: TrieNode) -> u16 {
         self.nodes[p as usize].groups
+    }
+
+    /// Bytes that the longest token below `p` has after it.
+    #[inline]
+    pub fn height(&self, p: TrieNode) -> usize {
+        self.nodes[p as usize].height as usize
     }
 
     /// The tokens that end exactly at `p`.
@@ -170,11 +185,14 @@ impl Trie {
     }
 }
 
-/// Ends the subtree of `node` and tells its parent which bytes it holds.
+/// Ends the subtree of `node` and tells its parent which bytes it holds and how far down.
 fn close(nodes: &mut [Node], node: TrieNode, parent: Option<TrieNode>) {
     nodes[node as usize].end = nodes.len() as u32;
+    let Node { groups, height, .. } = nodes[node as usize];
     if let Some(parent) = parent {
-        nodes[parent as usize].groups |= nodes[node as usize].groups;
+        let parent = &mut nodes[parent as usize];
+        parent.groups |= groups;
+        parent.height = parent.height.max(height + 1);
     }
 }
 
@@ -221,6 +239,8 @@ mod tests {
             }
             assert_eq!(trie.depth(p), path.len());
             assert_eq!(trie.find(&path), Some(p));
+            let deepest = words.iter().filter(|w| w.starts_with(&path)).map(|w| w.len()).max();
+            assert_eq!(trie.height(p), deepest.unwrap() - path.len());
             for (i, w) in words.iter().enumerate().filter(|(_, w)| !w.is_empty()) {
                 assert_eq!(below.contains(&(i as u32)), w.starts_with(&path), "{w:?} below {path:?}");
                 assert_eq!(at.contains(&(i as u32)), *w == &path[..]);

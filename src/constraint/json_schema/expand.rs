@@ -137,10 +137,9 @@ impl Front<'_> {
 
     /// Merges one term into the fork.
     fn apply(&mut self, fork: &mut Fork, term: Term) -> Result<()> {
-        if fork.shape.terms.contains(&term) {
+        if !fork.shape.terms.insert(term.clone()) {
             return Ok(());
         }
-        fork.shape.terms.push(term.clone());
         match term {
             Term::Pos(id) => {
                 self.check_grounded(id)?;

@@ -40,6 +40,7 @@ mod number;
 mod operands;
 mod refs;
 mod shape;
+mod termset;
 #[cfg(test)]
 mod tests;
 mod unique;

@@ -16,6 +16,7 @@ use super::contains::Contains;
 use super::demands::Demand;
 use super::json::{Id, Name};
 use super::number::Number;
+use super::termset::TermSet;
 
 /// A set of JSON types, with both booleans and both kinds of numbers told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -279,7 +280,7 @@ pub(super) struct Shape {
     /// If a `const` or `enum` applies: the values of the first one met. They are filtered by `terms`.
     pub literals: Option<Rc<Vec<Id>>>,
     /// All terms that went in, for filtering literals and against applying a term twice.
-    pub terms: Terms,
+    pub terms: TermSet,
     /// So many of the terms do not filter literals: those around a `oneOf` whose branches are being
     /// compared, because each of them would already ask that exactly one branch holds.
     pub unasked: usize,
@@ -295,7 +296,7 @@ impl Default for Shape {
         Shape {
             types: Types::ALL,
             literals: None,
-            terms: Terms::new(),
+            terms: TermSet::default(),
             unasked: 0,
             number: NumberPart::default(),
             string: StringPart::default(),

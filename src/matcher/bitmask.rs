@@ -1,0 +1,67 @@
+//! The legal tokens of one position, without a copy.
+//!
+//! A mask is kept as a dense base, which many positions share, and a list of further tokens. Who wants the
+//! packed row has it written (a copy of 16 KB for 128k tokens); who only looks at a few tokens, counts them
+//! or goes through them reads the parts. Handing out the packed row itself was rejected: it would have to
+//! exist for every position.
+
+use crate::mask::Mask;
+use crate::vocab::TokenId;
+
+/// The legal tokens of a position, as [`Matcher::bitmask`](super::Matcher::bitmask) lends them.
+#[derive(Debug, Clone, Copy)]
+pub struct Bitmask<'a> {
+    pub(super) mask: Option<&'a Mask>,
+    /// End tokens, if the output may end.
+    pub(super) ends: &'a [TokenId],
+    /// Words of a packed row.
+    pub(super) words: usize,
+}
+
+impl<'a> Bitmask<'a> {
+    /// Whether a token is legal. A comparison, and a binary search among few.
+    pub fn contains(&self, token: TokenId) -> bool {
+        self.ends.contains(&token) || self.mask.is_some_and(|mask| mask.contains(token))
+    }
+
+    /// The packed words shared with other positions, bit t % 32 of word t / 32; words that are missing
+    /// at the end are 0. Further legal tokens are in [`more`](Self::more) and [`ends`](Self::ends).
+    pub fn base(&self) -> &'a [u32] {
+        self.mask.map_or(&[], Mask::base)
+    }
+
+    /// Legal tokens besides those of the base, sorted; some may be in the base, too.
+    pub fn more(&self) -> &'a [TokenId] {
+        self.mask.map_or(&[], Mask::more)
+    }
+
+    /// The end tokens, if the output may end here.
+    pub fn ends(&self) -> &'a [TokenId] {
+        self.ends
+    }
+
+    /// Writes the packed row: all words are overwritten.
+    ///
+    /// # Panics
+    /// If `row` is shorter than [`Vocabulary::bitmask_words`](crate::Vocabulary::bitmask_words).
+    pub fn write(&self, row: &mut [u32]) {
+        assert!(row.len() >= self.words, "the row is shorter than the vocabulary");
+        match self.mask {
+            Some(mask) => mask.write(row),
+            None => row.fill(0),
+        }
+        for &t in self.ends {
+            row[t as usize / 32] |= 1 << (t % 32);
+        }
+    }
+
+    /// Number of legal tokens.
+    pub fn count(&self) -> usize {
+        let base = self.base();
+        let in_base = |t: TokenId| base.get(t as usize / 32).is_some_and(|w| w >> (t % 32) & 1 == 1);
+        let more = self.more();
+        let further = more.iter().filter(|&&t| !in_base(t)).count();
+        let ends = self.ends.iter().filter(|&&t| !in_base(t) && more.binary_search(&t).is_err()).count();
+        base.iter().map(|w| w.count_ones() as usize).sum::<usize>() + further + ends
+    }
+}
