@@ -37,6 +37,8 @@ pub(super) enum Names {
     Matching(Name),
     /// Those that violate the schema.
     Failing(Id),
+    /// Those that are not in a set of evaluated ones.
+    Outside(u32),
 }
 
 /// A demand with its goals.
@@ -67,6 +69,10 @@ impl Front<'_> {
         match names {
             Names::Matching(pattern) => self.passes(Test::Pattern(pattern), name, at),
             Names::Failing(schema) => Ok(!self.name_valid(schema, name)?),
+            Names::Outside(set) => {
+                let seen = self.evaluated[set as usize].clone();
+                Ok(!self.is_evaluated(&seen, name)?)
+            }
             Names::Undeclared(schema) => {
                 let (properties, patterns) = self.declarations(schema)?;
                 if properties.contains(&name) {
@@ -89,12 +95,21 @@ impl Front<'_> {
             Names::Failing(schema) => Ok((*self.name_language(&[Term::Neg(schema)])?).clone()),
             Names::Undeclared(schema) => {
                 let (properties, patterns) = self.declarations(schema)?;
-                let all = Dfa::words(properties.iter().map(|&n| self.doc.name(n)))?.complement();
-                match patterns.is_empty() {
-                    true => Ok(all),
-                    false => all.intersect(&self.any_pattern(&patterns)?.complement()),
-                }
+                self.other_names(&properties, &patterns)
             }
+            Names::Outside(set) => {
+                let seen = self.evaluated[set as usize].clone();
+                self.other_names(&seen.names, &seen.patterns)
+            }
+        }
+    }
+
+    /// The names that are not listed and match none of the patterns.
+    fn other_names(&mut self, names: &[Name], patterns: &[(Name, Id)]) -> Result<Dfa> {
+        let all = Dfa::words(names.iter().map(|&n| self.doc.name(n)))?.complement();
+        match patterns.is_empty() {
+            true => Ok(all),
+            false => all.intersect(&self.any_pattern(patterns)?.complement()),
         }
     }
 

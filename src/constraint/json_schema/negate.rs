@@ -57,7 +57,9 @@ impl Front<'_> {
                 let values = self.doc.elements(at).to_vec();
                 self.exclude(fork, &values);
             }
-            kw::REF => fork.queue(all(smallvec![Term::Neg(self.refs.resolve(&self.doc, at)?)])),
+            kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => {
+                fork.queue(all(smallvec![Term::Neg(self.target(name, at)?)]));
+            }
             kw::ALL_OF => {
                 let choice = self.schemas(at)?.into_iter().map(|s| smallvec![Term::Neg(s)]).collect();
                 fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
@@ -133,6 +135,9 @@ impl Front<'_> {
             }
             kw::CONTAINS | kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS => {
                 return self.negative_items(fork, schema, name, at);
+            }
+            kw::UNEVALUATED_ITEMS | kw::UNEVALUATED_PROPERTIES => {
+                return self.negative_unevaluated(fork, schema, name, at);
             }
             _ => return self.negative_rest(fork, name, at),
         };
@@ -211,9 +216,7 @@ impl Front<'_> {
             kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(false) => Types::NONE,
             kw::X_VERBATIM if self.is_verbatim(at)? => Types::STRING,
             kw::UNIQUE_ITEMS | kw::CONTAINS => Types::ARRAY,
-            kw::UNEVALUATED_ITEMS if !self.is_true(at) => Types::ARRAY,
-            kw::UNEVALUATED_PROPERTIES if !self.is_true(at) => Types::OBJECT,
-            kw::ONE_OF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => Types::ALL,
+            kw::ONE_OF => Types::ALL,
             _ => Types::NONE,
         };
         fork.shape.types = fork.shape.types.and(types);
