@@ -51,7 +51,7 @@ fn plain_integers(text: &str) -> String {
         escaped = c == '\\' && !escaped;
         let after: String = rest.clone().take_while(|c| c.is_ascii_digit()).collect();
         if c == '.' && !quoted && !after.is_empty() && after.chars().all(|c| c == '0') {
-            (0..after.len()).for_each(|_| drop(rest.next()));
+            rest.by_ref().take(after.len()).for_each(drop);
         } else {
             out.push(c);
         }

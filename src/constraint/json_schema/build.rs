@@ -52,6 +52,10 @@ impl Goals<'_> {
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
             plan.properties = self.properties(&mut shape)?;
             plan.extra = self.extras(&shape)?;
+            if self.declare_few(&mut shape, &plan.extra)? {
+                plan.properties.extend(self.properties(&mut shape)?);
+                plan.extra = self.extras(&shape)?;
+            }
             plan.demand = self.plan_demands(&shape, &plan.properties, &plan.extra)?;
         }
         plan.shape = shape;

@@ -17,6 +17,8 @@ use crate::error::{ErrorKind, Result};
 
 /// Most objects whose union meets the demands.
 const MAX_OBJECTS: usize = 256;
+/// Most names that can meet a demand and are declared for it.
+const MAX_FEW: usize = 64;
 
 /// There must be a property with one of these names whose value satisfies the term.
 #[derive(Debug, Clone)]
@@ -124,6 +126,52 @@ impl Front<'_> {
 }
 
 impl Goals<'_> {
+    /// Declares the undeclared names that can meet demands where there are only a few of them: others could use
+    /// them up, so the representation cannot ask for one of them. Whether there were any.
+    pub fn declare_few(&mut self, shape: &mut Shape, extra: &[(Keys, GoalId)]) -> Result<bool> {
+        let mut few: Vec<String> = Vec::new();
+        let demands = &shape.object.demands;
+        if demands.is_empty() || demands.len() > MAX_DEMANDS as usize {
+            return Ok(false);
+        }
+        for (keys, _) in extra {
+            let keys = self.keys_language(keys)?;
+            for meets in 1..1u32 << demands.len() {
+                let mut both = keys.clone();
+                for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
+                    let own = self.front.names_language(demand.names, demand.at)?;
+                    both = Some(match both {
+                        Some(both) => both.intersect(&own)?,
+                        None => own,
+                    });
+                }
+                few.extend(both.and_then(|both| both.finite(MAX_FEW)).into_iter().flatten());
+            }
+        }
+        few.sort_unstable();
+        few.dedup();
+        let mut any = false;
+        for name in few {
+            let name = self.front.doc.intern(&name);
+            if !shape.object.values.contains_key(&name) {
+                let known = self.front.undeclared(shape, name)?;
+                shape.object.values.insert(name, known);
+                shape.object.late.push(name);
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// The names of undeclared properties; `None`: all.
+    fn keys_language(&mut self, keys: &Keys) -> Result<Option<Dfa>> {
+        Ok(match keys {
+            Keys::All => None,
+            Keys::Patterns(patterns) => Some(self.front.any_pattern(patterns)?),
+            Keys::Automaton(keys) => Some((**keys).clone()),
+        })
+    }
+
     /// The goals of a shape's demands; the shape's own properties are planned already.
     pub fn plan_demands(
         &mut self,
@@ -160,11 +208,7 @@ impl Goals<'_> {
             wanted.push(self.front.names_language(demand.names, demand.at)?);
         }
         for (keys, goal) in extra {
-            let keys = match keys {
-                Keys::All => None,
-                Keys::Patterns(patterns) => Some(self.front.any_pattern(patterns)?),
-                Keys::Automaton(keys) => Some((**keys).clone()),
-            };
+            let keys = self.keys_language(keys)?;
             for meets in 1..=all {
                 let mut both = keys.clone();
                 for (_, own) in wanted.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {

@@ -105,8 +105,11 @@ impl Front<'_> {
                     }
                 }
                 Some(Item::Choice(alternatives, at)) => {
-                    let known = &fork.shape.terms;
-                    if !alternatives.iter().any(|terms| terms.iter().all(|t| known.contains(t))) {
+                    let mut settled = false;
+                    for terms in alternatives.iter() {
+                        settled = settled || self.implied(&fork.shape, terms)?;
+                    }
+                    if !settled {
                         break (alternatives, at);
                     }
                 }

@@ -10,6 +10,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::keywords as kw;
 pub(in crate::constraint) use super::words::Words;
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -69,9 +70,10 @@ pub(in crate::constraint) struct Doc {
     loose: FxHashMap<Name, Id>,
     /// One duplicated member name with its object, if there was any.
     pub duplicate: Option<(Id, Name)>,
-    truth: Option<Id>,
-    /// Schemas made of others.
-    unions: FxHashMap<Box<[Id]>, Id>,
+    /// `false` and `true` outside the tree.
+    constants: [Option<Id>; 2],
+    /// Schemas made of values of the tree.
+    made: FxHashMap<(Name, Box<[Id]>), Id>,
     /// Roots of further texts, with the URI under which each is known.
     others: FxHashMap<Id, String>,
 }
@@ -90,8 +92,8 @@ impl Doc {
             root: Id(0),
             loose: FxHashMap::default(),
             duplicate: None,
-            truth: None,
-            unions: FxHashMap::default(),
+            constants: [None; 2],
+            made: FxHashMap::default(),
             others: FxHashMap::default(),
         };
         doc.root = doc.read(text)?;
@@ -242,32 +244,55 @@ impl Doc {
         id
     }
 
-    /// The value `true`, outside the document tree.
-    pub fn truth(&mut self) -> Id {
-        match self.truth {
+    /// A boolean outside the document tree.
+    pub fn constant(&mut self, value: bool) -> Id {
+        match self.constants[usize::from(value)] {
             Some(id) => id,
             None => {
-                let id = self.push(Value::Bool(true));
-                *self.truth.insert(id)
+                let id = self.push(Value::Bool(value));
+                *self.constants[usize::from(value)].insert(id)
             }
         }
     }
 
     /// A schema `{"anyOf": schemas}` outside the document tree, in messages at the place of `like`.
     pub fn any_of(&mut self, schemas: &[Id], like: Id) -> Id {
-        if let Some(&id) = self.unions.get(schemas) {
+        self.made((kw::ANY_OF, schemas), like)
+    }
+
+    /// A schema of which only the value is an instance, outside the document tree.
+    pub fn equal_to(&mut self, value: Id) -> Id {
+        self.made((kw::ENUM, &[value]), value)
+    }
+
+    /// A schema of arrays with so many items, outside the document tree.
+    pub fn of_length(&mut self, items: usize, like: Id) -> Id {
+        let name = self.intern(&items.to_string());
+        let count = self.push(Value::Number(name));
+        let first = self.members.len() as u32;
+        self.members.extend([(kw::MIN_ITEMS, count), (kw::MAX_ITEMS, count)]);
+        let id = self.push(Value::Object { first, len: 2 });
+        self.parents[count.0 as usize] = self.parents[like.0 as usize];
+        self.parents[id.0 as usize] = self.parents[like.0 as usize];
+        id
+    }
+
+    /// A schema with one keyword that has a list of values of the document, made once.
+    fn made(&mut self, (keyword, values): (Name, &[Id]), like: Id) -> Id {
+        let key = (keyword, Box::from(values));
+        if let Some(&id) = self.made.get(&key) {
             return id;
         }
-        // The schemas stay where they are: their parents are not told.
-        let (first, len) = (self.elements.len() as u32, schemas.len() as u32);
-        self.elements.extend(schemas);
+        // The values stay where they are: their parents are not told.
+        let (first, len) = (self.elements.len() as u32, values.len() as u32);
+        self.elements.extend(values);
         let list = self.push(Value::Array { first, len });
         let first = self.members.len() as u32;
-        self.members.push((super::keywords::ANY_OF, list));
+        self.members.push((keyword, list));
         let id = self.push(Value::Object { first, len: 1 });
         self.parents[list.0 as usize] = self.parents[like.0 as usize];
         self.parents[id.0 as usize] = self.parents[like.0 as usize];
-        self.unions.insert(schemas.into(), id);
+        self.made.insert(key, id);
         id
     }
 

@@ -135,7 +135,7 @@ impl Front<'_> {
 }
 
 /// The only name that a pattern of the form `^name$` matches.
-fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
+pub(super) fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
     let word = pattern.strip_prefix('^')?.strip_suffix('$')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "_- :/@,#%&=~!;<>".contains(c) || !c.is_ascii();
     if word.chars().all(plain) {

@@ -224,7 +224,7 @@ impl Front<'_> {
         let seen = self.evaluated[set as usize].clone();
         match seen.kind {
             Kind::Properties if holds => {
-                let truth = self.doc.truth();
+                let truth = self.doc.constant(true);
                 let properties = seen.names.iter().map(|&n| (n, truth)).collect();
                 let patterns = seen.patterns.iter().map(|p| (p.0, truth)).collect();
                 self.merge_group(fork, (properties, patterns), Some(at), at)?;
@@ -316,6 +316,12 @@ impl Front<'_> {
             }
         }
         Ok(false)
+    }
+
+    /// The set of the properties with these names.
+    pub fn only_names(&mut self, mut names: Vec<Name>) -> u32 {
+        names.sort_unstable();
+        self.evaluated_set(&Evaluated { names, ..Evaluated::none(Kind::Properties) })
     }
 
     /// The number of a set.
