@@ -52,6 +52,7 @@ impl Goals<'_> {
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
             plan.properties = self.properties(&mut shape)?;
             plan.extra = self.extras(&shape)?;
+            self.settle_demands(&mut shape, plan.extra.is_empty())?;
             if self.declare_few(&mut shape, &plan.extra)? {
                 plan.properties.extend(self.properties(&mut shape)?);
                 plan.extra = self.extras(&shape)?;

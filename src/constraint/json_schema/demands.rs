@@ -8,7 +8,7 @@
 use super::extras::Keys;
 use super::front::Front;
 use super::goals::{GoalId, Goals, Plan};
-use super::json::{Id, Name};
+use super::json::{Id, Name, Value};
 use super::keywords as kw;
 use super::lang::Dfa;
 use super::shape::{Shape, Term, Test, add_term};
@@ -126,6 +126,50 @@ impl Front<'_> {
 }
 
 impl Goals<'_> {
+    /// Drops the demands that a required property meets, and those that others include; `closed`: there are
+    /// no undeclared properties.
+    pub fn settle_demands(&mut self, shape: &mut Shape, closed: bool) -> Result<()> {
+        if shape.object.demands.is_empty() {
+            return Ok(());
+        }
+        let mut names: Vec<Name> = shape.object.values.keys().copied().collect();
+        names.sort_unstable();
+        // Demands with what they ask of the value, and the declared names that they mean.
+        let mut kept: Vec<(Demand, Vec<Name>)> = Vec::new();
+        for demand in std::mem::take(&mut shape.object.demands) {
+            self.front.step(names.len() as u64 / 4, demand.at)?;
+            let mut meant = Vec::new();
+            for &name in &names {
+                if self.front.names_have(demand.names, name, demand.at)? {
+                    meant.push(name);
+                }
+            }
+            if self.asks_nothing(&demand) && meant.iter().any(|n| shape.object.required.contains(n)) {
+                continue;
+            }
+            let within = |a: &[Name], b: &[Name]| a.iter().all(|n| b.contains(n));
+            let implies = |a: &(Demand, Vec<Name>), b: &(Demand, Vec<Name>)| {
+                closed && a.0.value == b.0.value && within(&a.1, &b.1)
+            };
+            let own = (demand, meant);
+            if !kept.iter().any(|other| implies(other, &own)) {
+                kept.retain(|other| !implies(&own, other));
+                kept.push(own);
+            }
+        }
+        shape.object.demands = kept.into_iter().map(|k| k.0).collect();
+        Ok(())
+    }
+
+    /// Whether any value will do for a demand.
+    fn asks_nothing(&self, demand: &Demand) -> bool {
+        match demand.value {
+            None => true,
+            Some(Term::Neg(id)) => self.front.doc.value(id) == Value::Bool(false),
+            _ => false,
+        }
+    }
+
     /// Declares the undeclared names that can meet demands where there are only a few of them: others could use
     /// them up, so the representation cannot ask for one of them. Whether there were any.
     pub fn declare_few(&mut self, shape: &mut Shape, extra: &[(Keys, GoalId)]) -> Result<bool> {

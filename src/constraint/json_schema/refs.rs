@@ -37,6 +37,8 @@ pub(super) struct Refs {
     /// The first one is the document itself.
     resources: Vec<Resource>,
     by_uri: FxHashMap<String, usize>,
+    /// Documents in another draft, with the place that says so.
+    foreign: FxHashMap<String, Id>,
     /// By resource and name.
     anchors: FxHashMap<(usize, String), Id>,
     /// Resource roots other than the document's.
@@ -78,6 +80,7 @@ impl Refs {
             unasserted: false,
             resources: vec![Resource { uri: String::new(), root, dynamic: Vec::new() }],
             by_uri: FxHashMap::default(),
+            foreign: FxHashMap::default(),
             anchors: FxHashMap::default(),
             roots: FxHashMap::default(),
             resolved: FxHashMap::default(),
@@ -167,18 +170,15 @@ impl Refs {
         Ok(resource)
     }
 
-    fn check_draft(&self, doc: &Doc, id: Id) -> Result<()> {
-        let Some(at) = doc.get(id, kw::SCHEMA) else { return Ok(()) };
+    /// Where a schema says that it is written in another draft than the document.
+    fn other_draft(&self, doc: &Doc, id: Id) -> Option<Id> {
+        let at = doc.get(id, kw::SCHEMA)?;
         let uri = doc.string(at).map(|n| doc.name(n));
-        if Draft::of(uri) == self.draft {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            "a schema that this one embeds or refers to is written in another draft",
-        )
-        .at(doc.place(at))
-        .hint("write all of them in one draft"))
+        (Draft::of(uri) != self.draft).then_some(at)
+    }
+
+    fn check_draft(&self, doc: &Doc, id: Id) -> Result<()> {
+        self.other_draft(doc, id).map_or(Ok(()), |at| Err(wrong_draft(doc, at)))
     }
 
     /// Reads the documents that references name, and those that these name.
@@ -201,11 +201,15 @@ impl Refs {
                 return Err(Error::new(ErrorKind::TooComplex, message).at(doc.place(reference)));
             }
             let root = doc.add(&full, &text)?;
+            if let Some(at) = self.other_draft(doc, root) {
+                // Only an error where a reference that counts leads there.
+                self.foreign.insert(full, at);
+                continue;
+            }
             let resource = self.resources.len();
             self.roots.insert(root, resource);
             self.resources.push(Resource { uri: full.clone(), root, dynamic: Vec::new() });
             self.by_uri.insert(full, resource);
-            self.check_draft(doc, root)?;
             self.scan(doc, root, resource)?;
         }
         Ok(())
@@ -297,6 +301,9 @@ impl Refs {
         } else {
             let full = join(&self.resources[base].uri, uri);
             let found = self.by_uri.get(&full).or_else(|| self.by_uri.get(uri));
+            if let (None, Some(&at)) = (found, self.foreign.get(&full)) {
+                return Err(wrong_draft(doc, at));
+            }
             *found.ok_or_else(|| {
                 Error::new(
                     ErrorKind::Unsupported,
@@ -335,6 +342,11 @@ impl Refs {
         }
         Ok(at)
     }
+}
+
+fn wrong_draft(doc: &Doc, at: Id) -> Error {
+    let message = "a schema that this one embeds or refers to is written in another draft";
+    Error::new(ErrorKind::Unsupported, message).at(doc.place(at)).hint("write all of them in one draft")
 }
 
 /// The text of a member that is a string.

@@ -1,5 +1,5 @@
 //! Keywords that depend on others around them, against another validator: `unevaluated…` beside
-//! everything that evaluates, and `$dynamicRef` in random dynamic scopes. All small instances are tried.
+//! everything that evaluates, `$dynamicRef` in random dynamic scopes, and negations of objects. All small instances are tried.
 
 use serde_json::{Value, json};
 
@@ -162,6 +162,63 @@ fn unevaluated_is_what_another_validator_says() {
         assert!(refused.len() < 40, "{} refused: {refused:#?}", refused.len());
         assert!(compared > 350 && valid > 1_500 && invalid > 1_500, "{compared}, {valid}, {invalid}");
     }
+}
+
+/// A schema for objects that are told apart by values, or by what they have.
+fn branch(random: &mut Random) -> Value {
+    let value = |random: &mut Random| [json!(0), json!("s")][random.below(2)].clone();
+    let mut all = serde_json::Map::new();
+    for name in ["a", "b", "c"] {
+        let schema = match random.below(5) {
+            0 => json!({"const": value(random)}),
+            1 => json!({"enum": [value(random)], "type": ["string", "integer"]}),
+            2 => json!({"type": "string", "pattern": "^s$"}),
+            3 => leaf(random),
+            _ => continue,
+        };
+        all.entry("properties").or_insert(json!({}))[name] = schema;
+    }
+    let required: Vec<&str> = ["a", "b", "c"].into_iter().filter(|_| random.below(3) == 0).collect();
+    if !required.is_empty() {
+        all.insert("required".into(), json!(required));
+    }
+    match random.below(6) {
+        0 => drop(all.insert("additionalProperties".into(), json!(false))),
+        1 => drop(all.insert("type".into(), json!("object"))),
+        2 => drop(all.insert("propertyNames".into(), json!({"enum": ["a", "b"]}))),
+        _ => {}
+    }
+    Value::Object(all)
+}
+
+#[test]
+fn negations_are_what_another_validator_says() {
+    let mut random = Random::new(23);
+    let mut counts = Counts::default();
+    let instances = [objects(), arrays()].concat();
+    for _ in 0..400 {
+        let mut root = json!({});
+        for _ in 0..1 + random.below(2) {
+            let value = |random: &mut Random| [json!(0), json!("s")][random.below(2)].clone();
+            match random.below(5) {
+                0 => root["oneOf"] = (0..2 + random.below(2)).map(|_| branch(&mut random)).collect(),
+                1 => root["not"] = branch(&mut random),
+                2 => {
+                    root["not"] =
+                        json!({"enum": [{"a": value(&mut random), "b": 0}, [0, value(&mut random)], {}]})
+                }
+                3 => root["not"] = json!({"propertyNames": {"not": {"enum": ["a", "b"]}}}),
+                _ => root["anyOf"] = json!([{"not": branch(&mut random)}, branch(&mut random)]),
+            }
+        }
+        if random.below(3) == 0 {
+            root["maxProperties"] = json!(1 + random.below(2));
+        }
+        compare(&root, &instances, &mut counts);
+    }
+    let Counts { compared, valid, invalid, refused } = counts;
+    assert!(refused.len() < 20, "{} refused: {refused:#?}", refused.len());
+    assert!(compared > 380 && valid > 4_000 && invalid > 4_000, "{compared}, {valid}, {invalid}");
 }
 
 #[test]
