@@ -342,13 +342,16 @@ fn step(dfa: &Dfa, state: u32, code: u32) -> u32 {
     row[row.partition_point(|r| r.hi < code)].to
 }
 
+/// A way on from a state: to which one, by which characters.
+type Way = (usize, Vec<(char, char)>);
+
 /// The states met so far, and what is known of them.
 #[derive(Default)]
 struct Product {
     numbers: FxHashMap<State, usize>,
     states: Vec<State>,
     accept: Vec<bool>,
-    edges: Vec<Vec<(usize, Vec<(char, char)>)>>,
+    edges: Vec<Vec<Way>>,
 }
 
 impl Product {

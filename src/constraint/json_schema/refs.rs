@@ -160,10 +160,11 @@ impl Refs {
                     self.resources[resource].dynamic.push((name, id));
                 }
             }
-            Draft::D2019 if self.resources[resource].root == id => {
-                if at(kw::RECURSIVE_ANCHOR) == Some(Value::Bool(true)) {
-                    self.resources[resource].dynamic.push((kw::RECURSIVE_ANCHOR, id));
-                }
+            Draft::D2019
+                if self.resources[resource].root == id
+                    && at(kw::RECURSIVE_ANCHOR) == Some(Value::Bool(true)) =>
+            {
+                self.resources[resource].dynamic.push((kw::RECURSIVE_ANCHOR, id));
             }
             _ => {}
         }
