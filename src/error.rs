@@ -47,6 +47,13 @@ pub enum ErrorKind {
 pub enum Place {
     /// A JSON pointer (RFC 6901) into a schema; the empty pointer is the whole document.
     Pointer(String),
+    /// A JSON pointer into another document than the schema itself, to which the schema refers.
+    Document {
+        /// Where that document is known.
+        uri: String,
+        /// The JSON pointer into it.
+        pointer: String,
+    },
     /// Bytes `start..end` of a pattern or regular expression, quoted in full in `text`.
     Span {
         /// The whole pattern.
@@ -115,7 +122,7 @@ impl Error {
     /// The JSON pointer, if the error lies inside a JSON document.
     pub fn pointer(&self) -> Option<&str> {
         self.0.places.iter().find_map(|p| match p {
-            Place::Pointer(s) => Some(s.as_str()),
+            Place::Pointer(s) | Place::Document { pointer: s, .. } => Some(s.as_str()),
             _ => None,
         })
     }
@@ -152,6 +159,7 @@ impl fmt::Display for Error {
             match place {
                 Place::Pointer(p) if p.is_empty() => write!(f, "\n  at: # (the whole schema)")?,
                 Place::Pointer(p) => write!(f, "\n  at: #{p}")?,
+                Place::Document { uri, pointer } => write!(f, "\n  at: {uri}#{pointer}")?,
                 Place::LineColumn(line, column) => write!(f, "\n  at: line {line}, column {column}")?,
                 Place::File(path) => write!(f, "\n  in: {}", path.display())?,
                 Place::Span { text, start, end } => write_span(f, text, *start, *end)?,

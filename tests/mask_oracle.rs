@@ -583,6 +583,12 @@ fn schemas() {
         r#"{"anyOf":[{"type":"string","maxLength":2},{"type":"object","properties":{"a":true}},{"type":"number"}]}"#,
         r#"{"type":"object","additionalProperties":{"type":"array","items":{"type":"integer"}}}"#,
         r#"{"type":"object","properties":{"a\"":{"type":"null"}},"required":["a\""],"additionalProperties":{"type":"string"}}"#,
+        r#"{"type":"string","pattern":"^(?!ab$)(?=.*b)[abc]*(?<!c)$"}"#,
+        r#"{"type":"string","pattern":"\\ba\\b","maxLength":4}"#,
+        r#"{"type":"object","anyOf":[{"properties":{"a":{"type":"null"}},"required":["a"]},{"properties":{"b":true},"required":["b"]}],"unevaluatedProperties":false}"#,
+        r#"{"type":"array","contains":{"type":"null"},"anyOf":[{"prefixItems":[{"const":1}]},{"minItems":2}],"unevaluatedItems":{"const":2}}"#,
+        r##"{"$id":"https://example.com/s","$dynamicAnchor":"n","$ref":"t","unevaluatedProperties":false,"$defs":{"t":{"$id":"t","$dynamicAnchor":"n","type":"object","properties":{"a":true,"b":{"items":{"$dynamicRef":"#n"}}}}}}"##,
+        r#"{"type":["object","array"],"not":{"enum":[{"a":1},[1,{"b":2}]]},"properties":{"a":{"type":"integer"}},"items":{"type":["integer","object"]}}"#,
     ];
     let mut all = Vec::new();
     for text in list {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::references::ReferenceArgs;
+use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, KeyOrder, Policy, Whitespace};
 use crate::decode::{Engine, Mode, Request};
@@ -209,6 +211,8 @@ pub(super) struct ConstraintArgs {
     /// Spans of --substring and --source begin and end at words
     #[arg(long)]
     whole_words: bool,
+    #[command(flatten)]
+    references: ReferenceArgs,
 }
 
 impl ConstraintArgs {
@@ -219,17 +223,23 @@ impl ConstraintArgs {
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("for an output that is a span of a text, use --substring"));
         }
+        if !self.references.is_empty() && kind.json_schema.is_none() {
+            let message = "--ref and --schema-dir are of use with --json-schema only";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
         let whitespace = self.whitespace.map_or(Whitespace::Compact, |max| Whitespace::Flexible { max });
         let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
         let policy = Policy { whitespace, key_order, ..Policy::default() };
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
         let constraint = if let Some(file) = &kind.json_schema {
             let text = read(file)?;
-            let constraint = match &self.source {
-                Some(source) => Constraint::json_schema_quoting(&text, policy, &read(source)?, &spans),
-                None => Constraint::json_schema_with(&text, policy),
-            };
-            constraint.map_err(|e| e.at(Place::File(file.clone())))?
+            let (documents, source) =
+                (self.references.read()?, self.source.as_deref().map(read).transpose()?);
+            let mut schema = documents.supply(JsonSchema::new(&text)).policy(policy);
+            if let Some(source) = &source {
+                schema = schema.quoting(source, &spans);
+            }
+            schema.constraint().map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.grammar {
             let text = read(file)?;
             Constraint::ebnf(&text).map_err(|e| e.at(Place::File(file.clone())))?

@@ -8,8 +8,10 @@ use serde_json::value::RawValue;
 
 use super::args::{DecodeArgs, ModelArgs, read};
 use super::output;
+use super::references::{ReferenceArgs, Supplied};
+use crate::constraint::Constraint;
+use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
-use crate::constraint::{Constraint, Policy};
 use crate::decode::{Engine, Event, Finish, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{self, Extraction};
@@ -40,6 +42,8 @@ pub(super) struct Args {
     /// Values with `"x-verbatim": true` in the schema begin and end at words of the text
     #[arg(long)]
     whole_words: bool,
+    #[command(flatten)]
+    references: ReferenceArgs,
     #[command(flatten)]
     decode: DecodeArgs,
     #[command(flatten)]
@@ -73,18 +77,24 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one file")
             .hint("stream one file at a time"));
     }
-    let schema = read(&args.schema)?;
+    let (schema, documents) = (read(&args.schema)?, args.references.read()?);
     let in_schema = |e: Error| e.at(Place::File(args.schema.clone()));
     // What is quoted differs from text to text; all else is compiled once.
     let constraint = match extract::is_quoting(&schema) {
         true => None,
-        false => Some(Constraint::json_schema(&schema).map_err(in_schema)?),
+        false => Some(documents.supply(JsonSchema::new(&schema)).constraint().map_err(in_schema)?),
     };
     constraint.as_ref().into_iter().for_each(warn);
     let engine = args.models.engine()?;
     let compile = |constraint: &Constraint| engine.compiler().compile(constraint).map_err(in_schema);
     let grammar = constraint.as_ref().map(compile).transpose()?;
-    let job = Job { args, engine: &engine, schema: &schema, shared: constraint.zip(grammar) };
+    let job = Job {
+        args,
+        engine: &engine,
+        schema: &schema,
+        documents: &documents,
+        shared: constraint.zip(grammar),
+    };
     if let [file] = &args.files[..] {
         let extraction = one(&job, file, true)?;
         output::line(&extraction.text)?;
@@ -102,6 +112,7 @@ struct Job<'a> {
     args: &'a Args,
     engine: &'a Engine,
     schema: &'a str,
+    documents: &'a Supplied,
     /// The constraint, if it is the same for all texts.
     shared: Option<(Constraint, CompiledGrammar)>,
 }
@@ -113,7 +124,7 @@ fn warn(constraint: &Constraint) {
 }
 
 fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
-    let Job { args, engine, schema, .. } = *job;
+    let Job { args, engine, schema, documents, .. } = *job;
     let text = read(file)?;
     let in_file = |e: Error| e.at(Place::File(file.into()));
     let request = match &job.shared {
@@ -123,7 +134,10 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
         None => {
             let bounds =
                 if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
-            let constraint = Constraint::json_schema_quoting(schema, Policy::default(), &text, &bounds)
+            let constraint = documents
+                .supply(JsonSchema::new(schema))
+                .quoting(&text, &bounds)
+                .constraint()
                 .map_err(|e| in_file(e.at(Place::File(args.schema.clone()))))?;
             if first {
                 warn(&constraint);

@@ -8,6 +8,7 @@ mod extract;
 mod generate;
 mod inspect;
 mod output;
+mod references;
 
 use std::process::ExitCode;
 

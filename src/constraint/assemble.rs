@@ -67,6 +67,11 @@ impl<'a> Assembler<'a> {
         self.current.items.is_empty()
     }
 
+    /// Whether no group is open.
+    pub(crate) fn is_flat(&self) -> bool {
+        self.frames.is_empty()
+    }
+
     /// Begins the next alternative of the current group.
     pub(crate) fn alternate(&mut self) {
         self.current.alternate();

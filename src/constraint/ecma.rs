@@ -2,8 +2,8 @@
 //!
 //! The dialect is that of the `u` flag (characters are Unicode scalar values) with the leniency of
 //! Annex B where it cannot mislead: identity escapes of punctuation, `{` and `]` as literals,
-//! `[\w-.]`. `\d \w \s .` have their ECMA meaning, `$` is the end only. Backreferences, look-around,
-//! `\b` and inline flags are refused with their span. Letters that other dialects give a meaning
+//! `[\w-.]`. `\d \w \s .` have their ECMA meaning, `$` is the end only. Look-around and `\b` go
+//! through automata (see `look`). Backreferences and inline flags are refused with their span. Letters that other dialects give a meaning
 //! (`\A`, `\Z`, `\h`) are errors, not literals.
 //!
 //! A pattern matches somewhere in the text, so the language is that of all texts that *contain* a
@@ -12,15 +12,17 @@
 //! the pattern plus the size of its classes. Rewriting the pattern into another dialect's string
 //! was rejected: spans are lost and class syntax differs in ways that rewriting gets wrong.
 
-use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
+use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind, Repetition};
 
 use super::assemble::{Assembler, braces, unclosed};
 use super::charset::{self, ANY_CHAR};
 use super::ir::{Ir, Node, NodeId};
 use super::lower::{self, fault};
 use crate::error::{Error, ErrorKind, Result};
+use look::Look;
 
 mod class;
+mod look;
 
 /// The language of all texts that contain a match of `pattern`; a [`Node::Never`] if there are none.
 ///
@@ -28,8 +30,12 @@ mod class;
 /// With the span of the fault: [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or
 /// [`ErrorKind::TooComplex`].
 pub fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
-    let hir = trim(parse_hir(pattern)?, true, true);
+    let (hir, looks) = parse_hir(pattern)?;
+    let hir = trim(hir, true, true);
     let base = ir.len();
+    if !looks.is_empty() {
+        return look::search(pattern, &hir, &looks, ir);
+    }
     let split = lower::split(&hir, ir)?;
     let any = class_star(&[ANY_CHAR], ir);
     let root = split.search(any, ir);
@@ -44,7 +50,11 @@ pub type SingleClass = (Vec<(char, char)>, u32, Option<u32>);
 /// of one class: that class and the two counts. So `^[a-z]{1,40}$` needs a
 /// counter only, and `.*` nothing at all.
 pub fn single_class(pattern: &str) -> Option<SingleClass> {
-    let hir = trim(parse_hir(pattern).ok()?, true, true);
+    let (hir, looks) = parse_hir(pattern).ok()?;
+    if !looks.is_empty() {
+        return None;
+    }
+    let hir = trim(hir, true, true);
     let properties = hir.properties();
     if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
         return Some((vec![ANY_CHAR], 0, None));
@@ -56,12 +66,12 @@ pub fn single_class(pattern: &str) -> Option<SingleClass> {
     };
     let (mut start, mut end) = (false, false);
     while let [first, rest @ ..] = items
-        && *first.kind() == HirKind::Look(Look::Start)
+        && *first.kind() == HirKind::Look(hir::Look::Start)
     {
         (start, items) = (true, rest);
     }
     while let [rest @ .., last] = items
-        && *last.kind() == HirKind::Look(Look::End)
+        && *last.kind() == HirKind::Look(hir::Look::End)
     {
         (end, items) = (true, rest);
     }
@@ -165,9 +175,11 @@ fn rebuild(kind: HirKind) -> Hir {
     }
 }
 
-fn parse_hir(pattern: &str) -> Result<Hir> {
+/// The pattern, and the look-arounds for which [`look::PLACES`] stand in it.
+fn parse_hir(pattern: &str) -> Result<(Hir, Vec<Look>)> {
     lower::check_length(pattern)?;
-    Parser { text: pattern, pos: 0, out: Assembler::new(pattern) }.run()
+    let out = Assembler::new(pattern);
+    Parser { text: pattern, pos: 0, out, around: Vec::new(), looks: Vec::new() }.run()
 }
 
 /// What an escape or a class member stands for. Code points include surrogates until they are
@@ -181,6 +193,17 @@ struct Parser<'a> {
     text: &'a str,
     pos: usize,
     out: Assembler<'a>,
+    /// What is around the look-arounds that are open.
+    around: Vec<Around<'a>>,
+    looks: Vec<Look>,
+}
+
+/// A look-around whose body is being read.
+struct Around<'a> {
+    out: Assembler<'a>,
+    start: usize,
+    ahead: bool,
+    negated: bool,
 }
 
 fn one(code: u32) -> Hir {
@@ -225,7 +248,7 @@ impl Parser<'_> {
         fault(ErrorKind::Unsupported, message, self.text, start, self.pos.max(start + 1))
     }
 
-    fn run(mut self) -> Result<Hir> {
+    fn run(mut self) -> Result<(Hir, Vec<Look>)> {
         while let Some(c) = self.peek() {
             let start = self.pos;
             match c {
@@ -241,17 +264,60 @@ impl Parser<'_> {
                 _ => {
                     self.pos += c.len_utf8();
                     match c {
-                        '^' => self.out.anchor(Hir::look(Look::Start)),
-                        '$' => self.out.anchor(Hir::look(Look::End)),
+                        '^' => self.out.anchor(Hir::look(hir::Look::Start)),
+                        '$' => self.out.anchor(Hir::look(hir::Look::End)),
                         '|' => self.out.alternate(),
-                        ')' => self.out.close(start)?,
+                        ')' => self.close(start)?,
                         '.' => self.out.atom(set(class::dot())),
                         _ => self.out.atom(one(c as u32)),
                     }
                 }
             }
         }
-        self.out.finish()
+        let hir = self.out.finish()?;
+        match self.around.first() {
+            Some(open) => Err(unclosed(self.text, open.start, "group", "add a closing parenthesis")),
+            None => Ok((hir, self.looks)),
+        }
+    }
+
+    /// Closes a group or the body of a look-around.
+    fn close(&mut self, at: usize) -> Result<()> {
+        if !self.out.is_flat() {
+            return self.out.close(at);
+        }
+        let Some(Around { out, start, ahead, negated }) = self.around.pop() else {
+            return self.out.close(at);
+        };
+        let body = std::mem::replace(&mut self.out, out).finish()?;
+        let look = self.look(Look { ahead, negated, body }, start)?;
+        self.out.anchor(look);
+        Ok(())
+    }
+
+    /// What stands for a look-around.
+    fn look(&mut self, look: Look, start: usize) -> Result<Hir> {
+        let index = self.looks.iter().position(|known| *known == look).unwrap_or(self.looks.len());
+        let Some(&place) = look::PLACES.get(index) else {
+            let message = format!("more than {} look-arounds and word boundaries", look::PLACES.len());
+            return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
+        };
+        if index == self.looks.len() {
+            self.looks.push(look);
+        }
+        Ok(Hir::look(place))
+    }
+
+    /// `\b`: a word character on one side only; `\B`: on both or on none.
+    fn word_boundary(&mut self, inside: bool, start: usize) -> Result<()> {
+        let mut sides = Vec::new();
+        for (ahead, negated) in [(false, false), (false, true), (true, false), (true, true)] {
+            sides.push(self.look(Look { ahead, negated, body: set(class::word()) }, start)?);
+        }
+        let pairs = if inside { [(0, 2), (1, 3)] } else { [(0, 3), (1, 2)] };
+        let ways = pairs.map(|(a, b)| Hir::concat(vec![sides[a].clone(), sides[b].clone()]));
+        self.out.anchor(Hir::alternation(ways.into()));
+        Ok(())
     }
 
     fn quantifier(&mut self, start: usize) -> Result<()> {
@@ -271,12 +337,17 @@ impl Parser<'_> {
         if self.eat("?:") || !self.eat("?") {
             return self.out.open(start);
         }
-        for look in ["=", "!", "<=", "<!"] {
+        for (look, ahead, negated) in
+            [("=", true, false), ("!", true, true), ("<=", false, false), ("<!", false, true)]
+        {
             if self.eat(look) {
-                let kind = if look.len() == 1 { "lookahead" } else { "lookbehind" };
-                return Err(self
-                    .unsupported(&format!("{kind} is not supported"), start)
-                    .hint("spell the alternatives out, or combine patterns with allOf and not"));
+                if self.around.len() >= look::PLACES.len() {
+                    let message = format!("more than {} look-arounds", look::PLACES.len());
+                    return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
+                }
+                let out = std::mem::replace(&mut self.out, Assembler::new(self.text));
+                self.around.push(Around { out, start, ahead, negated });
+                return Ok(());
             }
         }
         if self.eat("<") {
@@ -307,11 +378,9 @@ impl Parser<'_> {
     fn escape(&mut self, start: usize) -> Result<()> {
         self.pos += 1;
         match self.peek() {
-            Some('b' | 'B') => {
+            Some(kind @ ('b' | 'B')) => {
                 self.pos += 1;
-                return Err(self
-                    .unsupported("word boundaries are not supported", start)
-                    .hint("write the neighbouring characters as a class, such as `(^|\\W)` and `(\\W|$)`"));
+                return self.word_boundary(kind == 'B', start);
             }
             Some('k' | '1'..='9') => {
                 self.pos += 1;

@@ -48,6 +48,20 @@ fn ends(ir: &Ir, node: NodeId, text: &[u8], starts: &BTreeSet<usize>) -> BTreeSe
             }
             found
         }
+        Node::Automaton(states) => {
+            let mut seen: BTreeSet<(u32, usize)> = BTreeSet::new();
+            let mut todo: Vec<(u32, usize)> = starts.iter().map(|&s| (0, s)).collect();
+            while let Some((q, at)) = todo.pop() {
+                if seen.insert((q, at)) {
+                    for &(node, to) in &states[q as usize].edges {
+                        todo.extend(
+                            ends(ir, node, text, &BTreeSet::from([at])).into_iter().map(|end| (to, end)),
+                        );
+                    }
+                }
+            }
+            seen.into_iter().filter(|s| states[s.0 as usize].accept).map(|s| s.1).collect()
+        }
         other => panic!("not a regular node: {other:?}"),
     }
 }

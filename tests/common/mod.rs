@@ -6,5 +6,6 @@ pub mod data;
 pub mod gguf;
 pub mod oracle;
 pub mod random;
+pub mod remotes;
 pub mod shapes;
 pub mod vocab;

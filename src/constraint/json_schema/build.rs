@@ -19,7 +19,7 @@ use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Test, Types};
 use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Property};
 use crate::constraint::number::{Decimal, NumberSpec};
-use crate::constraint::policy::{Policy, Whitespace};
+use crate::constraint::policy::{KeyOrder, Policy, Whitespace};
 use crate::constraint::{ecma, format};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -52,6 +52,11 @@ impl Goals<'_> {
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
             plan.properties = self.properties(&mut shape)?;
             plan.extra = self.extras(&shape)?;
+            self.settle_demands(&mut shape, plan.extra.is_empty())?;
+            if self.declare_few(&mut shape, &plan.extra)? {
+                plan.properties.extend(self.properties(&mut shape)?);
+                plan.extra = self.extras(&shape)?;
+            }
             plan.demand = self.plan_demands(&shape, &plan.properties, &plan.extra)?;
         }
         plan.shape = shape;
@@ -159,10 +164,11 @@ impl Goals<'_> {
         id
     }
 
-    /// Spells a literal; with flexible whitespace, arrays and objects become nodes.
+    /// Spells a literal; with flexible whitespace or order, arrays and objects become nodes.
     fn literal(&mut self, id: Id, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) {
         let structured = matches!(self.front.doc.value(id), Value::Array { .. } | Value::Object { .. });
-        if structured && self.front.policy.whitespace != Whitespace::Compact {
+        let policy = self.front.policy;
+        if structured && (policy.whitespace != Whitespace::Compact || policy.key_order == KeyOrder::Any) {
             let node = self.literal_node(id);
             parts.push(node);
             return;

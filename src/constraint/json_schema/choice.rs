@@ -11,6 +11,7 @@ use super::expand::{Fork, Item, Mode};
 use super::front::Front;
 use super::json::{Id, Name};
 use super::keywords as kw;
+use super::members::only_word;
 use super::shape::{FALSE, Shape, Term, Terms, Types};
 use crate::error::{ErrorKind, Result};
 
@@ -79,6 +80,9 @@ impl Front<'_> {
         if common.is_empty() {
             return Ok(true);
         }
+        let words = [a, b].map(|schema| (common == Types::STRING).then(|| self.only_text(schema)).flatten());
+        let literals = literals.or(words[0].map(|word| smallvec![word]));
+        let other_literals = other_literals.or(words[1].map(|word| smallvec![word]));
         let doc = &self.doc;
         if let (Some(x), Some(y)) = (literals, other_literals)
             && x.len() * y.len() <= MAX_COMPARED
@@ -116,6 +120,14 @@ impl Front<'_> {
             }
         }
         Ok((types, literals))
+    }
+
+    /// The only text that a schema's `pattern` matches, as a value.
+    pub fn only_text(&mut self, schema: Id) -> Option<Id> {
+        let (_, at) = self.asserting(schema).find(|k| k.0 == kw::PATTERN)?;
+        let word = only_word(self.doc.name(self.doc.string(at)?))?.into_owned();
+        let name = self.doc.intern(&word);
+        Some(self.doc.string_value(name))
     }
 
     /// Whether `required` lists a name.

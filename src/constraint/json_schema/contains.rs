@@ -21,7 +21,7 @@ use crate::error::Result;
 /// Most states of one array.
 const MAX_STATES: usize = 4_096;
 /// Most conditions on one array: each item has up to two to this many ways.
-const MAX_CONDITIONS: usize = 3;
+const MAX_CONDITIONS: usize = 4;
 
 /// A bound on the number of items that satisfy something.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@
 use super::extras::Keys;
 use super::front::Front;
 use super::goals::{GoalId, Goals, Plan};
-use super::json::{Id, Name};
+use super::json::{Id, Name, Value};
 use super::keywords as kw;
 use super::lang::Dfa;
 use super::shape::{Shape, Term, Test, add_term};
@@ -17,6 +17,8 @@ use crate::error::{ErrorKind, Result};
 
 /// Most objects whose union meets the demands.
 const MAX_OBJECTS: usize = 256;
+/// Most names that can meet a demand and are declared for it.
+const MAX_FEW: usize = 64;
 
 /// There must be a property with one of these names whose value satisfies the term.
 #[derive(Debug, Clone)]
@@ -37,6 +39,8 @@ pub(super) enum Names {
     Matching(Name),
     /// Those that violate the schema.
     Failing(Id),
+    /// Those that are not in a set of evaluated ones.
+    Outside(u32),
 }
 
 /// A demand with its goals.
@@ -67,6 +71,10 @@ impl Front<'_> {
         match names {
             Names::Matching(pattern) => self.passes(Test::Pattern(pattern), name, at),
             Names::Failing(schema) => Ok(!self.name_valid(schema, name)?),
+            Names::Outside(set) => {
+                let seen = self.evaluated[set as usize].clone();
+                Ok(!self.is_evaluated(&seen, name)?)
+            }
             Names::Undeclared(schema) => {
                 let (properties, patterns) = self.declarations(schema)?;
                 if properties.contains(&name) {
@@ -89,12 +97,21 @@ impl Front<'_> {
             Names::Failing(schema) => Ok((*self.name_language(&[Term::Neg(schema)])?).clone()),
             Names::Undeclared(schema) => {
                 let (properties, patterns) = self.declarations(schema)?;
-                let all = Dfa::words(properties.iter().map(|&n| self.doc.name(n)))?.complement();
-                match patterns.is_empty() {
-                    true => Ok(all),
-                    false => all.intersect(&self.any_pattern(&patterns)?.complement()),
-                }
+                self.other_names(&properties, &patterns)
             }
+            Names::Outside(set) => {
+                let seen = self.evaluated[set as usize].clone();
+                self.other_names(&seen.names, &seen.patterns)
+            }
+        }
+    }
+
+    /// The names that are not listed and match none of the patterns.
+    fn other_names(&mut self, names: &[Name], patterns: &[(Name, Id)]) -> Result<Dfa> {
+        let all = Dfa::words(names.iter().map(|&n| self.doc.name(n)))?.complement();
+        match patterns.is_empty() {
+            true => Ok(all),
+            false => all.intersect(&self.any_pattern(patterns)?.complement()),
         }
     }
 
@@ -109,6 +126,96 @@ impl Front<'_> {
 }
 
 impl Goals<'_> {
+    /// Drops the demands that a required property meets, and those that others include; `closed`: there are
+    /// no undeclared properties.
+    pub fn settle_demands(&mut self, shape: &mut Shape, closed: bool) -> Result<()> {
+        if shape.object.demands.is_empty() {
+            return Ok(());
+        }
+        let mut names: Vec<Name> = shape.object.values.keys().copied().collect();
+        names.sort_unstable();
+        // Demands with what they ask of the value, and the declared names that they mean.
+        let mut kept: Vec<(Demand, Vec<Name>)> = Vec::new();
+        for demand in std::mem::take(&mut shape.object.demands) {
+            self.front.step(names.len() as u64 / 4, demand.at)?;
+            let mut meant = Vec::new();
+            for &name in &names {
+                if self.front.names_have(demand.names, name, demand.at)? {
+                    meant.push(name);
+                }
+            }
+            if self.asks_nothing(&demand) && meant.iter().any(|n| shape.object.required.contains(n)) {
+                continue;
+            }
+            let within = |a: &[Name], b: &[Name]| a.iter().all(|n| b.contains(n));
+            let implies = |a: &(Demand, Vec<Name>), b: &(Demand, Vec<Name>)| {
+                closed && a.0.value == b.0.value && within(&a.1, &b.1)
+            };
+            let own = (demand, meant);
+            if !kept.iter().any(|other| implies(other, &own)) {
+                kept.retain(|other| !implies(&own, other));
+                kept.push(own);
+            }
+        }
+        shape.object.demands = kept.into_iter().map(|k| k.0).collect();
+        Ok(())
+    }
+
+    /// Whether any value will do for a demand.
+    fn asks_nothing(&self, demand: &Demand) -> bool {
+        match demand.value {
+            None => true,
+            Some(Term::Neg(id)) => self.front.doc.value(id) == Value::Bool(false),
+            _ => false,
+        }
+    }
+
+    /// Declares the undeclared names that can meet demands where there are only a few of them: others could use
+    /// them up, so the representation cannot ask for one of them. Whether there were any.
+    pub fn declare_few(&mut self, shape: &mut Shape, extra: &[(Keys, GoalId)]) -> Result<bool> {
+        let mut few: Vec<String> = Vec::new();
+        let demands = &shape.object.demands;
+        if demands.is_empty() || demands.len() > MAX_DEMANDS as usize {
+            return Ok(false);
+        }
+        for (keys, _) in extra {
+            let keys = self.keys_language(keys)?;
+            for meets in 1..1u32 << demands.len() {
+                let mut both = keys.clone();
+                for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
+                    let own = self.front.names_language(demand.names, demand.at)?;
+                    both = Some(match both {
+                        Some(both) => both.intersect(&own)?,
+                        None => own,
+                    });
+                }
+                few.extend(both.and_then(|both| both.finite(MAX_FEW)).into_iter().flatten());
+            }
+        }
+        few.sort_unstable();
+        few.dedup();
+        let mut any = false;
+        for name in few {
+            let name = self.front.doc.intern(&name);
+            if !shape.object.values.contains_key(&name) {
+                let known = self.front.undeclared(shape, name)?;
+                shape.object.values.insert(name, known);
+                shape.object.late.push(name);
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// The names of undeclared properties; `None`: all.
+    fn keys_language(&mut self, keys: &Keys) -> Result<Option<Dfa>> {
+        Ok(match keys {
+            Keys::All => None,
+            Keys::Patterns(patterns) => Some(self.front.any_pattern(patterns)?),
+            Keys::Automaton(keys) => Some((**keys).clone()),
+        })
+    }
+
     /// The goals of a shape's demands; the shape's own properties are planned already.
     pub fn plan_demands(
         &mut self,
@@ -145,11 +252,7 @@ impl Goals<'_> {
             wanted.push(self.front.names_language(demand.names, demand.at)?);
         }
         for (keys, goal) in extra {
-            let keys = match keys {
-                Keys::All => None,
-                Keys::Patterns(patterns) => Some(self.front.any_pattern(patterns)?),
-                Keys::Automaton(keys) => Some((**keys).clone()),
-            };
+            let keys = self.keys_language(keys)?;
             for meets in 1..=all {
                 let mut both = keys.clone();
                 for (_, own) in wanted.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {

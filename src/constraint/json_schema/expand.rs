@@ -104,7 +104,15 @@ impl Front<'_> {
                         return Ok(true);
                     }
                 }
-                Some(Item::Choice(alternatives, at)) => break (alternatives, at),
+                Some(Item::Choice(alternatives, at)) => {
+                    let mut settled = false;
+                    for terms in alternatives.iter() {
+                        settled = settled || self.implied(&fork.shape, terms)?;
+                    }
+                    if !settled {
+                        break (alternatives, at);
+                    }
+                }
                 Some(Item::OneOf(at)) => break (Rc::new(self.one_of(&fork, at, mode)?), at),
             }
         };
@@ -140,6 +148,14 @@ impl Front<'_> {
         if !fork.shape.terms.insert(term.clone()) {
             return Ok(());
         }
+        if fork.shape.terms.contains(&term) {
+            return Ok(());
+        }
+        if term.opposite().is_some_and(|opposite| fork.shape.terms.contains(&opposite)) {
+            fork.shape.types = Types::NONE;
+            return Ok(());
+        }
+        fork.shape.terms.insert(term.clone());
         match term {
             Term::Pos(id) => {
                 self.check_grounded(id)?;
@@ -168,6 +184,7 @@ impl Front<'_> {
                 array.each_item(&prefix, None);
                 array.min = array.min.max(index.saturating_add(1));
             }
+            Term::Unevaluated(set, at, holds) => self.outside(fork, set, at, holds)?,
             Term::Below(id) | Term::Above(id) => {
                 if let Some((mut bound, _)) = self.bound(id, kw::MINIMUM, id)? {
                     bound.exclusive = true;
@@ -280,7 +297,9 @@ impl Front<'_> {
                 }
                 self.literals(shape, self.doc.elements(at).to_vec());
             }
-            kw::REF => items.push(Item::Term(Term::Pos(self.refs.resolve(&self.doc, at)?))),
+            kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => {
+                items.push(Item::Term(Term::Pos(self.target(name, at)?)));
+            }
             kw::ALL_OF => items.extend(self.schemas(at)?.into_iter().map(|s| Item::Term(Term::Pos(s)))),
             kw::ANY_OF => {
                 let schemas = self.schemas(at)?;
@@ -302,7 +321,6 @@ impl Front<'_> {
             kw::NOT => items.push(Item::Term(Term::Neg(at))),
             kw::IF => items.extend(self.conditional(id, at)),
             kw::THEN | kw::ELSE => {}
-            kw::DYNAMIC_REF | kw::RECURSIVE_REF => self.refuse_keyword(fork, Types::ALL, name, at),
             kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM => {
                 if let Some((bound, _)) = self.bound(id, name, at)? {
                     match name {
@@ -348,7 +366,12 @@ impl Front<'_> {
                 }
             }
             kw::MIN_CONTAINS | kw::MAX_CONTAINS => {}
-            kw::UNEVALUATED_ITEMS | kw::UNEVALUATED_PROPERTIES => self.unevaluated(fork, id, name, at)?,
+            kw::UNEVALUATED_ITEMS | kw::UNEVALUATED_PROPERTIES => {
+                // First, so that the choices beside it find themselves made.
+                if let Some(item) = self.unevaluated(id, name, at)? {
+                    items.insert(0, item);
+                }
+            }
             kw::REQUIRED => {
                 if !matches!(self.doc.value(at), Value::Array { .. }) {
                     return Err(self.invalid(at, "expected an array of property names"));
@@ -473,45 +496,6 @@ impl Front<'_> {
         if own.meets(Types::STRING) {
             let message = format!("unknown format {:?} is only an annotation", self.doc.name(name));
             self.warn(3, name, at, &message);
-        }
-        Ok(())
-    }
-
-    /// `unevaluated*` is `additional*` where no other schema applies to the same value.
-    fn unevaluated(&mut self, fork: &mut Fork, id: Id, name: Name, at: Id) -> Result<()> {
-        if self.is_true(at) {
-            return Ok(());
-        }
-        let (types, covered) = match name {
-            kw::UNEVALUATED_ITEMS => (Types::ARRAY, kw::ITEMS),
-            _ => (Types::OBJECT, kw::ADDITIONAL_PROPERTIES),
-        };
-        let alone = !self.asserting(id).any(|(name, _)| {
-            matches!(
-                name,
-                kw::REF
-                    | kw::ALL_OF
-                    | kw::ANY_OF
-                    | kw::ONE_OF
-                    | kw::IF
-                    | kw::NOT
-                    | kw::DEPENDENT_SCHEMAS
-                    | kw::CONTAINS
-            )
-        });
-        // A schema around this one may also evaluate, but only for itself: the keyword sees its own object.
-        if !alone {
-            self.refuse_keyword(fork, types, name, at);
-        } else if self.doc.get(id, covered).is_none() {
-            if name == kw::UNEVALUATED_ITEMS && self.draft >= Draft::D2020 {
-                let (prefix, _) = self.item_schemas(id)?;
-                let prefix: Vec<Term> = prefix.into_iter().map(Term::Pos).collect();
-                fork.shape.array.items(&prefix, Some(Term::Pos(at)));
-            } else if name == kw::UNEVALUATED_PROPERTIES {
-                self.group(fork, id, Some(at))?;
-            } else {
-                self.refuse_keyword(fork, types, name, at);
-            }
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
+use super::documents::Documents;
 use super::json::{Doc, Id, Name, Value};
 use super::keywords::{self as kw, Draft};
 use super::lang::Dfa;
@@ -17,6 +18,7 @@ use super::nfa::Nfa;
 use super::number::Number;
 use super::refs::{Refs, shorten};
 use super::shape::{Term, Terms, Test, Types};
+use super::unevaluated;
 use super::verbatim::Quoted;
 use crate::constraint::ir::{Ir, NodeId};
 use crate::constraint::{Policy, ecma, format};
@@ -57,14 +59,17 @@ pub(super) struct Front<'p> {
     /// Why the last alternative was dropped.
     pub culprit: Option<(Id, String)>,
     pub numbers: FxHashMap<Id, Rc<Number>>,
+    /// What `unevaluated…` looks at, by the keyword's place; and the sets in use.
+    pub alternatives: unevaluated::Known,
+    pub evaluated: Vec<Rc<unevaluated::Evaluated>>,
     /// What `x-verbatim` means.
     pub quoted: Option<Quoted<'p>>,
 }
 
 impl<'p> Front<'p> {
-    pub fn new(text: &str, policy: &'p Policy) -> Result<Self> {
-        let doc = Doc::parse(text, kw::words())?;
-        let refs = Refs::new(&doc)?;
+    pub fn new(text: &str, policy: &'p Policy, documents: &Documents) -> Result<Self> {
+        let mut doc = Doc::parse(text, kw::words())?;
+        let refs = Refs::new(&mut doc, documents)?;
         let draft = refs.draft;
         let mut front = Front {
             doc,
@@ -84,6 +89,8 @@ impl<'p> Front<'p> {
             unknown: FxHashSet::default(),
             culprit: None,
             numbers: FxHashMap::default(),
+            alternatives: FxHashMap::default(),
+            evaluated: Vec::new(),
             quoted: None,
         };
         if let Some((id, name)) = front.doc.duplicate {
@@ -146,19 +153,30 @@ impl<'p> Front<'p> {
     }
 
     fn asserts(&self, name: Name, only_ref: bool) -> bool {
-        kw::asserts(name) && self.draft.knows(name) && (!only_ref || name == kw::REF)
+        kw::asserts(name)
+            && self.draft.knows(name)
+            && (!only_ref || name == kw::REF)
+            && !(self.refs.unasserted && kw::validates(name))
+    }
+
+    /// The schema to which a reference leads; `name` is its keyword, `at` its value.
+    pub fn target(&mut self, name: Name, at: Id) -> Result<Id> {
+        self.refs.resolve(&mut self.doc, name, at)
     }
 
     /// Follows schemas that are nothing but a reference.
     pub fn follow(&mut self, mut id: Id) -> Result<Id> {
         for _ in 0..1_000 {
             let mut keywords = self.asserting(id);
-            let (Some((kw::REF, reference)), None) = (keywords.next(), keywords.next()) else {
+            let (Some((name, reference)), None) = (keywords.next(), keywords.next()) else {
                 return Ok(id);
             };
             drop(keywords);
+            if !kw::is_reference(name) {
+                return Ok(id);
+            }
             self.warn_siblings(id);
-            id = self.refs.resolve(&self.doc, reference)?;
+            id = self.target(name, reference)?;
         }
         Err(self.invalid(id, "a chain of references is longer than 1000 or leads back to itself"))
     }
@@ -253,7 +271,9 @@ impl<'p> Front<'p> {
                 continue;
             }
             match name {
-                kw::REF if self.doc.string(at).is_some() => found.push(self.refs.resolve(&self.doc, at)?),
+                _ if kw::is_reference(name) && self.doc.string(at).is_some() => {
+                    found.push(self.target(name, at)?);
+                }
                 kw::ALL_OF | kw::ANY_OF | kw::ONE_OF => found.extend_from_slice(self.doc.elements(at)),
                 kw::NOT | kw::IF | kw::THEN | kw::ELSE => found.push(at),
                 kw::DEPENDENCIES | kw::DEPENDENT_SCHEMAS => {

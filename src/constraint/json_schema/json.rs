@@ -8,11 +8,11 @@
 //! Duplicate names in one object: the last one wins and keeps the place of the first, as in
 //! `serde_json`; the document remembers that it happened, for a warning.
 
-use std::hash::BuildHasher;
+mod made;
 
-use hashbrown::HashTable;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
+pub(in crate::constraint) use super::words::Words;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Longest JSON text in bytes.
@@ -58,73 +58,7 @@ struct Parent {
     index: u32,
 }
 
-/// Interned strings, one after the other in one buffer: most of a schema is names, and an allocation
-/// for each was a fifth of the time to parse it.
-#[derive(Debug, Default)]
-pub(in crate::constraint) struct Words {
-    /// The words that all documents share; their names come first.
-    shared: Option<&'static Words>,
-    text: String,
-    ends: Vec<u32>,
-    index: HashTable<Name>,
-}
-
-impl Words {
-    /// Words on top of others, with room for those of a text of so many bytes.
-    pub fn on(shared: &'static Words, bytes: usize) -> Words {
-        Words {
-            shared: Some(shared),
-            text: String::with_capacity(bytes / 3),
-            ends: Vec::with_capacity(bytes / 60),
-            index: HashTable::with_capacity(bytes / 60),
-        }
-    }
-
-    /// How many names the shared words have.
-    fn first(&self) -> u32 {
-        self.shared.map_or(0, |shared| shared.ends.len() as u32)
-    }
-
-    fn get(&self, name: Name) -> &str {
-        match (self.shared, name.0.checked_sub(self.first())) {
-            (Some(shared), None) => shared.get(name),
-            (_, at) => word(&self.text, &self.ends, at.unwrap_or(0)),
-        }
-    }
-
-    fn find(&self, text: &str) -> Option<Name> {
-        self.find_hashed(text, FxBuildHasher.hash_one(text))
-    }
-
-    fn find_hashed(&self, text: &str, hash: u64) -> Option<Name> {
-        let shared = self.shared.and_then(|shared| shared.find_hashed(text, hash));
-        shared.or_else(|| self.index.find(hash, |&n| self.get(n) == text).copied())
-    }
-
-    /// The name of a string; names are numbered in the order in which strings come.
-    pub fn intern(&mut self, text: &str) -> Name {
-        let hash = FxBuildHasher.hash_one(text);
-        if let Some(name) = self.find_hashed(text, hash) {
-            return name;
-        }
-        let first = self.first();
-        let name = Name(first + self.ends.len() as u32);
-        self.text.push_str(text);
-        self.ends.push(self.text.len() as u32);
-        let Words { text: all, ends, index, .. } = self;
-        index.insert_unique(hash, name, |&n| FxBuildHasher.hash_one(word(all, ends, n.0 - first)));
-        name
-    }
-}
-
-/// The word that ends where its number says; it begins where the one before ends.
-fn word<'a>(text: &'a str, ends: &[u32], at: u32) -> &'a str {
-    let at = at as usize;
-    let from = if at == 0 { 0 } else { ends[at - 1] as usize };
-    &text[from..ends[at] as usize]
-}
-
-/// A parsed document. The root is the last value pushed.
+/// A parsed document, and further ones to which it refers.
 #[derive(Debug)]
 pub(in crate::constraint) struct Doc {
     values: Vec<Value>,
@@ -137,32 +71,69 @@ pub(in crate::constraint) struct Doc {
     loose: FxHashMap<Name, Id>,
     /// One duplicated member name with its object, if there was any.
     pub duplicate: Option<(Id, Name)>,
+    /// `false` and `true` outside the tree.
+    constants: [Option<Id>; 2],
+    /// Schemas made of values of the tree.
+    made: FxHashMap<(Name, Box<[Id]>), Id>,
+    /// Roots of further texts, with the URI under which each is known.
+    others: FxHashMap<Id, String>,
 }
 
 impl Doc {
     /// Parses `text`; the words of `shared` keep their names.
     pub fn parse(text: &str, shared: &'static Words) -> Result<Doc> {
+        // A value takes some 20 bytes of text in real schemas.
+        let values = text.len().min(MAX_BYTES) / 20;
+        let mut doc = Doc {
+            values: Vec::with_capacity(values),
+            parents: Vec::with_capacity(values),
+            elements: Vec::new(),
+            members: Vec::with_capacity(values),
+            words: Words::on(shared, text.len().min(MAX_BYTES)),
+            root: Id(0),
+            loose: FxHashMap::default(),
+            duplicate: None,
+            constants: [None; 2],
+            made: FxHashMap::default(),
+            others: FxHashMap::default(),
+        };
+        doc.root = doc.read(text)?;
+        Ok(doc)
+    }
+
+    /// Parses another text into the same arena; its root.
+    pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
+        let root = self.read(text).map_err(|e| e.at(Place::File(uri.into())))?;
+        self.others.insert(root, uri.to_string());
+        Ok(root)
+    }
+
+    fn read(&mut self, text: &str) -> Result<Id> {
         if text.len() > MAX_BYTES {
             return Err(Error::new(
                 ErrorKind::TooComplex,
                 format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
             ));
         }
-        // A value takes some 20 bytes of text in real schemas.
-        let values = text.len() / 20;
-        let doc = Doc {
-            values: Vec::with_capacity(values),
-            parents: Vec::with_capacity(values),
-            elements: Vec::new(),
-            members: Vec::with_capacity(values),
-            words: Words::on(shared, text.len()),
-            root: Id(0),
-            loose: FxHashMap::default(),
-            duplicate: None,
+        Parser { text, at: 0, doc: self, waiting: Vec::new() }.document()
+    }
+
+    /// Replaces the root: by a copy of it that is specific to a dynamic scope.
+    pub fn set_root(&mut self, root: Id) {
+        self.root = root;
+    }
+
+    /// A copy of a value with other children, in the order of its own. The copy of a root is one.
+    pub fn copy(&mut self, id: Id, children: &[(Name, Id)]) -> Id {
+        let copy = match self.value(id) {
+            Value::Array { .. } => self.close_array(children),
+            Value::Object { .. } => self.close_object(children),
+            scalar => self.push(scalar),
         };
-        let mut parser = Parser { text, at: 0, doc, waiting: Vec::new() };
-        parser.document()?;
-        Ok(parser.doc)
+        if let Some(uri) = self.others.get(&id).cloned() {
+            self.others.insert(copy, uri);
+        }
+        copy
     }
 
     pub fn root(&self) -> Id {
@@ -223,8 +194,12 @@ impl Doc {
         self.parents[id.0 as usize].map(|p| p.id)
     }
 
-    /// The JSON pointer (RFC 6901) of a value.
+    /// The JSON pointer (RFC 6901) of a value in its document.
     pub fn pointer(&self, id: Id) -> String {
+        self.pointer_and_root(id).0
+    }
+
+    fn pointer_and_root(&self, id: Id) -> (String, Id) {
         let mut steps = Vec::new();
         let mut at = id;
         while let Some(parent) = self.parents[at.0 as usize] {
@@ -242,12 +217,16 @@ impl Doc {
             text.push('/');
             text.push_str(step);
         }
-        text
+        (text, at)
     }
 
     /// The place of a value, for errors.
     pub fn place(&self, id: Id) -> Place {
-        Place::Pointer(self.pointer(id))
+        let (pointer, root) = self.pointer_and_root(id);
+        match self.others.get(&root) {
+            Some(uri) => Place::Document { uri: uri.clone(), pointer },
+            None => Place::Pointer(pointer),
+        }
     }
 
     fn push(&mut self, value: Value) -> Id {
@@ -327,13 +306,13 @@ struct Open {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    doc: Doc,
+    doc: &'a mut Doc,
     /// Children of all containers that are not closed yet; elements of arrays have no name of theirs.
     waiting: Vec<(Name, Id)>,
 }
 
 impl Parser<'_> {
-    fn document(&mut self) -> Result<()> {
+    fn document(&mut self) -> Result<Id> {
         let mut open: Vec<Open> = Vec::new();
         loop {
             self.space();
@@ -375,13 +354,12 @@ impl Parser<'_> {
         }
     }
 
-    fn finish(&mut self, value: Id) -> Result<()> {
+    fn finish(&mut self, value: Id) -> Result<Id> {
         self.space();
         if self.at < self.text.len() {
             return Err(self.error("text after the end of the JSON value"));
         }
-        self.doc.root = value;
-        Ok(())
+        Ok(value)
     }
 
     /// Reads the separator after a value: whether it closes the container.

@@ -113,6 +113,19 @@ pub(super) fn asserts(name: Name) -> bool {
     name.0 < ID.0
 }
 
+/// Whether the keyword refers to another schema.
+pub(super) fn is_reference(name: Name) -> bool {
+    matches!(name, REF | DYNAMIC_REF | RECURSIVE_REF)
+}
+
+/// Whether the keyword belongs to the vocabulary of assertions, which a metaschema can leave out.
+pub(super) fn validates(name: Name) -> bool {
+    matches!(name, TYPE | ENUM | CONST | REQUIRED | DEPENDENT_REQUIRED | PATTERN | MULTIPLE_OF)
+        || matches!(name, MIN_PROPERTIES | MAX_PROPERTIES | MIN_ITEMS | MAX_ITEMS | UNIQUE_ITEMS)
+        || matches!(name, MIN_CONTAINS | MAX_CONTAINS | MIN_LENGTH | MAX_LENGTH)
+        || matches!(name, MINIMUM | MAXIMUM | EXCLUSIVE_MINIMUM | EXCLUSIVE_MAXIMUM)
+}
+
 /// The version of JSON Schema a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Draft {

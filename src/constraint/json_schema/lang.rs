@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::nfa::{Closure, Nfa};
+use crate::constraint::ir::{Ir, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most states of one automaton over code points.
@@ -24,11 +25,11 @@ const MAX_RANGES: usize = 200_000;
 const MAX_SETS: usize = 40_000;
 
 /// The Unicode scalar values.
-pub(super) const SCALARS: [(u32, u32); 2] = [(0, 0xD7FF), (0xE000, 0x10FFFF)];
+pub(in crate::constraint) const SCALARS: [(u32, u32); 2] = [(0, 0xD7FF), (0xE000, 0x10FFFF)];
 
 /// One transition: the code points `lo..=hi` lead to `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Range {
+pub(in crate::constraint) struct Range {
     pub lo: u32,
     pub hi: u32,
     pub to: u32,
@@ -36,7 +37,7 @@ pub(super) struct Range {
 
 /// A complete deterministic automaton; state 0 is the start.
 #[derive(Debug, Clone)]
-pub(super) struct Dfa {
+pub(in crate::constraint) struct Dfa {
     pub accept: Vec<bool>,
     /// Sorted ranges that cover all scalar values.
     pub rows: Vec<Vec<Range>>,
@@ -62,8 +63,13 @@ pub(super) fn too_large(what: &str, limit: usize) -> Error {
 }
 
 impl Dfa {
+    /// The automaton of a regular node.
+    pub fn of(ir: &Ir, node: NodeId) -> Result<Dfa> {
+        Dfa::from_nfa(&Nfa::new(ir, node)?)
+    }
+
     /// The automaton of a byte language; invalid UTF-8 in it is dropped.
-    pub fn from_nfa(nfa: &Nfa) -> Result<Dfa> {
+    pub(super) fn from_nfa(nfa: &Nfa) -> Result<Dfa> {
         Determinise {
             nfa,
             sets: FxHashMap::default(),

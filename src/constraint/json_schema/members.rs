@@ -16,6 +16,9 @@ use super::keywords as kw;
 use super::shape::{Group, Shape, Term, Terms, Test, add_term};
 use crate::error::Result;
 
+/// Schemas by name, or by pattern.
+type Schemas = Vec<(Name, Id)>;
+
 impl Front<'_> {
     /// Adds a term to what is known about a property.
     pub fn restrict(&mut self, shape: &mut Shape, name: Name, term: Term) -> Result<()> {
@@ -51,17 +54,24 @@ impl Front<'_> {
     /// Merges `properties`, `patternProperties` and `additionalProperties` of one schema object.
     pub fn members(&mut self, fork: &mut Fork, id: Id) -> Result<()> {
         let additional = self.doc.get(id, kw::ADDITIONAL_PROPERTIES);
-        self.group(fork, id, additional)
-    }
-
-    pub fn group(&mut self, fork: &mut Fork, id: Id, additional: Option<Id>) -> Result<()> {
-        let shape = &mut fork.shape;
         let list = |front: &Self, name| match front.doc.get(id, name) {
             Some(at) => front.object(at),
             None => Ok(Vec::new()),
         };
         let properties = list(self, kw::PROPERTIES)?;
-        let mut patterns = list(self, kw::PATTERN_PROPERTIES)?;
+        let patterns = list(self, kw::PATTERN_PROPERTIES)?;
+        self.merge_group(fork, (properties, patterns), additional, id)
+    }
+
+    /// Merges declared names, patterns of names, and what holds for the others.
+    pub fn merge_group(
+        &mut self,
+        fork: &mut Fork,
+        (properties, mut patterns): (Schemas, Schemas),
+        additional: Option<Id>,
+        id: Id,
+    ) -> Result<()> {
+        let shape = &mut fork.shape;
         // A pattern that one name matches declares that name, after those of `properties`.
         let mut exact: Vec<(Name, Id)> = Vec::new();
         patterns.retain(|&(pattern, schema)| match only_word(self.doc.name(pattern)) {
@@ -125,7 +135,7 @@ impl Front<'_> {
 }
 
 /// The only name that a pattern of the form `^name$` matches.
-fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
+pub(super) fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
     let word = pattern.strip_prefix('^')?.strip_suffix('$')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "_- :/@,#%&=~!;<>".contains(c) || !c.is_ascii();
     if word.chars().all(plain) {

@@ -1,6 +1,6 @@
 //! JSON Schema (drafts 4 to 2020-12) to the common representation.
 //!
-//! The text is parsed into an arena (`json`), references are resolved inside the document (`refs`),
+//! The text is parsed into an arena (`json`), references are resolved (`refs`, `scope`, `documents`),
 //! and the schemas that apply to one value are merged into normalised conjunctions (`shape`, `expand`,
 //! `negate`, `choice`; `contains` and `demands` for what must be among items and properties). Each distinct conjunction becomes one node (`goals`, `build`, `extras`), so cost
 //! is linear in the number of distinct conjunctions and nothing is unrolled; recursion goes through
@@ -22,6 +22,7 @@ mod build;
 mod choice;
 mod contains;
 mod demands;
+mod documents;
 mod expand;
 mod extras;
 mod front;
@@ -39,13 +40,20 @@ mod nfa;
 mod number;
 mod operands;
 mod refs;
+mod schema;
+mod scope;
 mod shape;
 mod termset;
 #[cfg(test)]
 mod tests;
+mod unevaluated;
 mod unique;
+mod uri;
 mod validate;
 mod verbatim;
+mod words;
+
+pub use schema::JsonSchema;
 
 use super::ir::{Ir, NodeId};
 use super::policy::Policy;
@@ -58,7 +66,7 @@ use crate::error::Result;
 /// `InvalidJson` with line and column; `InvalidSchema`, `Unsupported`, `Unsatisfiable` and `TooComplex` with
 /// the JSON pointer of the place.
 pub fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
-    let front = front::Front::new(schema, policy)?;
+    let front = front::Front::new(schema, policy, &Default::default())?;
     goals::Goals::new(front).run()
 }
 
@@ -67,9 +75,14 @@ pub fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
 /// # Errors
 /// As [`parse`], and those of the source, if the keyword is used.
 pub fn parse_quoting(schema: &str, policy: &Policy, source: &str, options: &SubstringOptions) -> Result<Ir> {
-    let mut front = front::Front::new(schema, policy)?;
+    let mut front = front::Front::new(schema, policy, &Default::default())?;
     front.quoted = Some(verbatim::Quoted::new(source, options));
     goals::Goals::new(front).run()
+}
+
+/// Automata over characters, for other front ends.
+pub(super) mod regular {
+    pub(in crate::constraint) use super::lang::{Dfa, SCALARS};
 }
 
 /// Parses any JSON text into the arena that the schema front end uses, for other front ends.

@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::contains::Contains;
 use super::demands::{Demand, Names};
@@ -15,7 +15,7 @@ use super::expand::{Fork, Item};
 use super::front::Front;
 use super::json::{Id, Name, Value};
 use super::keywords as kw;
-use super::shape::{Term, Terms, Test, Types, lower_max};
+use super::shape::{FALSE, Shape, Term, Terms, Test, Types, lower_max};
 use crate::error::Result;
 
 /// Most branches of a `oneOf` whose pairs are written out.
@@ -30,17 +30,117 @@ impl Front<'_> {
             Value::Object { .. } => {}
             _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
         }
-        let violations: Vec<Terms> =
-            self.asserting(id).map(|(name, _)| smallvec![Term::NegKeyword(id, name)]).collect();
+        let mut violations = self.violations(id)?;
         if violations.is_empty() {
             self.blame(id, "the negated schema accepts everything");
             fork.shape.types = Types::NONE;
         }
-        match <[Terms; 1]>::try_from(violations) {
-            Ok([only]) => fork.queue(only.into_iter().map(Item::Term)),
-            Err(violations) => fork.queue(vec![Item::Choice(Rc::new(violations), id)]),
+        match violations.len() {
+            1 => fork.queue(violations.remove(0).into_iter().map(Item::Term)),
+            _ => fork.queue(vec![Item::Choice(Rc::new(violations), id)]),
         }
         Ok(())
+    }
+
+    /// The ways to violate a schema object. Those through a property that tells objects apart come first, and
+    /// the others ask that it is as the schema has it: so the ways exclude each other where that is cheap, and
+    /// one of them settles the negations of many similar schemas.
+    fn violations(&mut self, id: Id) -> Result<Vec<Terms>> {
+        let (mut telling, mut others): (Vec<Terms>, Vec<Terms>) = (Vec::new(), Vec::new());
+        let mut kept = Terms::new();
+        let keywords: SmallVec<[(Name, Id); 8]> = self.asserting(id).collect();
+        let value = |name| keywords.iter().find(|k| k.0 == name).map(|k| k.1);
+        let required = match value(kw::REQUIRED).map(|at| self.names(at)) {
+            None => Some(Vec::new()),
+            // What is no list of names is reported where it is merged.
+            Some(names) => names.ok(),
+        };
+        let properties = value(kw::PROPERTIES).map(|at| self.object(at)).transpose()?.unwrap_or_default();
+        let object = Term::Types(Types::OBJECT);
+        if let Some(required) = &required {
+            for &(name, schema) in &properties {
+                if required.contains(&name) && !self.is_true(schema) {
+                    // It lacks, or violates its schema.
+                    let way = smallvec![object.clone(), Term::Property(name, schema, false)];
+                    if self.is_telling(schema)? {
+                        telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
+                        kept.extend([Term::Require(name), Term::Property(name, schema, true)]);
+                    } else {
+                        others.push(way);
+                    }
+                }
+            }
+            for &name in required {
+                if !properties.iter().any(|p| p.0 == name && !self.is_true(p.1)) {
+                    telling.push(
+                        [object.clone(), Term::Forbid(name)]
+                            .into_iter()
+                            .chain(kept.iter().cloned())
+                            .collect(),
+                    );
+                    kept.push(Term::Require(name));
+                }
+            }
+            for &(name, schema) in &properties {
+                if !required.contains(&name) && !self.is_true(schema) {
+                    let way: Terms =
+                        smallvec![object.clone(), Term::Require(name), Term::Property(name, schema, false)];
+                    if self.is_telling(schema)? {
+                        telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
+                        kept.push(Term::Property(name, schema, true));
+                    } else {
+                        others.push(way);
+                    }
+                }
+            }
+        }
+        for &(name, _) in &keywords {
+            if required.is_none() || !matches!(name, kw::PROPERTIES | kw::REQUIRED) {
+                others.push(smallvec![Term::NegKeyword(id, name)]);
+            }
+        }
+        others.iter_mut().for_each(|way| way.extend(kept.iter().cloned()));
+        telling.append(&mut others);
+        Ok(telling)
+    }
+
+    /// Whether a schema has few values by its looks.
+    fn is_telling(&mut self, schema: Id) -> Result<bool> {
+        let schema = self.follow(schema)?;
+        let literal = self.asserting(schema).any(|k| matches!(k.0, kw::CONST | kw::ENUM));
+        Ok(literal || self.only_text(schema).is_some())
+    }
+
+    /// Whether all of these terms follow from what is merged, as far as that is easily seen.
+    pub fn implied(&mut self, shape: &Shape, terms: &[Term]) -> Result<bool> {
+        for term in terms {
+            let holds = match *term {
+                _ if shape.terms.contains(term) => true,
+                Term::Types(types) => shape.types.without(types).is_empty(),
+                Term::Require(name) => shape.object.required.contains(&name),
+                Term::Forbid(name) => shape.object.values.get(&name).is_some_and(|v| v.contains(&FALSE)),
+                Term::Property(name, schema, true) => {
+                    shape.object.values.get(&name).is_some_and(|v| v.contains(&Term::Pos(schema)))
+                }
+                Term::Property(name, schema, false) => {
+                    let mut fails = false;
+                    for value in shape.object.values.get(&name).into_iter().flatten() {
+                        fails = fails
+                            || match *value {
+                                Term::Neg(other) => other == schema,
+                                Term::Pos(other) => self.apart(other, schema, None)?,
+                                _ => *value == FALSE,
+                            };
+                    }
+                    fails
+                }
+                _ => false,
+            };
+            if !holds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Merges the violation of one keyword of a schema object.
@@ -57,7 +157,9 @@ impl Front<'_> {
                 let values = self.doc.elements(at).to_vec();
                 self.exclude(fork, &values);
             }
-            kw::REF => fork.queue(all(smallvec![Term::Neg(self.refs.resolve(&self.doc, at)?)])),
+            kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => {
+                fork.queue(all(smallvec![Term::Neg(self.target(name, at)?)]));
+            }
             kw::ALL_OF => {
                 let choice = self.schemas(at)?.into_iter().map(|s| smallvec![Term::Neg(s)]).collect();
                 fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
@@ -133,6 +235,9 @@ impl Front<'_> {
             }
             kw::CONTAINS | kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS => {
                 return self.negative_items(fork, schema, name, at);
+            }
+            kw::UNEVALUATED_ITEMS | kw::UNEVALUATED_PROPERTIES => {
+                return self.negative_unevaluated(fork, schema, name, at);
             }
             _ => return self.negative_rest(fork, name, at),
         };
@@ -211,9 +316,7 @@ impl Front<'_> {
             kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(false) => Types::NONE,
             kw::X_VERBATIM if self.is_verbatim(at)? => Types::STRING,
             kw::UNIQUE_ITEMS | kw::CONTAINS => Types::ARRAY,
-            kw::UNEVALUATED_ITEMS if !self.is_true(at) => Types::ARRAY,
-            kw::UNEVALUATED_PROPERTIES if !self.is_true(at) => Types::OBJECT,
-            kw::ONE_OF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => Types::ALL,
+            kw::ONE_OF => Types::ALL,
             _ => Types::NONE,
         };
         fork.shape.types = fork.shape.types.and(types);
@@ -303,14 +406,51 @@ impl Front<'_> {
                     ];
                     fork.queue(vec![Item::Choice(Rc::new(choice), value)]);
                 }
-                Value::Array { .. } | Value::Object { .. } => fork.refuse(
-                    types,
-                    value,
-                    "excluding an array or object (by `not`, `if`, or overlapping `oneOf` branches) is not supported"
-                        .into(),
-                    "state what is allowed instead",
-                ),
+                Value::Array { .. } => {
+                    let choice = self.other_arrays(value);
+                    fork.queue(vec![Item::Choice(Rc::new(choice), value)]);
+                }
+                Value::Object { .. } => {
+                    let choice = self.other_objects(value);
+                    fork.queue(vec![Item::Choice(Rc::new(choice), value)]);
+                }
             }
         }
+    }
+
+    /// All but one array: another number of items, or an item that differs.
+    fn other_arrays(&mut self, value: Id) -> Vec<Terms> {
+        let items = self.doc.elements(value).to_vec();
+        let length = self.doc.of_length(items.len(), value);
+        let mut choice = vec![
+            smallvec![Term::Types(Types::ALL.without(Types::ARRAY))],
+            smallvec![Term::Types(Types::ARRAY), Term::Neg(length)],
+        ];
+        for (i, item) in items.into_iter().enumerate() {
+            let same = self.doc.equal_to(item);
+            choice.push(smallvec![Term::Types(Types::ARRAY), Term::ItemFails(i as u32, same)]);
+        }
+        choice
+    }
+
+    /// All but one object: a property lacks, or differs, or is one more.
+    fn other_objects(&mut self, value: Id) -> Vec<Terms> {
+        let members = self.doc.members(value).to_vec();
+        let no_more = self.only_names(members.iter().map(|m| m.0).collect());
+        let nothing = self.doc.constant(false);
+        let mut choice = vec![
+            smallvec![Term::Types(Types::ALL.without(Types::OBJECT))],
+            smallvec![Term::Types(Types::OBJECT), Term::Unevaluated(no_more, nothing, false)],
+        ];
+        for (name, member) in members {
+            let same = self.doc.equal_to(member);
+            choice.push(smallvec![Term::Types(Types::OBJECT), Term::Forbid(name)]);
+            choice.push(smallvec![
+                Term::Types(Types::OBJECT),
+                Term::Require(name),
+                Term::Property(name, same, false)
+            ]);
+        }
+        choice
     }
 }

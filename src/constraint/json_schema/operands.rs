@@ -138,7 +138,6 @@ pub(super) fn hint(name: Name) -> &'static str {
         kw::MIN_PROPERTIES | kw::MAX_PROPERTIES => {
             "list the properties in `required`, or forbid further ones with `additionalProperties: false`"
         }
-        kw::DYNAMIC_REF | kw::RECURSIVE_REF => "use `$ref`",
         kw::UNEVALUATED_PROPERTIES => "use `additionalProperties` in the schema that lists the properties",
         kw::UNEVALUATED_ITEMS => "use `items` after `prefixItems`",
         _ => "remove the keyword and check the value afterwards",

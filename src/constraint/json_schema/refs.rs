@@ -1,88 +1,146 @@
-//! `$ref` inside one document: JSON pointers, anchors, and `$id`-relative references to resources that
-//! the document embeds. Nothing outside the document is ever fetched.
+//! Where references lead: JSON pointers, anchors, `$id`-relative references to resources that the
+//! document embeds, and other documents that the caller supplies. Nothing is ever fetched.
 //!
-//! One scan finds the resources and anchors, linear in the document; a reference is resolved once and
-//! remembered. Places that hold data (`enum`, `const`, `default`, `examples`) are not scanned: an
-//! `$id` in there names nothing.
+//! One scan per document finds the resources, anchors and references, linear in its size; documents
+//! that a reference names are read before anything is merged, so that from then on the set of
+//! resources is fixed. A reference is resolved once and remembered. Places that hold data (`enum`,
+//! `const`, `default`, `examples`) are not scanned: an `$id` in there names nothing. What depends on the
+//! dynamic scope is in `scope`.
 
 use std::borrow::Cow;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::json::{Doc, Id, Value};
+use super::documents::Documents;
+use super::json::{Doc, Id, Name, Value};
 use super::keywords::{self as kw, Draft};
+use super::scope::Scopes;
+use super::uri::{join, percent_decode};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A schema resource: the document or an embedded schema with an `$id`.
+/// Most documents that a schema refers to, directly or not.
+pub(super) const MAX_DOCUMENTS: usize = 1_000;
+
+/// A schema resource: a document or an embedded schema with an `$id`.
 struct Resource {
     uri: String,
     root: Id,
+    /// What `$dynamicAnchor` names in it; `$recursiveAnchor` counts as a name of its own.
+    dynamic: Vec<(Name, Id)>,
 }
 
 /// What references can lead to.
 pub(super) struct Refs {
     pub draft: Draft,
+    /// Whether the metaschema leaves out the vocabulary of assertions.
+    pub unasserted: bool,
     /// The first one is the document itself.
     resources: Vec<Resource>,
+    by_uri: FxHashMap<String, usize>,
+    /// Documents in another draft, with the place that says so.
+    foreign: FxHashMap<String, Id>,
     /// By resource and name.
     anchors: FxHashMap<(usize, String), Id>,
     /// Resource roots other than the document's.
     roots: FxHashMap<Id, usize>,
     resolved: FxHashMap<Id, Id>,
+    /// References whose documents have not been looked for.
+    waiting: Vec<Id>,
+    /// Whether some reference depends on the dynamic scope.
+    is_dynamic: bool,
+    scopes: Scopes,
+}
+
+/// Whether the members of this keyword's value are named by the user, and not keywords.
+pub(super) fn names_members(name: Name) -> bool {
+    matches!(
+        name,
+        kw::PROPERTIES
+            | kw::PATTERN_PROPERTIES
+            | kw::DEFINITIONS
+            | kw::DEFS
+            | kw::DEPENDENT_SCHEMAS
+            | kw::DEPENDENCIES
+    )
+}
+
+/// Whether the value of this keyword is data and holds no schemas.
+pub(super) fn is_data(name: Name) -> bool {
+    matches!(name, kw::ENUM | kw::CONST | kw::DEFAULT | kw::EXAMPLES | kw::EXAMPLE)
 }
 
 impl Refs {
-    /// Scans a document.
-    pub fn new(doc: &Doc) -> Result<Refs> {
-        let text = |id: Option<Id>| id.and_then(|i| doc.string(i)).map(|n| doc.name(n));
-        let draft = Draft::of(text(doc.get(doc.root(), kw::SCHEMA)));
+    /// Scans a document and all that it refers to. If references depend on the dynamic scope, the root of
+    /// the document is replaced by a copy for the outermost scope.
+    pub fn new(doc: &mut Doc, documents: &Documents) -> Result<Refs> {
+        let root = doc.root();
+        let metaschema = text_of(doc, root, kw::SCHEMA).map(str::to_owned);
         let mut refs = Refs {
-            draft,
-            resources: vec![Resource { uri: String::new(), root: doc.root() }],
+            draft: Draft::of(metaschema.as_deref()),
+            unasserted: false,
+            resources: vec![Resource { uri: String::new(), root, dynamic: Vec::new() }],
+            by_uri: FxHashMap::default(),
+            foreign: FxHashMap::default(),
             anchors: FxHashMap::default(),
             roots: FxHashMap::default(),
             resolved: FxHashMap::default(),
+            waiting: Vec::new(),
+            is_dynamic: false,
+            scopes: Scopes::default(),
         };
+        refs.scan(doc, root, 0)?;
+        refs.read_documents(doc, documents)?;
+        if let Some(uri) = metaschema {
+            refs.read_vocabulary(doc, &uri, documents)?;
+        }
+        if refs.is_dynamic {
+            let own = refs.in_scope(doc, root, 0)?;
+            doc.set_root(own);
+        }
+        Ok(refs)
+    }
+
+    /// Finds the resources, anchors and references of a document whose resource is `outermost`.
+    fn scan(&mut self, doc: &Doc, root: Id, outermost: usize) -> Result<()> {
         // The flag: the members are named by the user (`properties`), not keywords.
-        let mut todo = vec![(doc.root(), 0usize, false)];
+        let mut todo = vec![(root, outermost, false)];
         while let Some((id, outer, named)) = todo.pop() {
-            let resource = if named { outer } else { refs.enter(doc, id, outer)? };
+            let resource = if named { outer } else { self.enter(doc, id, outer)? };
             todo.extend(doc.elements(id).iter().map(|&e| (e, resource, false)));
             for &(name, member) in doc.members(id) {
                 match name {
                     _ if named => todo.push((member, resource, false)),
-                    kw::ENUM | kw::CONST | kw::DEFAULT | kw::EXAMPLES | kw::EXAMPLE => {}
-                    kw::PROPERTIES
-                    | kw::PATTERN_PROPERTIES
-                    | kw::DEFINITIONS
-                    | kw::DEFS
-                    | kw::DEPENDENT_SCHEMAS
-                    | kw::DEPENDENCIES => todo.push((member, resource, true)),
-                    _ => todo.push((member, resource, false)),
+                    name if is_data(name) => {}
+                    kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => {
+                        self.is_dynamic |= name != kw::REF && self.draft.knows(name);
+                        self.waiting.push(member);
+                        todo.push((member, resource, false));
+                    }
+                    name => todo.push((member, resource, names_members(name))),
                 }
             }
         }
-        Ok(refs)
+        Ok(())
     }
 
     /// Notes the resource or anchor that starts at a value; the resource in which its children lie.
     fn enter(&mut self, doc: &Doc, id: Id, outer: usize) -> Result<usize> {
         let own = if self.draft == Draft::D4 { kw::OLD_ID } else { kw::ID };
-        let text = |name| doc.get(id, name).and_then(|i| doc.string(i)).map(|n| doc.name(n));
         let shadowed = self.draft <= Draft::D7 && doc.get(id, kw::REF).is_some();
         let mut resource = outer;
-        if let Some(uri) = text(own).filter(|_| !shadowed) {
+        if let Some(uri) = text_of(doc, id, own).filter(|_| !shadowed) {
             let (uri, fragment) = uri.split_once('#').unwrap_or((uri, ""));
             if !uri.is_empty() {
                 let full = join(&self.resources[outer].uri, uri);
-                if id == doc.root() {
-                    self.resources[0].uri = full;
+                if id == self.resources[outer].root {
+                    self.resources[outer].uri.clone_from(&full);
                 } else {
                     resource = self.resources.len();
                     self.roots.insert(id, resource);
-                    self.resources.push(Resource { uri: full, root: id });
+                    self.resources.push(Resource { uri: full.clone(), root: id, dynamic: Vec::new() });
                     self.check_draft(doc, id)?;
                 }
+                self.by_uri.entry(full).or_insert(resource);
             }
             if !fragment.is_empty() && self.draft <= Draft::D7 {
                 self.anchors.insert((resource, fragment.to_string()), id);
@@ -90,28 +148,101 @@ impl Refs {
         }
         if self.draft >= Draft::D2019 {
             for name in [kw::ANCHOR, kw::DYNAMIC_ANCHOR] {
-                if let Some(anchor) = text(name) {
+                if let Some(anchor) = text_of(doc, id, name) {
                     self.anchors.insert((resource, anchor.to_string()), id);
                 }
             }
         }
+        let at = |name| doc.get(id, name).map(|at| doc.value(at));
+        match self.draft {
+            Draft::D2020 => {
+                if let Some(Value::String(name)) = at(kw::DYNAMIC_ANCHOR) {
+                    self.resources[resource].dynamic.push((name, id));
+                }
+            }
+            Draft::D2019
+                if self.resources[resource].root == id
+                    && at(kw::RECURSIVE_ANCHOR) == Some(Value::Bool(true)) =>
+            {
+                self.resources[resource].dynamic.push((kw::RECURSIVE_ANCHOR, id));
+            }
+            _ => {}
+        }
         Ok(resource)
     }
 
-    fn check_draft(&self, doc: &Doc, id: Id) -> Result<()> {
-        let Some(at) = doc.get(id, kw::SCHEMA) else { return Ok(()) };
+    /// Where a schema says that it is written in another draft than the document.
+    fn other_draft(&self, doc: &Doc, id: Id) -> Option<Id> {
+        let at = doc.get(id, kw::SCHEMA)?;
         let uri = doc.string(at).map(|n| doc.name(n));
-        if Draft::of(uri) == self.draft {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            "an embedded schema is written in another draft than the document",
-        )
-        .at(doc.place(at))
-        .hint("write the whole document in one draft"))
+        (Draft::of(uri) != self.draft).then_some(at)
     }
 
+    fn check_draft(&self, doc: &Doc, id: Id) -> Result<()> {
+        self.other_draft(doc, id).map_or(Ok(()), |at| Err(wrong_draft(doc, at)))
+    }
+
+    /// Reads the documents that references name, and those that these name.
+    fn read_documents(&mut self, doc: &mut Doc, documents: &Documents) -> Result<()> {
+        let mut asked: FxHashSet<String> = FxHashSet::default();
+        while let Some(reference) = self.waiting.pop() {
+            let Some(name) = doc.string(reference) else { continue };
+            let uri = without_fragment(doc.name(name));
+            if uri.is_empty() {
+                continue;
+            }
+            let full = join(&self.resources[self.resource_of(doc, reference)].uri, uri);
+            if self.by_uri.contains_key(&full) || self.by_uri.contains_key(uri) || !asked.insert(full.clone())
+            {
+                continue;
+            }
+            let Some(text) = documents.get(&full)? else { continue };
+            if asked.len() > MAX_DOCUMENTS {
+                let message = format!("the schema refers to more than {MAX_DOCUMENTS} documents");
+                return Err(Error::new(ErrorKind::TooComplex, message).at(doc.place(reference)));
+            }
+            let root = doc.add(&full, &text)?;
+            if let Some(at) = self.other_draft(doc, root) {
+                // Only an error where a reference that counts leads there.
+                self.foreign.insert(full, at);
+                continue;
+            }
+            let resource = self.resources.len();
+            self.roots.insert(root, resource);
+            self.resources.push(Resource { uri: full.clone(), root, dynamic: Vec::new() });
+            self.by_uri.insert(full, resource);
+            self.scan(doc, root, resource)?;
+        }
+        Ok(())
+    }
+
+    /// Heeds `$vocabulary` of a metaschema that the caller knows.
+    fn read_vocabulary(&mut self, doc: &mut Doc, uri: &str, documents: &Documents) -> Result<()> {
+        let uri = without_fragment(uri);
+        if self.draft < Draft::D2019 || documents.is_builtin(uri) {
+            return Ok(());
+        }
+        let Some(text) = documents.get(uri)? else { return Ok(()) };
+        let root = doc.add(uri, &text)?;
+        let Some(list) = doc.get(root, kw::VOCABULARY) else { return Ok(()) };
+        let mut asserted = false;
+        for &(name, needed) in doc.members(list) {
+            let vocabulary = doc.name(name);
+            let known = ["https://json-schema.org/draft/2019-09/", "https://json-schema.org/draft/2020-12/"]
+                .iter()
+                .any(|base| vocabulary.starts_with(base));
+            asserted |= known && vocabulary.ends_with("/vocab/validation");
+            if !known && doc.value(needed) == Value::Bool(true) {
+                let message =
+                    format!("the metaschema requires an unknown vocabulary: {}", shorten(vocabulary));
+                return Err(Error::new(ErrorKind::Unsupported, message).at(doc.place(needed)));
+            }
+        }
+        self.unasserted = !asserted;
+        Ok(())
+    }
+
+    /// The resource in which a value of a document (no copy) lies.
     fn resource_of(&self, doc: &Doc, id: Id) -> usize {
         let mut at = Some(id);
         while let Some(id) = at {
@@ -123,20 +254,44 @@ impl Refs {
         0
     }
 
-    /// The schema that a `$ref` value (a string of the document) leads to.
-    pub fn resolve(&mut self, doc: &Doc, reference: Id) -> Result<Id> {
+    /// The schema to which a reference leads; `name` is its keyword, `reference` its value.
+    pub fn resolve(&mut self, doc: &mut Doc, name: Name, reference: Id) -> Result<Id> {
         if let Some(&known) = self.resolved.get(&reference) {
             return Ok(known);
         }
-        let Some(name) = doc.string(reference) else {
-            return Err(
-                Error::new(ErrorKind::InvalidSchema, "`$ref` must be a string").at(doc.place(reference))
-            );
+        let Some(text) = doc.string(reference) else {
+            let message = format!("`{}` must be a string", doc.name(name));
+            return Err(Error::new(ErrorKind::InvalidSchema, message).at(doc.place(reference)));
         };
-        let text = doc.name(name);
-        let target = self.find(doc, reference, text)?;
+        let (own, scope) = self.scopes.origin(reference);
+        let mut target = self.find(doc, own, doc.name(text))?;
+        let anchor = match name {
+            kw::DYNAMIC_REF => doc.name(text).split_once('#').and_then(|t| doc.lookup(t.1)),
+            kw::RECURSIVE_REF => Some(kw::RECURSIVE_ANCHOR),
+            _ => None,
+        };
+        let is_anchor = |name| {
+            let resource = self.resource_of(doc, target);
+            self.resources[resource].dynamic.contains(&(name, target))
+        };
+        if let Some(name) = anchor.filter(|&name| is_anchor(name)) {
+            target = self.scopes.binding(scope, name).unwrap_or(target);
+        }
+        if self.is_dynamic {
+            target = self.in_scope(doc, target, scope)?;
+        }
         self.resolved.insert(reference, target);
         Ok(target)
+    }
+
+    /// The copy of a schema for the dynamic scope in which it is entered from `scope`.
+    fn in_scope(&mut self, doc: &mut Doc, target: Id, scope: u32) -> Result<Id> {
+        let resource = self.resource_of(doc, target);
+        let Refs { resources, roots, scopes, .. } = self;
+        let scope = scopes.extend(scope, &resources[resource].dynamic);
+        let root = resources[resource].root;
+        let enter = |id: Id| roots.get(&id).map(|&r| &resources[r].dynamic[..]);
+        scopes.copy_of(doc, (target, root), scope, &enter)
     }
 
     fn find(&self, doc: &Doc, reference: Id, text: &str) -> Result<Id> {
@@ -146,14 +301,17 @@ impl Refs {
             base
         } else {
             let full = join(&self.resources[base].uri, uri);
-            let found = self.resources.iter().position(|r| r.uri == full || r.uri == uri);
-            found.ok_or_else(|| {
+            let found = self.by_uri.get(&full).or_else(|| self.by_uri.get(uri));
+            if let (None, Some(&at)) = (found, self.foreign.get(&full)) {
+                return Err(wrong_draft(doc, at));
+            }
+            *found.ok_or_else(|| {
                 Error::new(
                     ErrorKind::Unsupported,
                     format!("`$ref` leads outside the schema: {}", shorten(text)),
                 )
                 .at(doc.place(reference))
-                .hint("copy the other schema into `$defs` (with its `$id`) and refer to it there")
+                .hint("supply the other schema (`JsonSchema::document`, `--ref URI=FILE`, `--schema-dir`), or copy it into `$defs` with its `$id`")
             })?
         };
         let missing = || {
@@ -187,88 +345,21 @@ impl Refs {
     }
 }
 
+fn wrong_draft(doc: &Doc, at: Id) -> Error {
+    let message = "a schema that this one embeds or refers to is written in another draft";
+    Error::new(ErrorKind::Unsupported, message).at(doc.place(at)).hint("write all of them in one draft")
+}
+
+/// The text of a member that is a string.
+fn text_of(doc: &Doc, id: Id, name: Name) -> Option<&str> {
+    doc.get(id, name).and_then(|i| doc.string(i)).map(|n| doc.name(n))
+}
+
+fn without_fragment(uri: &str) -> &str {
+    uri.split_once('#').map_or(uri, |u| u.0)
+}
+
 /// At most 80 characters of a text, for messages.
 pub(super) fn shorten(text: &str) -> String {
     if text.chars().count() <= 80 { text.to_string() } else { text.chars().take(79).chain(['…']).collect() }
-}
-
-fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text));
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte == b'%' {
-            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &rest[2..];
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok().map(Cow::Owned)
-}
-
-/// Resolves a URI reference without fragment against a base (RFC 3986, section 5.2, as far as
-/// identifiers of schemas need it).
-fn join(base: &str, reference: &str) -> String {
-    let scheme_end = |uri: &str| {
-        let end = uri.find(':')?;
-        let scheme = &uri[..end];
-        let plain = scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
-        (plain && scheme.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)).then_some(end)
-    };
-    if scheme_end(reference).is_some() || base.is_empty() {
-        return reference.to_string();
-    }
-    let after_scheme = scheme_end(base).map_or(0, |end| end + 1);
-    if reference.starts_with("//") {
-        return format!("{}{reference}", &base[..after_scheme]);
-    }
-    let path_start = match base[after_scheme..].strip_prefix("//") {
-        Some(rest) => after_scheme + 2 + rest.find('/').unwrap_or(rest.len()),
-        None => after_scheme,
-    };
-    let (prefix, path) = base.split_at(path_start);
-    let path = path.split('?').next().unwrap_or("");
-    let merged = if reference.starts_with('/') {
-        reference.to_string()
-    } else if let Some(end) = path.rfind('/') {
-        format!("{}{reference}", &path[..=end])
-    } else if prefix.ends_with(':') || prefix.is_empty() {
-        reference.to_string()
-    } else {
-        format!("/{reference}")
-    };
-    let mut steps: Vec<&str> = Vec::new();
-    for step in merged.split('/') {
-        match step {
-            "." => {}
-            ".." => {
-                if steps.len() > 1 {
-                    steps.pop();
-                }
-            }
-            _ => steps.push(step),
-        }
-    }
-    format!("{prefix}{}", steps.join("/"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn joining() {
-        assert_eq!(join("http://a.b/c/d.json", "e.json"), "http://a.b/c/e.json");
-        assert_eq!(join("http://a.b/c/d.json", "/e.json"), "http://a.b/e.json");
-        assert_eq!(join("http://a.b", "e.json"), "http://a.b/e.json");
-        assert_eq!(join("http://a.b/c/d", "../x"), "http://a.b/x");
-        assert_eq!(join("http://a.b/c", "urn:x:y"), "urn:x:y");
-        assert_eq!(join("", "x.json"), "x.json");
-        assert_eq!(join("http://a.b/c", "//h/p"), "http://h/p");
-    }
 }

@@ -83,6 +83,20 @@ pub(super) enum Term {
     /// If it is an object, it has a property whose name matches the pattern and whose value violates
     /// the schema.
     MatchFails(Name, Id),
+    /// Every property or item outside of a set that is evaluated (by its number) satisfies the schema; or
+    /// (`false`) one does not. True of values of other types.
+    Unevaluated(u32, Id, bool),
+}
+
+impl Term {
+    /// The term that is true where this one is false, if it has that simple form.
+    pub fn opposite(&self) -> Option<Term> {
+        match *self {
+            Term::Pos(id) => Some(Term::Neg(id)),
+            Term::Neg(id) => Some(Term::Pos(id)),
+            _ => None,
+        }
+    }
 }
 
 /// The terms that one value must satisfy, in the order in which they were met.

@@ -11,6 +11,7 @@ use super::front::Front;
 use super::json::{Id, Name, Value};
 use super::keywords as kw;
 use super::shape::{Term, Test, Types};
+use super::unevaluated::Kind;
 use crate::error::{ErrorKind, Result};
 
 /// Deepest nesting of schemas and values together.
@@ -22,7 +23,7 @@ impl Front<'_> {
         self.term(term, value, 0)
     }
 
-    fn term(&mut self, term: &Term, value: Id, depth: u32) -> Result<bool> {
+    pub fn term(&mut self, term: &Term, value: Id, depth: u32) -> Result<bool> {
         let is_object = matches!(self.doc.value(value), Value::Object { .. });
         Ok(match *term {
             Term::Pos(schema) => self.valid(schema, value, depth)?,
@@ -53,6 +54,12 @@ impl Front<'_> {
                 },
                 _ => true,
             },
+            Term::Unevaluated(set, at, holds) => {
+                let seen = self.evaluated[set as usize].clone();
+                let is_array = matches!(self.doc.value(value), Value::Array { .. });
+                let concerned = if seen.kind == Kind::Properties { is_object } else { is_array };
+                !concerned || self.outside_valid(&seen, at, value, depth)? == holds
+            }
             Term::Below(bound) => self.compare(value, bound).is_none_or(|o| o.is_lt()),
             Term::Above(bound) => self.compare(value, bound).is_none_or(|o| o.is_gt()),
         })
@@ -63,7 +70,7 @@ impl Front<'_> {
         Some(self.number(a)?.cmp(&self.number(b)?))
     }
 
-    fn valid(&mut self, schema: Id, value: Id, depth: u32) -> Result<bool> {
+    pub fn valid(&mut self, schema: Id, value: Id, depth: u32) -> Result<bool> {
         self.step(1, schema)?;
         if depth > MAX_NESTING {
             return Err(self.error(
@@ -101,8 +108,8 @@ impl Front<'_> {
                 self.step(count / 8, at)?;
                 self.doc.elements(at).iter().any(|&e| self.doc.equal(e, value))
             }
-            kw::REF => {
-                let target = self.refs.resolve(&self.doc, at)?;
+            kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => {
+                let target = self.target(name, at)?;
                 self.valid(target, value, depth + 1)?
             }
             kw::ALL_OF => self.count_valid(at, value, depth, usize::MAX)? == self.doc.elements(at).len(),
@@ -117,7 +124,6 @@ impl Front<'_> {
                 }
             }
             kw::THEN | kw::ELSE => true,
-            kw::DYNAMIC_REF | kw::RECURSIVE_REF => return Err(self.unsupported(name, at)),
             _ => match self.doc.value(value) {
                 Value::Number(_) => self.number_keyword(schema, name, at, value)?,
                 Value::String(text) => self.string_keyword(name, at, text)?,
@@ -203,7 +209,7 @@ impl Front<'_> {
                 !elements.iter().enumerate().any(|(i, &a)| elements[..i].iter().any(|&b| doc.equal(a, b)))
             }
             kw::CONTAINS => self.contains(schema, at, &elements, depth)?,
-            kw::UNEVALUATED_ITEMS if !self.is_true(at) => return Err(self.unsupported(name, at)),
+            kw::UNEVALUATED_ITEMS => self.unevaluated_valid(schema, (name, at), value, depth)?,
             _ => true,
         })
     }
@@ -250,7 +256,7 @@ impl Front<'_> {
                 }
                 true
             }
-            kw::UNEVALUATED_PROPERTIES if !self.is_true(at) => return Err(self.unsupported(name, at)),
+            kw::UNEVALUATED_PROPERTIES => self.unevaluated_valid(schema, (name, at), value, depth)?,
             _ => true,
         })
     }

@@ -1,5 +1,6 @@
 //! Tests of the JSON Schema front end: tables, the corpus against another validator, mutations.
 
+mod annotations;
 mod coverage;
 mod mutation;
 mod naive;

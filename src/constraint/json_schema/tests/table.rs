@@ -391,3 +391,65 @@ fn warnings_and_faults() {
         assert_eq!(parse(bad, &Policy::default()).unwrap_err().kind(), ErrorKind::InvalidJson, "{bad}");
     }
 }
+
+#[test]
+fn other_documents() {
+    let schema = |text: &'static str| crate::constraint::json_schema::JsonSchema::new(text);
+    let other = r##"{"$defs":{"a":{"$ref":"b.json#x"}},"items":{"$ref":"#/$defs/a"}}"##;
+    let built = schema(r#"{"$id":"https://example.com/s","properties":{"p":{"$ref":"dir/o.json"}}}"#)
+        .document("https://example.com/dir/o.json", other)
+        .resolver(|uri| {
+            assert_eq!(uri, "https://example.com/dir/b.json");
+            Ok(Some(r#"{"$defs":{"c":{"$anchor":"x","type":"integer"}}}"#.into()))
+        })
+        .constraint()
+        .unwrap();
+    assert!(accepts(built.ir(), r#"{"p":[1,2]}"#));
+    assert!(!accepts(built.ir(), r#"{"p":[1,"2"]}"#));
+    // Nobody has it, or the document is no JSON, or has a fault: the error says which document.
+    let reference = r#"{"$ref":"https://example.com/o.json"}"#;
+    let error = |document: &'static str| {
+        schema(reference).document("https://example.com/o.json", document).constraint().unwrap_err()
+    };
+    let missing = schema(reference).constraint().unwrap_err();
+    assert_eq!((missing.kind(), missing.pointer()), (ErrorKind::Unsupported, Some("/$ref")));
+    let broken = error("{");
+    assert_eq!(broken.kind(), ErrorKind::InvalidJson);
+    assert!(broken.to_string().contains("https://example.com/o.json"), "{broken}");
+    let wrong = error(r#"{"items":{"type":"intger"}}"#);
+    assert_eq!(wrong.kind(), ErrorKind::InvalidSchema);
+    assert!(wrong.to_string().contains("https://example.com/o.json#/items/type"), "{wrong}");
+    // A document in another draft matters only where it is used.
+    let seven = r#"{"$schema":"http://json-schema.org/draft-07/schema#","type":"null"}"#;
+    assert_eq!(error(seven).kind(), ErrorKind::Unsupported);
+    let unused = r#"{"type":"null","$defs":{"a":{"$ref":"https://example.com/o.json"}}}"#;
+    let built = schema(unused).document("https://example.com/o.json", seven).constraint().unwrap();
+    assert!(accepts(built.ir(), "null"));
+}
+
+#[test]
+fn metaschemas_accept_schemas() {
+    for draft in [
+        "http://json-schema.org/draft-06/schema#",
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft/2020-12/schema",
+    ] {
+        check(
+            &format!(r#"{{"$schema":"{draft}","$ref":"{draft}"}}"#),
+            &[
+                "{}",
+                "true",
+                r#"{"minimum":1}"#,
+                r#"{"type":"object"}"#,
+                r#"{"properties":{"a":{"items":{"not":{}}}}}"#,
+            ],
+            &[
+                "1",
+                r#"{"type":"objekt"}"#,
+                r#"{"minLength":-1}"#,
+                r#"{"properties":{"a":{"items":{"not":1}}}}"#,
+            ],
+        );
+    }
+}

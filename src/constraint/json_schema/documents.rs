@@ -1,0 +1,110 @@
+//! The documents that a schema may refer to: those that the caller supplies, and the metaschemas.
+//!
+//! A look-up is one question to a map, then one to the caller's function, then one to a table of texts in
+//! the binary (32 kB). Nothing is fetched: a schema from outside must not decide which addresses
+//! are called, and a compile must not depend on them.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+
+use crate::error::Result;
+
+/// Answers a URI without fragment with the text of the document, or `None`.
+type Resolver<'a> = dyn Fn(&str) -> Result<Option<String>> + 'a;
+
+/// Where documents come from.
+#[derive(Default)]
+pub(super) struct Documents<'a> {
+    given: FxHashMap<String, Cow<'a, str>>,
+    resolver: Option<Box<Resolver<'a>>>,
+}
+
+/// The metaschemas by URI; those of newer drafts consist of one document per vocabulary. Names and
+/// structure are those of the specifications, since schemas point into them.
+const BUILTIN: &[(&str, &str)] = &[
+    ("http://json-schema.org/draft-04/schema", include_str!("metaschemas/draft-04.json")),
+    ("http://json-schema.org/draft-06/schema", include_str!("metaschemas/draft-06.json")),
+    ("http://json-schema.org/draft-07/schema", include_str!("metaschemas/draft-07.json")),
+    ("https://json-schema.org/draft/2019-09/schema", include_str!("metaschemas/2019-09-schema.json")),
+    ("https://json-schema.org/draft/2019-09/meta/core", include_str!("metaschemas/2019-09-core.json")),
+    (
+        "https://json-schema.org/draft/2019-09/meta/applicator",
+        include_str!("metaschemas/2019-09-applicator.json"),
+    ),
+    (
+        "https://json-schema.org/draft/2019-09/meta/validation",
+        include_str!("metaschemas/2019-09-validation.json"),
+    ),
+    (
+        "https://json-schema.org/draft/2019-09/meta/meta-data",
+        include_str!("metaschemas/2019-09-meta-data.json"),
+    ),
+    ("https://json-schema.org/draft/2019-09/meta/format", include_str!("metaschemas/2019-09-format.json")),
+    ("https://json-schema.org/draft/2019-09/meta/content", include_str!("metaschemas/2019-09-content.json")),
+    ("https://json-schema.org/draft/2020-12/schema", include_str!("metaschemas/2020-12-schema.json")),
+    ("https://json-schema.org/draft/2020-12/meta/core", include_str!("metaschemas/2020-12-core.json")),
+    (
+        "https://json-schema.org/draft/2020-12/meta/applicator",
+        include_str!("metaschemas/2020-12-applicator.json"),
+    ),
+    (
+        "https://json-schema.org/draft/2020-12/meta/unevaluated",
+        include_str!("metaschemas/2020-12-unevaluated.json"),
+    ),
+    (
+        "https://json-schema.org/draft/2020-12/meta/validation",
+        include_str!("metaschemas/2020-12-validation.json"),
+    ),
+    (
+        "https://json-schema.org/draft/2020-12/meta/meta-data",
+        include_str!("metaschemas/2020-12-meta-data.json"),
+    ),
+    (
+        "https://json-schema.org/draft/2020-12/meta/format-annotation",
+        include_str!("metaschemas/2020-12-format-annotation.json"),
+    ),
+    (
+        "https://json-schema.org/draft/2020-12/meta/format-assertion",
+        include_str!("metaschemas/2020-12-format-assertion.json"),
+    ),
+    ("https://json-schema.org/draft/2020-12/meta/content", include_str!("metaschemas/2020-12-content.json")),
+];
+
+impl<'a> Documents<'a> {
+    /// Adds a document under a URI, whose fragment does not count.
+    pub fn add(&mut self, uri: &str, text: Cow<'a, str>) {
+        let uri = uri.split_once('#').map_or(uri, |u| u.0);
+        self.given.insert(uri.to_string(), text);
+    }
+
+    /// Sets the function to ask for documents that were not added.
+    pub fn ask(&mut self, resolver: Box<Resolver<'a>>) {
+        self.resolver = Some(resolver);
+    }
+
+    /// The text of a document.
+    pub fn get(&self, uri: &str) -> Result<Option<Cow<'_, str>>> {
+        if let Some(text) = self.given.get(uri) {
+            return Ok(Some(Cow::Borrowed(text)));
+        }
+        if let Some(resolver) = &self.resolver
+            && let Some(text) = resolver(uri)?
+        {
+            return Ok(Some(Cow::Owned(text)));
+        }
+        Ok(builtin(uri).map(Cow::Borrowed))
+    }
+
+    /// Whether a URI is that of a metaschema.
+    pub fn is_builtin(&self, uri: &str) -> bool {
+        builtin(uri).is_some()
+    }
+}
+
+fn builtin(uri: &str) -> Option<&'static str> {
+    // Both spellings of the scheme are common.
+    let bare = |uri: &'static str| uri.split_once(':').map_or(uri, |u| u.1);
+    let rest = uri.strip_prefix("https:").or_else(|| uri.strip_prefix("http:"))?;
+    BUILTIN.iter().find(|b| bare(b.0) == rest).map(|b| b.1)
+}
