@@ -148,14 +148,10 @@ impl Front<'_> {
         if !fork.shape.terms.insert(term.clone()) {
             return Ok(());
         }
-        if fork.shape.terms.contains(&term) {
-            return Ok(());
-        }
         if term.opposite().is_some_and(|opposite| fork.shape.terms.contains(&opposite)) {
             fork.shape.types = Types::NONE;
             return Ok(());
         }
-        fork.shape.terms.insert(term.clone());
         match term {
             Term::Pos(id) => {
                 self.check_grounded(id)?;
