@@ -140,15 +140,18 @@ impl<'a> Guard<'a> {
         let plain = |s: &str| s.replace(self.marker, "");
         let own = self.scan(rendered);
         let text = plain(rendered);
-        let marks = |upto: usize| rendered[..upto].matches(self.marker).count() * self.marker.len_utf8();
-        // Nothing marked would be taken for a special token, as it is in almost all conversations.
-        if !apart
-            && (text.len() == rendered.len() || {
-                let moved: Vec<_> =
-                    own.iter().map(|r| r.start - marks(r.start)..r.end - marks(r.start)).collect();
-                moved == self.scan(&text)
-            })
-        {
+        // Whether nothing that is marked would be taken for a special token: so it is in almost all
+        // conversations.
+        let harmless = || {
+            let (mut at, mut removed) = (0, 0);
+            let moved = own.iter().map(|r| {
+                removed += rendered[at..r.start].matches(self.marker).count() * self.marker.len_utf8();
+                at = r.start;
+                r.start - removed..r.end - removed
+            });
+            text.len() == rendered.len() || moved.eq(self.scan(&text))
+        };
+        if !apart && harmless() {
             return vec![(true, text)];
         }
         let mut parts: Vec<(bool, String)> = Vec::new();

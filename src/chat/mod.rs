@@ -20,8 +20,9 @@ use crate::vocab::Vocabulary;
 use guard::Guard;
 use render::Template;
 
-/// Longest template accepted, in bytes.
-pub(crate) const MAX_TEMPLATE: usize = 1 << 20;
+/// Longest template accepted, in bytes; those of the hub have up to forty thousand. With it the depth of
+/// expressions is bounded, see `render`.
+const MAX_TEMPLATE: usize = 1 << 17;
 /// Longest role, in bytes.
 const MAX_ROLE: usize = 64;
 
@@ -139,7 +140,7 @@ impl ChatTemplate {
     /// A template from its text.
     ///
     /// # Errors
-    /// If it is longer than a megabyte or does not parse.
+    /// If it is longer than 128 KiB or does not parse.
     pub fn new(source: &str) -> Result<Self> {
         Self::from_named([("default", source)])
     }

@@ -19,7 +19,7 @@ const MAX_ENTRIES: u64 = 1 << 16;
 /// Longest key, tensor name or metadata string that is kept; longer strings are skipped.
 const MAX_KEPT_STRING: u64 = 1 << 10;
 /// The same for the metadata that hold chat templates.
-const MAX_TEMPLATE: u64 = 1 << 20;
+const MAX_TEMPLATE: u64 = 1 << 18;
 /// How the keys of those begin.
 pub(super) const TEMPLATE: &str = "tokenizer.chat_template";
 /// Most dimensions of a tensor.

@@ -89,6 +89,8 @@ pub fn write_gguf_more(
     let mut metadata: Vec<(String, Value)> = metadata.map(|(k, v)| (format!("{architecture}.{k}"), v)).into();
     metadata.extend([
         ("general.architecture".to_owned(), text(architecture)),
+        // Single precision, for readers that choose their arithmetic by it.
+        ("general.dtype".to_owned(), number(0)),
         ("test.list".to_owned(), Value::Array(vec![text("a"), text("bc")])),
         ("test.numbers".to_owned(), Value::Array(vec![Value::I64(1), Value::I64(2)])),
     ]);
