@@ -204,7 +204,7 @@ fn chats_use_the_template_that_is_asked_for() {
     assert_eq!(prompt_tokens(&run(&named).1), plain);
     std::fs::write(&template, "{{ raise_exception('only on Sundays') }}").unwrap();
     let (code, _, err) = run(&named);
-    assert!(code == Some(1) && err.contains("only on Sundays"), "{err}");
+    assert!(code == Some(2) && err.contains("only on Sundays"), "{err}");
     std::fs::write(&template, "\n{% for %}").unwrap();
     let (code, _, err) = run(&named);
     assert!(code == Some(1) && err.contains("t.jinja") && err.contains('2'), "{err}");
