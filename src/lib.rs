@@ -63,6 +63,8 @@ pub mod mask;
 pub mod matcher;
 pub mod vocab;
 
+#[cfg(feature = "model")]
+pub mod chat;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "model")]
@@ -78,6 +80,8 @@ mod numeric;
 #[cfg(feature = "model")]
 pub mod sample;
 
+#[cfg(feature = "model")]
+pub use chat::{ChatOptions, ChatTemplate, Message};
 #[cfg(feature = "model")]
 pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Stats};
 

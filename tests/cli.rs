@@ -180,3 +180,33 @@ fn values_are_quoted_from_the_text() {
     let report = inspect(&["--json-schema", schema, "--source", TEXT, "--prefix", prefix]);
     assert_eq!(report["forced_text"], "acier");
 }
+
+#[test]
+fn chats_use_the_template_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let template = dir.path().join("t.jinja");
+    let run = |more: &[&str]| {
+        let args = ["generate", "Say yes.", "--choice", "yes", "--choice", "no", "--stats", "-"];
+        let output = ffwd(&[&args[..], more].concat());
+        let (out, err) = texts(&output);
+        (output.status.code(), out, err)
+    };
+    let prompt_tokens = |out: &str| {
+        let (_, stats) = out.split_once('\n').unwrap();
+        serde_json::from_str::<Value>(stats).unwrap()["prompt_tokens"].as_u64().unwrap()
+    };
+    let plain = prompt_tokens(&run(&[]).1);
+    let chat = prompt_tokens(&run(&["--chat", "--precision", "f32"]).1);
+    let system = prompt_tokens(&run(&["--system", "Be brief.", "--precision", "q4_k"]).1);
+    assert!(plain < chat && chat < system, "{plain}, {chat}, {system}");
+    let named = ["--chat", "--chat-template", template.to_str().unwrap()];
+    std::fs::write(&template, "{{ messages[0].content }}").unwrap();
+    assert_eq!(prompt_tokens(&run(&named).1), plain);
+    std::fs::write(&template, "{{ raise_exception('only on Sundays') }}").unwrap();
+    let (code, _, err) = run(&named);
+    assert!(code == Some(2) && err.contains("only on Sundays"), "{err}");
+    std::fs::write(&template, "\n{% for %}").unwrap();
+    let (code, _, err) = run(&named);
+    assert!(code == Some(1) && err.contains("t.jinja") && err.contains('2'), "{err}");
+    assert_eq!(run(&["--precision", "q9"]).0, Some(2));
+}

@@ -1,6 +1,8 @@
 //! Damaged and malicious model files: an error each time, no panic, no large allocation.
 #![cfg(feature = "embedded")]
 
+mod common;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -161,6 +163,72 @@ fn damaged_safetensors() {
         }
     }
     assert!(refused > 500, "{refused}");
+    assert!(LARGEST.load(Ordering::Relaxed) < LIMIT);
+}
+
+/// The families and formats that the embedded models are not: biases, norms of queries, divisors of
+/// frequencies, 4- and 6-bit blocks.
+#[test]
+fn damaged_files_of_other_families() {
+    use candle_core::quantized::GgmlDType;
+    use candle_core::{DType, Device, Tensor};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.gguf");
+    let mut random = Random(0xfa11);
+    for family in ["llama", "qwen2", "qwen3"] {
+        let config = common::models::config(family, [64, 256, 256, 1, 4, 2, 64], serde_json::json!({}));
+        let mut weights = common::models::weights(&config, DType::F32, 3);
+        if family == "llama" {
+            let divisors = Tensor::ones(32, DType::F32, &Device::Cpu).unwrap();
+            weights.insert("rope_freqs.weight".into(), divisors);
+        }
+        let c = ModelConfig::from_json(config.to_string().as_bytes()).unwrap();
+        common::gguf::write_gguf_with(&path, &weights, &c, &|name| match name {
+            "blk.0.ffn_down.weight" | "output.weight" => GgmlDType::Q6K,
+            _ => GgmlDType::Q4K,
+        });
+        let whole = std::fs::read(&path).unwrap();
+        let header = whole.windows(4).rposition(|w| w == b"norm").unwrap() + 100;
+        let (mut loaded, mut refused) = (0, 0);
+        for round in 0..700 {
+            let mut file = whole.clone();
+            match round % 3 {
+                0 => damage(&mut file, header, &mut random),
+                // Scales and values: any bits are a number, a model, and a run.
+                1 => damage(&mut file, usize::MAX, &mut random),
+                _ => file.truncate(random.below(whole.len())),
+            }
+            match Model::from_gguf_bytes(&file, &LoadOptions::default()) {
+                Ok(model) => {
+                    loaded += 1;
+                    run(&model);
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 200 && loaded > 100, "{family}: {loaded} loaded, {refused} refused");
+    }
+    assert!(LARGEST.load(Ordering::Relaxed) < LIMIT);
+}
+
+#[test]
+fn damaged_chat_templates() {
+    let source = "{% for m in messages %}{% if m.role == 'user' and loop.first %}{{ m['content'] | trim }}\
+        {% elif m.content.split('a')[-1] %}{{ m | tojson(indent=2) }}{% endif %}{% endfor %}{{ 'x' * 3 }}\
+        {%- set ns = namespace(n=1) -%}{{ messages[1:][::-1] | length + ns.n }}{{ strftime_now('%d') }}";
+    let messages = [ffwd::Message::user(" hi "), ffwd::Message::assistant("banana")];
+    let options = ffwd::ChatOptions::default();
+    assert!(ffwd::ChatTemplate::new(source).unwrap().render(&messages, &options).unwrap().starts_with("hi"));
+    let mut random = Random(4242);
+    let mut failed = 0;
+    for _ in 0..5000 {
+        let mut text = source.as_bytes().to_vec();
+        damage(&mut text, usize::MAX, &mut random);
+        let text = String::from_utf8_lossy(&text);
+        let rendered = ffwd::ChatTemplate::new(&text).and_then(|t| t.render(&messages, &options));
+        failed += usize::from(rendered.is_err());
+    }
+    assert!(failed > 500, "{failed}");
     assert!(LARGEST.load(Ordering::Relaxed) < LIMIT);
 }
 

@@ -10,6 +10,8 @@ use ffwd::model::hub::{FetchOptions, fetch};
 use ffwd::model::{LoadOptions, Model};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+/// What the branch `other` points to.
+const OTHER: &str = "89abcdef0123456789abcdef0123456789abcdef";
 const CONFIG: &[u8] = include_bytes!("../assets/shakespeare-char-1m/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../assets/shakespeare-char-1m/model.safetensors");
 
@@ -72,7 +74,9 @@ fn serve(stream: TcpStream) -> std::io::Result<()> {
         CONFIG.len(),
         WEIGHTS.len()
     );
-    let info = format!(r#"{{"id":"someone/tiny","sha":"{COMMIT}"}}"#);
+    // The revision stands behind `tree`, `revision` or `resolve`, as a branch or a commit.
+    let commit = if path.split('/').any(|p| p == "other" || p == OTHER) { OTHER } else { COMMIT };
+    let info = format!(r#"{{"id":"someone/tiny","sha":"{commit}"}}"#);
     let body: Option<&[u8]> = match path.split('?').next().unwrap_or("") {
         p if p.starts_with("/api/models/someone/tiny/tree/") => Some(tree.as_bytes()),
         p if p.starts_with("/api/models/someone/tiny") => Some(info.as_bytes()),
@@ -87,7 +91,7 @@ fn serve(stream: TcpStream) -> std::io::Result<()> {
     let mut stream = stream;
     write!(
         stream,
-        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nETag: \"{:x}\"\r\nX-Repo-Commit: {COMMIT}\r\n\
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nETag: \"{:x}\"\r\nX-Repo-Commit: {commit}\r\n\
          Content-Type: application/json\r\nConnection: close\r\n\r\n",
         body.len(),
         body.len()
@@ -98,8 +102,8 @@ fn serve(stream: TcpStream) -> std::io::Result<()> {
     stream.flush()
 }
 
-#[test]
-fn a_model_is_downloaded_once_and_then_cached() {
+/// A server for one small repository; returns its address.
+fn server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -107,6 +111,40 @@ fn a_model_is_downloaded_once_and_then_cached() {
             std::thread::spawn(move || serve(stream));
         }
     });
+    address
+}
+
+#[test]
+fn revisions_are_kept_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let online = FetchOptions {
+        endpoint: Some(server()),
+        cache_dir: Some(dir.path().to_owned()),
+        // With the bar, which shows nothing where there is no terminal.
+        quiet: false,
+        ..FetchOptions::default()
+    };
+    let other = fetch("someone/tiny", Some("other"), &online).unwrap();
+    assert!(other.ends_with(OTHER), "{}", other.display());
+    // Offline, only what was fetched is there, by branch and by commit.
+    let cached = |revision| fetch("someone/tiny", revision, &offline(dir.path()));
+    assert_eq!(cached(Some("other")).unwrap(), other);
+    assert_eq!(cached(Some(OTHER)).unwrap(), other);
+    assert!(cached(None).is_err());
+    let main = fetch("someone/tiny", None, &online).unwrap();
+    assert!(main.ends_with(COMMIT), "{}", main.display());
+    assert_eq!(cached(None).unwrap(), main);
+    assert_eq!(cached(Some("other")).unwrap(), other);
+    // Without a server, what is not in the cache is an error with a hint, not a wait.
+    let nowhere = FetchOptions { endpoint: Some("http://127.0.0.1:1".into()), ..online };
+    let e = fetch("someone/else", None, &nowhere).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Io);
+    assert!(e.hint_text().unwrap().contains("connection"), "{e}");
+}
+
+#[test]
+fn a_model_is_downloaded_once_and_then_cached() {
+    let address = server();
     let dir = tempfile::tempdir().unwrap();
     let online = FetchOptions {
         endpoint: Some(address),

@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::references::ReferenceArgs;
+use crate::chat::ChatTemplate;
 use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, KeyOrder, Policy, Whitespace};
 use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
+#[cfg(feature = "hub")]
+use crate::model::hub::FetchOptions;
+use crate::model::{LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
 
@@ -29,36 +33,62 @@ pub(super) struct ModelArgs {
     /// model is embedded]
     #[arg(long, value_name = "FOLDER|GGUF|none")]
     draft_model: Option<String>,
+    /// How weights are held: as in the file, or as f32, q8_0 or q4_k
+    #[arg(long, value_name = "stored|f32|q8_0|q4_k", default_value = "stored")]
+    precision: Precision,
+    /// A file with a chat template (Jinja), instead of the model's own
+    #[arg(long, value_name = "FILE")]
+    chat_template: Option<PathBuf>,
+    /// With the `hub` feature: the branch, tag or commit of the model
+    #[cfg(feature = "hub")]
+    #[arg(long, value_name = "NAME")]
+    revision: Option<String>,
+    /// With the `hub` feature: use models in the cache only
+    #[cfg(feature = "hub")]
+    #[arg(long)]
+    offline: bool,
 }
 
 impl ModelArgs {
     pub(super) fn engine(&self) -> Result<Engine> {
-        let mut builder = Engine::builder();
+        let mut builder = Engine::builder().options(LoadOptions::with_precision(self.precision));
         if let Some(model) = &self.model {
-            builder = builder.model(locate(model)?);
+            builder = builder.model(self.locate(model, true)?);
+        }
+        if let Some(file) = &self.chat_template {
+            let template = ChatTemplate::new(&read(file)?).map_err(|e| e.at(Place::File(file.clone())))?;
+            builder = builder.chat_template(template);
         }
         builder = match self.draft_model.as_deref() {
             None => builder,
             Some("none") => builder.without_draft_model(),
-            Some(draft) => builder.draft_model(locate(draft)?),
+            Some(draft) => builder.draft_model(self.locate(draft, false)?),
         };
         builder.build()
     }
+
+    /// A local path, or with the `hub` feature the folder a repository was fetched to; the revision is that
+    /// of the target.
+    #[cfg_attr(not(feature = "hub"), allow(unused_variables))]
+    fn locate(&self, model: &str, target: bool) -> Result<PathBuf> {
+        let path = PathBuf::from(model);
+        if path.exists() {
+            return Ok(path);
+        }
+        #[cfg(feature = "hub")]
+        if model.split('/').count() == 2 && !model.starts_with(['.', '/']) {
+            let revision = self.revision.as_deref().filter(|_| target);
+            let options = FetchOptions { offline: self.offline, ..FetchOptions::default() };
+            return crate::model::hub::fetch(model, revision, &options);
+        }
+        Err(missing(path))
+    }
 }
 
-/// A local path, or with the `hub` feature the folder a repository was fetched to.
-fn locate(model: &str) -> Result<PathBuf> {
-    let path = PathBuf::from(model);
-    if path.exists() {
-        return Ok(path);
-    }
-    #[cfg(feature = "hub")]
-    if model.split('/').count() == 2 && !model.starts_with(['.', '/']) {
-        return crate::model::hub::fetch(model, None, &Default::default());
-    }
-    Err(Error::new(ErrorKind::Io, "no such file or folder")
+fn missing(path: PathBuf) -> Error {
+    Error::new(ErrorKind::Io, "no such file or folder")
         .at(Place::File(path))
-        .hint("name a folder or a GGUF file; repository names need a build with `--features hub`"))
+        .hint("name a folder or a GGUF file; repository names need a build with `--features hub`")
 }
 
 /// A token and its bias, as `15=-2.5`.

@@ -145,7 +145,8 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
             extract::request_for(constraint, schema, &text)?
         }
     };
-    let request = args.decode.apply(request);
+    let prompt = engine.extraction_prompt(schema, &text).map_err(in_file)?;
+    let request = args.decode.apply(request.prompt(prompt));
     let mut written = Ok(());
     let output = match args.stream {
         false => engine.generate(&request),

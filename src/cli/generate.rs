@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
 use super::output;
+use crate::chat::{ChatOptions, Message};
 use crate::decode::{Finish, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -12,13 +13,17 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ffwd generate 'Call me at ' --regex '[0-9]{3}-[0-9]{4}'\n  \
     ffwd generate 'Is this spam? Buy now!' --choice spam --choice 'not spam'\n  \
+    ffwd generate 'Name a colour' --model path/to/SmolLM2-135M-Instruct --chat --system 'Be brief.'\n  \
     ffwd generate 'Ada: ' --pattern \"UPPER LOWER{2,8} '.'\" --temperature 0.8 --seed 3")]
 pub(super) struct Args {
     /// What the model reads before it writes
     prompt: String,
-    /// Put the prompt into the turns of a chat (ChatML)
+    /// Put the prompt into the turns of a chat, by the model's chat template (ChatML if it has none)
     #[arg(long)]
     chat: bool,
+    /// What the model is told before the chat; implies --chat
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
     /// Print the text as it is generated
     #[arg(long)]
     stream: bool,
@@ -44,12 +49,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.decode.sampling_is_valid()?;
     let constraint = args.constraint.constraint()?;
     let engine = args.models.engine()?;
-    let prompt = match args.chat {
+    let prompt = match args.chat || args.system.is_some() {
         false => Prompt::text(&args.prompt),
-        true => Prompt::default()
-            .with_template("<|im_start|>user\n")
-            .with_text(&args.prompt)
-            .with_template("<|im_end|>\n<|im_start|>assistant\n"),
+        true => {
+            let system = args.system.iter().map(Message::system);
+            let messages: Vec<Message> = system.chain([Message::user(&args.prompt)]).collect();
+            engine.chat_prompt(&messages, &ChatOptions::default())?
+        }
     };
     let mut request = args.decode.apply(Request::new(prompt));
     let constrained = constraint.is_some();

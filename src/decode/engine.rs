@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::events::Event;
-use super::request::Request;
+use super::request::{Prompt, Request};
 use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
+use crate::chat::{self, ChatOptions, ChatTemplate, Message};
 use crate::draft::{DraftModel, Gate, Lookup};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::Compiler;
@@ -41,6 +42,8 @@ pub struct Engine {
     target: Model,
     draft: Option<Model>,
     compiler: Compiler,
+    /// A template that does not parse is an error only for those who chat.
+    chat: Option<Result<ChatTemplate>>,
 }
 
 /// Which models an [`Engine`] is made of.
@@ -50,6 +53,7 @@ pub struct EngineBuilder {
     draft: Option<PathBuf>,
     no_draft: bool,
     options: LoadOptions,
+    chat: Option<ChatTemplate>,
 }
 
 impl EngineBuilder {
@@ -72,6 +76,12 @@ impl EngineBuilder {
         self
     }
 
+    /// A chat template instead of the model's own.
+    pub fn chat_template(mut self, template: ChatTemplate) -> Self {
+        self.chat = Some(template);
+        self
+    }
+
     /// How weights are held.
     pub fn options(mut self, options: LoadOptions) -> Self {
         self.options = options;
@@ -83,9 +93,16 @@ impl EngineBuilder {
     /// # Errors
     /// If a file is missing or no model, or if draft and target have different vocabularies.
     pub fn build(self) -> Result<Engine> {
-        let (target, vocab) = match &self.model {
-            Some(path) => load(path, &self.options)?,
-            None => embedded_target(&self.options)?,
+        let (target, vocab, chat) = match &self.model {
+            Some(path) => {
+                let (target, vocab) = load(path, &self.options)?;
+                let chat = template(path, &target, &vocab);
+                (target, vocab, chat)
+            }
+            None => {
+                let (target, vocab) = embedded_target(&self.options)?;
+                (target, vocab, None)
+            }
         };
         let draft = match (&self.draft, &self.model) {
             _ if self.no_draft => None,
@@ -97,8 +114,18 @@ impl EngineBuilder {
             (None, None) => embedded_draft(&self.options)?,
             (None, Some(_)) => None,
         };
-        let size = target.config().vocab_size;
-        Ok(Engine { target, draft, compiler: Compiler::new(vocab.with_logits_size(size)?) })
+        let engine = Engine::from_parts(target, draft, vocab)?;
+        Ok(Engine { chat: self.chat.map(Ok).or(chat), ..engine })
+    }
+}
+
+/// The chat template of a model: a file beside it, or the one in a GGUF file.
+fn template(path: &Path, model: &Model, vocab: &Vocabulary) -> Option<Result<ChatTemplate>> {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    match ChatTemplate::from_dir(folder) {
+        Ok(Some(template)) => Some(Ok(template)),
+        Ok(None) => model.chat_sources().template(vocab),
+        Err(e) => Some(Err(e)),
     }
 }
 
@@ -146,8 +173,16 @@ fn same_vocabulary(target: &Vocabulary, draft: &Vocabulary) -> Result<()> {
     match differs {
         None => Ok(()),
         Some(token) => {
-            let message =
-                format!("the draft model has another vocabulary than the target: token {token} differs");
+            let name = |v: &Vocabulary| match v.token_text(token) {
+                Some(text) => format!("`{}`", text.escape_debug()),
+                None => "nothing".into(),
+            };
+            let message = format!(
+                "the draft model has another vocabulary than the target: token {token} is {} in the target \
+                 and {} in the draft model",
+                name(target),
+                name(draft)
+            );
             Err(Error::new(ErrorKind::Model, message)
                 .hint("use a draft model with the same tokenizer, or none (--draft-model none)"))
         }
@@ -169,13 +204,52 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    /// An engine of loaded parts. `vocab` must be that of both models.
+    /// An engine of loaded parts. `vocab` must be that of both models, whose logits may be padded to
+    /// different widths.
     ///
     /// # Errors
     /// If the vocabulary does not fit the models.
     pub fn from_parts(target: Model, draft: Option<Model>, vocab: Vocabulary) -> Result<Engine> {
+        if let Some(size) = draft.as_ref().map(|d| d.config().vocab_size).filter(|n| *n < vocab.len()) {
+            let message = format!("the draft model knows {size} tokens, the vocabulary has {}", vocab.len());
+            return Err(Error::new(ErrorKind::Model, message)
+                .hint("use a draft model with the same tokenizer, or none"));
+        }
         let size = target.config().vocab_size;
-        Ok(Engine { target, draft, compiler: Compiler::new(vocab.with_logits_size(size)?) })
+        Ok(Engine { target, draft, compiler: Compiler::new(vocab.with_logits_size(size)?), chat: None })
+    }
+
+    /// The model's chat template, if it has one.
+    ///
+    /// # Errors
+    /// If it does not parse.
+    pub fn chat_template(&self) -> Result<Option<&ChatTemplate>> {
+        match &self.chat {
+            None => Ok(None),
+            Some(Ok(template)) => Ok(Some(template)),
+            Some(Err(e)) => Err(e.clone()),
+        }
+    }
+
+    /// A conversation as the prompt the model was trained on: by its chat template, or in ChatML if it has
+    /// none but knows ChatML's tokens. What the messages say cannot become special tokens.
+    ///
+    /// # Errors
+    /// If the model has neither, or the template refuses the messages.
+    pub fn chat_prompt(&self, messages: &[Message], options: &ChatOptions) -> Result<Prompt> {
+        let vocab = self.vocabulary();
+        let parts = match self.chat_template()? {
+            Some(template) => template.parts(messages, options, vocab)?,
+            None => {
+                let known = |t: &str| vocab.token_id(t).is_some_and(|id| vocab.is_special(id));
+                if !known("<|im_start|>") || !known("<|im_end|>") {
+                    return Err(Error::new(ErrorKind::Unsupported, "the model has no chat template")
+                        .hint("use a plain prompt, or name a template (--chat-template)"));
+                }
+                chat::chatml(messages, options)?
+            }
+        };
+        Ok(Prompt::of_chat(parts, chat::words(messages)))
     }
 
     /// The vocabulary.
@@ -268,8 +342,8 @@ impl Engine {
             let parts = request.prompt.parts.iter().filter(|p| !p.0);
             parts.map(|p| p.1.as_str()).collect::<Vec<_>>().join("\n")
         };
-        let lookup = (on && request.lookup)
-            .then(|| Lookup::new(request.source.clone().unwrap_or_else(untrusted).as_str()));
+        let source = request.source.clone().or_else(|| request.prompt.source.clone());
+        let lookup = (on && request.lookup).then(|| Lookup::new(source.unwrap_or_else(untrusted).as_str()));
         let gate = if request.ungated || !on {
             Gate::open(request.max_draft)
         } else {

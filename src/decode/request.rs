@@ -17,6 +17,8 @@ use crate::vocab::{TokenId, Vocabulary};
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
     pub(super) parts: Vec<(bool, String)>,
+    /// What values are likely to be copied from, if not the untrusted parts.
+    pub(super) source: Option<String>,
 }
 
 impl Prompt {
@@ -35,6 +37,16 @@ impl Prompt {
     pub fn with_template(mut self, text: impl Into<String>) -> Self {
         self.parts.push((true, text.into()));
         self
+    }
+
+    /// A prompt of parts, those with `true` trusted; values are likely to be copied from `source`.
+    pub(super) fn of_chat(parts: Vec<(bool, String)>, source: String) -> Self {
+        Prompt { parts, source: Some(source) }
+    }
+
+    /// The prompt as one text.
+    pub fn to_text(&self) -> String {
+        self.parts.iter().map(|p| p.1.as_str()).collect()
     }
 
     pub(super) fn encode(&self, vocab: &Vocabulary) -> Result<Vec<TokenId>> {
@@ -97,6 +109,12 @@ impl Request {
             ungated: false,
             adversary: RefCell::new(None),
         }
+    }
+
+    /// Another prompt.
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.prompt = prompt;
+        self
     }
 
     /// What the output must satisfy.

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::chat::{ChatOptions, Message};
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, Policy};
 use crate::decode::{Engine, Finish, Output, Prompt, Request, Stats};
@@ -24,13 +25,19 @@ pub struct Extraction {
     pub stats: Stats,
 }
 
-/// The prompt the embedded models were trained on, in ChatML.
+/// What the model is told first.
+const SYSTEM: &str = "You extract structured data from text.";
+
+fn task(schema: &str, text: &str) -> String {
+    format!("Extract the data as JSON matching this schema:\n{schema}\n\nText:\n{text}")
+}
+
+/// The prompt the embedded models were trained on, in ChatML. For other models there is
+/// [`Engine::extraction_prompt`].
 pub fn prompt(schema: &str, text: &str) -> Prompt {
     Prompt::default()
-        .with_template(
-            "<|im_start|>system\nYou extract structured data from text.<|im_end|>\n<|im_start|>user\n",
-        )
-        .with_text(format!("Extract the data as JSON matching this schema:\n{schema}\n\nText:\n{text}"))
+        .with_template(format!("<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n"))
+        .with_text(task(schema, text))
         .with_template("<|im_end|>\n<|im_start|>assistant\n")
 }
 
@@ -99,13 +106,31 @@ impl Engine {
         Ok((record, stats))
     }
 
+    /// The prompt for a record of `schema` (JSON text) in `text`: by the model's chat template, or as
+    /// [`prompt`] has it if the model has none. Templates that know no system message get all in the
+    /// user's.
+    ///
+    /// # Errors
+    /// If the schema is not JSON, or the template does not work.
+    pub fn extraction_prompt(&self, schema: &str, text: &str) -> Result<Prompt> {
+        let schema = compact_json(schema)?;
+        if self.chat_template()?.is_none() {
+            return Ok(prompt(&schema, text));
+        }
+        let (task, options) = (task(&schema, text), ChatOptions::default());
+        let both = [Message::system(SYSTEM), Message::user(&task)];
+        self.chat_prompt(&both, &options)
+            .or_else(|_| self.chat_prompt(&[Message::user(format!("{SYSTEM}\n\n{task}"))], &options))
+    }
+
     /// Extracts a record of a JSON Schema, with default options.
     ///
     /// # Errors
     /// If the schema does not compile, the text is too long, or the record is not complete within the
     /// token limit.
     pub fn extract_json(&self, schema: &str, text: &str) -> Result<Extraction> {
-        finished(self.generate(&request(schema, text)?)?)
+        let prompt = self.extraction_prompt(schema, text)?;
+        finished(self.generate(&request(schema, text)?.prompt(prompt))?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shape of a Llama-family model, from `config.json` or from GGUF metadata.
+//! The shape of a model and the switches that tell its family, from `config.json`.
 //!
 //! Reading costs microseconds. Every number is checked against a named limit and against the others
 //! before anything is allocated, because these files come from strangers. Deserialising straight into
@@ -8,6 +8,7 @@
 
 use serde_json::Value;
 
+use super::rope::RopeScaling;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Largest width, head count or feed-forward size accepted.
@@ -19,9 +20,36 @@ const MAX_VOCAB: usize = 1 << 24;
 /// Largest context accepted.
 const MAX_CONTEXT: usize = 1 << 24;
 
+/// Head width of Qwen3 where the file names none.
+const QWEN3_HEAD: usize = 128;
+
+/// The families that the runner knows: one forward pass with switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Architecture {
+    /// Llama 1 to 3, SmolLM, and others that are Llama by another name.
+    Llama,
+    /// Mistral: a sliding window.
+    Mistral,
+    /// Qwen2 and Qwen2.5: queries, keys and values have biases.
+    Qwen2,
+    /// Qwen3: queries and keys are normed.
+    Qwen3,
+}
+
+/// The names in a `config.json`: class and type.
+const NAMES: [(Architecture, &str, &str); 4] = [
+    (Architecture::Llama, "LlamaForCausalLM", "llama"),
+    (Architecture::Mistral, "MistralForCausalLM", "mistral"),
+    (Architecture::Qwen2, "Qwen2ForCausalLM", "qwen2"),
+    (Architecture::Qwen3, "Qwen3ForCausalLM", "qwen3"),
+];
+
 /// The shape and constants of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
+    /// The family.
+    pub architecture: Architecture,
     /// Width of the logits; at least the number of tokens the tokenizer knows.
     pub vocab_size: usize,
     /// Most positions one generation can hold: prompt and output together.
@@ -42,6 +70,16 @@ pub struct ModelConfig {
     pub norm_eps: f32,
     /// Base of the rotary frequencies.
     pub rope_theta: f32,
+    /// How the rotary frequencies are stretched.
+    pub rope_scaling: RopeScaling,
+    /// Whether queries, keys and values have a bias.
+    pub qkv_bias: bool,
+    /// Whether the output of the attention has a bias.
+    pub attention_output_bias: bool,
+    /// Whether each head's queries and keys are normed before they are rotated.
+    pub qk_norm: bool,
+    /// For each layer the number of positions a token sees, itself among them; `None` for all.
+    pub windows: Vec<Option<usize>>,
     /// Whether the output projection is the embedding table.
     pub tied_embeddings: bool,
     /// End-of-sequence tokens that the model file itself names.
@@ -52,8 +90,8 @@ impl ModelConfig {
     /// Reads a Hugging Face `config.json`.
     ///
     /// # Errors
-    /// If the text is not JSON, the architecture is not Llama, a feature is used that the runner
-    /// lacks, or a number is missing or out of range.
+    /// If the text is not JSON, the architecture is none of [`Architecture`], a feature is used that the
+    /// runner lacks, or a number is missing or out of range.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(text).map_err(|e| {
             Error::new(ErrorKind::InvalidJson, format!("the model configuration: {e}"))
@@ -62,25 +100,39 @@ impl ModelConfig {
         if !value.is_object() {
             return Err(bad("the model configuration is not a JSON object"));
         }
-        check_architecture(&value)?;
-        check_features(&value)?;
+        let architecture = architecture(&value)?;
+        let attention_bias = check_features(&value, architecture)?;
         let heads = number(&value, "num_attention_heads", MAX_WIDTH)?;
         let hidden = number(&value, "hidden_size", MAX_WIDTH)?;
+        let layers = number(&value, "num_hidden_layers", MAX_LAYERS)?;
+        let kv_heads = optional(&value, "num_key_value_heads", MAX_WIDTH)?;
         let config = ModelConfig {
+            architecture,
             vocab_size: number(&value, "vocab_size", MAX_VOCAB)?,
             context: number(&value, "max_position_embeddings", MAX_CONTEXT)?,
             hidden,
             feed_forward: number(&value, "intermediate_size", MAX_WIDTH)?,
-            layers: number(&value, "num_hidden_layers", MAX_LAYERS)?,
+            layers,
             heads,
-            kv_heads: optional(&value, "num_key_value_heads", MAX_WIDTH)?.unwrap_or(heads),
+            kv_heads: match (kv_heads, architecture) {
+                (Some(n), _) => n,
+                (None, Architecture::Llama) => heads,
+                // The libraries' defaults differ here, and a wrong guess would be a silent one.
+                (None, _) => return Err(bad("the model configuration lacks `num_key_value_heads`")),
+            },
             head_dim: match optional(&value, "head_dim", MAX_WIDTH)? {
                 Some(n) => n,
+                None if architecture == Architecture::Qwen3 => QWEN3_HEAD,
                 None if hidden.is_multiple_of(heads) => hidden / heads,
                 None => return Err(bad("`hidden_size` is not a multiple of `num_attention_heads`")),
             },
             norm_eps: float(&value, "rms_norm_eps", Some(1e-6))?,
             rope_theta: rope_theta(&value)?,
+            rope_scaling: RopeScaling::from_json(&value)?,
+            qkv_bias: attention_bias || architecture == Architecture::Qwen2,
+            attention_output_bias: attention_bias,
+            qk_norm: architecture == Architecture::Qwen3,
+            windows: windows(&value, architecture, layers)?,
             tied_embeddings: flag(&value, "tie_word_embeddings")?,
             eos: eos_ids(&value),
         };
@@ -119,7 +171,10 @@ impl ModelConfig {
         if !(self.rope_theta >= 1.0 && self.rope_theta.is_finite()) {
             return Err(bad(format!("the rotary base {} is not a number from 1 up", self.rope_theta)));
         }
-        Ok(())
+        if self.windows.len() != self.layers || self.windows.contains(&Some(0)) {
+            return Err(bad("the sliding windows do not fit the layers"));
+        }
+        self.rope_scaling.check(self.head_dim / 2)
     }
 
     /// Width of the queries of all heads.
@@ -139,49 +194,82 @@ pub(crate) fn bad(message: impl Into<String>) -> Error {
 
 fn unsupported(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, message)
-        .hint("this runner knows plain Llama models: no bias, SiLU, unscaled rotary positions")
+        .hint("this runner knows Llama, Mistral, Qwen2 and Qwen3, each in its dense form")
 }
 
-/// Refuses everything but Llama, by the name the file gives itself.
-fn check_architecture(value: &Value) -> Result<()> {
+/// The family, by the names the file gives itself; everything else is refused.
+fn architecture(value: &Value) -> Result<Architecture> {
     let model_type = value.get("model_type").and_then(Value::as_str);
     let class = value.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
-    match (class, model_type) {
-        (Some("LlamaForCausalLM"), Some("llama") | None) | (None, Some("llama")) => Ok(()),
-        (None, None) => Err(bad("the model configuration names no architecture")
-            .hint("a `config.json` of a Llama model has \"model_type\": \"llama\"")),
-        (class, model_type) => Err(unsupported(format!(
-            "the model architecture {}",
-            class.filter(|c| *c != "LlamaForCausalLM").or(model_type).unwrap_or("?")
-        ))),
+    if class.is_none() && model_type.is_none() {
+        return Err(bad("the model configuration names no architecture")
+            .hint("a `config.json` of a Llama model has \"model_type\": \"llama\""));
+    }
+    let by_class = NAMES.iter().find(|(_, c, _)| class.is_none_or(|class| class == *c));
+    let found = NAMES.iter().find(|(_, c, t)| {
+        class.is_none_or(|class| class == *c) && model_type.is_none_or(|model_type| model_type == *t)
+    });
+    match found {
+        Some((architecture, ..)) => Ok(*architecture),
+        None => Err(unsupported(match (class, model_type, by_class) {
+            (Some(class), Some(model_type), Some(_)) => {
+                format!("the model architecture {class} with the type {model_type}")
+            }
+            (Some(name), ..) | (None, Some(name), _) => format!("the model architecture {name}"),
+            (None, None, _) => "a model without an architecture".into(),
+        })),
     }
 }
 
-/// Refuses what would change the logits and is not implemented.
-fn check_features(value: &Value) -> Result<()> {
-    for name in ["attention_bias", "mlp_bias"] {
-        if flag(value, name)? {
-            return Err(unsupported(format!("a Llama model with `{name}`")));
-        }
+/// Refuses what would change the logits and is not implemented; tells whether `attention_bias` is set.
+fn check_features(value: &Value, architecture: Architecture) -> Result<bool> {
+    if flag(value, "mlp_bias")? {
+        return Err(unsupported("a model with `mlp_bias`"));
+    }
+    let bias = flag(value, "attention_bias")?;
+    if bias && matches!(architecture, Architecture::Mistral | Architecture::Qwen2) {
+        return Err(unsupported("`attention_bias` in a model of this architecture"));
     }
     match value.get("hidden_act") {
         None | Some(Value::Null) => {}
         Some(Value::String(s)) if s == "silu" => {}
-        Some(other) => return Err(unsupported(format!("the activation {other}"))),
-    }
-    for name in ["rope_scaling", "rope_parameters"] {
-        let kind = match value.get(name) {
-            None | Some(Value::Null) => continue,
-            Some(v) => v.get("rope_type").or_else(|| v.get("type")).and_then(Value::as_str),
-        };
-        if kind != Some("default") {
-            return Err(unsupported(format!("`{name}` of type {}", kind.unwrap_or("?"))));
-        }
+        Some(other) => return Err(unsupported(format!("the activation {}", short(other)))),
     }
     match value.get("partial_rotary_factor").and_then(Value::as_f64) {
-        None | Some(1.0) => Ok(()),
+        None | Some(1.0) => Ok(bias),
         Some(f) => Err(unsupported(format!("`partial_rotary_factor` {f}"))),
     }
+}
+
+/// How far back each layer sees. Llama has no such thing and ignores the entry; Qwen has a switch, and a
+/// number of first layers that see everything.
+fn windows(value: &Value, architecture: Architecture, layers: usize) -> Result<Vec<Option<usize>>> {
+    let on = match architecture {
+        Architecture::Llama => false,
+        Architecture::Mistral => true,
+        Architecture::Qwen2 | Architecture::Qwen3 => flag(value, "use_sliding_window")?,
+    };
+    let window = if on { optional(value, "sliding_window", MAX_CONTEXT)? } else { None };
+    let Some(types) = value.get("layer_types").filter(|t| !t.is_null()) else {
+        let first = match (window, architecture) {
+            (Some(_), Architecture::Qwen2 | Architecture::Qwen3) => match value.get("max_window_layers") {
+                Some(v) if v.as_u64() == Some(0) => 0,
+                _ => number(value, "max_window_layers", MAX_LAYERS)?,
+            },
+            _ => 0,
+        };
+        return Ok((0..layers).map(|i| window.filter(|_| i >= first)).collect());
+    };
+    let at = |e: Error| e.at(Place::Pointer("/layer_types".into()));
+    let types = types.as_array().filter(|t| t.len() == layers);
+    let types = types.ok_or_else(|| at(bad(format!("`layer_types` is not a list of {layers} entries"))))?;
+    let one = |t: &Value| match (t.as_str(), window) {
+        (Some("full_attention"), _) => Ok(None),
+        (Some("sliding_attention"), Some(_)) => Ok(window),
+        (Some("sliding_attention"), None) => Err(at(bad("a layer slides, but there is no window in use"))),
+        _ => Err(at(unsupported(format!("a layer of type {}", short(t))))),
+    };
+    types.iter().map(one).collect()
 }
 
 fn rope_theta(value: &Value) -> Result<f32> {
@@ -215,7 +303,7 @@ fn optional(value: &Value, name: &str, max: usize) -> Result<Option<usize>> {
     }
 }
 
-fn float(value: &Value, name: &str, default: Option<f32>) -> Result<f32> {
+pub(super) fn float(value: &Value, name: &str, default: Option<f32>) -> Result<f32> {
     match (value.get(name), default) {
         (None | Some(Value::Null), Some(d)) => Ok(d),
         (v, _) => v
@@ -235,7 +323,7 @@ fn flag(value: &Value, name: &str) -> Result<bool> {
 }
 
 /// A value for a message, cut off so that a hostile file cannot flood the terminal.
-fn short(v: &Value) -> String {
+pub(super) fn short(v: &Value) -> String {
     let text = v.to_string();
     match text.char_indices().nth(60) {
         Some((i, _)) => format!("{}...", &text[..i]),
@@ -272,15 +360,67 @@ mod tests {
 
     #[test]
     fn other_models_are_refused_by_name() {
-        let e = with("architectures", serde_json::json!(["Qwen2ForCausalLM"])).unwrap_err();
+        let e = with("architectures", serde_json::json!(["MixtralForCausalLM"])).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
-        assert!(e.message().contains("Qwen2ForCausalLM"));
+        assert!(e.message().contains("MixtralForCausalLM"));
         let e = with("model_type", "mistral".into()).unwrap_err();
         assert!(e.message().contains("mistral"), "{e}");
-        let e = with("rope_scaling", serde_json::json!({"rope_type": "llama3", "factor": 8.0})).unwrap_err();
-        assert!(e.message().contains("llama3"));
+        let e = with("architectures", serde_json::json!(["Qwen2ForCausalLM"])).unwrap_err();
+        assert!(e.message().contains("llama"), "a class and a type that do not fit: {e}");
+        let e = with("rope_scaling", serde_json::json!({"rope_type": "yarn", "factor": 8.0})).unwrap_err();
+        assert!(e.message().contains("yarn"));
         assert!(with("rope_scaling", serde_json::json!({"rope_type": "default"})).is_ok());
-        assert_eq!(with("attention_bias", true.into()).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(with("mlp_bias", true.into()).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(with("hidden_act", "gelu".into()).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    fn family(name: &str, more: Value) -> Result<ModelConfig> {
+        let mut value = base();
+        value.as_object_mut().unwrap().remove("architectures");
+        value["model_type"] = name.into();
+        for (k, v) in more.as_object().unwrap() {
+            value[k] = v.clone();
+        }
+        ModelConfig::from_json(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn each_family_has_its_switches() {
+        let switches = |c: &ModelConfig| (c.qkv_bias, c.attention_output_bias, c.qk_norm, c.head_dim);
+        let none = || serde_json::json!({});
+        let bias = || serde_json::json!({"attention_bias": true});
+        assert_eq!(switches(&family("llama", none()).unwrap()), (false, false, false, 16));
+        assert_eq!(switches(&family("llama", bias()).unwrap()), (true, true, false, 16));
+        assert_eq!(switches(&family("mistral", none()).unwrap()), (false, false, false, 16));
+        assert_eq!(switches(&family("qwen2", none()).unwrap()), (true, false, false, 16));
+        assert_eq!(switches(&family("qwen3", none()).unwrap()), (false, false, true, 128));
+        assert_eq!(switches(&family("qwen3", bias()).unwrap()), (true, true, true, 128));
+        assert!(family("qwen2", bias()).is_err() && family("mistral", bias()).is_err());
+        assert!(family("mistral", serde_json::json!({"num_key_value_heads": null})).is_err());
+    }
+
+    #[test]
+    fn windows_are_where_the_family_has_them() {
+        let windows = |name: &str, more: Value| family(name, more).map(|c| c.windows);
+        let w = |v: [Option<usize>; 2]| v.to_vec();
+        let four = || serde_json::json!({"sliding_window": 4});
+        assert_eq!(windows("llama", four()).unwrap(), w([None, None]));
+        assert_eq!(windows("mistral", four()).unwrap(), w([Some(4), Some(4)]));
+        assert_eq!(windows("mistral", serde_json::json!({"sliding_window": null})).unwrap(), w([None, None]));
+        assert_eq!(windows("qwen2", four()).unwrap(), w([None, None]));
+        let on = |first: Value| serde_json::json!({"sliding_window": 4, "use_sliding_window": true, "max_window_layers": first});
+        assert_eq!(windows("qwen2", on(0.into())).unwrap(), w([Some(4), Some(4)]));
+        assert_eq!(windows("qwen3", on(1.into())).unwrap(), w([None, Some(4)]));
+        assert_eq!(windows("qwen2", on(28.into())).unwrap(), w([None, None]));
+        assert!(windows("qwen2", on(Value::Null)).is_err());
+        let types = |a: &str, b: &str, on: bool| serde_json::json!({"sliding_window": 4, "use_sliding_window": on, "layer_types": [a, b]});
+        let (full, slides) = ("full_attention", "sliding_attention");
+        assert_eq!(windows("qwen2", types(slides, full, true)).unwrap(), w([Some(4), None]));
+        assert_eq!(windows("qwen2", types(full, full, false)).unwrap(), w([None, None]));
+        assert!(windows("qwen2", types(slides, full, false)).is_err());
+        assert!(windows("qwen2", types("linear_attention", full, true)).is_err());
+        assert!(windows("mistral", serde_json::json!({"sliding_window": 0})).is_err());
+        assert!(windows("mistral", serde_json::json!({"layer_types": [full]})).is_err());
     }
 
     #[test]

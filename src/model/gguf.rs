@@ -11,13 +11,17 @@ use std::io::{Read, Seek, SeekFrom};
 
 use candle_core::quantized::GgmlDType;
 
-use super::config::{ModelConfig, bad};
+use super::config::bad;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most metadata entries or tensors accepted.
 const MAX_ENTRIES: u64 = 1 << 16;
 /// Longest key, tensor name or metadata string that is kept; longer strings are skipped.
 const MAX_KEPT_STRING: u64 = 1 << 10;
+/// The same for the metadata that hold chat templates.
+const MAX_TEMPLATE: u64 = 1 << 18;
+/// How the keys of those begin.
+pub(super) const TEMPLATE: &str = "tokenizer.chat_template";
 /// Most dimensions of a tensor.
 const MAX_DIMENSIONS: u32 = 4;
 /// Largest alignment of tensor data accepted.
@@ -95,9 +99,9 @@ impl<R: Read> Cursor<'_, R> {
     }
 
     /// A string, if it is short enough to keep.
-    fn text(&mut self) -> Result<Option<String>> {
+    fn text(&mut self, limit: u64) -> Result<Option<String>> {
         let n = self.count()?;
-        if n > MAX_KEPT_STRING {
+        if n > limit {
             self.skip(n)?;
             return Ok(None);
         }
@@ -109,10 +113,10 @@ impl<R: Read> Cursor<'_, R> {
     }
 
     fn name(&mut self) -> Result<String> {
-        self.text()?.ok_or_else(|| bad("a name in the GGUF file is too long or not UTF-8"))
+        self.text(MAX_KEPT_STRING)?.ok_or_else(|| bad("a name in the GGUF file is too long or not UTF-8"))
     }
 
-    fn meta(&mut self, kind: u32) -> Result<Meta> {
+    fn meta(&mut self, kind: u32, limit: u64) -> Result<Meta> {
         Ok(match kind {
             0 => Meta::Int(u8::from_le_bytes(self.bytes()?).into()),
             1 => Meta::Int(i8::from_le_bytes(self.bytes()?).into()),
@@ -122,7 +126,7 @@ impl<R: Read> Cursor<'_, R> {
             5 => Meta::Int(i32::from_le_bytes(self.bytes()?).into()),
             6 => Meta::Float(f32::from_le_bytes(self.bytes()?).into()),
             7 => Meta::Bool(self.bytes::<1>()? != [0]),
-            8 => self.text()?.map_or(Meta::Skipped, Meta::Text),
+            8 => self.text(limit)?.map_or(Meta::Skipped, Meta::Text),
             9 => self.skip_array()?,
             10 => Meta::Int(self.u64()?.into()),
             11 => Meta::Int(i64::from_le_bytes(self.bytes()?).into()),
@@ -228,7 +232,8 @@ impl<R: Read + Seek> Gguf<R> {
         for _ in 0..meta_count {
             let key = cursor.name()?;
             let kind = cursor.u32()?;
-            let value = cursor.meta(kind)?;
+            let limit = if key.starts_with(TEMPLATE) { MAX_TEMPLATE } else { MAX_KEPT_STRING };
+            let value = cursor.meta(kind, limit)?;
             metadata.insert(key, value);
         }
         let mut tensors = HashMap::new();
@@ -263,91 +268,59 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(buffer)
     }
 
-    /// The shape of the model, from the metadata of the `llama` architecture.
-    ///
-    /// # Errors
-    /// If the architecture is another one or a number is missing or out of range.
-    pub fn config(&self) -> Result<ModelConfig> {
-        match self.metadata.get("general.architecture") {
-            Some(Meta::Text(t)) if t == "llama" => {}
-            Some(Meta::Text(t)) => {
-                return Err(Error::new(ErrorKind::Unsupported, format!("the GGUF architecture `{t}`"))
-                    .hint("this runner knows the `llama` architecture"));
-            }
-            _ => return Err(bad("the GGUF file names no architecture")),
-        }
-        self.check_features()?;
-        let vocab_size = self
-            .info("token_embd.weight")
-            .filter(|t| t.shape.len() == 2)
-            .map(|t| t.shape[0])
-            .ok_or_else(|| bad("the GGUF file has no embedding table `token_embd.weight`"))?;
-        let heads = self.number("llama.attention.head_count")?;
-        let hidden = self.number("llama.embedding_length")?;
-        let head_dim = match self.optional("llama.attention.key_length")? {
-            Some(n) => n,
-            None => hidden.checked_div(heads).unwrap_or(0),
-        };
-        if self.optional("llama.rope.dimension_count")?.is_some_and(|n| n != head_dim) {
-            return Err(Error::new(ErrorKind::Unsupported, "rotary positions on a part of each head"));
-        }
-        let config = ModelConfig {
-            vocab_size,
-            context: self.number("llama.context_length")?,
-            hidden,
-            feed_forward: self.number("llama.feed_forward_length")?,
-            layers: self.number("llama.block_count")?,
-            heads,
-            kv_heads: self.optional("llama.attention.head_count_kv")?.unwrap_or(heads),
-            head_dim,
-            norm_eps: self.float("llama.attention.layer_norm_rms_epsilon")?.unwrap_or(1e-5),
-            rope_theta: self.float("llama.rope.freq_base")?.unwrap_or(10_000.0),
-            tied_embeddings: self.info("output.weight").is_none(),
-            eos: self
-                .optional("tokenizer.ggml.eos_token_id")?
-                .and_then(|n| u32::try_from(n).ok())
-                .into_iter()
-                .collect(),
-        };
-        config.check()?;
-        Ok(config)
+    /// The names of all tensors.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
     }
 
-    fn check_features(&self) -> Result<()> {
-        if let Some(Meta::Text(kind)) = self.metadata.get("llama.rope.scaling.type")
-            && kind != "none"
-        {
-            return Err(Error::new(ErrorKind::Unsupported, format!("rotary scaling of type {kind}")));
-        }
-        if self.info("rope_freqs.weight").is_some() {
-            return Err(Error::new(ErrorKind::Unsupported, "rotary frequencies scaled by a tensor"));
-        }
-        if self.optional("llama.expert_count")?.is_some_and(|n| n > 0) {
-            return Err(Error::new(ErrorKind::Unsupported, "a mixture of experts"));
-        }
-        match self.tensors.keys().find(|k| k.ends_with(".bias")) {
-            Some(name) => Err(Error::new(ErrorKind::Unsupported, format!("the bias tensor `{name}`"))),
-            None => Ok(()),
+    /// A text of the metadata.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.metadata.get(key) {
+            Some(Meta::Text(t)) => Some(t),
+            _ => None,
         }
     }
 
-    fn number(&self, key: &str) -> Result<usize> {
+    /// The metadata texts whose keys begin so, with the rest of their keys.
+    pub fn texts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.metadata.iter().filter_map(move |(key, value)| match value {
+            Meta::Text(t) => Some((key.strip_prefix(prefix)?, t.as_str())),
+            _ => None,
+        })
+    }
+
+    /// A whole number of the metadata that must be there.
+    pub fn number(&self, key: &str) -> Result<usize> {
         self.optional(key)?.ok_or_else(|| bad(format!("the GGUF metadata lack `{key}`")))
     }
 
-    fn optional(&self, key: &str) -> Result<Option<usize>> {
+    /// A whole number of the metadata.
+    pub fn optional(&self, key: &str) -> Result<Option<usize>> {
         match self.metadata.get(key) {
             None => Ok(None),
             Some(Meta::Int(n)) => usize::try_from(*n).map(Some).map_err(|_| bad(format!("`{key}` is {n}"))),
-            Some(other) => Err(bad(format!("`{key}` is not a whole number but {other:?}"))),
+            Some(other) => Err(bad(format!("`{key}` is not a whole number but {}", other.kind()))),
         }
     }
 
-    fn float(&self, key: &str) -> Result<Option<f32>> {
+    /// A fraction of the metadata.
+    pub fn float(&self, key: &str) -> Result<Option<f32>> {
         match self.metadata.get(key) {
             None => Ok(None),
             Some(Meta::Float(f)) => Ok(Some(*f as f32)),
-            Some(other) => Err(bad(format!("`{key}` is not a float but {other:?}"))),
+            Some(other) => Err(bad(format!("`{key}` is not a float but {}", other.kind()))),
+        }
+    }
+}
+
+impl Meta {
+    fn kind(&self) -> &'static str {
+        match self {
+            Meta::Int(_) => "a whole number",
+            Meta::Float(_) => "a float",
+            Meta::Bool(_) => "true or false",
+            Meta::Text(_) => "a text",
+            Meta::Skipped => "a list or a very long text",
         }
     }
 }
@@ -360,7 +333,7 @@ fn alignment(metadata: &HashMap<String, Meta>) -> Result<u64> {
                 bad(format!("the GGUF alignment {n} is not a power of two up to {MAX_ALIGNMENT}"))
             })
         }
-        Some(other) => Err(bad(format!("the GGUF alignment is {other:?}"))),
+        Some(other) => Err(bad(format!("the GGUF alignment is {}", other.kind()))),
     }
 }
 

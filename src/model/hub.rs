@@ -17,8 +17,14 @@ use super::config::bad;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What is fetched beside the weights.
-const METADATA: [&str; 4] =
-    ["config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"];
+const METADATA: [&str; 6] = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "generation_config.json",
+    "chat_template.jinja",
+    "additional_chat_templates/*.jinja",
+];
 /// Names of the weights that [`Model::from_dir`](super::Model::from_dir) reads.
 const WEIGHTS: [&str; 3] = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"];
 
@@ -177,5 +183,36 @@ impl ProgressHandler for Bar {
             }
             DownloadEvent::Complete => self.bar.finish_and_clear(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hf_hub::progress::{FileProgress, FileStatus};
+
+    #[test]
+    fn the_bar_follows_the_bytes_of_all_files() {
+        let bar = Bar::new("someone/tiny");
+        let tell = |event| bar.on_progress(&ProgressEvent::Download(event));
+        let file = |name: &str, bytes| FileProgress {
+            filename: name.into(),
+            bytes_completed: bytes,
+            total_bytes: 100,
+            status: FileStatus::InProgress,
+        };
+        tell(DownloadEvent::Start { total_files: 2, total_bytes: 200 });
+        assert_eq!(bar.bar.length(), Some(200));
+        tell(DownloadEvent::Progress { files: vec![file("a", 30)] });
+        tell(DownloadEvent::Progress { files: vec![file("b", 50), file("a", 40)] });
+        assert_eq!(bar.bar.position(), 90);
+        tell(DownloadEvent::AggregateProgress {
+            bytes_completed: 150,
+            total_bytes: 200,
+            bytes_per_sec: None,
+        });
+        assert_eq!(bar.bar.position(), 150);
+        tell(DownloadEvent::Complete);
+        assert!(bar.bar.is_finished());
     }
 }

@@ -1,4 +1,5 @@
-//! The forward pass of a Llama model over m new tokens at any offset.
+//! The forward pass over m new tokens at any offset, one for all families: what tells them apart are
+//! switches (biases in the projections, norms of queries and keys, rotary frequencies, windows).
 //!
 //! The cost is dominated by reading the weights once; logits are computed only for the rows that are
 //! asked for, and the last layer skips everything else for the other rows. Long inputs run in pieces of
@@ -12,7 +13,7 @@ use std::ops::Range;
 use super::LoadOptions;
 use super::cache::KvCache;
 use super::config::{ModelConfig, bad};
-use super::kernels::{Attention, Rotation, rms_norm, silu_times};
+use super::kernels::{Attention, Rotation, rms_norm, rms_norm_heads, silu_times};
 use super::weights::{Matrix, Part, Projection, Slot, Source};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -22,6 +23,10 @@ const CHUNK: usize = 256;
 struct Block {
     attention_norm: Vec<f32>,
     qkv: Projection,
+    /// Norms of each head's queries and keys.
+    qk_norm: Option<[Vec<f32>; 2]>,
+    /// Positions a token sees.
+    window: usize,
     o: Projection,
     feed_forward_norm: Vec<f32>,
     gate_up: Projection,
@@ -64,6 +69,13 @@ impl Llama {
             blocks.push(Block {
                 attention_norm: source.vector(Slot::Layer(i, Part::AttentionNorm), c.hidden)?,
                 qkv: source.projection(i, &[(Part::Q, q), (Part::K, kv), (Part::V, kv)], c.hidden, how, c)?,
+                qk_norm: if c.qk_norm {
+                    let mut norm = |part| source.vector(Slot::Layer(i, part), c.head_dim);
+                    Some([norm(Part::QNorm)?, norm(Part::KNorm)?])
+                } else {
+                    None
+                },
+                window: c.windows[i].unwrap_or(usize::MAX),
                 o: source.projection(i, &[(Part::O, c.hidden)], q, how, c)?,
                 feed_forward_norm: source.vector(Slot::Layer(i, Part::FeedForwardNorm), c.hidden)?,
                 gate_up: source.projection(i, &[(Part::Gate, f), (Part::Up, f)], c.hidden, how, c)?,
@@ -79,8 +91,7 @@ impl Llama {
         } else {
             source.matrix(Slot::Output, c.vocab_size, c.hidden, options.precision)?
         };
-        let d = c.head_dim as f32;
-        let frequencies = (0..c.head_dim / 2).map(|i| 1.0 / c.rope_theta.powf(2.0 * i as f32 / d)).collect();
+        let frequencies = c.rope_scaling.frequencies(c.rope_theta, c.head_dim);
         if let Some(limit) = options.max_context {
             config.context = config.context.min(limit.max(1));
         }
@@ -210,6 +221,10 @@ impl Llama {
         block.qkv.forward(&s.normed, m, &mut s.qkv)?;
         let (q_dim, kv_dim, stride) = (c.q_dim(), c.kv_dim(), block.qkv.outputs);
         for (i, row) in s.qkv.chunks_exact_mut(stride).enumerate() {
+            if let Some([q, k]) = &block.qk_norm {
+                rms_norm_heads(&mut row[..q_dim], q, c.norm_eps);
+                rms_norm_heads(&mut row[q_dim..q_dim + kv_dim], k, c.norm_eps);
+            }
             rotation.apply(i, &mut row[..q_dim + kv_dim]);
             layer.k.extend_from_slice(&row[q_dim..q_dim + kv_dim]);
             layer.v.extend_from_slice(&row[q_dim + kv_dim..]);
@@ -230,6 +245,7 @@ impl Llama {
             heads: c.heads,
             kv_heads: c.kv_heads,
             head_dim: c.head_dim,
+            window: block.window,
         }
         .run(&mut s.attended);
         block.o.forward(&s.attended, rows.len(), &mut s.update)?;

@@ -13,7 +13,7 @@ use super::gguf::Gguf;
 use super::llama::Llama;
 use super::safetensors::Safetensors;
 use super::weights::Source;
-use super::{LoadOptions, Model};
+use super::{ChatSources, LoadOptions, Model};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Largest JSON file read.
@@ -26,7 +26,7 @@ impl Model {
     /// `model.safetensors.index.json`, or else one `.gguf` file.
     ///
     /// # Errors
-    /// If no model is found there, or it is not valid or not a Llama model.
+    /// If no model is found there, or it is not valid or of another [`Architecture`](super::Architecture).
     pub fn from_dir(dir: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
         let dir = dir.as_ref();
         let single = dir.join("model.safetensors");
@@ -42,11 +42,11 @@ impl Model {
         let config = ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(Place::File(path)))?;
         let files: Result<Vec<_>> = shards.iter().map(|p| open(p)).collect();
         Safetensors::open(files?)
-            .and_then(|s| load(config, Source::Safetensors(s), options))
+            .and_then(|s| load(config, Source::Safetensors(s), options, ChatSources::default()))
             .map_err(|e| e.at(Place::File(dir.to_owned())))
     }
 
-    /// Loads a GGUF file of the `llama` architecture.
+    /// Loads a GGUF file of an architecture `llama`, `qwen2` or `qwen3`.
     ///
     /// # Errors
     /// If the file cannot be read, is not valid, or holds another kind of model.
@@ -70,18 +70,23 @@ impl Model {
     pub fn from_safetensors_bytes(config: &[u8], weights: &[u8], options: &LoadOptions) -> Result<Model> {
         let config = ModelConfig::from_json(config)?;
         let source = Safetensors::open(vec![std::io::Cursor::new(weights)])?;
-        load(config, Source::Safetensors(source), options)
+        load(config, Source::Safetensors(source), options, ChatSources::default())
     }
 }
 
 fn gguf<R: Read + Seek>(input: R, options: &LoadOptions) -> Result<Model> {
-    let file = Gguf::open(input)?;
-    let config = file.config()?;
-    load(config, Source::Gguf(file), options)
+    let mut file = Gguf::open(input)?;
+    let (config, chat) = (file.config()?, file.chat_sources()?);
+    load(config, Source::Gguf(file), options, chat)
 }
 
-fn load<R: Read + Seek>(config: ModelConfig, mut source: Source<R>, options: &LoadOptions) -> Result<Model> {
-    Ok(Model::from_llama(Llama::load(config, &mut source, options)?))
+fn load<R: Read + Seek>(
+    config: ModelConfig,
+    mut source: Source<R>,
+    options: &LoadOptions,
+    chat: ChatSources,
+) -> Result<Model> {
+    Ok(Model::from_llama(Llama::load(config, &mut source, options)?, chat))
 }
 
 fn open(path: &Path) -> Result<BufReader<File>> {

@@ -1,7 +1,8 @@
 //! Weight matrices: how they are stored, fused and multiplied with.
 //!
-//! A product costs one pass over the matrix for few rows. Matrices are held as `f32` or `Q8_0` and
-//! multiplied by this crate's kernels, or in another of GGUF's block formats and multiplied by candle's.
+//! A product costs one pass over the matrix for few rows. Matrices are held as `f32`, `Q8_0`, `Q4_K` or
+//! `Q6_K` and multiplied by this crate's kernels, or in another of GGUF's block formats and multiplied by
+//! candle's.
 //! Half precision is widened when loaded: on CPUs candle's f16 products of two or more rows take about
 //! eight times as long as those of one row.
 
@@ -12,16 +13,12 @@ use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{Device, Module, Storage, Tensor};
 
 use super::Precision;
-use super::config::{ModelConfig, bad};
+use super::blocks::{EightBit, FourBit, SixBit};
+use super::config::{Architecture, ModelConfig, bad};
 use super::gguf::Gguf;
-use super::kernels::{Out, Q8, Rows, product, product_q8};
-use super::safetensors::{Safetensors, f16_to_f32};
+use super::kernels::{K_BLOCK, Out, Q8_BLOCK, Rows, product, product_packed, widen};
+use super::safetensors::Safetensors;
 use crate::error::{Error, Result};
-
-/// Values in a Q8_0 block; narrower rows cannot be quantised.
-const Q8_BLOCK: usize = 32;
-/// Bytes of a Q8_0 block: a half-precision scale and the values.
-const Q8_BYTES: usize = 34;
 
 pub(crate) fn candle_error(e: candle_core::Error) -> Error {
     bad(format!("candle: {e}"))
@@ -32,29 +29,10 @@ pub(crate) fn candle_error(e: candle_core::Error) -> Error {
 enum Elements {
     F32(Arc<Vec<f32>>),
     Q8(Arc<EightBit>),
+    Q4(Arc<FourBit>),
+    Q6(Arc<SixBit>),
+    /// Other formats, run by candle.
     Quantised(Arc<QTensor>),
-}
-
-/// `Q8_0` blocks with values and scales apart, the scales widened.
-struct EightBit {
-    quants: Vec<i8>,
-    scales: Vec<f32>,
-}
-
-impl EightBit {
-    fn from_blocks(blocks: &[u8]) -> Self {
-        let mut quants = Vec::with_capacity(blocks.len() / Q8_BYTES * Q8_BLOCK);
-        let mut scales = Vec::with_capacity(blocks.len() / Q8_BYTES);
-        for block in blocks.chunks_exact(Q8_BYTES) {
-            scales.push(f16_to_f32(u16::from_le_bytes([block[0], block[1]])));
-            quants.extend(block[2..].iter().map(|b| b.cast_signed()));
-        }
-        EightBit { quants, scales }
-    }
-
-    fn matrix(&self, rows: usize, width: usize) -> Q8<'_> {
-        Q8 { quants: &self.quants, scales: &self.scales, rows, width }
-    }
 }
 
 /// A matrix of `outputs` rows and `inputs` columns.
@@ -80,12 +58,16 @@ impl Stored {
         inputs: usize,
     ) -> Result<Stored> {
         match (self, precision) {
-            (Stored::F32(v), Precision::Q8_0) if inputs.is_multiple_of(Q8_BLOCK) => {
-                quantise(&v, outputs, inputs)
+            (Stored::F32(v), Precision::Q4K) if inputs.is_multiple_of(K_BLOCK) => {
+                quantise(&v, outputs, inputs, GgmlDType::Q4K)
+            }
+            (Stored::F32(v), Precision::Q8_0 | Precision::Q4K) if inputs.is_multiple_of(Q8_BLOCK) => {
+                quantise(&v, outputs, inputs, GgmlDType::Q8_0)
             }
             (s @ Stored::F32(_), _) => Ok(s),
             (s @ Stored::Quantised(..), Precision::AsStored) => Ok(s),
             (s @ Stored::Quantised(GgmlDType::Q8_0, _), Precision::Q8_0) => Ok(s),
+            (s @ Stored::Quantised(GgmlDType::Q4K, _), Precision::Q4K) => Ok(s),
             (Stored::Quantised(dtype, bytes), _) => {
                 let t = qtensor(dtype, &bytes, outputs, inputs)
                     .and_then(|t| t.dequantize(&Device::Cpu).and_then(|t| t.flatten_all()?.to_vec1::<f32>()))
@@ -96,11 +78,11 @@ impl Stored {
     }
 }
 
-fn quantise(values: &[f32], outputs: usize, inputs: usize) -> Result<Stored> {
+fn quantise(values: &[f32], outputs: usize, inputs: usize, dtype: GgmlDType) -> Result<Stored> {
     let tensor = Tensor::from_slice(values, (outputs, inputs), &Device::Cpu).map_err(candle_error)?;
-    let q = QTensor::quantize(&tensor, GgmlDType::Q8_0).map_err(candle_error)?;
+    let q = QTensor::quantize(&tensor, dtype).map_err(candle_error)?;
     let bytes = q.data().map_err(candle_error)?.into_owned();
-    Ok(Stored::Quantised(GgmlDType::Q8_0, bytes))
+    Ok(Stored::Quantised(dtype, bytes))
 }
 
 /// A quantised tensor over a copy of `bytes`. Candle asserts that the length is a number of whole
@@ -127,6 +109,8 @@ impl Matrix {
             Stored::Quantised(GgmlDType::Q8_0, bytes) => {
                 Elements::Q8(Arc::new(EightBit::from_blocks(&bytes)))
             }
+            Stored::Quantised(GgmlDType::Q4K, bytes) => Elements::Q4(Arc::new(FourBit::from_blocks(&bytes))),
+            Stored::Quantised(GgmlDType::Q6K, bytes) => Elements::Q6(Arc::new(SixBit::from_blocks(&bytes))),
             Stored::Quantised(dtype, bytes) => {
                 Elements::Quantised(Arc::new(qtensor(dtype, &bytes, outputs, inputs).map_err(candle_error)?))
             }
@@ -144,18 +128,26 @@ impl Matrix {
         stride: usize,
         at: usize,
     ) -> Result<()> {
+        let own = Rows::new(x, rows, self.inputs);
+        let (n, k) = (self.outputs, self.inputs);
         match &self.elements {
             Elements::F32(w) => {
-                let (x, w) = (Rows::new(x, rows, self.inputs), Rows::new(w, self.outputs, self.inputs));
-                product(&x, &w, Out { data: &mut out[at..], stride });
+                product(&own, &Rows::new(w, n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
             Elements::Q8(w) => {
-                let x = Rows::new(x, rows, self.inputs);
-                product_q8(&x, &w.matrix(self.outputs, self.inputs), Out { data: &mut out[at..], stride });
+                product_packed(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
-            Elements::Quantised(q) if split && !same_for_any_rows(q.dtype()) => {
+            Elements::Q4(w) => {
+                product_packed(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+                Ok(())
+            }
+            Elements::Q6(w) => {
+                product_packed(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+                Ok(())
+            }
+            Elements::Quantised(q) if split && !SAME_FOR_ANY_ROWS => {
                 for r in 0..rows {
                     let x = &x[r * self.inputs..(r + 1) * self.inputs];
                     quantised_product(q, x, 1, self.inputs, &mut out[r * stride + at..], stride)?;
@@ -168,14 +160,22 @@ impl Matrix {
 
     /// Copies row `id` to `out`.
     pub fn row(&self, id: u32, out: &mut [f32]) -> Result<()> {
+        let (i, n, k) = (id as usize, self.outputs, self.inputs);
         match &self.elements {
             Elements::F32(w) => {
-                let start = id as usize * self.inputs;
-                out.copy_from_slice(&w[start..start + self.inputs]);
+                out.copy_from_slice(&w[i * k..(i + 1) * k]);
                 Ok(())
             }
             Elements::Q8(w) => {
-                w.matrix(self.outputs, self.inputs).widen(id as usize, id as usize + 1, out);
+                widen(&w.matrix(n, k), i, i + 1, out);
+                Ok(())
+            }
+            Elements::Q4(w) => {
+                widen(&w.matrix(n, k), i, i + 1, out);
+                Ok(())
+            }
+            Elements::Q6(w) => {
+                widen(&w.matrix(n, k), i, i + 1, out);
                 Ok(())
             }
             Elements::Quantised(q) => {
@@ -189,18 +189,17 @@ impl Matrix {
     pub fn bytes(&self) -> usize {
         match &self.elements {
             Elements::F32(w) => w.len() * 4,
-            Elements::Q8(w) => w.quants.len() + w.scales.len() * 4,
+            Elements::Q8(w) => w.bytes(),
+            Elements::Q4(w) => w.bytes(),
+            Elements::Q6(w) => w.bytes(),
             Elements::Quantised(q) => q.storage_size_in_bytes(),
         }
     }
 }
 
-/// Whether candle's product gives a row the same bits alone and among others. On x86-64, Q6_K takes
-/// another kernel for one row, and Q4_K may from 32 rows on; the other formats run one kernel, row by
-/// row. On ARM, groups of four rows take another kernel.
-fn same_for_any_rows(dtype: GgmlDType) -> bool {
-    cfg!(target_arch = "x86_64") && !matches!(dtype, GgmlDType::Q4K | GgmlDType::Q6K)
-}
+/// Whether candle's products, of the formats left to it, give a row the same bits alone and among others.
+/// On x86-64 they run one kernel, row by row; on ARM, groups of four rows take another kernel.
+const SAME_FOR_ANY_ROWS: bool = cfg!(target_arch = "x86_64");
 
 fn quantised_product(
     q: &Arc<QTensor>,
@@ -235,6 +234,8 @@ pub(crate) struct Projection {
     inputs: usize,
     /// Run formats whose kernel depends on the number of rows one row at a time.
     split: bool,
+    /// Added to each row, if not empty.
+    bias: Vec<f32>,
 }
 
 impl Projection {
@@ -250,20 +251,28 @@ impl Projection {
             part.forward(x, rows, self.split, out, self.outputs, at)?;
             at += part.outputs;
         }
+        if !self.bias.is_empty() {
+            for row in out.chunks_exact_mut(self.outputs) {
+                row.iter_mut().zip(&self.bias).for_each(|(v, b)| *v += b);
+            }
+        }
         Ok(())
     }
 
     pub fn single(matrix: Matrix, split: bool) -> Self {
-        Projection { outputs: matrix.outputs, inputs: matrix.inputs, parts: vec![matrix], split }
+        Projection {
+            outputs: matrix.outputs,
+            inputs: matrix.inputs,
+            parts: vec![matrix],
+            split,
+            bias: Vec::new(),
+        }
     }
 
     /// Whether a row's bits may depend on how many rows are multiplied together.
     pub fn varies(&self) -> bool {
-        !self.split
-            && self.parts.iter().any(|m| match &m.elements {
-                Elements::F32(_) | Elements::Q8(_) => false,
-                Elements::Quantised(q) => !same_for_any_rows(q.dtype()),
-            })
+        let by_candle = |m: &Matrix| matches!(m.elements, Elements::Quantised(_));
+        !self.split && !SAME_FOR_ANY_ROWS && self.parts.iter().any(by_candle)
     }
 
     pub fn bytes(&self) -> usize {
@@ -283,6 +292,8 @@ pub(crate) enum Part {
     Down,
     AttentionNorm,
     FeedForwardNorm,
+    QNorm,
+    KNorm,
 }
 
 /// A tensor of the model.
@@ -292,6 +303,8 @@ pub(crate) enum Slot {
     Output,
     FinalNorm,
     Layer(usize, Part),
+    /// Added to the output of the matrix of the same name.
+    Bias(usize, Part),
 }
 
 /// Where weights come from.
@@ -301,11 +314,12 @@ pub(crate) enum Source<R> {
 }
 
 fn gguf_name(slot: Slot) -> String {
-    let (layer, part) = match slot {
+    let (layer, part, end) = match slot {
         Slot::Embedding => return "token_embd.weight".into(),
         Slot::Output => return "output.weight".into(),
         Slot::FinalNorm => return "output_norm.weight".into(),
-        Slot::Layer(layer, part) => (layer, part),
+        Slot::Layer(layer, part) => (layer, part, "weight"),
+        Slot::Bias(layer, part) => (layer, part, "bias"),
     };
     let part = match part {
         Part::Q => "attn_q",
@@ -317,16 +331,19 @@ fn gguf_name(slot: Slot) -> String {
         Part::Down => "ffn_down",
         Part::AttentionNorm => "attn_norm",
         Part::FeedForwardNorm => "ffn_norm",
+        Part::QNorm => "attn_q_norm",
+        Part::KNorm => "attn_k_norm",
     };
-    format!("blk.{layer}.{part}.weight")
+    format!("blk.{layer}.{part}.{end}")
 }
 
 fn safetensors_name(slot: Slot) -> String {
-    let (layer, part) = match slot {
+    let (layer, part, end) = match slot {
         Slot::Embedding => return "model.embed_tokens.weight".into(),
         Slot::Output => return "lm_head.weight".into(),
         Slot::FinalNorm => return "model.norm.weight".into(),
-        Slot::Layer(layer, part) => (layer, part),
+        Slot::Layer(layer, part) => (layer, part, "weight"),
+        Slot::Bias(layer, part) => (layer, part, "bias"),
     };
     let part = match part {
         Part::Q => "self_attn.q_proj",
@@ -338,8 +355,10 @@ fn safetensors_name(slot: Slot) -> String {
         Part::Down => "mlp.down_proj",
         Part::AttentionNorm => "input_layernorm",
         Part::FeedForwardNorm => "post_attention_layernorm",
+        Part::QNorm => "self_attn.q_norm",
+        Part::KNorm => "self_attn.k_norm",
     };
-    format!("model.layers.{layer}.{part}.weight")
+    format!("model.layers.{layer}.{part}.{end}")
 }
 
 impl<R: Read + Seek> Source<R> {
@@ -396,7 +415,8 @@ impl<R: Read + Seek> Source<R> {
         stored.into_precision(precision, &name, outputs, inputs)
     }
 
-    /// A matrix by itself.
+    /// The embedding table or the output matrix. What is rounded here, every token sees: four bits are
+    /// too few, so `Q4K` leaves what is quantised already and takes eight otherwise.
     pub fn matrix(
         &mut self,
         slot: Slot,
@@ -404,7 +424,13 @@ impl<R: Read + Seek> Source<R> {
         inputs: usize,
         precision: Precision,
     ) -> Result<Matrix> {
-        let stored = self.one(slot, outputs, inputs, precision)?;
+        let (name, stored) = self.stored(slot, &[outputs, inputs])?;
+        let precision = match (precision, &stored) {
+            (Precision::Q4K, Stored::Quantised(..)) => Precision::AsStored,
+            (Precision::Q4K, Stored::F32(_)) => Precision::Q8_0,
+            (other, _) => other,
+        };
+        let stored = stored.into_precision(precision, &name, outputs, inputs)?;
         Matrix::new(stored, outputs, inputs)
     }
 
@@ -418,10 +444,19 @@ impl<R: Read + Seek> Source<R> {
         config: &ModelConfig,
     ) -> Result<Projection> {
         let mut parts: Vec<(Stored, usize)> = Vec::new();
+        let mut bias = Vec::new();
         for &(part, outputs) in wanted {
             let mut stored = self.one(Slot::Layer(layer, part), outputs, inputs, options.0)?;
-            if matches!(self, Source::Gguf(_)) && matches!(part, Part::Q | Part::K) {
+            let turned = self.in_pairs(part, config);
+            if turned {
                 stored = halves_from_pairs(stored, outputs, config.head_dim);
+            }
+            if config.has_bias(part) {
+                let more = self.vector(Slot::Bias(layer, part), outputs)?;
+                bias.extend(match turned {
+                    true => pick_rows(&more, outputs, |row| row_in_pairs(row, config.head_dim)),
+                    false => more,
+                });
             }
             match (parts.last_mut(), stored) {
                 (Some((Stored::F32(a), n)), Stored::F32(b)) => {
@@ -437,7 +472,24 @@ impl<R: Read + Seek> Source<R> {
         }
         let outputs = wanted.iter().map(|(_, n)| n).sum();
         let parts: Result<Vec<Matrix>> = parts.into_iter().map(|(s, n)| Matrix::new(s, n, inputs)).collect();
-        Ok(Projection { parts: parts?, outputs, inputs, split: options.1 })
+        Ok(Projection { parts: parts?, outputs, inputs, split: options.1, bias })
+    }
+
+    /// Whether the file has the rows of this matrix in pairs; see [`halves_from_pairs`].
+    fn in_pairs(&self, part: Part, config: &ModelConfig) -> bool {
+        matches!(self, Source::Gguf(_))
+            && matches!(part, Part::Q | Part::K)
+            && matches!(config.architecture, Architecture::Llama | Architecture::Mistral)
+    }
+}
+
+impl ModelConfig {
+    fn has_bias(&self, part: Part) -> bool {
+        match part {
+            Part::Q | Part::K | Part::V => self.qkv_bias,
+            Part::O => self.attention_output_bias,
+            _ => false,
+        }
     }
 }
 
@@ -445,15 +497,18 @@ impl<R: Read + Seek> Source<R> {
 /// pairs are neighbours; this puts the first elements of all pairs before the second ones, as in
 /// Hugging Face files. Rows are whole blocks, so quantised values are moved, not changed.
 fn halves_from_pairs(stored: Stored, rows: usize, head_dim: usize) -> Stored {
-    let from = |row: usize| {
-        let (head, i) = (row / head_dim, row % head_dim);
-        let half = head_dim / 2;
-        head * head_dim + if i < half { 2 * i } else { 2 * (i - half) + 1 }
-    };
+    let from = |row| row_in_pairs(row, head_dim);
     match stored {
         Stored::F32(v) => Stored::F32(pick_rows(&v, rows, from)),
         Stored::Quantised(t, b) => Stored::Quantised(t, pick_rows(&b, rows, from)),
     }
+}
+
+/// Where such a file has the row that belongs at `row`.
+fn row_in_pairs(row: usize, head_dim: usize) -> usize {
+    let (head, i) = (row / head_dim, row % head_dim);
+    let half = head_dim / 2;
+    head * head_dim + if i < half { 2 * i } else { 2 * (i - half) + 1 }
 }
 
 fn pick_rows<T: Copy>(data: &[T], rows: usize, from: impl Fn(usize) -> usize) -> Vec<T> {

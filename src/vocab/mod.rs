@@ -46,6 +46,9 @@ struct Inner {
     starts: Vec<u32>,
     special: HashSet<TokenId>,
     special_texts: Vec<String>,
+    /// Whether a special token is looked for in the text as the tokenizer changes it, so that other letters
+    /// than its own can spell it.
+    normalises_special: bool,
     /// Bytes that are tokens of their own.
     alphabet: [bool; 256],
     /// Tokens left out because they hold bytes outside the alphabet.
@@ -113,10 +116,12 @@ impl Vocabulary {
         }
         let mut special = HashSet::new();
         let mut special_texts = Vec::new();
+        let mut normalises_special = false;
         for (&id, added) in tokenizer.get_added_tokens_decoder().iter() {
             if added.special {
                 special.insert(id);
                 special_texts.push(added.content.clone());
+                normalises_special |= added.normalized && tokenizer.get_normalizer().is_some();
                 of_id[id as usize] = None;
             } else {
                 of_id[id as usize] = Some(added.content.as_bytes().to_vec());
@@ -157,6 +162,7 @@ impl Vocabulary {
             starts,
             special,
             special_texts,
+            normalises_special,
             alphabet,
             unreachable,
             trie,
@@ -227,6 +233,18 @@ impl Vocabulary {
         &self.eos
     }
 
+    /// The spellings of all special tokens.
+    #[cfg(feature = "model")]
+    pub(crate) fn special_texts(&self) -> &[String] {
+        &self.inner.special_texts
+    }
+
+    /// Whether special tokens can be spelled with other letters than their own.
+    #[cfg(feature = "model")]
+    pub(crate) fn normalises_special_tokens(&self) -> bool {
+        self.inner.normalises_special
+    }
+
     /// The id of a token by its text, special tokens included.
     pub fn token_id(&self, text: &str) -> Option<TokenId> {
         self.inner.tokenizer.token_to_id(text)
@@ -242,7 +260,8 @@ impl Vocabulary {
     /// # Errors
     /// If the tokenizer refuses the text.
     pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
-        let tokenizer = if self.inner.special_texts.iter().any(|s| text.contains(s.as_str())) {
+        let spelled = || self.inner.special_texts.iter().any(|s| text.contains(s.as_str()));
+        let tokenizer = if self.inner.normalises_special || spelled() {
             self.inner.literal.get_or_init(|| {
                 let mut tokenizer = self.inner.tokenizer.clone();
                 tokenizer.set_encode_special_tokens(true);

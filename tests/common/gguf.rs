@@ -6,7 +6,7 @@ use std::path::Path;
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use ffwd::model::ModelConfig;
+use ffwd::model::{Architecture, ModelConfig};
 
 /// Puts the two halves of each head's rows in turns, as GGUF files of the `llama` architecture have them.
 fn interleave(t: &Tensor, head_dim: usize) -> Tensor {
@@ -22,6 +22,32 @@ fn interleave(t: &Tensor, head_dim: usize) -> Tensor {
 
 /// Writes Hugging Face weights as a GGUF file with matrices of one type.
 pub fn write_gguf(path: &Path, weights: &HashMap<String, Tensor>, c: &ModelConfig, dtype: GgmlDType) {
+    write_gguf_with(path, weights, c, &|_| dtype);
+}
+
+/// The same with a type for each matrix.
+pub fn write_gguf_with(
+    path: &Path,
+    weights: &HashMap<String, Tensor>,
+    c: &ModelConfig,
+    dtype: &dyn Fn(&str) -> GgmlDType,
+) {
+    write_gguf_more(path, weights, c, dtype, &[]);
+}
+
+/// The same with further metadata.
+pub fn write_gguf_more(
+    path: &Path,
+    weights: &HashMap<String, Tensor>,
+    c: &ModelConfig,
+    dtype: &dyn Fn(&str) -> GgmlDType,
+    more: &[(&str, Value)],
+) {
+    let architecture = match c.architecture {
+        Architecture::Qwen2 => "qwen2",
+        Architecture::Qwen3 => "qwen3",
+        _ => "llama",
+    };
     let mut tensors = Vec::new();
     for (name, t) in weights {
         let name = name
@@ -29,6 +55,8 @@ pub fn write_gguf(path: &Path, weights: &HashMap<String, Tensor>, c: &ModelConfi
             .replace("model.norm", "output_norm")
             .replace("lm_head", "output")
             .replace("model.layers.", "blk.")
+            .replace("self_attn.q_norm", "attn_q_norm")
+            .replace("self_attn.k_norm", "attn_k_norm")
             .replace("self_attn.q_proj", "attn_q")
             .replace("self_attn.k_proj", "attn_k")
             .replace("self_attn.v_proj", "attn_v")
@@ -38,28 +66,36 @@ pub fn write_gguf(path: &Path, weights: &HashMap<String, Tensor>, c: &ModelConfi
             .replace("mlp.down_proj", "ffn_down")
             .replace("input_layernorm", "attn_norm")
             .replace("post_attention_layernorm", "ffn_norm");
-        let turned = name.contains("attn_q") || name.contains("attn_k");
+        let turned = architecture == "llama" && (name.contains("attn_q") || name.contains("attn_k"));
         let t = if turned { interleave(t, c.head_dim) } else { t.clone() };
-        let dtype = if t.rank() == 1 { GgmlDType::F32 } else { dtype };
+        let dtype = if t.rank() == 1 { GgmlDType::F32 } else { dtype(&name) };
         tensors.push((name, QTensor::quantize(&t, dtype).unwrap()));
     }
     let text = |s: &str| Value::String(s.into());
     let number = |n: usize| Value::U32(n as u32);
     let metadata = [
-        ("general.architecture", text("llama")),
-        ("llama.context_length", number(c.context)),
-        ("llama.embedding_length", number(c.hidden)),
-        ("llama.block_count", number(c.layers)),
-        ("llama.feed_forward_length", number(c.feed_forward)),
-        ("llama.attention.head_count", number(c.heads)),
-        ("llama.attention.head_count_kv", number(c.kv_heads)),
-        ("llama.attention.key_length", number(c.head_dim)),
-        ("llama.attention.layer_norm_rms_epsilon", Value::F32(c.norm_eps)),
-        ("llama.rope.freq_base", Value::F32(c.rope_theta)),
-        ("test.list", Value::Array(vec![text("a"), text("bc")])),
-        ("test.numbers", Value::Array(vec![Value::I64(1), Value::I64(2)])),
+        ("context_length", number(c.context)),
+        ("embedding_length", number(c.hidden)),
+        ("block_count", number(c.layers)),
+        ("feed_forward_length", number(c.feed_forward)),
+        ("attention.head_count", number(c.heads)),
+        ("attention.head_count_kv", number(c.kv_heads)),
+        ("attention.key_length", number(c.head_dim)),
+        ("attention.value_length", number(c.head_dim)),
+        ("attention.layer_norm_rms_epsilon", Value::F32(c.norm_eps)),
+        ("rope.dimension_count", number(c.head_dim)),
+        ("rope.freq_base", Value::F32(c.rope_theta)),
     ];
-    let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(k, v)| (*k, v)).collect();
+    let mut metadata: Vec<(String, Value)> = metadata.map(|(k, v)| (format!("{architecture}.{k}"), v)).into();
+    metadata.extend([
+        ("general.architecture".to_owned(), text(architecture)),
+        // Single precision, for readers that choose their arithmetic by it.
+        ("general.dtype".to_owned(), number(0)),
+        ("test.list".to_owned(), Value::Array(vec![text("a"), text("bc")])),
+        ("test.numbers".to_owned(), Value::Array(vec![Value::I64(1), Value::I64(2)])),
+    ]);
+    metadata.extend(more.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
+    let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(k, v)| (k.as_str(), v)).collect();
     let tensors: Vec<(&str, &QTensor)> = tensors.iter().map(|(k, v)| (k.as_str(), v)).collect();
     let mut file = std::fs::File::create(path).unwrap();
     gguf_file::write(&mut file, &metadata, &tensors).unwrap();

@@ -4,6 +4,8 @@
 pub mod data;
 #[cfg(feature = "model")]
 pub mod gguf;
+#[cfg(feature = "model")]
+pub mod models;
 pub mod oracle;
 pub mod random;
 pub mod remotes;

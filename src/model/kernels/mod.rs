@@ -15,6 +15,7 @@
 use candle_core::utils::barrier_pool;
 
 mod attention;
+mod packed;
 mod product;
 mod vector;
 
@@ -23,7 +24,8 @@ use vector::LANES;
 use crate::numeric::exp;
 
 pub(crate) use attention::Attention;
-pub(crate) use product::{Out, Q8, Rows, product, product_q8};
+pub(crate) use packed::{K_BLOCK, Q4, Q6, Q8, Q8_BLOCK};
+pub(crate) use product::{Out, Rows, product, product_packed, widen};
 
 /// Multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;
@@ -70,6 +72,17 @@ pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
         let scale = 1.0 / (squares / width as f32 + eps).sqrt();
         for i in 0..width {
             out[i] = x[i] * scale * weight[i];
+        }
+    }
+}
+
+/// The same in place, for heads beside each other.
+pub(crate) fn rms_norm_heads(x: &mut [f32], weight: &[f32], eps: f32) {
+    let width = weight.len();
+    for x in x.chunks_exact_mut(width) {
+        let scale = 1.0 / (squares(x) / width as f32 + eps).sqrt();
+        for (x, w) in x.iter_mut().zip(weight) {
+            *x = *x * scale * w;
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Rows times a matrix, in single precision or with 8-bit weights.
+//! Rows times a matrix, in single precision or with quantised weights.
 //!
 //! m rows times an n x k matrix cost m * n * k multiply-adds and, for small m, the time to read the
-//! matrix. 8-bit weights are widened on the way, exactly, and meet activations in full precision: the
+//! matrix. Quantised weights are widened on the way, exactly, and meet activations in full precision: the
 //! result has the bits of the same product with the widened matrix. Rounding the activations to 8 bits as
 //! well, as quantised kernels usually do, was rejected: it is an error of its own, and without the newest
 //! instructions no faster for several rows (candle's is three to four times slower for eight).
@@ -12,10 +12,8 @@ use super::{Target, spread};
 /// Columns that one work item covers, so that their weights stay in the second-level cache while the
 /// rows pass by.
 const COLUMNS_PER_ITEM: usize = 48;
-/// From this number of rows on, the 8-bit weights of an item are widened once and kept for all rows.
+/// From this number of rows on, the quantised weights of an item are widened once and kept for all rows.
 const ROWS_TO_WIDEN: usize = 16;
-/// Weights that share a scale.
-pub(crate) const Q8_BLOCK: usize = 32;
 
 /// A matrix by rows, possibly with gaps between them.
 #[derive(Clone, Copy)]
@@ -43,17 +41,8 @@ pub(crate) struct Out<'a> {
     pub stride: usize,
 }
 
-/// A matrix of 8-bit weights by rows; weight i of a row is `quants[i] * scales[i / 32]`.
-#[derive(Clone, Copy)]
-pub(crate) struct Q8<'a> {
-    pub quants: &'a [i8],
-    pub scales: &'a [f32],
-    pub rows: usize,
-    pub width: usize,
-}
-
 /// One row of a weight matrix.
-trait Row: Copy {
+pub(crate) trait Row: Copy {
     /// Number of elements.
     fn len(&self) -> usize;
     /// Elements `at..at + LANES`.
@@ -69,7 +58,7 @@ trait Row: Copy {
 }
 
 /// A weight matrix whose rows can be taken.
-trait Weights: Copy {
+pub(crate) trait Weights: Copy {
     type Row: Row;
     fn row(&self, i: usize) -> Self::Row;
 }
@@ -102,65 +91,29 @@ impl<'a> Weights for Rows<'a> {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Q8Row<'a> {
-    quants: &'a [i8],
-    scales: &'a [f32],
+/// A matrix of quantised weights: rows are whole blocks, so there are no last lanes.
+pub(crate) trait Packed: Weights {
+    fn rows(&self) -> usize;
+    fn width(&self) -> usize;
 }
 
-impl Row for Q8Row<'_> {
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.quants.len()
-    }
-
-    #[inline(always)]
-    unsafe fn lanes<V: Vector>(&self, at: usize) -> V {
-        // Exact: 8 bits times the 11 of a half-precision scale.
-        // SAFETY: in bounds by the caller's promise, and `Q8::row` cuts one scale per block.
-        unsafe { V::load_i8(self.quants.as_ptr().add(at), *self.scales.get_unchecked(at / Q8_BLOCK)) }
-    }
-
-    #[inline(always)]
-    unsafe fn last_lanes<V: Vector>(&self, _: usize) -> V {
-        // Rows are whole blocks, so there is no rest.
-        // SAFETY: by the caller's promise.
-        unsafe { V::splat(0.0) }
-    }
+/// Writes rows `from..to` in single precision.
+pub(crate) fn widen<W: Packed>(w: &W, from: usize, to: usize, out: &mut [f32]) {
+    assert!(w.width().is_multiple_of(LANES) && to <= w.rows() && out.len() == (to - from) * w.width());
+    run(Widen { w, from, to, out });
 }
 
-impl<'a> Weights for Q8<'a> {
-    type Row = Q8Row<'a>;
-
-    #[inline(always)]
-    fn row(&self, i: usize) -> Q8Row<'a> {
-        let blocks = self.width / Q8_BLOCK;
-        Q8Row {
-            quants: &self.quants[i * self.width..(i + 1) * self.width],
-            scales: &self.scales[i * blocks..(i + 1) * blocks],
-        }
-    }
-}
-
-impl Q8<'_> {
-    /// Writes rows `from..to` in single precision.
-    pub fn widen(&self, from: usize, to: usize, out: &mut [f32]) {
-        assert!(self.width.is_multiple_of(Q8_BLOCK) && out.len() == (to - from) * self.width);
-        run(Widen { w: self, from, to, out });
-    }
-}
-
-struct Widen<'a> {
-    w: &'a Q8<'a>,
+struct Widen<'a, W> {
+    w: &'a W,
     from: usize,
     to: usize,
     out: &'a mut [f32],
 }
 
-impl Work for Widen<'_> {
+impl<W: Packed> Work for Widen<'_, W> {
     #[inline(always)]
     unsafe fn with<V: Vector>(self) {
-        for (i, out) in (self.from..self.to).zip(self.out.chunks_exact_mut(self.w.width)) {
+        for (i, out) in (self.from..self.to).zip(self.out.chunks_exact_mut(self.w.width())) {
             let row = self.w.row(i);
             for (j, out) in out.chunks_exact_mut(LANES).enumerate() {
                 // SAFETY: rows are whole blocks, and `out` has as many groups of lanes as the row.
@@ -298,17 +251,17 @@ pub(crate) fn product(x: &Rows, w: &Rows, out: Out<'_>) {
     in_items(x, w.rows, out, |from, to, target| product_range(x, w, from, to, target));
 }
 
-/// The same with 8-bit weights.
-pub(crate) fn product_q8(x: &Rows, w: &Q8, out: Out<'_>) {
-    assert_eq!(x.width, w.width, "widths of a product");
-    assert!(w.width.is_multiple_of(Q8_BLOCK));
-    in_items(x, w.rows, out, |from, to, target| {
+/// The same with quantised weights.
+pub(crate) fn product_packed<W: Packed + Sync>(x: &Rows, w: &W, out: Out<'_>) {
+    assert_eq!(x.width, w.width(), "widths of a product");
+    assert!(w.width().is_multiple_of(LANES));
+    in_items(x, w.rows(), out, |from, to, target| {
         if x.rows < ROWS_TO_WIDEN {
             return run(Columns { x, w, from, to, out: target, out_from: 0 });
         }
-        let mut wide = vec![0.0; (to - from) * w.width];
-        w.widen(from, to, &mut wide);
-        let w = &Rows::new(&wide, to - from, w.width);
+        let mut wide = vec![0.0; (to - from) * w.width()];
+        widen(w, from, to, &mut wide);
+        let w = &Rows::new(&wide, to - from, x.width);
         run(Columns { x, w, from: 0, to: to - from, out: target, out_from: from });
     });
 }
@@ -335,23 +288,6 @@ mod tests {
                     assert!((f64::from(all[r * n + c]) - want).abs() < 1e-5);
                 }
             }
-        }
-    }
-
-    #[test]
-    fn eight_bit_products_have_the_bits_of_the_widened_matrix() {
-        for (m, n, k) in [(1, 1, 32), (2, 50, 64), (5, 97, 96), (16, 49, 352), (33, 8, 32)] {
-            let x = noise(m * k, 1);
-            let quants: Vec<i8> = noise(n * k, 2).iter().map(|v| (v * 254.0) as i8).collect();
-            let scales: Vec<f32> = noise(n * k / 32, 3);
-            let wide: Vec<f32> =
-                quants.iter().enumerate().map(|(i, q)| f32::from(*q) * scales[i / 32]).collect();
-            let x = Rows::new(&x, m, k);
-            let (mut want, mut got) = (vec![0.0; m * n], vec![0.0; m * n]);
-            product(&x, &Rows::new(&wide, n, k), Out { data: &mut want, stride: n });
-            let w = Q8 { quants: &quants, scales: &scales, rows: n, width: k };
-            product_q8(&x, &w, Out { data: &mut got, stride: n });
-            assert_eq!(got, want, "{m} x {n} x {k}");
         }
     }
 }

@@ -8,7 +8,7 @@
 pub(super) const LANES: usize = 8;
 
 /// A vector of [`LANES`] numbers.
-pub(super) trait Vector: Copy {
+pub(crate) trait Vector: Copy {
     /// # Safety
     /// For all functions: the processor must have the instructions that the implementation names, and
     /// pointers must be good for as many elements as are read or written (all lanes, if not said
@@ -17,6 +17,8 @@ pub(super) trait Vector: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// `from[i] * scale`, rounded once.
     unsafe fn load_i8(from: *const i8, scale: f32) -> Self;
+    /// The eight bytes of `q`, the lowest first, as numbers from 0 to 255.
+    unsafe fn from_bytes(q: u64) -> Self;
     unsafe fn store(self, to: *mut f32);
     /// `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
@@ -57,6 +59,11 @@ impl<const FMA: bool> Vector for Portable<FMA> {
     unsafe fn load_i8(from: *const i8, scale: f32) -> Self {
         let q = unsafe { from.cast::<[i8; LANES]>().read_unaligned() };
         Portable(q.map(|q| f32::from(q) * scale))
+    }
+
+    #[inline(always)]
+    unsafe fn from_bytes(q: u64) -> Self {
+        Portable(q.to_le_bytes().map(f32::from))
     }
 
     #[inline(always)]
@@ -112,6 +119,11 @@ mod x86 {
                 let q = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
                 Avx2(_mm256_mul_ps(q, _mm256_set1_ps(scale)))
             }
+        }
+
+        #[inline(always)]
+        unsafe fn from_bytes(q: u64) -> Self {
+            unsafe { Avx2(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(q.cast_signed())))) }
         }
 
         #[inline(always)]
@@ -196,6 +208,7 @@ mod tests {
                 let v =
                     V::load(x.as_ptr()).multiply_add(V::load(x[8..].as_ptr()), V::load_i8(q.as_ptr(), x[3]));
                 let v = v.multiply_add(V::splat(x[5]), V::load_part(x[16..].as_ptr(), 5));
+                let v = v.multiply_add(V::splat(x[6]), V::from_bytes(0xff80_7f01_0012_3456));
                 v.store(out.as_mut_ptr());
                 (out, v.total())
             }

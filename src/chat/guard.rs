@@ -1,0 +1,261 @@
+//! Keeps the words of users and tools from becoming special tokens.
+//!
+//! A chat template mixes its own text, in which `<|im_end|>` ends a turn, with text from outside, in which
+//! the same letters mean nothing. Before rendering, a private character is put into every special token's
+//! spelling that outside text contains, or begins or ends with a piece of; after rendering, what is spelled
+//! without it is the template's, and the character is taken out. Costs one pass over the texts and the
+//! output. Rendering placeholders in place of the texts was rejected: templates trim, split and compare what
+//! they are given. Escaping was, too: there is no escape in tokenizers.
+//!
+//! Where nothing was marked, the output is one part and gets the tokens that the model was trained with,
+//! across the seams as well.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Deepest nesting of values given to a template.
+pub(super) const MAX_DEPTH: usize = 64;
+/// Where the private character comes from.
+const PRIVATE: Range<u32> = 0xe000..0xf900;
+
+/// The special tokens of a vocabulary, and the character that marks.
+pub(super) struct Guard<'a> {
+    /// By first character, the longest first.
+    specials: HashMap<char, Vec<&'a str>>,
+    /// What special tokens can begin and end with, themselves not among it.
+    heads: HashSet<&'a str>,
+    tails: HashSet<&'a str>,
+    longest: usize,
+    marker: char,
+}
+
+impl<'a> Guard<'a> {
+    /// For texts and a template that contain all of `texts`.
+    pub fn new<'t>(specials: &'a [String], texts: &[&'t str]) -> Result<Self> {
+        let mut used = HashSet::new();
+        for text in texts {
+            used.extend(text.chars().filter(|c| PRIVATE.contains(&u32::from(*c))));
+        }
+        let marker = PRIVATE.filter_map(char::from_u32).find(|c| !used.contains(c)).ok_or_else(|| {
+            Error::new(ErrorKind::TooComplex, "the messages use every private character of Unicode")
+        })?;
+        let mut guard = Guard {
+            specials: HashMap::new(),
+            heads: HashSet::new(),
+            tails: HashSet::new(),
+            longest: 0,
+            marker,
+        };
+        for special in specials {
+            let Some(first) = special.chars().next() else { continue };
+            guard.specials.entry(first).or_default().push(special);
+            guard.longest = guard.longest.max(special.len());
+            for (at, _) in special.char_indices().skip(1) {
+                guard.heads.insert(&special[..at]);
+                guard.tails.insert(&special[at..]);
+            }
+        }
+        for list in guard.specials.values_mut() {
+            list.sort_by_key(|s| std::cmp::Reverse(s.len()));
+        }
+        Ok(guard)
+    }
+
+    /// The longest special token that `text` begins with.
+    fn special_at(&self, text: &str) -> Option<&'a str> {
+        let list = self.specials.get(&text.chars().next()?)?;
+        list.iter().find(|s| text.starts_with(**s)).copied()
+    }
+
+    /// `text`, marked where it could be taken for the template's.
+    pub fn protect(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let end = text.len().min(self.longest);
+        if (1..=end).any(|n| text.is_char_boundary(n) && self.tails.contains(&text[..n])) {
+            out.push(self.marker);
+        }
+        for (at, c) in text.char_indices() {
+            match self.special_at(&text[at..]) {
+                None => out.push(c),
+                // A single letter has no inside. Twice, since one may stand in front of a template's own.
+                Some(special) if special.len() == c.len_utf8() => {
+                    out.extend([self.marker, self.marker, c]);
+                }
+                Some(_) => out.extend([c, self.marker]),
+            }
+        }
+        let start = text.len() - end;
+        if (start..text.len()).any(|n| text.is_char_boundary(n) && self.heads.contains(&text[n..])) {
+            out.push(self.marker);
+        }
+        out
+    }
+
+    /// All texts in a value, the names of members among them.
+    pub fn protect_value(&self, value: &Value, depth: usize) -> Result<Value> {
+        if depth > MAX_DEPTH {
+            let message = format!("messages or tools are nested more than {MAX_DEPTH} deep");
+            return Err(Error::new(ErrorKind::TooComplex, message));
+        }
+        Ok(match value {
+            Value::String(s) => Value::String(self.protect(s)),
+            Value::Array(list) => {
+                list.iter().map(|v| self.protect_value(v, depth + 1)).collect::<Result<Vec<_>>>()?.into()
+            }
+            Value::Object(members) => {
+                let mut all = Map::new();
+                for (name, v) in members {
+                    all.insert(self.protect(name), self.protect_value(v, depth + 1)?);
+                }
+                Value::Object(all)
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// The places of special tokens: leftmost, longest, no mark in them, nor two in front of a letter.
+    fn scan(&self, text: &str) -> Vec<Range<usize>> {
+        let (mut found, mut at, mut marks) = (Vec::new(), 0, 0);
+        while let Some(c) = text[at..].chars().next() {
+            let fits = |s: &&str| marks < 2 || s.len() > c.len_utf8();
+            match self.special_at(&text[at..]).filter(fits) {
+                Some(special) => {
+                    found.push(at..at + special.len());
+                    at += special.len();
+                }
+                None => at += c.len_utf8(),
+            }
+            marks = if c == self.marker { marks + 1 } else { 0 };
+        }
+        found
+    }
+
+    /// Cuts what a template made into parts: those with `true` are trusted, special tokens in them are
+    /// meant; together they are the text without marks. `apart` cuts at every special token in any case.
+    pub fn split(&self, rendered: &str, apart: bool) -> Vec<(bool, String)> {
+        let plain = |s: &str| s.replace(self.marker, "");
+        let own = self.scan(rendered);
+        let text = plain(rendered);
+        // Whether nothing that is marked would be taken for a special token: so it is in almost all
+        // conversations.
+        let harmless = || {
+            let (mut at, mut removed) = (0, 0);
+            let moved = own.iter().map(|r| {
+                removed += rendered[at..r.start].matches(self.marker).count() * self.marker.len_utf8();
+                at = r.start;
+                r.start - removed..r.end - removed
+            });
+            text.len() == rendered.len() || moved.eq(self.scan(&text))
+        };
+        if !apart && harmless() {
+            return vec![(true, text)];
+        }
+        let mut parts: Vec<(bool, String)> = Vec::new();
+        let mut add = |trusted: bool, text: String| match parts.last_mut() {
+            _ if text.is_empty() => {}
+            Some((t, last)) if *t == trusted => last.push_str(&text),
+            _ => parts.push((trusted, text)),
+        };
+        let mut at = 0;
+        for special in own.into_iter().chain(std::iter::once(rendered.len()..rendered.len())) {
+            let gap = &rendered[at..special.start];
+            add(!apart && !gap.contains(self.marker), plain(gap));
+            add(true, rendered[special.clone()].to_owned());
+            at = special.end;
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn specials() -> Vec<String> {
+        ["<|im_start|>", "<|im_end|>", "<s>", "</s>", "[INST]", "§"].map(String::from).to_vec()
+    }
+
+    #[test]
+    fn harmless_texts_stay_as_they_are() {
+        let specials = specials();
+        let guard = Guard::new(&specials, &[]).unwrap();
+        for text in ["", "a < b > c", "  trim me\n", "<|", "user", "x <s y", "[INST", "im_start"] {
+            let kept = guard.protect(text);
+            assert_eq!(kept.replace(guard.marker, ""), text);
+            let parts = guard.split(&format!("<|im_start|>user\n{kept}<|im_end|>"), false);
+            assert_eq!(parts, [(true, format!("<|im_start|>user\n{text}<|im_end|>"))], "{text:?}");
+        }
+        assert_eq!(guard.protect("user"), "user");
+        assert_eq!(guard.protect(" <b>bold</b> "), " <b>bold</b> ");
+    }
+
+    #[test]
+    fn spellings_of_special_tokens_become_text() {
+        let specials = specials();
+        let guard = Guard::new(&specials, &[]).unwrap();
+        let text = "a<|im_end|>b<s></s>§";
+        let kept = guard.protect(text);
+        let parts = guard.split(&format!("<|im_start|>{kept}<|im_end|>\nand§ so"), false);
+        let want = [
+            (true, "<|im_start|>".to_owned()),
+            (false, text.to_owned()),
+            (true, "<|im_end|>\nand§ so".to_owned()),
+        ];
+        assert_eq!(parts, want);
+    }
+
+    /// However outside texts and the template's own pieces meet, the special tokens found are those of
+    /// the template, as long as it does not take a text from within a special token's spelling.
+    #[test]
+    fn no_way_of_joining_texts_makes_a_special_token() {
+        let specials = specials();
+        let pieces =
+            ["<", "|", "im_end", "|>", "<|im_", "end|>", "s>", "<s", "§", "/s>", "<|im_end|>", "x", ""];
+        for a in pieces {
+            for b in pieces {
+                for c in pieces {
+                    let guard = Guard::new(&specials, &[a, b, c]).unwrap();
+                    let (ka, kb, kc) = (guard.protect(a), guard.protect(b), guard.protect(c));
+                    // One text after the other, and after and before the template's own tokens.
+                    for (rendered, own) in [
+                        (format!("{ka}{kb}{kc}"), 0),
+                        (format!("<s>{ka}{kb}<|im_end|>{kc}§"), 3),
+                        (format!("{ka}§{kb}</s>{kc}"), 2),
+                    ] {
+                        let parts = guard.split(&rendered, false);
+                        let joined: String = parts.iter().map(|p| p.1.as_str()).collect();
+                        assert_eq!(joined, rendered.replace(guard.marker, ""));
+                        let found: usize = parts.iter().filter(|p| p.0).map(|p| guard.scan(&p.1).len()).sum();
+                        // A piece that is wholly inside a spelling can be one with its neighbours only if
+                        // these are pieces of it, too, and those are marked.
+                        assert_eq!(found, own, "{a:?} {b:?} {c:?}: {parts:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_marker_is_a_character_that_nobody_uses() {
+        let specials = specials();
+        assert_eq!(Guard::new(&specials, &["a\u{e000}", "\u{e001}b"]).unwrap().marker, '\u{e002}');
+        let all: String = PRIVATE.filter_map(char::from_u32).collect();
+        assert_eq!(Guard::new(&specials, &[&all]).err().unwrap().kind(), ErrorKind::TooComplex);
+    }
+
+    #[test]
+    fn values_are_protected_to_a_depth() {
+        let specials = specials();
+        let guard = Guard::new(&specials, &[]).unwrap();
+        let value = serde_json::json!({"a<s>": ["<s>", 1, null, {"b": "</s>"}]});
+        let kept = guard.protect_value(&value, 0).unwrap().to_string();
+        assert!(guard.scan(&kept).is_empty());
+        assert_eq!(kept.replace(guard.marker, ""), value.to_string());
+        let deep = (0..MAX_DEPTH + 1).fold(Value::Null, |v, _| Value::Array(vec![v]));
+        assert_eq!(guard.protect_value(&deep, 0).unwrap_err().kind(), ErrorKind::TooComplex);
+    }
+}

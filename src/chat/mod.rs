@@ -1,0 +1,308 @@
+//! Chat templates: from messages to the prompt that a model was trained on.
+//!
+//! Rendering costs microseconds to a millisecond. Templates are Jinja programs that come with a model; they
+//! run on the crate `minijinja`, with the functions and string methods that templates of the hub use, and
+//! with a budget of steps. Writing the formats of the known families here was rejected: a model that is
+//! tuned anew often changes its template, and a prompt in a nearly right format gives worse answers without a
+//! sign. Text from outside cannot become special tokens; [`guard`] tells how.
+
+mod date;
+mod guard;
+mod load;
+mod render;
+
+use std::time::SystemTime;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::vocab::Vocabulary;
+use guard::Guard;
+use render::Template;
+
+/// Longest template accepted, in bytes; those of the hub have up to forty thousand. With it the depth of
+/// expressions is bounded, see `render`.
+const MAX_TEMPLATE: usize = 1 << 17;
+/// Longest role, in bytes.
+const MAX_ROLE: usize = 64;
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message(Map<String, Value>);
+
+impl Message {
+    fn new(role: &str, content: String) -> Self {
+        let mut all = Map::new();
+        all.insert("role".into(), role.into());
+        all.insert("content".into(), content.into());
+        Message(all)
+    }
+
+    /// What the model is told before the conversation.
+    pub fn system(content: impl Into<String>) -> Self {
+        Self::new("system", content.into())
+    }
+
+    /// What the user says.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self::new("user", content.into())
+    }
+
+    /// What the model said.
+    pub fn assistant(content: impl Into<String>) -> Self {
+        Self::new("assistant", content.into())
+    }
+
+    /// What a tool answered.
+    pub fn tool(content: impl Into<String>) -> Self {
+        Self::new("tool", content.into())
+    }
+
+    /// A message as chat interfaces have it: an object with `role`, `content` and, as the template knows
+    /// them, `name`, `tool_calls`, `tool_call_id`, `reasoning_content`. A `content` that is a list of parts
+    /// goes to the template as it is. The role must come from the application, since templates may build
+    /// special tokens from it.
+    ///
+    /// # Errors
+    /// If it is no object or its role is not a word of ASCII letters, digits, `_` and `-`.
+    pub fn from_json(message: Value) -> Result<Self> {
+        let Value::Object(all) = message else {
+            return Err(Error::new(ErrorKind::InvalidOption, "a message is not a JSON object"));
+        };
+        let word = |r: &&str| {
+            (1..=MAX_ROLE).contains(&r.len())
+                && r.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        };
+        match all.get("role").and_then(Value::as_str).filter(word) {
+            Some(_) => Ok(Message(all)),
+            None => Err(Error::new(ErrorKind::InvalidOption, "a message without a role")
+                .hint("roles are words such as system, user, assistant, tool")),
+        }
+    }
+
+    /// The texts of the content.
+    fn texts(&self) -> Vec<&str> {
+        match self.0.get("content") {
+            Some(Value::String(s)) => vec![s],
+            Some(Value::Array(parts)) => {
+                parts.iter().filter_map(|p| p.get("text").and_then(Value::as_str)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What a template is given beside the messages.
+#[derive(Debug, Clone)]
+pub struct ChatOptions {
+    /// Whether to end with the beginning of the assistant's turn (default).
+    pub add_generation_prompt: bool,
+    /// Tools as JSON objects, in the form that the template expects (usually with `type` and `function`).
+    pub tools: Vec<Value>,
+    /// Further variables, such as `enable_thinking`.
+    pub variables: Map<String, Value>,
+    /// Which of several templates; without it `tool_use` if there is one and tools are given, else the
+    /// default one.
+    pub template: Option<String>,
+    /// The time that templates may print, in UTC (default: that of the call).
+    pub now: Option<SystemTime>,
+}
+
+impl Default for ChatOptions {
+    fn default() -> Self {
+        ChatOptions {
+            add_generation_prompt: true,
+            tools: Vec::new(),
+            variables: Map::new(),
+            template: None,
+            now: None,
+        }
+    }
+}
+
+impl ChatOptions {
+    /// The default options with tools.
+    pub fn with_tools(tools: Vec<Value>) -> Self {
+        ChatOptions { tools, ..Self::default() }
+    }
+}
+
+/// The chat templates of a model, and the special tokens that they mention by name.
+#[derive(Debug, Clone)]
+pub struct ChatTemplate {
+    /// By name, sorted; `default` is the usual one.
+    templates: Vec<(String, Template)>,
+    /// Values of `bos_token` and the like.
+    tokens: Map<String, Value>,
+}
+
+impl ChatTemplate {
+    /// A template from its text.
+    ///
+    /// # Errors
+    /// If it is longer than 128 KiB or does not parse.
+    pub fn new(source: &str) -> Result<Self> {
+        Self::from_named([("default", source)])
+    }
+
+    /// Several templates with names.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or if there is none.
+    pub fn from_named<'a>(templates: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
+        let mut all: Vec<(String, Template)> = templates
+            .into_iter()
+            .map(|(name, source)| Ok((name.to_owned(), Template::new(source)?)))
+            .collect::<Result<_>>()?;
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        if all.is_empty() {
+            return Err(Error::new(ErrorKind::Model, "no chat template"));
+        }
+        Ok(ChatTemplate { templates: all, tokens: Map::new() })
+    }
+
+    /// Sets a special token that the template can name, such as `bos_token`.
+    pub fn with_token(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.tokens.insert(name.into(), Value::String(text.into()));
+        self
+    }
+
+    /// The names of the templates.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.templates.iter().map(|t| t.0.as_str())
+    }
+
+    fn choose(&self, options: &ChatOptions) -> Result<&Template> {
+        let named = |name: &str| self.templates.iter().find(|t| t.0 == name).map(|t| &t.1);
+        if let Some(name) = &options.template {
+            return named(name).ok_or_else(|| {
+                let names: Vec<&str> = self.names().collect();
+                Error::new(ErrorKind::InvalidOption, format!("no chat template `{}`", name.escape_debug()))
+                    .hint(format!("the model has {}", names.join(", ")))
+            });
+        }
+        let tools = named("tool_use").filter(|_| !options.tools.is_empty());
+        match (tools, named("default"), &self.templates[..]) {
+            (Some(t), ..) | (None, Some(t), _) | (None, None, [(_, t)]) => Ok(t),
+            _ => Err(Error::new(ErrorKind::InvalidOption, "none of the chat templates is the default one")
+                .hint("name one of them")),
+        }
+    }
+
+    /// The text that the template makes of a conversation. To run it, use [`parts`](Self::parts): in a mere
+    /// text nobody can tell the template's special tokens from what the user wrote.
+    ///
+    /// # Errors
+    /// If the template refuses the messages, does not know what it uses, or takes too many steps.
+    pub fn render(&self, messages: &[Message], options: &ChatOptions) -> Result<String> {
+        let guard = Guard::new(&[], &self.texts(messages, options)?)?;
+        let parts = self.guarded(messages, options, &guard, false)?;
+        Ok(parts.into_iter().map(|p| p.1).collect())
+    }
+
+    /// The same, cut into parts: in those with `true` special tokens are recognised, in the others they are
+    /// text. Almost always one part.
+    ///
+    /// # Errors
+    /// As [`render`](Self::render).
+    pub fn parts(
+        &self,
+        messages: &[Message],
+        options: &ChatOptions,
+        vocab: &Vocabulary,
+    ) -> Result<Vec<(bool, String)>> {
+        let guard = Guard::new(vocab.special_texts(), &self.texts(messages, options)?)?;
+        self.guarded(messages, options, &guard, vocab.normalises_special_tokens())
+    }
+
+    /// Everything that can come into the output.
+    fn texts<'a>(&'a self, messages: &'a [Message], options: &'a ChatOptions) -> Result<Vec<&'a str>> {
+        let mut texts = vec![self.choose(options)?.source()];
+        let values = messages.iter().flat_map(|m| m.0.values());
+        let values =
+            values.chain(&options.tools).chain(options.variables.values()).chain(self.tokens.values());
+        values.for_each(|v| all_texts(v, &mut texts));
+        Ok(texts)
+    }
+
+    fn guarded(
+        &self,
+        messages: &[Message],
+        options: &ChatOptions,
+        guard: &Guard,
+        apart: bool,
+    ) -> Result<Vec<(bool, String)>> {
+        let template = self.choose(options)?;
+        let list = |values: Vec<Value>| -> Result<Value> {
+            values.iter().map(|v| guard.protect_value(v, 0)).collect::<Result<Vec<_>>>().map(Value::Array)
+        };
+        let mut context = Map::new();
+        for (name, value) in &self.tokens {
+            context.insert(name.clone(), value.clone());
+        }
+        for (name, value) in &options.variables {
+            context.insert(name.clone(), guard.protect_value(value, 0)?);
+        }
+        let messages = messages.iter().map(|m| Value::Object(m.0.clone())).collect();
+        context.insert("messages".into(), list(messages)?);
+        let tools = if options.tools.is_empty() { Value::Null } else { list(options.tools.clone())? };
+        context.insert("tools".into(), tools);
+        context.insert("add_generation_prompt".into(), options.add_generation_prompt.into());
+        let rendered = template.render(&context, options.now.unwrap_or_else(SystemTime::now))?;
+        Ok(guard.split(&rendered, apart))
+    }
+}
+
+/// All texts in a value, names of members included. Deep values are looked at with a stack of our own.
+fn all_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    let mut todo = vec![value];
+    while let Some(value) = todo.pop() {
+        match value {
+            Value::String(s) => texts.push(s),
+            Value::Array(list) => todo.extend(list),
+            Value::Object(members) => {
+                texts.extend(members.keys().map(String::as_str));
+                todo.extend(members.values());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The words of a conversation, for looking up what an answer copies.
+pub(crate) fn words(messages: &[Message]) -> String {
+    let texts: Vec<&str> = messages.iter().flat_map(Message::texts).collect();
+    texts.join("\n")
+}
+
+/// A conversation in ChatML, for models that have its tokens but no template.
+///
+/// # Errors
+/// If a message's content is not text.
+pub(crate) fn chatml(messages: &[Message], options: &ChatOptions) -> Result<Vec<(bool, String)>> {
+    if !options.tools.is_empty() {
+        return Err(Error::new(ErrorKind::Unsupported, "tools need a model with a chat template"));
+    }
+    let mut parts = Vec::new();
+    for message in messages {
+        let role = message.0.get("role").and_then(Value::as_str).unwrap_or("user");
+        let Some(Value::String(content)) = message.0.get("content") else {
+            return Err(Error::new(ErrorKind::Unsupported, "a message whose content is not a text"));
+        };
+        parts.push((true, format!("<|im_start|>{role}\n")));
+        parts.push((false, content.clone()));
+        parts.push((true, "<|im_end|>\n".into()));
+    }
+    if options.add_generation_prompt {
+        parts.push((true, "<|im_start|>assistant\n".into()));
+    }
+    // Template parts beside each other are one, so that they are encoded as one.
+    let mut joined: Vec<(bool, String)> = Vec::new();
+    for (trusted, text) in parts {
+        match joined.last_mut() {
+            Some((t, last)) if *t && trusted => last.push_str(&text),
+            _ => joined.push((trusted, text)),
+        }
+    }
+    Ok(joined)
+}

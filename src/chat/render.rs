@@ -1,0 +1,325 @@
+//! Running a template as the hub's libraries do: whitespace around blocks is trimmed, strings and lists have
+//! Python's methods, and `tojson` writes what Python writes.
+//!
+//! Templates come from strangers, and `minijinja` recurses on operators that follow each other and on values
+//! inside values. A level takes at least a byte of the template or four steps, so that limits on both bound
+//! the depth, and all runs on a thread whose stack has room for it. Counting levels before parsing was
+//! rejected: it takes a second lexer, and a difference between the two would be a hole.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde, Value as Variable, ValueKind};
+use minijinja::{AutoEscape, Environment, ErrorKind as Fault};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{MAX_TEMPLATE, date};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Most steps of one rendering; a conversation takes some tens per message.
+const MAX_STEPS: u64 = 400_000;
+/// Bytes of stack, of which only what is used becomes memory: four times what the deepest template and the
+/// deepest value were seen to take without optimisation (4 KiB per level of 2 bytes, 2 KiB per 4 steps).
+const STACK: usize = 1 << 30;
+/// Deepest indentation of `tojson`.
+const MAX_INDENT: usize = 16;
+/// How a message by `raise_exception` is told from other faults.
+const RAISED: &str = "raised by the chat template: ";
+
+/// A template that parses.
+#[derive(Debug, Clone)]
+pub(super) struct Template {
+    source: Arc<str>,
+    environment: Arc<Environment<'static>>,
+}
+
+impl Template {
+    pub fn new(source: &str) -> Result<Self> {
+        if source.len() > MAX_TEMPLATE {
+            let message = format!("a chat template of {} bytes, the limit is {MAX_TEMPLATE}", source.len());
+            return Err(Error::new(ErrorKind::TooComplex, message));
+        }
+        let mut environment = Environment::new();
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(|e| failure(&e))?);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_fuel(Some(MAX_STEPS));
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_filter("tojson", tojson);
+        environment.add_function("raise_exception", raise);
+        with_stack(|| environment.add_template_owned("chat", source.to_owned()).map_err(|e| failure(&e)))?;
+        Ok(Template { source: source.into(), environment: Arc::new(environment) })
+    }
+
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub fn render(&self, context: &Map<String, Value>, now: SystemTime) -> Result<String> {
+        with_stack(|| self.run(context, now))
+    }
+
+    fn run(&self, context: &Map<String, Value>, now: SystemTime) -> Result<String> {
+        let clock = Variable::from_function(move |format: &str| date::strftime(now, format));
+        let mut all: Vec<(&str, Variable)> =
+            context.iter().map(|(name, value)| (name.as_str(), Variable::from(Serde(value)))).collect();
+        all.push(("strftime_now", clock));
+        let template = self.environment.get_template("chat").map_err(|e| failure(&e))?;
+        template.render(Variable::from_pairs(all)).map_err(|e| failure(&e))
+    }
+}
+
+/// Runs `work` on a thread with room for deep recursion; should it panic, that is an error.
+fn with_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("chat template".into()).stack_size(STACK);
+        let thread = thread
+            .spawn_scoped(scope, work)
+            .map_err(|e| Error::new(ErrorKind::TooComplex, format!("no stack for the chat template: {e}")))?;
+        thread.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Model, "the chat template cannot be run")))
+    })
+}
+
+fn failure(e: &minijinja::Error) -> Error {
+    let detail = e.detail().unwrap_or("");
+    if let Some(message) = detail.strip_prefix(RAISED) {
+        let message: String = message.chars().take(300).collect();
+        return Error::new(
+            ErrorKind::InvalidOption,
+            format!("the chat template refuses the messages: {message}"),
+        )
+        .hint("templates have their own rules: which roles there are and in which order");
+    }
+    let error = match e.kind() {
+        Fault::OutOfFuel => {
+            Error::new(ErrorKind::TooComplex, format!("the chat template takes more than {MAX_STEPS} steps"))
+        }
+        kind if detail.is_empty() => Error::new(ErrorKind::Model, format!("the chat template: {kind}")),
+        kind => {
+            let detail: String = detail.chars().take(300).collect();
+            Error::new(ErrorKind::Model, format!("the chat template: {kind}: {detail}"))
+        }
+    };
+    match e.line() {
+        Some(line) => error.at(Place::LineColumn(line, 1)),
+        None => error,
+    }
+}
+
+fn fault(message: impl Into<String>) -> minijinja::Error {
+    minijinja::Error::new(Fault::InvalidOperation, message.into())
+}
+
+fn raise(message: &str) -> std::result::Result<Variable, minijinja::Error> {
+    Err(fault(format!("{RAISED}{message}")))
+}
+
+/// As Python's `json.dumps(value, ensure_ascii=False)`, which is not what Jinja's own filter does: letters
+/// and markup stay as they are.
+fn tojson(value: &Variable, options: Kwargs) -> std::result::Result<String, minijinja::Error> {
+    let indent: Option<Variable> = options.get("indent")?;
+    let separators: Option<Vec<String>> = options.get("separators")?;
+    let ascii: Option<bool> = options.get("ensure_ascii")?;
+    let sorted: Option<bool> = options.get("sort_keys")?;
+    options.assert_all_used()?;
+    if ascii == Some(true) || sorted == Some(true) {
+        return Err(fault("tojson with ensure_ascii or sort_keys"));
+    }
+    let indent = match indent.filter(|i| i.kind() != ValueKind::None) {
+        None => None,
+        Some(i) => {
+            Some(i.as_usize().filter(|n| *n <= MAX_INDENT).ok_or_else(|| fault("the indent of tojson"))?)
+        }
+    };
+    let (item, member) = match separators.as_deref() {
+        Some([item, member]) => (item.clone(), member.clone()),
+        Some(_) => return Err(fault("tojson takes two separators")),
+        None => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
+    };
+    let mut out = Vec::new();
+    let python = Python { item, member, indent, depth: 0, empty: true };
+    value
+        .serialize(&mut serde_json::Serializer::with_formatter(&mut out, python))
+        .map_err(|e| fault(format!("tojson: {e}")))?;
+    String::from_utf8(out).map_err(|e| fault(e.to_string()))
+}
+
+/// Spaces and line breaks as Python's encoder puts them.
+struct Python {
+    item: String,
+    member: String,
+    indent: Option<usize>,
+    depth: usize,
+    /// Whether the innermost list or object has had nothing yet.
+    empty: bool,
+}
+
+impl Python {
+    fn line<W: ?Sized + std::io::Write>(&self, out: &mut W) -> std::io::Result<()> {
+        match self.indent {
+            None => Ok(()),
+            Some(n) => {
+                out.write_all(b"\n")?;
+                (0..n * self.depth).try_for_each(|_| out.write_all(b" "))
+            }
+        }
+    }
+
+    fn begin<W: ?Sized + std::io::Write>(&mut self, out: &mut W, bracket: &[u8]) -> std::io::Result<()> {
+        self.depth += 1;
+        self.empty = true;
+        out.write_all(bracket)
+    }
+
+    fn end<W: ?Sized + std::io::Write>(&mut self, out: &mut W, bracket: &[u8]) -> std::io::Result<()> {
+        self.depth -= 1;
+        if !self.empty {
+            self.line(out)?;
+        }
+        self.empty = false;
+        out.write_all(bracket)
+    }
+
+    fn next<W: ?Sized + std::io::Write>(&mut self, out: &mut W, first: bool) -> std::io::Result<()> {
+        if !first {
+            out.write_all(self.item.as_bytes())?;
+        }
+        self.empty = false;
+        self.line(out)
+    }
+}
+
+impl serde_json::ser::Formatter for Python {
+    fn begin_array<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
+        self.begin(out, b"[")
+    }
+
+    fn end_array<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
+        self.end(out, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + std::io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> std::io::Result<()> {
+        self.next(out, first)
+    }
+
+    fn begin_object<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
+        self.begin(out, b"{")
+    }
+
+    fn end_object<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
+        self.end(out, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + std::io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> std::io::Result<()> {
+        self.next(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
+        out.write_all(self.member.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(source: &str, context: Value) -> Result<String> {
+        Template::new(source)?.render(context.as_object().unwrap(), SystemTime::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn json_is_written_as_python_writes_it() {
+        let v = serde_json::json!({"v": {"b": [1, 2.5, true, null, "é<&'\"\n"], "a": {}, "c": [], "d": {"x": [{}]}}});
+        // What `json.dumps(v, ensure_ascii=False)` and, with `indent=2`, prints.
+        let flat =
+            "{\"b\": [1, 2.5, true, null, \"é<&'\\\"\\n\"], \"a\": {}, \"c\": [], \"d\": {\"x\": [{}]}}";
+        assert_eq!(render("{{ v | tojson }}", v.clone()).unwrap(), flat);
+        let deep = "{\n  \"b\": [\n    1,\n    2.5,\n    true,\n    null,\n    \"é<&'\\\"\\n\"\n  ],\n  \"a\": {},\n  \
+            \"c\": [],\n  \"d\": {\n    \"x\": [\n      {}\n    ]\n  }\n}";
+        assert_eq!(render("{{ v | tojson(indent=2) }}", v.clone()).unwrap(), deep);
+        let tight = flat.replace(", ", ",").replace(": ", ":");
+        assert_eq!(render("{{ v | tojson(separators=(',', ':')) }}", v.clone()).unwrap(), tight);
+        for bad in ["indent=99", "indent='x'", "sort_keys=true", "separators=(',',)", "what=1"] {
+            assert!(render(&format!("{{{{ v | tojson({bad}) }}}}"), v.clone()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_trimmed_and_strings_have_methods() {
+        let v = || serde_json::json!({"s": "  <think>a</think>b  ", "l": [{"role": "user"}]});
+        let source = "{% for m in l %}\n    {% if m.role == 'user' %}\n{{ m['role'].title() }}\n    {% endif %}\n\
+            {% endfor %}\n{{- s.strip().split('</think>')[-1] }}";
+        assert_eq!(render(source, v()).unwrap(), "User\nb");
+        let source = "{% for m in l[::-1] %}{% if loop.first %}{% continue %}{% endif %}x{% endfor %}{{ s.startswith(' ') }}";
+        assert_eq!(render(source, v()).unwrap(), "True");
+        assert_eq!(render("{{ strftime_now('%d %b %Y') }}", v()).unwrap(), "01 Jan 1970");
+        assert_eq!(render("{{ s.missing.too }}", v()).unwrap_err().kind(), ErrorKind::Model);
+    }
+
+    #[test]
+    fn faults_are_errors() {
+        let none = || serde_json::json!({});
+        let e = render("{{ raise_exception('roles must alternate') }}", none()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidOption);
+        assert!(e.message().ends_with("messages: roles must alternate"), "{e}");
+        let e = render("\n{% if %}", none()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Model);
+        assert!(e.places().contains(&Place::LineColumn(2, 1)), "{e}");
+        assert!(render("{{ x | no_such_filter }}", none()).is_err());
+        let long = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
+        assert_eq!(render(long, none()).unwrap_err().kind(), ErrorKind::TooComplex);
+        assert!(render(&"(".repeat(100_000), none()).is_ok(), "just text");
+        let deep = format!("{}{}", "{% if 1 %}".repeat(5_000), "{% endif %}".repeat(5_000));
+        assert!(render(&deep, none()).is_err());
+        assert!(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", none()).is_err());
+        assert!(render("{% include 'chat' %}", none()).is_err());
+        assert_eq!(render(&" ".repeat(MAX_TEMPLATE + 1), none()).unwrap_err().kind(), ErrorKind::TooComplex);
+    }
+
+    /// As deep as the limits let it be: an answer or an error, never the end of the process.
+    #[test]
+    fn deep_templates_and_values_do_not_overflow() {
+        let room = MAX_TEMPLATE - 100;
+        for (open, close) in [
+            ("(", ")"),
+            ("[", "]"),
+            ("not ", ""),
+            ("-", ""),
+            ("x[", "]"),
+            ("", ".a"),
+            ("", "|e"),
+            ("", "()"),
+            ("", "+1"),
+            ("", "~1"),
+            ("", "**1"),
+            ("", " and 1"),
+            ("", " if 1 else 1"),
+        ] {
+            let n = room / (open.len() + close.len());
+            let deep = format!("{{{{ {}1{} }}}}", open.repeat(n), close.repeat(n));
+            drop(render(&deep, serde_json::json!({})));
+        }
+        let elif = "{%elif 0%}";
+        let deep = format!("{{% if 0 %}}{}{{% endif %}}", elif.repeat(room / elif.len()));
+        drop(render(&deep, serde_json::json!({})));
+        for show in
+            ["{{ ns.l }}", "{{ ns.l | tojson }}", "{{ ns.l == ns.l }}", "{{ ns.l | string | length }}", ""]
+        {
+            let deep = format!(
+                "{{% set ns = namespace(l=[]) %}}{{% for a in range(900) %}}{{% for b in range(99) %}}\
+                 {{% set ns.l = [ns.l] %}}{{% endfor %}}{{% endfor %}}{show}"
+            );
+            drop(render(&deep, serde_json::json!({})));
+        }
+    }
+}
