@@ -439,6 +439,19 @@ fn arrays_of_different_items() {
 }
 
 #[test]
+fn arrays_without_equal_items() {
+    random_cases("no equal items", 150, |random| match random.below(4) {
+        0 => shapes::Shape::Union(vec![shapes::unique(random), shapes::value(random, 1, 0)]),
+        1 => shapes::Shape::Union(vec![shapes::unique(random), shapes::unique(random)]),
+        2 => {
+            let (prefix, rest) = (Vec::new(), Some(Box::new(shapes::unique(random))));
+            shapes::Shape::Arr { prefix, rest, min: random.below(2) as u32, max: None }
+        }
+        _ => shapes::unique(random),
+    });
+}
+
+#[test]
 fn random_unions_of_values() {
     random_cases("unions", 200, |random| {
         let count = 2 + random.below(2);

@@ -13,6 +13,8 @@
 
 pub mod config;
 pub mod dfa;
+mod distinct;
+mod enough;
 mod fresh;
 mod intern;
 mod liveness;
@@ -23,9 +25,11 @@ mod recursion;
 pub mod register;
 mod regular;
 mod text;
+mod value;
 mod written;
 
 pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
+pub use distinct::{Probe, Probed};
 pub use lower::Program;
 pub use regular::escape;
 pub use written::Shown;
