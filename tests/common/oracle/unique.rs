@@ -25,28 +25,33 @@ pub(super) struct Items {
 }
 
 /// A number in one spelling: sign, digits without zeros at the ends, and the exponent of the last one.
-fn number(text: &str) -> String {
+fn number(text: &str) -> Option<String> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
         Some(rest) => ("-", rest),
         None => ("", mantissa),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let mut exponent: i64 = exponent.parse::<i64>().expect("an exponent") - fraction.len() as i64;
+    let mut exponent = exponent.parse::<i64>().ok()? - fraction.len() as i64;
     let mut digits = format!("{whole}{fraction}");
     while digits.ends_with('0') {
         digits.pop();
         exponent += 1;
     }
-    match digits.trim_start_matches('0') {
+    Some(match digits.trim_start_matches('0') {
         "" => "0".to_string(),
         digits => format!("{sign}{digits}e{exponent}"),
-    }
+    })
 }
 
-/// An item in one spelling: numbers become strings that no string is, then another parser does the rest.
+/// An item in one spelling; what is no JSON, as it may be while a failure is shrunk, is itself.
 fn plain(item: &[u8]) -> String {
-    let text = std::str::from_utf8(item).expect("items are text");
+    let value = std::str::from_utf8(item).ok().and_then(json);
+    value.map_or_else(|| format!("{item:?}"), |value| sorted(&value))
+}
+
+/// The value of a text: numbers become strings that no string is, then another parser does the rest.
+fn json(text: &str) -> Option<Value> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(first) = rest.chars().next() {
         let length = match first {
@@ -57,7 +62,7 @@ fn plain(item: &[u8]) -> String {
                     escaped = b == b'\\' && !escaped;
                     closes
                 });
-                close.expect("strings are closed") + 2
+                close? + 2
             }
             '-' | '0'..='9' => rest.find(|c| !"+-.eE0123456789".contains(c)).unwrap_or(rest.len()),
             c => c.len_utf8(),
@@ -65,13 +70,12 @@ fn plain(item: &[u8]) -> String {
         let (part, after) = rest.split_at(length);
         match first {
             '"' => out.push_str(&format!("\"s{}", &part[1..])),
-            '-' | '0'..='9' => out.push_str(&format!("\"n{}\"", number(part))),
+            '-' | '0'..='9' => out.push_str(&format!("\"n{}\"", number(part)?)),
             _ => out.push_str(part),
         }
         rest = after;
     }
-    let value: Value = serde_json::from_str(&out).expect("an item is JSON");
-    sorted(&value)
+    serde_json::from_str(&out).ok()
 }
 
 fn sorted(value: &Value) -> String {
@@ -106,7 +110,7 @@ impl Items {
         let outer = next.depth == 0;
         match b {
             b'[' | b'{' => next.depth += 1,
-            b']' | b'}' => next.depth -= 1,
+            b']' | b'}' => next.depth = next.depth.saturating_sub(1),
             b'"' => next.in_string = true,
             _ => {}
         }
@@ -114,6 +118,25 @@ impl Items {
             next.item.push(b);
         }
         Some((next.clone(), ends && b == b']'))
+    }
+
+    /// No more than the bytes that the current character still takes.
+    fn unfinished(&self) -> usize {
+        if !self.in_string {
+            return 0;
+        }
+        let slash = self.item.iter().rposition(|&b| b == b'\\').map_or(usize::MAX, |at| self.item.len() - at);
+        if self.escaped || (2..6).contains(&slash) && self.item[self.item.len() - slash + 1] == b'u' {
+            return if slash == 1 { 1 } else { 6 - slash };
+        }
+        let start = self.item.iter().rposition(|&b| b & 0xc0 != 0x80).unwrap_or(0);
+        let width = match self.item[start] {
+            0xf0.. => 4,
+            0xe0.. => 3,
+            0xc0.. => 2,
+            _ => 1,
+        };
+        (width + start).saturating_sub(self.item.len())
     }
 }
 
@@ -142,6 +165,9 @@ impl Oracle<'_> {
         let mut memo = HashMap::new();
         while let Some((_, _, at)) = todo.pop() {
             let ((rest, items), length) = states[at].clone();
+            if !self.alive(rest) {
+                continue;
+            }
             // Bytes that lead to the same make a difference only to what is equal.
             let mut alike: HashMap<Id, usize> = HashMap::new();
             let (most, inside) = (items.values.len() + 8, items.in_string);
@@ -150,10 +176,11 @@ impl Oracle<'_> {
                     continue;
                 }
                 let next = self.derive(rest, b);
-                if next == NEVER || !self.alive(next) {
+                if next == NEVER {
                     continue;
                 }
-                let count = alike.entry(next).or_default();
+                let blurred = self.blurred(next);
+                let count = alike.entry(blurred).or_default();
                 *count += 1;
                 if *count > most {
                     continue;
@@ -165,13 +192,36 @@ impl Oracle<'_> {
                 let state = (next, items);
                 if seen.insert(state.clone()) {
                     assert!(seen.len() < MAX_SEARCH, "too much for the reference: {state:?}");
-                    let left = self.least(next, &mut memo);
+                    let left = self.least(next, &mut memo) + state.1.unfinished();
                     todo.push((Reverse(length + 1 + left), length + 1, states.len()));
                     states.push((state, length + 1));
                 }
             }
         }
         false
+    }
+
+    /// What an expression is but for the names and items that it has begun.
+    fn blurred(&mut self, id: Id) -> Id {
+        match self.exprs[id as usize].clone() {
+            Expr::Cat(a, b) => {
+                let a = self.blurred(a);
+                self.cat(a, b)
+            }
+            Expr::Or(parts) => {
+                let parts: Vec<Id> = parts.iter().map(|&p| self.blurred(p)).collect();
+                self.or(&parts)
+            }
+            Expr::Fresh(text, mut fresh) => {
+                fresh.name.clear();
+                self.intern(Expr::Fresh(text, fresh))
+            }
+            Expr::Unique(rest, _) => {
+                let rest = self.blurred(rest);
+                self.intern(Expr::Unique(rest, Box::default()))
+            }
+            _ => id,
+        }
     }
 
     /// No more than the fewest bytes that an expression can have.
@@ -190,6 +240,7 @@ impl Oracle<'_> {
                 let e = self.unfold(name);
                 self.least(e, memo)
             }
+            Expr::Fresh(_, fresh) => 3 + self.least(fresh.value, memo),
             Expr::Class(_) | Expr::Quoted(..) => 1,
             _ => 0,
         };
