@@ -17,6 +17,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::config::{Frame, Local, Machine, Reached, StackId, Thread};
+use super::dfa::NONE;
 use super::nfa::{RegisterIx, RuleIx};
 use super::register::Register;
 use super::value::{Cursor, ValueId, Values, is_space};
@@ -28,6 +29,9 @@ pub(super) type Scope = (RegisterIx, TextId);
 /// Steps of one search for something new. Only items that can be spelled in very many ways and are
 /// nearly exhausted need so many; something new is then taken for granted.
 const MAX_SEARCH: usize = 100_000;
+
+/// Most cursors that are kept.
+const MAX_CURSORS: usize = 50_000;
 
 /// What a scope's text says about its array.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,37 +80,41 @@ pub(super) struct Distinct {
     link_index: FxHashMap<(u32, ValueId), u32>,
     scans: FxHashMap<(TextId, TextId), Scan>,
     /// The scopes below each stack node.
-    of_stack: Vec<Arc<[Scope]>>,
+    pub of_stack: Vec<Arc<[Scope]>>,
+    /// By automaton state, whether endlessly many values may come of it.
+    pub rich: Vec<bool>,
+    /// What items may still become of what is there, by scope and text, for texts looked at lately.
+    recent: FxHashMap<(Scope, TextId), Arc<[Cursor]>>,
+    /// Cursors in there.
+    cursors: usize,
     /// By register and items so far: values that would leave too few for those that must follow.
     spoiling: FxHashMap<(RegisterIx, u32), Arc<[ValueId]>>,
     /// By register, the values of places that must be filled and have few.
     few: FxHashMap<RegisterIx, Vec<(u32, Vec<ValueId>)>>,
 }
 
-/// Places of a search.
-struct Node {
+/// Where output stands inside arrays whose item may be stuck.
+#[derive(Clone)]
+pub struct Place {
     threads: Vec<Thread>,
     text: TextId,
     /// Scopes whose item may still become one that is there, and these.
-    tight: Vec<(Scope, Vec<Cursor>)>,
+    tight: Vec<Tight>,
 }
 
-/// How a token may go on inside an item: what the item may still become of what is there.
-#[derive(Clone)]
-pub struct Probe {
-    quote: u8,
-    depth: u32,
-    cursors: Vec<Cursor>,
-}
+/// A scope, and what its item may still become of what is there.
+type Tight = (Scope, Arc<[Cursor]>);
 
-/// What became of a [`Probe`].
-pub enum Probed {
-    /// The item is new.
-    New,
-    /// The item has ended.
-    Ended,
-    /// It may still become one that is there.
-    Goes(Probe),
+/// Where a byte leads from a [`Place`].
+pub enum Followed {
+    /// Nowhere.
+    Dead,
+    /// To where every item is like no other.
+    Free,
+    /// Behind an item, which is new.
+    Behind,
+    /// To such a place again.
+    Place(Place),
 }
 
 /// Where a byte leaves strings and brackets.
@@ -230,6 +238,9 @@ impl Machine {
                 self.distinct.few.insert(ix as RegisterIx, few);
             }
         }
+        if self.distinct.on {
+            self.distinct.rich = super::rich::rich(&self.nfa, &self.starts, &self.registers);
+        }
         // Those of the two stacks that are always there.
         self.distinct.of_stack = vec![Arc::from([]), Arc::from([])];
     }
@@ -339,24 +350,57 @@ impl Machine {
     }
 
     /// What the current item of a scope must not become and still may.
-    fn near(&mut self, scope: Scope, text: TextId) -> Vec<Cursor> {
+    fn near(&mut self, scope: Scope, text: TextId) -> Arc<[Cursor]> {
         let scanned = self.scan(scope.1, text);
-        if scanned.depth == 0 {
-            return Vec::new();
+        let (mut at, mut bytes) = (text, Vec::new());
+        let mut cursors: Arc<[Cursor]> = loop {
+            if let Some(known) = self.distinct.recent.get(&(scope, at)) {
+                break known.clone();
+            }
+            match self.written.last_byte(at) {
+                Some((before, byte)) if scanned.depth > 0 && at != scanned.item => {
+                    bytes.push(byte);
+                    at = before;
+                }
+                // Before its bracket an array has no item.
+                _ if scanned.depth == 0 => return Arc::from([]),
+                _ => {
+                    let mut values = self.distinct.items(scanned.items);
+                    values.extend_from_slice(&self.distinct.spoiling(scope.0, scanned.items));
+                    break values.into_iter().map(Cursor::new).collect();
+                }
+            }
+        };
+        if !cursors.is_empty() && !bytes.is_empty() {
+            let mut left = cursors.to_vec();
+            for b in bytes.into_iter().rev() {
+                left.retain_mut(|cursor| cursor.step(b, &self.distinct.values));
+                if left.is_empty() {
+                    break;
+                }
+            }
+            cursors = left.into();
         }
-        let mut values = self.distinct.items(scanned.items);
-        values.extend_from_slice(&self.distinct.spoiling(scope.0, scanned.items));
-        let mut cursors: Vec<Cursor> = values.into_iter().map(Cursor::new).collect();
-        if cursors.is_empty() {
-            return cursors;
+        if self.distinct.cursors > MAX_CURSORS {
+            self.distinct.recent.clear();
+            self.distinct.cursors = 0;
         }
-        for b in self.written.between(scanned.item, text) {
-            cursors.retain_mut(|c| c.step(b, &self.distinct.values));
-            if cursors.is_empty() {
-                break;
+        self.distinct.cursors += cursors.len() + 1;
+        self.distinct.recent.insert((scope, text), cursors.clone());
+        cursors
+    }
+
+    /// Those of the cursors that a byte leads on.
+    fn followed(&self, cursors: &[Cursor], b: u8) -> Arc<[Cursor]> {
+        let values = &self.distinct.values;
+        let mut next = Vec::new();
+        for cursor in cursors.iter().filter(|c| c.expects(b, values)) {
+            let mut cursor = cursor.clone();
+            if cursor.step(b, values) {
+                next.push(cursor);
             }
         }
-        cursors
+        next.into()
     }
 
     /// Whether a stack goes through one of these scopes only as far as they allow: the stack without the
@@ -446,13 +490,22 @@ impl Machine {
     }
 
     /// Whether some thread is in no scope whose item may be stuck.
-    fn escapes(&mut self, threads: &[Thread], tight: &[(Scope, Vec<Cursor>)]) -> bool {
+    fn escapes(&mut self, threads: &[Thread], tight: &[Tight]) -> bool {
         let bad: Vec<Scope> = tight.iter().map(|t| t.0).collect();
         bad.is_empty() || threads.iter().any(|t| self.without(t.stack, &bad).is_some())
     }
 
     /// Whether from some of the threads behind `text` every array can get items that are new to it.
     pub(super) fn is_open(&mut self, threads: &[Thread], text: TextId) -> bool {
+        if self.is_plentiful(threads) {
+            return true;
+        }
+        let tight = self.tight(threads, text);
+        self.search(Place { threads: threads.to_vec(), text, tight })
+    }
+
+    /// The scopes whose item may still become one that is there.
+    fn tight(&mut self, threads: &[Thread], text: TextId) -> Vec<Tight> {
         let mut tight = Vec::new();
         for scope in self.scopes(threads) {
             let cursors = self.near(scope, text);
@@ -460,18 +513,41 @@ impl Machine {
                 tight.push((scope, cursors));
             }
         }
-        if self.escapes(threads, &tight) {
+        tight
+    }
+
+    /// The same one byte further on than where `before` was known.
+    fn tight_after(&mut self, before: &[Tight], threads: &[Thread], text: TextId, b: u8) -> Vec<Tight> {
+        let mut tight = Vec::new();
+        for scope in self.scopes(threads) {
+            let cursors = if self.scan(scope.1, text).item == text {
+                self.near(scope, text)
+            } else if let Some((_, cursors)) = before.iter().find(|t| t.0 == scope) {
+                self.followed(cursors, b)
+            } else {
+                continue;
+            };
+            if !cursors.is_empty() {
+                tight.push((scope, cursors));
+            }
+        }
+        tight
+    }
+
+    /// Searches for a way on that leads away from what is there.
+    fn search(&mut self, place: Place) -> bool {
+        if self.escapes(&place.threads, &place.tight) {
             return true;
         }
-        let mut todo = vec![Node { threads: threads.to_vec(), text, tight }];
+        let mut todo = vec![place];
         let mut budget = MAX_SEARCH;
-        while let Some(node) = todo.pop() {
-            for b in self.telling_bytes(&node) {
+        while let Some(place) = todo.pop() {
+            for b in self.telling_bytes(&place) {
                 budget -= 1;
                 if budget == 0 {
                     return true;
                 }
-                match self.search_byte(&node, b) {
+                match self.search_byte(&place, b) {
                     Some(child) if self.escapes(&child.threads, &child.tight) => return true,
                     Some(child) => todo.push(child),
                     None => {}
@@ -482,7 +558,7 @@ impl Machine {
     }
 
     /// The bytes that some thread can take and that make a difference to values.
-    fn telling_bytes(&mut self, node: &Node) -> Vec<u8> {
+    fn telling_bytes(&mut self, node: &Place) -> Vec<u8> {
         let in_text = self.scan(node.tight[0].0.1, node.text).quote > 0;
         let mut bytes: Vec<u8> = Vec::new();
         for thread in &node.threads {
@@ -495,74 +571,104 @@ impl Machine {
         bytes
     }
 
-    /// One byte of a search; where nothing is in doubt any more, a node without tight scopes.
-    fn search_byte(&mut self, node: &Node, b: u8) -> Option<Node> {
-        let text = self.written.longer(node.text, b, true);
+    /// The scopes whose text may not end as it does, and those that ended an item or themselves.
+    fn ends(&mut self, threads: &[Thread], text: TextId) -> (Vec<Scope>, Vec<Scope>) {
+        let (mut bad, mut ended) = (Vec::new(), Vec::new());
+        for scope in self.scopes(threads) {
+            if self.repeats(scope, text) {
+                bad.push(scope);
+            } else if self.scan(scope.1, text).ended != Ended::Nothing {
+                ended.push(scope);
+            }
+        }
+        (bad, ended)
+    }
+
+    /// One byte of a search; where nothing is in doubt any more, a place without tight scopes.
+    fn search_byte(&mut self, place: &Place, b: u8) -> Option<Place> {
+        let text = self.written.longer(place.text, b, true);
         self.here = text;
-        let scopes = self.scopes(&node.threads);
-        let bad: Vec<Scope> = scopes.iter().copied().filter(|&scope| self.repeats(scope, text)).collect();
-        let threads = self.all_without(&node.threads, &bad);
+        let (bad, ended) = self.ends(&place.threads, text);
+        let threads = self.all_without(&place.threads, &bad);
         if threads.is_empty() {
             return None;
         }
         let mut reached = Reached::default();
-        let has_ended = |machine: &mut Machine, scope: Scope| {
-            machine.scan(scope.1, text).ended != Ended::Nothing && !bad.contains(&scope)
-        };
-        let tight: Vec<Scope> = node.tight.iter().map(|t| t.0).collect();
-        let waiting: Vec<Scope> = tight.iter().copied().filter(|&s| !has_ended(self, s)).collect();
+        let tight: Vec<Scope> = place.tight.iter().map(|t| t.0).collect();
+        let waiting: Vec<Scope> = tight.iter().copied().filter(|s| !ended.contains(s)).collect();
         if waiting.len() < tight.len() {
             // What ended is new; where nothing around it is in doubt, that settles it.
             let settled = self.all_without(&threads, &waiting);
             self.step(&settled, b, &mut reached);
             if !reached.is_dead() {
-                return Some(Node { threads: settled, text, tight: Vec::new() });
+                return Some(Place { threads: settled, text, tight: Vec::new() });
             }
         }
         self.step(&threads, b, &mut reached);
         let threads = std::mem::take(&mut reached.threads);
-        let mut tight = Vec::new();
-        for scope in self.scopes(&threads) {
-            let known = node.tight.iter().find(|t| t.0 == scope && waiting.contains(&scope));
-            let cursors = match known {
-                Some((_, cursors)) => {
-                    let mut cursors = cursors.clone();
-                    cursors.retain_mut(|c| c.step(b, &self.distinct.values));
-                    cursors
-                }
-                None if self.scan(scope.1, text).item == text => self.near(scope, text),
-                None => Vec::new(),
-            };
-            if !cursors.is_empty() {
-                tight.push((scope, cursors));
-            }
-        }
-        (!threads.is_empty()).then_some(Node { threads, text, tight })
+        let tight = self.tight_after(&place.tight, &threads, text, b);
+        (!threads.is_empty()).then_some(Place { threads, text, tight })
     }
 
-    /// Of each array around a configuration whose current item may be stuck, how it may go on.
-    pub fn probes(&mut self, config: u32) -> Vec<Probe> {
+    /// The place of a configuration, if an item may be stuck there.
+    pub fn place(&mut self, config: u32) -> Option<Place> {
         let (threads, text) = (self.threads(config), self.text(config));
-        let mut probes = Vec::new();
-        for scope in self.scopes(&threads) {
-            let cursors = self.near(scope, text);
-            if !cursors.is_empty() {
-                let Scan { quote, depth, .. } = self.scan(scope.1, text);
-                probes.push(Probe { quote, depth, cursors });
-            }
-        }
-        probes
+        let tight = self.tight(&threads, text);
+        (!tight.is_empty()).then(|| Place { threads: threads.to_vec(), text, tight })
     }
 
-    /// One more byte of a token.
-    pub fn probe(&self, probe: &Probe, b: u8) -> Probed {
-        if probe.quote == 0 && probe.depth == 1 && matches!(b, b',' | b']') {
-            return Probed::Ended;
+    /// Where a byte that is tried leads.
+    pub fn follow_byte(&mut self, place: &Place, b: u8) -> Followed {
+        let takes = |machine: &mut Machine, t: &Thread| machine.step_state(t.local.state, b) != NONE;
+        if !place.threads.iter().any(|t| takes(self, t)) {
+            return Followed::Dead;
         }
-        let mut next = probe.clone();
-        scan(b, &mut next.depth, &mut next.quote);
-        next.cursors.retain_mut(|c| c.step(b, &self.distinct.values));
-        if next.cursors.is_empty() { Probed::New } else { Probed::Goes(next) }
+        self.recording = true;
+        let text = self.written.longer(place.text, b, true);
+        self.here = text;
+        let (bad, ended) = self.ends(&place.threads, text);
+        let threads = self.all_without(&place.threads, &bad);
+        let mut reached = Reached::default();
+        self.step(&threads, b, &mut reached);
+        let threads = std::mem::take(&mut reached.threads);
+        let followed = if reached.is_dead() && threads.is_empty() {
+            Followed::Dead
+        } else if !ended.is_empty() || threads.is_empty() {
+            Followed::Behind
+        } else {
+            let tight = self.tight_after(&place.tight, &threads, text, b);
+            match tight.is_empty() {
+                true => Followed::Free,
+                false => Followed::Place(Place { threads, text, tight }),
+            }
+        };
+        self.recording = false;
+        followed
+    }
+
+    /// Whether something new can come of a place.
+    pub fn is_open_place(&mut self, place: Place) -> bool {
+        self.recording = true;
+        let open = self.is_plentiful(&place.threads) || self.search(place);
+        self.recording = false;
+        open
+    }
+
+    /// Of each array around a configuration, how deep in brackets it is inside the array, and how in a
+    /// string.
+    pub fn depths(&mut self, config: u32) -> Vec<(u32, u8)> {
+        let (threads, text) = (self.threads(config), self.text(config));
+        let scopes = self.scopes(&threads);
+        scopes.into_iter().map(|scope| self.scan(scope.1, text)).map(|s| (s.depth, s.quote)).collect()
+    }
+
+    /// Whether a text holds a comma between the items of an array, from such a place.
+    pub fn separates((mut depth, mut quote): (u32, u8), bytes: &[u8]) -> bool {
+        bytes.iter().any(|&b| {
+            let separates = depth == 1 && quote == 0 && b == b',';
+            scan(b, &mut depth, &mut quote);
+            separates
+        })
     }
 
     /// The threads at the start of a rule on a stack below which nothing was written.

@@ -60,7 +60,8 @@ pub(super) fn settle(
             }
             match lists.few(&distinct, &program.registers)? {
                 Some(few) => {
-                    program.registers[ix] = Register::Distinct(Arc::new(Distinct { few, ..(*distinct).clone() }));
+                    program.registers[ix] =
+                        Register::Distinct(Arc::new(Distinct { few, ..(*distinct).clone() }));
                 }
                 None => {
                     program.nfa.set(start, State::Dead);

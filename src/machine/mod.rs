@@ -24,12 +24,13 @@ mod object;
 mod recursion;
 pub mod register;
 mod regular;
+mod rich;
 mod text;
 mod value;
 mod written;
 
 pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
-pub use distinct::{Probe, Probed};
+pub use distinct::{Followed, Place};
 pub use lower::Program;
 pub use regular::escape;
 pub use written::Shown;

@@ -220,6 +220,33 @@ impl Cursor {
         Cursor { levels: SmallVec::new(), at: At::Value(value) }
     }
 
+    /// Whether a byte may come next; `false` only if [`step`](Self::step) would say so, but cheaper.
+    #[inline]
+    pub fn expects(&self, b: u8, values: &Values) -> bool {
+        match &self.at {
+            At::Text(value, at) => match &values.list[*value as usize] {
+                Value::Text(text) => text[*at as usize] == b,
+                _ => false,
+            },
+            At::Value(_) if is_space(b) => true,
+            At::Value(value) => match &values.list[*value as usize] {
+                Value::Text(text) => text.first() == Some(&b),
+                Value::Number(number) => number.may_begin(&[b]),
+                Value::Array(_) => b == b'[',
+                Value::Object(_) => b == b'{',
+            },
+            At::Colon => b == b':' || is_space(b),
+            At::Name => b == b'"' || is_space(b),
+            At::Done => matches!(b, b',' | b']' | b'}') || is_space(b),
+            At::Number(value, text) if matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-') => {
+                let mut text = text.clone();
+                text.push(b);
+                matches!(&values.list[*value as usize], Value::Number(number) if number.may_begin(&text))
+            }
+            At::First | At::Key(_) | At::Number(..) => true,
+        }
+    }
+
     /// One more byte; whether the text may still become the value. Of a number the byte behind it shows
     /// that it has ended.
     pub fn step(&mut self, b: u8, values: &Values) -> bool {
@@ -307,9 +334,7 @@ impl Cursor {
         let Value::Object(members) = &values.list[level.value as usize] else { return false };
         let unmet = |i: usize| level.met.get(i / 64).is_none_or(|word| word >> (i % 64) & 1 == 0);
         let from = members.partition_point(|m| *m.0 < text[..]);
-        let found = (from..members.len())
-            .take_while(|&i| members[i].0.starts_with(text))
-            .find(|&i| unmet(i));
+        let found = (from..members.len()).take_while(|&i| members[i].0.starts_with(text)).find(|&i| unmet(i));
         let Some(found) = found else { return false };
         if members[found].0.len() == text.len() {
             if level.met.len() <= found / 64 {
@@ -359,10 +384,40 @@ mod tests {
     use super::*;
 
     const TEXTS: [&str; 34] = [
-        "1", "1.0", "10e-1", "1E0", "-1", "0", "-0", "0.00", "0e7", "10", "1e1", "100", "0.1", "0.10", "1e-1",
-        "true", "false", "null", r#""1""#, r#""a\"b""#, "[]", "[ ]", "[1]", "[1,2]", "[1.0, 2e0]", "[2,1]",
-        "{}", r#"{"a":1,"b":[2]}"#, r#"{"b": [2.0] ,"a":1}"#, r#"{"a":1}"#, r#"{"a":1,"b":2}"#, "[[],{}]",
-        r#"{"ab":1,"a":{"ab":[]}}"#, r#"{"a":{"ab":[]},"ab":1}"#,
+        "1",
+        "1.0",
+        "10e-1",
+        "1E0",
+        "-1",
+        "0",
+        "-0",
+        "0.00",
+        "0e7",
+        "10",
+        "1e1",
+        "100",
+        "0.1",
+        "0.10",
+        "1e-1",
+        "true",
+        "false",
+        "null",
+        r#""1""#,
+        r#""a\"b""#,
+        "[]",
+        "[ ]",
+        "[1]",
+        "[1,2]",
+        "[1.0, 2e0]",
+        "[2,1]",
+        "{}",
+        r#"{"a":1,"b":[2]}"#,
+        r#"{"b": [2.0] ,"a":1}"#,
+        r#"{"a":1}"#,
+        r#"{"a":1,"b":2}"#,
+        "[[],{}]",
+        r#"{"ab":1,"a":{"ab":[]}}"#,
+        r#"{"a":{"ab":[]},"ab":1}"#,
     ];
 
     /// The values of a text as another parser reads them; numbers as fractions of 100.

@@ -6,7 +6,7 @@
 //! that end an item and begin another, which hold a comma. Each of them that the mask has is tried as if it
 //! were written. That is some dozen tokens where an item may begin or end, and few elsewhere.
 
-use crate::machine::{ConfigId, Machine, Probe, Probed};
+use crate::machine::{ConfigId, Followed, Machine, Place};
 use crate::vocab::{TokenId, Trie, Vocabulary};
 
 use super::Mask;
@@ -20,36 +20,59 @@ pub(super) fn repeating(
 ) -> Vec<TokenId> {
     let separators = vocab.separators();
     let text = machine.only_in_text(config);
-    let mut suspects: Vec<TokenId> = match (machine.is_scoped(config), text) {
-        (true, false) => separators.any.clone(),
-        (true, true) => separators.quoted.clone(),
-        // Only arrays that begin and go on in one token.
-        (false, text) => separators.opening[usize::from(text)].clone(),
-    };
+    // Arrays that begin and go on in one token.
+    let mut suspects: Vec<TokenId> = separators.opening[usize::from(text)].clone();
+    if machine.is_scoped(config) {
+        let places = machine.depths(config);
+        let list = if text { &separators.quoted } else { &separators.any };
+        let separates = |token: &TokenId| {
+            let bytes = vocab.token_bytes(*token);
+            places.iter().any(|&place| Machine::separates(place, bytes))
+        };
+        suspects.extend(list.iter().copied().filter(|&t| mask.contains(t)).filter(separates));
+    }
     if machine.has_spoiling() {
         suspects.extend_from_slice(&separators.brackets);
     }
-    for probe in machine.probes(config) {
-        along(vocab.trie(), machine, probe, &mut suspects);
+    let mut wrong = Vec::new();
+    if let Some(place) = machine.place(config) {
+        along(vocab.trie(), machine, place, mask, (&mut suspects, &mut wrong));
     }
     suspects.retain(|&token| mask.contains(token));
     suspects.sort_unstable();
     suspects.dedup();
     suspects.retain(|&token| !machine.allows(config, vocab.token_bytes(token)));
-    suspects
+    wrong.append(&mut suspects);
+    wrong
 }
 
-/// Adds the tokens along which an item may still become one that is there, and those behind its end.
-fn along(trie: &Trie, machine: &Machine, probe: Probe, suspects: &mut Vec<TokenId>) {
-    let mut todo = vec![(0, probe)];
-    while let Some((node, probe)) = todo.pop() {
+/// Follows the tokens along which an item may still become one that is there. What is wrong is added to
+/// the second list, and the tokens that go on behind the item to the first.
+fn along(
+    trie: &Trie,
+    machine: &mut Machine,
+    place: Place,
+    mask: &Mask,
+    (suspects, wrong): (&mut Vec<TokenId>, &mut Vec<TokenId>),
+) {
+    let mut todo = vec![(0, place)];
+    while let Some((node, place)) = todo.pop() {
         for child in trie.children(node) {
-            match machine.probe(&probe, trie.byte(child)) {
-                Probed::New => {}
-                Probed::Ended => suspects.extend_from_slice(trie.tokens_below(child)),
-                Probed::Goes(probe) => {
-                    suspects.extend_from_slice(trie.tokens_at(child));
-                    todo.push((child, probe));
+            match machine.follow_byte(&place, trie.byte(child)) {
+                Followed::Free => {}
+                Followed::Dead => {
+                    wrong.extend(trie.tokens_below(child).iter().copied().filter(|&t| mask.contains(t)));
+                }
+                Followed::Behind => suspects.extend_from_slice(trie.tokens_below(child)),
+                Followed::Place(next) => {
+                    let tokens: Vec<TokenId> =
+                        trie.tokens_at(child).iter().copied().filter(|&t| mask.contains(t)).collect();
+                    if trie.end(child) > child + 1 {
+                        todo.push((child, next.clone()));
+                    }
+                    if !tokens.is_empty() && !machine.is_open_place(next) {
+                        wrong.extend(tokens);
+                    }
                 }
             }
         }

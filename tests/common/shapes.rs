@@ -521,7 +521,8 @@ fn comparable(random: &mut Random, depth: usize) -> Shape {
         4 => Str { lang: Some(Box::new(Class(vec![(b'a', b'c')]))), min: 0, max: None },
         5 => Str { lang: None, min: 0, max: Some(random.below(3) as u32) },
         6 => Str { lang: None, min: 0, max: None },
-        7 => Any,
+        7 if random.chance(40) => Any,
+        7 => words(&["[]", "[1]", "[1.0]", "{}"]),
         8 | 9 => {
             let rest = random.chance(70).then(|| Box::new(comparable(random, depth - 1)));
             let prefix = (0..random.below(3)).map(|_| comparable(random, depth - 1)).collect();
@@ -535,8 +536,11 @@ fn comparable(random: &mut Random, depth: usize) -> Shape {
                 (name.to_string(), comparable(random, depth - 1), random.chance(60))
             };
             let props = names[from..from + 1 + random.below(2)].iter().map(|n| prop(n, random)).collect();
-            let extra =
-                if random.chance(25) { vec![(None, comparable(random, depth - 1))] } else { Vec::new() };
+            let extra = if random.chance(25) {
+                vec![(Some(Class(vec![(b'b', b'c')])), comparable(random, 0))]
+            } else {
+                Vec::new()
+            };
             Obj { props, extra, demand: Vec::new(), min: 0, max: None }
         }
         _ => Union(vec![comparable(random, depth - 1), comparable(random, depth - 1)]),

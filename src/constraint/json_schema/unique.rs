@@ -65,7 +65,9 @@ impl Goals<'_> {
     /// could count does, in one of the ways that are followed.
     pub fn unique_containing(&mut self, plan: &Plan, rest: Option<NodeId>, at: Id) -> Result<NodeId> {
         let part = &plan.shape.array;
-        let [condition] = &part.contains[..] else { return Err(self.front.unsupported(kw::UNIQUE_ITEMS, at)) };
+        let [condition] = &part.contains[..] else {
+            return Err(self.front.unsupported(kw::UNIQUE_ITEMS, at));
+        };
         let simple = part.prefix.is_empty() && condition.from == 0;
         // Items that must not count have to be enough for themselves.
         let few = condition.max.is_some() && part.min > condition.min;

@@ -82,7 +82,8 @@ fn sorted(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(sorted).collect::<Vec<_>>().join(",")),
         Value::Object(members) => {
-            let mut members: Vec<String> = members.iter().map(|(k, v)| format!("{k:?}:{}", sorted(v))).collect();
+            let mut members: Vec<String> =
+                members.iter().map(|(k, v)| format!("{k:?}:{}", sorted(v))).collect();
             members.sort();
             format!("{{{}}}", members.join(","))
         }
