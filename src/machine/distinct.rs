@@ -107,6 +107,8 @@ type Tight = (Scope, Arc<[Cursor]>);
 
 /// Where a byte leads from a [`Place`].
 pub enum Followed {
+    /// Nowhere, whatever was written.
+    Nothing,
     /// Nowhere.
     Dead,
     /// To where every item is like no other.
@@ -497,7 +499,7 @@ impl Machine {
 
     /// Whether from some of the threads behind `text` every array can get items that are new to it.
     pub(super) fn is_open(&mut self, threads: &[Thread], text: TextId) -> bool {
-        if self.is_plentiful(threads) {
+        if self.is_plentiful(threads, text) {
             return true;
         }
         let tight = self.tight(threads, text);
@@ -617,11 +619,25 @@ impl Machine {
         (!tight.is_empty()).then(|| Place { threads: threads.to_vec(), text, tight })
     }
 
+    /// The bytes along which an item may become one that is there, or ends.
+    pub fn expected(&mut self, place: &Place) -> [bool; 256] {
+        let mut expected = [false; 256];
+        for (scope, cursors) in &place.tight {
+            let in_text = self.scan(scope.1, place.text).quote > 0;
+            expected[b',' as usize] |= !in_text;
+            expected[b']' as usize] |= !in_text;
+            for cursor in cursors.iter() {
+                cursor.mark(&mut expected, &self.distinct.values);
+            }
+        }
+        expected
+    }
+
     /// Where a byte that is tried leads.
     pub fn follow_byte(&mut self, place: &Place, b: u8) -> Followed {
         let takes = |machine: &mut Machine, t: &Thread| machine.step_state(t.local.state, b) != NONE;
         if !place.threads.iter().any(|t| takes(self, t)) {
-            return Followed::Dead;
+            return Followed::Nothing;
         }
         self.recording = true;
         let text = self.written.longer(place.text, b, true);
@@ -649,7 +665,7 @@ impl Machine {
     /// Whether something new can come of a place.
     pub fn is_open_place(&mut self, place: Place) -> bool {
         self.recording = true;
-        let open = self.is_plentiful(&place.threads) || self.search(place);
+        let open = self.is_plentiful(&place.threads, place.text) || self.search(place);
         self.recording = false;
         open
     }

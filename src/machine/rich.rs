@@ -1,6 +1,7 @@
 //! Where an item can still become endlessly many values, so that it need not be asked whether one is new.
 //!
-//! A state is rich if it leads into text of a string that may go on for ever. Most items have such text
+//! A state is rich if it leads into text of a string that may go on for ever; a number with many digits to
+//! come is as good. Most items have such text
 //! ahead of them until shortly before their end, and then no item before has to be looked at. Worked out
 //! once per grammar with arrays of different items, in a few passes over its states. Ways that a register
 //! may bar are not counted, nor are endless arrays: it may be said too rarely that a state is rich.
@@ -8,8 +9,13 @@
 use rustc_hash::FxHashSet;
 
 use super::config::{Local, Machine, StackId, Thread};
+use super::dfa::NONE;
 use super::nfa::{Nfa, NfaId, RegisterIx, State, TEXT};
 use super::register::Register;
+use super::written::TextId;
+
+/// Digits of which nine to this power make more numbers than an output has items.
+const DIGITS: usize = 8;
 
 /// Whether a rule that runs with a register can have endlessly many texts if its states can.
 fn is_free(register: &Register) -> bool {
@@ -93,11 +99,36 @@ impl Machine {
             && self.dfa.members(local.state).iter().any(|&s| self.distinct.rich[s as usize])
     }
 
+    /// Whether so many digits may follow, none of them zero, that there are more different numbers than an
+    /// array could have items. Behind an exponent sign they need not differ.
+    fn is_long(&mut self, local: Local, text: TextId) -> bool {
+        if local.register != 0 {
+            return false;
+        }
+        let mut state = local.state;
+        for _ in 0..DIGITS {
+            let next = self.step_state(state, b'1');
+            if next == NONE || (b'2'..=b'9').any(|b| self.step_state(state, b) != next) {
+                return false;
+            }
+            state = next;
+        }
+        let mut at = text;
+        while let Some((before, b)) = self.written.last_byte(at) {
+            match b {
+                b'e' | b'E' => return false,
+                b'0'..=b'9' | b'.' | b'+' | b'-' => at = before,
+                _ => break,
+            }
+        }
+        true
+    }
+
     /// Whether on some stack every array of different items has an item that can become endlessly many.
-    pub(super) fn is_plentiful(&self, threads: &[Thread]) -> bool {
+    pub(super) fn is_plentiful(&mut self, threads: &[Thread], text: TextId) -> bool {
         let mut todo: Vec<(StackId, bool)> = Vec::new();
         for thread in threads {
-            if self.is_rich(thread.local) {
+            if self.is_rich(thread.local) || self.is_long(thread.local, text) {
                 return true;
             }
             todo.push((thread.stack, false));

@@ -220,6 +220,40 @@ impl Cursor {
         Cursor { levels: SmallVec::new(), at: At::Value(value) }
     }
 
+    /// Marks the bytes that may come next, perhaps some more.
+    pub fn mark(&self, bytes: &mut [bool; 256], values: &Values) {
+        let mut all = |list: &[u8]| list.iter().for_each(|&b| bytes[b as usize] = true);
+        match &self.at {
+            At::Text(value, at) => {
+                if let Value::Text(text) = &values.list[*value as usize] {
+                    all(&text[*at as usize..][..1]);
+                }
+                return;
+            }
+            At::Key(text) => {
+                let level = self.levels.last().map(|level| &values.list[level.value as usize]);
+                if let Some(Value::Object(members)) = level {
+                    let longer = members.iter().filter(|m| m.0.starts_with(text));
+                    longer.for_each(|m| all(m.0.get(text.len()..text.len() + 1).unwrap_or_default()));
+                }
+                return;
+            }
+            At::Value(value) => match &values.list[*value as usize] {
+                Value::Text(text) => all(&text[..text.len().min(1)]),
+                Value::Number(number) if number.negative => all(b"-"),
+                Value::Number(_) => all(b"-0123456789"),
+                Value::Array(_) => all(b"["),
+                Value::Object(_) => all(b"{"),
+            },
+            At::First => all(b"[]{}\"-0123456789tfn"),
+            At::Name => all(b"\""),
+            At::Colon => all(b":"),
+            At::Number(..) => all(b"0123456789.eE+-,]}"),
+            At::Done => all(b",]}"),
+        }
+        all(b" \t\n\r");
+    }
+
     /// Whether a byte may come next; `false` only if [`step`](Self::step) would say so, but cheaper.
     #[inline]
     pub fn expects(&self, b: u8, values: &Values) -> bool {

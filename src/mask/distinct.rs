@@ -57,9 +57,10 @@ fn along(
 ) {
     let mut todo = vec![(0, place)];
     while let Some((node, place)) = todo.pop() {
-        for child in trie.children(node) {
+        let expected = machine.expected(&place);
+        for child in trie.children(node).filter(|&child| expected[trie.byte(child) as usize]) {
             match machine.follow_byte(&place, trie.byte(child)) {
-                Followed::Free => {}
+                Followed::Nothing | Followed::Free => {}
                 Followed::Dead => {
                     wrong.extend(trie.tokens_below(child).iter().copied().filter(|&t| mask.contains(t)));
                 }
