@@ -10,7 +10,7 @@
 
 mod emptiness;
 mod members;
-mod unique;
+pub mod unique;
 
 use std::collections::HashMap;
 
