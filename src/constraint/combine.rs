@@ -138,6 +138,7 @@ fn is_regular(ir: &Ir) -> bool {
             | Node::JsonString { .. }
             | Node::JsonArray { .. }
             | Node::JsonSet { .. }
+            | Node::JsonUnique { .. }
             | Node::JsonObject(_)
             | Node::JsonAny => return false,
         }

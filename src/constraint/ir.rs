@@ -98,6 +98,15 @@ pub enum Node {
         /// Most items.
         max: Option<u32>,
     },
+    /// A JSON array no two items of which are equal as JSON values, whatever they are.
+    JsonUnique {
+        /// The arrays: a [`JsonArray`](Node::JsonArray), or a node all of whose texts are arrays.
+        array: NodeId,
+        /// Kinds of values, and how many different ones of each there must be for any array to be
+        /// possible, beside what a `JsonArray` says itself. With them every array that was begun must be
+        /// one that can be ended.
+        enough: Vec<(NodeId, u32)>,
+    },
     /// A JSON object.
     JsonObject(Box<Object>),
     /// Any JSON value.
@@ -127,6 +136,10 @@ impl Node {
                 Node::JsonArray { prefix: all(prefix).into_vec(), rest: rest.map(to), min: *min, max: *max }
             }
             Node::JsonSet { item, min, max } => Node::JsonSet { item: to(*item), min: *min, max: *max },
+            Node::JsonUnique { array, enough } => {
+                let enough = enough.iter().map(|&(node, count)| (to(node), count)).collect();
+                Node::JsonUnique { array: to(*array), enough }
+            }
             Node::JsonObject(object) => {
                 let property = |p: &Property| Property { value: to(p.value), ..p.clone() };
                 let other = |e: &Extra| Extra { keys: e.keys.map(&to), value: to(e.value) };

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dfa::{Call, Dfa, DfaId, NONE};
+use super::distinct::Distinct;
 use super::lower::{COUNTING, Program, STRING, UNSPACED};
 use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx};
 use super::register::Register;
 use super::text::begins_char;
-use super::written::{Shown, Written};
+use super::written::{NO_TEXT, Shown, TextId, UNKNOWN, Written};
 
 /// A state inside one rule: the deterministic state and the register it runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,6 +70,8 @@ pub struct Reached {
     pub ended: bool,
     /// Whether the rule above [`BASE`] has matched, and the value of its register then.
     pub exit: Option<u32>,
+    /// The text that arrays of different items have to remember.
+    pub(super) text: TextId,
 }
 
 impl Reached {
@@ -76,6 +79,7 @@ impl Reached {
         self.threads.clear();
         self.ended = false;
         self.exit = None;
+        self.text = NO_TEXT;
     }
 
     /// Whether nothing goes on, ends or exits.
@@ -88,7 +92,12 @@ impl Reached {
 struct Config {
     threads: Arc<[Thread]>,
     ended: bool,
+    /// What was written since the outermost array of different items began that is still open.
+    text: TextId,
 }
+
+/// What makes two configurations the same.
+type ConfigKey = (Arc<[Thread]>, bool, TextId);
 
 /// A program with the states, stacks and configurations met so far. Knows bytes, not tokens.
 #[derive(Debug, Clone)]
@@ -105,10 +114,13 @@ pub struct Machine {
     sets: bool,
     /// Whether names are remembered: output is followed, not just tried.
     pub(super) recording: bool,
+    /// While output is followed, the text behind the current byte.
+    pub(super) here: TextId,
+    pub(super) distinct: Distinct,
     pub(super) stacks: Vec<Arc<[Frame]>>,
     stack_index: FxHashMap<Arc<[Frame]>, StackId>,
     configs: Vec<Config>,
-    config_index: FxHashMap<(Arc<[Thread]>, bool), ConfigId>,
+    config_index: FxHashMap<ConfigKey, ConfigId>,
     initial: ConfigId,
     /// Whether the root rule calls nothing, so that no rule of the constraint's own is ever called.
     flat: bool,
@@ -139,6 +151,8 @@ impl Machine {
             dfa: program.dfa,
             written: Written::new(shown),
             recording: false,
+            here: NO_TEXT,
+            distinct: Distinct::default(),
             stacks: Vec::new(),
             stack_index: FxHashMap::default(),
             configs: Vec::new(),
@@ -163,6 +177,8 @@ impl Machine {
             dfa: self.dfa.renewed(),
             written: self.written.renewed(),
             recording: false,
+            here: NO_TEXT,
+            distinct: Distinct::default(),
             stacks: Vec::new(),
             stack_index: FxHashMap::default(),
             configs: Vec::new(),
@@ -183,12 +199,10 @@ impl Machine {
         let empty: Arc<[Thread]> = Arc::from([]);
         let no_frames: Arc<[Frame]> = Arc::from([]);
         self.stacks.extend([no_frames.clone(), no_frames]);
-        self.configs.push(Config { threads: empty.clone(), ended: false });
-        self.config_index.insert((empty, false), DEAD_CONFIG);
-        let (rule, register) = self.root;
-        let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
-        let mut reached = Reached::default();
-        self.enter(Local { state, register, n: 0 }, ROOT, &mut reached);
+        self.configs.push(Config { threads: empty.clone(), ended: false, text: NO_TEXT });
+        self.config_index.insert((empty, false, NO_TEXT), DEAD_CONFIG);
+        self.prepare_distinct();
+        let reached = self.at_start(self.root, ROOT);
         self.initial = self.intern(&reached);
         self
     }
@@ -203,7 +217,7 @@ impl Machine {
     pub fn bytes(&self) -> usize {
         let stacks = self.stacks.capacity() * 16 + self.stack_index.capacity() * 24;
         let configs = self.configs.capacity() * size_of::<Config>() + self.config_index.capacity() * 32;
-        self.dfa.bytes() + self.written.table_bytes() + stacks + configs + self.heap
+        self.dfa.bytes() + self.written.table_bytes() + self.distinct.bytes() + stacks + configs + self.heap
     }
 
     /// The configuration before the first byte.
@@ -214,6 +228,11 @@ impl Machine {
     /// The threads of a configuration.
     pub fn threads(&self, config: ConfigId) -> Arc<[Thread]> {
         self.configs[config as usize].threads.clone()
+    }
+
+    /// What arrays of different items remember of the text before a configuration.
+    pub(super) fn text(&self, config: ConfigId) -> TextId {
+        self.configs[config as usize].text
     }
 
     /// Whether the output may end here.
@@ -230,6 +249,11 @@ impl Machine {
     /// Whether the next byte may be text of a JSON string.
     pub fn in_text(&self, config: ConfigId) -> bool {
         self.configs[config as usize].threads.iter().any(|t| self.dfa.state(t.local.state).in_text())
+    }
+
+    /// Whether the next byte can only be text of a JSON string, or close it.
+    pub fn only_in_text(&self, config: ConfigId) -> bool {
+        self.configs[config as usize].threads.iter().all(|t| self.dfa.state(t.local.state).in_text())
     }
 
     /// The frames of a stack node.
@@ -266,16 +290,21 @@ impl Machine {
 
     fn follow(&mut self, config: ConfigId, bytes: &[u8], reached: &mut Reached) -> bool {
         let mut from = self.configs[config as usize].threads.to_vec();
+        let mut text = self.text(config);
         self.recording = true;
         for &b in bytes {
-            self.step(&from, b, reached);
+            text = self.advance(&from, text, b, reached);
             std::mem::swap(&mut from, &mut reached.threads);
             if from.is_empty() && !reached.ended {
                 break;
             }
         }
+        if self.distinct.on && !from.is_empty() && !self.is_open(&from, text) {
+            (from, text) = (Vec::new(), NO_TEXT);
+        }
         self.recording = false;
         std::mem::swap(&mut from, &mut reached.threads);
+        reached.text = text;
         !reached.is_dead()
     }
 
@@ -372,8 +401,12 @@ impl Machine {
         };
         let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
         let callee = Local { state, register, n: 0 };
-        let ret = Local { state: self.dfa.start(&self.nfa, to), register: local.register, n };
-        if self.dfa.state(ret.state).only_accepts() {
+        let mut ret = Local { state: self.dfa.start(&self.nfa, to), register: local.register, n };
+        let scoped = self.distinct.on && self.is_distinct(local.register);
+        if scoped {
+            ret.n = if self.recording { self.here } else { UNKNOWN };
+        }
+        if self.dfa.state(ret.state).only_accepts() && !scoped {
             // Nothing is left to do after the call: return straight to the caller's caller.
             self.todo.push((callee, stack));
         } else {
@@ -395,13 +428,14 @@ impl Machine {
         self.calls = calls;
     }
 
-    fn intern_stack(&mut self, frames: &[Frame]) -> StackId {
+    pub(super) fn intern_stack(&mut self, frames: &[Frame]) -> StackId {
         if let Some(&id) = self.stack_index.get(frames) {
             return id;
         }
         let frames: Arc<[Frame]> = frames.into();
         let id = self.stacks.len() as StackId;
         self.heap += 16 + size_of_val(&*frames);
+        self.note_scopes(&frames);
         self.stacks.push(frames.clone());
         self.stack_index.insert(frames, id);
         id
@@ -410,13 +444,13 @@ impl Machine {
     /// The number of a configuration.
     pub fn intern(&mut self, reached: &Reached) -> ConfigId {
         let threads: Arc<[Thread]> = reached.threads.as_slice().into();
-        let key = (threads, reached.ended);
+        let key = (threads, reached.ended, reached.text);
         if let Some(&id) = self.config_index.get(&key) {
             return id;
         }
         let id = self.configs.len() as ConfigId;
         self.heap += 16 + size_of_val(&*key.0);
-        self.configs.push(Config { threads: key.0.clone(), ended: key.1 });
+        self.configs.push(Config { threads: key.0.clone(), ended: key.1, text: key.2 });
         self.config_index.insert(key, id);
         id
     }
@@ -440,7 +474,7 @@ impl Machine {
         let Local { register, n, .. } = local;
         let free = Some(Local { state, register: 0, n: 0 });
         match &self.registers[register as usize] {
-            Register::None => Some(Local { state, ..local }),
+            Register::None | Register::Distinct(_) => Some(Local { state, ..local }),
             Register::Chars { min, max, lengths } => {
                 let n = n.saturating_add(u32::from(begins_char(mid_escape, b)));
                 if n > *max || accept && n < *min {
@@ -473,6 +507,8 @@ impl Machine {
         let free = Local { state: local.state, register: 0, n: 0 };
         match &self.registers[local.register as usize] {
             Register::None => local,
+            // What was written is no matter of states.
+            Register::Distinct(_) => Local { n: 0, ..local },
             Register::Members(members) => {
                 // Names that no token can hold between its quotes cannot be repeated by a token.
                 let plain = members.rule.is_none() && !self.written.is_visible(local.n);
@@ -544,6 +580,9 @@ impl Machine {
             return None;
         }
         let threads = self.threads(config);
+        if self.is_scoped(config) {
+            return self.only_new_byte(config);
+        }
         let mut only = None;
         for thread in threads.iter() {
             for (lo, hi) in self.ranges(thread.local) {
@@ -551,6 +590,19 @@ impl Machine {
                     return None;
                 }
                 only = Some(lo);
+            }
+        }
+        only
+    }
+
+    /// The one byte that can come next where items must differ.
+    fn only_new_byte(&mut self, config: ConfigId) -> Option<u8> {
+        let mut only = None;
+        for thread in self.threads(config).iter() {
+            for b in self.ranges(thread.local).into_iter().flat_map(|(lo, hi)| lo..=hi) {
+                if only != Some(b) && self.allows(config, &[b]) && only.replace(b).is_some() {
+                    return None;
+                }
             }
         }
         only

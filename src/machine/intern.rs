@@ -85,6 +85,10 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         Node::JsonSet { item, min, max } => {
             Node::JsonSet { item: look_up(here, *item)?, min: *min, max: *max }
         }
+        Node::JsonUnique { array, enough } => {
+            let enough = enough.iter().map(|&(node, count)| Ok((look_up(here, node)?, count)));
+            Node::JsonUnique { array: look_up(here, *array)?, enough: enough.collect::<Result<_>>()? }
+        }
         Node::JsonObject(object) => {
             let property = |p: &Property| -> Result<Property> {
                 Ok(Property { name: p.name.clone(), value: look_up(here, p.value)?, required: p.required })

@@ -21,7 +21,7 @@ use super::liveness::{Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::object::Memory;
 use super::recursion::refuse_left_recursion;
-use super::register::{Fresh, Items, Members, NameTrie, Register};
+use super::register::{Distinct, Fresh, Items, Members, NameTrie, Register};
 use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
 use super::text;
 
@@ -123,6 +123,7 @@ impl Program {
         let root = program.interner.import(ir)?;
         let (root, blocks) = program.lower(&[root], None)?;
         program.finish(first_state, first_rule, &blocks);
+        super::enough::settle(&mut program, first_state, first_rule, &blocks)?;
         match root {
             Some(root) if program.rule_ok[root.0.0 as usize] => program.root = root,
             _ => {
@@ -222,6 +223,12 @@ impl Program {
         Ok(id)
     }
 
+    /// Decides liveness once more, after something was found that cannot match.
+    pub(super) fn settle_again(&mut self, first_state: NfaId, first_rule: usize, blocks: &[NfaId]) {
+        self.rule_ok.truncate(first_rule);
+        self.finish(first_state, first_rule, blocks);
+    }
+
     /// Decides liveness of what is new, trims it, and notes which rules can match.
     fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: &[NfaId]) {
         let known = &self.rule_ok[..first_rule];
@@ -247,6 +254,8 @@ enum Job {
     Named(RuleIx, NodeId),
     /// An array whose items its register names.
     CountedArray(RuleIx),
+    /// An array of different items around an array.
+    Distinct(RuleIx, NodeId, RegisterIx),
     /// A string whose text lies in a language, between a number of characters.
     Text { rule: RuleIx, lang: NodeId, register: RegisterIx, min: u32, max: u32 },
 }
@@ -334,6 +343,13 @@ impl Calls for Rules<'_> {
             Node::Never => None,
             Node::Rule(rule) => Some((self.named_rule(*rule)?, 0)),
             Node::JsonString { lang, min_chars, max_chars } => self.string(*lang, *min_chars, *max_chars)?,
+            Node::JsonUnique { .. } => {
+                let rule = self.new_rule()?;
+                // Filled in when it is built: it may contain itself.
+                let register = self.new_register(Register::None);
+                self.queue.push(Job::Distinct(rule, node, register));
+                Some((rule, register))
+            }
             Node::JsonArray { prefix, rest, min, max } if !prefix.is_empty() || *min > 0 || max.is_some() => {
                 self.counted_array(node, prefix, *rest, (*min, *max))?
             }
@@ -385,6 +401,7 @@ impl Build<'_> {
                     let start = lowering.node(&mut self.rules, node, ACCEPT, 0)?;
                     self.rules.starts[rule.0 as usize] = start;
                 }
+                Job::Distinct(rule, node, register) => self.distinct(rule, node, register)?,
                 Job::CountedArray(rule) => {
                     let start = self.array(None);
                     self.rules.starts[rule.0 as usize] = start;
@@ -392,6 +409,18 @@ impl Build<'_> {
                 Job::Text { rule, lang, register, min, max } => self.text(rule, lang, register, min, max)?,
             }
         }
+        Ok(())
+    }
+
+    /// The rule around that of an array, for its scope.
+    fn distinct(&mut self, rule: RuleIx, node: NodeId, register: RegisterIx) -> Result<()> {
+        let Node::JsonUnique { array, enough } = self.rules.ir.node(node) else { return Ok(()) };
+        let array = self.rules.value(*array)?;
+        let kind = |(node, count): &(NodeId, u32)| Ok((self.rules.value(*node)?, *count));
+        let enough = enough.iter().map(kind).collect::<Result<Vec<_>>>()?;
+        self.rules.starts[rule.0 as usize] = self.call(array, ACCEPT);
+        let distinct = Distinct { rule, array, enough, few: Vec::new() };
+        self.rules.registers[register as usize] = Register::Distinct(Arc::new(distinct));
         Ok(())
     }
 

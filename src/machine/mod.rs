@@ -13,6 +13,8 @@
 
 pub mod config;
 pub mod dfa;
+mod distinct;
+mod enough;
 mod fresh;
 mod intern;
 mod liveness;
@@ -22,10 +24,13 @@ mod object;
 mod recursion;
 pub mod register;
 mod regular;
+mod rich;
 mod text;
+mod value;
 mod written;
 
 pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
+pub use distinct::{Followed, Place};
 pub use lower::Program;
 pub use regular::escape;
 pub use written::Shown;

@@ -31,6 +31,22 @@ pub enum Register {
     Members(Arc<Members>),
     /// A text that must be new: `n` is a place, with the set of what was written.
     Fresh(Arc<Fresh>),
+    /// The rule around that of an array of different items: `n` is the text before it (see
+    /// [`distinct`](super::distinct)).
+    Distinct(Arc<Distinct>),
+}
+
+/// An array of different items of any kind.
+#[derive(Debug, Clone)]
+pub struct Distinct {
+    /// The rule that runs with this register, and no other.
+    pub rule: RuleIx,
+    /// Rule and register of the array.
+    pub array: Option<(RuleIx, RegisterIx)>,
+    /// Values of which there must be so many different ones.
+    pub enough: Vec<(Option<(RuleIx, RegisterIx)>, u32)>,
+    /// Places of the array that must be filled but have few values, and a text of each value.
+    pub few: Vec<(u32, Vec<Box<[u8]>>)>,
 }
 
 impl Register {
@@ -46,6 +62,10 @@ impl Register {
                 size_of::<Members>() + slots + entries.sum::<usize>()
             }
             Register::Fresh(fresh) => fresh.names.bytes(),
+            Register::Distinct(distinct) => {
+                let texts = distinct.few.iter().flat_map(|f| &f.1).map(|text| 16 + text.len());
+                size_of::<Distinct>() + distinct.enough.len() * 20 + texts.sum::<usize>()
+            }
         }
     }
 }

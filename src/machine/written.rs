@@ -203,6 +203,25 @@ impl Written {
         bytes
     }
 
+    /// The text without its last byte, and that byte; `None` of a text without any or an unknown one.
+    pub fn last_byte(&self, text: TextId) -> Option<(TextId, u8)> {
+        let &(before, byte, length) = self.texts.get(text as usize)?;
+        (length > 0).then_some((before, byte))
+    }
+
+    /// The bytes that a text has behind the text `start`, with which it begins.
+    pub fn between(&self, start: TextId, mut text: TextId) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while text != start
+            && let Some((before, byte)) = self.last_byte(text)
+        {
+            bytes.push(byte);
+            text = before;
+        }
+        bytes.reverse();
+        bytes
+    }
+
     /// The text with one more byte; one that is new is only remembered if `record` says so.
     #[inline]
     pub fn longer(&mut self, text: TextId, byte: u8, record: bool) -> TextId {

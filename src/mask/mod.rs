@@ -16,6 +16,7 @@
 //! (16 KB for 128k tokens). Storing a dense row per state was rejected: 16 KB times every state, and
 //! in-string states of different properties would share nothing.
 
+mod distinct;
 mod slice;
 mod tables;
 mod tails;
@@ -24,6 +25,8 @@ mod walk;
 mod wide;
 
 use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
 
 pub use tables::{Masks, Shared};
 
@@ -75,18 +78,22 @@ impl Mask {
         &self.tokens
     }
 
-    /// Takes a token out.
-    fn remove(&mut self, token: TokenId) {
-        if let Some(base) = &mut self.base
-            && (token as usize / 32) < base.len()
-        {
-            Arc::make_mut(base)[token as usize / 32] &= !(1 << (token % 32));
+    /// Takes tokens out.
+    fn remove(&mut self, out: &[TokenId]) {
+        if out.is_empty() {
+            return;
         }
-        if let Ok(at) = self.tokens.binary_search(&token) {
-            let mut tokens = std::mem::take(&mut self.tokens).into_vec();
-            tokens.remove(at);
-            self.tokens = tokens.into();
+        if let Some(base) = &mut self.base {
+            let base = Arc::make_mut(base);
+            for token in out {
+                if let Some(word) = base.get_mut(*token as usize / 32) {
+                    *word &= !(1 << (token % 32));
+                }
+            }
         }
+        let tokens = std::mem::take(&mut self.tokens).into_vec();
+        let out: FxHashSet<TokenId> = out.iter().copied().collect();
+        self.tokens = tokens.into_iter().filter(|t| !out.contains(t)).collect();
     }
 
     /// Bytes this mask holds alone (a shared base not counted).

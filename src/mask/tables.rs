@@ -188,6 +188,10 @@ impl Masks {
         if machine.remembers() {
             self.without_repetitions(machine, config, &mut mask);
         }
+        if machine.has_distinct() {
+            let repeats = super::distinct::repeating(&self.vocab, machine, config, &mask);
+            mask.remove(&repeats);
+        }
         let mask = Arc::new(mask);
         if self.full_bytes > MAX_FULL_BYTES {
             self.full.clear();
@@ -281,11 +285,13 @@ impl Masks {
     /// Takes out the tokens that write a name twice: masks are made without remembering names that were
     /// only tried.
     fn without_repetitions(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
+        let mut repeats = Vec::new();
         for token in self.vocab.repeating_tokens(machine.has_sets()) {
             if mask.contains(token) && !machine.allows(config, self.vocab.token_bytes(token)) {
-                mask.remove(token);
+                repeats.push(token);
             }
         }
+        mask.remove(&repeats);
     }
 
     fn add(&self, union: &mut Union, mask: &LocalMask) {

@@ -21,7 +21,7 @@ use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use bytes::Spelling;
-use quoted::Quoted;
+use quoted::{Quoted, Separators};
 pub use slices::{Slice, SliceKind};
 pub use trie::{Trie, TrieNode, byte_group};
 
@@ -324,6 +324,11 @@ impl Vocabulary {
     pub fn repeating_tokens(&self, items: bool) -> impl Iterator<Item = TokenId> + '_ {
         let quoted = &self.inner.quoted;
         quoted.names.iter().chain(quoted.items.iter().filter(move |_| items)).copied()
+    }
+
+    /// Tokens that can end an item of an array and begin another.
+    pub(crate) fn separators(&self) -> &Separators {
+        &self.inner.quoted.separators
     }
 
     /// Whether `byte` is a token of its own. Constraints are restricted to such bytes, so that a

@@ -19,14 +19,45 @@ pub(super) struct Quoted {
     pub names: Vec<TokenId>,
     /// The others that can hold the end of an array's item and then the whole of it.
     pub items: Vec<TokenId>,
+    /// Tokens that can end an array's item and begin another, or do the latter, in any way.
+    pub separators: Separators,
+}
+
+/// Tokens with a comma, in order.
+#[derive(Default)]
+pub struct Separators {
+    /// All of them.
+    pub any: Vec<TokenId>,
+    /// Those with a quote before it: the others are all text where a string is written.
+    pub quoted: Vec<TokenId>,
+    /// Those with an opening bracket before it, and the same with a quote before that.
+    pub opening: [Vec<TokenId>; 2],
+    /// Tokens with an opening bracket.
+    pub brackets: Vec<TokenId>,
+}
+
+impl Separators {
+    fn add(&mut self, bytes: &[u8], token: TokenId) {
+        let position = |b: u8, from: usize| bytes[from..].iter().position(|&c| c == b).map(|at| from + at);
+        let (last, quote) = (bytes.iter().rposition(|&b| b == b','), position(b'"', 0));
+        let bracket = position(b'[', 0);
+        self.brackets.extend(bracket.map(|_| token));
+        let Some(last) = last else { return };
+        self.any.push(token);
+        self.quoted.extend(quote.filter(|&quote| quote < last).map(|_| token));
+        self.opening[0].extend(bracket.filter(|&at| at < last).map(|_| token));
+        let bracket = quote.and_then(|quote| position(b'[', quote));
+        self.opening[1].extend(bracket.filter(|&at| at < last).map(|_| token));
+    }
 }
 
 impl Quoted {
     pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], TokenId)>) -> Self {
         let (mut strings, mut names, mut items) = (FxHashSet::default(), Vec::new(), Vec::new());
-        let mut quotes = Vec::new();
+        let (mut quotes, mut separators) = (Vec::new(), Separators::default());
         for (bytes, token) in tokens {
             quotes.clear();
+            separators.add(bytes, token);
             quotes.extend(bytes.iter().enumerate().filter(|b| *b.1 == b'"').map(|b| b.0));
             for (i, &from) in quotes.iter().enumerate() {
                 strings.extend(quotes[i + 1..].iter().map(|&to| Box::from(&bytes[from..=to])));
@@ -44,7 +75,7 @@ impl Quoted {
                 items.push(token);
             }
         }
-        Quoted { strings: Arc::new(strings), names, items }
+        Quoted { strings: Arc::new(strings), names, items, separators }
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod emptiness;
 mod members;
+pub mod unique;
 
 use std::collections::HashMap;
 
@@ -53,6 +54,8 @@ enum Expr {
     /// The rest of an item of an array of different items, of which this is still to come, and of the
     /// array; `name` is the spelled item so far.
     Item(Id, Box<Fresh>),
+    /// The rest of an array without equal items, and what was written of it.
+    Unique(Id, Box<unique::Items>),
     /// Something unfolded only when needed.
     Name(Name),
 }
@@ -359,6 +362,10 @@ impl<'a> Oracle<'a> {
                 let (open, space, items) = (self.lit(b"["), self.space(), self.after_member(written));
                 self.cats(&[open, space, items])
             }
+            Node::JsonUnique { array, .. } => {
+                let array = self.of_node(*array);
+                self.unique(array)
+            }
             Node::JsonAny => self.name(Name::Any),
         };
         self.of_node.insert(id, expr);
@@ -476,7 +483,8 @@ impl<'a> Oracle<'a> {
             | Expr::Class(_)
             | Expr::Quoted(..)
             | Expr::Fresh(..)
-            | Expr::Item(..) => false,
+            | Expr::Item(..)
+            | Expr::Unique(..) => false,
             Expr::Empty => true,
             Expr::Cat(a, b) | Expr::Both(a, b) => self.nullable(a) && self.nullable(b),
             Expr::Or(parts) => parts.iter().any(|&p| self.nullable(p)),
@@ -545,6 +553,7 @@ impl<'a> Oracle<'a> {
             Expr::Utf8 { .. } => self.derive_utf8(id, byte),
             Expr::Quoted(text, escape) => self.derive_quoted(text, escape, byte),
             Expr::Fresh(text, fresh) => self.derive_fresh(text, *fresh, byte),
+            Expr::Unique(rest, items) => self.derive_unique(rest, &items, byte),
             Expr::Item(rest, mut fresh) => {
                 let mut parts = Vec::new();
                 if self.nullable(rest) {

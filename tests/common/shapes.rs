@@ -28,6 +28,8 @@ pub enum Shape {
         max: Option<u32>,
     },
     Set(Box<Shape>, u32, Option<u32>),
+    /// An array without equal items.
+    Unique(Box<Shape>),
     Obj {
         props: Vec<(String, Shape, bool)>,
         extra: Vec<(Option<Shape>, Shape)>,
@@ -83,6 +85,7 @@ impl Shape {
                 Node::JsonArray { prefix, rest, min: *min, max: *max }
             }
             Set(item, min, max) => Node::JsonSet { item: item.build(ir, rules), min: *min, max: *max },
+            Unique(array) => Node::JsonUnique { array: array.build(ir, rules), enough: Vec::new() },
             Obj { props, extra, demand, min, max } => {
                 let mut properties = Vec::new();
                 for (name, value, required) in props {
@@ -248,6 +251,13 @@ impl Shape {
                     out.push(Set(item.clone(), 0, None));
                 }
                 out.extend(item.simpler().into_iter().map(|i| Set(Box::new(i), *min, *max)));
+            }
+            Unique(array) => {
+                out.push((**array).clone());
+                if let Arr { .. } = **array {
+                    let arrays = array.simpler().into_iter().filter(|s| matches!(s, Arr { .. }));
+                    out.extend(arrays.map(|a| Unique(Box::new(a))));
+                }
             }
             Obj { props, extra, demand, min, max } => {
                 let like = |props: Vec<(String, Shape, bool)>, extra: Vec<(Option<Shape>, Shape)>| Obj {
@@ -489,6 +499,63 @@ pub fn set(random: &mut Random) -> Shape {
     let item = if parts.len() == 1 { parts.remove(0) } else { Union(parts) };
     let (min, max) = bounds(random, 4);
     Set(Box::new(item), min, max)
+}
+
+/// Values of a few kinds with equal ones among them, spelled alike or not, and often few of them.
+fn comparable(random: &mut Random, depth: usize) -> Shape {
+    let words = |list: &[&str]| Literals(list.iter().map(|w| w.as_bytes().to_vec()).collect());
+    match random.below(if depth == 0 { 8 } else { 14 }) {
+        0 => words(&["true", "false"]),
+        1 => words(&["1", "1.0", "2", "10e-1"]),
+        2 => words(&["\"a\"", "\"b\"", "null", "0", "-0"][random.below(3)..]),
+        3 => {
+            // Numbers, some of which can be spelled in several ways.
+            let digit = Class(vec![(b'0', b'0' + random.below(3) as u8)]);
+            let fraction = Concat(vec![bytes("."), Repeat(Box::new(digit.clone()), 1, Some(2))]);
+            Concat(vec![
+                Repeat(Box::new(bytes("-")), 0, Some(random.below(2) as u32)),
+                Union(vec![bytes("0"), Repeat(Box::new(Class(vec![(b'1', b'2')])), 1, Some(2))]),
+                Repeat(Box::new(fraction), 0, Some(1)),
+            ])
+        }
+        4 => Str { lang: Some(Box::new(Class(vec![(b'a', b'c')]))), min: 0, max: None },
+        5 => Str { lang: None, min: 0, max: Some(random.below(3) as u32) },
+        6 => Str { lang: None, min: 0, max: None },
+        7 if random.chance(40) => Any,
+        7 => words(&["[]", "[1]", "[1.0]", "{}"]),
+        8 | 9 => {
+            let rest = random.chance(70).then(|| Box::new(comparable(random, depth - 1)));
+            let prefix = (0..random.below(3)).map(|_| comparable(random, depth - 1)).collect();
+            let array = Arr { prefix, rest, min: 0, max: Some(random.below(3) as u32) };
+            if random.chance(50) { Unique(Box::new(array)) } else { array }
+        }
+        10 | 11 => {
+            let names = ["a", "b", "ab", "1"];
+            let from = random.below(3);
+            let prop = |name: &&str, random: &mut Random| {
+                (name.to_string(), comparable(random, depth - 1), random.chance(60))
+            };
+            let props = names[from..from + 1 + random.below(2)].iter().map(|n| prop(n, random)).collect();
+            let extra = if random.chance(25) {
+                vec![(Some(Class(vec![(b'b', b'c')])), comparable(random, 0))]
+            } else {
+                Vec::new()
+            };
+            Obj { props, extra, demand: Vec::new(), min: 0, max: None }
+        }
+        _ => Union(vec![comparable(random, depth - 1), comparable(random, depth - 1)]),
+    }
+}
+
+/// An array without equal items, of any kind.
+pub fn unique(random: &mut Random) -> Shape {
+    let prefix = match random.below(3) {
+        0 => (0..random.below(4)).map(|_| comparable(random, 1)).collect(),
+        _ => Vec::new(),
+    };
+    let rest = (prefix.is_empty() || random.chance(60)).then(|| Box::new(comparable(random, 2)));
+    let (min, max) = bounds(random, 4);
+    Unique(Box::new(Arr { prefix, rest, min, max }))
 }
 
 fn array(random: &mut Random, depth: usize, rules: usize) -> Shape {

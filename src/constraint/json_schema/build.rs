@@ -417,12 +417,17 @@ impl Goals<'_> {
         if let Some(at) = part.unique
             && max.is_none_or(|m| m > 1)
         {
-            if let (true, true, Some(items)) = (prefix.is_empty(), part.contains.is_empty(), rest)
-                && let Some(node) = self.unique_items(items, (part.min, max))?
+            if !part.contains.is_empty() {
+                return self.unique_containing(plan, rest, at);
+            }
+            if let (true, Some(items)) = (prefix.is_empty(), rest)
+                && let Some(node) = self.unique_texts(items, (part.min, max))?
             {
                 return Ok(node);
             }
-            return Err(self.front.unsupported(super::keywords::UNIQUE_ITEMS, at));
+            let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
+            let array = self.front.ir.push(Node::JsonArray { prefix, rest, min: part.min, max });
+            return Ok(self.front.ir.push(Node::JsonUnique { array, enough: Vec::new() }));
         }
         if !part.contains.is_empty() {
             return self.containing(plan);

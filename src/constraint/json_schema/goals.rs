@@ -272,7 +272,9 @@ impl<'p> Goals<'p> {
     /// Whether a node holds more than text: worth a rule of its own.
     fn is_composite(&self, node: NodeId) -> bool {
         let ir = &self.front.ir;
-        let holds = |id: NodeId| matches!(ir.node(id), Node::JsonArray { .. } | Node::JsonObject(_));
+        let holds = |id: NodeId| {
+            matches!(ir.node(id), Node::JsonArray { .. } | Node::JsonUnique { .. } | Node::JsonObject(_))
+        };
         match ir.node(node) {
             Node::Union(parts) => parts.iter().any(|&p| holds(p)),
             _ => holds(node),

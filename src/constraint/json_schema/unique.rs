@@ -1,11 +1,13 @@
 //! `uniqueItems`: arrays whose items differ.
 //!
-//! The machine compares what was written as text (`ir::Node::JsonSet`), so each value must have one
-//! spelling: that holds for strings and words. Numbers are compared as numbers by validators (`1` is
-//! `1.0`), so only literal ones are taken. For arrays and objects as items the keyword is refused: two of
-//! them can be equal though their properties come in another order.
+//! Strings, words and listed numbers have one spelling each, so the machine can compare them as texts
+//! (`ir::Node::JsonSet`), which is cheaper. Everything else it compares as values (`ir::Node::JsonUnique`):
+//! `1` is `1.0`, and objects are equal whatever the order of their properties. Beside `contains` there must
+//! be enough different values for what has to be contained; that is worked out for one condition only.
 
-use super::goals::Goals;
+use super::goals::{Goals, Plan};
+use super::json::Id;
+use super::keywords as kw;
 use super::lang::Dfa;
 use super::lang_ir;
 use super::nfa::Nfa;
@@ -18,7 +20,7 @@ const MAX_LENGTH: u32 = 2_000;
 
 impl Goals<'_> {
     /// Arrays of `min` to `max` different items of a node; `None` if these cannot be compared as texts.
-    pub fn unique_items(&mut self, items: NodeId, (min, max): (u32, Option<u32>)) -> Result<Option<NodeId>> {
+    pub fn unique_texts(&mut self, items: NodeId, (min, max): (u32, Option<u32>)) -> Result<Option<NodeId>> {
         let parts: Vec<NodeId> = match self.front.ir.node(items) {
             Node::Union(parts) => parts.to_vec(),
             _ => vec![items],
@@ -56,6 +58,30 @@ impl Goals<'_> {
         }
         let item = self.front.ir.union(made);
         Ok(Some(self.front.ir.push(Node::JsonSet { item, min, max })))
+    }
+
+    /// Arrays of different items, some of which must satisfy a condition. However many there are already,
+    /// what is missing can still be written if there are enough different values to begin with: an item that
+    /// could count does, in one of the ways that are followed.
+    pub fn unique_containing(&mut self, plan: &Plan, rest: Option<NodeId>, at: Id) -> Result<NodeId> {
+        let part = &plan.shape.array;
+        let [condition] = &part.contains[..] else {
+            return Err(self.front.unsupported(kw::UNIQUE_ITEMS, at));
+        };
+        let simple = part.prefix.is_empty() && condition.from == 0;
+        // Items that must not count have to be enough for themselves.
+        let few = condition.max.is_some() && part.min > condition.min;
+        let (true, false, Some(rest)) = (simple, few, rest) else {
+            return Err(self.front.unsupported(kw::UNIQUE_ITEMS, at));
+        };
+        let counted = plan.contains.iter().flatten().find(|way| way.0 == 1).map(|way| way.1);
+        let counted = counted.map_or(self.never, |goal| self.node(goal));
+        let enough = vec![(counted, condition.min), (rest, part.min)];
+        let array = self.containing(plan)?;
+        if self.is_never(array) {
+            return Ok(array);
+        }
+        Ok(self.front.ir.push(Node::JsonUnique { array, enough }))
     }
 
     fn is_string(&self, node: NodeId) -> bool {

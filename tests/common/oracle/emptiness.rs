@@ -79,6 +79,7 @@ impl Oracle<'_> {
                 let parts = self.parts(id);
                 parts.first().is_some_and(|&e| known(self, e))
             }
+            Expr::Unique(rest, items) => self.unique_alive(rest, &items),
             Expr::Quoted(text, escape) => self.quoted_alive(text, &escape),
             Expr::Both(..) | Expr::NoneOf(_) | Expr::Utf8 { .. } => {
                 unreachable!("decoded text outside a string")
@@ -182,7 +183,9 @@ impl Oracle<'_> {
             }
             Expr::Rep(e, ..) => out = self.edges(e),
             Expr::Never | Expr::Empty => {}
-            Expr::Quoted(..) | Expr::Fresh(..) | Expr::Item(..) | Expr::Name(_) => out = [u64::MAX; 4],
+            Expr::Quoted(..) | Expr::Fresh(..) | Expr::Item(..) | Expr::Unique(..) | Expr::Name(_) => {
+                out = [u64::MAX; 4];
+            }
         }
         out
     }

@@ -69,6 +69,16 @@ impl Naive<'_> {
                 .collect(),
             Node::JsonArray { prefix, rest, min, max } => self.array(at, &prefix, rest, min, max),
             Node::JsonSet { item, min, max } => self.set(at, item, min, max),
+            Node::JsonUnique { array, .. } => {
+                let ends = self.ends(array, at);
+                let items = |end: usize| -> Vec<serde_json::Value> {
+                    serde_json::from_slice(&self.text[at..end]).unwrap_or_default()
+                };
+                let apart = |items: &[serde_json::Value]| {
+                    items.iter().enumerate().all(|(i, a)| items[..i].iter().all(|b| !same(a, b)))
+                };
+                ends.into_iter().filter(|&end| apart(&items(end))).collect()
+            }
             Node::JsonObject(_) => self.object(at, id),
             Node::JsonAny => self.value(at).into_iter().collect(),
         };
@@ -230,5 +240,18 @@ impl Naive<'_> {
             todo.extend(ends.into_iter().map(|e| (e, after, names.clone(), met)));
         }
         found
+    }
+}
+
+/// Whether two values are equal, numbers by what they mean.
+fn same(a: &serde_json::Value, b: &serde_json::Value) -> bool {
+    use serde_json::Value::{Array, Number, Object};
+    match (a, b) {
+        (Number(a), Number(b)) => a.as_f64() == b.as_f64(),
+        (Array(a), Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Object(a), Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
     }
 }

@@ -90,7 +90,11 @@ fn arrays() {
         &["[]", r#"["a"]"#],
         &[r#"["a","a"]"#],
     );
-    fails(r#"{"type":"array","uniqueItems":true}"#, ErrorKind::Unsupported, "/uniqueItems", "uniqueItems");
+    check(
+        r#"{"type":"array","uniqueItems":true}"#,
+        &["[]", r#"[1,"1",true,[1],{"a":1}]"#, r#"[0,false,"",null,[],{}]"#],
+        &["[1,1.0]", r#"[{"a":1,"b":[2]},{"b":[2],"a":1}]"#, "[[],[]]", r#"["x","x"]"#],
+    );
     check(r#"{"type":"string","uniqueItems":true}"#, &["\"x\""], &["[]"]);
 }
 
@@ -112,8 +116,19 @@ fn different_items() {
         "",
         "no value is valid",
     );
+    check(r#"{"type":"array","items":{"enum":[1,1.0]},"uniqueItems":true}"#, &["[]", "[1]"], &["[1,1.0]"]);
+    check(
+        r#"{"type":"array","uniqueItems":true,"contains":{"type":"null"},"items":{"type":["null","string"]}}"#,
+        &["[null]", r#"["a",null,"b"]"#],
+        &["[]", r#"["a"]"#, "[null,null]", r#"[null,"a","a"]"#],
+    );
+    check(
+        r#"{"type":"array","uniqueItems":true,"prefixItems":[{"type":"integer"}],"items":{"type":"number"}}"#,
+        &["[1]", "[1,1.5]"],
+        &["[1,1]", "[1.5]", "[2,1,1.0]"],
+    );
     fails(
-        r#"{"type":"array","items":{"enum":[1,1.0]},"uniqueItems":true}"#,
+        r#"{"type":"array","uniqueItems":true,"contains":{"const":1},"prefixItems":[{"const":1}]}"#,
         ErrorKind::Unsupported,
         "/uniqueItems",
         "uniqueItems",

@@ -1,0 +1,712 @@
+//! Arrays no two items of which are equal, for items of any kind.
+//!
+//! Such an array is a rule of its own that calls the array's rule and does nothing else but run with a
+//! register whose number says where in the output the array began: a *scope*. Everything else follows
+//! from the text: a scan of it knows where an item ends, and what the items before were. So neither states
+//! nor the masks of what stands inside an item depend on what was written.
+//!
+//! When output is followed, a comma or bracket behind an item that was there already is refused to the
+//! stacks through its scope, and behind each token it is asked whether something new can still come: as
+//! long as the item has begun like no other nothing needs to be done; otherwise the ways along those it
+//! has begun like are searched until one leads away. That takes as many steps as the others have bytes
+//! left in all, and few where much is possible. Keeping the set of items in the states was rejected: every
+//! mask inside an item would be one of its own.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::config::{Frame, Local, Machine, Reached, StackId, Thread};
+use super::dfa::NONE;
+use super::nfa::{RegisterIx, RuleIx};
+use super::register::Register;
+use super::value::{Cursor, ValueId, Values, is_space};
+use super::written::{NO_TEXT, TextId};
+
+/// An array of different items that is being written: its register, and the text before it.
+pub(super) type Scope = (RegisterIx, TextId);
+
+/// Steps of one search for something new. Only items that can be spelled in very many ways and are
+/// nearly exhausted need so many; something new is then taken for granted.
+const MAX_SEARCH: usize = 100_000;
+
+/// Most cursors that are kept.
+const MAX_CURSORS: usize = 50_000;
+
+/// What a scope's text says about its array.
+#[derive(Debug, Clone, Copy, Default)]
+struct Scan {
+    /// Brackets that are open, that of the array among them.
+    depth: u32,
+    /// 1 inside a string, 2 behind a backslash there.
+    quote: u8,
+    /// Whether the current item has begun.
+    begun: bool,
+    /// The text before the current item.
+    item: TextId,
+    /// The items before, as an index of the chain of items.
+    items: u32,
+    /// What the last byte ended.
+    ended: Ended,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Ended {
+    #[default]
+    Nothing,
+    /// An array without items.
+    Empty,
+    /// An item.
+    Item(ValueId),
+    /// An item like one before it.
+    Again,
+}
+
+/// The items of an array so far.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    before: u32,
+    value: ValueId,
+    count: u32,
+}
+
+/// What is known of the arrays of different items.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Distinct {
+    /// Whether there are any.
+    pub on: bool,
+    pub values: Values,
+    links: Vec<Link>,
+    link_index: FxHashMap<(u32, ValueId), u32>,
+    scans: FxHashMap<(TextId, TextId), Scan>,
+    /// The scopes below each stack node.
+    pub of_stack: Vec<Arc<[Scope]>>,
+    /// By automaton state, whether endlessly many values may come of it.
+    pub rich: Vec<bool>,
+    /// What items may still become of what is there, by scope and text, for texts looked at lately.
+    recent: FxHashMap<(Scope, TextId), Arc<[Cursor]>>,
+    /// Cursors in there.
+    cursors: usize,
+    /// By register and items so far: values that would leave too few for those that must follow.
+    spoiling: FxHashMap<(RegisterIx, u32), Arc<[ValueId]>>,
+    /// By register, the values of places that must be filled and have few.
+    few: FxHashMap<RegisterIx, Vec<(u32, Vec<ValueId>)>>,
+}
+
+/// Where output stands inside arrays whose item may be stuck.
+#[derive(Clone)]
+pub struct Place {
+    threads: Vec<Thread>,
+    text: TextId,
+    /// Scopes whose item may still become one that is there, and these.
+    tight: Vec<Tight>,
+}
+
+/// A scope, and what its item may still become of what is there.
+type Tight = (Scope, Arc<[Cursor]>);
+
+/// Where a byte leads from a [`Place`].
+pub enum Followed {
+    /// Nowhere, whatever was written.
+    Nothing,
+    /// Nowhere.
+    Dead,
+    /// To where every item is like no other.
+    Free,
+    /// Behind an item, which is new.
+    Behind,
+    /// To such a place again.
+    Place(Place),
+}
+
+/// Where a byte leaves strings and brackets.
+fn scan(b: u8, depth: &mut u32, quote: &mut u8) {
+    match (*quote, b) {
+        (2, _) => *quote = 1,
+        (1, b'\\') => *quote = 2,
+        (1, b'"') => *quote = 0,
+        (1, _) => {}
+        (_, b'"') => *quote = 1,
+        (_, b'[' | b'{') => *depth += 1,
+        (_, b']' | b'}') => *depth = depth.saturating_sub(1),
+        _ => {}
+    }
+}
+
+impl Distinct {
+    /// Bytes held, nearly: what was read of the text, values, and what they may become.
+    pub fn bytes(&self) -> usize {
+        let lists = self.links.capacity() * size_of::<Link>() + self.link_index.capacity() * 16;
+        let scans = self.scans.capacity() * (size_of::<Scan>() + 9);
+        let kept = self.recent.capacity() * 40 + self.cursors * size_of::<Cursor>();
+        lists + scans + kept + self.values.bytes() + self.of_stack.len() * 24 + self.spoiling.capacity() * 40
+    }
+
+    /// Whether an array has a value.
+    fn has(&self, mut items: u32, value: ValueId) -> bool {
+        while items != 0 {
+            let link = self.links[items as usize - 1];
+            if link.value == value {
+                return true;
+            }
+            items = link.before;
+        }
+        false
+    }
+
+    fn count(&self, items: u32) -> u32 {
+        items.checked_sub(1).map_or(0, |at| self.links[at as usize].count)
+    }
+
+    fn with(&mut self, before: u32, value: ValueId) -> u32 {
+        let count = self.count(before) + 1;
+        *self.link_index.entry((before, value)).or_insert_with(|| {
+            self.links.push(Link { before, value, count });
+            self.links.len() as u32
+        })
+    }
+
+    fn items(&self, mut items: u32) -> Vec<ValueId> {
+        let mut all = Vec::with_capacity(self.count(items) as usize);
+        while items != 0 {
+            let link = self.links[items as usize - 1];
+            all.push(link.value);
+            items = link.before;
+        }
+        all
+    }
+
+    /// Values that may not be the next item though they are new: places behind it would have none.
+    fn spoiling(&mut self, register: RegisterIx, items: u32) -> Arc<[ValueId]> {
+        let Some(few) = self.few.get(&register) else { return Arc::from([]) };
+        if let Some(known) = self.spoiling.get(&(register, items)) {
+            return known.clone();
+        }
+        let (here, taken) = (self.count(items), self.items(items));
+        let places: Vec<&Vec<ValueId>> = few.iter().filter(|p| p.0 > here).map(|p| &p.1).collect();
+        let mut values: Vec<ValueId> = places.iter().flat_map(|p| p.iter().copied()).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.retain(|&v| !all_differ(&places, |other| other == v || taken.contains(&other)));
+        let values: Arc<[ValueId]> = values.into();
+        self.spoiling.insert((register, items), values.clone());
+        values
+    }
+}
+
+/// Whether each place can have a value of its list that no other has and that is not taken: a matching
+/// by augmenting paths, each a search over the places.
+pub(super) fn all_differ(places: &[&Vec<ValueId>], taken: impl Fn(ValueId) -> bool) -> bool {
+    let mut holder: FxHashMap<ValueId, usize> = FxHashMap::default();
+    for place in 0..places.len() {
+        // Breadth first: each value is reached from one place, so the way back is known.
+        let mut from: FxHashMap<ValueId, usize> = FxHashMap::default();
+        let mut todo = std::collections::VecDeque::from([place]);
+        let mut free = None;
+        'search: while let Some(at) = todo.pop_front() {
+            for &value in places[at].iter().filter(|&&v| !taken(v)) {
+                if from.contains_key(&value) {
+                    continue;
+                }
+                from.insert(value, at);
+                match holder.get(&value) {
+                    Some(&other) => todo.push_back(other),
+                    None => {
+                        free = Some(value);
+                        break 'search;
+                    }
+                }
+            }
+        }
+        let Some(mut value) = free else { return false };
+        loop {
+            let at = from[&value];
+            let held = holder.iter().find(|h| *h.1 == at).map(|h| *h.0);
+            holder.insert(value, at);
+            match held {
+                Some(old) if at != place => {
+                    holder.remove(&old);
+                    value = old;
+                }
+                _ => break,
+            }
+        }
+    }
+    true
+}
+
+impl Machine {
+    /// Makes the tables of registers that say how many different values places have.
+    pub(super) fn prepare_distinct(&mut self) {
+        for (ix, register) in self.registers.iter().enumerate() {
+            let Register::Distinct(distinct) = register else { continue };
+            self.distinct.on = true;
+            if !distinct.few.is_empty() {
+                let values = &mut self.distinct.values;
+                let mut read = |texts: &[Box<[u8]>]| texts.iter().map(|t| values.read(t)).collect();
+                let few = distinct.few.iter().map(|(place, texts)| (*place, read(texts))).collect();
+                self.distinct.few.insert(ix as RegisterIx, few);
+            }
+        }
+        if self.distinct.on {
+            self.distinct.rich = super::rich::rich(&self.nfa, &self.starts, &self.registers);
+        }
+        // Those of the two stacks that are always there.
+        self.distinct.of_stack = vec![Arc::from([]), Arc::from([])];
+    }
+
+    /// Whether there are arrays of different items of any kind.
+    pub fn has_distinct(&self) -> bool {
+        self.distinct.on
+    }
+
+    /// Whether an array may have no fitting first item.
+    pub fn has_spoiling(&self) -> bool {
+        !self.distinct.few.is_empty()
+    }
+
+    /// Whether a configuration is inside an array of different items.
+    pub fn is_scoped(&self, config: u32) -> bool {
+        self.distinct.on && !self.scopes(&self.threads(config)).is_empty()
+    }
+
+    /// Notes the scopes below a stack node that was just made.
+    pub(super) fn note_scopes(&mut self, frames: &[Frame]) {
+        if !self.distinct.on {
+            return;
+        }
+        let mut all: Vec<Scope> = Vec::new();
+        for frame in frames {
+            all.extend(self.scope(frame));
+            all.extend_from_slice(&self.distinct.of_stack[frame.parent as usize]);
+        }
+        all.sort_unstable();
+        all.dedup();
+        self.distinct.of_stack.push(all.into());
+    }
+
+    fn scope(&self, frame: &Frame) -> Option<Scope> {
+        self.is_distinct(frame.ret.register).then_some((frame.ret.register, frame.ret.n))
+    }
+
+    /// The scopes that some of the threads are in.
+    fn scopes(&self, threads: &[Thread]) -> Vec<Scope> {
+        let of = |t: &Thread| self.distinct.of_stack[t.stack as usize].iter().copied();
+        let mut all: Vec<Scope> = threads.iter().flat_map(of).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// What a scope's text says.
+    fn scan(&mut self, start: TextId, text: TextId) -> Scan {
+        let (mut at, mut bytes) = (text, Vec::new());
+        let mut scanned = loop {
+            if at == start {
+                break Scan::default();
+            }
+            if let Some(&known) = self.distinct.scans.get(&(start, at)) {
+                break known;
+            }
+            let Some((before, byte)) = self.written.last_byte(at) else { break Scan::default() };
+            bytes.push((byte, at));
+            at = before;
+        };
+        let mut before = at;
+        for &(b, at) in bytes.iter().rev() {
+            scanned = self.scan_byte(scanned, b, before, at);
+            self.distinct.scans.insert((start, at), scanned);
+            before = at;
+        }
+        scanned
+    }
+
+    /// One more byte of a scope's text, from the text `before` to `after`.
+    fn scan_byte(&mut self, mut at: Scan, b: u8, before: TextId, after: TextId) -> Scan {
+        at.ended = Ended::Nothing;
+        let separates = at.quote == 0 && at.depth == 1 && matches!(b, b',' | b']');
+        if separates && at.begun {
+            let text = self.written.between(at.item, before);
+            let value = self.distinct.values.read(&text);
+            at.ended = Ended::Again;
+            if !self.distinct.has(at.items, value) {
+                at.ended = Ended::Item(value);
+                at.items = self.distinct.with(at.items, value);
+            }
+        } else if separates {
+            at.ended = Ended::Empty;
+        }
+        let opens = at.depth == 0 && b == b'[';
+        scan(b, &mut at.depth, &mut at.quote);
+        if opens || separates {
+            (at.begun, at.item) = (false, after);
+        } else if at.depth > 0 && !is_space(b) {
+            at.begun = true;
+        }
+        at
+    }
+
+    /// Whether what the last byte ended is no item that its array may have.
+    fn repeats(&mut self, scope: Scope, text: TextId) -> bool {
+        let scanned = self.scan(scope.1, text);
+        match scanned.ended {
+            Ended::Again => true,
+            Ended::Item(value) if self.has_spoiling() => {
+                let before = self.distinct.links[scanned.items as usize - 1].before;
+                self.distinct.spoiling(scope.0, before).contains(&value)
+            }
+            _ => false,
+        }
+    }
+
+    /// What the current item of a scope must not become and still may.
+    fn near(&mut self, scope: Scope, text: TextId) -> Arc<[Cursor]> {
+        let scanned = self.scan(scope.1, text);
+        let (mut at, mut bytes) = (text, Vec::new());
+        let mut cursors: Arc<[Cursor]> = loop {
+            if let Some(known) = self.distinct.recent.get(&(scope, at)) {
+                break known.clone();
+            }
+            match self.written.last_byte(at) {
+                Some((before, byte)) if scanned.depth > 0 && at != scanned.item => {
+                    bytes.push(byte);
+                    at = before;
+                }
+                // Before its bracket an array has no item.
+                _ if scanned.depth == 0 => return Arc::from([]),
+                _ => {
+                    let mut values = self.distinct.items(scanned.items);
+                    values.extend_from_slice(&self.distinct.spoiling(scope.0, scanned.items));
+                    break values.into_iter().map(Cursor::new).collect();
+                }
+            }
+        };
+        if !cursors.is_empty() && !bytes.is_empty() {
+            let mut left = cursors.to_vec();
+            for b in bytes.into_iter().rev() {
+                left.retain_mut(|cursor| cursor.step(b, &self.distinct.values));
+                if left.is_empty() {
+                    break;
+                }
+            }
+            cursors = left.into();
+        }
+        if self.distinct.cursors > MAX_CURSORS {
+            self.distinct.recent.clear();
+            self.distinct.cursors = 0;
+        }
+        self.distinct.cursors += cursors.len() + 1;
+        self.distinct.recent.insert((scope, text), cursors.clone());
+        cursors
+    }
+
+    /// Those of the cursors that a byte leads on.
+    fn followed(&self, cursors: &[Cursor], b: u8) -> Arc<[Cursor]> {
+        let values = &self.distinct.values;
+        let mut next = Vec::new();
+        for cursor in cursors.iter().filter(|c| c.expects(b, values)) {
+            let mut cursor = cursor.clone();
+            if cursor.step(b, values) {
+                next.push(cursor);
+            }
+        }
+        next.into()
+    }
+
+    /// Whether a stack goes through one of these scopes only as far as they allow: the stack without the
+    /// ways through them; `None` if nothing is left.
+    fn without(&mut self, stack: StackId, bad: &[Scope]) -> Option<StackId> {
+        let touched = |machine: &Machine, s: StackId| {
+            machine.distinct.of_stack[s as usize].iter().any(|scope| bad.contains(scope))
+        };
+        if !touched(self, stack) {
+            return Some(stack);
+        }
+        let mut all = vec![stack];
+        let mut next = 0;
+        while let Some(&at) = all.get(next) {
+            for frame in self.stacks[at as usize].clone().iter() {
+                if touched(self, frame.parent) && !all.contains(&frame.parent) {
+                    all.push(frame.parent);
+                }
+            }
+            next += 1;
+        }
+        // A node is made after those below it.
+        all.sort_unstable();
+        let mut made: FxHashMap<StackId, Option<StackId>> = FxHashMap::default();
+        for at in all {
+            let mut frames = Vec::new();
+            for frame in self.stacks[at as usize].clone().iter() {
+                if self.scope(frame).is_some_and(|scope| bad.contains(&scope)) {
+                    continue;
+                }
+                let parent = made.get(&frame.parent).copied().unwrap_or(Some(frame.parent));
+                frames.extend(parent.map(|parent| Frame { parent, ..*frame }));
+            }
+            frames.sort_unstable();
+            frames.dedup();
+            let node = if frames.is_empty() { None } else { Some(self.intern_stack(&frames)) };
+            made.insert(at, node);
+        }
+        made.get(&stack).copied().flatten()
+    }
+
+    fn all_without(&mut self, threads: &[Thread], bad: &[Scope]) -> Vec<Thread> {
+        if bad.is_empty() {
+            return threads.to_vec();
+        }
+        let mut left = Vec::with_capacity(threads.len());
+        for thread in threads {
+            left.extend(self.without(thread.stack, bad).map(|stack| Thread { stack, ..*thread }));
+        }
+        left
+    }
+
+    /// One byte of output from `threads` behind `text`; the text behind it.
+    pub(super) fn advance(
+        &mut self,
+        threads: &[Thread],
+        text: TextId,
+        b: u8,
+        reached: &mut Reached,
+    ) -> TextId {
+        if !self.distinct.on {
+            self.step(threads, b, reached);
+            return NO_TEXT;
+        }
+        if self.scopes(threads).is_empty() {
+            self.here = NO_TEXT;
+            self.step(threads, b, reached);
+            return NO_TEXT;
+        }
+        let after = self.written.longer(text, b, true);
+        self.advance_to(threads, after, b, reached);
+        // Outside of all scopes no text matters, and equal places are to be equal configurations.
+        if self.scopes(&reached.threads).is_empty() { NO_TEXT } else { after }
+    }
+
+    /// One byte of output that ends the text `after`.
+    pub(super) fn advance_to(&mut self, threads: &[Thread], after: TextId, b: u8, reached: &mut Reached) {
+        self.here = after;
+        let mut scopes = self.scopes(threads);
+        scopes.retain(|&scope| self.repeats(scope, after));
+        if scopes.is_empty() {
+            self.step(threads, b, reached);
+        } else {
+            let threads = self.all_without(threads, &scopes);
+            self.step(&threads, b, reached);
+        }
+    }
+
+    /// Whether some thread is in no scope whose item may be stuck.
+    fn escapes(&mut self, threads: &[Thread], tight: &[Tight]) -> bool {
+        let bad: Vec<Scope> = tight.iter().map(|t| t.0).collect();
+        bad.is_empty() || threads.iter().any(|t| self.without(t.stack, &bad).is_some())
+    }
+
+    /// Whether from some of the threads behind `text` every array can get items that are new to it.
+    pub(super) fn is_open(&mut self, threads: &[Thread], text: TextId) -> bool {
+        if self.is_plentiful(threads, text) {
+            return true;
+        }
+        let tight = self.tight(threads, text);
+        self.search(Place { threads: threads.to_vec(), text, tight })
+    }
+
+    /// The scopes whose item may still become one that is there.
+    fn tight(&mut self, threads: &[Thread], text: TextId) -> Vec<Tight> {
+        let mut tight = Vec::new();
+        for scope in self.scopes(threads) {
+            let cursors = self.near(scope, text);
+            if !cursors.is_empty() {
+                tight.push((scope, cursors));
+            }
+        }
+        tight
+    }
+
+    /// The same one byte further on than where `before` was known.
+    fn tight_after(&mut self, before: &[Tight], threads: &[Thread], text: TextId, b: u8) -> Vec<Tight> {
+        let mut tight = Vec::new();
+        for scope in self.scopes(threads) {
+            let cursors = if self.scan(scope.1, text).item == text {
+                self.near(scope, text)
+            } else if let Some((_, cursors)) = before.iter().find(|t| t.0 == scope) {
+                self.followed(cursors, b)
+            } else {
+                continue;
+            };
+            if !cursors.is_empty() {
+                tight.push((scope, cursors));
+            }
+        }
+        tight
+    }
+
+    /// Searches for a way on that leads away from what is there.
+    fn search(&mut self, place: Place) -> bool {
+        if self.escapes(&place.threads, &place.tight) {
+            return true;
+        }
+        let mut todo = vec![place];
+        let mut budget = MAX_SEARCH;
+        while let Some(place) = todo.pop() {
+            for b in self.telling_bytes(&place) {
+                budget -= 1;
+                if budget == 0 {
+                    return true;
+                }
+                match self.search_byte(&place, b) {
+                    Some(child) if self.escapes(&child.threads, &child.tight) => return true,
+                    Some(child) => todo.push(child),
+                    None => {}
+                }
+            }
+        }
+        false
+    }
+
+    /// The bytes that some thread can take and that make a difference to values.
+    fn telling_bytes(&mut self, node: &Place) -> Vec<u8> {
+        let in_text = self.scan(node.tight[0].0.1, node.text).quote > 0;
+        let mut bytes: Vec<u8> = Vec::new();
+        for thread in &node.threads {
+            for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
+                bytes.extend((lo..=hi).filter(|&b| in_text || !is_space(b)));
+            }
+        }
+        bytes.sort_unstable();
+        bytes.dedup();
+        bytes
+    }
+
+    /// The scopes whose text may not end as it does, and those that ended an item or themselves.
+    fn ends(&mut self, threads: &[Thread], text: TextId) -> (Vec<Scope>, Vec<Scope>) {
+        let (mut bad, mut ended) = (Vec::new(), Vec::new());
+        for scope in self.scopes(threads) {
+            if self.repeats(scope, text) {
+                bad.push(scope);
+            } else if self.scan(scope.1, text).ended != Ended::Nothing {
+                ended.push(scope);
+            }
+        }
+        (bad, ended)
+    }
+
+    /// One byte of a search; where nothing is in doubt any more, a place without tight scopes.
+    fn search_byte(&mut self, place: &Place, b: u8) -> Option<Place> {
+        let text = self.written.longer(place.text, b, true);
+        self.here = text;
+        let (bad, ended) = self.ends(&place.threads, text);
+        let threads = self.all_without(&place.threads, &bad);
+        if threads.is_empty() {
+            return None;
+        }
+        let mut reached = Reached::default();
+        let tight: Vec<Scope> = place.tight.iter().map(|t| t.0).collect();
+        let waiting: Vec<Scope> = tight.iter().copied().filter(|s| !ended.contains(s)).collect();
+        if waiting.len() < tight.len() {
+            // What ended is new; where nothing around it is in doubt, that settles it.
+            let settled = self.all_without(&threads, &waiting);
+            self.step(&settled, b, &mut reached);
+            if !reached.is_dead() {
+                return Some(Place { threads: settled, text, tight: Vec::new() });
+            }
+        }
+        self.step(&threads, b, &mut reached);
+        let threads = std::mem::take(&mut reached.threads);
+        let tight = self.tight_after(&place.tight, &threads, text, b);
+        (!threads.is_empty()).then_some(Place { threads, text, tight })
+    }
+
+    /// The place of a configuration, if an item may be stuck there.
+    pub fn place(&mut self, config: u32) -> Option<Place> {
+        let (threads, text) = (self.threads(config), self.text(config));
+        let tight = self.tight(&threads, text);
+        (!tight.is_empty()).then(|| Place { threads: threads.to_vec(), text, tight })
+    }
+
+    /// The bytes along which an item may become one that is there, or ends.
+    pub fn expected(&mut self, place: &Place) -> [bool; 256] {
+        let mut expected = [false; 256];
+        for (scope, cursors) in &place.tight {
+            let in_text = self.scan(scope.1, place.text).quote > 0;
+            expected[b',' as usize] |= !in_text;
+            expected[b']' as usize] |= !in_text;
+            for cursor in cursors.iter() {
+                cursor.mark(&mut expected, &self.distinct.values);
+            }
+        }
+        expected
+    }
+
+    /// Where a byte that is tried leads.
+    pub fn follow_byte(&mut self, place: &Place, b: u8) -> Followed {
+        let takes = |machine: &mut Machine, t: &Thread| machine.step_state(t.local.state, b) != NONE;
+        if !place.threads.iter().any(|t| takes(self, t)) {
+            return Followed::Nothing;
+        }
+        self.recording = true;
+        let text = self.written.longer(place.text, b, true);
+        self.here = text;
+        let (bad, ended) = self.ends(&place.threads, text);
+        let threads = self.all_without(&place.threads, &bad);
+        let mut reached = Reached::default();
+        self.step(&threads, b, &mut reached);
+        let threads = std::mem::take(&mut reached.threads);
+        let followed = if reached.is_dead() && threads.is_empty() {
+            Followed::Dead
+        } else if !ended.is_empty() || threads.is_empty() {
+            Followed::Behind
+        } else {
+            let tight = self.tight_after(&place.tight, &threads, text, b);
+            match tight.is_empty() {
+                true => Followed::Free,
+                false => Followed::Place(Place { threads, text, tight }),
+            }
+        };
+        self.recording = false;
+        followed
+    }
+
+    /// Whether something new can come of a place.
+    pub fn is_open_place(&mut self, place: Place) -> bool {
+        self.recording = true;
+        let open = self.is_plentiful(&place.threads, place.text) || self.search(place);
+        self.recording = false;
+        open
+    }
+
+    /// Of each array around a configuration, how deep in brackets it is inside the array, and how in a
+    /// string.
+    pub fn depths(&mut self, config: u32) -> Vec<(u32, u8)> {
+        let (threads, text) = (self.threads(config), self.text(config));
+        let scopes = self.scopes(&threads);
+        scopes.into_iter().map(|scope| self.scan(scope.1, text)).map(|s| (s.depth, s.quote)).collect()
+    }
+
+    /// Whether a text holds a comma between the items of an array, from such a place.
+    pub fn separates((mut depth, mut quote): (u32, u8), bytes: &[u8]) -> bool {
+        bytes.iter().any(|&b| {
+            let separates = depth == 1 && quote == 0 && b == b',';
+            scan(b, &mut depth, &mut quote);
+            separates
+        })
+    }
+
+    /// The threads at the start of a rule on a stack below which nothing was written.
+    pub(super) fn at_start(&mut self, (rule, register): (RuleIx, RegisterIx), stack: StackId) -> Reached {
+        let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
+        let mut reached = Reached::default();
+        (self.recording, self.here) = (true, NO_TEXT);
+        self.enter(Local { state, register, n: 0 }, stack, &mut reached);
+        self.recording = false;
+        reached
+    }
+
+    /// Whether a register is that of a scope.
+    pub(super) fn is_distinct(&self, register: RegisterIx) -> bool {
+        matches!(self.registers[register as usize], Register::Distinct(_))
+    }
+}

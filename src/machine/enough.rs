@@ -1,0 +1,293 @@
+//! Whether arrays of different items can have as many as they must, decided when a constraint is compiled.
+//!
+//! Which values an item can have is found by writing them: depth first, the shortest way to an end first,
+//! up to as many as could matter. Each value costs about its length; arrays that may be short cost nothing
+//! at all. If every place of an array has enough values of its own, or the values can be shared out
+//! (Hall's theorem, by a matching), then something fitting is left at run time, too, whatever was taken:
+//! only places with few values are told to the machine, which keeps them free. Reckoning with cardinalities
+//! of the representation was rejected: what a vocabulary cannot spell must not be counted.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::config::{BASE, Machine, Reached, StackId, Thread};
+use super::distinct::all_differ;
+use super::lower::Program;
+use super::nfa::{DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
+use super::register::{Distinct, Register};
+use super::value::{ValueId, is_space};
+use super::written::{NO_TEXT, TextId};
+
+/// Most different items that an array may be asked to have.
+const MAX_ENOUGH: u32 = 10_000;
+/// Most bytes tried to find the values of one kind of items.
+const MAX_STEPS: usize = 2_000_000;
+/// No end can be reached.
+const FAR: u32 = u32::MAX / 4;
+
+type Rule = (RuleIx, RegisterIx);
+
+/// Removes the arrays that cannot have enough different items, and what then cannot be, until nothing
+/// changes; tells the others which places have few values.
+pub(super) fn settle(
+    program: &mut Program,
+    first_state: NfaId,
+    first_rule: usize,
+    blocks: &[NfaId],
+) -> Result<()> {
+    loop {
+        let asking: Vec<(usize, Arc<Distinct>)> = program
+            .registers
+            .iter()
+            .enumerate()
+            .filter_map(|(ix, register)| match register {
+                Register::Distinct(d) if asks(d, &program.registers) => Some((ix, d.clone())),
+                _ => None,
+            })
+            .collect();
+        if asking.is_empty() {
+            return Ok(());
+        }
+        let mut lists = Lists::new(program);
+        let mut removed = false;
+        for (ix, distinct) in asking {
+            let start = program.starts[distinct.rule.0 as usize];
+            if matches!(program.nfa.state(start), State::Dead) {
+                continue;
+            }
+            match lists.few(&distinct, &program.registers)? {
+                Some(few) => {
+                    program.registers[ix] =
+                        Register::Distinct(Arc::new(Distinct { few, ..(*distinct).clone() }));
+                }
+                None => {
+                    program.nfa.set(start, State::Dead);
+                    removed = true;
+                }
+            }
+        }
+        if !removed {
+            return Ok(());
+        }
+        program.settle_again(first_state, first_rule, blocks);
+    }
+}
+
+/// The places of an array that must be filled: in general as many of one kind, or one by one.
+fn places(distinct: &Distinct, registers: &[Register]) -> (Vec<(Option<Rule>, u32)>, bool) {
+    let Some((_, register)) = distinct.array else { return (Vec::new(), false) };
+    let mut all = distinct.enough.clone();
+    let Register::Items(items) = &registers[register as usize] else { return (all, false) };
+    if items.prefix.is_empty() {
+        all.push((items.rest, items.min));
+        return (all, false);
+    }
+    let first = items.prefix.iter().take(items.min as usize).map(|&p| (p, 1));
+    let others = items.min.saturating_sub(items.prefix.len() as u32);
+    all.extend(first);
+    all.push((items.rest, others));
+    (all, true)
+}
+
+/// Whether an array must have at least two items, so that something must be decided.
+fn asks(distinct: &Distinct, registers: &[Register]) -> bool {
+    let (places, _) = places(distinct, registers);
+    places.iter().fold(0u32, |n, p| n.saturating_add(p.1)) > 1
+}
+
+/// The values of kinds of items.
+struct Lists {
+    machine: Machine,
+    /// Fewest bytes from each state to the end of its rule.
+    far: Vec<u32>,
+    /// The same from behind a stack's rules to the end of what is on it.
+    below: Vec<u32>,
+    known: FxHashMap<(Rule, u32), Arc<Vec<Box<[u8]>>>>,
+}
+
+/// Threads, the text that led to them, and whether it ends inside a string.
+struct Node {
+    threads: Vec<Thread>,
+    text: TextId,
+    exits: bool,
+    in_text: u8,
+}
+
+impl Lists {
+    fn new(program: &Program) -> Self {
+        let far = distances(&program.nfa, &program.starts);
+        let machine = Machine::new(program.clone(), Arc::default());
+        Lists { machine, far, below: vec![0, 0], known: FxHashMap::default() }
+    }
+
+    /// The places with few values, in order; `None` if they cannot be filled with different ones.
+    fn few(
+        &mut self,
+        distinct: &Distinct,
+        registers: &[Register],
+    ) -> Result<Option<Vec<(u32, Vec<Box<[u8]>>)>>> {
+        let (places, one_by_one) = places(distinct, registers);
+        let all = places.iter().fold(0u32, |n, p| n.saturating_add(p.1));
+        if all > MAX_ENOUGH {
+            let message = format!("an array must have more than {MAX_ENOUGH} different items");
+            return Err(Error::new(ErrorKind::TooComplex, message).hint("lower `minItems`"));
+        }
+        let mut few: Vec<(u32, Vec<Box<[u8]>>)> = Vec::new();
+        let mut place = 0;
+        for (rule, count) in places {
+            if count == 0 {
+                continue;
+            }
+            let wanted = if one_by_one { all } else { count };
+            let Some(rule) = rule else { return Ok(None) };
+            let values = self.values(rule, wanted)?;
+            if (values.len() as u32) < count {
+                return Ok(None);
+            }
+            if one_by_one && (values.len() as u32) < all {
+                few.extend((place..place + count).map(|p| (p, values.to_vec())));
+            }
+            place += count;
+        }
+        let ids: Vec<Vec<ValueId>> = few
+            .iter()
+            .map(|(_, texts)| texts.iter().map(|t| self.machine.distinct.values.read(t)).collect())
+            .collect();
+        Ok(all_differ(&ids.iter().collect::<Vec<_>>(), |_| false).then_some(few))
+    }
+
+    /// Different values of a rule, a text of each: all of them, or `limit`.
+    fn values(&mut self, rule: Rule, limit: u32) -> Result<Arc<Vec<Box<[u8]>>>> {
+        if let Some(known) = self.known.get(&(rule, limit)) {
+            return Ok(known.clone());
+        }
+        let (mut texts, mut seen) = (Vec::new(), FxHashSet::default());
+        let start = self.machine.at_start(rule, BASE);
+        let first = Node { threads: start.threads, text: NO_TEXT, exits: false, in_text: 0 };
+        let mut todo = vec![first];
+        let mut budget = MAX_STEPS;
+        self.machine.recording = true;
+        while let Some(node) = todo.pop() {
+            if node.exits {
+                let text = self.machine.written.between(NO_TEXT, node.text);
+                if seen.insert(self.machine.distinct.values.read(&text)) {
+                    texts.push(text.into());
+                }
+            }
+            if texts.len() as u32 >= limit {
+                break;
+            }
+            let Some(left) = self.expand(node, limit, budget, &mut todo) else {
+                self.machine.recording = false;
+                let message = "how many different items an array can have is not known";
+                return Err(Error::new(ErrorKind::TooComplex, message)
+                    .hint("lower `minItems`, or say less about the items beside `uniqueItems`"));
+            };
+            budget = left;
+        }
+        self.machine.recording = false;
+        let texts = Arc::new(texts);
+        self.known.insert((rule, limit), texts.clone());
+        Ok(texts)
+    }
+
+    /// Adds what may follow a node, the nearest to an end last; the budget left, `None` if there is none.
+    fn expand(&mut self, node: Node, limit: u32, mut budget: usize, todo: &mut Vec<Node>) -> Option<usize> {
+        let mut next: Vec<(u32, Node)> = Vec::new();
+        for b in self.bytes(&node, limit) {
+            budget = budget.checked_sub(1)?;
+            let mut reached = Reached::default();
+            // Arrays that begin here remember from here on; all others are as far as the text says.
+            let text = self.machine.written.longer(node.text, b, true);
+            self.machine.advance_to(&node.threads, text, b, &mut reached);
+            if reached.is_dead() || reached.exit.is_none() && !self.machine.is_open(&reached.threads, text) {
+                continue;
+            }
+            let in_text = match (node.in_text, b) {
+                (2, _) => 1,
+                (1, b'\\') => 2,
+                (1, b'"') => 0,
+                (0, b'"') => 1,
+                (other, _) => other,
+            };
+            let far = if reached.exit.is_some() { 0 } else { self.nearest(&reached.threads) };
+            let exits = reached.exit.is_some();
+            next.push((far, Node { threads: reached.threads, text, exits, in_text }));
+        }
+        next.sort_by_key(|n| std::cmp::Reverse(n.0));
+        todo.extend(next.into_iter().map(|n| n.1));
+        Some(budget)
+    }
+
+    /// Bytes that may follow; of those that lead to the same only as many as could matter.
+    fn bytes(&mut self, node: &Node, limit: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for thread in &node.threads {
+            for (lo, hi, _) in self.machine.dfa.ranges(&self.machine.nfa, thread.local.state) {
+                let telling = (lo..=hi).filter(|&b| node.in_text > 0 || !is_space(b));
+                bytes.extend(telling.take(limit as usize + 1));
+            }
+        }
+        bytes.sort_unstable();
+        bytes.dedup();
+        bytes
+    }
+
+    /// Fewest bytes after which some thread is at its end, counters and the like aside.
+    fn nearest(&mut self, threads: &[Thread]) -> u32 {
+        let mut least = FAR;
+        for thread in threads {
+            let members = self.machine.dfa.members(thread.local.state);
+            let inside = members.iter().map(|&s| self.far[s as usize]).min().unwrap_or(FAR);
+            least = least.min(inside.saturating_add(self.below(thread.stack)));
+        }
+        least
+    }
+
+    fn below(&mut self, stack: StackId) -> u32 {
+        // Nodes are made after those below them.
+        while self.below.len() <= stack as usize {
+            let mut least = FAR;
+            for frame in self.machine.frames(self.below.len() as StackId).iter() {
+                let members = self.machine.dfa.members(frame.ret.state);
+                let inside = members.iter().map(|&s| self.far[s as usize]).min().unwrap_or(FAR);
+                least = least.min(inside.saturating_add(self.below[frame.parent as usize]));
+            }
+            self.below.push(least);
+        }
+        self.below[stack as usize]
+    }
+}
+
+/// Fewest bytes from each state to the end of its rule: repeated passes until nothing changes. States come
+/// after those they lead to, so that few passes do.
+fn distances(nfa: &Nfa, starts: &[NfaId]) -> Vec<u32> {
+    let mut far = vec![FAR; nfa.len()];
+    loop {
+        let mut changed = false;
+        for s in DEAD..nfa.len() as NfaId {
+            let of = |to: NfaId| far[to as usize];
+            let called = |rule: RuleIx, to| of(starts[rule.0 as usize]).saturating_add(of(to));
+            let new = match nfa.state(s) {
+                State::Dead => FAR,
+                State::Accept => 0,
+                State::Byte { to, .. } | State::CallItem { to } => of(to).saturating_add(1),
+                State::Sparse(edges) => edges.iter().map(|e| of(e.2).saturating_add(1)).min().unwrap_or(FAR),
+                State::Union(parts) => parts.iter().map(|&p| of(p)).min().unwrap_or(FAR),
+                State::Call { rule, to, .. } | State::CallFresh { rule, to, .. } => called(rule, to),
+                State::Guard { to, .. } => of(to),
+            };
+            let new = new.min(FAR);
+            if new < far[s as usize] {
+                far[s as usize] = new;
+                changed = true;
+            }
+        }
+        if !changed {
+            return far;
+        }
+    }
+}
