@@ -5,11 +5,9 @@
 //! from the text: a scan of it knows where an item ends, and what the items before were. So neither states
 //! nor the masks of what stands inside an item depend on what was written.
 //!
-//! When output is followed, a comma or bracket behind an item that was there already is refused to the
-//! stacks through its scope, and behind each token it is asked whether something new can still come: as
-//! long as the item has begun like no other nothing needs to be done; otherwise the ways along those it
-//! has begun like are searched until one leads away. That takes as many steps as the others have bytes
-//! left in all, and few where much is possible. Keeping the set of items in the states was rejected: every
+//! A comma or bracket behind an item that was there already is refused to the stacks through its scope;
+//! whether something new can still come is asked in [`open`](super::open). Cost: a hash look-up per byte of
+//! output, and reading an item when it ends. Keeping the set of items in the states was rejected: every
 //! mask inside an item would be one of its own.
 
 use std::sync::Arc;
@@ -17,7 +15,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::config::{Frame, Local, Machine, Reached, StackId, Thread};
-use super::dfa::NONE;
 use super::nfa::{RegisterIx, RuleIx};
 use super::register::Register;
 use super::value::{Cursor, ValueId, Values, is_space};
@@ -26,32 +23,30 @@ use super::written::{NO_TEXT, TextId};
 /// An array of different items that is being written: its register, and the text before it.
 pub(super) type Scope = (RegisterIx, TextId);
 
-/// Steps of one search for something new. Only items that can be spelled in very many ways and are
-/// nearly exhausted need so many; something new is then taken for granted.
-const MAX_SEARCH: usize = 100_000;
-
+/// Most scans that are kept; others are made again.
+const MAX_SCANS: usize = 1 << 18;
 /// Most cursors that are kept.
 const MAX_CURSORS: usize = 50_000;
 
 /// What a scope's text says about its array.
 #[derive(Debug, Clone, Copy, Default)]
-struct Scan {
+pub(super) struct Scan {
     /// Brackets that are open, that of the array among them.
     depth: u32,
     /// 1 inside a string, 2 behind a backslash there.
-    quote: u8,
+    pub quote: u8,
     /// Whether the current item has begun.
     begun: bool,
     /// The text before the current item.
-    item: TextId,
+    pub item: TextId,
     /// The items before, as an index of the chain of items.
     items: u32,
     /// What the last byte ended.
-    ended: Ended,
+    pub ended: Ended,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     #[default]
     Nothing,
     /// An array without items.
@@ -91,32 +86,6 @@ pub(super) struct Distinct {
     spoiling: FxHashMap<(RegisterIx, u32), Arc<[ValueId]>>,
     /// By register, the values of places that must be filled and have few.
     few: FxHashMap<RegisterIx, Vec<(u32, Vec<ValueId>)>>,
-}
-
-/// Where output stands inside arrays whose item may be stuck.
-#[derive(Clone)]
-pub struct Place {
-    threads: Vec<Thread>,
-    text: TextId,
-    /// Scopes whose item may still become one that is there, and these.
-    tight: Vec<Tight>,
-}
-
-/// A scope, and what its item may still become of what is there.
-type Tight = (Scope, Arc<[Cursor]>);
-
-/// Where a byte leads from a [`Place`].
-pub enum Followed {
-    /// Nowhere, whatever was written.
-    Nothing,
-    /// Nowhere.
-    Dead,
-    /// To where every item is like no other.
-    Free,
-    /// Behind an item, which is new.
-    Behind,
-    /// To such a place again.
-    Place(Place),
 }
 
 /// Where a byte leaves strings and brackets.
@@ -290,7 +259,7 @@ impl Machine {
     }
 
     /// The scopes that some of the threads are in.
-    fn scopes(&self, threads: &[Thread]) -> Vec<Scope> {
+    pub(super) fn scopes(&self, threads: &[Thread]) -> Vec<Scope> {
         let of = |t: &Thread| self.distinct.of_stack[t.stack as usize].iter().copied();
         let mut all: Vec<Scope> = threads.iter().flat_map(of).collect();
         all.sort_unstable();
@@ -299,7 +268,7 @@ impl Machine {
     }
 
     /// What a scope's text says.
-    fn scan(&mut self, start: TextId, text: TextId) -> Scan {
+    pub(super) fn scan(&mut self, start: TextId, text: TextId) -> Scan {
         let (mut at, mut bytes) = (text, Vec::new());
         let mut scanned = loop {
             if at == start {
@@ -312,6 +281,9 @@ impl Machine {
             bytes.push((byte, at));
             at = before;
         };
+        if self.distinct.scans.len() > MAX_SCANS {
+            self.distinct.scans.clear();
+        }
         let mut before = at;
         for &(b, at) in bytes.iter().rev() {
             scanned = self.scan_byte(scanned, b, before, at);
@@ -347,7 +319,7 @@ impl Machine {
     }
 
     /// Whether what the last byte ended is no item that its array may have.
-    fn repeats(&mut self, scope: Scope, text: TextId) -> bool {
+    pub(super) fn repeats(&mut self, scope: Scope, text: TextId) -> bool {
         let scanned = self.scan(scope.1, text);
         match scanned.ended {
             Ended::Again => true,
@@ -360,7 +332,7 @@ impl Machine {
     }
 
     /// What the current item of a scope must not become and still may.
-    fn near(&mut self, scope: Scope, text: TextId) -> Arc<[Cursor]> {
+    pub(super) fn near(&mut self, scope: Scope, text: TextId) -> Arc<[Cursor]> {
         let scanned = self.scan(scope.1, text);
         let (mut at, mut bytes) = (text, Vec::new());
         let mut cursors: Arc<[Cursor]> = loop {
@@ -401,7 +373,7 @@ impl Machine {
     }
 
     /// Those of the cursors that a byte leads on.
-    fn followed(&self, cursors: &[Cursor], b: u8) -> Arc<[Cursor]> {
+    pub(super) fn followed(&self, cursors: &[Cursor], b: u8) -> Arc<[Cursor]> {
         let values = &self.distinct.values;
         let mut next = Vec::new();
         for cursor in cursors.iter().filter(|c| c.expects(b, values)) {
@@ -415,7 +387,7 @@ impl Machine {
 
     /// Whether a stack goes through one of these scopes only as far as they allow: the stack without the
     /// ways through them; `None` if nothing is left.
-    fn without(&mut self, stack: StackId, bad: &[Scope]) -> Option<StackId> {
+    pub(super) fn without(&mut self, stack: StackId, bad: &[Scope]) -> Option<StackId> {
         let touched = |machine: &Machine, s: StackId| {
             machine.distinct.of_stack[s as usize].iter().any(|scope| bad.contains(scope))
         };
@@ -452,7 +424,7 @@ impl Machine {
         made.get(&stack).copied().flatten()
     }
 
-    fn all_without(&mut self, threads: &[Thread], bad: &[Scope]) -> Vec<Thread> {
+    pub(super) fn all_without(&mut self, threads: &[Thread], bad: &[Scope]) -> Vec<Thread> {
         if bad.is_empty() {
             return threads.to_vec();
         }
@@ -499,185 +471,6 @@ impl Machine {
         }
     }
 
-    /// Whether some thread is in no scope whose item may be stuck.
-    fn escapes(&mut self, threads: &[Thread], tight: &[Tight]) -> bool {
-        let bad: Vec<Scope> = tight.iter().map(|t| t.0).collect();
-        bad.is_empty() || threads.iter().any(|t| self.without(t.stack, &bad).is_some())
-    }
-
-    /// Whether from some of the threads behind `text` every array can get items that are new to it.
-    pub(super) fn is_open(&mut self, threads: &[Thread], text: TextId) -> bool {
-        if self.is_plentiful(threads, text) {
-            return true;
-        }
-        let tight = self.tight(threads, text);
-        self.search(Place { threads: threads.to_vec(), text, tight })
-    }
-
-    /// The scopes whose item may still become one that is there.
-    fn tight(&mut self, threads: &[Thread], text: TextId) -> Vec<Tight> {
-        let mut tight = Vec::new();
-        for scope in self.scopes(threads) {
-            let cursors = self.near(scope, text);
-            if !cursors.is_empty() {
-                tight.push((scope, cursors));
-            }
-        }
-        tight
-    }
-
-    /// The same one byte further on than where `before` was known.
-    fn tight_after(&mut self, before: &[Tight], threads: &[Thread], text: TextId, b: u8) -> Vec<Tight> {
-        let mut tight = Vec::new();
-        for scope in self.scopes(threads) {
-            let cursors = if self.scan(scope.1, text).item == text {
-                self.near(scope, text)
-            } else if let Some((_, cursors)) = before.iter().find(|t| t.0 == scope) {
-                self.followed(cursors, b)
-            } else {
-                continue;
-            };
-            if !cursors.is_empty() {
-                tight.push((scope, cursors));
-            }
-        }
-        tight
-    }
-
-    /// Searches for a way on that leads away from what is there.
-    fn search(&mut self, place: Place) -> bool {
-        if self.escapes(&place.threads, &place.tight) {
-            return true;
-        }
-        let mut todo = vec![place];
-        let mut budget = MAX_SEARCH;
-        while let Some(place) = todo.pop() {
-            for b in self.telling_bytes(&place) {
-                budget -= 1;
-                if budget == 0 {
-                    return true;
-                }
-                match self.search_byte(&place, b) {
-                    Some(child) if self.escapes(&child.threads, &child.tight) => return true,
-                    Some(child) => todo.push(child),
-                    None => {}
-                }
-            }
-        }
-        false
-    }
-
-    /// The bytes that some thread can take and that make a difference to values.
-    fn telling_bytes(&mut self, node: &Place) -> Vec<u8> {
-        let in_text = self.scan(node.tight[0].0.1, node.text).quote > 0;
-        let mut bytes: Vec<u8> = Vec::new();
-        for thread in &node.threads {
-            for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
-                bytes.extend((lo..=hi).filter(|&b| in_text || !is_space(b)));
-            }
-        }
-        bytes.sort_unstable();
-        bytes.dedup();
-        bytes
-    }
-
-    /// The scopes whose text may not end as it does, and those that ended an item or themselves.
-    fn ends(&mut self, threads: &[Thread], text: TextId) -> (Vec<Scope>, Vec<Scope>) {
-        let (mut bad, mut ended) = (Vec::new(), Vec::new());
-        for scope in self.scopes(threads) {
-            if self.repeats(scope, text) {
-                bad.push(scope);
-            } else if self.scan(scope.1, text).ended != Ended::Nothing {
-                ended.push(scope);
-            }
-        }
-        (bad, ended)
-    }
-
-    /// One byte of a search; where nothing is in doubt any more, a place without tight scopes.
-    fn search_byte(&mut self, place: &Place, b: u8) -> Option<Place> {
-        let text = self.written.longer(place.text, b, true);
-        self.here = text;
-        let (bad, ended) = self.ends(&place.threads, text);
-        let threads = self.all_without(&place.threads, &bad);
-        if threads.is_empty() {
-            return None;
-        }
-        let mut reached = Reached::default();
-        let tight: Vec<Scope> = place.tight.iter().map(|t| t.0).collect();
-        let waiting: Vec<Scope> = tight.iter().copied().filter(|s| !ended.contains(s)).collect();
-        if waiting.len() < tight.len() {
-            // What ended is new; where nothing around it is in doubt, that settles it.
-            let settled = self.all_without(&threads, &waiting);
-            self.step(&settled, b, &mut reached);
-            if !reached.is_dead() {
-                return Some(Place { threads: settled, text, tight: Vec::new() });
-            }
-        }
-        self.step(&threads, b, &mut reached);
-        let threads = std::mem::take(&mut reached.threads);
-        let tight = self.tight_after(&place.tight, &threads, text, b);
-        (!threads.is_empty()).then_some(Place { threads, text, tight })
-    }
-
-    /// The place of a configuration, if an item may be stuck there.
-    pub fn place(&mut self, config: u32) -> Option<Place> {
-        let (threads, text) = (self.threads(config), self.text(config));
-        let tight = self.tight(&threads, text);
-        (!tight.is_empty()).then(|| Place { threads: threads.to_vec(), text, tight })
-    }
-
-    /// The bytes along which an item may become one that is there, or ends.
-    pub fn expected(&mut self, place: &Place) -> [bool; 256] {
-        let mut expected = [false; 256];
-        for (scope, cursors) in &place.tight {
-            let in_text = self.scan(scope.1, place.text).quote > 0;
-            expected[b',' as usize] |= !in_text;
-            expected[b']' as usize] |= !in_text;
-            for cursor in cursors.iter() {
-                cursor.mark(&mut expected, &self.distinct.values);
-            }
-        }
-        expected
-    }
-
-    /// Where a byte that is tried leads.
-    pub fn follow_byte(&mut self, place: &Place, b: u8) -> Followed {
-        let takes = |machine: &mut Machine, t: &Thread| machine.step_state(t.local.state, b) != NONE;
-        if !place.threads.iter().any(|t| takes(self, t)) {
-            return Followed::Nothing;
-        }
-        self.recording = true;
-        let text = self.written.longer(place.text, b, true);
-        self.here = text;
-        let (bad, ended) = self.ends(&place.threads, text);
-        let threads = self.all_without(&place.threads, &bad);
-        let mut reached = Reached::default();
-        self.step(&threads, b, &mut reached);
-        let threads = std::mem::take(&mut reached.threads);
-        let followed = if reached.is_dead() && threads.is_empty() {
-            Followed::Dead
-        } else if !ended.is_empty() || threads.is_empty() {
-            Followed::Behind
-        } else {
-            let tight = self.tight_after(&place.tight, &threads, text, b);
-            match tight.is_empty() {
-                true => Followed::Free,
-                false => Followed::Place(Place { threads, text, tight }),
-            }
-        };
-        self.recording = false;
-        followed
-    }
-
-    /// Whether something new can come of a place.
-    pub fn is_open_place(&mut self, place: Place) -> bool {
-        self.recording = true;
-        let open = self.is_plentiful(&place.threads, place.text) || self.search(place);
-        self.recording = false;
-        open
-    }
-
     /// Of each array around a configuration, how deep in brackets it is inside the array, and how in a
     /// string.
     pub fn depths(&mut self, config: u32) -> Vec<(u32, u8)> {
@@ -708,5 +501,40 @@ impl Machine {
     /// Whether a register is that of a scope.
     pub(super) fn is_distinct(&self, register: RegisterIx) -> bool {
         matches!(self.registers[register as usize], Register::Distinct(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places are filled one after the other, in every way.
+    fn slow(places: &[&Vec<ValueId>], taken: &mut Vec<ValueId>) -> bool {
+        let Some((first, rest)) = places.split_first() else { return true };
+        first.iter().any(|&value| {
+            let free = !taken.contains(&value);
+            taken.push(value);
+            let filled = free && slow(rest, taken);
+            taken.pop();
+            filled
+        })
+    }
+
+    #[test]
+    fn matchings_are_found_where_there_are_any() {
+        let (mut found, mut state) = (0, 1u64);
+        for _ in 0..2_000 {
+            let mut random = |n: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) % n
+            };
+            let lists: Vec<Vec<ValueId>> =
+                (0..random(6)).map(|_| (0..random(4)).map(|_| random(6) as ValueId).collect()).collect();
+            let (places, gone) = (lists.iter().collect::<Vec<_>>(), random(6) as ValueId);
+            let fast = all_differ(&places, |v| v == gone);
+            assert_eq!(fast, slow(&places, &mut vec![gone]), "{lists:?} without {gone}");
+            found += usize::from(fast);
+        }
+        assert!((200..1_800).contains(&found), "{found} of 2000");
     }
 }

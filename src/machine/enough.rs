@@ -29,6 +29,8 @@ const MAX_STEPS: usize = 2_000_000;
 const FAR: u32 = u32::MAX / 4;
 
 type Rule = (RuleIx, RegisterIx);
+/// A text of each of some values.
+type Texts = Vec<Box<[u8]>>;
 
 /// Removes the arrays that cannot have enough different items, and what then cannot be, until nothing
 /// changes; tells the others which places have few values.
@@ -105,7 +107,7 @@ struct Lists {
     far: Vec<u32>,
     /// The same from behind a stack's rules to the end of what is on it.
     below: Vec<u32>,
-    known: FxHashMap<(Rule, u32), Arc<Vec<Box<[u8]>>>>,
+    known: FxHashMap<(Rule, u32), Arc<Texts>>,
 }
 
 /// Threads, the text that led to them, and whether it ends inside a string.
@@ -124,18 +126,14 @@ impl Lists {
     }
 
     /// The places with few values, in order; `None` if they cannot be filled with different ones.
-    fn few(
-        &mut self,
-        distinct: &Distinct,
-        registers: &[Register],
-    ) -> Result<Option<Vec<(u32, Vec<Box<[u8]>>)>>> {
+    fn few(&mut self, distinct: &Distinct, registers: &[Register]) -> Result<Option<Vec<(u32, Texts)>>> {
         let (places, one_by_one) = places(distinct, registers);
         let all = places.iter().fold(0u32, |n, p| n.saturating_add(p.1));
         if all > MAX_ENOUGH {
             let message = format!("an array must have more than {MAX_ENOUGH} different items");
             return Err(Error::new(ErrorKind::TooComplex, message).hint("lower `minItems`"));
         }
-        let mut few: Vec<(u32, Vec<Box<[u8]>>)> = Vec::new();
+        let mut few: Vec<(u32, Texts)> = Vec::new();
         let mut place = 0;
         for (rule, count) in places {
             if count == 0 {
@@ -160,7 +158,7 @@ impl Lists {
     }
 
     /// Different values of a rule, a text of each: all of them, or `limit`.
-    fn values(&mut self, rule: Rule, limit: u32) -> Result<Arc<Vec<Box<[u8]>>>> {
+    fn values(&mut self, rule: Rule, limit: u32) -> Result<Arc<Texts>> {
         if let Some(known) = self.known.get(&(rule, limit)) {
             return Ok(known.clone());
         }

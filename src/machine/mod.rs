@@ -9,7 +9,8 @@
 //! Files: `nfa` (states), `regular` (lowering of regular nodes), `text` (strings, numbers, lengths),
 //! `lower` (values to rules), `object` (their properties), `liveness` (no dead ends), `recursion`,
 //! `intern`, `dfa` (lazy subset construction), `register` (counters), `written` (what objects have so
-//! far), `fresh` (guards and new names), `config` (threads, stacks, configurations).
+//! far), `fresh` (guards and new names), `distinct` (items that differ as values: `value`, `open`, `rich`,
+//! `enough`), `config` (threads, stacks, configurations).
 
 pub mod config;
 pub mod dfa;
@@ -21,6 +22,7 @@ mod liveness;
 mod lower;
 pub mod nfa;
 mod object;
+mod open;
 mod recursion;
 pub mod register;
 mod regular;
@@ -30,7 +32,7 @@ mod value;
 mod written;
 
 pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
-pub use distinct::{Followed, Place};
 pub use lower::Program;
+pub use open::{Followed, Place};
 pub use regular::escape;
 pub use written::Shown;

@@ -94,4 +94,15 @@ mod tests {
         }
         assert!(!quoted.strings.contains(&b"\"b\""[..]));
     }
+
+    #[test]
+    fn commas_behind_quotes_and_brackets() {
+        let tokens = [",", "a,", "\",", ",\"", "[1,", "\"[,", "[", "],[\""];
+        let Separators { any, quoted, opening, brackets } =
+            Quoted::new(tokens.iter().zip(0..).map(|(t, i)| (t.as_bytes(), i))).separators;
+        assert_eq!(any, [0, 1, 2, 3, 4, 5, 7]);
+        assert_eq!(quoted, [2, 5]);
+        assert_eq!(opening, [vec![4, 5], vec![5]]);
+        assert_eq!(brackets, [4, 5, 6, 7]);
+    }
 }

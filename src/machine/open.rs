@@ -1,0 +1,226 @@
+//! Whether arrays of different items can still get something new.
+//!
+//! Asked behind each token, and of the tokens along which an item may become one that is there. As long as
+//! the item has begun like no other, or has endlessly many values ahead (`rich`), nothing needs to be done.
+//! Otherwise the ways along those it has begun like are searched until one leads away. That takes as many
+//! steps as the others have bytes left in all, and few where much is possible. Counting the values that
+//! are left was rejected: there are mostly too many to count, and one is enough.
+
+use std::sync::Arc;
+
+use super::config::{Machine, Reached, Thread};
+use super::dfa::NONE;
+use super::distinct::{Ended, Scope};
+use super::value::{Cursor, is_space};
+use super::written::TextId;
+
+/// Steps of one search for something new. Only items that can be spelled in very many ways and are
+/// nearly exhausted need so many; something new is then taken for granted.
+const MAX_SEARCH: usize = 100_000;
+
+/// Where output stands inside arrays whose item may be stuck.
+#[derive(Clone)]
+pub struct Place {
+    threads: Vec<Thread>,
+    text: TextId,
+    /// Scopes whose item may still become one that is there, and these.
+    tight: Vec<Tight>,
+}
+
+/// A scope, and what its item may still become of what is there.
+type Tight = (Scope, Arc<[Cursor]>);
+
+/// Where a byte leads from a [`Place`].
+pub enum Followed {
+    /// Nowhere, whatever was written.
+    Nothing,
+    /// Nowhere.
+    Dead,
+    /// To where every item is like no other.
+    Free,
+    /// Behind an item, which is new.
+    Behind,
+    /// To such a place again.
+    Place(Place),
+}
+
+impl Machine {
+    /// Whether some thread is in no scope whose item may be stuck.
+    fn escapes(&mut self, threads: &[Thread], tight: &[Tight]) -> bool {
+        let bad: Vec<Scope> = tight.iter().map(|t| t.0).collect();
+        bad.is_empty() || threads.iter().any(|t| self.without(t.stack, &bad).is_some())
+    }
+
+    /// Whether from some of the threads behind `text` every array can get items that are new to it.
+    pub(super) fn is_open(&mut self, threads: &[Thread], text: TextId) -> bool {
+        if self.is_plentiful(threads, text) {
+            return true;
+        }
+        let tight = self.tight(threads, text);
+        self.search(Place { threads: threads.to_vec(), text, tight })
+    }
+
+    /// The scopes whose item may still become one that is there.
+    fn tight(&mut self, threads: &[Thread], text: TextId) -> Vec<Tight> {
+        let mut tight = Vec::new();
+        for scope in self.scopes(threads) {
+            let cursors = self.near(scope, text);
+            if !cursors.is_empty() {
+                tight.push((scope, cursors));
+            }
+        }
+        tight
+    }
+
+    /// The same one byte further on than where `before` was known.
+    fn tight_after(&mut self, before: &[Tight], threads: &[Thread], text: TextId, b: u8) -> Vec<Tight> {
+        let mut tight = Vec::new();
+        for scope in self.scopes(threads) {
+            let cursors = if self.scan(scope.1, text).item == text {
+                self.near(scope, text)
+            } else if let Some((_, cursors)) = before.iter().find(|t| t.0 == scope) {
+                self.followed(cursors, b)
+            } else {
+                continue;
+            };
+            if !cursors.is_empty() {
+                tight.push((scope, cursors));
+            }
+        }
+        tight
+    }
+
+    /// Searches for a way on that leads away from what is there.
+    fn search(&mut self, place: Place) -> bool {
+        if self.escapes(&place.threads, &place.tight) {
+            return true;
+        }
+        let mut todo = vec![place];
+        let mut budget = MAX_SEARCH;
+        while let Some(place) = todo.pop() {
+            for b in self.telling_bytes(&place) {
+                budget -= 1;
+                if budget == 0 {
+                    return true;
+                }
+                match self.search_byte(&place, b) {
+                    Some(child) if self.escapes(&child.threads, &child.tight) => return true,
+                    Some(child) => todo.push(child),
+                    None => {}
+                }
+            }
+        }
+        false
+    }
+
+    /// The bytes that some thread can take and that make a difference to values.
+    fn telling_bytes(&mut self, node: &Place) -> Vec<u8> {
+        let in_text = self.scan(node.tight[0].0.1, node.text).quote > 0;
+        let mut bytes: Vec<u8> = Vec::new();
+        for thread in &node.threads {
+            for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
+                bytes.extend((lo..=hi).filter(|&b| in_text || !is_space(b)));
+            }
+        }
+        bytes.sort_unstable();
+        bytes.dedup();
+        bytes
+    }
+
+    /// The scopes whose text may not end as it does, and those that ended an item or themselves.
+    fn ends(&mut self, threads: &[Thread], text: TextId) -> (Vec<Scope>, Vec<Scope>) {
+        let (mut bad, mut ended) = (Vec::new(), Vec::new());
+        for scope in self.scopes(threads) {
+            if self.repeats(scope, text) {
+                bad.push(scope);
+            } else if self.scan(scope.1, text).ended != Ended::Nothing {
+                ended.push(scope);
+            }
+        }
+        (bad, ended)
+    }
+
+    /// One byte of a search; where nothing is in doubt any more, a place without tight scopes.
+    fn search_byte(&mut self, place: &Place, b: u8) -> Option<Place> {
+        let text = self.written.longer(place.text, b, true);
+        self.here = text;
+        let (bad, ended) = self.ends(&place.threads, text);
+        let threads = self.all_without(&place.threads, &bad);
+        if threads.is_empty() {
+            return None;
+        }
+        let mut reached = Reached::default();
+        let tight: Vec<Scope> = place.tight.iter().map(|t| t.0).collect();
+        let waiting: Vec<Scope> = tight.iter().copied().filter(|s| !ended.contains(s)).collect();
+        if waiting.len() < tight.len() {
+            // What ended is new; where nothing around it is in doubt, that settles it.
+            let settled = self.all_without(&threads, &waiting);
+            self.step(&settled, b, &mut reached);
+            if !reached.is_dead() {
+                return Some(Place { threads: settled, text, tight: Vec::new() });
+            }
+        }
+        self.step(&threads, b, &mut reached);
+        let threads = std::mem::take(&mut reached.threads);
+        let tight = self.tight_after(&place.tight, &threads, text, b);
+        (!threads.is_empty()).then_some(Place { threads, text, tight })
+    }
+
+    /// The place of a configuration, if an item may be stuck there.
+    pub fn place(&mut self, config: u32) -> Option<Place> {
+        let (threads, text) = (self.threads(config), self.text(config));
+        let tight = self.tight(&threads, text);
+        (!tight.is_empty()).then(|| Place { threads: threads.to_vec(), text, tight })
+    }
+
+    /// The bytes along which an item may become one that is there, or ends.
+    pub fn expected(&mut self, place: &Place) -> [bool; 256] {
+        let mut expected = [false; 256];
+        for (scope, cursors) in &place.tight {
+            let in_text = self.scan(scope.1, place.text).quote > 0;
+            expected[b',' as usize] |= !in_text;
+            expected[b']' as usize] |= !in_text;
+            for cursor in cursors.iter() {
+                cursor.mark(&mut expected, &self.distinct.values);
+            }
+        }
+        expected
+    }
+
+    /// Where a byte that is tried leads.
+    pub fn follow_byte(&mut self, place: &Place, b: u8) -> Followed {
+        let takes = |machine: &mut Machine, t: &Thread| machine.step_state(t.local.state, b) != NONE;
+        if !place.threads.iter().any(|t| takes(self, t)) {
+            return Followed::Nothing;
+        }
+        self.recording = true;
+        let text = self.written.longer(place.text, b, true);
+        self.here = text;
+        let (bad, ended) = self.ends(&place.threads, text);
+        let threads = self.all_without(&place.threads, &bad);
+        let mut reached = Reached::default();
+        self.step(&threads, b, &mut reached);
+        let threads = std::mem::take(&mut reached.threads);
+        let followed = if reached.is_dead() && threads.is_empty() {
+            Followed::Dead
+        } else if !ended.is_empty() || threads.is_empty() {
+            Followed::Behind
+        } else {
+            let tight = self.tight_after(&place.tight, &threads, text, b);
+            match tight.is_empty() {
+                true => Followed::Free,
+                false => Followed::Place(Place { threads, text, tight }),
+            }
+        };
+        self.recording = false;
+        followed
+    }
+
+    /// Whether something new can come of a place.
+    pub fn is_open_place(&mut self, place: Place) -> bool {
+        self.recording = true;
+        let open = self.is_plentiful(&place.threads, place.text) || self.search(place);
+        self.recording = false;
+        open
+    }
+}
