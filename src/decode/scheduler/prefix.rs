@@ -1,0 +1,105 @@
+//! Keys and values of beginnings that many prompts share: instructions, schemas.
+//!
+//! A beginning is kept once two prompts have had it, as a copy of its own, and copied into the cache of
+//! each later request. A look-up compares with every entry, a copy is a small part of the forward it saves
+//! (the bytes of the cache against the bytes of the weights times tokens). What was used longest ago goes
+//! first when the bytes are spent. Pages that caches point to were rejected: attention would have to
+//! gather them, and copies are cheap.
+
+use std::collections::VecDeque;
+
+use crate::model::KvCache;
+use crate::vocab::TokenId;
+
+/// Shortest beginning worth a copy.
+pub(super) const FEWEST: usize = 16;
+/// Prompts remembered to find out what they share.
+const REMEMBERED: usize = 64;
+
+/// Keys and values of the target and, if there is one, the draft model.
+pub(super) type Beginning = (KvCache, Option<KvCache>);
+
+struct Entry {
+    tokens: Vec<TokenId>,
+    caches: Beginning,
+    used: u64,
+}
+
+/// Beginnings, and the prompts of late.
+pub(super) struct Prefixes {
+    entries: Vec<Entry>,
+    prompts: VecDeque<Vec<TokenId>>,
+    most_bytes: usize,
+    clock: u64,
+}
+
+/// Tokens that both begin with.
+pub(super) fn common(a: &[TokenId], b: &[TokenId]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+impl Prefixes {
+    pub fn new(most_bytes: usize) -> Prefixes {
+        Prefixes { entries: Vec::new(), prompts: VecDeque::new(), most_bytes, clock: 0 }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.entries.iter().map(Entry::bytes).sum()
+    }
+
+    /// How many of the first tokens of a prompt are kept.
+    pub fn kept(&self, prompt: &[TokenId]) -> usize {
+        self.entries.iter().map(|e| common(&e.tokens, prompt)).max().unwrap_or(0)
+    }
+
+    /// A copy of the longest beginning of the prompt that is kept, the last token excepted: its logits
+    /// are wanted, so it has to run.
+    pub fn copy(&mut self, prompt: &[TokenId]) -> Option<Beginning> {
+        self.clock += 1;
+        let most = prompt.len().saturating_sub(1);
+        let entry = self.entries.iter_mut().max_by_key(|e| common(&e.tokens, prompt))?;
+        let len = common(&entry.tokens, prompt).min(most);
+        if len < FEWEST {
+            return None;
+        }
+        entry.used = self.clock;
+        Some((entry.caches.0.prefix(len), entry.caches.1.as_ref().map(|c| c.prefix(len))))
+    }
+
+    /// Remembers a prompt; how many of its first tokens an earlier one had, if that is worth keeping.
+    pub fn meet(&mut self, prompt: &[TokenId]) -> Option<usize> {
+        if self.most_bytes == 0 {
+            return None;
+        }
+        let shared = self.prompts.iter().map(|p| common(p, prompt)).max().unwrap_or(0);
+        if self.prompts.len() == REMEMBERED {
+            self.prompts.pop_front();
+        }
+        self.prompts.push_back(prompt.to_vec());
+        (shared >= FEWEST && shared > self.kept(prompt)).then_some(shared)
+    }
+
+    /// Keeps a beginning, unless it is kept already or larger than all may be.
+    pub fn keep(&mut self, tokens: &[TokenId], caches: Beginning) {
+        self.clock += 1;
+        let entry = Entry { tokens: tokens.to_vec(), caches, used: self.clock };
+        if self.kept(tokens) >= tokens.len() || entry.bytes() > self.most_bytes {
+            return;
+        }
+        // What it begins with is in it.
+        self.entries.retain(|e| common(&e.tokens, tokens) < e.tokens.len());
+        self.entries.push(entry);
+        while self.bytes() > self.most_bytes {
+            let oldest = (0..self.entries.len()).min_by_key(|&i| self.entries[i].used);
+            // The new one alone fits, so there is another to go.
+            let Some(oldest) = oldest else { break };
+            self.entries.swap_remove(oldest);
+        }
+    }
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        self.caches.0.bytes() + self.caches.1.as_ref().map_or(0, KvCache::bytes)
+    }
+}
