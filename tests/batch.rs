@@ -77,7 +77,8 @@ fn request(i: usize) -> Request {
 
 /// What matters of an output: all but the figures of how it was made.
 fn essence(output: &Output) -> impl PartialEq + std::fmt::Debug {
-    let logprobs: Vec<_> = output.logprobs.iter().map(|l| l.map(|l| (l.raw, l.masked, l.legal_mass))).collect();
+    let logprobs: Vec<_> =
+        output.logprobs.iter().map(|l| l.map(|l| (l.raw, l.masked, l.legal_mass))).collect();
     let Output { text, answer, tokens, complete, finish, .. } = output.clone();
     (text, answer, tokens, complete, finish, logprobs, output.stats.survival.map(|s| (s * 1e6).round()))
 }
@@ -94,7 +95,8 @@ fn same_as_alone(engine: Engine, count: usize, seed: u64) {
     let engine = Arc::new(engine);
     let alone: Vec<Output> = (0..count).map(|i| engine.generate(&request(i)).unwrap()).collect();
     let mut random = Random(seed);
-    for (batch, rows, helpers, prefix_bytes) in [(16, 256, 1, 64 << 20), (5, 24, 0, 0), (32, 90, 2, 1 << 18)] {
+    for (batch, rows, helpers, prefix_bytes) in [(16, 256, 1, 64 << 20), (5, 24, 0, 0), (32, 90, 2, 1 << 18)]
+    {
         let mut options = options();
         (options.batch, options.rows, options.helpers, options.prefix_bytes) =
             (batch, rows, helpers, prefix_bytes);
@@ -143,7 +145,8 @@ fn several_sequences_in_one_forward_have_the_bits_of_separate_forwards() {
         for _ in 0..6 {
             let sequences: Vec<(Vec<u32>, Vec<u32>, usize)> = (0..1 + random.below(7))
                 .map(|_| {
-                    let mut tokens = |most| (0..random.below(most)).map(|_| random.below(4096) as u32).collect();
+                    let mut tokens =
+                        |most| (0..random.below(most)).map(|_| random.below(4096) as u32).collect();
                     let (before, mut new): (Vec<u32>, Vec<u32>) = (tokens(90), tokens(200));
                     new.push(7);
                     let from = random.below(new.len() + 1);
@@ -162,7 +165,8 @@ fn several_sequences_in_one_forward_have_the_bits_of_separate_forwards() {
                 .map(|(s, cache)| ffwd::model::Segment { tokens: &s.1, cache, rows: s.2..s.1.len() })
                 .collect();
             let together = model.forward_batch(&mut segments);
-            for ((before, new, from), (got, cache)) in sequences.iter().zip(together.into_iter().zip(&caches)) {
+            for ((before, new, from), (got, cache)) in sequences.iter().zip(together.into_iter().zip(&caches))
+            {
                 let mut alone = cached(before);
                 let want = model.forward(new, &mut alone, *from..new.len()).unwrap();
                 assert_eq!(got.unwrap(), want);

@@ -180,3 +180,24 @@ fn values_are_quoted_from_the_text() {
     let report = inspect(&["--json-schema", schema, "--source", TEXT, "--prefix", prefix]);
     assert_eq!(report["forced_text"], "acier");
 }
+
+#[test]
+fn a_batch_prints_the_same_lines() {
+    let quoting = r#"{"type":"object","properties":{"vendor":{"type":"string","x-verbatim":true}},
+        "required":["vendor"],"additionalProperties":false}"#;
+    let dir = tempfile::tempdir().unwrap();
+    let schema = dir.path().join("quoting.json");
+    std::fs::write(&schema, quoting).unwrap();
+    for schema in [SCHEMA, schema.to_str().unwrap()] {
+        let run = |extra: &[&str]| {
+            let files = [TEXT, "README.md", "no/such/file.txt", TEXT, "Cargo.toml", TEXT];
+            let output = ffwd(&[&["extract"], &files[..], &["--schema", schema], extra].concat());
+            let code = output.status.code();
+            (texts(&output).0, code)
+        };
+        let (alone, code) = run(&[]);
+        assert_eq!((alone.lines().count(), code), (6, Some(1)));
+        assert_eq!(run(&["--batch", "4"]), (alone, code));
+    }
+    assert_eq!(ffwd(&["extract", TEXT, "--schema", SCHEMA, "--batch", "0"]).status.code(), Some(2));
+}

@@ -123,7 +123,10 @@ impl Model {
     }
 
     /// The same model with its results tampered with: for tests of what happens when a model fails.
-    pub fn tampered(mut self, tamper: impl Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync + 'static) -> Self {
+    pub fn tampered(
+        mut self,
+        tamper: impl Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
         self.tamper = Some(std::sync::Arc::new(tamper));
         self
     }

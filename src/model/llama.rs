@@ -9,8 +9,8 @@
 
 use std::io::{Read, Seek};
 
-use super::batch::{Segment, Span, chunks};
 use super::LoadOptions;
+use super::batch::{Segment, Span, chunks};
 use super::config::{ModelConfig, bad};
 use super::kernels::{Attention, Rotation, rms_norm, silu_times};
 use super::weights::{Matrix, Part, Projection, Slot, Source};
@@ -157,12 +157,7 @@ impl Llama {
         Ok(())
     }
 
-    fn chunk(
-        &self,
-        segments: &mut [Segment],
-        spans: &[Span],
-        logits: &mut [Vec<Vec<f32>>],
-    ) -> Result<()> {
+    fn chunk(&self, segments: &mut [Segment], spans: &[Span], logits: &mut [Vec<Vec<f32>>]) -> Result<()> {
         let c = &self.config;
         let m = spans.iter().map(|s| s.tokens.len()).sum::<usize>();
         let mut x = vec![0.0; m * c.hidden];

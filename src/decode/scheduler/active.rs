@@ -10,7 +10,7 @@ use super::prefix::{FEWEST, Prefixes, common};
 use super::queue::{Ready, internal};
 use crate::decode::Event;
 use crate::decode::engine::Output;
-use crate::decode::session::{Need, Session};
+use crate::decode::session::{Company, Need, Session};
 use crate::error::Result;
 
 /// A request with its place in the batch.
@@ -36,7 +36,8 @@ pub(super) struct Active {
 
 impl Active {
     pub fn new(ready: Ready, bytes: usize) -> Active {
-        let Ready { ticket, session, answer, compile_seconds, .. } = ready;
+        let Ready { ticket, mut session, answer, compile_seconds, .. } = ready;
+        session.start_clock();
         Active {
             ticket,
             session: Some(session),
@@ -54,6 +55,12 @@ impl Active {
     /// Whether it takes part in this round.
     pub fn needs(&self, need: &Need) -> bool {
         self.session.is_some() && self.follows.is_none() && !self.held && self.need == *need
+    }
+
+    pub fn join(&mut self, company: Company) {
+        if let Some(session) = &mut self.session {
+            session.join(company);
+        }
     }
 
     /// Brings it to its next forward, or to its end.

@@ -44,6 +44,9 @@ pub struct SchedulerOptions {
     pub cache_bytes: usize,
     /// Most bytes of keys and values kept for prompts to come that begin alike (default 64 MiB).
     pub prefix_bytes: usize,
+    /// By how many percent drafts may lengthen a forward in which some sequence has no constraint, or no
+    /// drafts (default 5); without such neighbours drafts are as long as pays off.
+    pub slack: u32,
     /// Threads that compile constraints (default 1).
     pub compilers: usize,
     /// Threads that fill masks while a forward runs, and step and judge sequences beside the scheduler's
@@ -60,6 +63,7 @@ impl Default for SchedulerOptions {
             rows: 256,
             cache_bytes: 1 << 30,
             prefix_bytes: 64 << 20,
+            slack: 5,
             compilers: 1,
             helpers: cores - 1,
         }

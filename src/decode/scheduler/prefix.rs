@@ -103,3 +103,50 @@ impl Entry {
         self.caches.0.bytes() + self.caches.1.as_ref().map_or(0, KvCache::bytes)
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "embedded")]
+mod tests {
+    use super::*;
+    use crate::model::{LoadOptions, Model};
+
+    #[test]
+    fn beginnings_are_kept_within_their_bytes_and_the_oldest_goes_first() {
+        let model = Model::embedded_draft(&LoadOptions::default()).unwrap();
+        let run = |tokens: &[TokenId]| {
+            let mut cache = model.new_cache().unwrap();
+            model.forward(tokens, &mut cache, 0..0).unwrap();
+            (cache.prefix(tokens.len()), None)
+        };
+        let prompt = |kind: u32| (0..40).map(|i| 100 * kind + i).collect::<Vec<_>>();
+        let [a, b, c] = [1, 2, 3].map(prompt);
+        let one = run(&a).0.bytes();
+        let mut prefixes = Prefixes::new(2 * one);
+        assert!(prefixes.copy(&a).is_none());
+        assert_eq!(prefixes.meet(&a), None, "nobody had it before");
+        assert_eq!(prefixes.meet(&a), Some(40));
+        assert_eq!(prefixes.meet(&[&a[..20], &b[..]].concat()), Some(20));
+        assert_eq!(prefixes.meet(&[&a[..10], &b[..]].concat()), None, "too short");
+        prefixes.keep(&a, run(&a));
+        prefixes.keep(&b, run(&b));
+        assert_eq!((prefixes.kept(&a), prefixes.bytes()), (40, 2 * one));
+        assert_eq!(prefixes.meet(&a), None, "it is kept");
+        // The last token has to run.
+        assert_eq!(prefixes.copy(&a).unwrap().0.len(), 39);
+        assert_eq!(prefixes.copy(&[&a[..], &b[..]].concat()).unwrap().0.len(), 40);
+        prefixes.keep(&c, run(&c));
+        assert_eq!([&a, &b, &c].map(|p| prefixes.kept(p)), [40, 0, 40]);
+        // A longer one takes the place of its beginning; one that is too long is not kept.
+        let longer = [&c[..], &b[..5]].concat();
+        prefixes.keep(&longer, run(&longer));
+        assert!(prefixes.bytes() <= 2 * one);
+        assert_eq!(prefixes.kept(&longer), 45);
+        let endless: Vec<TokenId> = (0..200).collect();
+        prefixes.keep(&endless, run(&endless));
+        assert_eq!(prefixes.kept(&endless), 0);
+        // And what was copied is what was computed.
+        let next = |mut cache: KvCache| model.forward(&[7], &mut cache, 0..1).unwrap();
+        let copied = prefixes.copy(&longer).unwrap().0;
+        assert_eq!(next(copied), next(run(&longer[..44]).0));
+    }
+}

@@ -11,10 +11,10 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::handle::{Answer, Handle, connected};
+use crate::decode::CancelToken;
 use crate::decode::engine::Engine;
 use crate::decode::request::Request;
 use crate::decode::session::Session;
-use crate::decode::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A request that was not taken.

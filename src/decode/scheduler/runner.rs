@@ -5,15 +5,16 @@
 //! the rows do not suffice; prompts share what is left, oldest first, and are sure of a quarter, so neither
 //! can starve the other. Cost of a round beside the forwards: linear in the sequences.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::active::Active;
 use super::helpers::Helpers;
 use super::prefix::Prefixes;
-use super::queue::{Queue, Ready, cancelled};
+use super::queue::{Queue, Ready, cancelled, internal};
 use super::{Figures, SchedulerOptions};
 use crate::decode::engine::Engine;
-use crate::decode::session::{MaskJob, Need, Session};
+use crate::decode::session::{Company, MaskJob, Need, Session};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, Segment};
 
@@ -129,7 +130,11 @@ impl Runner {
 
     fn round(&mut self) {
         self.follow();
-        self.helpers.each(&mut self.active, Active::step);
+        let company = self.company();
+        self.helpers.each(&mut self.active, |active| {
+            active.join(company);
+            active.step();
+        });
         self.draft();
         self.forward();
         for active in &mut self.active {
@@ -137,6 +142,22 @@ impl Runner {
             active.held = false;
         }
         self.dismiss();
+    }
+
+    /// What drafts have to reckon with in this round.
+    fn company(&self) -> Company {
+        let sessions = || self.active.iter().filter(|a| a.follows.is_none()).filter_map(|a| a.session.as_ref());
+        let sequences = sessions().count();
+        let plain = sessions().filter(|s| s.is_plain()).count();
+        if plain == 0 || plain == sequences {
+            return Company { sequences, most_draft: None };
+        }
+        let costs = self.engine.target().cost_table();
+        let most = costs.ms(sequences) * (1.0 + f64::from(self.options.slack) / 100.0);
+        let drafting = sequences - plain;
+        // Rows for each of those that draft, as long as the forward stays within the slack.
+        let rows = (1..=SHORT).take_while(|n| costs.ms(sequences + n * drafting) <= most).count();
+        Company { sequences, most_draft: Some(rows) }
     }
 
     /// Lets those begin that waited for another to run what both begin with.
@@ -242,7 +263,7 @@ impl Runner {
         let prompts: Vec<usize> =
             (0..count).filter(|&i| ready(&self.active[i]) && rows(&self.active[i]) > short).collect();
         let mut left = self.options.rows;
-        let reserve = if prompts.is_empty() { 0 } else { left / 4 };
+        let reserve = if prompts.is_empty() { 0 } else { (left / 4).max(1) };
         let mut shares = Vec::new();
         let start = self.turn;
         for k in 0..count {
@@ -251,7 +272,7 @@ impl Runner {
             if !ready(&self.active[i]) || wanted > short {
                 continue;
             }
-            if wanted > left - reserve && !shares.is_empty() {
+            if wanted > left.saturating_sub(reserve) && !shares.is_empty() {
                 // First in the next round.
                 self.turn = i;
                 break;
@@ -307,17 +328,23 @@ impl Filling {
     fn run(&mut self) {
         let Some(job) = self.job.take() else { return };
         // A fault shows again where the masks are asked for, and ends that request.
-        let filled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
+        let filled = catch_unwind(AssertUnwindSafe(|| job.run()));
         self.rows = filled.unwrap_or_default();
     }
 }
 
-/// A forward; a panic in it is an error of all its sequences.
+/// A forward. If it panics the sequences run one by one, so that only those fail that cannot run.
 fn run(model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
-    let count = segments.len();
-    let forward = std::panic::AssertUnwindSafe(|| model.forward_batch(segments));
-    std::panic::catch_unwind(forward).unwrap_or_else(|_| {
-        let error = Error::new(ErrorKind::Model, "the forward of the batch failed inside");
-        vec![Err(error); count]
-    })
+    let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
+    // A forward that did not come to its end has appended nothing that counts.
+    if let Ok(rows) = catch_unwind(AssertUnwindSafe(|| model.forward_batch(segments))) {
+        return rows;
+    }
+    let alone = |(segment, before): (&mut Segment, usize)| {
+        segment.cache.truncate(before);
+        let Segment { tokens, cache, rows } = segment;
+        let forward = AssertUnwindSafe(|| model.forward(tokens, cache, rows.clone()));
+        catch_unwind(forward).unwrap_or_else(|_| Err(internal("passing through the model")))
+    };
+    segments.iter_mut().zip(before).map(alone).collect()
 }

@@ -25,10 +25,10 @@ use crate::draft::{DraftModel, Gate, Lookup, Proposal, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Model};
-pub(super) use step::{MaskJob, Need};
-use propose::Draft;
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
+use propose::Draft;
+pub(super) use step::{Company, MaskJob, Need};
 
 /// What proposes tokens besides forced runs.
 pub(super) struct Drafting {
@@ -90,6 +90,8 @@ pub(super) struct Session {
     input: Vec<TokenId>,
     /// The draft for the next forward, finished or not.
     draft: Option<Draft>,
+    /// Who else is in the forward.
+    company: Company,
     /// Mask rows of the draft's positions that were filled ahead, one behind the other.
     masks: Vec<u32>,
     /// Prompt and output.
@@ -174,6 +176,7 @@ impl Session {
             cache: target.new_cache()?,
             input: Vec::new(),
             draft: None,
+            company: Company::default(),
             masks: Vec::new(),
             told: 0,
             begun: Instant::now(),

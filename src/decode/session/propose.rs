@@ -77,7 +77,8 @@ impl Session {
     fn room(&self) -> usize {
         let left = (self.max_tokens - self.emitted()).saturating_sub(1);
         let context = self.target.config().context.saturating_sub(self.history.len());
-        self.drafting.gate.max().min(left).min(context)
+        let company = self.company.most_draft.unwrap_or(usize::MAX);
+        self.drafting.gate.max().min(left).min(context).min(company)
     }
 
     /// Appends the forced run.
@@ -152,6 +153,10 @@ impl Session {
     /// Whether the draft model is to read what was copied and add a token.
     fn ask_model(&mut self, draft: &mut Draft) -> bool {
         let at = draft.proposals.len();
+        // Its forwards are time that neighbours wait, too.
+        if self.company.most_draft.is_some() {
+            return false;
+        }
         let (Some(model), Some(matcher)) = (&mut self.drafting.model, &mut draft.matcher) else {
             return false;
         };

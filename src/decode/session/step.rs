@@ -5,6 +5,8 @@
 //! cut long prompts into pieces; neither changes the output. Cost: nothing but what the parts cost.
 //! Coroutines were rejected: a session would have to be a future, with an executor around each forward.
 
+use std::time::Instant;
+
 use super::{Finish, OnEvent, Session};
 use crate::decode::Event;
 use crate::decode::engine::Output;
@@ -23,6 +25,22 @@ pub(in crate::decode) enum Need {
     Target,
     /// Nothing: it has come to its end.
     Nothing(Finish),
+}
+
+/// Who shares the forwards of a session: decides what drafts are worth, and nothing about the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::decode) struct Company {
+    /// Sequences in the forward.
+    pub sequences: usize,
+    /// Longest draft that does not hold up neighbours which draft nothing; none where nobody minds.
+    pub most_draft: Option<usize>,
+}
+
+impl Default for Company {
+    /// Alone.
+    fn default() -> Self {
+        Company { sequences: 1, most_draft: None }
+    }
 }
 
 /// Fills the mask rows of a draft's positions, wherever and whenever it is run.
@@ -160,6 +178,28 @@ impl Session {
         self.commit(verified)
     }
 
+    /// Takes note of who shares the next forwards. Not in the unverified modes: what they emit unasked
+    /// depends on where drafts end.
+    pub(in crate::decode) fn join(&mut self, company: Company) {
+        if self.company == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
+            return;
+        }
+        let draft = self.drafting.model.as_ref().map(|d| d.model().cost_table());
+        self.drafting.gate.in_company(self.target.cost_table(), draft, company.sequences);
+        self.company = company;
+    }
+
+    /// Whether its drafts are its constraint's: without one, or in `off` mode, every forward brings it
+    /// about one token, and longer forwards of others only hold it up.
+    pub(in crate::decode) fn is_plain(&self) -> bool {
+        self.matcher.is_none() || self.mode == Mode::Off
+    }
+
+    /// Counts its seconds from now on.
+    pub(in crate::decode) fn start_clock(&mut self) {
+        self.begun = Instant::now();
+    }
+
     /// The prompt.
     pub(in crate::decode) fn prompt(&self) -> &[TokenId] {
         &self.history[..self.prompt]
@@ -178,9 +218,11 @@ impl Session {
     /// Bytes of the caches when this generation is as long as it may become.
     pub(in crate::decode) fn cache_bytes(&self) -> usize {
         let longest = self.prompt + self.max_tokens;
-        let draft = self.drafting.model.as_ref().map_or(0, |d| {
-            d.model().cache_bytes(longest.min(d.model().config().context))
-        });
+        let draft = self
+            .drafting
+            .model
+            .as_ref()
+            .map_or(0, |d| d.model().cache_bytes(longest.min(d.model().config().context)));
         self.target.cache_bytes(longest).saturating_add(draft)
     }
 
