@@ -1,8 +1,12 @@
-//! What a forward costs by the number of its tokens, and extraction in the four modes, with the
+//! What a forward costs by the number of its tokens, extraction in the four modes, and batches, with the
 //! embedded models: `cargo bench --bench decode`.
 //!
 //! Forwards run behind 300 cached tokens and return the logits of every row, as verification needs
-//! them. Prompts are processed within the extraction times.
+//! them. Prompts are processed within the extraction times. `-- batch` prints only the figures of
+//! `batch.rs`; candle's threads are set by `CANDLE_NUM_THREADS`.
+
+#[path = "decode/batch.rs"]
+mod batch;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -17,6 +21,9 @@ const SCHEMA: &str = include_str!("../examples/data/invoice.schema.json");
 const CACHED: u32 = 300;
 
 fn main() -> Result<()> {
+    if std::env::args().any(|a| a == "batch") {
+        return batch::run();
+    }
     let mut criterion = Criterion::default()
         .configure_from_args()
         .sample_size(20)
@@ -25,7 +32,7 @@ fn main() -> Result<()> {
     forwards(&mut criterion)?;
     modes(&mut criterion)?;
     criterion.final_summary();
-    Ok(())
+    batch::run()
 }
 
 fn forwards(criterion: &mut Criterion) -> Result<()> {

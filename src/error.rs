@@ -39,6 +39,10 @@ pub enum ErrorKind {
     Io,
     /// An option with a value that makes no sense.
     InvalidOption,
+    /// A queue that is full, or a scheduler that takes no more requests.
+    Busy,
+    /// A request that was cancelled before it began.
+    Cancelled,
 }
 
 /// Where in the input an [`Error`] arose.
@@ -148,6 +152,8 @@ impl fmt::Display for ErrorKind {
             ErrorKind::PromptTooLong => "prompt too long",
             ErrorKind::Io => "file",
             ErrorKind::InvalidOption => "invalid option",
+            ErrorKind::Busy => "busy",
+            ErrorKind::Cancelled => "cancelled",
         })
     }
 }

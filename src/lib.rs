@@ -83,7 +83,7 @@ pub mod sample;
 #[cfg(feature = "model")]
 pub use chat::{ChatOptions, ChatTemplate, Message};
 #[cfg(feature = "model")]
-pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Stats};
+pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Scheduler, SchedulerOptions, Stats};
 
 pub use constraint::{Constraint, KeyOrder, Policy, Whitespace};
 pub use error::{Error, ErrorKind, Result};

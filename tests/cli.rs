@@ -210,3 +210,24 @@ fn chats_use_the_template_that_is_asked_for() {
     assert!(code == Some(1) && err.contains("t.jinja") && err.contains('2'), "{err}");
     assert_eq!(run(&["--precision", "q9"]).0, Some(2));
 }
+
+#[test]
+fn a_batch_prints_the_same_lines() {
+    let quoting = r#"{"type":"object","properties":{"vendor":{"type":"string","x-verbatim":true}},
+        "required":["vendor"],"additionalProperties":false}"#;
+    let dir = tempfile::tempdir().unwrap();
+    let schema = dir.path().join("quoting.json");
+    std::fs::write(&schema, quoting).unwrap();
+    for schema in [SCHEMA, schema.to_str().unwrap()] {
+        let run = |extra: &[&str]| {
+            let files = [TEXT, "README.md", "no/such/file.txt", TEXT, "Cargo.toml", TEXT];
+            let output = ffwd(&[&["extract"], &files[..], &["--schema", schema], extra].concat());
+            let code = output.status.code();
+            (texts(&output).0, code)
+        };
+        let (alone, code) = run(&[]);
+        assert_eq!((alone.lines().count(), code), (6, Some(1)));
+        assert_eq!(run(&["--batch", "4"]), (alone, code));
+    }
+    assert_eq!(ffwd(&["extract", TEXT, "--schema", SCHEMA, "--batch", "0"]).status.code(), Some(2));
+}

@@ -1,7 +1,10 @@
 //! `ffwd extract`: a record from each text.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,7 +15,7 @@ use super::references::{ReferenceArgs, Supplied};
 use crate::constraint::Constraint;
 use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
-use crate::decode::{Engine, Event, Finish, Stats};
+use crate::decode::{Engine, Event, Finish, Handle, Output, Request, Scheduler, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{self, Extraction};
 use crate::matcher::CompiledGrammar;
@@ -23,7 +26,7 @@ use crate::matcher::CompiledGrammar;
     after_help = "One file prints its record; several print JSON Lines with source, record and finish.\n\n\
     Examples:\n  ffwd extract invoice.txt --schema invoice.schema.json\n  \
     cat mail.txt | ffwd extract - --schema ticket.schema.json --stats -\n  \
-    ffwd extract inbox/*.txt --schema ticket.schema.json > records.jsonl"
+    ffwd extract inbox/*.txt --schema ticket.schema.json --batch 16 > records.jsonl"
 )]
 pub(super) struct Args {
     /// Texts to read; `-` is standard input
@@ -36,6 +39,9 @@ pub(super) struct Args {
     /// before the record; for one file
     #[arg(long)]
     stream: bool,
+    /// Run this many texts together; the records are the same
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    batch: u16,
     /// Where to write the figures as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -85,7 +91,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         false => Some(documents.supply(JsonSchema::new(&schema)).constraint().map_err(in_schema)?),
     };
     constraint.as_ref().into_iter().for_each(warn);
-    let engine = args.models.engine()?;
+    let engine = Arc::new(args.models.engine()?);
     let compile = |constraint: &Constraint| engine.compiler().compile(constraint).map_err(in_schema);
     let grammar = constraint.as_ref().map(compile).transpose()?;
     let job = Job {
@@ -110,7 +116,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 /// What all files have in common.
 struct Job<'a> {
     args: &'a Args,
-    engine: &'a Engine,
+    engine: &'a Arc<Engine>,
     schema: &'a str,
     documents: &'a Supplied,
     /// The constraint, if it is the same for all texts.
@@ -123,7 +129,8 @@ fn warn(constraint: &Constraint) {
     }
 }
 
-fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
+/// What is asked of the engine for one file.
+fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
     let Job { args, engine, schema, documents, .. } = *job;
     let text = read(file)?;
     let in_file = |e: Error| e.at(Place::File(file.into()));
@@ -146,11 +153,15 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
         }
     };
     let prompt = engine.extraction_prompt(schema, &text).map_err(in_file)?;
-    let request = args.decode.apply(request.prompt(prompt));
+    Ok(args.decode.apply(request.prompt(prompt)))
+}
+
+fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
+    let request = request(job, file, first)?;
     let mut written = Ok(());
-    let output = match args.stream {
-        false => engine.generate(&request),
-        true => engine.generate_events(&request, &mut |event| {
+    let output = match job.args.stream {
+        false => job.engine.generate(&request),
+        true => job.engine.generate_events(&request, &mut |event| {
             if let Event::Field(field) = event
                 && written.is_ok()
             {
@@ -158,15 +169,45 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
             }
         }),
     };
-    let output = output.map_err(in_file)?;
+    let extraction = record(job, file, output);
     written?;
+    extraction
+}
+
+/// The record from what the engine gave for a file.
+fn record(job: &Job, file: &Path, output: Result<Output>) -> Result<Extraction> {
+    let in_file = |e: Error| e.at(Place::File(file.into()));
+    let output = output.map_err(in_file)?;
     if output.finish == Finish::Closed {
         eprintln!(
             "closed before the limit of {} tokens; the last values are not the model's",
-            args.decode.max_tokens()
+            job.args.decode.max_tokens()
         );
     }
     extract::finished(output).map_err(in_file)
+}
+
+/// Hands the record of each file to `take`, in the order of the files.
+fn each(job: &Job, mut take: impl FnMut(&Path, Result<Extraction>) -> Result<()>) -> Result<()> {
+    let args = job.args;
+    if args.batch == 1 {
+        return args.files.iter().enumerate().try_for_each(|(at, file)| take(file, one(job, file, at == 0)));
+    }
+    let batch = usize::from(args.batch);
+    let scheduler = Scheduler::new(job.engine.clone(), SchedulerOptions::with_batch(batch))?;
+    let mut under_way: VecDeque<(&Path, Result<Handle>)> = VecDeque::new();
+    let mut files = args.files.iter().enumerate();
+    loop {
+        // Enough to keep the batch full while the first is waited for.
+        while under_way.len() < 2 * batch
+            && let Some((at, file)) = files.next()
+        {
+            let handle = request(job, file, at == 0).and_then(|request| scheduler.submit(request));
+            under_way.push_back((file, handle));
+        }
+        let Some((file, handle)) = under_way.pop_front() else { return Ok(()) };
+        take(file, handle.and_then(|handle| record(job, file, handle.wait())))?;
+    }
 }
 
 /// Every file gets its line, whatever becomes of the others; the exit code tells whether all went well.
@@ -175,9 +216,10 @@ fn many(job: &Job) -> Result<ExitCode> {
     let mut all = Vec::new();
     let mut failed = 0;
     let bar = progress(args.files.len());
-    for (at, file) in args.files.iter().enumerate() {
+    let start = Instant::now();
+    each(job, |file, extraction| {
         let source = file.display().to_string();
-        let line = match one(job, file, at == 0) {
+        let line = match extraction {
             Ok(extraction) => {
                 let record = serde_json::from_str::<&RawValue>(&extraction.text).ok();
                 let text = json(&Line { source: source.clone(), record, finish: "stop", error: None })?;
@@ -193,7 +235,8 @@ fn many(job: &Job) -> Result<ExitCode> {
         };
         bar.suspend(|| output::line(&line))?;
         bar.inc(1);
-    }
+        Ok(())
+    })?;
     bar.finish_and_clear();
     let sum = |f: fn(&Stats) -> usize| all.iter().map(|(_, s)| f(s)).sum::<usize>();
     eprintln!(
@@ -205,7 +248,11 @@ fn many(job: &Job) -> Result<ExitCode> {
         sum(|s| s.forced),
         sum(|s| s.drafted),
         sum(|s| s.accepted),
-        all.iter().map(|(_, s)| s.seconds).sum::<f64>(),
+        // In a batch the seconds of the records overlap.
+        match args.batch {
+            1 => all.iter().map(|(_, s)| s.seconds).sum::<f64>(),
+            _ => start.elapsed().as_secs_f64(),
+        },
     );
     if let Some(path) = &args.stats {
         let figures: Vec<Figures> =

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::events::Event;
+use super::events::{CancelToken, Event};
 use super::request::{Prompt, Request};
 use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
@@ -11,7 +11,7 @@ use super::stop::Stops;
 use crate::chat::{self, ChatOptions, ChatTemplate, Message};
 use crate::draft::{DraftModel, Gate, Lookup};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::matcher::Compiler;
+use crate::matcher::{CompiledGrammar, Compiler};
 use crate::model::{LoadOptions, Model};
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
@@ -267,6 +267,18 @@ impl Engine {
         &self.target
     }
 
+    /// The draft model, if there is one.
+    pub fn draft(&self) -> Option<&Model> {
+        self.draft.as_ref()
+    }
+
+    /// Measures what forwards cost, unless that is known.
+    pub(super) fn measure(&self) {
+        for model in self.draft.iter().chain([&self.target]) {
+            model.cost_table();
+        }
+    }
+
     /// Generates.
     ///
     /// # Errors
@@ -297,7 +309,17 @@ impl Engine {
 
     fn run(&self, request: &Request, on_event: Option<&mut dyn FnMut(Event)>) -> Result<Output> {
         let start = Instant::now();
-        let grammar = match (&request.thinking, &request.grammar, &request.constraint) {
+        let grammar = self.grammar(request)?;
+        let compile_seconds = start.elapsed().as_secs_f64();
+        let mut output = self.session(request, grammar, None)?.run(on_event)?;
+        output.stats.compile_seconds = compile_seconds;
+        tracing::debug!(stats = ?output.stats, "generated");
+        Ok(output)
+    }
+
+    /// The compiled constraint of a request, if it has one.
+    pub(super) fn grammar(&self, request: &Request) -> Result<Option<CompiledGrammar>> {
+        Ok(match (&request.thinking, &request.grammar, &request.constraint) {
             (Some(thinking), None, Some(constraint)) => {
                 Some(self.compiler.compile(&thinking.gate(constraint)?)?)
             }
@@ -308,8 +330,16 @@ impl Engine {
             (None, Some(grammar), _) => Some(grammar.clone()),
             (None, None, Some(constraint)) => Some(self.compiler.compile(constraint)?),
             (None, None, None) => None,
-        };
-        let compile_seconds = start.elapsed().as_secs_f64();
+        })
+    }
+
+    /// A session at its start; `cancel` ends it beside the request's own token.
+    pub(super) fn session(
+        &self,
+        request: &Request,
+        grammar: Option<CompiledGrammar>,
+        cancel: Option<CancelToken>,
+    ) -> Result<Session> {
         let prompt = request.prompt.encode(self.vocabulary())?;
         let sampler = Sampler::new(request.sampling.clone())?;
         let setup = Setup {
@@ -321,18 +351,9 @@ impl Engine {
             close: request.close_before_limit,
             thinking: request.thinking.clone(),
             logprobs: request.logprobs,
-            cancel: request.cancel.clone(),
+            cancel: request.cancel.iter().cloned().chain(cancel).collect(),
         };
-        let matcher = grammar.map(|g| g.matcher());
-        let mut session = Session::new(&self.target, self.vocabulary(), prompt, matcher, setup)?;
-        // Reborrowed: a reference inside an `Option` does not shorten its lifetime by itself.
-        if let Some(on_event) = on_event {
-            session.on_event = Some(on_event);
-        }
-        let mut output = session.run()?;
-        output.stats.compile_seconds = compile_seconds;
-        tracing::debug!(stats = ?output.stats, "generated");
-        Ok(output)
+        Session::new(&self.target, self.vocabulary(), prompt, grammar.map(|g| g.matcher()), setup)
     }
 
     fn drafting(&self, request: &Request) -> Result<Drafting> {

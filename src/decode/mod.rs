@@ -1,7 +1,8 @@
 //! Running a model under a constraint.
 //!
 //! [`Engine`] holds the target model, the draft model and the vocabulary; a [`Request`] is a prompt
-//! with a constraint and options; `session` is the loop that all modes share. See
+//! with a constraint and options; `session` is the loop that all modes share; a [`Scheduler`] runs many
+//! requests in one batch. See
 //! `docs/architecture.md` for the modes and for why `exact` gives the tokens of `off`.
 
 mod closing;
@@ -9,6 +10,7 @@ mod engine;
 mod events;
 mod fields;
 mod request;
+mod scheduler;
 mod session;
 mod stats;
 mod stop;
@@ -18,5 +20,6 @@ pub use engine::{Engine, EngineBuilder, Output};
 pub use events::{CancelToken, Event};
 pub use fields::{Field, FieldState, Fields};
 pub use request::{Prompt, Request};
+pub use scheduler::{Figures, Handle, Occurrence, Rejected, Scheduler, SchedulerOptions};
 pub use session::{Adversary, TokenLogprob};
 pub use stats::{BySource, Finish, Mode, Stats};

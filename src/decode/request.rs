@@ -78,6 +78,7 @@ pub struct Request {
     pub(super) lookup: bool,
     pub(super) draft_model: bool,
     pub(super) ungated: bool,
+    pub(super) events: bool,
     pub(super) adversary: RefCell<Option<Adversary>>,
 }
 
@@ -107,6 +108,7 @@ impl Request {
             lookup: true,
             draft_model: true,
             ungated: false,
+            events: false,
             adversary: RefCell::new(None),
         }
     }
@@ -239,6 +241,13 @@ impl Request {
     /// measured times (default no).
     pub fn ungated(mut self) -> Self {
         self.ungated = true;
+        self
+    }
+
+    /// Whether a [`Scheduler`](super::Scheduler) tells what happens through the handle (default no);
+    /// without effect on an [`Engine`](super::Engine), which has methods for that.
+    pub fn events(mut self, on: bool) -> Self {
+        self.events = on;
         self
     }
 

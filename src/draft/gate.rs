@@ -21,6 +21,8 @@ pub struct Gate {
     rows: Vec<f64>,
     /// Cost of a token of the draft model, likewise.
     draft: f64,
+    /// Whether costs count.
+    open: bool,
 }
 
 /// Most that a row, and a token of the draft model, is taken to cost. A table measured on a busy
@@ -35,12 +37,32 @@ impl Gate {
         let one = target.ms(1).max(1e-6);
         let row = |n: usize| ((target.ms(n + 2) - target.ms(n + 1)) / one).clamp(0.0, MAX_ROW);
         let draft = draft.map_or(0.0, |d| (d.ms(1) / one).min(MAX_DRAFT));
-        Gate { accept: [0.95, 0.6, 0.8], rows: (0..max).map(row).collect(), draft }
+        Gate { accept: [0.95, 0.6, 0.8], rows: (0..max).map(row).collect(), draft, open: false }
+    }
+
+    /// Takes the costs of a forward in which `sequences` take part that draft alike: a row then costs what
+    /// it adds to the forward of all, against the share of one sequence in a forward without drafts. With
+    /// many sequences a forward is bound by arithmetic and drafts are worth less.
+    pub fn in_company(&mut self, target: &CostTable, draft: Option<&CostTable>, sequences: usize) {
+        if self.open {
+            return;
+        }
+        let n = sequences;
+        if n < 2 {
+            let accept = self.accept;
+            *self = Gate { accept, ..Gate::new(target, draft, self.max()) };
+            return;
+        }
+        let plain = target.ms(n).max(1e-6);
+        for (i, row) in self.rows.iter_mut().enumerate() {
+            *row = ((target.ms(n * (i + 2)) - target.ms(n * (i + 1))) / plain).max(0.0);
+        }
+        self.draft = draft.map_or(0.0, |d| d.ms(n) / plain);
     }
 
     /// A gate that lets every draft grow to `max`, whatever it costs: for tests.
     pub fn open(max: usize) -> Self {
-        Gate { accept: [1.0; 3], rows: vec![0.0; max], draft: 0.0 }
+        Gate { accept: [1.0; 3], rows: vec![0.0; max], draft: 0.0, open: true }
     }
 
     /// Longest draft.

@@ -9,7 +9,7 @@
 use super::{Proposal, Source};
 use crate::error::Result;
 use crate::matcher::Matcher;
-use crate::model::{KvCache, Model};
+use crate::model::{KvCache, Model, Segment};
 use crate::sample::{Sampler, SamplingParams};
 use crate::vocab::TokenId;
 
@@ -21,6 +21,12 @@ pub struct DraftModel {
     seen: Vec<TokenId>,
     sampler: Sampler,
     row: Vec<u32>,
+    /// What is to be run, from the end of the cache on; not all of it at once if it is long.
+    input: Vec<TokenId>,
+    /// The first of it that has logits wanted.
+    first: usize,
+    /// How much of it is being run.
+    running: usize,
     /// Calls so far.
     pub forwards: usize,
 }
@@ -39,41 +45,78 @@ impl DraftModel {
             seen: Vec::new(),
             sampler,
             row: Vec::new(),
+            input: Vec::new(),
+            first: 0,
+            running: 0,
             forwards: 0,
         })
     }
 
-    /// Drafts after `history` and `draft`: goes along with `candidates`, proposals of other sources, as
-    /// far as it would have chosen them itself, and adds one token of its own. One forward for all of
-    /// them. Returns how many proposals were added; none where it would end the output, or where its
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The tokens in its cache, and the cache.
+    pub fn cache(&self) -> (&[TokenId], &KvCache) {
+        (&self.seen, &self.cache)
+    }
+
+    /// Begins with the keys and values of the first tokens already known.
+    pub fn adopt(&mut self, tokens: &[TokenId], cache: KvCache) {
+        self.seen = tokens[..cache.len().min(tokens.len())].to_vec();
+        self.cache = cache;
+    }
+
+    /// Gets ready to draft after `history` and `draft`: to go along with `candidates`, proposals of other
+    /// sources, as far as it would have chosen them itself, and to add one token of its own, in one
+    /// forward over [`segment`](Self::segment), whose logits [`judge`](Self::judge) takes. False where its
     /// context is full.
-    ///
-    /// # Errors
-    /// If the model fails.
-    pub fn extend(
-        &mut self,
-        history: &[TokenId],
-        matcher: &mut Matcher,
-        candidates: &[Proposal],
-        draft: &mut Vec<Proposal>,
-    ) -> Result<usize> {
+    pub fn prepare(&mut self, history: &[TokenId], draft: &[Proposal], candidates: &[Proposal]) -> bool {
         let all = || history.iter().copied().chain(draft.iter().map(|p| p.token));
         let same = self.seen.iter().zip(all()).take_while(|(a, b)| **a == *b).count();
         // The last token must run again if all are known: its logits are wanted.
         let same = same.min((history.len() + draft.len()).saturating_sub(1));
-        let mut new: Vec<TokenId> = all().skip(same).collect();
-        let Some(last) = new.len().checked_sub(1) else { return Ok(0) };
-        new.extend(candidates.iter().map(|c| c.token));
-        if same + new.len() > self.model.config().context {
-            return Ok(0);
+        self.input.clear();
+        self.input.extend(all().skip(same));
+        let Some(last) = self.input.len().checked_sub(1) else { return false };
+        self.first = last;
+        self.input.extend(candidates.iter().map(|c| c.token));
+        if same + self.input.len() > self.model.config().context {
+            return false;
         }
         self.cache.truncate(same);
         self.seen.truncate(same);
-        let mut rows = self.model.forward(&new, &mut self.cache, last..new.len())?;
+        true
+    }
+
+    /// What is to be run next: all of it, or if that is more than `most` a part that wants no logits.
+    pub fn segment(&mut self, most: usize) -> Segment<'_> {
+        let whole = self.input.len() <= most || self.first == 0;
+        self.running = if whole { self.input.len() } else { self.first.min(most.max(1)) };
+        let rows = if whole { self.first..self.running } else { 0..0 };
+        Segment { tokens: &self.input[..self.running], cache: &mut self.cache, rows }
+    }
+
+    /// Takes the logits of the segment and adds proposals to `draft`, behind which `matcher` stands: none
+    /// where the model would end the output. False if a part is still to be run.
+    ///
+    /// # Errors
+    /// If the logits are of no use.
+    pub fn judge(
+        &mut self,
+        mut rows: Vec<Vec<f32>>,
+        matcher: &mut Matcher,
+        candidates: &[Proposal],
+        draft: &mut Vec<Proposal>,
+    ) -> Result<bool> {
         self.forwards += 1;
-        self.seen.extend_from_slice(&new);
+        self.seen.extend(self.input.drain(..self.running));
+        self.first = self.first.saturating_sub(self.running);
+        if rows.is_empty() {
+            return Ok(false);
+        }
         self.row.resize(matcher.vocabulary().bitmask_words(), 0);
-        let mut added = 0;
         for (i, logits) in rows.iter_mut().enumerate() {
             if matcher.is_terminated() {
                 break;
@@ -85,11 +128,10 @@ impl DraftModel {
             }
             let agreed = candidates.get(i).filter(|c| c.token == token);
             draft.push(agreed.copied().unwrap_or(Proposal { token, source: Source::Model }));
-            added += 1;
             if agreed.is_none() {
                 break;
             }
         }
-        Ok(added)
+        Ok(true)
     }
 }

@@ -47,6 +47,21 @@ impl KvCache {
         self.len = self.len.min(len);
     }
 
+    /// A copy of the first `len` tokens, or of all if there are fewer. Costs the copy of their keys and
+    /// values: a small part of computing them.
+    pub fn prefix(&self, len: usize) -> KvCache {
+        let len = len.min(self.len);
+        let used = len * self.kv_dim;
+        let copy = |l: &Layer| Layer { k: l.k[..used].to_vec(), v: l.v[..used].to_vec() };
+        KvCache { layers: self.layers.iter().map(copy).collect(), len, kv_dim: self.kv_dim }
+    }
+
+    /// Bytes that a cache for this model takes once it holds `positions` tokens.
+    pub(super) fn bytes_for(config: &ModelConfig, positions: usize) -> usize {
+        let positions = positions.next_multiple_of(STEP);
+        config.layers.saturating_mul(2 * config.kv_dim() * size_of::<f32>()).saturating_mul(positions)
+    }
+
     /// Bytes of memory taken.
     pub fn bytes(&self) -> usize {
         self.layers.iter().map(|l| (l.k.capacity() + l.v.capacity()) * size_of::<f32>()).sum()

@@ -1,17 +1,18 @@
-//! The forward pass over m new tokens at any offset, one for all families: what tells them apart are
-//! switches (biases in the projections, norms of queries and keys, rotary frequencies, windows).
+//! The forward pass over new tokens of one or more sequences, each at any offset, one for all families:
+//! what tells them apart are switches (biases in the projections, norms of queries and keys, rotary
+//! frequencies, windows).
 //!
 //! The cost is dominated by reading the weights once; logits are computed only for the rows that are
 //! asked for, and the last layer skips everything else for the other rows. Long inputs run in pieces of
-//! [`CHUNK`] tokens, which bounds the working memory. Building the pass from tensor operations was
+//! [`CHUNK`] tokens, which bounds the working memory. Rows of all sequences lie beside each other without
+//! padding: only attention looks at where they belong. Building the pass from tensor operations was
 //! rejected for the CPU: it allocates a tensor per operation (noticeable for models of a few million
 //! parameters), has no cache that can be shortened, and rounds differently for different m.
 
 use std::io::{Read, Seek};
-use std::ops::Range;
 
 use super::LoadOptions;
-use super::cache::KvCache;
+use super::batch::{Segment, Span, chunks};
 use super::config::{ModelConfig, bad};
 use super::kernels::{Attention, Rotation, rms_norm, rms_norm_heads, silu_times};
 use super::weights::{Matrix, Part, Projection, Slot, Source};
@@ -119,22 +120,24 @@ impl Llama {
                 .any(|b| b.qkv.varies() || b.o.varies() || b.gate_up.varies() || b.down.varies())
     }
 
-    pub fn forward(&self, tokens: &[u32], cache: &mut KvCache, rows: Range<usize>) -> Result<Vec<Vec<f32>>> {
-        self.check(tokens, cache, &rows)?;
-        let before = cache.len;
-        let mut logits = Vec::with_capacity(rows.len());
-        for (i, chunk) in tokens.chunks(CHUNK).enumerate() {
-            let first = i * CHUNK;
-            let clamp = |r: usize| r.clamp(first, first + chunk.len()) - first;
-            if let Err(e) = self.chunk(chunk, cache, clamp(rows.start)..clamp(rows.end), &mut logits) {
-                cache.truncate(before);
+    /// The logits that each segment wants. If it fails, the caches are as before.
+    pub fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
+        let before: Vec<usize> = segments.iter().map(|s| s.cache.len).collect();
+        let mut logits: Vec<_> = segments.iter().map(|s| Vec::with_capacity(s.rows.len())).collect();
+        for spans in chunks(segments, CHUNK) {
+            if let Err(e) = self.chunk(segments, &spans, &mut logits) {
+                for (segment, before) in segments.iter_mut().zip(before) {
+                    segment.cache.truncate(before);
+                }
                 return Err(e);
             }
         }
         Ok(logits)
     }
 
-    fn check(&self, tokens: &[u32], cache: &KvCache, rows: &Range<usize>) -> Result<()> {
+    /// Whether the segment can run.
+    pub fn check(&self, segment: &Segment) -> Result<()> {
+        let (tokens, cache, rows) = (segment.tokens, &*segment.cache, &segment.rows);
         let c = &self.config;
         if rows.start > rows.end || rows.end > tokens.len() {
             return Err(Error::new(
@@ -166,91 +169,109 @@ impl Llama {
         Ok(())
     }
 
-    fn chunk(
-        &self,
-        tokens: &[u32],
-        cache: &mut KvCache,
-        wanted: Range<usize>,
-        logits: &mut Vec<Vec<f32>>,
-    ) -> Result<()> {
+    fn chunk(&self, segments: &mut [Segment], spans: &[Span], logits: &mut [Vec<Vec<f32>>]) -> Result<()> {
         let c = &self.config;
-        let (m, start) = (tokens.len(), cache.len);
-        cache.prepare(m);
+        let m = spans.iter().map(|s| s.tokens.len()).sum::<usize>();
         let mut x = vec![0.0; m * c.hidden];
-        for (id, row) in tokens.iter().zip(x.chunks_exact_mut(c.hidden)) {
-            self.embedding.row(*id, row)?;
+        for span in spans {
+            let segment = &mut segments[span.segment];
+            segment.cache.prepare(span.tokens.len());
+            let rows = x[span.first * c.hidden..].chunks_exact_mut(c.hidden);
+            for (id, row) in segment.tokens[span.tokens.clone()].iter().zip(rows) {
+                self.embedding.row(*id, row)?;
+            }
         }
-        let rotation = Rotation::new(&self.frequencies, start, m);
+        let rotation = Rotation::new(&self.frequencies, spans.iter().flat_map(Span::positions));
         let mut s = Scratch::default();
         let last = self.blocks.len() - 1;
+        let mut kept = m;
         for (i, block) in self.blocks.iter().enumerate() {
             // After the last keys and values are stored, only rows with logits matter.
-            let rows = if i == last { wanted.clone() } else { 0..m };
-            self.attend(block, &mut x, &rotation, &mut cache.layers[i], (start, &rows), &mut s)?;
-            if rows.is_empty() {
+            kept = self.attend(block, &mut x, &rotation, (segments, i), (spans, i == last), &mut s)?;
+            if kept == 0 {
                 break;
             }
-            self.feed_forward(block, &mut x, rows.len(), &mut s)?;
+            self.feed_forward(block, &mut x, kept, &mut s)?;
         }
-        cache.len = start + m;
-        if wanted.is_empty() {
+        for span in spans {
+            segments[span.segment].cache.len += span.tokens.len();
+        }
+        if kept == 0 {
             return Ok(());
         }
         s.normed.resize(x.len(), 0.0);
         rms_norm(&x, &self.final_norm, c.norm_eps, &mut s.normed);
-        self.head.forward(&s.normed, wanted.len(), &mut s.update)?;
-        logits.extend(s.update.chunks_exact(c.vocab_size).map(<[f32]>::to_vec));
+        self.head.forward(&s.normed, kept, &mut s.update)?;
+        let mut rows = s.update.chunks_exact(c.vocab_size);
+        for span in spans {
+            logits[span.segment].extend(rows.by_ref().take(span.wanted.len()).map(<[f32]>::to_vec));
+        }
         Ok(())
     }
 
-    /// Stores keys and values of all rows of `x`; then `x` becomes its rows `rows` with the attention
-    /// added.
+    /// Stores keys and values of all rows of `x` in layer `i` of their caches; then `x` becomes its rows
+    /// (`wanted` of each span if `last`, else all) with the attention added. Returns how many those are.
     fn attend(
         &self,
         block: &Block,
         x: &mut Vec<f32>,
         rotation: &Rotation,
-        layer: &mut super::cache::Layer,
-        (start, rows): (usize, &Range<usize>),
+        (segments, i): (&mut [Segment], usize),
+        (spans, last): (&[Span], bool),
         s: &mut Scratch,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let c = &self.config;
         let m = x.len() / c.hidden;
         s.normed.resize(x.len(), 0.0);
         rms_norm(x, &block.attention_norm, c.norm_eps, &mut s.normed);
         block.qkv.forward(&s.normed, m, &mut s.qkv)?;
         let (q_dim, kv_dim, stride) = (c.q_dim(), c.kv_dim(), block.qkv.outputs);
-        for (i, row) in s.qkv.chunks_exact_mut(stride).enumerate() {
-            if let Some([q, k]) = &block.qk_norm {
-                rms_norm_heads(&mut row[..q_dim], q, c.norm_eps);
-                rms_norm_heads(&mut row[q_dim..q_dim + kv_dim], k, c.norm_eps);
+        let mut qkv = s.qkv.chunks_exact_mut(stride).enumerate();
+        for span in spans {
+            let layer = &mut segments[span.segment].cache.layers[i];
+            for (r, row) in qkv.by_ref().take(span.tokens.len()) {
+                if let Some([q, k]) = &block.qk_norm {
+                    rms_norm_heads(&mut row[..q_dim], q, c.norm_eps);
+                    rms_norm_heads(&mut row[q_dim..q_dim + kv_dim], k, c.norm_eps);
+                }
+                rotation.apply(r, &mut row[..q_dim + kv_dim]);
+                layer.k.extend_from_slice(&row[q_dim..q_dim + kv_dim]);
+                layer.v.extend_from_slice(&row[q_dim + kv_dim..]);
             }
-            rotation.apply(i, &mut row[..q_dim + kv_dim]);
-            layer.k.extend_from_slice(&row[q_dim..q_dim + kv_dim]);
-            layer.v.extend_from_slice(&row[q_dim + kv_dim..]);
         }
-        x.truncate(rows.end * c.hidden);
-        x.drain(..rows.start * c.hidden);
-        if rows.is_empty() {
-            return Ok(());
+        let mut kept = 0;
+        let mut parts = Vec::with_capacity(spans.len());
+        for span in spans {
+            let rows = if last { span.wanted.clone() } else { 0..span.tokens.len() };
+            if rows.is_empty() {
+                continue;
+            }
+            let from = span.first + rows.start;
+            x.copy_within(from * c.hidden..(from + rows.len()) * c.hidden, kept * c.hidden);
+            kept += rows.len();
+            let layer = &segments[span.segment].cache.layers[i];
+            parts.push(Attention {
+                q: &s.qkv[from * stride..],
+                q_stride: stride,
+                k: &layer.k,
+                v: &layer.v,
+                start: span.start + rows.start,
+                rows: rows.len(),
+                heads: c.heads,
+                kv_heads: c.kv_heads,
+                head_dim: c.head_dim,
+                window: block.window,
+            });
         }
-        s.attended.resize(rows.len() * q_dim, 0.0);
-        Attention {
-            q: &s.qkv[rows.start * stride..],
-            q_stride: stride,
-            k: &layer.k,
-            v: &layer.v,
-            start: start + rows.start,
-            rows: rows.len(),
-            heads: c.heads,
-            kv_heads: c.kv_heads,
-            head_dim: c.head_dim,
-            window: block.window,
+        x.truncate(kept * c.hidden);
+        if kept == 0 {
+            return Ok(0);
         }
-        .run(&mut s.attended);
-        block.o.forward(&s.attended, rows.len(), &mut s.update)?;
+        s.attended.resize(kept * q_dim, 0.0);
+        Attention::run(&parts, &mut s.attended);
+        block.o.forward(&s.attended, kept, &mut s.update)?;
         add(x, &s.update);
-        Ok(())
+        Ok(kept)
     }
 
     fn feed_forward(&self, block: &Block, x: &mut [f32], rows: usize, s: &mut Scratch) -> Result<()> {

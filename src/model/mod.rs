@@ -5,6 +5,7 @@
 //! milliseconds. The models of `candle-transformers` were rejected as runners: they return logits of the
 //! last position only, and their caches cannot be cut back, which is what verifying drafts needs.
 
+mod batch;
 mod blocks;
 pub(crate) mod cache;
 pub(crate) mod config;
@@ -25,6 +26,7 @@ mod weights;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+pub use batch::{Segment, Tamper};
 pub use cache::KvCache;
 pub use config::{Architecture, ModelConfig};
 pub use cost::CostTable;
@@ -92,7 +94,10 @@ impl LoadOptions {
 
 /// A loaded model; cloning shares the weights.
 #[derive(Clone)]
-pub struct Model(Arc<Inner>);
+pub struct Model {
+    inner: Arc<Inner>,
+    tamper: Option<Arc<Tamper>>,
+}
 
 struct Inner {
     llama: llama::Llama,
@@ -111,17 +116,17 @@ pub(crate) struct ChatSources {
 
 impl Model {
     fn from_llama(llama: llama::Llama, chat: ChatSources) -> Self {
-        Model(Arc::new(Inner { llama, costs: OnceLock::new(), chat }))
+        Model { inner: Arc::new(Inner { llama, costs: OnceLock::new(), chat }), tamper: None }
     }
 
     /// Chat templates that came with the weights.
     pub(crate) fn chat_sources(&self) -> &ChatSources {
-        &self.0.chat
+        &self.inner.chat
     }
 
     /// The model's shape.
     pub fn config(&self) -> &ModelConfig {
-        &self.0.llama.config
+        &self.inner.llama.config
     }
 
     /// An empty cache for one generation.
@@ -145,25 +150,27 @@ impl Model {
         cache: &mut KvCache,
         rows: Range<usize>,
     ) -> Result<Vec<Vec<f32>>> {
-        self.0.llama.forward(tokens, cache, rows)
+        let results = self.forward_batch(&mut [Segment { tokens, cache, rows }]);
+        // There is one result for each segment.
+        results.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// Milliseconds of a pass over m tokens, measured at the first call (tens of milliseconds for a
     /// small model, at most a few passes for a large one).
     pub fn cost_table(&self) -> &CostTable {
-        self.0.costs.get_or_init(|| CostTable::measure(self))
+        self.inner.costs.get_or_init(|| CostTable::measure(self))
     }
 
     /// Whether the logits of a position may differ in the last bits with the number of tokens that run
     /// together; see [`LoadOptions::same_for_any_rows`].
     pub fn varies_with_rows(&self) -> bool {
-        self.0.llama.varies()
+        self.inner.llama.varies()
     }
 
     /// Bytes of memory that the weight matrices take. Candle may keep a second, rearranged copy of
     /// quantised ones.
     pub fn weight_bytes(&self) -> usize {
-        self.0.llama.bytes()
+        self.inner.llama.bytes()
     }
 }
 

@@ -1,12 +1,15 @@
 //! One generation: propose, one forward, verify, commit.
 //!
-//! The loop is the same in all modes. Tokens that are not in the target's cache yet and the draft go
+//! A session is a state machine (`step`): it says which forward it needs and goes on with the logits, so
+//! that one generation and many in one batch run the same code. The steps are the same in all modes. Tokens that are not in the target's cache yet and the draft go
 //! through one forward; each position is judged against its own bitmask row, in order, with the random
 //! number of its own position, and the first disagreement ends the round. A draft that proposes what
 //! would have been sampled anyway changes nothing (sample and match), so the output is that of plain
 //! decoding. Cost: one forward per round; the rest is look-ups.
 
 mod propose;
+mod step;
+mod unasked;
 mod verify;
 
 use std::time::Instant;
@@ -24,6 +27,8 @@ use crate::matcher::Matcher;
 use crate::model::{KvCache, Model};
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
+use propose::Draft;
+pub(super) use step::{Company, MaskJob, Need};
 
 /// What proposes tokens besides forced runs.
 pub(super) struct Drafting {
@@ -34,8 +39,11 @@ pub(super) struct Drafting {
     pub adversary: Option<Adversary>,
 }
 
+/// Who is told what happens, if anybody.
+pub(super) type OnEvent<'a, 'b> = &'a mut Option<&'b mut dyn FnMut(Event)>;
+
 /// A draft source that need not be any good.
-pub type Adversary = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId>>;
+pub type Adversary = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
 
 /// How likely a token was.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,13 +67,13 @@ pub(super) struct Setup {
     pub close: bool,
     pub thinking: Option<Thinking>,
     pub logprobs: bool,
-    pub cancel: Option<CancelToken>,
+    pub cancel: Vec<CancelToken>,
 }
 
 /// A generation under way.
-pub(super) struct Session<'a> {
-    target: &'a Model,
-    vocab: &'a Vocabulary,
+pub(super) struct Session {
+    target: Model,
+    vocab: Vocabulary,
     sampler: Sampler,
     matcher: Option<Matcher>,
     mode: Mode,
@@ -76,9 +84,16 @@ pub(super) struct Session<'a> {
     thinking: Option<Thinking>,
     /// Where the answer begins in the text: at once unless the model thinks first.
     answer: Option<usize>,
-    cancel: Option<CancelToken>,
-    pub on_event: Option<&'a mut dyn FnMut(Event)>,
+    cancel: Vec<CancelToken>,
     cache: KvCache,
+    /// What was handed to the last forward of the target.
+    input: Vec<TokenId>,
+    /// The draft for the next forward, finished or not.
+    draft: Option<Draft>,
+    /// Who else is in the forward.
+    company: Company,
+    /// Mask rows of the draft's positions that were filled ahead, one behind the other.
+    masks: Vec<u32>,
     /// Prompt and output.
     history: Vec<TokenId>,
     prompt: usize,
@@ -89,6 +104,9 @@ pub(super) struct Session<'a> {
     logprobs: Option<Vec<Option<TokenLogprob>>>,
     row: Vec<u32>,
     stats: Stats,
+    /// How many forwards the last event was about.
+    told: usize,
+    begun: Instant,
     /// Why the output ends here, once that is known.
     ending: Option<Ending>,
     /// Tokens at the end of `history` that were emitted unverified, and the matcher before them.
@@ -121,10 +139,10 @@ struct Verified {
     ending: Option<Ending>,
 }
 
-impl<'a> Session<'a> {
+impl Session {
     pub(super) fn new(
-        target: &'a Model,
-        vocab: &'a Vocabulary,
+        target: &Model,
+        vocab: &Vocabulary,
         prompt: Vec<TokenId>,
         matcher: Option<Matcher>,
         setup: Setup,
@@ -143,8 +161,8 @@ impl<'a> Session<'a> {
         let closed = matcher.as_ref().filter(|_| setup.close);
         let closer = closed.and_then(|m| Closer::new(m, end, max_tokens));
         Ok(Session {
-            target,
-            vocab,
+            target: target.clone(),
+            vocab: vocab.clone(),
             sampler: setup.sampler,
             matcher,
             mode: setup.mode,
@@ -155,8 +173,13 @@ impl<'a> Session<'a> {
             answer: setup.thinking.is_none().then_some(0),
             thinking: setup.thinking,
             cancel: setup.cancel,
-            on_event: None,
             cache: target.new_cache()?,
+            input: Vec::new(),
+            draft: None,
+            company: Company::default(),
+            masks: Vec::new(),
+            told: 0,
+            begun: Instant::now(),
             prompt: prompt.len(),
             stats: Stats { prompt_tokens: prompt.len(), mode: setup.mode, ..Stats::default() },
             history: prompt,
@@ -171,54 +194,21 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs to the end.
-    pub(super) fn run(mut self) -> Result<Output> {
-        let start = Instant::now();
-        let finish = loop {
-            if let Some(finish) = self.finished() {
-                break finish;
-            }
-            if self.is_out_of_thought(self.emitted(), self.answer.is_some()) {
-                self.end_thinking()?;
-                continue;
-            }
-            if matches!(self.mode, Mode::Canonical | Mode::Longest) {
-                self.jump();
-                if let Some(finish) = self.finished() {
-                    break finish;
-                }
-            }
-            let draft = if self.mode == Mode::Off { Vec::new() } else { self.propose()? };
-            // Drafting may have taken a while.
-            if self.is_cancelled() {
-                continue;
-            }
-            let verified = self.forward_and_verify(&draft)?;
-            self.learn(&draft, &verified);
-            self.commit(verified)?;
-            self.stats.tokens = self.emitted();
-            if let Some(on_event) = &mut self.on_event {
-                on_event(Event::Stats(&self.stats));
-            }
-        };
-        self.close_books(finish, start)
-    }
-
     /// The output after the last forward.
-    fn close_books(mut self, finish: Finish, start: Instant) -> Result<Output> {
+    pub(super) fn close_books(mut self, finish: &Finish, on_event: OnEvent) -> Output {
         if let Some(Ending::Text { cut, .. }) = self.ending {
             self.text.truncate(cut);
         }
-        self.stream(true);
+        self.stream(true, on_event);
         if let Some(model) = &self.drafting.model {
-            self.stats.draft_forwards = model.forwards;
+            self.stats.draft_forwards += model.forwards;
         }
         if matches!(self.mode, Mode::Canonical | Mode::Longest) {
             self.stats.survival = Some(self.log_survival.exp());
         }
         self.stats.tokens = self.emitted();
-        self.stats.close(&finish, start.elapsed().as_secs_f64());
-        Ok(Output {
+        self.stats.close(finish, self.begun.elapsed().as_secs_f64());
+        Output {
             complete: self.is_complete(),
             answer: self
                 .answer
@@ -226,17 +216,17 @@ impl<'a> Session<'a> {
             text: String::from_utf8_lossy(&self.text).into_owned(),
             tokens: self.history.split_off(self.prompt),
             logprobs: self.logprobs.unwrap_or_default(),
-            finish,
+            finish: finish.clone(),
             stats: self.stats,
-        })
+        }
     }
 
     fn emitted(&self) -> usize {
         self.history.len() - self.prompt
     }
 
-    fn is_cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.iter().any(CancelToken::is_cancelled)
     }
 
     /// Whether the text satisfies the constraint as it is. Behind a cut the tokens are others than those
@@ -301,73 +291,9 @@ impl<'a> Session<'a> {
         fields.unfinished()
     }
 
-    /// Emits the forced run without asking the model: the unverified modes.
-    fn jump(&mut self) {
-        let last = self.history.last().copied();
-        let Some(matcher) = &mut self.matcher else { return };
-        let before = matcher.fork();
-        let tokens = match self.mode {
-            Mode::Longest => matcher.forced_tokens(),
-            _ => matcher.canonical_forced_tokens(last),
-        };
-        let room = self.max_tokens - self.emitted();
-        let mut taken = 0;
-        for token in tokens.into_iter().take(room) {
-            let Some(matcher) = &self.matcher else { break };
-            // Forced tokens are legal by construction; a tokenizer that disagrees with its own bytes
-            // ends the run instead of breaking the output.
-            let mut next = matcher.fork();
-            if next.accept_token(token).is_err() {
-                break;
-            }
-            if !self.can_end(&next, token, self.emitted() + 1) {
-                self.ending = Some(Ending::Closed);
-                break;
-            }
-            self.matcher = Some(next);
-            self.stats.forced += 1;
-            taken += 1;
-            self.emit(token, None);
-            if self.ending.is_some() {
-                break;
-            }
-        }
-        if taken > 0 {
-            self.unverified = Some((before, taken));
-        }
-        if matches!(self.ending, Some(Ending::Closed)) {
-            self.emit_completion();
-        }
-        self.stream(false);
-    }
-
     /// Whether the budget for thinking is spent behind `emitted` tokens.
     fn is_out_of_thought(&self, emitted: usize, answering: bool) -> bool {
         !answering && self.thinking.as_ref().is_some_and(|t| emitted >= t.budget)
-    }
-
-    /// Emits the marker that ends thinking.
-    fn end_thinking(&mut self) -> Result<()> {
-        let Some(thinking) = &self.thinking else { return Ok(()) };
-        let tokens = self.vocab.encode(thinking.end())?;
-        for token in tokens {
-            let Some(matcher) = &self.matcher else { break };
-            let mut next = matcher.fork();
-            next.accept_token(token)?;
-            if !self.can_end(&next, token, self.emitted() + 1) {
-                self.ending = Some(Ending::Closed);
-                self.emit_completion();
-                break;
-            }
-            self.matcher = Some(next);
-            self.stats.unasked += 1;
-            self.emit(token, None);
-            if self.ending.is_some() || self.emitted() >= self.max_tokens || self.answer.is_some() {
-                break;
-            }
-        }
-        self.stream(false);
-        Ok(())
     }
 
     /// Whether the output can still be completed in time behind `token`, which leads to `next` and is
@@ -375,22 +301,6 @@ impl<'a> Session<'a> {
     fn can_end(&mut self, next: &Matcher, token: TokenId, emitted: usize) -> bool {
         let Some(closer) = &mut self.closer else { return true };
         closer.advance(next, self.vocab.token_bytes(token), self.max_tokens - emitted)
-    }
-
-    /// Emits what completes the output.
-    fn emit_completion(&mut self) {
-        let tokens = self.closer.as_ref().map(|c| c.tokens(self.vocab)).unwrap_or_default();
-        for token in tokens {
-            // Each was checked when the completion was found.
-            if self.matcher.as_mut().is_none_or(|m| m.accept_token(token).is_err()) {
-                break;
-            }
-            self.stats.unasked += 1;
-            self.emit(token, None);
-            if matches!(self.ending, Some(Ending::Text { .. })) {
-                break;
-            }
-        }
     }
 
     /// Appends a token that the matcher has accepted.
@@ -451,13 +361,13 @@ impl<'a> Session<'a> {
         if matches!(self.ending, Some(Ending::Closed)) {
             self.emit_completion();
         }
-        self.stream(false);
+        self.stats.tokens = self.emitted();
         Ok(())
     }
 
     /// Hands out what is complete UTF-8 and no stop text can take away; at the end, whatever is left.
-    fn stream(&mut self, end: bool) {
-        let Some(on_event) = &mut self.on_event else { return };
+    fn stream(&mut self, end: bool, on_event: OnEvent) {
+        let Some(on_event) = on_event else { return };
         let decided = match end {
             true => self.text.len(),
             false => match self.ending {

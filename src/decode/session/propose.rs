@@ -5,14 +5,15 @@
 //! draft is a hypothesis throughout: matcher and text are copies that run ahead of the output.
 
 use super::Session;
+use crate::decode::stats::Mode;
 use crate::draft::{Proposal, Source, Span, open_string, take_legal};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
 
 /// A draft under construction.
-struct Draft {
-    proposals: Vec<Proposal>,
+pub(super) struct Draft {
+    pub proposals: Vec<Proposal>,
     /// The constraint behind the draft.
     matcher: Option<Matcher>,
     /// Output and draft as bytes.
@@ -20,45 +21,64 @@ struct Draft {
     /// Estimated probability that all of it is accepted.
     survival: f64,
     room: usize,
+    /// What was copied and the draft model is to read.
+    copied: Vec<Proposal>,
+    /// Proposals before the turn under way.
+    before: usize,
+    /// Nothing is to be added.
+    pub done: bool,
 }
 
-impl Session<'_> {
-    /// Puts a draft together.
-    pub(super) fn propose(&mut self) -> Result<Vec<Proposal>> {
+impl Session {
+    /// An empty draft, or in `off` mode one that stays empty.
+    pub(super) fn begin_draft(&mut self) -> Draft {
         let mut draft = Draft {
             proposals: Vec::new(),
             matcher: self.matcher.as_ref().map(Matcher::fork),
             text: self.text.clone(),
             survival: 1.0,
             room: self.room(),
+            copied: Vec::new(),
+            before: 0,
+            done: self.mode == Mode::Off,
         };
-        if let Some(adversary) = &mut self.drafting.adversary {
+        if let Some(adversary) = &mut self.drafting.adversary
+            && !draft.done
+        {
             let tokens = adversary(&self.history);
             let proposals = tokens.iter().map(|&token| Proposal { token, source: Source::Lookup });
             let known = proposals.take_while(|p| (p.token as usize) < self.vocab.len());
             take_legal(draft.matcher.as_mut(), known, draft.room, &mut draft.proposals);
-            return Ok(draft.proposals);
+            draft.done = true;
         }
-        while draft.proposals.len() < draft.room
+        draft
+    }
+
+    /// Adds to the draft until it is done (false) or the draft model is to be asked (true).
+    pub(super) fn extend_draft(&mut self, draft: &mut Draft) -> bool {
+        while !draft.done
+            && draft.proposals.len() < draft.room
             && !self.is_cancelled()
             && !draft.matcher.as_ref().is_some_and(Matcher::is_terminated)
         {
-            let before = draft.proposals.len();
-            self.force(&mut draft);
-            let copied = self.copy(&mut draft);
-            self.ask_model(&mut draft, &copied)?;
-            if draft.proposals.len() == before {
-                break;
+            draft.before = draft.proposals.len();
+            self.force(draft);
+            draft.copied = self.copy(draft);
+            if self.ask_model(draft) {
+                return true;
             }
+            draft.done = draft.proposals.len() == draft.before;
         }
-        Ok(draft.proposals)
+        draft.done = true;
+        false
     }
 
     /// Longest draft that still has a place for the token after it.
     fn room(&self) -> usize {
         let left = (self.max_tokens - self.emitted()).saturating_sub(1);
         let context = self.target.config().context.saturating_sub(self.history.len());
-        self.drafting.gate.max().min(left).min(context)
+        let company = self.company.most_draft.unwrap_or(usize::MAX);
+        self.drafting.gate.max().min(left).min(context).min(company)
     }
 
     /// Appends the forced run.
@@ -114,7 +134,7 @@ impl Session<'_> {
             let Some(span) = lookup.continue_value(&open.value, open.key.as_deref()) else {
                 return Vec::new();
             };
-            return spelled(self.vocab, matcher, &span);
+            return spelled(&self.vocab, matcher, &span);
         }
         let Some(text) = lookup.continue_text(&draft.text) else { return Vec::new() };
         let copied = self.vocab.encode(&text).unwrap_or_default();
@@ -130,20 +150,42 @@ impl Session<'_> {
         &text[self.answer.or_else(begins).unwrap_or(text.len())..]
     }
 
-    /// Lets the draft model read what was copied and add a token.
-    fn ask_model(&mut self, draft: &mut Draft, copied: &[Proposal]) -> Result<()> {
+    /// Whether the draft model is to read what was copied and add a token.
+    fn ask_model(&mut self, draft: &mut Draft) -> bool {
         let at = draft.proposals.len();
+        // Its forwards are time that neighbours wait, too.
+        if self.company.most_draft.is_some() {
+            return false;
+        }
         let (Some(model), Some(matcher)) = (&mut self.drafting.model, &mut draft.matcher) else {
-            return Ok(());
+            return false;
         };
         // A forced run is drafted without it.
         let idle = at >= draft.room || matcher.is_terminated() || !matcher.forced_bytes().is_empty();
         if idle || !self.drafting.gate.admits(Source::Model, draft.survival, at) {
-            return Ok(());
+            return false;
         }
-        model.extend(&self.history, matcher, copied, &mut draft.proposals)?;
+        model.prepare(&self.history, &draft.proposals, &draft.copied)
+    }
+
+    /// Goes on with what the draft model says. A draft is an offer: if that model fails it is not asked
+    /// again, and the generation goes on without it.
+    pub(super) fn take_drafted(&mut self, draft: &mut Draft, rows: Result<Vec<Vec<f32>>>) {
+        let at = draft.proposals.len();
+        let (Some(model), Some(matcher)) = (&mut self.drafting.model, &mut draft.matcher) else { return };
+        let judged = rows.and_then(|rows| model.judge(rows, matcher, &draft.copied, &mut draft.proposals));
+        match judged {
+            // The prompt is not through yet.
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the draft model failed; going on without it");
+                self.stats.draft_forwards += model.forwards;
+                self.drafting.model = None;
+            }
+        }
         self.extended(draft, at);
-        Ok(())
+        draft.done = draft.proposals.len() == draft.before;
     }
 
     /// Text and survival after proposals were added behind the first `from`.

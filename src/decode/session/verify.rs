@@ -1,4 +1,4 @@
-//! One forward over a draft, and its judgement position by position.
+//! The judgement of a forward over a draft, position by position.
 
 use super::{Ending, Session, TokenLogprob, Verified};
 use crate::draft::Proposal;
@@ -7,20 +7,18 @@ use crate::matcher::Matcher;
 use crate::sample::Sampled;
 use crate::vocab::TokenId;
 
-impl Session<'_> {
-    /// One forward over what is not in the cache and the draft, then judgement of each position.
-    pub(super) fn forward_and_verify(&mut self, draft: &[Proposal]) -> Result<Verified> {
-        let pending = self.history.len() - self.cache.len();
-        let mut input = self.history[self.cache.len()..].to_vec();
-        input.extend(draft.iter().map(|p| p.token));
-        let skipped = self.unverified.as_ref().map_or(0, |u| u.1).min(pending - 1);
-        let first = pending - 1 - skipped;
-        let mut rows = self.target.forward(&input, &mut self.cache, first..input.len())?;
-        self.stats.forwards += 1;
-        self.stats.drafted += draft.len();
+impl Session {
+    /// Judges the logits of the last forward: those of `skipped` tokens that were emitted unasked, for the
+    /// record, then the positions of the draft.
+    pub(super) fn judge(
+        &mut self,
+        draft: &[Proposal],
+        rows: &mut [Vec<f32>],
+        skipped: usize,
+    ) -> Result<Verified> {
         if let Some((matcher, _)) = self.unverified.take() {
-            let tokens = input[first + 1..pending].to_vec();
-            self.log_survival += self.log_probability(matcher, &tokens, &mut rows)?;
+            let tokens = self.history[self.history.len() - skipped..].to_vec();
+            self.log_survival += self.log_probability(matcher, &tokens, rows)?;
         }
         self.verify(draft, &mut rows[skipped..])
     }
@@ -57,8 +55,12 @@ impl Session<'_> {
         for (i, logits) in rows.iter_mut().enumerate() {
             let mask = match &mut matcher {
                 Some(matcher) => {
-                    matcher.fill_bitmask(&mut self.row);
-                    Some(&self.row[..])
+                    let words = self.row.len();
+                    let ahead = self.masks.get(i * words..(i + 1) * words);
+                    if ahead.is_none() {
+                        matcher.fill_bitmask(&mut self.row);
+                    }
+                    Some(ahead.unwrap_or(&self.row))
                 }
                 None => None,
             };

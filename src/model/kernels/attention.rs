@@ -29,23 +29,37 @@ pub(crate) struct Attention<'a> {
 
 impl Attention<'_> {
     /// Row i attends to the last `window` of positions `0..=start + i` only, so no mask is needed and half the work of a
-    /// prefill is saved. Writes `[row][head][head_dim]`.
-    pub fn run(&self, out: &mut [f32]) {
-        let width = self.heads * self.head_dim;
-        assert_eq!(out.len(), self.rows * width);
-        assert!((self.start + self.rows) * self.kv_heads * self.head_dim <= self.k.len().min(self.v.len()));
+    /// prefill is saved. Writes `[row][head][head_dim]`, the rows of one part behind those of the one
+    /// before; all parts have the same heads. Rows of all parts are shared out together, so that many
+    /// sequences of one row each keep all threads busy.
+    pub fn run(parts: &[Attention], out: &mut [f32]) {
+        let Some(one) = parts.first() else { return };
+        let (width, kv_heads) = (one.heads * one.head_dim, one.kv_heads);
+        // For each part the number of its first row in the output.
+        let mut first = Vec::with_capacity(parts.len());
+        let (mut rows, mut work) = (0, 0);
+        for a in parts {
+            assert_eq!((a.heads * a.head_dim, a.kv_heads), (width, kv_heads), "heads of the parts");
+            let end = a.start + a.rows;
+            assert!(end * kv_heads * a.head_dim <= a.k.len().min(a.v.len()));
+            first.push(rows);
+            rows += a.rows;
+            work += a.rows * end * width * 2;
+        }
+        assert_eq!(out.len(), rows * width);
         let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: width };
-        let work = self.rows * (self.start + self.rows) * width * 2;
-        spread(self.rows * self.kv_heads, work, |range| {
+        spread(rows * kv_heads, work, |range| {
             let mut scores = Vec::new();
             for item in range {
-                self.one(item / self.kv_heads, item % self.kv_heads, &mut scores, &target);
+                let row = item / kv_heads;
+                let part = first.partition_point(|f| *f <= row) - 1;
+                parts[part].one((row - first[part], row), item % kv_heads, &mut scores, &target);
             }
         });
     }
 
-    /// The heads of one row that share a key head.
-    fn one(&self, row: usize, kv_head: usize, scores: &mut Vec<f32>, out: &Target) {
+    /// The heads of one row that share a key head, written to row `to`.
+    fn one(&self, (row, to): (usize, usize), kv_head: usize, scores: &mut Vec<f32>, out: &Target) {
         let (group, d) = (self.heads / self.kv_heads, self.head_dim);
         let end = self.start + row + 1;
         let from = end.saturating_sub(self.window);
@@ -63,7 +77,7 @@ impl Attention<'_> {
             run(Softmax { s, scale });
         }
         for (g, p) in scores.chunks_exact(len).enumerate() {
-            run(WeightedSum { p, v: &v, out, row, column: (kv_head * group + g) * d });
+            run(WeightedSum { p, v: &v, out, row: to, column: (kv_head * group + g) * d });
         }
     }
 }
@@ -191,7 +205,7 @@ mod tests {
                 head_dim: d,
                 window,
             };
-            a.run(&mut out);
+            Attention::run(&[a], &mut out);
             for (r, h) in (0..rows).flat_map(|r| (0..heads).map(move |h| (r, h))) {
                 let dot = |j: usize| -> f64 {
                     let (q, k) = (&q[(r * heads + h) * d..][..d], &k[(j * kv + h / 2) * d..][..d]);

@@ -124,12 +124,12 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// For positions `start..start + count`; costs one sine and cosine per pair, so no table over the
-    /// whole context is kept.
-    pub fn new(frequencies: &[f32], start: usize, count: usize) -> Self {
+    /// For these positions; costs one sine and cosine per pair, so no table over the whole context is
+    /// kept.
+    pub fn new(frequencies: &[f32], positions: impl Iterator<Item = usize>) -> Self {
         let half = frequencies.len();
-        let (mut cos, mut sin) = (Vec::with_capacity(count * half), Vec::with_capacity(count * half));
-        for position in start..start + count {
+        let (mut cos, mut sin) = (Vec::new(), Vec::new());
+        for position in positions {
             for f in frequencies {
                 let (s, c) = (position as f32 * f).sin_cos();
                 cos.push(c);

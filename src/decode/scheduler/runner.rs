@@ -1,0 +1,351 @@
+//! The rounds of the batch.
+//!
+//! A round admits what fits, brings every sequence to its next forward, drafts for all that draft, runs one
+//! forward of the target over the rows of all, and judges them. Sequences that decode come first, in turn if
+//! the rows do not suffice; prompts share what is left, oldest first, and are sure of a quarter, so neither
+//! can starve the other. Cost of a round beside the forwards: linear in the sequences.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::active::Active;
+use super::helpers::Helpers;
+use super::prefix::Prefixes;
+use super::queue::{Queue, Ready, cancelled, internal};
+use super::{Figures, SchedulerOptions};
+use crate::decode::engine::Engine;
+use crate::decode::session::{Company, MaskJob, Need, Session};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Model, Segment};
+
+/// Rows of masks from which on they are filled beside the forward.
+const ROWS_TO_FILL_ASIDE: usize = 8;
+
+/// Rows of one sequence beyond which they are taken for a prompt, which may be cut.
+const SHORT: usize = 64;
+
+/// The thread of the batch.
+pub(super) struct Runner {
+    engine: Arc<Engine>,
+    queue: Arc<Queue>,
+    shown: Arc<Mutex<Figures>>,
+    options: SchedulerOptions,
+    helpers: Helpers,
+    prefixes: Prefixes,
+    active: Vec<Active>,
+    figures: Figures,
+    /// Where in `active` the sharing out of rows begins.
+    turn: usize,
+}
+
+impl Runner {
+    pub fn new(
+        engine: Arc<Engine>,
+        queue: Arc<Queue>,
+        shown: Arc<Mutex<Figures>>,
+        options: &SchedulerOptions,
+    ) -> Result<Runner> {
+        Ok(Runner {
+            engine,
+            queue,
+            shown,
+            options: options.clone(),
+            helpers: Helpers::new(options.helpers)?,
+            prefixes: Prefixes::new(options.prefix_bytes),
+            active: Vec::new(),
+            figures: Figures::default(),
+            turn: 0,
+        })
+    }
+
+    /// Until the queue is closed.
+    pub fn run(mut self) {
+        while self.admit() {
+            self.round();
+            self.figures.running = self.active.len();
+            self.figures.prefix_bytes = self.prefixes.bytes();
+            *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = self.figures;
+        }
+        for active in self.active {
+            let message = "the scheduler was dropped while the request ran";
+            active.answer.end(Err(Error::new(ErrorKind::Cancelled, message)));
+        }
+    }
+
+    /// Takes requests while there is room; false when the queue is closed.
+    fn admit(&mut self) -> bool {
+        loop {
+            let full = self.active.len() >= self.options.batch;
+            let used: usize = self.active.iter().map(|a| a.bytes).sum();
+            let most = self.options.cache_bytes;
+            // One that is larger than all there is goes through, to be told so.
+            let fits = |s: &Session| {
+                let bytes = s.cache_bytes();
+                !full && (bytes > most || used.saturating_add(bytes) <= most)
+            };
+            let popped = self.queue.pop(self.active.is_empty(), fits);
+            for ready in popped.cancelled {
+                self.figures.ended += 1;
+                ready.answer.end(Err(cancelled()));
+            }
+            match popped.first {
+                _ if popped.closed => return false,
+                Some(ready) => self.join(ready),
+                None if self.active.is_empty() => {}
+                None => return true,
+            }
+        }
+    }
+
+    /// Gives a request its place.
+    fn join(&mut self, ready: Ready) {
+        let bytes = ready.session.cache_bytes();
+        if bytes > self.options.cache_bytes {
+            let message = format!(
+                "the caches of this request may take {bytes} bytes, the limit for all is {}",
+                self.options.cache_bytes
+            );
+            let error = Error::new(ErrorKind::TooComplex, message)
+                .hint("lower the request's token limit, or raise `cache_bytes` of the scheduler");
+            self.figures.ended += 1;
+            return ready.answer.end(Err(error));
+        }
+        let mut active = Active::new(ready, bytes);
+        if let Some(session) = &active.session {
+            let prompt = session.prompt();
+            let leaders = self.active.iter().filter_map(|a| Some((a.leads(session)?, a.ticket)));
+            let leader = leaders.max_by_key(|l| l.0).filter(|l| l.0 > self.prefixes.kept(prompt));
+            if self.options.prefix_bytes > 0 {
+                active.follows = leader.map(|(len, ticket)| (ticket, len));
+            }
+            active.keep = self.prefixes.meet(prompt).filter(|_| active.follows.is_none());
+        }
+        if active.follows.is_none() {
+            self.figures.shared_tokens += active.adopt(&mut self.prefixes);
+        }
+        self.active.push(active);
+        let used = self.active.iter().map(|a| a.bytes).sum();
+        self.figures.most_cache_bytes = self.figures.most_cache_bytes.max(used);
+    }
+
+    fn round(&mut self) {
+        self.follow();
+        let company = self.company();
+        self.helpers.each(&mut self.active, |active| {
+            active.join(company);
+            active.step();
+        });
+        self.draft();
+        self.forward();
+        for active in &mut self.active {
+            active.share(&mut self.prefixes);
+            active.held = false;
+        }
+        self.dismiss();
+    }
+
+    /// What drafts have to reckon with in this round.
+    fn company(&self) -> Company {
+        let sessions =
+            || self.active.iter().filter(|a| a.follows.is_none()).filter_map(|a| a.session.as_ref());
+        let sequences = sessions().count();
+        let plain = sessions().filter(|s| s.is_plain()).count();
+        if plain == 0 || plain == sequences {
+            return Company { sequences, most_draft: None };
+        }
+        let costs = self.engine.target().cost_table();
+        let most = costs.ms(sequences) * (1.0 + f64::from(self.options.slack) / 100.0);
+        let drafting = sequences - plain;
+        // Rows for each of those that draft, as long as the forward stays within the slack.
+        let rows = (1..=SHORT).take_while(|n| costs.ms(sequences + n * drafting) <= most).count();
+        Company { sequences, most_draft: Some(rows) }
+    }
+
+    /// Lets those begin that waited for another to run what both begin with.
+    fn follow(&mut self) {
+        for i in 0..self.active.len() {
+            let Some((ticket, len)) = self.active[i].follows else { continue };
+            let leader = self.active.iter().find(|a| a.ticket == ticket).and_then(|a| a.session.as_ref());
+            match leader {
+                _ if self.active[i].session.as_ref().is_some_and(Session::is_cancelled) => {}
+                Some(leader) if leader.cached() < len => continue,
+                Some(leader) => self.prefixes.keep(&leader.prompt()[..len], leader.prefix(len)),
+                None => {}
+            }
+            self.active[i].follows = None;
+            self.figures.shared_tokens += self.active[i].adopt(&mut self.prefixes);
+        }
+    }
+
+    /// Forwards of the draft model until no sequence needs one. Of a long prompt one part runs in a round,
+    /// so that others need not wait for it; that sequence sits out.
+    fn draft(&mut self) {
+        let Some(model) = self.engine.draft().cloned() else { return };
+        let short = self.short();
+        while self.active.iter().any(|a| a.needs(&Need::Draft)) {
+            let mut left = self.options.rows;
+            let (mut segments, mut members) = (Vec::new(), Vec::new());
+            for (i, active) in self.active.iter_mut().enumerate() {
+                if !active.needs(&Need::Draft) || (left < short && !segments.is_empty()) {
+                    continue;
+                }
+                let Some(session) = &mut active.session else { continue };
+                let segment = session.segment(&Need::Draft, left);
+                left = left.saturating_sub(segment.tokens.len());
+                active.held = segment.rows.is_empty();
+                segments.push(segment);
+                members.push(i);
+            }
+            let rows = run(&model, &mut segments);
+            drop(segments);
+            self.figures.draft_forwards += 1;
+            for (i, rows) in members.into_iter().zip(rows) {
+                self.active[i].take(rows);
+                self.active[i].step();
+            }
+        }
+    }
+
+    /// One forward of the target over the rows of all that are ready.
+    fn forward(&mut self) {
+        let shares = self.share_out();
+        if shares.is_empty() {
+            return;
+        }
+        let mut jobs = self.mask_jobs(&shares);
+        let mut segments = Vec::new();
+        let mut members = Vec::new();
+        for (i, active) in self.active.iter_mut().enumerate() {
+            let Some(&(_, most)) = shares.iter().find(|s| s.0 == i) else { continue };
+            let Some(session) = &mut active.session else { continue };
+            segments.push(session.segment(&Need::Target, most));
+            members.push(i);
+        }
+        let rows: usize = segments.iter().map(|s| s.tokens.len()).sum();
+        let figures = &mut self.figures;
+        figures.forwards += 1;
+        figures.rows += rows;
+        figures.most_rows = figures.most_rows.max(rows);
+        figures.most_sequences = figures.most_sequences.max(segments.len());
+        let target = self.engine.target();
+        let (results, filled) = self.helpers.beside(&mut jobs, Filling::run, || run(target, &mut segments));
+        drop(segments);
+        for job in jobs.into_iter().filter(|_| filled) {
+            if let Some(session) = &mut self.active[job.member].session {
+                session.set_masks(job.rows);
+            }
+        }
+        let mut results: Vec<Option<Result<Vec<Vec<f32>>>>> = results.into_iter().map(Some).collect();
+        let mut judged: Vec<_> = self
+            .active
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(i, a)| Some((a, results[members.iter().position(|m| *m == i)?].take()?)))
+            .map(|(a, rows)| (a, Some(rows)))
+            .collect();
+        self.helpers.each(&mut judged, |(active, rows)| {
+            if let Some(rows) = rows.take() {
+                active.take(rows);
+            }
+        });
+    }
+
+    /// Most rows of a sequence that decodes: a draft and what was emitted unasked. More is a prompt.
+    fn short(&self) -> usize {
+        self.options.rows.min(SHORT)
+    }
+
+    /// Whose rows run, and at most how many of each: (place, most).
+    fn share_out(&mut self) -> Vec<(usize, usize)> {
+        let count = self.active.len();
+        let ready = |a: &Active| a.needs(&Need::Target);
+        let rows = |a: &Active| a.session.as_ref().map_or(0, Session::rows);
+        let short = self.short();
+        let prompts: Vec<usize> =
+            (0..count).filter(|&i| ready(&self.active[i]) && rows(&self.active[i]) > short).collect();
+        let mut left = self.options.rows;
+        let reserve = if prompts.is_empty() { 0 } else { (left / 4).max(1) };
+        let mut shares = Vec::new();
+        let start = self.turn;
+        for k in 0..count {
+            let i = (start + k) % count;
+            let wanted = rows(&self.active[i]);
+            if !ready(&self.active[i]) || wanted > short {
+                continue;
+            }
+            if wanted > left.saturating_sub(reserve) && !shares.is_empty() {
+                // First in the next round.
+                self.turn = i;
+                break;
+            }
+            left = left.saturating_sub(wanted).max(reserve);
+            shares.push((i, usize::MAX));
+        }
+        for i in prompts {
+            if left == 0 {
+                break;
+            }
+            let share = rows(&self.active[i]).min(left);
+            left -= share;
+            shares.push((i, share));
+        }
+        shares
+    }
+
+    /// The masks to be filled while the forward runs; none if they are too few to be worth it.
+    fn mask_jobs(&self, shares: &[(usize, usize)]) -> Vec<Filling> {
+        let jobs: Vec<Filling> = shares
+            .iter()
+            .filter_map(|&(member, most)| {
+                let session = self.active[member].session.as_ref()?;
+                // Part of a prompt is not judged.
+                let job = if session.rows() <= most { session.mask_job()? } else { return None };
+                Some(Filling { member, job: Some(job), rows: Vec::new() })
+            })
+            .collect();
+        let rows: usize = jobs.iter().filter_map(|j| j.job.as_ref()).map(MaskJob::rows).sum();
+        if rows < ROWS_TO_FILL_ASIDE { Vec::new() } else { jobs }
+    }
+
+    /// Sends off what has come to its end.
+    fn dismiss(&mut self) {
+        for active in self.active.extract_if(.., |a| a.session.is_none()) {
+            self.figures.ended += 1;
+            if let Some(output) = active.output {
+                active.answer.end(output);
+            }
+        }
+    }
+}
+
+/// Masks being filled.
+struct Filling {
+    member: usize,
+    job: Option<MaskJob>,
+    rows: Vec<u32>,
+}
+
+impl Filling {
+    fn run(&mut self) {
+        let Some(job) = self.job.take() else { return };
+        // A fault shows again where the masks are asked for, and ends that request.
+        let filled = catch_unwind(AssertUnwindSafe(|| job.run()));
+        self.rows = filled.unwrap_or_default();
+    }
+}
+
+/// A forward. If it panics the sequences run one by one, so that only those fail that cannot run.
+fn run(model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+    let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
+    // A forward that did not come to its end has appended nothing that counts.
+    if let Ok(rows) = catch_unwind(AssertUnwindSafe(|| model.forward_batch(segments))) {
+        return rows;
+    }
+    let alone = |(segment, before): (&mut Segment, usize)| {
+        segment.cache.truncate(before);
+        let Segment { tokens, cache, rows } = segment;
+        let forward = AssertUnwindSafe(|| model.forward(tokens, cache, rows.clone()));
+        catch_unwind(forward).unwrap_or_else(|_| Err(internal("passing through the model")))
+    };
+    segments.iter_mut().zip(before).map(alone).collect()
+}

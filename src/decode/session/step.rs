@@ -1,0 +1,274 @@
+//! A generation from forward to forward.
+//!
+//! [`Session::step`] goes on until a model has to run; [`Session::segment`] is what that model is to run, and
+//! [`Session::take`] goes on with the logits. A driver may run the segments of many sessions together, and
+//! cut long prompts into pieces; neither changes the output. Cost: nothing but what the parts cost.
+//! Coroutines were rejected: a session would have to be a future, with an executor around each forward.
+
+use std::time::Instant;
+
+use super::{Finish, OnEvent, Session};
+use crate::decode::Event;
+use crate::decode::engine::Output;
+use crate::decode::stats::Mode;
+use crate::error::Result;
+use crate::matcher::Matcher;
+use crate::model::{KvCache, Segment};
+use crate::vocab::TokenId;
+
+/// What a session needs to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::decode) enum Need {
+    /// A forward of the draft model.
+    Draft,
+    /// A forward of the target model.
+    Target,
+    /// Nothing: it has come to its end.
+    Nothing(Finish),
+}
+
+/// Who shares the forwards of a session: decides what drafts are worth, and nothing about the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::decode) struct Company {
+    /// Sequences in the forward.
+    pub sequences: usize,
+    /// Longest draft that does not hold up neighbours which draft nothing; none where nobody minds.
+    pub most_draft: Option<usize>,
+}
+
+impl Default for Company {
+    /// Alone.
+    fn default() -> Self {
+        Company { sequences: 1, most_draft: None }
+    }
+}
+
+/// Fills the mask rows of a draft's positions, wherever and whenever it is run.
+pub(in crate::decode) struct MaskJob {
+    matcher: Matcher,
+    tokens: Vec<TokenId>,
+    words: usize,
+}
+
+impl MaskJob {
+    /// Mask rows of the job.
+    pub fn rows(&self) -> usize {
+        self.tokens.len() + 1
+    }
+
+    /// The rows, one behind the other; fewer where the constraint ends.
+    pub fn run(mut self) -> Vec<u32> {
+        let mut rows = vec![0; self.words];
+        self.matcher.fill_bitmask(&mut rows);
+        for token in self.tokens {
+            if self.matcher.accept_token(token).is_err() {
+                break;
+            }
+            let at = rows.len();
+            rows.resize(at + self.words, 0);
+            self.matcher.fill_bitmask(&mut rows[at..]);
+        }
+        rows
+    }
+}
+
+impl Session {
+    /// Runs to the end, alone.
+    pub(in crate::decode) fn run(mut self, mut on_event: Option<&mut dyn FnMut(Event)>) -> Result<Output> {
+        loop {
+            let need = self.step(&mut on_event)?;
+            let model = match &need {
+                Need::Nothing(finish) => return Ok(self.close_books(finish, &mut on_event)),
+                Need::Target => self.target.clone(),
+                Need::Draft => match &self.drafting.model {
+                    Some(draft) => draft.model().clone(),
+                    // Not asked for without one.
+                    None => continue,
+                },
+            };
+            let Segment { tokens, cache, rows } = self.segment(&need, usize::MAX);
+            let rows = model.forward(tokens, cache, rows);
+            self.take(&need, rows)?;
+        }
+    }
+
+    /// Goes on until a model has to run or the end is reached, and tells what has happened.
+    ///
+    /// # Errors
+    /// If the output cannot go on; the session is then of no more use.
+    pub(in crate::decode) fn step(&mut self, on_event: OnEvent) -> Result<Need> {
+        self.tell(on_event);
+        loop {
+            if self.draft.is_none() {
+                if let Some(finish) = self.finished() {
+                    return Ok(Need::Nothing(finish));
+                }
+                if self.is_out_of_thought(self.emitted(), self.answer.is_some()) {
+                    self.end_thinking()?;
+                    self.tell(on_event);
+                    continue;
+                }
+                if matches!(self.mode, Mode::Canonical | Mode::Longest) {
+                    self.jump();
+                    self.tell(on_event);
+                    if let Some(finish) = self.finished() {
+                        return Ok(Need::Nothing(finish));
+                    }
+                }
+            }
+            let mut draft = self.draft.take().unwrap_or_else(|| self.begin_draft());
+            let asks = self.extend_draft(&mut draft);
+            // Drafting may have taken a while.
+            if self.is_cancelled() {
+                continue;
+            }
+            self.draft = Some(draft);
+            return Ok(if asks { Need::Draft } else { Need::Target });
+        }
+    }
+
+    /// What the model that is needed is to run: at most about `most` tokens, if these are a prompt. The
+    /// caller runs it and hands the logits to [`take`](Self::take).
+    pub(in crate::decode) fn segment(&mut self, need: &Need, most: usize) -> Segment<'_> {
+        if let Some(model) = self.drafting.model.as_mut().filter(|_| *need == Need::Draft) {
+            return model.segment(most);
+        }
+        let cached = self.cache.len();
+        let pending = self.history.len() - cached;
+        self.input.clear();
+        self.input.extend_from_slice(&self.history[cached..]);
+        self.input.extend(self.draft.iter().flat_map(|d| &d.proposals).map(|p| p.token));
+        // Logits are wanted from the last token of the history on, and of what was emitted unasked.
+        let skipped = self.unverified.as_ref().map_or(0, |u| u.1).min(pending - 1);
+        let first = pending - 1 - skipped;
+        let rows = if self.input.len() > most && first > 0 {
+            self.input.truncate(first.min(most.max(1)));
+            0..0
+        } else {
+            first..self.input.len()
+        };
+        Segment { tokens: &self.input, cache: &mut self.cache, rows }
+    }
+
+    /// Goes on with the logits of the segment.
+    ///
+    /// # Errors
+    /// If the target failed or its logits are of no use; the session has then come to its end. A failure
+    /// of the draft model is none.
+    pub(in crate::decode) fn take(&mut self, need: &Need, rows: Result<Vec<Vec<f32>>>) -> Result<()> {
+        if *need == Need::Draft {
+            if let Some(mut draft) = self.draft.take() {
+                self.take_drafted(&mut draft, rows);
+                self.draft = Some(draft);
+            }
+            return Ok(());
+        }
+        let mut rows = rows?;
+        self.stats.forwards += 1;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let draft = self.draft.take().map_or(Vec::new(), |d| d.proposals);
+        self.stats.drafted += draft.len();
+        let skipped = rows.len() - 1 - draft.len();
+        let verified = self.judge(&draft, &mut rows, skipped);
+        self.masks.clear();
+        let verified = verified?;
+        self.learn(&draft, &verified);
+        self.commit(verified)
+    }
+
+    /// Takes note of who shares the next forwards. Not in the unverified modes: what they emit unasked
+    /// depends on where drafts end.
+    pub(in crate::decode) fn join(&mut self, company: Company) {
+        if self.company == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
+            return;
+        }
+        let draft = self.drafting.model.as_ref().map(|d| d.model().cost_table());
+        self.drafting.gate.in_company(self.target.cost_table(), draft, company.sequences);
+        self.company = company;
+    }
+
+    /// Whether its drafts are its constraint's: without one, or in `off` mode, every forward brings it
+    /// about one token, and longer forwards of others only hold it up.
+    pub(in crate::decode) fn is_plain(&self) -> bool {
+        self.matcher.is_none() || self.mode == Mode::Off
+    }
+
+    /// Counts its seconds from now on.
+    pub(in crate::decode) fn start_clock(&mut self) {
+        self.begun = Instant::now();
+    }
+
+    /// The prompt.
+    pub(in crate::decode) fn prompt(&self) -> &[TokenId] {
+        &self.history[..self.prompt]
+    }
+
+    /// Tokens in the target's cache.
+    pub(in crate::decode) fn cached(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Rows that the next forward of the target takes, if it is not cut.
+    pub(in crate::decode) fn rows(&self) -> usize {
+        self.history.len() - self.cache.len() + self.draft.as_ref().map_or(0, |d| d.proposals.len())
+    }
+
+    /// Bytes of the caches when this generation is as long as it may become.
+    pub(in crate::decode) fn cache_bytes(&self) -> usize {
+        let longest = self.prompt + self.max_tokens;
+        let draft = self
+            .drafting
+            .model
+            .as_ref()
+            .map_or(0, |d| d.model().cache_bytes(longest.min(d.model().config().context)));
+        self.target.cache_bytes(longest).saturating_add(draft)
+    }
+
+    /// Copies of the first `len` tokens' keys and values, as far as they are there; of the target and of
+    /// the draft model.
+    pub(in crate::decode) fn prefix(&self, len: usize) -> (KvCache, Option<KvCache>) {
+        let draft = self.drafting.model.as_ref().and_then(|draft| {
+            let (seen, cache) = draft.cache();
+            let same = seen.iter().zip(self.prompt()).take_while(|(a, b)| a == b).count();
+            (same > 0).then(|| cache.prefix(len.min(same)))
+        });
+        (self.cache.prefix(len), draft)
+    }
+
+    /// Begins with keys and values of its prompt that are known already. Only before the first forward, and
+    /// of fewer tokens than the prompt has.
+    pub(in crate::decode) fn adopt(&mut self, (target, draft): (KvCache, Option<KvCache>)) {
+        if self.cache.is_empty() && target.len() < self.prompt {
+            self.cache = target;
+            if let (Some(model), Some(cache)) = (&mut self.drafting.model, draft) {
+                model.adopt(&self.history, cache);
+            }
+        }
+    }
+
+    /// Hands out text and figures that are new.
+    fn tell(&mut self, on_event: OnEvent) {
+        self.stream(false, on_event);
+        if self.told < self.stats.forwards {
+            self.told = self.stats.forwards;
+            if let Some(on_event) = on_event {
+                on_event(Event::Stats(&self.stats));
+            }
+        }
+    }
+
+    /// The masks that the next forward's verification will ask for; none without a constraint.
+    pub(in crate::decode) fn mask_job(&self) -> Option<MaskJob> {
+        let draft = self.draft.as_ref()?;
+        let matcher = self.matcher.as_ref()?.fork();
+        let tokens = draft.proposals.iter().map(|p| p.token).collect();
+        Some(MaskJob { matcher, tokens, words: self.row.len() })
+    }
+
+    /// Takes the result of the [`mask_job`](Self::mask_job) for the forward under way.
+    pub(in crate::decode) fn set_masks(&mut self, masks: Vec<u32>) {
+        self.masks = masks;
+    }
+}

@@ -1,0 +1,138 @@
+//! Several sequences in one forward.
+//!
+//! The rows of all segments run through the linear layers together, so the weights are read once for all
+//! of them; attention goes sequence by sequence over its own cache. Cost: that of one forward over as many
+//! rows. Padding the segments to one length was rejected: drafts and prompts are of very unequal lengths,
+//! and padded rows cost as much as others.
+
+use std::ops::Range;
+
+use super::{KvCache, Model};
+use crate::error::Result;
+use crate::vocab::TokenId;
+
+/// What one sequence contributes to a forward.
+pub struct Segment<'a> {
+    /// New tokens, at the positions that follow those in the cache.
+    pub tokens: &'a [TokenId],
+    /// The sequence so far; the tokens are appended.
+    pub cache: &'a mut KvCache,
+    /// Which of the tokens logits are wanted for; may be empty.
+    pub rows: Range<usize>,
+}
+
+/// Sees the tokens of a segment, the number of segments in the forward, and the logits, which it may
+/// change; an error is as if the forward had failed.
+pub type Tamper = dyn Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync;
+
+/// The part of a segment that runs in one piece.
+pub(super) struct Span {
+    pub segment: usize,
+    /// Which of the segment's tokens.
+    pub tokens: Range<usize>,
+    /// Number of the first one's row in the piece.
+    pub first: usize,
+    /// Position of the first one.
+    pub start: usize,
+    /// Rows with logits, counted from `first`.
+    pub wanted: Range<usize>,
+}
+
+impl Span {
+    pub fn positions(&self) -> Range<usize> {
+        self.start..self.start + self.tokens.len()
+    }
+}
+
+/// Cuts the rows of all segments, one segment behind the other, into pieces of at most `most`.
+pub(super) fn chunks(segments: &[Segment], most: usize) -> Vec<Vec<Span>> {
+    let mut pieces = Vec::new();
+    let mut piece = Vec::new();
+    let mut used = 0;
+    for (i, segment) in segments.iter().enumerate() {
+        let mut at = 0;
+        while at < segment.tokens.len() {
+            let end = segment.tokens.len().min(at + most - used);
+            let clamp = |r: usize| r.clamp(at, end) - at;
+            piece.push(Span {
+                segment: i,
+                tokens: at..end,
+                first: used,
+                start: segment.cache.len() + at,
+                wanted: clamp(segment.rows.start)..clamp(segment.rows.end),
+            });
+            used += end - at;
+            at = end;
+            if used == most {
+                pieces.push(std::mem::take(&mut piece));
+                used = 0;
+            }
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+impl Model {
+    /// Runs several sequences in one forward; the logits that each wants, as from
+    /// [`forward`](Self::forward). A sequence whose segment is not valid fails alone. If the forward
+    /// fails as a whole the sequences run one by one, so that only those fail that cannot run.
+    ///
+    /// The logits are, bit for bit, those of separate forwards unless
+    /// [`varies_with_rows`](Self::varies_with_rows).
+    pub fn forward_batch(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+        let mut results: Vec<_> =
+            segments.iter().map(|s| self.inner.llama.check(s).map(|()| Vec::new())).collect();
+        let valid = results.iter().map(Result::is_ok).collect::<Vec<_>>();
+        let mut runnable: Vec<Segment> = segments
+            .iter_mut()
+            .zip(valid)
+            .filter(|(_, valid)| *valid)
+            .map(|(s, _)| Segment { tokens: s.tokens, cache: s.cache, rows: s.rows.clone() })
+            .collect();
+        let logits = match self.run(&mut runnable) {
+            Ok(logits) => logits.into_iter().map(Ok).collect::<Vec<_>>(),
+            Err(error) if runnable.len() < 2 => vec![Err(error); runnable.len()],
+            Err(error) => {
+                tracing::warn!(%error, "a forward of {} sequences failed; they run alone", runnable.len());
+                let alone = |s: &mut Segment| self.run(std::slice::from_mut(s)).map(|mut l| l.remove(0));
+                runnable.iter_mut().map(alone).collect()
+            }
+        };
+        let places = results.iter_mut().filter(|r| r.is_ok());
+        places.zip(logits).for_each(|(place, logits)| *place = logits);
+        results
+    }
+
+    /// All or nothing: if it fails the caches are as before.
+    fn run(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
+        let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
+        let mut logits = self.inner.llama.forward(segments)?;
+        let Some(tamper) = &self.tamper else { return Ok(logits) };
+        let count = segments.len();
+        let mut seen = segments.iter().zip(&mut logits);
+        if let Err(error) = seen.try_for_each(|(s, logits)| tamper(s.tokens, count, logits)) {
+            for (segment, before) in segments.iter_mut().zip(before) {
+                segment.cache.truncate(before);
+            }
+            return Err(error);
+        }
+        Ok(logits)
+    }
+
+    /// The same model with its results tampered with: for tests of what happens when a model fails.
+    pub fn tampered(
+        mut self,
+        tamper: impl Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.tamper = Some(std::sync::Arc::new(tamper));
+        self
+    }
+
+    /// Bytes that a cache takes once it holds `positions` tokens.
+    pub fn cache_bytes(&self, positions: usize) -> usize {
+        KvCache::bytes_for(self.config(), positions)
+    }
+}
