@@ -13,7 +13,8 @@ use ffwd::model::Model;
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, Error, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
 
-const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. Total: 1840.00 EUR.";
+const TEXT: &str =
+    "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. Total: 1840.00 EUR.";
 const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string"},
     "total":{"type":"number"}},"required":["number","vendor","total"],"additionalProperties":false}"#;
 
@@ -137,8 +138,7 @@ fn a_draft_model_may_do_what_it_likes() {
             assert_same(&engine.generate(&sound(0).ungated()).unwrap(), &alone[0], "not in a batch");
         }
         let scheduler = Scheduler::new(engine, options(6)).unwrap();
-        let handles: Vec<Handle> =
-            (0..6).map(|i| scheduler.submit(sound(i).ungated()).unwrap()).collect();
+        let handles: Vec<Handle> = (0..6).map(|i| scheduler.submit(sound(i).ungated()).unwrap()).collect();
         for (i, handle) in handles.into_iter().enumerate() {
             assert_same(&handle.wait().unwrap(), &alone[i], &format!("request {i}, fault {kind}"));
         }
@@ -376,8 +376,7 @@ fn sequences_take_turns_when_the_rows_do_not_suffice() {
     let scheduler = Scheduler::new(engine, options).unwrap();
     let turns = Turns::default();
     let request = || marked(200).mode(Mode::Exact);
-    let handles: Vec<Handle> =
-        (0..5).map(|i| scheduler.submit(turns.watch(i, request())).unwrap()).collect();
+    let handles: Vec<Handle> = (0..5).map(|i| scheduler.submit(turns.watch(i, request())).unwrap()).collect();
     handles.into_iter().for_each(|handle| assert_eq!(handle.wait().unwrap().tokens.len(), 200));
     let turns = turns.0.lock().unwrap().clone();
     // From when all prompts are through until one has ended nobody gets ahead by more than a round.
