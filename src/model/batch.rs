@@ -7,9 +7,15 @@
 
 use std::ops::Range;
 
+use super::kernels::{has_pool, on_this_thread};
 use super::{KvCache, Model};
 use crate::error::Result;
 use crate::vocab::TokenId;
+
+/// Rows from which on a forward is bound by arithmetic, whatever the size of the weights.
+const ROWS_OF_A_PART: usize = 32;
+/// Bytes of weights that the caches of a processor hold, or nearly so.
+const SMALL_WEIGHTS: usize = 32 << 20;
 
 /// What one sequence contributes to a forward.
 pub struct Segment<'a> {
@@ -104,6 +110,23 @@ impl Model {
         let places = results.iter_mut().filter(|r| r.is_ok());
         places.zip(logits).for_each(|(place, logits)| *place = logits);
         results
+    }
+
+    /// The same on this thread alone: others run other sequences meanwhile.
+    pub(crate) fn forward_batch_here(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+        on_this_thread(|| self.forward_batch(segments))
+    }
+
+    /// Whether to run parts of a batch as forwards of their own, one on each thread, rather than to share
+    /// out the products of one forward. The threads then meet once in a forward instead of at every
+    /// product, but each reads the weights: that pays while these are small or the rows are many. The
+    /// largest part has `largest` of `rows` rows.
+    pub(crate) fn runs_in_parts(&self, rows: usize, parts: usize, largest: usize) -> bool {
+        let each = rows / parts;
+        let cheap = each >= ROWS_OF_A_PART || each >= 2 && self.weight_bytes() <= SMALL_WEIGHTS;
+        // A part that is nearly all would leave the other threads idle; without a pool they are idle
+        // anyway.
+        cheap && (!has_pool() || largest * 4 <= rows * 3)
     }
 
     /// All or nothing: if it fails the caches are as before.

@@ -27,6 +27,33 @@ impl Helpers {
         Ok(Helpers(Some(pool)))
     }
 
+    /// How many threads there are, the scheduler's own among them.
+    pub fn threads(&self) -> usize {
+        1 + self.0.as_ref().map_or(0, ThreadPool::current_num_threads)
+    }
+
+    /// Does `work` to each part, the first on this thread and the others on the helpers; the results in
+    /// the order of the parts.
+    pub fn parts<T: Send, R: Send>(
+        &self,
+        parts: Vec<&mut [T]>,
+        work: impl Fn(&mut [T]) -> R + Sync,
+    ) -> Vec<R> {
+        let mut jobs: Vec<(&mut [T], Option<R>)> = parts.into_iter().map(|p| (p, None)).collect();
+        let run = |job: &mut (&mut [T], Option<R>)| job.1 = Some(work(job.0));
+        match (&self.0, jobs.split_first_mut()) {
+            (Some(pool), Some((own, others))) => pool.in_place_scope(|scope| {
+                for job in others {
+                    scope.spawn(|_| run(job));
+                }
+                run(own);
+            }),
+            _ => jobs.iter_mut().for_each(run),
+        }
+        // Each has run: the scope ends with the last of them.
+        jobs.into_iter().filter_map(|j| j.1).collect()
+    }
+
     /// Does `work` to each item, on this thread and the helpers.
     pub fn each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync) {
         let Some(pool) = self.0.as_ref().filter(|_| items.len() >= FEWEST) else {

@@ -196,7 +196,7 @@ impl Runner {
                 segments.push(segment);
                 members.push(i);
             }
-            let rows = run(&model, &mut segments);
+            let rows = run(&self.helpers, &model, &mut segments);
             drop(segments);
             self.figures.draft_forwards += 1;
             for (i, rows) in members.into_iter().zip(rows) {
@@ -228,7 +228,11 @@ impl Runner {
         figures.most_rows = figures.most_rows.max(rows);
         figures.most_sequences = figures.most_sequences.max(segments.len());
         let target = self.engine.target();
-        let (results, filled) = self.helpers.beside(&mut jobs, Filling::run, || run(target, &mut segments));
+        let (results, filled) = match parts(&self.helpers, target, &segments) {
+            // The helpers run the model; each masks what it judges.
+            Some(sizes) => (run_parts(&self.helpers, target, &mut segments, sizes), false),
+            None => self.helpers.beside(&mut jobs, Filling::run, || run_here(target, &mut segments)),
+        };
         drop(segments);
         for job in jobs.into_iter().filter(|_| filled) {
             if let Some(session) = &mut self.active[job.member].session {
@@ -281,11 +285,14 @@ impl Runner {
             left = left.saturating_sub(wanted).max(reserve);
             shares.push((i, usize::MAX));
         }
-        for i in prompts {
+        // Of several prompts each thread can run its own.
+        let together = self.helpers.threads();
+        for (k, &i) in prompts.iter().enumerate() {
             if left == 0 {
                 break;
             }
-            let share = rows(&self.active[i]).min(left);
+            let others = (prompts.len() - k).min(together.saturating_sub(k).max(1));
+            let share = rows(&self.active[i]).min(left.div_ceil(others));
             left -= share;
             shares.push((i, share));
         }
@@ -334,18 +341,80 @@ impl Filling {
     }
 }
 
+/// How many segments each thread runs, if they run on several.
+fn parts(helpers: &Helpers, model: &Model, segments: &[Segment]) -> Option<Vec<usize>> {
+    let count = helpers.threads().min(segments.len());
+    if count < 2 {
+        return None;
+    }
+    let rows: usize = segments.iter().map(|s| s.tokens.len()).sum();
+    let (mut sizes, mut largest) = (vec![0; count], 0);
+    let (mut part, mut taken, mut before) = (0, 0, 0);
+    for segment in segments {
+        // On to the next part where the middle of the segment is beyond the end of this one.
+        if part + 1 < count
+            && sizes[part] > 0
+            && (2 * taken + segment.tokens.len()) * count > 2 * rows * (part + 1)
+        {
+            part += 1;
+            before = taken;
+        }
+        sizes[part] += 1;
+        taken += segment.tokens.len();
+        largest = largest.max(taken - before);
+    }
+    model.runs_in_parts(rows, count, largest).then_some(sizes)
+}
+
+/// A forward, on several threads if that is faster.
+fn run(helpers: &Helpers, model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+    match parts(helpers, model, segments) {
+        Some(sizes) => run_parts(helpers, model, segments, sizes),
+        None => run_here(model, segments),
+    }
+}
+
+/// A forward for each part, on a thread of its own.
+fn run_parts(
+    helpers: &Helpers,
+    model: &Model,
+    segments: &mut [Segment],
+    sizes: Vec<usize>,
+) -> Vec<Result<Vec<Vec<f32>>>> {
+    let mut rest = segments;
+    let mut slices = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        let (part, others) = rest.split_at_mut(size);
+        slices.push(part);
+        rest = others;
+    }
+    helpers
+        .parts(slices, |part| guarded(part, |s| model.forward_batch_here(s)))
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// A forward of all, its products shared out as the model does.
+fn run_here(model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+    guarded(segments, |s| model.forward_batch(s))
+}
+
 /// A forward. If it panics the sequences run one by one, so that only those fail that cannot run.
-fn run(model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+fn guarded(
+    segments: &mut [Segment],
+    forward: impl Fn(&mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>>,
+) -> Vec<Result<Vec<Vec<f32>>>> {
     let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
     // A forward that did not come to its end has appended nothing that counts.
-    if let Ok(rows) = catch_unwind(AssertUnwindSafe(|| model.forward_batch(segments))) {
+    if let Ok(rows) = catch_unwind(AssertUnwindSafe(|| forward(segments))) {
         return rows;
     }
+    let failed = || Err(internal("passing through the model"));
     let alone = |(segment, before): (&mut Segment, usize)| {
         segment.cache.truncate(before);
-        let Segment { tokens, cache, rows } = segment;
-        let forward = AssertUnwindSafe(|| model.forward(tokens, cache, rows.clone()));
-        catch_unwind(forward).unwrap_or_else(|_| Err(internal("passing through the model")))
+        let result = catch_unwind(AssertUnwindSafe(|| forward(std::slice::from_mut(segment)).pop()));
+        result.ok().flatten().unwrap_or_else(failed)
     };
     segments.iter_mut().zip(before).map(alone).collect()
 }

@@ -12,6 +12,8 @@
 //! different kernels (and roundings) at m = 1, and pay about twice a matrix-vector product at m = 2
 //! for packing.
 
+use std::cell::Cell;
+
 use candle_core::utils::barrier_pool;
 
 mod attention;
@@ -54,10 +56,32 @@ impl Target {
     }
 }
 
+thread_local! {
+    /// Whether the products of this thread stay on it.
+    static STAYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` without help from other threads: they have work of their own.
+pub(crate) fn on_this_thread<R>(work: impl FnOnce() -> R) -> R {
+    struct Reset(bool);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            STAYS.set(self.0);
+        }
+    }
+    let _reset = Reset(STAYS.replace(true));
+    work()
+}
+
+/// Whether a product may be shared out among threads.
+pub(crate) fn has_pool() -> bool {
+    barrier_pool().n_workers() > 0
+}
+
 /// Runs `work` over `0..items`, on candle's own pool if it is worth it: a second pool beside it would
 /// fight it for the cores.
 fn spread(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
-    if multiply_adds < PARALLEL_WORK || barrier_pool().n_workers() == 0 {
+    if multiply_adds < PARALLEL_WORK || STAYS.get() || !has_pool() {
         work(0..items);
     } else {
         barrier_pool().execute_chunked(items, work);
