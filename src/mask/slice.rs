@@ -22,7 +22,7 @@ use crate::machine::{Local, Machine, StackId, Thread};
 use crate::vocab::{Slice, SliceKind, TokenId, Trie, TrieNode, Vocabulary, byte_group};
 
 /// Most states looked at per slice; what lies behind is taken for dead or alive, whichever is safe.
-const MAX_STATES: usize = 4096;
+const MAX_STATES: usize = 1_200;
 /// So many safe characters are worth more than a narrower slice that is contained for ever.
 const MANY: u32 = 6;
 
