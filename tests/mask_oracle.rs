@@ -436,7 +436,7 @@ fn random_values() {
 
 #[test]
 fn arrays_of_different_items() {
-    random_cases("different items", 150, |random| match random.below(3) {
+    random_cases("different items", 100, |random| match random.below(3) {
         0 => shapes::Shape::Union(vec![shapes::set(random), shapes::set(random)]),
         _ => shapes::set(random),
     });
@@ -444,7 +444,7 @@ fn arrays_of_different_items() {
 
 #[test]
 fn arrays_without_equal_items() {
-    random_cases("no equal items", 60, |random| match random.below(4) {
+    random_cases("no equal items", 40, |random| match random.below(4) {
         0 => shapes::Shape::Union(vec![shapes::unique(random), shapes::value(random, 1, 0)]),
         1 => shapes::Shape::Union(vec![shapes::unique(random), shapes::unique(random)]),
         2 => {
