@@ -131,8 +131,8 @@ fn run(file: &str, draft: &str) -> Option<Counts> {
 fn nothing_invalid_is_accepted() {
     // The last number is how many were right when it was written: it may only rise.
     for (file, draft, right) in [
-        ("json-schema-test-suite-2020-12.jsonl.zst", "https://json-schema.org/draft/2020-12/schema", 1_228),
-        ("json-schema-test-suite-draft7.jsonl.zst", "http://json-schema.org/draft-07/schema#", 871),
+        ("json-schema-test-suite-2020-12.jsonl.zst", "https://json-schema.org/draft/2020-12/schema", 1_269),
+        ("json-schema-test-suite-draft7.jsonl.zst", "http://json-schema.org/draft-07/schema#", 912),
     ] {
         let Some(counts) = run(file, draft) else { return };
         assert!(counts.wrongly_accepted.is_empty(), "{file}: {:#?}", counts.wrongly_accepted);
