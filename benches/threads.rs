@@ -2,8 +2,8 @@
 //! their ratio to one thread.
 //!
 //! *Warm*: every thread follows the same document again and again. *Cold*: each follows documents of its
-//! own in a grammar that nobody has used, so that nearly every mask is made. *Two grammars*: as cold, but each
-//! thread with a grammar of its own: what the machine itself allows. Needs the benchmark data
+//! own in a grammar that nobody has used, so that nearly every mask is made. *A grammar each*: the same,
+//! but each thread with a grammar of its own: what the machine itself allows. Needs the benchmark data
 //! (`FFWD_BENCH_DIR`, or `../shared/bench`); without it nothing is measured.
 
 #[path = "../tests/common/data.rs"]
@@ -113,7 +113,7 @@ fn main() {
     let own: Vec<Vec<Vec<TokenId>>> = (0..cores)
         .map(|t| (0..COLD_DOCUMENTS).map(|d| bench.tokens(1 + t * COLD_DOCUMENTS + d)).collect())
         .collect();
-    let mut best = vec![[0.0f64; 3]; cores];
+    let mut best = vec![[0.0f64; 4]; cores];
     for _ in 0..ROUNDS {
         for threads in 1..=cores {
             let shared = bench.grammar();
@@ -123,8 +123,16 @@ fn main() {
             };
             let fresh = bench.grammar();
             let each: Vec<CompiledGrammar> = (0..threads).map(|_| bench.grammar()).collect();
+            let known: Vec<CompiledGrammar> = (0..threads).map(|_| bench.grammar()).collect();
+            for grammar in &known {
+                follow(grammar, &warm, &mut vec![0; words]);
+            }
+            let alone = |t: usize, row: &mut [u32]| {
+                (0..WARM_DOCUMENTS).map(|_| follow(&known[t], &warm, row)).sum::<usize>()
+            };
             let found = [
                 together(threads, words, repeated),
+                together(threads, words, alone),
                 together(threads, words, |t, row| follow(&fresh, &own[t], row)),
                 together(threads, words, |t, row| follow(&each[t], &own[t], row)),
             ];
@@ -135,7 +143,10 @@ fn main() {
     }
     let mut table =
         String::from("| masks of | threads | masks per second | ratio |\n| --- | --- | --- | --- |\n");
-    for (case, name) in ["one grammar, warm", "one grammar, cold", "a grammar each, cold"].iter().enumerate()
+    for (case, name) in
+        ["one grammar, warm", "a grammar each, warm", "one grammar, cold", "a grammar each, cold"]
+            .iter()
+            .enumerate()
     {
         for (threads, rates) in best.iter().enumerate() {
             let (rate, ratio) = (rates[case], rates[case] / best[0][case]);

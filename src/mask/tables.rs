@@ -207,15 +207,17 @@ impl Masks {
         Masks::new(&self.vocab, self.shared.clone())
     }
 
-    /// A copy that shares the masks themselves.
+    /// A copy that shares the dense parts of masks. Masks are counted references of their own: two threads
+    /// that count the same ones would wait for each other's cache lines.
     pub fn copy(&self) -> Self {
+        let own = |(&config, mask): (&ConfigId, &Arc<Mask>)| (config, Arc::new(Mask::clone(mask)));
         Masks {
             vocab: self.vocab.clone(),
             shared: self.shared.clone(),
             own: self.own.clone(),
             rooted: self.rooted.clone(),
             wide: self.wide.clone(),
-            full: self.full.clone(),
+            full: self.full.iter().map(own).collect(),
             full_bytes: self.full_bytes,
             walker: Walker::default(),
         }
