@@ -3,6 +3,10 @@
 
 #[path = "common/exact.rs"]
 mod exact;
+#[path = "common/random.rs"]
+mod random;
+#[path = "common/schemas.rs"]
+mod schemas;
 
 use std::sync::Arc;
 
@@ -10,35 +14,14 @@ use ffwd::decode::{Handle, Scheduler, SchedulerOptions};
 use ffwd::model::{LoadOptions, Model, Precision};
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, Mode, Output, Prompt, Request, extract};
+use random::Random;
+use schemas::SCHEMAS;
 
 const TEXTS: [&str; 3] = [
     "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. We ask for 1,840.00 EUR.",
     "Order 77 by Mira Holm: 3 chairs, 1 lamp, \"blue\" table. Paid on 2 May 2023, thank you!",
     "Ticket: the printer on floor 4 does not print since Monday. Urgent. Reported by A. Novak.",
 ];
-
-const SCHEMAS: [&str; 4] = [
-    r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string","maxLength":40},
-        "total":{"type":"number"},"currency":{"enum":["EUR","USD"]}},"required":["number","vendor","total","currency"],
-        "additionalProperties":false}"#,
-    r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"name":
-        {"type":"string","maxLength":20},"count":{"type":["integer","null"]}},"required":["name"],
-        "additionalProperties":false},"maxItems":3}},"required":["items"],"additionalProperties":false}"#,
-    r#"{"type":"object","properties":{"issued":{"type":"string","format":"date"},"paid":{"type":"boolean"}},
-        "required":["issued","paid"],"additionalProperties":false}"#,
-    r#"{"type":"object","properties":{"title":{"type":"string","x-verbatim":true},"urgent":{"type":"boolean"}},
-        "required":["title","urgent"],"additionalProperties":false}"#,
-];
-
-/// A generator that needs nothing: the same numbers everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % n
-    }
-}
 
 /// The `i`-th of many different requests: schemas, expressions, choices, free text; greedy and sampled;
 /// all modes; stops, thinking, closing, log-probabilities.
@@ -94,7 +77,7 @@ fn scheduler(engine: &Arc<Engine>, options: SchedulerOptions) -> Scheduler {
 fn same_as_alone(engine: Engine, count: usize, seed: u64) {
     let engine = Arc::new(engine);
     let alone: Vec<Output> = (0..count).map(|i| engine.generate(&request(i)).unwrap()).collect();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for (batch, rows, helpers, prefix_bytes) in [(16, 256, 1, 64 << 20), (5, 24, 0, 0), (32, 90, 2, 1 << 18)]
     {
         let mut options = options();
@@ -141,7 +124,7 @@ fn several_sequences_in_one_forward_have_the_bits_of_separate_forwards() {
         if model.varies_with_rows() {
             continue;
         }
-        let mut random = Random(3);
+        let mut random = Random::new(3);
         for _ in 0..6 {
             let sequences: Vec<(Vec<u32>, Vec<u32>, usize)> = (0..1 + random.below(7))
                 .map(|_| {

@@ -3,24 +3,16 @@
 
 #[path = "common/exact.rs"]
 mod exact;
+#[path = "common/schemas.rs"]
+mod schemas;
 
 use exact::engine;
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
+use schemas::SCHEMAS;
 
 const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
     We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
-
-const SCHEMAS: [&str; 3] = [
-    r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string","maxLength":40},
-        "total":{"type":"number"},"currency":{"enum":["EUR","USD"]}},"required":["number","vendor","total","currency"],
-        "additionalProperties":false}"#,
-    r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"name":
-        {"type":"string","maxLength":20},"count":{"type":["integer","null"]}},"required":["name"],
-        "additionalProperties":false},"maxItems":3}},"required":["items"],"additionalProperties":false}"#,
-    r#"{"type":"object","properties":{"issued":{"type":"string","format":"date"},"paid":{"type":"boolean"}},
-        "required":["issued","paid"],"additionalProperties":false}"#,
-];
 
 fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();

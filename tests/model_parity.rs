@@ -1,32 +1,20 @@
 //! The model runner against `candle-transformers`, and against itself in other shapes.
 #![cfg(feature = "embedded")]
 
+mod common;
+
 use std::path::Path;
 
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama as reference;
+use common::models::{difference, noise, tokens};
 use ffwd::model::{LoadOptions, Model, ModelConfig, Precision};
 
 /// Both sides compute in f32 with sums of at most a few hundred terms in different orders; logits are of
 /// size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.
 const TOLERANCE: f32 = 1e-4;
-
-fn noise(seed: u64) -> impl FnMut() -> f32 {
-    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move || {
-        s ^= s << 13;
-        s ^= s >> 7;
-        s ^= s << 17;
-        (s >> 40) as f32 / (1u64 << 24) as f32 * 2.0 - 1.0
-    }
-}
-
-fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {
-    let mut next = noise(seed);
-    (0..n).map(|_| ((next() + 1.0) / 2.0 * vocab as f32) as u32 % vocab as u32).collect()
-}
 
 fn f32_options() -> LoadOptions {
     LoadOptions::with_precision(Precision::F32)
@@ -101,19 +89,6 @@ fn reference_logits(weights: &[u8], c: &ModelConfig, tokens: &[u32]) -> Vec<Vec<
             model.forward(&x, 0, &mut cache).unwrap().squeeze(0).unwrap().to_vec1().unwrap()
         })
         .collect()
-}
-
-fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    let mut max = 0f32;
-    for (a, b) in a.iter().zip(b) {
-        assert_eq!(a.len(), b.len());
-        for (a, b) in a.iter().zip(b) {
-            assert!(a.is_finite() && b.is_finite());
-            max = max.max((a - b).abs());
-        }
-    }
-    max
 }
 
 fn all(model: &Model, tokens: &[u32]) -> Vec<Vec<f32>> {

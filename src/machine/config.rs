@@ -8,17 +8,19 @@
 //! there are finitely many and the machine is a lazily flattened automaton. Rolling back is going
 //! back to an older number.
 
+mod start;
+
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dfa::{Call, Dfa, DfaId, NONE};
 use super::distinct::Distinct;
-use super::lower::{COUNTING, Program, STRING, UNSPACED};
+use super::lower::{COUNTING, STRING, UNSPACED};
 use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx};
 use super::register::Register;
 use super::text::begins_char;
-use super::written::{NO_TEXT, Shown, TextId, UNKNOWN, Written};
+use super::written::{NO_TEXT, TextId, UNKNOWN, Written};
 
 /// A state inside one rule: the deterministic state and the register it runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -139,87 +141,6 @@ pub struct Machine {
 const UNCHECKED: usize = 32;
 
 impl Machine {
-    /// A machine at the start of `program`; `shown` are the texts between quotes inside single tokens.
-    pub fn new(program: Program, shown: Arc<Shown>) -> Self {
-        let is_set = |r: &Register| matches!(r, Register::Members(members) if members.set);
-        Machine {
-            sets: program.registers.iter().any(is_set),
-            nfa: Arc::new(program.nfa),
-            starts: program.starts.into(),
-            registers: program.registers.into(),
-            root: program.root,
-            dfa: program.dfa,
-            written: Written::new(shown),
-            recording: false,
-            here: NO_TEXT,
-            distinct: Distinct::default(),
-            stacks: Vec::new(),
-            stack_index: FxHashMap::default(),
-            configs: Vec::new(),
-            config_index: FxHashMap::default(),
-            initial: DEAD_CONFIG,
-            flat: program.flat,
-            heap: 0,
-            todo: Vec::new(),
-            calls: Vec::new(),
-            met: FxHashSet::default(),
-            popped: FxHashSet::default(),
-        }
-        .started()
-    }
-
-    /// A machine for the same program that has met nothing yet.
-    pub fn renewed(&self) -> Self {
-        Machine {
-            nfa: self.nfa.clone(),
-            starts: self.starts.clone(),
-            registers: self.registers.clone(),
-            dfa: self.dfa.renewed(),
-            written: self.written.renewed(),
-            recording: false,
-            here: NO_TEXT,
-            distinct: Distinct::default(),
-            stacks: Vec::new(),
-            stack_index: FxHashMap::default(),
-            configs: Vec::new(),
-            config_index: FxHashMap::default(),
-            initial: DEAD_CONFIG,
-            heap: 0,
-            todo: Vec::new(),
-            calls: Vec::new(),
-            met: FxHashSet::default(),
-            popped: FxHashSet::default(),
-            ..*self
-        }
-        .started()
-    }
-
-    /// With the configurations that there always are.
-    fn started(mut self) -> Self {
-        let empty: Arc<[Thread]> = Arc::from([]);
-        let no_frames: Arc<[Frame]> = Arc::from([]);
-        self.stacks.extend([no_frames.clone(), no_frames]);
-        self.configs.push(Config { threads: empty.clone(), ended: false, text: NO_TEXT });
-        self.config_index.insert((empty, false, NO_TEXT), DEAD_CONFIG);
-        self.prepare_distinct();
-        let reached = self.at_start(self.root, ROOT);
-        self.initial = self.intern(&reached);
-        self
-    }
-
-    /// Bytes of what copies of the machine share.
-    pub fn fixed_bytes(&self) -> usize {
-        let registers = self.registers.iter().map(|r| size_of::<Register>() + r.bytes());
-        self.nfa.bytes() + self.starts.len() * 4 + registers.sum::<usize>()
-    }
-
-    /// Bytes of what was met so far: states, stacks, configurations, names.
-    pub fn bytes(&self) -> usize {
-        let stacks = self.stacks.capacity() * 16 + self.stack_index.capacity() * 24;
-        let configs = self.configs.capacity() * size_of::<Config>() + self.config_index.capacity() * 32;
-        self.dfa.bytes() + self.written.table_bytes() + self.distinct.bytes() + stacks + configs + self.heap
-    }
-
     /// The configuration before the first byte.
     pub fn initial(&self) -> ConfigId {
         self.initial

@@ -17,6 +17,7 @@
 //! in-string states of different properties would share nothing.
 
 mod distinct;
+mod layers;
 mod slice;
 mod tables;
 mod tails;
@@ -28,7 +29,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-pub use tables::{Masks, Shared};
+pub use layers::Shared;
+pub use tables::Masks;
 
 use crate::vocab::TokenId;
 

@@ -4,87 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::Mask;
+use super::layers::{ExitId, Layers, LocalMask, Shared, Sliced, Walked};
 use super::slice::{Contained, dead_tokens, widest_slice};
 use super::tails::{Tail, Tails, below};
 use super::union::{DENSE_FROM, Union};
 use super::walk::{Found, Walker};
 use super::wide::Wide;
-use super::{Mask, alone};
 use crate::machine::{BASE, ConfigId, Local, Machine, ROOT, Reached, StackId, Thread};
 use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary};
-
-/// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
-type ExitId = u32;
-
-/// Tokens that stay inside a rule, and those that leave it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LocalMask {
-    base: Option<Arc<[u32]>>,
-    tokens: Arc<[TokenId]>,
-    exits: Option<ExitId>,
-}
-
-/// What was found for a state without a bounded register: with character counts, from which every
-/// bounded variant is filtered.
-#[derive(Debug, Default)]
-struct Walked {
-    /// Slices whose tokens stay inside.
-    slices: Vec<Sliced>,
-    /// Those of their tokens that do not.
-    dead: Vec<TokenId>,
-    /// Other tokens that stay inside, with their characters.
-    tokens: Vec<(TokenId, u32)>,
-    /// Tokens that leave, with the characters before the exit.
-    exits: Vec<(Tail, u32)>,
-}
-
-/// The tokens of a slice up to a length.
-#[derive(Debug, Clone, Copy)]
-struct Sliced {
-    slice: usize,
-    /// Characters before the part that is compared with the slice.
-    before: u32,
-    /// Most characters of that part.
-    most: u32,
-}
-
-/// The memo layers that do not depend on stacks.
-#[derive(Default, Clone)]
-struct Layers {
-    local: FxHashMap<Local, LocalMask>,
-    text: FxHashMap<u32, Arc<Walked>>,
-    slice_of: FxHashMap<(u32, bool, bool), Option<Contained>>,
-    exits: Vec<Arc<Tails>>,
-    exit_index: FxHashMap<Arc<[Tail]>, ExitId>,
-    next: FxHashMap<(Local, ExitId), LocalMask>,
-    /// Bytes of what the tables refer to, and nothing else does.
-    heap: usize,
-}
-
-impl Layers {
-    fn bytes(&self) -> usize {
-        // Keys and values in hash tables, an eighth of whose slots are free.
-        let masks = self.local.capacity() * (size_of::<(Local, LocalMask)>() + 1)
-            + self.next.capacity() * (size_of::<(Local, ExitId, LocalMask)>() + 1);
-        let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 25;
-        masks + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
-    }
-}
-
-impl LocalMask {
-    /// Bytes on the heap; of the base only if it is this mask's alone.
-    fn bytes(&self) -> usize {
-        16 + size_of_val(&*self.tokens) + self.base.as_ref().map_or(0, alone)
-    }
-}
-
-impl Walked {
-    fn bytes(&self) -> usize {
-        let exits = self.exits.capacity() * size_of::<(Tail, u32)>();
-        let lists = self.tokens.capacity() * 8 + self.dead.capacity() * 4 + self.slices.capacity() * 16;
-        size_of::<Walked>() + exits + lists
-    }
-}
 
 /// Masks of one grammar over one vocabulary.
 pub struct Masks {
@@ -100,16 +28,6 @@ pub struct Masks {
     walker: Walker,
 }
 
-/// The layers of a base, and text masks by length bounds; read by every grammar on top of it.
-pub struct Shared {
-    layers: Layers,
-    slice_masks: Vec<Arc<[u32]>>,
-    up_to: Mutex<UpTo>,
-}
-
-/// By slice and limit: its tokens with at most so many characters.
-type UpTo = FxHashMap<(usize, u32), Arc<[u32]>>;
-
 /// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
 const MAX_FULL_BYTES: usize = 64 << 20;
 /// So many stack nodes are looked at before what they add is checked for repetition.
@@ -118,15 +36,6 @@ const UNCHECKED: usize = 32;
 const MAX_SINGLE: usize = 8_000;
 /// The same where a walk of those that come near a dead state is the alternative.
 const MAX_UNSURE: usize = 1_000;
-
-impl Shared {
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        let rows = self.slice_masks.iter().map(|m| size_of_val(&**m)).sum::<usize>();
-        let up_to = self.up_to.lock().unwrap_or_else(|e| e.into_inner());
-        self.layers.bytes() + rows + up_to.values().map(|m| size_of_val(&**m)).sum::<usize>()
-    }
-}
 
 impl Masks {
     /// The layers of a base: every local state of `machine` is answered now.

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::tables::LocalMask;
+use super::layers::LocalMask;
 use crate::machine::{Local, Machine, StackId};
 
 /// States with many ways on whose masks are known.

@@ -3,8 +3,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::constraint::testing::{Random, matches};
 
+/// That a pattern matches the texts of `yes` and none of `no`.
 #[track_caller]
-fn check(pattern: &str, yes: &[&str], no: &[&str]) {
+pub(super) fn check(pattern: &str, yes: &[&str], no: &[&str]) {
     let mut ir = Ir::new();
     let root = parse(pattern, &mut ir).unwrap_or_else(|e| panic!("{pattern}: {e}"));
     for text in yes {

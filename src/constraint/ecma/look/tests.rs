@@ -1,21 +1,10 @@
 use std::collections::BTreeSet;
 
 use crate::constraint::ecma::parse;
+use crate::constraint::ecma::tests::check;
 use crate::constraint::ir::{Ir, Node};
 use crate::constraint::testing::{Random, matches};
 use crate::error::ErrorKind;
-
-#[track_caller]
-fn check(pattern: &str, yes: &[&str], no: &[&str]) {
-    let mut ir = Ir::new();
-    let root = parse(pattern, &mut ir).unwrap_or_else(|e| panic!("{pattern}: {e}"));
-    for text in yes {
-        assert!(matches(&ir, root, text.as_bytes()), "{pattern} refuses {text:?}");
-    }
-    for text in no {
-        assert!(!matches(&ir, root, text.as_bytes()), "{pattern} accepts {text:?}");
-    }
-}
 
 #[test]
 fn lookaheads() {

@@ -1,0 +1,106 @@
+//! What the memo layers hold, and how many bytes.
+//!
+//! Bytes are added up as entries are made, so that counting costs nothing later; a row that several entries
+//! share counts where it was made.
+
+use std::sync::{Arc, Mutex};
+
+use rustc_hash::FxHashMap;
+
+use super::alone;
+use super::slice::Contained;
+use super::tails::{Tail, Tails};
+use crate::machine::Local;
+use crate::vocab::TokenId;
+
+/// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
+pub(super) type ExitId = u32;
+
+/// Tokens that stay inside a rule, and those that leave it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LocalMask {
+    pub(super) base: Option<Arc<[u32]>>,
+    pub(super) tokens: Arc<[TokenId]>,
+    pub(super) exits: Option<ExitId>,
+}
+
+/// What was found for a state without a bounded register: with character counts, from which every
+/// bounded variant is filtered.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    /// Slices whose tokens stay inside.
+    pub(super) slices: Vec<Sliced>,
+    /// Those of their tokens that do not.
+    pub(super) dead: Vec<TokenId>,
+    /// Other tokens that stay inside, with their characters.
+    pub(super) tokens: Vec<(TokenId, u32)>,
+    /// Tokens that leave, with the characters before the exit.
+    pub(super) exits: Vec<(Tail, u32)>,
+}
+
+/// The tokens of a slice up to a length.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sliced {
+    pub(super) slice: usize,
+    /// Characters before the part that is compared with the slice.
+    pub(super) before: u32,
+    /// Most characters of that part.
+    pub(super) most: u32,
+}
+
+/// The memo layers that do not depend on stacks.
+#[derive(Default, Clone)]
+pub(super) struct Layers {
+    pub(super) local: FxHashMap<Local, LocalMask>,
+    pub(super) text: FxHashMap<u32, Arc<Walked>>,
+    pub(super) slice_of: FxHashMap<(u32, bool, bool), Option<Contained>>,
+    pub(super) exits: Vec<Arc<Tails>>,
+    pub(super) exit_index: FxHashMap<Arc<[Tail]>, ExitId>,
+    pub(super) next: FxHashMap<(Local, ExitId), LocalMask>,
+    /// Bytes of what the tables refer to, and nothing else does.
+    pub(super) heap: usize,
+}
+
+impl Layers {
+    pub(super) fn bytes(&self) -> usize {
+        // Keys and values in hash tables, an eighth of whose slots are free.
+        let masks = self.local.capacity() * (size_of::<(Local, LocalMask)>() + 1)
+            + self.next.capacity() * (size_of::<(Local, ExitId, LocalMask)>() + 1);
+        let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 25;
+        masks + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
+    }
+}
+
+impl LocalMask {
+    /// Bytes on the heap; of the base only if it is this mask's alone.
+    pub(super) fn bytes(&self) -> usize {
+        16 + size_of_val(&*self.tokens) + self.base.as_ref().map_or(0, alone)
+    }
+}
+
+impl Walked {
+    pub(super) fn bytes(&self) -> usize {
+        let exits = self.exits.capacity() * size_of::<(Tail, u32)>();
+        let lists = self.tokens.capacity() * 8 + self.dead.capacity() * 4 + self.slices.capacity() * 16;
+        size_of::<Walked>() + exits + lists
+    }
+}
+
+/// The layers of a base, and text masks by length bounds; read by every grammar on top of it.
+pub struct Shared {
+    pub(super) layers: Layers,
+    pub(super) slice_masks: Vec<Arc<[u32]>>,
+    pub(super) up_to: Mutex<UpTo>,
+}
+
+/// By slice and limit: its tokens with at most so many characters.
+pub(super) type UpTo = FxHashMap<(usize, u32), Arc<[u32]>>;
+
+impl Shared {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let rows = self.slice_masks.iter().map(|m| size_of_val(&**m)).sum::<usize>();
+        let up_to = self.up_to.lock().unwrap_or_else(|e| e.into_inner());
+        self.layers.bytes() + rows + up_to.values().map(|m| size_of_val(&**m)).sum::<usize>()
+    }
+}
