@@ -56,6 +56,7 @@
 //! whole story. Without features the crate is the constraint engine alone and has no candle in its
 //! dependencies.
 
+mod bytes;
 pub mod constraint;
 pub mod error;
 pub mod machine;

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::bytes::Bytes;
+
 use super::dfa::{Call, Dfa, DfaId, NONE};
 use super::distinct::Distinct;
 use super::lower::{COUNTING, STRING, UNSPACED};
@@ -149,6 +151,12 @@ impl Machine {
     /// The threads of a configuration.
     pub fn threads(&self, config: ConfigId) -> Arc<[Thread]> {
         self.configs[config as usize].threads.clone()
+    }
+
+    /// Whether byte `b` goes on inside a span of a source, and whether that is the text of a JSON string.
+    pub fn quotes(&self, config: ConfigId, b: u8) -> Option<bool> {
+        let threads = &self.configs[config as usize].threads;
+        threads.iter().find_map(|thread| self.dfa.quotes(&self.nfa, thread.local.state, b))
     }
 
     /// What arrays of different items remember of the text before a configuration.
@@ -580,6 +588,16 @@ impl Machine {
     /// Where byte `b` leads within the rule, registers aside; [`NONE`] if nowhere.
     pub fn step_state(&mut self, state: DfaId, b: u8) -> DfaId {
         self.dfa.step(&self.nfa, state, b)
+    }
+
+    /// The bytes on which a state has a way on within the rule.
+    pub fn live(&mut self, state: DfaId) -> Bytes {
+        self.dfa.live(&self.nfa, state)
+    }
+
+    /// Where each byte leads within the rule, as [`Machine::step_state`] tells.
+    pub fn row(&mut self, state: DfaId) -> [DfaId; 256] {
+        self.dfa.row(&self.nfa, state)
     }
 
     /// Whether a rule that ends in this state, or calls another there, can go on with text that its

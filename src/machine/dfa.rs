@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::nfa::{ACCEPT, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT, Test};
+use crate::bytes::Bytes;
+
+use super::nfa::{ACCEPT, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT, Test};
 
 /// Index of a deterministic state.
 pub type DfaId = u32;
@@ -44,7 +46,15 @@ impl Call {
 enum Table {
     Unknown,
     Ranges(Arc<[(u8, u8, DfaId)]>),
-    Dense(Arc<[DfaId; 256]>),
+    Dense(Arc<Dense>),
+}
+
+/// A state with many ways on.
+#[derive(Debug)]
+struct Dense {
+    row: [DfaId; 256],
+    /// The bytes with a way on.
+    bytes: Bytes,
 }
 
 impl Table {
@@ -253,7 +263,7 @@ impl Dfa {
     #[inline]
     pub fn step(&mut self, nfa: &Nfa, id: DfaId, b: u8) -> DfaId {
         match &self.tables[id as usize] {
-            Table::Dense(table) => table[b as usize],
+            Table::Dense(table) => table.row[b as usize],
             Table::Ranges(ranges) => {
                 for &(lo, hi, to) in ranges.iter() {
                     if b <= hi {
@@ -269,6 +279,47 @@ impl Dfa {
         }
     }
 
+    /// The bytes on which `id` has a way on.
+    pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> Bytes {
+        if matches!(self.tables[id as usize], Table::Unknown) {
+            self.expand(nfa, id);
+        }
+        let mut bytes = Bytes::default();
+        match &self.tables[id as usize] {
+            Table::Ranges(ranges) => ranges.iter().for_each(|&(lo, hi, _)| bytes.insert(lo, hi)),
+            Table::Dense(table) => bytes = table.bytes,
+            // `expand` has just replaced it.
+            Table::Unknown => {}
+        }
+        bytes
+    }
+
+    /// Where each byte leads from `id`.
+    pub fn row(&mut self, nfa: &Nfa, id: DfaId) -> [DfaId; 256] {
+        if matches!(self.tables[id as usize], Table::Unknown) {
+            self.expand(nfa, id);
+        }
+        if let Table::Dense(table) = &self.tables[id as usize] {
+            return table.row;
+        }
+        let mut row = [NONE; 256];
+        if let Table::Ranges(ranges) = &self.tables[id as usize] {
+            ranges.iter().for_each(|&(lo, hi, to)| row[lo as usize..=hi as usize].fill(to));
+        }
+        row
+    }
+
+    /// Whether byte `b` goes on inside a span of a source, and whether that is the text of a JSON string.
+    pub fn quotes(&self, nfa: &Nfa, id: DfaId, b: u8) -> Option<bool> {
+        let reads = |&&s: &&NfaId| match nfa.state(s) {
+            State::Byte { lo, hi, .. } => (lo..=hi).contains(&b),
+            State::Sparse(ranges) => ranges.iter().any(|&(lo, hi, _)| (lo..=hi).contains(&b)),
+            _ => false,
+        };
+        let span = self.members(id).iter().filter(|&&s| nfa.flags(s) & QUOTE != 0).find(reads)?;
+        Some(nfa.flags(*span) & TEXT != 0)
+    }
+
     /// The byte ranges on which `id` has a way on, in order.
     pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
         if matches!(self.tables[id as usize], Table::Unknown) {
@@ -278,7 +329,7 @@ impl Dfa {
             Table::Ranges(ranges) => ranges.to_vec(),
             Table::Dense(table) => {
                 let mut ranges: Vec<(u8, u8, DfaId)> = Vec::new();
-                for (b, &to) in table.iter().enumerate().filter(|e| *e.1 != NONE) {
+                for (b, &to) in table.row.iter().enumerate().filter(|e| *e.1 != NONE) {
                     match ranges.last_mut() {
                         Some(last) if last.2 == to && last.1 as usize + 1 == b => last.1 = b as u8,
                         _ => ranges.push((b as u8, b as u8, to)),
@@ -371,11 +422,12 @@ impl Dfa {
         self.tables[id as usize] = if ranges.len() <= 4 {
             Table::Ranges(ranges.into())
         } else {
-            let mut table = [NONE; 256];
+            let (mut row, mut bytes) = ([NONE; 256], Bytes::default());
             for (lo, hi, to) in ranges {
-                table[lo as usize..=hi as usize].fill(to);
+                row[lo as usize..=hi as usize].fill(to);
+                bytes.insert(lo, hi);
             }
-            Table::Dense(Arc::new(table))
+            Table::Dense(Arc::new(Dense { row, bytes }))
         };
         self.heap += self.tables[id as usize].bytes();
     }

@@ -169,6 +169,16 @@ impl Machine {
         }
     }
 
+    /// The bytes with which a text that must be new goes on like one that was written.
+    pub fn written_next(&mut self, local: Local) -> [bool; 256] {
+        let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return [false; 256] };
+        let place = self.written.place(local.n);
+        std::array::from_fn(|b| {
+            let text = self.written.longer(place.text, b as u8, false);
+            text != UNKNOWN || fresh.names.step(place.declared, b as u8) != OFF_TRIE
+        })
+    }
+
     /// What is left of each text that was written and begins as the one of a local state.
     pub fn written_rests(&self, local: Local) -> Vec<Vec<u8>> {
         match self.registers[local.register as usize] {

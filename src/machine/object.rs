@@ -11,6 +11,9 @@ use std::sync::Arc;
 use crate::constraint::ir::{Extra, Ir, MAX_DEMANDS, Node, NodeId, Object, Property};
 use crate::error::{Error, ErrorKind, Result};
 
+use rustc_hash::FxHashMap;
+
+use super::dfa::DfaId;
 use super::lower::{Build, FRESH, MEMBERS, STRING};
 use super::nfa::{ACCEPT, DEAD, NfaId, RegisterIx, RuleIx, State, Test};
 use super::register::{Fresh, List, Members, NameTrie, Register, Slot, Undeclared};
@@ -55,6 +58,14 @@ fn is_counted(object: &Object) -> bool {
     let open = !object.extra.is_empty() || !object.demand.is_empty();
     let high = object.max.is_some_and(|max| open || (max as usize) < object.properties.len());
     object.min as usize > required || high
+}
+
+/// A state whose texts are being counted.
+struct Texts {
+    state: DfaId,
+    /// For so many bytes each, the states that are still to be counted.
+    ways: Vec<(u32, DfaId)>,
+    count: u32,
 }
 
 /// An object under construction.
@@ -339,17 +350,40 @@ impl Build<'_> {
             return u32::MAX;
         }
         let start = self.dfa.start(self.nfa, self.rules.starts[rule.0 as usize]);
-        let (mut todo, mut count) = (vec![start], 0u32);
-        // Every state leads to texts of its own, so those that wait count as much as those found.
-        while let Some(state) = todo.pop() {
-            count += u32::from(self.dfa.state(state).accept);
-            if count >= limit || todo.len() >= limit as usize {
+        // Every state leads to a text: one that leads to itself to any number of them, and none to more than
+        // those before it.
+        let mut counts: FxHashMap<DfaId, Option<u32>> = FxHashMap::default();
+        let mut path = vec![self.texts_from(start)];
+        counts.insert(start, None);
+        while let Some(Texts { state, ways, count }) = path.last_mut() {
+            if *count >= limit {
                 return u32::MAX;
             }
-            let ranges = self.dfa.ranges(self.nfa, state);
-            todo.extend(ranges.into_iter().flat_map(|(lo, hi, to)| (lo..=hi).map(move |_| to)));
+            let Some(&(width, to)) = ways.last() else {
+                counts.insert(*state, Some(*count));
+                path.pop();
+                continue;
+            };
+            match counts.get(&to) {
+                Some(None) => return u32::MAX,
+                Some(Some(known)) => {
+                    *count = count.saturating_add(known.saturating_mul(width));
+                    ways.pop();
+                }
+                None => {
+                    counts.insert(to, None);
+                    let below = self.texts_from(to);
+                    path.push(below);
+                }
+            }
         }
-        count
+        counts.get(&start).copied().flatten().unwrap_or(u32::MAX)
+    }
+
+    fn texts_from(&mut self, state: DfaId) -> Texts {
+        let ranges = self.dfa.ranges(self.nfa, state);
+        let ways = ranges.into_iter().map(|(lo, hi, to)| (u32::from(hi - lo) + 1, to)).collect();
+        Texts { state, ways, count: u32::from(self.dfa.state(state).accept) }
     }
 
     /// An undeclared property, followed by `to`.

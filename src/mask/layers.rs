@@ -55,7 +55,8 @@ pub(super) struct Layers {
     pub(super) text: FxHashMap<u32, Arc<Walked>>,
     pub(super) slice_of: FxHashMap<(u32, bool, bool), Option<Contained>>,
     pub(super) exits: Vec<Arc<Tails>>,
-    pub(super) exit_index: FxHashMap<Arc<[Tail]>, ExitId>,
+    /// By [`set_key`], the next free number behind it where two sets have the same.
+    pub(super) exit_index: FxHashMap<u64, ExitId>,
     pub(super) next: FxHashMap<(Local, ExitId), LocalMask>,
     /// Bytes of what the tables refer to, and nothing else does.
     pub(super) heap: usize,
@@ -66,7 +67,7 @@ impl Layers {
         // Keys and values in hash tables, an eighth of whose slots are free.
         let masks = self.local.capacity() * (size_of::<(Local, LocalMask)>() + 1)
             + self.next.capacity() * (size_of::<(Local, ExitId, LocalMask)>() + 1);
-        let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 25;
+        let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 17;
         masks + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
     }
 }

@@ -16,6 +16,7 @@
 //! (16 KB for 128k tokens). Storing a dense row per state was rejected: 16 KB times every state, and
 //! in-string states of different properties would share nothing.
 
+mod deadly;
 mod distinct;
 mod layers;
 mod slice;

@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Mask;
 use super::layers::{ExitId, Layers, LocalMask, Shared, Sliced, Walked};
 use super::slice::{Contained, dead_tokens, widest_slice};
-use super::tails::{Tail, Tails, below};
-use super::union::{DENSE_FROM, Union};
+use super::tails::{Tail, Tails, below, set_key};
+use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
 use super::walk::{Found, Walker};
 use super::wide::Wide;
 use crate::machine::{BASE, ConfigId, Local, Machine, ROOT, Reached, StackId, Thread};
@@ -26,6 +26,7 @@ pub struct Masks {
     /// Bytes held by `full`.
     full_bytes: usize,
     walker: Walker,
+    sorter: Sorter,
 }
 
 /// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
@@ -85,6 +86,7 @@ impl Masks {
             full: FxHashMap::default(),
             full_bytes: 0,
             walker: Walker::default(),
+            sorter: Sorter::default(),
         }
     }
 
@@ -129,6 +131,7 @@ impl Masks {
             full: self.full.iter().map(own).collect(),
             full_bytes: self.full_bytes,
             walker: Walker::default(),
+            sorter: Sorter::default(),
         }
     }
 
@@ -190,7 +193,7 @@ impl Masks {
                 todo.extend(group.iter().filter_map(|frame| next.exits.map(|e| (e, frame.parent))));
             }
         }
-        union.finish(self.vocab.len())
+        union.finish(self.vocab.len(), &mut self.sorter)
     }
 
     /// Takes out the tokens that write a name twice: masks are made without remembering names that were
@@ -218,19 +221,22 @@ impl Masks {
         &layers.exits[id as usize / 2]
     }
 
-    fn intern_exits(&mut self, mut entries: Vec<Tail>) -> Option<ExitId> {
+    fn intern_exits(&mut self, entries: Vec<Tail>) -> Option<ExitId> {
         if entries.is_empty() {
             return None;
         }
-        entries.sort_unstable();
-        entries.dedup();
-        let known = self.shared.layers.exit_index.get(&entries[..]);
-        if let Some(&id) = known.or_else(|| self.own.exit_index.get(&entries[..])) {
-            return Some(id);
+        let mut key = set_key(&entries);
+        loop {
+            let known = self.shared.layers.exit_index.get(&key);
+            match known.or_else(|| self.own.exit_index.get(&key)) {
+                Some(&id) if self.tails(id).are(&entries) => return Some(id),
+                Some(_) => key = key.wrapping_add(1),
+                None => break,
+            }
         }
         let id = self.own.exits.len() as ExitId * 2 + 1;
         let tails = Tails::new(&self.vocab, entries.into());
-        self.own.exit_index.insert(tails.entries.clone(), id);
+        self.own.exit_index.insert(key, id);
         self.own.heap += tails.bytes();
         self.own.exits.push(Arc::new(tails));
         Some(id)
@@ -338,9 +344,9 @@ impl Masks {
         if tokens.len() < DENSE_FROM {
             return LocalMask { base, tokens: tokens.collect(), exits };
         }
-        let mut dense = base.take().map_or_else(|| vec![0u32; self.vocab.len().div_ceil(32)], |b| b.to_vec());
-        tokens.for_each(|t| dense[t as usize / 32] |= 1 << (t % 32));
-        LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
+        let mut dense = base.take().unwrap_or_else(|| empty_row(self.vocab.len()));
+        set_all(&mut dense, tokens);
+        LocalMask { base: Some(dense), tokens: Arc::from([]), exits }
     }
 
     /// Walks the trie from a local state on a stack, or what slices leave of it.
@@ -368,7 +374,6 @@ impl Masks {
         for (node, n) in found.exits {
             walked.exits.extend(below(trie, node).map(|t| (t, n)));
         }
-        walked.exits.sort_unstable();
         walked
     }
 
@@ -427,7 +432,7 @@ impl Masks {
             };
             walked.dead.extend(unsure.filter(kills));
         } else {
-            walked.dead.extend(dead_tokens(machine, vocab.trie(), data, (top, local.state), contained));
+            walked.dead.extend(dead_tokens(machine, vocab, data, (top, local.state), contained));
         }
     }
 
@@ -437,13 +442,13 @@ impl Masks {
         for &Sliced { slice, before, most } in walked.slices.iter().filter(|s| s.before <= limit) {
             union.add_base(Some(&self.slice_up_to(slice, most.min(limit - before))));
         }
-        let base = union.into_base()?;
+        let mut base = union.into_base()?;
         if walked.dead.is_empty() {
             return Some(base);
         }
-        let mut row = base.to_vec();
+        let row = Arc::make_mut(&mut base);
         walked.dead.iter().for_each(|&t| row[t as usize / 32] &= !(1 << (t % 32)));
-        Some(row.into())
+        Some(base)
     }
 
     /// Text whose length is bounded: the unbounded mask with tokens and exits filtered by count.
@@ -482,10 +487,13 @@ impl Masks {
     fn fresh_text(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
         let text = self.text(machine, local.state);
         let vocab = self.vocab.clone();
+        let (now, next) = (machine.is_written(local, &[]), machine.written_next(local));
         let mut completes = |tail: &Tail| {
             // The byte at the exit is the closing quote.
-            let rest = &vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)];
-            machine.is_written(local, rest)
+            match &vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)] {
+                [] => now,
+                rest => next[rest[0] as usize] && machine.is_written(local, rest),
+            }
         };
         let exits: Vec<Tail> = text.exits.iter().map(|e| e.0).filter(|t| !completes(t)).collect();
         if exits.len() == text.exits.len() {

@@ -5,8 +5,6 @@
 //! merged into a trie of their own: the question what may follow in a certain context walks a few
 //! nodes in one cache-friendly array instead of 190 subtrees.
 
-use std::sync::Arc;
-
 use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
 
 /// A token that leaves a rule after `offset` of its bytes.
@@ -19,8 +17,8 @@ pub(super) struct Tail {
 /// A set of exits.
 #[derive(Debug)]
 pub(super) struct Tails {
-    /// All tokens that leave, sorted; the key under which the set is interned.
-    pub entries: Arc<[Tail]>,
+    /// All tokens that leave, in the order in which they were found.
+    pub entries: Box<[Tail]>,
     /// The tokens that end exactly where the rule does.
     pub ending: Vec<TokenId>,
     /// The rest of the others; the ids are indices into `entries`.
@@ -33,11 +31,33 @@ impl Tails {
         size_of::<Tails>() + size_of_val(&*self.entries) + self.ending.capacity() * 4 + self.trie.bytes()
     }
 
-    pub(super) fn new(vocab: &Vocabulary, entries: Arc<[Tail]>) -> Self {
+    pub(super) fn new(vocab: &Vocabulary, entries: Box<[Tail]>) -> Self {
         let rest = |t: &Tail| &vocab.token_bytes(t.token)[t.offset as usize..];
         let ending = entries.iter().filter(|t| rest(t).is_empty()).map(|t| t.token).collect();
         let trie = Trie::new(entries.iter().enumerate().map(|(i, t)| (rest(t), i as u32)));
         Tails { entries, ending, trie }
+    }
+}
+
+/// A number for a set of tails, in whatever order they come: a sum, so that nothing need be sorted.
+pub(super) fn set_key(entries: &[Tail]) -> u64 {
+    entries.iter().fold(entries.len() as u64, |sum, tail| {
+        let x = (u64::from(tail.token) << 16 | u64::from(tail.offset)) + 1;
+        let product = u128::from(x) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        sum.wrapping_add((product >> 64) as u64 ^ product as u64)
+    })
+}
+
+impl Tails {
+    /// Whether these are the same tails.
+    pub(super) fn are(&self, entries: &[Tail]) -> bool {
+        let sorted = |entries: &[Tail]| {
+            let mut entries = entries.to_vec();
+            entries.sort_unstable();
+            entries
+        };
+        let same_size = self.entries.len() == entries.len();
+        same_size && (*self.entries == *entries || sorted(&self.entries) == sorted(entries))
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Wide {
 
 impl Wide {
     /// Fewest first bytes of a state that is worth a comparison.
-    const LEAST: usize = 128;
+    const LEAST: u32 = 128;
     /// Most first bytes in which two states may differ.
     const MOST: usize = 8;
     /// States kept.
@@ -29,8 +29,8 @@ impl Wide {
         if local.register != 0 {
             return None;
         }
-        let row = Box::new(std::array::from_fn(|b| machine.step_state(local.state, b as u8)));
-        (row.iter().filter(|&&to| to != 0).count() >= Self::LEAST).then_some(row)
+        let many = machine.live(local.state).len() >= Self::LEAST;
+        many.then(|| Box::new(machine.row(local.state)))
     }
 
     /// The mask of a state on the same kind of stack that is almost alike, and the bytes in which it

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use bytes::Spelling;
 use quoted::{Quoted, Separators};
 pub use slices::{Slice, SliceKind};
-pub use trie::{Trie, TrieNode, byte_group};
+pub use trie::{ByteSet, Trie, TrieNode, byte_group, byte_set};
 
 /// The id of a token.
 pub type TokenId = u32;
@@ -54,6 +54,10 @@ struct Inner {
     /// Tokens left out because they hold bytes outside the alphabet.
     unreachable: usize,
     trie: Trie,
+    /// For each node of the trie the bytes below it.
+    byte_sets: Box<[ByteSet]>,
+    /// For each listed child in the trie the bytes on its edge and below it.
+    listed_sets: Box<[ByteSet]>,
     slices: Vec<Slice>,
     quoted: Quoted,
     max_token_len: usize,
@@ -151,6 +155,9 @@ impl Vocabulary {
         }
         let pairs = || of_id.iter().enumerate().filter_map(|(i, b)| b.as_deref().map(|b| (b, i as TokenId)));
         let trie = Trie::new(pairs());
+        let byte_sets = trie.byte_sets();
+        let set = |&p: &TrieNode| byte_sets[p as usize] | byte_set(trie.byte(p));
+        let listed_sets = trie.listed().iter().map(set).collect();
         let slices = Slice::all(pairs, len);
         let quoted = Quoted::new(pairs());
         let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
@@ -165,6 +172,8 @@ impl Vocabulary {
             normalises_special,
             alphabet,
             unreachable,
+            byte_sets,
+            listed_sets,
             trie,
             slices,
             quoted,
@@ -302,6 +311,16 @@ impl Vocabulary {
     /// The bytes of a sequence of tokens; special tokens add none.
     pub fn decode(&self, ids: &[TokenId]) -> Vec<u8> {
         ids.iter().flat_map(|&id| self.token_bytes(id)).copied().collect()
+    }
+
+    /// For each node of [`Vocabulary::trie`] the bytes on the edges strictly below it.
+    pub fn byte_sets(&self) -> &[ByteSet] {
+        &self.inner.byte_sets
+    }
+
+    /// For each of [`Trie::listed`] the bytes on the edge into it and below it.
+    pub fn listed_sets(&self) -> &[ByteSet] {
+        &self.inner.listed_sets
     }
 
     /// The byte trie of all tokens with bytes.

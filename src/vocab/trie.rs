@@ -6,6 +6,7 @@
 //! one slice, which lets a whole subtree be accepted at once.
 
 use super::TokenId;
+use crate::bytes::Bytes;
 
 /// Index of a trie node; 0 is the root.
 pub type TrieNode = u32;
@@ -24,6 +25,17 @@ struct Node {
     height: u16,
     /// The byte on the edge into this node.
     byte: u8,
+    /// Whether there is a list of its children.
+    fan: bool,
+}
+
+/// The children of a node that has many: lying far apart, they would cost a cache line each to skip.
+#[derive(Debug, Clone, Copy)]
+struct Fan {
+    /// Their bytes.
+    bytes: Bytes,
+    /// Where they begin in the list of children, in the order of their bytes.
+    first: u32,
 }
 
 /// A trie over the byte strings of tokens.
@@ -34,25 +46,39 @@ pub struct Trie {
     tokens: Vec<TokenId>,
     /// The root's child on each byte, 0 if there is none: the children of the root lie far apart.
     first: Box<[TrieNode; 256]>,
+    /// Of nodes with many children, in the order of the nodes; `fan_of` tells which is whose.
+    fans: Vec<Fan>,
+    fan_of: Vec<u32>,
+    /// The children in `fans`.
+    children: Vec<TrieNode>,
 }
 
 impl Trie {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>() + self.tokens.capacity() * 4 + size_of_val(&*self.first)
+        let fans = self.fans.capacity() * size_of::<Fan>() + self.fan_of.capacity() * 4;
+        let nodes = self.nodes.capacity() * size_of::<Node>() + self.children.capacity() * 4;
+        nodes + fans + self.tokens.capacity() * 4 + size_of_val(&*self.first)
     }
 
     /// Builds the trie of `(bytes, id)` pairs; empty byte strings and ones longer than
     /// [`Trie::MAX_DEPTH`] are left out.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a [u8], TokenId)>) -> Self {
-        let mut sorted: Vec<(&[u8], TokenId)> =
-            pairs.into_iter().filter(|(b, _)| !b.is_empty() && b.len() <= Self::MAX_DEPTH).collect();
-        sorted.sort_unstable();
-        let mut nodes = vec![Node { end: 0, first_token: 0, depth: 0, groups: 0, height: 0, byte: 0 }];
+        let fits = |bytes: &[u8]| !bytes.is_empty() && bytes.len() <= Self::MAX_DEPTH;
+        let mut sorted: Vec<(u64, &[u8], TokenId)> =
+            pairs.into_iter().filter(|(b, _)| fits(b)).map(|(b, id)| (beginning(b), b, id)).collect();
+        // Most are told apart by eight bytes, or are no longer than that.
+        sorted.sort_unstable_by(|a, b| {
+            let bytes =
+                || if a.1.len().max(b.1.len()) <= 8 { a.1.len().cmp(&b.1.len()) } else { a.1.cmp(b.1) };
+            a.0.cmp(&b.0).then_with(bytes).then(a.2.cmp(&b.2))
+        });
+        let root = Node { end: 0, first_token: 0, depth: 0, groups: 0, height: 0, byte: 0, fan: false };
+        let mut nodes = vec![root];
         let mut tokens = Vec::with_capacity(sorted.len());
         let mut path: Vec<u32> = vec![0];
         let mut previous: &[u8] = &[];
-        for (bytes, id) in sorted {
+        for (_, bytes, id) in sorted {
             let common = bytes.iter().zip(previous).take_while(|(a, b)| a == b).count();
             while path.len() > common + 1 {
                 // `path` always holds the root, so the pop cannot fail.
@@ -63,7 +89,7 @@ impl Trie {
                 path.push(nodes.len() as u32);
                 let (depth, groups) = (depth as u16 + 1, byte_group(byte));
                 let first_token = tokens.len() as u32;
-                nodes.push(Node { end: 0, first_token, depth, groups, height: 0, byte });
+                nodes.push(Node { first_token, depth, groups, byte, ..root });
             }
             tokens.push(id);
             previous = bytes;
@@ -73,12 +99,71 @@ impl Trie {
             close(&mut nodes, open, path.last().copied());
         }
         let first_token = tokens.len() as u32;
-        nodes.push(Node { end: total + 1, first_token, depth: 0, groups: 0, height: 0, byte: 0 });
-        let mut trie = Trie { nodes, tokens, first: Box::new([0; 256]) };
+        nodes.push(Node { end: total + 1, first_token, ..root });
+        let (fans, fan_of, children) = Default::default();
+        let mut trie = Trie { nodes, tokens, first: Box::new([0; 256]), fans, fan_of, children };
         for child in trie.children(0).collect::<Vec<_>>() {
             trie.first[trie.byte(child) as usize] = child;
         }
+        if total >= Self::LARGE {
+            trie.list_children();
+        }
         trie
+    }
+
+    /// Fewest nodes of a trie that lists children; smaller ones stay in the cache.
+    const LARGE: u32 = 1_000;
+    /// Fewest children of a node that lists them.
+    const MANY: u32 = 4;
+
+    fn list_children(&mut self) {
+        self.fan_of = vec![0; self.len() as usize];
+        for p in 0..self.len() {
+            let first = self.children.len() as u32;
+            let (mut child, mut bytes) = (p + 1, Bytes::default());
+            while child < self.end(p) {
+                bytes.insert(self.byte(child), self.byte(child));
+                self.children.push(child);
+                child = self.end(child);
+            }
+            if bytes.len() < Self::MANY {
+                self.children.truncate(first as usize);
+                continue;
+            }
+            self.nodes[p as usize].fan = true;
+            self.fan_of[p as usize] = self.fans.len() as u32;
+            self.fans.push(Fan { bytes, first });
+        }
+    }
+
+    /// The number of the list of the children of `p`, if they are many.
+    #[inline]
+    pub fn fan(&self, p: TrieNode) -> Option<u32> {
+        self.nodes[p as usize].fan.then(|| self.fan_of[p as usize])
+    }
+
+    /// The bytes of the children in a list.
+    #[inline]
+    pub fn fan_bytes(&self, fan: u32) -> &Bytes {
+        &self.fans[fan as usize].bytes
+    }
+
+    /// The child in a list on a byte that it has.
+    #[inline]
+    pub fn child_in(&self, fan: u32, byte: u8) -> TrieNode {
+        let Fan { bytes, first } = &self.fans[fan as usize];
+        self.children[(first + bytes.rank(byte)) as usize]
+    }
+
+    /// The indices in [`Trie::listed`] of the children in a list.
+    pub fn listed_in(&self, fan: u32) -> std::ops::Range<usize> {
+        let Fan { bytes, first } = &self.fans[fan as usize];
+        *first as usize..(first + bytes.len()) as usize
+    }
+
+    /// All children in lists.
+    pub fn listed(&self) -> &[TrieNode] {
+        &self.children
     }
 
     /// The child of the root on `byte`, 0 if there is none.
@@ -122,6 +207,25 @@ impl Trie {
     #[inline]
     pub fn groups(&self, p: TrieNode) -> u16 {
         self.nodes[p as usize].groups
+    }
+
+    /// For each node the bytes on the edges strictly below it. Costs one pass over the nodes.
+    pub fn byte_sets(&self) -> Box<[ByteSet]> {
+        let mut sets: Box<[ByteSet]> = vec![0; self.len() as usize].into();
+        let mut parents: Vec<TrieNode> = vec![0];
+        let mut above = vec![0; self.len() as usize];
+        for p in 1..self.len() {
+            while parents.last().is_some_and(|&parent| p >= self.end(parent)) {
+                parents.pop();
+            }
+            above[p as usize] = parents.last().copied().unwrap_or(0);
+            parents.push(p);
+        }
+        // Children stand behind their parents, so from the end on all below a node is known.
+        for p in (1..self.len() as usize).rev() {
+            sets[above[p] as usize] |= sets[p] | byte_set(self.nodes[p].byte);
+        }
+        sets
     }
 
     /// Bytes that the longest token below `p` has after it.
@@ -185,6 +289,14 @@ impl Trie {
     }
 }
 
+/// The first eight bytes as a number that sorts as they do, with zeros for those that are not there.
+fn beginning(bytes: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    let n = bytes.len().min(8);
+    first[..n].copy_from_slice(&bytes[..n]);
+    u64::from_be_bytes(first)
+}
+
 /// Ends the subtree of `node` and tells its parent which bytes it holds and how far down.
 fn close(nodes: &mut [Node], node: TrieNode, parent: Option<TrieNode>) {
     nodes[node as usize].end = nodes.len() as u32;
@@ -198,8 +310,23 @@ fn close(nodes: &mut [Node], node: TrieNode, parent: Option<TrieNode>) {
 
 /// A coarse set of bytes, one bit per group, kept per subtree: if no byte of a group occurs below a
 /// node, a walk that needs one can skip it.
+#[inline]
 pub fn byte_group(byte: u8) -> u16 {
-    1 << match byte {
+    GROUP[byte as usize]
+}
+
+const GROUP: [u16; 256] = {
+    let mut group = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        group[byte] = 1 << group_of(byte as u8);
+        byte += 1;
+    }
+    group
+};
+
+const fn group_of(byte: u8) -> u8 {
+    match byte {
         b'"' => 0,
         b'\\' => 1,
         0..0x20 | 0x7f => 2,
@@ -219,6 +346,57 @@ pub fn byte_group(byte: u8) -> u16 {
     }
 }
 
+/// A set of bytes as 64 classes: finer than [`byte_group`], for tests that are worth reading eight bytes a node.
+/// Letters of both cases are one class each, brackets that match are, and so are most bytes beyond ASCII.
+pub type ByteSet = u64;
+
+/// The set of one byte.
+#[inline]
+pub fn byte_set(byte: u8) -> ByteSet {
+    1 << CLASS[byte as usize]
+}
+
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    // Punctuation, alike where it stands together.
+    let marks: [&[u8]; 25] = [
+        b"!", b"\"", b"#", b"$", b"%", b"&|", b"'`", b"()", b"*", b"+", b",", b"-", b".", b"/", b":", b";",
+        b"<>", b"=", b"?", b"@", b"[]", b"\\", b"^~", b"_", b"{}",
+    ];
+    let mut byte = 0;
+    while byte < 256 {
+        class[byte] = match byte as u8 {
+            b @ b'a'..=b'z' => b - b'a',
+            b @ b'A'..=b'Z' => b - b'A',
+            b'0' => 26,
+            b'1' => 27,
+            b'2'..=b'5' => 28,
+            b'6'..=b'9' => 29,
+            b' ' => 30,
+            // White space beyond ASCII begins with these, and mostly goes on with 80.
+            0xc2 => 31,
+            0xe1 | 0xe2 => 32,
+            0xe3 => 33,
+            0xef => 34,
+            0x80 => 35,
+            0x81..=0xbf => 36,
+            0xc0.. => 37,
+            _ => 38,
+        };
+        byte += 1;
+    }
+    let mut mark = 0;
+    while mark < marks.len() {
+        let mut i = 0;
+        while i < marks[mark].len() {
+            class[marks[mark][i] as usize] = 39 + mark as u8;
+            i += 1;
+        }
+        mark += 1;
+    }
+    class
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +405,7 @@ mod tests {
     fn nodes_tokens_and_subtrees_agree_with_the_list() {
         let words: [&[u8]; 7] = [b"a", b"ab", b"abc", b"b", b"ab", b"", b"\xff\x00"];
         let trie = Trie::new(words.iter().enumerate().map(|(i, w)| (*w, i as TokenId)));
+        let sets = trie.byte_sets();
         for p in 0..trie.len() {
             let below = trie.tokens_below(p).to_vec();
             let at = trie.tokens_at(p).to_vec();
@@ -241,6 +420,8 @@ mod tests {
             assert_eq!(trie.find(&path), Some(p));
             let deepest = words.iter().filter(|w| w.starts_with(&path)).map(|w| w.len()).max();
             assert_eq!(trie.height(p), deepest.unwrap() - path.len());
+            let rests = words.iter().filter_map(|w| w.strip_prefix(&path[..]));
+            assert_eq!(sets[p as usize], rests.flatten().fold(0, |set, &b| set | byte_set(b)));
             for (i, w) in words.iter().enumerate().filter(|(_, w)| !w.is_empty()) {
                 assert_eq!(below.contains(&(i as u32)), w.starts_with(&path), "{w:?} below {path:?}");
                 assert_eq!(at.contains(&(i as u32)), *w == &path[..]);
@@ -248,6 +429,29 @@ mod tests {
         }
         assert_eq!(trie.longest_prefix(b"abx"), Some((1, 2)));
         assert_eq!(trie.longest_prefix(b"x"), None);
+    }
+
+    #[test]
+    fn lists_of_children_agree_with_the_nodes() {
+        let words: Vec<[u8; 3]> =
+            (0..2_000u32).map(|i| [(i % 40) as u8 * 6, (i / 7 % 23) as u8 * 11, i as u8]).collect();
+        let trie = Trie::new(words.iter().enumerate().map(|(i, w)| (&w[..], i as TokenId)));
+        let mut lists = 0;
+        for p in 0..trie.len() {
+            let children: Vec<TrieNode> = trie.children(p).collect();
+            let Some(fan) = trie.fan(p) else {
+                assert!(children.len() < 4);
+                continue;
+            };
+            lists += 1;
+            let mut bytes = *trie.fan_bytes(fan);
+            for &child in &children {
+                assert_eq!(bytes.pop(), Some(trie.byte(child)));
+                assert_eq!(trie.child_in(fan, trie.byte(child)), child);
+            }
+            assert_eq!(bytes, Bytes::default());
+        }
+        assert!(lists > 40);
     }
 
     #[test]

@@ -1,0 +1,209 @@
+//! What a string must hold to kill a state.
+//!
+//! A search for `customer` dies only of strings with all of its letters, a text that has no word left only of
+//! those with a blank. So most subtrees of the trie need no walk: the bytes below a node tell. Ways to die are
+//! propagated backwards over the explored states, as pairs of "all of these bytes" and "one of those"; what
+//! need not be known exactly is taken for deadlier. Cost: a few steps per edge, [`STEPS`] of them at most.
+//! Rejected: the distance to the next dead state alone, which is 0 wherever a single byte kills.
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::vocab::ByteSet;
+
+/// Most steps per edge; beyond, every string is taken for deadly.
+const STEPS: usize = 16;
+
+/// One kind of deadly string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Way {
+    /// Bytes that it holds.
+    all: ByteSet,
+    /// Of these it holds at least one.
+    any: ByteSet,
+}
+
+/// All kinds of deadly strings of a state; none if it cannot die.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Deadly(SmallVec<[Way; 2]>);
+
+impl Deadly {
+    /// Most ways kept apart.
+    const MOST: usize = 8;
+
+    /// Any string may be deadly.
+    pub fn unknown() -> Self {
+        Deadly(smallvec![Way { all: 0, any: ByteSet::MAX }])
+    }
+
+    /// Dies of each byte of the set, which is not empty.
+    pub fn of(any: ByteSet) -> Self {
+        Deadly(smallvec![Way { all: 0, any }])
+    }
+
+    /// Bytes that may kill at once.
+    pub fn at_once(&self) -> ByteSet {
+        self.0.iter().filter(|way| way.all & !way.any == 0).fold(0, |set, way| set | way.any)
+    }
+
+    /// The ways, for [`may_kill`].
+    #[inline]
+    pub fn ways(&self) -> &[Way] {
+        &self.0
+    }
+
+    /// Dies of what the other dies of, too.
+    pub fn join(&mut self, other: &Deadly) {
+        other.0.iter().for_each(|&way| {
+            self.add(way);
+        });
+    }
+
+    /// Adds a way; `false` if it is one of those that are known.
+    fn add(&mut self, way: Way) -> bool {
+        let includes = |a: &Way, b: &Way| a.all & !b.all == 0 && b.any & !a.any == 0;
+        if self.0.iter().any(|known| includes(known, &way)) {
+            return false;
+        }
+        self.0.retain(|known| !includes(&way, known));
+        self.0.push(way);
+        while self.0.len() > Self::MOST {
+            self.merge();
+        }
+        true
+    }
+
+    /// Makes one of the two ways that have most in common.
+    fn merge(&mut self) {
+        let pairs = (1..self.0.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let common = |&(a, b): &(usize, usize)| (self.0[a].all & self.0[b].all).count_ones();
+        if let Some((a, b)) = pairs.max_by_key(common) {
+            let (b, a) = (self.0.remove(b), self.0.remove(a));
+            self.add(Way { all: a.all & b.all, any: a.any | b.any });
+        }
+    }
+}
+
+/// Whether a string of these bytes may kill in one of the ways.
+#[inline]
+pub(super) fn may_kill(ways: &[Way], bytes: ByteSet) -> bool {
+    ways.iter().any(|way| way.all & !bytes == 0 && way.any & bytes != 0)
+}
+
+/// An edge into a state: where it comes from, and the byte it is for if that is the only one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Into {
+    pub from: u32,
+    pub byte: ByteSet,
+    /// Whether a character ends on it.
+    pub ends: bool,
+}
+
+/// The edges into each state, in one array.
+pub(super) struct Incoming {
+    /// Those into state n are `edges[starts[n]..starts[n + 1]]`.
+    starts: Vec<u32>,
+    edges: Vec<Into>,
+}
+
+impl Incoming {
+    /// From `(to, edge)`, told twice: a counting sort.
+    pub fn new(states: usize, edges: impl Iterator<Item = (u32, Into)> + Clone) -> Self {
+        let mut starts = vec![0u32; states + 1];
+        edges.clone().for_each(|(to, _)| starts[to as usize + 1] += 1);
+        for n in 0..states {
+            starts[n + 1] += starts[n];
+        }
+        let mut next = starts.clone();
+        let mut sorted = vec![Into { from: 0, byte: 0, ends: false }; starts[states] as usize];
+        for (to, edge) in edges {
+            sorted[next[to as usize] as usize] = edge;
+            next[to as usize] += 1;
+        }
+        Incoming { starts, edges: sorted }
+    }
+
+    /// The edges into a state.
+    pub fn of(&self, n: usize) -> &[Into] {
+        &self.edges[self.starts[n] as usize..self.starts[n + 1] as usize]
+    }
+}
+
+/// The deadly strings of all states, from those that die of the next byte.
+pub(super) fn propagate(mut deadly: Vec<Deadly>, into: &Incoming) -> Vec<Deadly> {
+    let mut waiting: Vec<bool> = deadly.iter().map(|d| !d.0.is_empty()).collect();
+    let mut todo: std::collections::VecDeque<usize> = (0..deadly.len()).filter(|&n| waiting[n]).collect();
+    let mut steps = into.edges.len() * STEPS;
+    while let Some(n) = todo.pop_front() {
+        waiting[n] = false;
+        let ways = deadly[n].0.clone();
+        for &Into { from, byte, .. } in into.of(n) {
+            let Some(left) = steps.checked_sub(1) else {
+                deadly.fill(Deadly::unknown());
+                return deadly;
+            };
+            steps = left;
+            let from = from as usize;
+            let mut changed = false;
+            for way in &ways {
+                changed |= deadly[from].add(Way { all: way.all | byte, ..*way });
+            }
+            if changed && !std::mem::replace(&mut waiting[from], true) {
+                todo.push_back(from);
+            }
+        }
+    }
+    deadly
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constraint::testing::Random;
+
+    /// Whether some string over the bytes kills a state: a search.
+    fn killable(n: usize, kills: &[ByteSet], edges: &[(usize, usize, ByteSet)], bytes: ByteSet) -> bool {
+        let mut seen = vec![false; kills.len()];
+        let mut todo = vec![n];
+        while let Some(n) = todo.pop() {
+            if kills[n] & bytes != 0 {
+                return true;
+            }
+            for &(from, to, on) in edges {
+                if from == n && on & bytes != 0 && !std::mem::replace(&mut seen[to], true) {
+                    todo.push(to);
+                }
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn nothing_that_kills_is_missed() {
+        let mut random = Random::new(5);
+        let (mut spared, mut deaths) = (0, 0);
+        for _ in 0..300 {
+            let n = 2 + random.below(12);
+            let mut set = |most: usize| (0..1 + random.below(most)).fold(0, |s, _| s | 1 << random.below(8));
+            let kills: Vec<ByteSet> = (0..n).map(|i| if i == 0 { set(2) } else { 0 }).collect();
+            let sets: Vec<ByteSet> = (0..3 * n).map(|_| set(2)).collect();
+            let edges: Vec<(usize, usize, ByteSet)> =
+                sets.into_iter().map(|on| (random.below(n), random.below(n), on)).collect();
+            let into = edges.iter().map(|&(from, to, on)| {
+                let byte = if on.count_ones() == 1 { on } else { 0 };
+                (to as u32, Into { from: from as u32, byte, ends: true })
+            });
+            let into = Incoming::new(n, into);
+            let start = kills.iter().map(|&k| if k == 0 { Deadly::default() } else { Deadly::of(k) });
+            let deadly = propagate(start.collect(), &into);
+            for (state, ways) in deadly.iter().enumerate() {
+                for bytes in 0..256 {
+                    let dies = killable(state, &kills, &edges, bytes);
+                    assert!(!dies || may_kill(ways.ways(), bytes));
+                    deaths += usize::from(dies);
+                    spared += usize::from(!may_kill(ways.ways(), bytes));
+                }
+            }
+        }
+        assert!(deaths > 10_000 && spared > 10_000, "{deaths} {spared}");
+    }
+}
