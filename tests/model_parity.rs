@@ -301,5 +301,3 @@ fn the_cost_table_has_every_size_that_fits() {
     assert_eq!(sizes(&LoadOptions::default()), [1, 2, 4, 8, 16, 32]);
     assert_eq!(sizes(&LoadOptions { max_context: Some(20), ..LoadOptions::default() }), [1, 2, 4, 8, 16]);
 }
-
-mod common;

@@ -458,3 +458,87 @@ fn long_minima_are_limited() {
     let schema = r#"{"type":"string","x-verbatim":true}"#;
     assert!(Constraint::json_schema_quoting(schema, Policy::default(), &text, &options).is_ok());
 }
+
+/// The bytes as tokens, one of those that fit at each place.
+fn split(words: &TestVocab, mut bytes: &[u8], random: &mut Random) -> Option<Vec<u32>> {
+    let trie = words.vocab.trie();
+    let mut tokens = Vec::new();
+    while !bytes.is_empty() {
+        let nodes = (1..=bytes.len()).map_while(|n| trie.find(&bytes[..n]).map(|node| (n, node)));
+        let fits: Vec<(usize, u32)> =
+            nodes.flat_map(|(n, node)| trie.tokens_at(node).iter().map(move |&t| (n, t))).collect();
+        let &(n, token) = fits.get(random.below(fits.len().max(1)))?;
+        tokens.push(token);
+        bytes = &bytes[n..];
+    }
+    Some(tokens)
+}
+
+/// Quotes that a matcher reports are those that were written, with the places that the source tells, whatever
+/// stands between them and however the output is split into tokens.
+#[test]
+fn a_matcher_tells_what_was_quoted() {
+    let mut random = Random::new(77);
+    let all = settings();
+    let (mut quotes, mut escaped) = (0, 0);
+    for round in 0..400 {
+        let text = source(&mut random);
+        let options = options(&mut random, &text);
+        let known = spans(&text, &options.bounds);
+        let long = |&(a, b): &(usize, usize)| text[a..b].chars().count() >= options.min_chars as usize;
+        let known: Vec<_> = known.into_iter().filter(|s| long(s)).collect();
+        if known.is_empty() {
+            continue;
+        }
+        let source = Source::new(&text, &options).unwrap();
+        let Setting { words, compiler } = &all[round % all.len()];
+        let mut span = || {
+            let &(a, b) = random.pick(&known);
+            &text[a..b]
+        };
+        let (first, second) = (span(), span());
+        let json = |text: &str| serde_json::to_string(text).unwrap();
+        // Each output in parts: those that are quotes, with their text, and those that are not.
+        let raw = round % 2 == 0;
+        let (constraint, parts) = if raw {
+            let Ok(quote) = Constraint::substring(&text, &options) else { continue };
+            let constraint =
+                Constraint::regex("#+").unwrap().then(&quote).unwrap().then(&Constraint::regex("#").unwrap());
+            (constraint.unwrap(), vec![("##".into(), None), (first.into(), Some(first)), ("#".into(), None)])
+        } else {
+            let schema = r#"{"type": "array", "prefixItems": [{"type": "string", "x-verbatim": true}, {"type": "string"},
+                {"anyOf": [{"type": "boolean"}, {"type": "string", "x-verbatim": true, "maxLength": 40}]}]}"#;
+            let made = Constraint::json_schema_quoting(schema, Policy::default(), &text, &options);
+            let Ok(constraint) = made else { continue };
+            let inner = |text: &str| json(text)[1..json(text).len() - 1].to_owned();
+            let parts = vec![
+                ("[\"".into(), None),
+                (inner(first), Some(first)),
+                (format!("\",{},\"", json(first)), None),
+                (inner(second), Some(second)),
+                ("\"]".into(), None),
+            ];
+            (constraint, parts)
+        };
+        let output: String = parts.iter().map(|p: &(String, _)| p.0.as_str()).collect();
+        let Ok(grammar) = compiler.compile(&constraint) else { continue };
+        let mut matcher = grammar.matcher();
+        let tokens = split(words, output.as_bytes(), &mut random);
+        if tokens.is_none_or(|tokens| tokens.iter().any(|&t| matcher.accept_token(t).is_err())) {
+            continue; // a byte that the vocabulary does not have
+        }
+        let mut expected = Vec::new();
+        let mut at = 0;
+        for (written, quoted) in &parts {
+            if let Some(quoted) = quoted.filter(|q| !q.is_empty()) {
+                expected.push((at..at + written.len(), quoted.to_owned(), source.find(quoted).unwrap()));
+                escaped += usize::from(written != quoted);
+            }
+            at += written.len();
+        }
+        let told: Vec<_> = matcher.quotes().into_iter().map(|q| (q.output, q.text, q.found)).collect();
+        assert_eq!(told, expected, "{output:?} from {text:?}");
+        quotes += told.len();
+    }
+    assert!(quotes > 200 && escaped > 30, "{quotes} {escaped}");
+}

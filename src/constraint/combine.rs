@@ -131,7 +131,7 @@ fn is_regular(ir: &Ir) -> bool {
             Node::Never | Node::Empty | Node::Bytes(_) | Node::Class(_) | Node::Literals(_) => {}
             Node::Concat(parts) | Node::Union(parts) => todo.extend_from_slice(parts),
             Node::Repeat { node, .. } => todo.push(*node),
-            Node::Automaton(states) => {
+            Node::Automaton { states, .. } => {
                 todo.extend(states.iter().flat_map(|s| s.edges.iter().map(|e| e.0)));
             }
             Node::Rule(_)

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::substring::Quotable;
+
 /// Index of a node in an [`Ir`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u32);
@@ -61,7 +63,12 @@ pub enum Node {
     },
     /// A finite automaton; the first state is the start. For languages that come from intersections,
     /// complements and grammars, whose expressions would be much larger.
-    Automaton(Vec<AutomatonState>),
+    Automaton {
+        /// The states.
+        states: Vec<AutomatonState>,
+        /// Whether its texts are spans of a source of [`Ir::sources`].
+        quotes: bool,
+    },
     /// A reference to a rule.
     Rule(RuleId),
     /// A JSON string with its quotes. The *decoded* text is in `lang` (a regular node over UTF-8
@@ -114,6 +121,11 @@ pub enum Node {
 }
 
 impl Node {
+    /// An automaton.
+    pub fn automaton(states: Vec<AutomatonState>) -> Node {
+        Node::Automaton { states, quotes: false }
+    }
+
     /// The same node elsewhere: with other ids of nodes, and rules that come after `first_rule` others.
     fn moved(&self, to: impl Fn(NodeId) -> NodeId, first_rule: u32) -> Node {
         let all = |ids: &[NodeId]| ids.iter().map(|&id| to(id)).collect::<Parts>();
@@ -121,12 +133,12 @@ impl Node {
             Node::Concat(parts) => Node::Concat(all(parts)),
             Node::Union(parts) => Node::Union(all(parts)),
             Node::Repeat { node, min, max } => Node::Repeat { node: to(*node), min: *min, max: *max },
-            Node::Automaton(states) => {
+            Node::Automaton { states, quotes } => {
                 let state = |s: &AutomatonState| AutomatonState {
                     accept: s.accept,
                     edges: s.edges.iter().map(|&(id, next)| (to(id), next)).collect(),
                 };
-                Node::Automaton(states.iter().map(state).collect())
+                Node::Automaton { states: states.iter().map(state).collect(), quotes: *quotes }
             }
             Node::Rule(rule) => Node::Rule(RuleId(first_rule + rule.0)),
             Node::JsonString { lang, min_chars, max_chars } => {
@@ -232,6 +244,8 @@ pub struct Ir {
     root: NodeId,
     /// Things honoured less strictly than the user may think (unknown formats and the like).
     pub warnings: Vec<String>,
+    /// The texts that spans are quoted from.
+    pub sources: Vec<Arc<Quotable>>,
     /// Nodes of classes of characters that were lowered to UTF-8.
     pub(super) classes: FxHashMap<Box<[(char, char)]>, NodeId>,
 }
@@ -250,6 +264,7 @@ impl Ir {
             rules: Vec::new(),
             root: NodeId(0),
             warnings: Vec::new(),
+            sources: Vec::new(),
             classes: FxHashMap::default(),
         }
     }
@@ -270,7 +285,7 @@ impl Ir {
         let of = |node: &Node| match node {
             Node::Bytes(bytes) => bytes.len(),
             Node::Literals(list) => list.iter().map(Vec::len).sum(),
-            Node::Automaton(states) => 2 * states.len(),
+            Node::Automaton { states, .. } => 2 * states.len(),
             Node::JsonObject(object) => object.properties.iter().map(|p| p.name.len() + 7).sum::<usize>() + 8,
             _ => 4,
         };
@@ -289,7 +304,15 @@ impl Ir {
                 self.warnings.push(warning.clone());
             }
         }
+        other.sources.iter().for_each(|source| self.add_source(source.clone()));
         moved(other.root)
+    }
+
+    /// Notes a text that spans are quoted from.
+    pub(crate) fn add_source(&mut self, source: Arc<Quotable>) {
+        if !self.sources.contains(&source) {
+            self.sources.push(source);
+        }
     }
 
     /// Number of nodes, for budgets.

@@ -48,7 +48,7 @@ fn ends(ir: &Ir, node: NodeId, text: &[u8], starts: &BTreeSet<usize>) -> BTreeSe
             }
             found
         }
-        Node::Automaton(states) => {
+        Node::Automaton { states, .. } => {
             let mut seen: BTreeSet<(u32, usize)> = BTreeSet::new();
             let mut todo: Vec<(u32, usize)> = starts.iter().map(|&s| (0, s)).collect();
             while let Some((q, at)) = todo.pop() {

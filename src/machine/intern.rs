@@ -68,12 +68,12 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         Node::Concat(parts) => Node::Concat(all(parts)?),
         Node::Union(parts) => Node::Union(all(parts)?),
         Node::Repeat { node, min, max } => Node::Repeat { node: look_up(here, *node)?, min: *min, max: *max },
-        Node::Automaton(states) => {
+        Node::Automaton { states, quotes } => {
             let state = |s: &AutomatonState| -> Result<AutomatonState> {
                 let edges = s.edges.iter().map(|&(node, to)| Ok((look_up(here, node)?, to)));
                 Ok(AutomatonState { accept: s.accept, edges: edges.collect::<Result<_>>()? })
             };
-            Node::Automaton(states.iter().map(state).collect::<Result<_>>()?)
+            Node::Automaton { states: states.iter().map(state).collect::<Result<_>>()?, quotes: *quotes }
         }
         Node::Rule(rule) => Node::Rule(RuleId(first_rule + rule.0)),
         Node::JsonString { lang, min_chars, max_chars } => {

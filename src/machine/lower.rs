@@ -396,8 +396,13 @@ impl Build<'_> {
                 }
                 Job::Named(rule, node) => {
                     let ir = self.rules.ir;
-                    let mut lowering =
-                        Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false };
+                    let mut lowering = Lowering {
+                        ir,
+                        nfa: self.nfa,
+                        alphabet: self.alphabet,
+                        escaped: false,
+                        quotes: false,
+                    };
                     let start = lowering.node(&mut self.rules, node, ACCEPT, 0)?;
                     self.rules.starts[rule.0 as usize] = start;
                 }
@@ -454,14 +459,15 @@ impl Build<'_> {
             Node::JsonObject(object) => self.object(object, own),
             Node::JsonSet { item, min, max } => self.set(*item, (*min, *max), own),
             _ => {
-                let mut lowering = Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false };
+                let mut lowering =
+                    Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false, quotes: false };
                 lowering.node(&mut self.rules, node, ACCEPT, 0)
             }
         }
     }
 
     pub fn lowering(&mut self) -> Lowering<'_> {
-        Lowering { ir: self.rules.ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false }
+        Lowering { ir: self.rules.ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false, quotes: false }
     }
 
     pub fn byte(&mut self, b: u8, to: NfaId) -> NfaId {

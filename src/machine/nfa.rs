@@ -103,6 +103,9 @@ pub const MID_ESCAPE: u8 = 1;
 /// Set on states inside the text of a JSON string.
 pub const TEXT: u8 = 2;
 
+/// Set on states inside a span of a source.
+pub const QUOTE: u8 = 4;
+
 /// The arena of states.
 #[derive(Debug, Clone)]
 pub struct Nfa {

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
+use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
 
 /// Most automaton states of one grammar.
 pub const MAX_NFA_STATES: usize = 1_000_000;
@@ -45,6 +45,8 @@ pub(super) struct Lowering<'a> {
     pub alphabet: &'a [bool; 256],
     /// Whether the bytes are the decoded text of a JSON string.
     pub escaped: bool,
+    /// Whether they are a span of a source.
+    pub quotes: bool,
 }
 
 impl Lowering<'_> {
@@ -78,7 +80,12 @@ impl Lowering<'_> {
                 Ok(self.union(&starts?))
             }
             Node::Repeat { node, min, max } => self.repeat(calls, *node, (*min, *max), to, depth),
-            Node::Automaton(states) => self.automaton(calls, states, to, depth),
+            Node::Automaton { states, quotes } => {
+                let outside = std::mem::replace(&mut self.quotes, *quotes);
+                let start = self.automaton(calls, states, to, depth);
+                self.quotes = outside;
+                start
+            }
             _ => Ok(match calls.value(node)? {
                 Some((rule, register)) if to != DEAD => self.nfa.push(State::Call { rule, register, to }, 0),
                 _ => DEAD,
@@ -97,7 +104,8 @@ impl Lowering<'_> {
     }
 
     fn flags(&self) -> u8 {
-        if self.escaped { TEXT } else { 0 }
+        let text = if self.escaped { TEXT } else { 0 };
+        if self.quotes { text | QUOTE } else { text }
     }
 
     /// One byte, if the vocabulary has it.
@@ -174,7 +182,7 @@ impl Lowering<'_> {
         escapes.retain(|e| self.alphabet[e.0 as usize]);
         escapes.sort_unstable();
         if !escapes.is_empty() && self.alphabet[b'\\' as usize] {
-            let after = self.sparse(&escapes, MID_ESCAPE | TEXT);
+            let after = self.sparse(&escapes, MID_ESCAPE | self.flags());
             edges.push((b'\\', b'\\', after));
             edges.sort_unstable();
         }
@@ -193,13 +201,13 @@ impl Lowering<'_> {
                 .filter(|e| self.alphabet[e.0 as usize])
                 .collect();
             if !low.is_empty() && self.alphabet[hex(digit) as usize] {
-                let low = self.sparse(&low, MID_ESCAPE | TEXT);
+                let low = self.sparse(&low, MID_ESCAPE | self.flags());
                 high.push((hex(digit), hex(digit), low));
             }
         }
-        let high = self.sparse(&high, MID_ESCAPE | TEXT);
-        let zero = self.byte(b'0', high, MID_ESCAPE | TEXT);
-        self.byte(b'0', zero, MID_ESCAPE | TEXT)
+        let high = self.sparse(&high, MID_ESCAPE | self.flags());
+        let zero = self.byte(b'0', high, MID_ESCAPE | self.flags());
+        self.byte(b'0', zero, MID_ESCAPE | self.flags())
     }
 
     fn sparse(&mut self, edges: &[(u8, u8, NfaId)], flags: u8) -> NfaId {

@@ -11,6 +11,7 @@ use super::Matcher;
 use super::runtime::{Memory, Replicas, Runtime, TABLE_LIMIT};
 use crate::constraint::ir::{Ir, Node};
 use crate::constraint::number::{NumberSpec, number};
+use crate::constraint::substring::Quotable;
 use crate::constraint::{Constraint, Policy};
 use crate::error::Result;
 use crate::machine::{Machine, Program};
@@ -91,6 +92,7 @@ impl Compiler {
         Ok(CompiledGrammar(Arc::new(Grammar {
             vocab: self.vocab.clone(),
             warnings: constraint.warnings().to_vec(),
+            sources: constraint.ir().sources.clone(),
             replicas: Replicas::new(runtime, self.replicas),
         })))
     }
@@ -141,6 +143,7 @@ pub struct CompiledGrammar(Arc<Grammar>);
 struct Grammar {
     vocab: Vocabulary,
     warnings: Vec<String>,
+    sources: Vec<Arc<Quotable>>,
     replicas: Replicas,
 }
 
@@ -155,6 +158,11 @@ impl CompiledGrammar {
     /// What the user should know about how the constraint is honoured.
     pub fn warnings(&self) -> &[String] {
         &self.0.warnings
+    }
+
+    /// The texts that its spans are quoted from.
+    pub fn sources(&self) -> &[Arc<Quotable>] {
+        &self.0.sources
     }
 
     /// The vocabulary it was compiled for.

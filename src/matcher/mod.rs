@@ -10,11 +10,13 @@ mod compiler;
 mod explain;
 mod history;
 mod path;
+mod quotes;
 mod runtime;
 
 pub use bitmask::Bitmask;
 pub use compiler::{CompiledGrammar, Compiler};
 pub use explain::{Explanation, Verdict};
+pub use quotes::Quote;
 pub use runtime::Memory;
 
 use std::sync::Arc;

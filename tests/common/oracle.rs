@@ -340,7 +340,7 @@ impl<'a> Oracle<'a> {
                 let inner = self.of_node(*node);
                 self.rep(inner, *min, *max)
             }
-            Node::Automaton(_) => self.name(Name::State(id, 0)),
+            Node::Automaton { .. } => self.name(Name::State(id, 0)),
             Node::Rule(rule) => self.name(Name::Rule(*rule)),
             Node::JsonString { lang, min_chars, max_chars } => {
                 let mut text = self.utf8(*min_chars, *max_chars);
@@ -402,7 +402,7 @@ impl<'a> Oracle<'a> {
     }
 
     fn state(&mut self, id: NodeId, at: u32) -> Id {
-        let Node::Automaton(states) = self.ir.node(id) else { unreachable!() };
+        let Node::Automaton { states, .. } = self.ir.node(id) else { unreachable!() };
         let state = &states[at as usize];
         let mut parts = if state.accept { vec![EMPTY] } else { vec![] };
         for &(node, to) in &state.edges {

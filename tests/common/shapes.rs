@@ -73,7 +73,7 @@ impl Shape {
                     let edges = edges.iter().map(|(on, to)| (on.build(ir, rules), *to)).collect();
                     built.push(AutomatonState { accept: *accept, edges });
                 }
-                Node::Automaton(built)
+                Node::automaton(built)
             }
             Str { lang, min, max } => {
                 let lang = lang.as_ref().map(|l| l.build(ir, rules));

@@ -396,7 +396,7 @@ impl Product {
         for q in (0..live.len()).filter(|&q| live[q]) {
             states.push(AutomatonState { accept: self.accept[q], edges: edges_of(q) });
         }
-        ir.push(Node::Automaton(states))
+        ir.push(Node::automaton(states))
     }
 }
 

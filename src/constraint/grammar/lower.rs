@@ -189,6 +189,6 @@ impl Lowering<'_> {
             let edges = list.iter().map(|&(label, to)| (self.label(label), to)).collect();
             states.push(AutomatonState { accept: state as u32 == graph.end, edges });
         }
-        self.ir.push(Node::Automaton(states))
+        self.ir.push(Node::automaton(states))
     }
 }

@@ -155,7 +155,7 @@ impl Goals<'_> {
         let space = self.space();
         let ir = &mut self.front.ir;
         let (open, close) = (ir.bytes("["), ir.bytes("]"));
-        let inside = ir.push(Node::Automaton(states));
+        let inside = ir.push(Node::automaton(states));
         ir.concat(vec![open, space, inside, close])
     }
 

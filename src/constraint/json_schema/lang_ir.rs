@@ -51,7 +51,7 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
         let edges = classes.drain(..).map(|(to, ranges)| (charset::class(&ranges, ir), number[to as usize]));
         states.push(AutomatonState { accept: dfa.accept[q], edges: edges.collect() });
     }
-    Ok(ir.push(Node::Automaton(states)))
+    Ok(ir.push(Node::automaton(states)))
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ impl Nfa {
                     self.free(from, to);
                 }
             }
-            Node::Automaton(states) => {
+            Node::Automaton { states, .. } => {
                 let here: Vec<u32> = states.iter().map(|_| self.state()).collect();
                 self.free(from, here[0]);
                 for (state, &at) in states.iter().zip(&here) {

@@ -7,6 +7,7 @@
 //! characters, was rejected: its limits are those of patterns, a few kilobytes of source.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::front::Front;
 use super::goals::Goals;
@@ -14,7 +15,7 @@ use super::json::{Id, Name, Value};
 use super::lang::Dfa;
 use super::shape::{Shape, StringPart, Test};
 use crate::constraint::ir::{Node, NodeId};
-use crate::constraint::substring::{Graph, Source, SubstringOptions};
+use crate::constraint::substring::{Graph, Quotable, Source, SubstringOptions};
 use crate::error::{ErrorKind, Result};
 
 /// The source that `x-verbatim` means; its automaton is made when the keyword is met.
@@ -64,6 +65,7 @@ impl Front<'_> {
             return Ok(source.clone());
         }
         let source = Rc::new(Source::new(quoted.text, quoted.options).map_err(|e| e.at(place))?);
+        self.ir.add_source(Arc::new(Quotable::new(quoted.text, quoted.options)));
         quoted.source = Some(source.clone());
         Ok(source)
     }
@@ -110,7 +112,7 @@ impl Goals<'_> {
         let empty = part.min != 1;
         let lang = self.front.spans(&source, rest.as_deref(), empty).map_err(|e| e.at(place))?;
         let nothing = match self.front.ir.node(lang) {
-            Node::Automaton(states) => part.min > 0 && states[0].edges.is_empty(),
+            Node::Automaton { states, .. } => part.min > 0 && states[0].edges.is_empty(),
             node => *node == Node::Never,
         };
         if nothing {

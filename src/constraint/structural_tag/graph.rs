@@ -394,6 +394,6 @@ impl Graph<'_> {
         for state in &mut self.states {
             state.edges.iter_mut().for_each(|(_, to)| *to = moved(*to));
         }
-        self.ir.push(Node::Automaton(self.states))
+        self.ir.push(Node::automaton(self.states))
     }
 }

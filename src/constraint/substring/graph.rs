@@ -187,7 +187,7 @@ impl Graph {
                 edges: self.edges(s).iter().map(&mut edge).collect(),
             })
             .collect();
-        Ok(ir.push(Node::Automaton(states)))
+        Ok(ir.push(Node::Automaton { states, quotes: true }))
     }
 }
 

@@ -17,6 +17,7 @@ mod automaton;
 mod graph;
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -103,6 +104,39 @@ pub struct Source {
     /// Where each piece of the text begins, and where the last one ends.
     offsets: Vec<u32>,
     automaton: SuffixAutomaton,
+}
+
+/// A text that spans are quoted from, and how; what it takes to find them is made when the first is looked
+/// for. Much smaller than a [`Source`], so that a constraint can keep it.
+#[derive(Debug, Clone)]
+pub struct Quotable {
+    text: Box<str>,
+    options: SubstringOptions,
+    source: OnceLock<Option<Source>>,
+}
+
+impl PartialEq for Quotable {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.options == other.options
+    }
+}
+
+impl Quotable {
+    pub(crate) fn new(text: &str, options: &SubstringOptions) -> Self {
+        Quotable { text: text.into(), options: options.clone(), source: OnceLock::new() }
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where a text occurs as a span, as [`Source::find`] tells.
+    pub fn find(&self, span: &str) -> Option<Occurrences> {
+        // The text made a source before, when the constraint was made.
+        let source = self.source.get_or_init(|| Source::new(&self.text, &self.options).ok());
+        source.as_ref()?.find(span)
+    }
 }
 
 impl Source {
@@ -243,6 +277,7 @@ impl Source {
 pub fn parse(text: &str, options: &SubstringOptions) -> Result<Ir> {
     let mut ir = Ir::new();
     let root = Source::new(text, options)?.node(&mut ir)?;
+    ir.add_source(Arc::new(Quotable::new(text, options)));
     if *ir.node(root) == Node::Never {
         let message = "the source text has no span of the required length and bounds";
         return Err(Error::new(ErrorKind::Unsatisfiable, message)

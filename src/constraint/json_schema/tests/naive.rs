@@ -40,7 +40,7 @@ impl Naive<'_> {
             Node::Concat(parts) => parts.iter().fold([at].into(), |from, &p| self.all(p, &from)),
             Node::Union(parts) => parts.iter().flat_map(|&p| self.ends(p, at)).collect(),
             Node::Repeat { node, min, max } => self.repeat(node, min, max, at),
-            Node::Automaton(states) => {
+            Node::Automaton { states, .. } => {
                 let (mut seen, mut todo) = (Vec::new(), vec![(0, at)]);
                 while let Some((q, at)) = todo.pop() {
                     if !seen.contains(&(q, at)) {
