@@ -176,6 +176,7 @@ impl Labels {
 
     /// The labels that an output may have: checked, and with the levels applied.
     pub(super) fn resolved(&self) -> Result<Vec<String>> {
+        self.check_options()?;
         let mut places: FxHashMap<&str, usize> = FxHashMap::default();
         if self.texts.len() > MAX_LABELS {
             return Err(too_many(self.texts.len()));
@@ -222,9 +223,6 @@ impl Labels {
             return Err(invalid(message).hint("choose a separator that no label contains"));
         }
         let Some((separator, _)) = &self.path else { return Ok(()) };
-        if separator.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidOption, "the separator of paths is empty"));
-        }
         if text.split(separator.as_str()).any(|part| part.trim().is_empty()) {
             return Err(invalid(format!("the path {text:?} has an empty part"))
                 .hint(format!("parts stand between {separator:?}")));
@@ -232,9 +230,12 @@ impl Labels {
         Ok(())
     }
 
-    fn check_count(&self, labels: usize) -> Result<()> {
-        let Some(several) = &self.several else { return Ok(()) };
+    fn check_options(&self) -> Result<()> {
         let wrong = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
+        if self.path.as_ref().is_some_and(|p| p.0.is_empty()) {
+            return wrong("the separator of paths is empty".into());
+        }
+        let Some(several) = &self.several else { return Ok(()) };
         if several.separator.is_empty() {
             return wrong("the separator of labels is empty".into());
         }
@@ -244,11 +245,15 @@ impl Labels {
         if let Some(most) = several.most.filter(|&most| most < several.least) {
             return wrong(format!("at least {} and at most {most} labels are none at all", several.least));
         }
-        if !several.repeats && several.least as usize > labels {
-            let message = format!("at least {} labels, and none twice, of {labels}", several.least);
-            return Err(Error::new(ErrorKind::Unsatisfiable, message));
-        }
         Ok(())
+    }
+
+    fn check_count(&self, labels: usize) -> Result<()> {
+        let Some(several) = self.several.as_ref().filter(|s| !s.repeats && s.least as usize > labels) else {
+            return Ok(());
+        };
+        let message = format!("at least {} labels, and none twice, of {labels}", several.least);
+        Err(Error::new(ErrorKind::Unsatisfiable, message))
     }
 }
 
