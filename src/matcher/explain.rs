@@ -101,14 +101,17 @@ impl Matcher {
     fn explain_text(&self, bytes: &[u8]) -> Explanation {
         let encoded = std::str::from_utf8(bytes).ok().and_then(|text| self.vocab.encode(text).ok());
         let mut fork = self.fork();
-        let mut fits = 0;
-        for token in encoded.unwrap_or_default() {
-            if fork.accept_token(token).is_err() {
-                break;
-            }
-            fits += self.vocab.token_bytes(token).len();
-        }
-        let verdict = if fits == bytes.len() { Verdict::Legal } else { Verdict::NoTransition };
+        let mut accepted =
+            |tokens: &[TokenId]| tokens.iter().take_while(|&&t| fork.accept_token(t).is_ok()).count();
+        let (taken, all) = encoded.map_or((Vec::new(), false), |mut tokens| {
+            let legal = accepted(&tokens);
+            let all = legal == tokens.len();
+            tokens.truncate(legal);
+            (tokens, all)
+        });
+        let verdict = if all { Verdict::Legal } else { Verdict::NoTransition };
+        // A tokenizer may put a space in front of what it is given.
+        let fits = self.vocab.decode(&taken).len().min(bytes.len());
         explained(fork, fits, verdict)
     }
 

@@ -15,7 +15,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// use ffwd::{Compiler, Constraint, Vocabulary};
 ///
 /// # fn main() -> ffwd::Result<()> {
-/// # let tokenizer = include_bytes!("../../../assets/extract-5m/tokenizer.json");
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/tokenizer.json"));
+/// // Usually `Vocabulary::from_file("tokenizer.json")?`.
 /// let vocab = Vocabulary::from_bytes(tokenizer)?;
 /// let lower = vocab.tokens_matching("[a-z]")?;
 /// let newline = vocab.tokens_matching("\n")?;
