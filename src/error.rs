@@ -27,6 +27,8 @@ pub enum ErrorKind {
     InvalidPattern,
     /// A budget was exceeded; the message names the limit and the value reached.
     TooComplex,
+    /// A list of labels that makes no sense.
+    InvalidLabels,
     /// A token that the constraint does not allow at this point.
     IllegalToken,
     /// A tokenizer that cannot be loaded or used.
@@ -146,6 +148,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Unsatisfiable => "cannot be satisfied",
             ErrorKind::InvalidPattern => "invalid pattern",
             ErrorKind::TooComplex => "too complex",
+            ErrorKind::InvalidLabels => "invalid labels",
             ErrorKind::IllegalToken => "illegal token",
             ErrorKind::Tokenizer => "tokenizer",
             ErrorKind::Model => "model",

@@ -4,6 +4,7 @@ mod common;
 
 use common::vocab::TestVocab;
 use ffwd::constraint::substring::SubstringOptions;
+use ffwd::constraint::token_machine::{Labels, Levels, TokenFsm};
 use ffwd::{CompiledGrammar, Compiler, Constraint, Policy, Result};
 
 const PAGE: &str = include_str!("../docs/constraints.md");
@@ -16,7 +17,7 @@ struct Example<'a> {
 }
 
 fn examples() -> Vec<Example<'static>> {
-    let blocks = PAGE.split("```").skip(1).step_by(2);
+    let blocks = PAGE.split("```").skip(1).step_by(2).filter(|block| !block.starts_with("rust"));
     let example = |block: &'static str| {
         let (kind, body) = block.split_once('\n').expect("a block has lines");
         let claim = |line: &'static str| {
@@ -31,8 +32,49 @@ fn examples() -> Vec<Example<'static>> {
 
 fn accepts(words: &TestVocab, grammar: &CompiledGrammar, text: &str) -> bool {
     let mut matcher = grammar.matcher();
+    if grammar.is_token_level() {
+        // As the tokenizer writes it, behind the space in front of labels if there is one.
+        let space = words.vocab.encode(" ").expect("a token")[0];
+        let text = if matcher.allows(space) { format!(" {text}") } else { text.into() };
+        let tokens = words.vocab.encode(&text).expect("all bytes are tokens");
+        return tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
+    }
     let byte = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes are tokens") as u32;
     text.bytes().all(|b| matcher.accept_token(byte(b)).is_ok()) && matcher.is_accepting()
+}
+
+/// Lines such as `0 -- [a-z] -> 1`, and `accept 1`.
+fn machine(words: &TestVocab, text: &str) -> Result<Constraint> {
+    let mut fsm = TokenFsm::new();
+    for line in text.lines() {
+        if let Some(state) = line.strip_prefix("accept ") {
+            fsm.accept(state.parse().expect("a state"));
+            continue;
+        }
+        let (from, rest) = line.split_once(" -- ").expect("a transition");
+        let (pattern, to) = rest.rsplit_once(" -> ").expect("a transition");
+        let state = |text: &str| text.parse().expect("a state");
+        fsm.add_transition(state(from), words.vocab.tokens_matching(pattern)?, state(to));
+    }
+    Ok(Constraint::token_fsm(&fsm))
+}
+
+/// Labels and their options as JSON.
+fn labels(text: &str) -> Constraint {
+    let options: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    let list = options["labels"].as_array().expect("labels");
+    let mut labels = Labels::new(list.iter().map(|l| l.as_str().expect("a label")));
+    if let Some(separator) = options["separator"].as_str() {
+        labels = labels.several(separator);
+    }
+    if let Some(most) = options["at_most"].as_u64() {
+        labels = labels.at_most(most as u32);
+    }
+    if let Some(separator) = options["paths"].as_str() {
+        let levels = if options["levels"] == "leaves" { Levels::Leaves } else { Levels::Listed };
+        labels = labels.paths(separator, levels);
+    }
+    Constraint::labels(&labels)
 }
 
 #[test]
@@ -60,6 +102,8 @@ fn the_examples_hold() {
             }
             "substring" => Constraint::substring(text, &SubstringOptions::default())?,
             "substring_words" => Constraint::substring(text, &SubstringOptions::words())?,
+            "token_fsm" => machine(&words, text)?,
+            "labels" => labels(text),
             kind => panic!("no constraint is called {kind}"),
         })
     };

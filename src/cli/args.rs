@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::labels::LabelOptions;
 use super::references::ReferenceArgs;
 use crate::chat::ChatTemplate;
 use crate::constraint::json_schema::JsonSchema;
@@ -219,6 +220,10 @@ pub(super) struct ConstraintKind {
     /// A file with a text of which the output is a span
     #[arg(long, value_name = "FILE")]
     substring: Option<PathBuf>,
+    /// A file with labels, of which the output is one (or several, with --labels-separator): a label on
+    /// each line, a JSON array, or a JSON tree of paths
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
     /// Any JSON object
     #[arg(long)]
     json_object: bool,
@@ -242,10 +247,17 @@ pub(super) struct ConstraintArgs {
     #[arg(long)]
     whole_words: bool,
     #[command(flatten)]
+    labels: LabelOptions,
+    #[command(flatten)]
     references: ReferenceArgs,
 }
 
 impl ConstraintArgs {
+    /// Whether the output is made of labels.
+    pub(super) fn has_labels(&self) -> bool {
+        self.kind.labels.is_some()
+    }
+
     pub(super) fn constraint(&self) -> Result<Option<Constraint>> {
         let kind = &self.kind;
         if self.source.is_some() && kind.json_schema.is_none() {
@@ -256,6 +268,9 @@ impl ConstraintArgs {
         if !self.references.is_empty() && kind.json_schema.is_none() {
             let message = "--ref and --schema-dir are of use with --json-schema only";
             return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        if kind.labels.is_none() {
+            self.labels.of_no_use()?;
         }
         let whitespace = self.whitespace.map_or(Whitespace::Compact, |max| Whitespace::Flexible { max });
         let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
@@ -279,6 +294,8 @@ impl ConstraintArgs {
         } else if let Some(file) = &kind.substring {
             let text = read(file)?;
             Constraint::substring(&text, &spans).map_err(|e| e.at(Place::File(file.clone())))?
+        } else if let Some(file) = &kind.labels {
+            Constraint::labels(&self.labels.read(file)?)
         } else if let Some(regex) = &kind.regex {
             Constraint::regex(regex)?
         } else if let Some(pattern) = &kind.pattern {

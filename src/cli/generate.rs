@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[command(after_help = "Examples:\n  ffwd generate 'Call me at ' --regex '[0-9]{3}-[0-9]{4}'\n  \
     ffwd generate 'Is this spam? Buy now!' --choice spam --choice 'not spam'\n  \
     ffwd generate 'Name a colour' --model path/to/SmolLM2-135M-Instruct --chat --system 'Be brief.'\n  \
+    ffwd generate 'Please pay 200 EUR.\n\nTopics:' --labels topics.txt --labels-separator ', ' --max-labels 3\n  \
     ffwd generate 'Ada: ' --pattern \"UPPER LOWER{2,8} '.'\" --temperature 0.8 --seed 3")]
 pub(super) struct Args {
     /// What the model reads before it writes
@@ -59,7 +60,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     };
     let mut request = args.decode.apply(Request::new(prompt));
     let constrained = constraint.is_some();
-    if let Some(constraint) = constraint {
+    if args.constraint.has_labels()
+        && let Some(constraint) = &constraint
+        && args.think_until.is_none()
+    {
+        let grammar = engine.compiler().compile(constraint)?;
+        grammar.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+        request = request.grammar(grammar);
+    } else if let Some(constraint) = constraint {
         request = request.constraint(constraint);
     }
     if let Some(end) = &args.think_until {
@@ -91,7 +99,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         ));
     }
     if !args.stream {
-        output::line(output.answer.as_deref().unwrap_or(&output.text))?;
+        let text = output.answer.as_deref().unwrap_or(&output.text);
+        // The space in front of a label belongs to its tokens.
+        output::line(if args.constraint.has_labels() { text.trim_start() } else { text })?;
     }
     if !matches!(output.finish, Finish::Stop) {
         eprintln!("ended by {}", output.finish.name());

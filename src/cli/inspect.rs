@@ -16,7 +16,8 @@ use crate::vocab::{TokenId, Vocabulary};
 #[command(after_help = "Examples:\n  ffwd inspect --json-schema invoice.schema.json\n  \
     ffwd inspect --json-schema invoice.schema.json --prefix '{\"vendor\":\"A' --json\n  \
     ffwd inspect --json-schema invoice.schema.json --after '{\"invoice_number\":\"INV-1' --why '\",\"total'\n  \
-    ffwd inspect --regex '(ab|cd)+' --prefix ab --tokenizer tokenizer.json")]
+    ffwd inspect --regex '(ab|cd)+' --prefix ab --tokenizer tokenizer.json\n  \
+    ffwd inspect --labels topics.txt --prefix ' Technology' --why ' > AI'")]
 pub(super) struct Args {
     #[command(flatten)]
     constraint: ConstraintArgs,
@@ -49,6 +50,9 @@ struct Report {
     terminated: bool,
     in_string: bool,
     path: String,
+    /// Of constraints over tokens: the state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
     /// States, stacks, configurations and masks made so far.
     sizes: Sizes,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,6 +107,9 @@ struct Why {
     expected: Vec<Token>,
     may_end_there: bool,
     path_there: String,
+    /// Of constraints over tokens: the state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state_there: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -117,7 +124,7 @@ const MAX_SHOWN: usize = 24;
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let Some(constraint) = args.constraint.constraint()? else {
         return Err(Error::new(ErrorKind::InvalidOption, "no constraint was given").hint(
-            "use one of --json-schema, --regex, --choice, --pattern, --grammar, --substring, --json-object",
+            "use one of --json-schema, --regex, --choice, --pattern, --grammar, --substring, --labels, --json-object",
         ));
     };
     let vocab = match &args.tokenizer {
@@ -187,6 +194,7 @@ fn report(matcher: &mut Matcher, vocab: &Vocabulary, prefix: &str) -> Report {
         terminated: matcher.is_terminated(),
         in_string: matcher.in_string(),
         path: matcher.path(),
+        state: matcher.explain_bytes(b"").state,
         sizes: Sizes::of(matcher),
         why: None,
         warnings: matcher.grammar().warnings().to_vec(),
@@ -226,6 +234,7 @@ fn why(matcher: &Matcher, vocab: &Vocabulary, text: &str) -> Why {
         expected_bytes: found.expected,
         may_end_there: found.may_end,
         path_there: found.path,
+        state_there: found.state,
     }
 }
 
@@ -240,6 +249,7 @@ fn reason(verdict: Verdict, fits: usize) -> String {
         Verdict::Unfinished => "an end token, and the output may not end here".into(),
         Verdict::Special => "a special token is never text".into(),
         Verdict::Unknown => "an id without text".into(),
+        Verdict::NoTransition => format!("behind byte {fits} no token of it leads on"),
         Verdict::Ended => "the output has ended".into(),
     }
 }
@@ -271,17 +281,22 @@ fn table(r: &Report) -> String {
     }
     lines.push(format!("may end here   {}", yes(r.accepting)));
     lines.push(format!("must end here  {}", yes(r.terminated)));
-    lines.push(format!("in a string    {}", yes(r.in_string)));
-    lines.push(format!("path           #{}", r.path));
     let s = &r.sizes;
-    lines.push(format!(
-        "states         {} + {} deterministic, {} stacks, {} configurations",
-        s.nfa_states, s.dfa_states, s.stack_nodes, s.configurations
-    ));
-    lines.push(format!(
-        "masks          {} whole, {} of states, {} after returns",
-        s.masks, s.local_masks, s.masks_after_returns
-    ));
+    if let Some(state) = &r.state {
+        lines.push(format!("state          {state}"));
+        lines.push(format!("tables         {} configurations, {} masks", s.configurations, s.masks));
+    } else {
+        lines.push(format!("in a string    {}", yes(r.in_string)));
+        lines.push(format!("path           #{}", r.path));
+        lines.push(format!(
+            "states         {} + {} deterministic, {} stacks, {} configurations",
+            s.nfa_states, s.dfa_states, s.stack_nodes, s.configurations
+        ));
+        lines.push(format!(
+            "masks          {} whole, {} of states, {} after returns",
+            s.masks, s.local_masks, s.masks_after_returns
+        ));
+    }
     lines.push(format!("memory         {:.1} kB", s.bytes as f64 / 1000.0));
     if let Some(why) = &r.why {
         lines.extend(why_lines(why, list(&why.expected)));
@@ -303,6 +318,9 @@ fn why_lines(why: &Why, expected: String) -> Vec<String> {
     let place = if why.legal { "behind it     " } else { "legal there   " };
     let end = if why.may_end_there { "the end" } else { "nothing" };
     lines.push(format!("{place} {}", if expected.is_empty() { end } else { &expected }));
-    lines.push(format!("path there     #{}", why.path_there));
+    match &why.state_there {
+        Some(state) => lines.push(format!("state there    {state}")),
+        None => lines.push(format!("path there     #{}", why.path_there)),
+    }
     lines
 }

@@ -4,9 +4,11 @@
 //! command that makes no sense. One file per subcommand, the argument groups they share in `args`.
 
 mod args;
+mod classify;
 mod extract;
 mod generate;
 mod inspect;
+mod labels;
 mod output;
 mod references;
 
@@ -25,6 +27,7 @@ use crate::error::{Error, ErrorKind};
     after_help = "Examples:\n  \
         ffwd extract invoice.txt --schema invoice.schema.json\n  \
         ffwd generate 'The date is ' --regex '[0-9]{4}-[0-9]{2}-[0-9]{2}'\n  \
+        ffwd classify mail.txt --labels labels.txt\n  \
         ffwd inspect --json-schema invoice.schema.json --prefix '{\"vendor\":'\n\n\
         Set FFWD_LOG=debug to see what happens inside."
 )]
@@ -39,6 +42,8 @@ enum Command {
     Extract(Box<extract::Args>),
     /// Generate text under a constraint
     Generate(Box<generate::Args>),
+    /// Say how probable each label of a taxonomy is for a text
+    Classify(Box<classify::Args>),
     /// Show what a constraint allows at a point: tokens, forced run, whether it may end
     Inspect(Box<inspect::Args>),
 }
@@ -58,6 +63,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Extract(args) => extract::run(&args),
         Command::Generate(args) => generate::run(&args),
+        Command::Classify(args) => classify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
     };
     match result {

@@ -76,6 +76,8 @@ impl Constraint {
         other: &Constraint,
         join: impl FnOnce(&mut Ir, [NodeId; 2]) -> NodeId,
     ) -> Result<Constraint> {
+        self.need_bytes()?;
+        other.need_bytes()?;
         // Where nothing is spelled, the policy says nothing.
         let policy = match (is_regular(&self.ir), is_regular(&other.ir)) {
             _ if self.policy == other.policy => &self.policy,
@@ -94,7 +96,18 @@ impl Constraint {
         Ok(Constraint::from_ir(ir, policy.clone()))
     }
 
+    /// Machines over tokens have no representation to be copied.
+    fn need_bytes(&self) -> Result<()> {
+        if !self.is_token_level() {
+            return Ok(());
+        }
+        let message = "constraints over tokens cannot be combined with others";
+        Err(Error::new(ErrorKind::Unsupported, message)
+            .hint("for labels beside other text, or behind thinking, use `Constraint::choice`"))
+    }
+
     fn need_regular(&self, operation: &str) -> Result<()> {
+        self.need_bytes()?;
         if is_regular(&self.ir) {
             return Ok(());
         }

@@ -1,8 +1,9 @@
 //! What people write, and what it becomes.
 //!
 //! Each front end has its own file and yields the same small [`Ir`]; the [`Policy`] says how values
-//! may be spelled. Parsing costs time linear in the text; nothing here knows tokens. Errors carry a
-//! JSON pointer or a span of the pattern, and a hint.
+//! may be spelled. Parsing costs time linear in the text; nothing here knows tokens but
+//! [`token_machine`], whose constraints are made of them. Errors carry a JSON pointer or a span of the
+//! pattern, and a hint.
 
 pub(crate) mod anchors;
 pub(crate) mod assemble;
@@ -23,11 +24,15 @@ pub mod structural_tag;
 pub mod substring;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod token_machine;
 
 pub use ir::Ir;
 pub use policy::{KeyOrder, Policy, Whitespace};
 
+use std::sync::Arc;
+
 use self::substring::SubstringOptions;
+use self::token_machine::{Labels, TokenFsm, TokenMachine, TokenMasks};
 use crate::error::Result;
 
 /// A parsed constraint: the representation and the spelling policy, ready to be compiled for a
@@ -36,12 +41,37 @@ use crate::error::Result;
 pub struct Constraint {
     ir: Ir,
     policy: Policy,
+    /// Instead of the representation: a machine over tokens.
+    tokens: Option<TokenMachine>,
 }
 
 impl Constraint {
     /// A constraint from a representation built by hand.
     pub fn from_ir(ir: Ir, policy: Policy) -> Self {
-        Constraint { ir, policy }
+        Constraint { ir, policy, tokens: None }
+    }
+
+    fn from_tokens(tokens: TokenMachine) -> Self {
+        Constraint { ir: Ir::new(), policy: Policy::default(), tokens: Some(tokens) }
+    }
+
+    /// What a machine over tokens accepts, built by hand; see [`TokenFsm`].
+    pub fn token_fsm(fsm: &TokenFsm) -> Self {
+        Self::from_tokens(TokenMachine::Fsm(Arc::new(fsm.clone())))
+    }
+
+    /// A set of tokens for each position; see [`TokenMasks`].
+    ///
+    /// # Errors
+    /// As [`TokenMasks::fsm`]: an empty mask, no positions, too many.
+    pub fn token_masks(masks: &TokenMasks) -> Result<Self> {
+        Ok(Self::token_fsm(&masks.fsm()?))
+    }
+
+    /// One of many labels, or several, each in the tokens in which it follows a prompt; see [`Labels`].
+    /// Whether the list makes sense is checked when it is compiled, with the vocabulary.
+    pub fn labels(labels: &Labels) -> Self {
+        Self::from_tokens(TokenMachine::Labels(Arc::new(labels.clone())))
     }
 
     /// One of these texts, exactly.
@@ -205,9 +235,19 @@ impl Constraint {
         Ok(Self::from_ir(ir, policy))
     }
 
-    /// The representation.
+    /// The representation. That of a machine over tokens has no texts ([`ir::Node::Never`]).
     pub fn ir(&self) -> &Ir {
         &self.ir
+    }
+
+    /// The machine over tokens, if it is one.
+    pub(crate) fn token_machine(&self) -> Option<&TokenMachine> {
+        self.tokens.as_ref()
+    }
+
+    /// Whether it is made of tokens: see [`token_machine`].
+    pub fn is_token_level(&self) -> bool {
+        self.tokens.is_some()
     }
 
     /// The spelling policy.

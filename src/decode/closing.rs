@@ -9,7 +9,7 @@
 //! found is one; that there is no shorter one is certain only for constraints with few choices. Cost:
 //! a validation of the completion per token, and [`MAX_STATES`] masks for each search. Exact distances
 //! by backward search over the automaton would need all of its states at once, which is what the
-//! machine avoids.
+//! machine avoids. Machines over tokens know their completions themselves.
 
 use std::hash::{Hash, Hasher};
 
@@ -31,6 +31,8 @@ const FEW: usize = 4;
 pub(super) struct Closer {
     /// Completes the output from where it stands.
     completion: Vec<u8>,
+    /// The same for a machine over tokens, instead of bytes.
+    of_tokens: Option<Vec<TokenId>>,
     /// The token of each single byte.
     singles: Vec<Option<TokenId>>,
     row: Vec<u32>,
@@ -56,7 +58,11 @@ impl Closer {
         let single = |b: u8| trie.child(0, b).and_then(|node| trie.tokens_at(node).first().copied());
         let singles = (0..=u8::MAX).map(single).collect();
         let row = vec![0; vocab.bitmask_words()];
-        let mut closer = Closer { completion: Vec::new(), singles, row };
+        let mut closer = Closer { completion: Vec::new(), of_tokens: None, singles, row };
+        if matcher.is_token_level() {
+            closer.of_tokens = matcher.token_completion().filter(|tokens| tokens.len() <= left);
+            return closer.of_tokens.is_some().then_some(closer);
+        }
         let prefix = thinking.unwrap_or_default().as_bytes();
         let mut behind = matcher.fork();
         for token in fewest(&vocab, prefix)? {
@@ -69,6 +75,12 @@ impl Closer {
     /// Whether the output can be complete `left` tokens behind `next`, the state after a token of
     /// `bytes`. If so, that is remembered; otherwise nothing changes.
     pub(super) fn advance(&mut self, next: &Matcher, bytes: &[u8], left: usize) -> bool {
+        if self.of_tokens.is_some() {
+            let completion = next.token_completion().filter(|tokens| tokens.len() <= left);
+            let found = completion.is_some();
+            self.of_tokens = completion.or(self.of_tokens.take());
+            return found;
+        }
         let found = self.adapt(next, bytes).filter(|c| fits(next.vocabulary(), c, left));
         match found.or_else(|| self.search(next, left)) {
             Some(completion) => {
@@ -81,7 +93,10 @@ impl Closer {
 
     /// The completion as tokens.
     pub(super) fn tokens(&self, vocab: &Vocabulary) -> Vec<TokenId> {
-        fewest(vocab, &self.completion).unwrap_or_default()
+        match &self.of_tokens {
+            Some(tokens) => tokens.clone(),
+            None => fewest(vocab, &self.completion).unwrap_or_default(),
+        }
     }
 
     /// What is left of the completion behind a token, or the shortest end of it that still completes.

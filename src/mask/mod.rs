@@ -45,6 +45,19 @@ pub struct Mask {
 }
 
 impl Mask {
+    /// A mask of exactly these tokens, sorted and without repetitions: packed where that is smaller.
+    pub(crate) fn of_tokens(tokens: Vec<TokenId>) -> Mask {
+        let words = tokens.last().map_or(0, |&t| t as usize / 32 + 1);
+        if tokens.len() <= words {
+            return Mask { base: None, tokens: tokens.into() };
+        }
+        let mut row = vec![0u32; words];
+        for t in tokens {
+            row[t as usize / 32] |= 1 << (t % 32);
+        }
+        Mask { base: Some(row.into()), tokens: Box::default() }
+    }
+
     /// Writes the mask into `row` (bit t % 32 of word t / 32), overwriting all of it.
     pub fn write(&self, row: &mut [u32]) {
         let copied = match &self.base {
@@ -100,7 +113,7 @@ impl Mask {
     }
 
     /// Bytes this mask holds alone (a shared base not counted).
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.tokens.len() * 4 + 64 + self.base.as_ref().map_or(0, alone)
     }
 }

@@ -8,7 +8,8 @@
 use std::sync::{Arc, Mutex};
 
 use super::Matcher;
-use super::runtime::{Memory, Replicas, Runtime, TABLE_LIMIT};
+use super::runtime::{Memory, Replicas, Runtime, TABLE_LIMIT, Tables};
+use super::tokens::TokenTables;
 use crate::constraint::ir::{Ir, Node};
 use crate::constraint::number::{NumberSpec, number};
 use crate::constraint::substring::Quotable;
@@ -82,18 +83,29 @@ impl Compiler {
     ///
     /// # Errors
     /// `Unsatisfiable` if no output of this vocabulary's bytes satisfies it, `TooComplex` beyond a
-    /// limit, `Unsupported` for left recursion.
+    /// limit, `Unsupported` for left recursion. For constraints over tokens see
+    /// [`token_machine`](crate::constraint::token_machine).
     pub fn compile(&self, constraint: &Constraint) -> Result<CompiledGrammar> {
-        let base = self.base(constraint.policy())?;
-        let program = Program::extend(&base.program, constraint.ir())?;
-        let machine = Machine::new(program, self.vocab.quoted_strings().clone());
-        let masks = Masks::new(&self.vocab, base.masks.clone());
-        let runtime = Runtime::new(machine, masks, self.table_limit);
+        let mut warnings = constraint.warnings().to_vec();
+        let tables = match constraint.token_machine() {
+            Some(tokens) => {
+                let (tables, more) = TokenTables::compile(tokens, &self.vocab)?;
+                warnings.extend(more);
+                Tables::Tokens(tables)
+            }
+            None => {
+                let base = self.base(constraint.policy())?;
+                let program = Program::extend(&base.program, constraint.ir())?;
+                let machine = Machine::new(program, self.vocab.quoted_strings().clone());
+                Tables::Bytes { machine, masks: Masks::new(&self.vocab, base.masks.clone()) }
+            }
+        };
         Ok(CompiledGrammar(Arc::new(Grammar {
             vocab: self.vocab.clone(),
-            warnings: constraint.warnings().to_vec(),
+            warnings,
             sources: constraint.ir().sources.clone(),
-            replicas: Replicas::new(runtime, self.replicas),
+            token_level: constraint.is_token_level(),
+            replicas: Replicas::new(Runtime::new(tables, self.table_limit), self.replicas),
         })))
     }
 
@@ -144,6 +156,8 @@ struct Grammar {
     vocab: Vocabulary,
     warnings: Vec<String>,
     sources: Vec<Arc<Quotable>>,
+    /// Whether it is a machine over tokens.
+    token_level: bool,
     replicas: Replicas,
 }
 
@@ -151,7 +165,7 @@ impl CompiledGrammar {
     /// A matcher at the start of the output.
     pub fn matcher(&self) -> Matcher {
         let replica = self.0.replicas.least_used();
-        let start = replica.lock().machine.initial();
+        let start = replica.lock().initial();
         Matcher::new(self.clone(), replica, start)
     }
 
@@ -165,19 +179,33 @@ impl CompiledGrammar {
         &self.0.sources
     }
 
+    /// Whether it is made of tokens rather than bytes: see
+    /// [`token_machine`](crate::constraint::token_machine).
+    pub fn is_token_level(&self) -> bool {
+        self.0.token_level
+    }
+
     /// The vocabulary it was compiled for.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.0.vocab
     }
 
     /// Sizes now, of the tables used first: automaton states, deterministic states, stack nodes,
-    /// configurations, masks of configurations, of local states, of continuations.
+    /// configurations, masks of configurations, of local states, of continuations. Machines over tokens have
+    /// configurations and their masks only.
     pub fn sizes(&self) -> [usize; 7] {
         let replica = self.0.replicas.least_used();
-        let runtime = replica.lock();
-        let [nfa, dfa, stacks, configs] = runtime.machine.sizes();
-        let [full, local, next] = runtime.masks.sizes();
-        [nfa, dfa, stacks, configs, full, local, next]
+        match &replica.lock().tables {
+            Tables::Bytes { machine, masks } => {
+                let [nfa, dfa, stacks, configs] = machine.sizes();
+                let [full, local, next] = masks.sizes();
+                [nfa, dfa, stacks, configs, full, local, next]
+            }
+            Tables::Tokens(tables) => {
+                let [configs, full] = tables.sizes();
+                [0, 0, 0, configs, full, 0, 0]
+            }
+        }
     }
 
     /// Bytes held now. What replicas share is counted once, what all grammars share not at all: see

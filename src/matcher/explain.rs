@@ -27,6 +27,8 @@ pub enum Verdict {
     Special,
     /// An id without text.
     Unknown,
+    /// The state of a machine over tokens has no transition by the token behind what fits.
+    NoTransition,
     /// An end token was accepted; nothing follows.
     Ended,
 }
@@ -47,6 +49,8 @@ pub struct Explanation {
     pub may_end: bool,
     /// Where in a JSON structure that is, as a JSON pointer; empty at the top level.
     pub path: String,
+    /// The state of a machine over tokens there, in words.
+    pub state: Option<String>,
 }
 
 impl Matcher {
@@ -58,11 +62,17 @@ impl Matcher {
         let verdict = match () {
             () if legal => Verdict::Legal,
             () if self.ended => Verdict::Ended,
+            () if self.token_level && !is_end => Verdict::NoTransition,
             () if !bytes.is_empty() => return self.explain_bytes(bytes),
             () if is_end => Verdict::Unfinished,
             () if self.vocabulary().is_special(token) => Verdict::Special,
             () => Verdict::Unknown,
         };
+        if self.token_level {
+            let mut fork = self.fork();
+            let fits = if legal && fork.accept_token(token).is_ok() { bytes.len() } else { 0 };
+            return explained(fork, fits, verdict);
+        }
         // An end token fits without bytes; of a legal token everything does.
         self.explained(if legal { bytes } else { &[] }, verdict)
     }
@@ -73,6 +83,9 @@ impl Matcher {
         if self.ended {
             return self.explained(&[], Verdict::Ended);
         }
+        if self.token_level {
+            return self.explain_text(bytes);
+        }
         let mut fork = self.fork();
         for (fits, &byte) in bytes.iter().enumerate() {
             let token = token_of_byte(self.vocabulary(), byte);
@@ -82,6 +95,24 @@ impl Matcher {
             }
         }
         explained(fork, bytes.len(), Verdict::Legal)
+    }
+
+    /// The same for a machine over tokens: the text is split as the tokenizer does.
+    fn explain_text(&self, bytes: &[u8]) -> Explanation {
+        let encoded = std::str::from_utf8(bytes).ok().and_then(|text| self.vocab.encode(text).ok());
+        let mut fork = self.fork();
+        let mut accepted =
+            |tokens: &[TokenId]| tokens.iter().take_while(|&&t| fork.accept_token(t).is_ok()).count();
+        let (taken, all) = encoded.map_or((Vec::new(), false), |mut tokens| {
+            let legal = accepted(&tokens);
+            let all = legal == tokens.len();
+            tokens.truncate(legal);
+            (tokens, all)
+        });
+        let verdict = if all { Verdict::Legal } else { Verdict::NoTransition };
+        // A tokenizer may put a space in front of what it is given.
+        let fits = self.vocab.decode(&taken).len().min(bytes.len());
+        explained(fork, fits, verdict)
     }
 
     /// The explanation at the place behind `fitting`, which is known to fit.
@@ -119,6 +150,9 @@ impl Matcher {
 
 fn explained(mut at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
     let vocab = at.vocabulary().clone();
+    if at.token_level {
+        return explained_state(at, fits, verdict);
+    }
     let possible = |b: &u8| token_of_byte(&vocab, *b).is_some_and(|t| at.allows(t));
     let expected = (0..=u8::MAX).filter(possible).collect();
     Explanation {
@@ -128,7 +162,25 @@ fn explained(mut at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
         examples: at.example_tokens(MAX_EXAMPLES),
         may_end: at.is_accepting(),
         path: at.path(),
+        state: None,
     }
+}
+
+/// The same for a machine over tokens, whose states have names.
+fn explained_state(at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
+    let config = at.history.current();
+    let mut runtime = at.replica.lock();
+    let (mut examples, state) = match runtime.tokens().filter(|_| !at.ended) {
+        Some(tables) => (tables.tokens(config), Some(tables.describe(config, &at.vocab))),
+        None => (Vec::new(), None),
+    };
+    drop(runtime);
+    let firsts = examples.iter().filter_map(|&t| at.vocab.token_bytes(t).first().copied());
+    let mut expected: Vec<u8> = firsts.collect();
+    expected.sort_unstable();
+    expected.dedup();
+    examples.truncate(MAX_EXAMPLES);
+    Explanation { verdict, fits, expected, examples, may_end: at.is_accepting(), path: String::new(), state }
 }
 
 /// The token that is this byte alone. Constraints are restricted to bytes that have one.

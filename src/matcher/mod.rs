@@ -3,7 +3,8 @@
 //! A [`Matcher`] is a position in a [`CompiledGrammar`] plus its history. Warm, a mask costs a hash
 //! look-up and a copy, accepting a token a hash look-up; rollback and fork do not depend on the
 //! length. Nothing can fail in the middle of a generation: every configuration reached has a
-//! continuation, which was made sure of when the constraint was compiled.
+//! continuation, which was made sure of when the constraint was compiled. Constraints over tokens
+//! ([`token_machine`](crate::constraint::token_machine)) have other tables behind the same interface.
 
 mod bitmask;
 mod compiler;
@@ -12,6 +13,7 @@ mod history;
 mod path;
 mod quotes;
 mod runtime;
+mod tokens;
 
 pub use bitmask::Bitmask;
 pub use compiler::{CompiledGrammar, Compiler};
@@ -22,11 +24,11 @@ pub use runtime::Memory;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::machine::{ConfigId, DEAD_CONFIG, Reached};
+use crate::machine::{ConfigId, DEAD_CONFIG, Machine, Reached};
 use crate::mask::Mask;
 use crate::vocab::{TokenId, TrieNode, Vocabulary};
 use history::History;
-use runtime::{ForcedRun, Replica, Runtime};
+use runtime::{ForcedRun, Replica};
 
 /// Longest forced run handed out at once, in bytes.
 const MAX_FORCED: usize = 1 << 20;
@@ -37,6 +39,8 @@ pub struct Matcher {
     /// The tables that the history's numbers belong to.
     replica: Arc<Replica>,
     vocab: Vocabulary,
+    /// Whether the grammar is made of tokens rather than bytes.
+    token_level: bool,
     history: History,
     /// Whether an end token was accepted.
     ended: bool,
@@ -47,7 +51,9 @@ pub struct Matcher {
 impl Matcher {
     fn new(grammar: CompiledGrammar, replica: Arc<Replica>, start: ConfigId) -> Self {
         let vocab = grammar.vocabulary().clone();
-        Matcher { grammar, replica, vocab, history: History::new(start), ended: false, mask: None }
+        let token_level = grammar.is_token_level();
+        let history = History::new(start);
+        Matcher { grammar, replica, vocab, token_level, history, ended: false, mask: None }
     }
 
     /// The grammar.
@@ -64,10 +70,9 @@ impl Matcher {
     pub fn bitmask(&mut self) -> Bitmask<'_> {
         self.leave_crowd();
         let mut runtime = self.replica.lock();
-        let Runtime { machine, masks, .. } = &mut *runtime;
         let config = self.history.current();
-        self.mask = (!self.ended).then(|| masks.mask(machine, config));
-        let may_end = machine.is_accepting(config);
+        self.mask = (!self.ended).then(|| runtime.mask(config));
+        let may_end = runtime.is_accepting(config);
         drop(runtime);
         let ends = if may_end { self.vocab.eos() } else { &[] };
         Bitmask { mask: self.mask.as_deref(), ends, words: self.vocab.bitmask_words() }
@@ -130,7 +135,8 @@ impl Matcher {
 
     fn next_from(&self, config: ConfigId, id: TokenId) -> Option<ConfigId> {
         let bytes = self.vocab.token_bytes(id);
-        if self.ended || bytes.is_empty() {
+        // What has no bytes is no text; a machine over tokens may name special tokens all the same.
+        if self.ended || bytes.is_empty() && !self.token_level {
             return None;
         }
         let mut runtime = self.replica.lock();
@@ -190,6 +196,7 @@ impl Matcher {
             grammar: self.grammar.clone(),
             replica: self.replica.clone(),
             vocab: self.vocab.clone(),
+            token_level: self.token_level,
             history: self.history.clone(),
             ended: self.ended,
             mask: None,
@@ -198,21 +205,24 @@ impl Matcher {
 
     /// Whether the output may end here: an end token is legal.
     pub fn is_accepting(&self) -> bool {
-        self.ended || self.replica.lock().machine.is_accepting(self.history.current())
+        self.ended || self.replica.lock().is_accepting(self.history.current())
     }
 
     /// Whether the output must end here: nothing but an end token is legal.
     pub fn is_terminated(&self) -> bool {
-        self.ended || self.replica.lock().machine.is_final(self.history.current())
+        self.ended || self.replica.lock().is_final(self.history.current())
     }
 
     /// Whether the next byte may be text of a JSON string.
     pub fn in_string(&mut self) -> bool {
-        !self.ended && self.replica.lock().machine.in_text(self.history.current())
+        !self.ended && self.replica.lock().in_text(self.history.current())
     }
 
     /// Where in a JSON structure the output stands, as a JSON pointer; empty at the top level.
     pub fn path(&self) -> String {
+        if self.token_level {
+            return String::new();
+        }
         path::json_path(&self.vocab.decode(&self.tokens()))
     }
 
@@ -227,11 +237,13 @@ impl Matcher {
         }
         let mut bytes = Vec::new();
         let mut config = start;
-        while bytes.len() < MAX_FORCED
-            && let Some(byte) = runtime.machine.only_byte(config)
-        {
-            bytes.push(byte);
-            config = runtime.machine.step_bytes(config, &[byte]);
+        if let Some(machine) = runtime.machine() {
+            while bytes.len() < MAX_FORCED
+                && let Some(byte) = machine.only_byte(config)
+            {
+                bytes.push(byte);
+                config = machine.step_bytes(config, &[byte]);
+            }
         }
         let run: ForcedRun = (bytes.into(), config);
         runtime.remember_forced(start, run.clone());
@@ -239,13 +251,44 @@ impl Matcher {
     }
 
     /// The bytes that the constraint leaves no choice about; empty if there is one. The run ends
-    /// where the output may end.
+    /// where the output may end. Of a machine over tokens these are the bytes of tokens without a choice.
     pub fn forced_bytes(&mut self) -> Vec<u8> {
-        self.forced_run().0.to_vec()
+        match self.forced_chain() {
+            Some(tokens) => self.vocab.decode(&tokens),
+            None => self.forced_run().0.to_vec(),
+        }
+    }
+
+    /// The tokens without a choice, of a machine over tokens: as long as the mask has a single bit and the
+    /// output may not end. That is what masked decoding gives, so every mode may emit it.
+    fn forced_chain(&self) -> Option<Vec<TokenId>> {
+        if !self.token_level {
+            return None;
+        }
+        let at = self.history.current();
+        let ended = self.ended;
+        self.replica.lock().tokens().map(|tables| if ended { Vec::new() } else { tables.forced(at) })
+    }
+
+    /// Tokens by which the output could be completed from here, few of them; only of a machine over
+    /// tokens. Nothing is left to be done where the output may end.
+    pub fn token_completion(&self) -> Option<Vec<TokenId>> {
+        if self.ended {
+            return self.token_level.then(Vec::new);
+        }
+        self.replica.lock().tokens()?.completion(self.history.current())
+    }
+
+    /// Whether the grammar is made of tokens rather than bytes.
+    pub fn is_token_level(&self) -> bool {
+        self.token_level
     }
 
     /// The forced run in tokens, the longest token first that fits into the rest of the run.
     pub fn forced_tokens(&mut self) -> Vec<TokenId> {
+        if let Some(tokens) = self.forced_chain() {
+            return tokens;
+        }
         let run = self.forced_run().0;
         let mut tokens = Vec::new();
         let mut rest = &run[..];
@@ -259,6 +302,9 @@ impl Matcher {
     /// The whole forced run as the tokenizer itself would write it after token `last`: the best guess
     /// at how the model would, for drafts that are verified.
     pub fn drafted_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
+        if let Some(tokens) = self.forced_chain() {
+            return tokens;
+        }
         let (run, _) = self.forced_run();
         if run.is_empty() { Vec::new() } else { self.encode_after(last, &run) }
     }
@@ -267,6 +313,9 @@ impl Matcher {
     /// last boundary that no continuation can move: a trailing token is dropped while some longer
     /// token could start where it does.
     pub fn canonical_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
+        if let Some(tokens) = self.forced_chain() {
+            return tokens;
+        }
         let (run, end) = self.forced_run();
         if run.is_empty() {
             return Vec::new();
@@ -297,11 +346,13 @@ impl Matcher {
     fn hold_back(&self, tokens: &mut Vec<TokenId>, end: ConfigId) {
         let trie = self.vocab.trie();
         let mut runtime = self.replica.lock();
-        let threads = runtime.machine.threads(end);
+        // A machine over tokens has nothing to hold back.
+        let Some(machine) = runtime.machine() else { return };
+        let threads = machine.threads(end);
         for count in (1..=tokens.len().min(4)).rev() {
             let suffix = self.vocab.decode(&tokens[tokens.len() - count..]);
             if let Some(node) = trie.find(&suffix)
-                && extends(&mut runtime, &self.vocab, node, &threads)
+                && extends(machine, &self.vocab, node, &threads)
             {
                 tokens.truncate(tokens.len() - count);
                 return;
@@ -312,7 +363,7 @@ impl Matcher {
 
 /// Whether some token strictly below `node` is legal from `threads`.
 fn extends(
-    runtime: &mut Runtime,
+    machine: &mut Machine,
     vocab: &Vocabulary,
     node: TrieNode,
     threads: &[crate::machine::Thread],
@@ -322,7 +373,7 @@ fn extends(
     let mut reached = Reached::default();
     while let Some((at, threads)) = todo.pop() {
         for child in trie.children(at) {
-            runtime.machine.step(&threads, trie.byte(child), &mut reached);
+            machine.step(&threads, trie.byte(child), &mut reached);
             if reached.is_dead() {
                 continue;
             }

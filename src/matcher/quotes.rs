@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::Matcher;
+use super::runtime::Tables;
 use crate::constraint::substring::Occurrences;
 
 /// A span of a source in an output.
@@ -57,15 +58,16 @@ impl Matcher {
     fn quoted_bytes(&self, output: &[u8]) -> Vec<(Range<usize>, bool)> {
         let mut runs: Vec<(Range<usize>, bool)> = Vec::new();
         let mut runtime = self.replica.lock();
-        let mut config = runtime.machine.initial();
+        let Tables::Bytes { machine, .. } = &mut runtime.tables else { return runs };
+        let mut config = machine.initial();
         for (i, &byte) in output.iter().enumerate() {
-            if let Some(escaped) = runtime.machine.quotes(config, byte) {
+            if let Some(escaped) = machine.quotes(config, byte) {
                 match runs.last_mut() {
                     Some((run, known)) if run.end == i && *known == escaped => run.end += 1,
                     _ => runs.push((i..i + 1, escaped)),
                 }
             }
-            config = runtime.machine.step_bytes(config, &[byte]);
+            config = machine.step_bytes(config, &[byte]);
         }
         runs
     }

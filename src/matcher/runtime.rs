@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use rustc_hash::FxHashMap;
 
 use super::history::History;
+use super::tokens::TokenTables;
 use crate::machine::{ConfigId, DEAD_CONFIG, Machine};
-use crate::mask::Masks;
+use crate::mask::{Mask, Masks};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// Bytes that the tables of one replica may hold, unless [`Compiler::with_table_limit`] says otherwise.
@@ -35,8 +36,7 @@ const WAITS: u32 = 16;
 
 /// The tables of one replica.
 pub(super) struct Runtime {
-    pub(super) machine: Machine,
-    pub(super) masks: Masks,
+    pub(super) tables: Tables,
     /// Where tokens led; dropped as a whole when it gets too large.
     accepted: FxHashMap<(ConfigId, TokenId), ConfigId>,
     /// Forced runs: the bytes and the configuration after them.
@@ -45,6 +45,16 @@ pub(super) struct Runtime {
     /// Bytes beyond which the replica is retired.
     limit: usize,
     full: bool,
+}
+
+/// What the constraint became. One per replica, so its size does not matter; a pointer to the usual kind
+/// would have to be followed for each token.
+#[allow(clippy::large_enum_variant)]
+pub(super) enum Tables {
+    /// An automaton over bytes.
+    Bytes { machine: Machine, masks: Masks },
+    /// A machine over tokens.
+    Tokens(TokenTables),
 }
 
 /// The bytes that must come next, and the configuration after them.
@@ -73,10 +83,9 @@ impl Memory {
 }
 
 impl Runtime {
-    pub(super) fn new(machine: Machine, masks: Masks, limit: usize) -> Self {
+    pub(super) fn new(tables: Tables, limit: usize) -> Self {
         Runtime {
-            machine,
-            masks,
+            tables,
             accepted: FxHashMap::default(),
             forced: FxHashMap::default(),
             forced_bytes: 0,
@@ -90,13 +99,75 @@ impl Runtime {
         if let Some(&known) = self.accepted.get(&(config, token)) {
             return known;
         }
-        let to = self.machine.step_bytes(config, bytes);
+        let to = match &mut self.tables {
+            Tables::Bytes { machine, .. } => machine.step_bytes(config, bytes),
+            Tables::Tokens(tables) => tables.step(config, token),
+        };
         if self.accepted.len() >= MAX_ACCEPTED {
             self.accepted.clear();
         }
         self.accepted.insert((config, token), to);
         self.full = self.bytes() > self.limit;
         to
+    }
+
+    /// The configuration at the start.
+    pub(super) fn initial(&self) -> ConfigId {
+        match &self.tables {
+            Tables::Bytes { machine, .. } => machine.initial(),
+            Tables::Tokens(tables) => tables.initial(),
+        }
+    }
+
+    /// The legal tokens, end tokens not among them.
+    #[inline]
+    pub(super) fn mask(&mut self, config: ConfigId) -> Arc<Mask> {
+        match &mut self.tables {
+            Tables::Bytes { machine, masks } => masks.mask(machine, config),
+            Tables::Tokens(tables) => tables.mask(config),
+        }
+    }
+
+    /// Whether the output may end.
+    #[inline]
+    pub(super) fn is_accepting(&self, config: ConfigId) -> bool {
+        match &self.tables {
+            Tables::Bytes { machine, .. } => machine.is_accepting(config),
+            Tables::Tokens(tables) => tables.is_accepting(config),
+        }
+    }
+
+    /// Whether the output must end.
+    #[inline]
+    pub(super) fn is_final(&mut self, config: ConfigId) -> bool {
+        match &mut self.tables {
+            Tables::Bytes { machine, .. } => machine.is_final(config),
+            Tables::Tokens(tables) => tables.is_final(config),
+        }
+    }
+
+    /// Whether the next byte may be text of a JSON string.
+    pub(super) fn in_text(&mut self, config: ConfigId) -> bool {
+        match &mut self.tables {
+            Tables::Bytes { machine, .. } => machine.in_text(config),
+            Tables::Tokens(_) => false,
+        }
+    }
+
+    /// The machine over bytes, if it is one.
+    pub(super) fn machine(&mut self) -> Option<&mut Machine> {
+        match &mut self.tables {
+            Tables::Bytes { machine, .. } => Some(machine),
+            Tables::Tokens(_) => None,
+        }
+    }
+
+    /// The machine over tokens, if it is one.
+    pub(super) fn tokens(&mut self) -> Option<&mut TokenTables> {
+        match &mut self.tables {
+            Tables::Bytes { .. } => None,
+            Tables::Tokens(tables) => Some(tables),
+        }
     }
 
     /// A forced run that is known already.
@@ -120,33 +191,44 @@ impl Runtime {
     }
 
     fn bytes(&self) -> usize {
-        self.machine.bytes() + self.masks.bytes() + self.transitions()
+        let [states, masks] = self.tables.bytes();
+        states + masks + self.transitions()
     }
 
     pub(super) fn memory(&self) -> Memory {
-        Memory {
-            automaton: self.machine.fixed_bytes(),
-            states: self.machine.bytes(),
-            masks: self.masks.bytes(),
-            transitions: self.transitions(),
-            replicas: 1,
-        }
+        let [states, masks] = self.tables.bytes();
+        let automaton = match &self.tables {
+            Tables::Bytes { machine, .. } => machine.fixed_bytes(),
+            Tables::Tokens(tables) => tables.fixed_bytes(),
+        };
+        Memory { automaton, states, masks, transitions: self.transitions(), replicas: 1 }
     }
 
     /// Everything as it was before the first generation.
     fn renewed(&self) -> Runtime {
-        Runtime::new(self.machine.renewed(), self.masks.renewed(), self.limit)
+        let tables = match &self.tables {
+            Tables::Bytes { machine, masks } => {
+                Tables::Bytes { machine: machine.renewed(), masks: masks.renewed() }
+            }
+            Tables::Tokens(tables) => Tables::Tokens(tables.renewed()),
+        };
+        Runtime::new(tables, self.limit)
     }
 
     /// A copy under the same numbers. What can be looked up again cheaply stays behind.
     fn copy(&self) -> Runtime {
-        let copy = Runtime::new(self.machine.clone(), self.masks.copy(), self.limit);
-        Runtime { accepted: self.accepted.clone(), ..copy }
+        let tables = match &self.tables {
+            Tables::Bytes { machine, masks } => {
+                Tables::Bytes { machine: machine.clone(), masks: masks.copy() }
+            }
+            Tables::Tokens(tables) => Tables::Tokens(tables.copy()),
+        };
+        Runtime { accepted: self.accepted.clone(), ..Runtime::new(tables, self.limit) }
     }
 
     /// The same generation in these tables.
     fn replay(&mut self, vocab: &Vocabulary, history: &History) -> Option<History> {
-        let mut config = self.machine.initial();
+        let mut config = self.initial();
         let mut here = History::new(config);
         for token in history.tokens() {
             config = self.step_token(config, token, vocab.token_bytes(token));
@@ -159,6 +241,16 @@ impl Runtime {
         self.limit = self.limit.max(2 * self.bytes());
         self.full = false;
         Some(here)
+    }
+}
+
+impl Tables {
+    /// Bytes of states and of masks.
+    fn bytes(&self) -> [usize; 2] {
+        match self {
+            Tables::Bytes { machine, masks } => [machine.bytes(), masks.bytes()],
+            Tables::Tokens(tables) => [tables.state_bytes(), tables.mask_bytes()],
+        }
     }
 }
 

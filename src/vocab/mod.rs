@@ -202,6 +202,12 @@ impl Vocabulary {
         Ok(self)
     }
 
+    /// Whether both are the same tokenizer, loaded once. End tokens and width may differ.
+    #[cfg(feature = "model")]
+    pub(crate) fn is_same(&self, other: &Vocabulary) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Number of ids known to the tokenizer (highest id + 1).
     pub fn len(&self) -> usize {
         self.inner.starts.len() - 1

@@ -1,0 +1,236 @@
+//! Labels as they are generated: a place in the trie, and the labels that have been.
+//!
+//! Which labels are left below a node is the size of its range without those used that lie in it, a binary
+//! search; so a token is offered, at any depth, exactly if a label that is not used yet can be completed
+//! behind it, and a separator exactly if there is one. A new place costs a search for each child.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::constraint::token_machine::{Items, LabelNode, LabelTrie};
+use crate::machine::{ConfigId, DEAD_CONFIG};
+use crate::vocab::{TokenId, Vocabulary};
+
+/// Where an output stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    /// In the trie of separators and labels rather than in that of the beginning.
+    later: bool,
+    node: LabelNode,
+    /// Number of a set of labels: those before the one under way.
+    used: u32,
+    /// How many there were, as far as that matters.
+    count: u32,
+}
+
+/// The places met so far.
+#[derive(Clone)]
+pub(super) struct LabelStates {
+    trie: LabelTrie,
+    least: u32,
+    most: u32,
+    repeats: bool,
+    /// By configuration; that of 0, the dead one, is never looked at.
+    places: Vec<Place>,
+    index: FxHashMap<Place, ConfigId>,
+    /// Sets of labels, sorted.
+    sets: Vec<Arc<[u32]>>,
+    set_index: FxHashMap<Arc<[u32]>, u32>,
+    set_bytes: usize,
+}
+
+impl LabelStates {
+    pub(super) fn new(trie: LabelTrie) -> Self {
+        let (least, most, repeats) = trie.counts();
+        let start = Place { later: false, node: 0, used: 0, count: 0 };
+        let none: Arc<[u32]> = Arc::from([]);
+        LabelStates {
+            trie,
+            least,
+            most: most.unwrap_or(u32::MAX),
+            repeats,
+            places: vec![start, start],
+            index: FxHashMap::from_iter([(start, 1)]),
+            sets: vec![none.clone()],
+            set_index: FxHashMap::from_iter([(none, 0)]),
+            set_bytes: 0,
+        }
+    }
+
+    pub(super) fn renewed(&self) -> Self {
+        LabelStates::new(self.trie.clone())
+    }
+
+    fn items(&self, later: bool) -> Option<&Items> {
+        if later { self.trie.next() } else { Some(self.trie.first()) }
+    }
+
+    /// The used labels of a set as sorted ranks in a trie.
+    fn ranks(items: &Items, used: &[u32]) -> Vec<u32> {
+        let mut ranks: Vec<u32> = used.iter().map(|&label| items.rank(label)).collect();
+        ranks.sort_unstable();
+        ranks
+    }
+
+    /// Whether a label that is not used can be completed at a node or below.
+    fn is_open(items: &Items, node: LabelNode, used: &[u32]) -> bool {
+        let range = items.ranks(node);
+        let below = |end: u32| used.partition_point(|&rank| rank < end);
+        below(range.end) - below(range.start) < range.len()
+    }
+
+    /// The label that ends at a place, if it may.
+    fn label(&self, place: Place) -> Option<u32> {
+        let label = self.items(place.later)?.label(place.node)?;
+        let used = &self.sets[place.used as usize];
+        used.binary_search(&label).is_err().then_some(label)
+    }
+
+    /// The labels used and their number once the one that ends at a place is among them; none if there is no
+    /// such label, or none may follow it.
+    fn behind(&self, place: Place) -> Option<(Vec<u32>, u32)> {
+        let label = self.label(place)?;
+        let count = place.count + 1;
+        self.trie.next().filter(|_| count < self.most)?;
+        if self.repeats {
+            // Beyond the fewest it does not matter how many there were, unless there is a limit.
+            let matters = if self.most == u32::MAX { self.least } else { self.most };
+            return Some((Vec::new(), count.min(matters)));
+        }
+        let mut used = self.sets[place.used as usize].to_vec();
+        used.insert(used.partition_point(|&l| l < label), label);
+        Some((used, count))
+    }
+
+    fn intern_set(&mut self, set: Vec<u32>) -> u32 {
+        if let Some(&known) = self.set_index.get(&set[..]) {
+            return known;
+        }
+        let set: Arc<[u32]> = set.into();
+        self.set_bytes += 4 * set.len() + 16 + 40;
+        let id = self.sets.len() as u32;
+        self.sets.push(set.clone());
+        self.set_index.insert(set, id);
+        id
+    }
+
+    fn intern(&mut self, place: Place) -> ConfigId {
+        *self.index.entry(place).or_insert_with(|| {
+            self.places.push(place);
+            self.places.len() as ConfigId - 1
+        })
+    }
+
+    pub(super) fn step(&mut self, config: ConfigId, token: TokenId) -> ConfigId {
+        let place = self.places[config as usize];
+        let Some(items) = self.items(place.later) else { return DEAD_CONFIG };
+        // Behind a label, tokens either go on to a longer one or begin the separator: no token does both.
+        if let Some(node) = items.child(place.node, token) {
+            let used = Self::ranks(items, &self.sets[place.used as usize]);
+            let open = Self::is_open(items, node, &used);
+            return if open { self.intern(Place { node, ..place }) } else { DEAD_CONFIG };
+        }
+        let Some((used, count)) = self.behind(place) else { return DEAD_CONFIG };
+        let next = self.trie.next().and_then(|next| {
+            let node = next.child(0, token)?;
+            Self::is_open(next, node, &Self::ranks(next, &used)).then_some(node)
+        });
+        let Some(node) = next else { return DEAD_CONFIG };
+        let used = self.intern_set(used);
+        self.intern(Place { later: true, node, used, count })
+    }
+
+    pub(super) fn is_accepting(&self, config: ConfigId) -> bool {
+        let place = self.places[config as usize];
+        place.count + 1 >= self.least && self.label(place).is_some()
+    }
+
+    pub(super) fn tokens(&self, config: ConfigId) -> Vec<TokenId> {
+        let place = self.places[config as usize];
+        let mut tokens = Vec::new();
+        let mut add = |items: &Items, node, used: &[u32]| {
+            let used = Self::ranks(items, used);
+            let open = items.children(node).iter().filter(|e| Self::is_open(items, e.1, &used));
+            tokens.extend(open.map(|e| e.0));
+        };
+        if let Some(items) = self.items(place.later) {
+            add(items, place.node, &self.sets[place.used as usize]);
+        }
+        if let (Some((used, _)), Some(next)) = (self.behind(place), self.trie.next()) {
+            add(next, 0, &used);
+        }
+        tokens.sort_unstable();
+        tokens
+    }
+
+    /// The nearest end, and behind it the shortest of the labels that are left until there are enough.
+    pub(super) fn completion(&self, config: ConfigId) -> Option<Vec<TokenId>> {
+        let mut place = self.places[config as usize];
+        let mut used = self.sets[place.used as usize].to_vec();
+        let mut tokens = Vec::new();
+        loop {
+            let items = self.items(place.later)?;
+            let before = items.path(place.node).len();
+            let end = nearest(items, place.node, &used)?;
+            tokens.extend_from_slice(&items.path(end)[before..]);
+            place.count += 1;
+            if place.count >= self.least {
+                return Some(tokens);
+            }
+            if !self.repeats {
+                let label = items.label(end)?;
+                used.insert(used.partition_point(|&l| l < label), label);
+            }
+            (place.later, place.node) = (true, 0);
+        }
+    }
+
+    pub(super) fn describe(&self, config: ConfigId, vocab: &Vocabulary) -> String {
+        let place = self.places[config as usize];
+        let Some(items) = self.items(place.later) else { return String::new() };
+        let path = vocab.decode(&items.path(place.node));
+        let used = Self::ranks(items, &self.sets[place.used as usize]);
+        let range = items.ranks(place.node);
+        let left = range.len() - used.iter().filter(|r| range.contains(r)).count();
+        let text = String::from_utf8_lossy(&path).into_owned();
+        let where_it_is = match (place.node, self.label(place)) {
+            (0, _) => "in front of a label".to_string(),
+            (_, Some(_)) => format!("behind the label in {text:?}"),
+            (_, None) => format!("inside a label, after {text:?}"),
+        };
+        format!("{where_it_is}; {left} labels can end here or below, {} have been", place.count)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - 1
+    }
+
+    pub(super) fn fixed_bytes(&self) -> usize {
+        self.trie.bytes()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.set_bytes + self.places.capacity() * 16 + self.index.capacity() * 21
+    }
+}
+
+/// The nearest node at or below `node` whose label is not used. The distances without used labels are what
+/// the search can hope for, so it looks at few nodes besides those on its way.
+fn nearest(items: &Items, node: LabelNode, used: &[u32]) -> Option<LabelNode> {
+    let mut todo = BinaryHeap::from([Reverse((items.nearest(node), 0, node))]);
+    let ranks = LabelStates::ranks(items, used);
+    while let Some(Reverse((_, depth, node))) = todo.pop() {
+        if items.label(node).is_some_and(|l| used.binary_search(&l).is_err()) {
+            return Some(node);
+        }
+        for &(_, child) in items.children(node) {
+            if LabelStates::is_open(items, child, &ranks) {
+                todo.push(Reverse((depth + 1 + items.nearest(child), depth + 1, child)));
+            }
+        }
+    }
+    None
+}
