@@ -74,7 +74,7 @@ fn all_forms_are_read() {
     ];
     for format in formats {
         let ir = read(&format).unwrap_or_else(|e| panic!("{format}: {e}"));
-        assert!(matches!(ir.node(ir.root()), Node::Automaton(_)));
+        assert!(matches!(ir.node(ir.root()), Node::Automaton { .. }));
         assert!(ir.warnings.is_empty(), "{:?}", ir.warnings);
     }
 }
@@ -330,7 +330,7 @@ fn size_is_linear_in_the_triggers() {
         let tags: Vec<Value> = names.iter().map(|n| tag(n, text("x"), ";")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let ir = read(&triggered(&names, &tags)).unwrap();
-        let Node::Automaton(states) = ir.node(ir.root()) else { panic!("no automaton") };
+        let Node::Automaton { states, .. } = ir.node(ir.root()) else { panic!("no automaton") };
         states.len() + states.iter().map(|s| s.edges.len()).sum::<usize>()
     };
     let (small, large) = (size(100), size(400));
