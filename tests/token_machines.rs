@@ -115,13 +115,13 @@ fn hand_built_machines_are_what_trying_all_strings_says() {
         let grammar = compiler.compile(&Constraint::token_fsm(&plain.machine()));
         let bad = plain.empty_states(&alphabet);
         if !bad.is_empty() {
-            let error = grammar.err().expect("a state with an empty mask").to_string();
+            let error = grammar.expect_err("a state with an empty mask").to_string();
             assert!(bad.iter().any(|s| error.contains(&format!("mask of state {s} "))), "{bad:?}: {error}");
             empty += 1;
             continue;
         }
         if plain.shortest(&start, &alphabet).is_none() {
-            let error = grammar.err().expect("no way to accept");
+            let error = grammar.expect_err("no way to accept");
             assert_eq!(error.kind(), ErrorKind::Unsatisfiable);
             assert!(error.to_string().contains("from state 0"), "{error}");
             hopeless += 1;
@@ -240,7 +240,7 @@ fn walks_by_hand_agree_with_the_matcher_where_nothing_is_dead() {
 }
 
 fn refusal(words: &TestVocab, fsm: &TokenFsm) -> ffwd::Error {
-    Compiler::new(words.vocab.clone()).compile(&Constraint::token_fsm(fsm)).err().expect("it is refused")
+    Compiler::new(words.vocab.clone()).compile(&Constraint::token_fsm(fsm)).expect_err("it is refused")
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn masks_of_positions_count_tokens() {
             matcher.accept_token(if n % 2 == 0 { 66 } else { 67 }).unwrap();
         }
     }
-    let fails = |masks: TokenMasks| Constraint::token_masks(&masks).err().expect("refused").to_string();
+    let fails = |masks: TokenMasks| Constraint::token_masks(&masks).expect_err("refused").to_string();
     assert!(fails(TokenMasks::new([a.clone(), TokenSet::default()])).contains("position 1 is empty"));
     assert!(fails(TokenMasks::default()).contains("no positions"));
     assert!(fails(TokenMasks::new([a.clone()]).repeat(3, Some(2))).contains("none at all"));
@@ -594,7 +594,7 @@ fn tables_that_are_full_are_made_anew() {
 fn faults_of_labels_name_the_label() {
     let vocab = embedded();
     let says = |labels: Labels, kind: ErrorKind, parts: &[&str]| {
-        let error = labels.trie(&vocab).err().expect("refused");
+        let error = labels.trie(&vocab).expect_err("refused");
         assert_eq!(error.kind(), kind, "{error}");
         assert!(parts.iter().all(|p| error.to_string().contains(p)), "{error}");
         let constraint = Constraint::labels(&labels);
@@ -727,6 +727,6 @@ fn machines_over_tokens_do_not_combine() {
         labels.not(),
     ];
     for result in results {
-        assert_eq!(result.err().expect("refused").kind(), ErrorKind::Unsupported);
+        assert_eq!(result.expect_err("refused").kind(), ErrorKind::Unsupported);
     }
 }

@@ -161,6 +161,16 @@ struct Grammar {
     replicas: Replicas,
 }
 
+impl std::fmt::Debug for CompiledGrammar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Grammar { vocab, warnings, .. } = &*self.0;
+        f.debug_struct("CompiledGrammar")
+            .field("vocabulary", vocab)
+            .field("warnings", warnings)
+            .finish_non_exhaustive()
+    }
+}
+
 impl CompiledGrammar {
     /// A matcher at the start of the output.
     pub fn matcher(&self) -> Matcher {

@@ -48,6 +48,16 @@ pub struct Matcher {
     mask: Option<Arc<Mask>>,
 }
 
+impl std::fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let accepted = self.history.len();
+        f.debug_struct("Matcher")
+            .field("accepted", &accepted)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Matcher {
     fn new(grammar: CompiledGrammar, replica: Arc<Replica>, start: ConfigId) -> Self {
         let vocab = grammar.vocabulary().clone();
