@@ -3,10 +3,12 @@
 //!
 //! Forwards run behind 300 cached tokens and return the logits of every row, as verification needs
 //! them. Prompts are processed within the extraction times. `-- batch` prints only the figures of
-//! `batch.rs`; candle's threads are set by `CANDLE_NUM_THREADS`.
+//! `batch.rs`, `-- gate` those of `gate.rs`; candle's threads are set by `CANDLE_NUM_THREADS`.
 
 #[path = "decode/batch.rs"]
 mod batch;
+#[path = "decode/gate.rs"]
+mod gate;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -24,6 +26,9 @@ fn main() -> Result<()> {
     if std::env::args().any(|a| a == "batch") {
         return batch::run();
     }
+    if std::env::args().any(|a| a == "gate") {
+        return gate::run();
+    }
     let mut criterion = Criterion::default()
         .configure_from_args()
         .sample_size(20)
@@ -32,6 +37,7 @@ fn main() -> Result<()> {
     forwards(&mut criterion)?;
     modes(&mut criterion)?;
     criterion.final_summary();
+    gate::run()?;
     batch::run()
 }
 

@@ -6,11 +6,11 @@
 //! Text copied from the source is drafts for this model, too: it reads a copied value in one forward
 //! and says where it would go on otherwise, mostly at the closing quote.
 
-use super::{Proposal, Source};
+use super::{Proposal, Source, State};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Model, Segment};
-use crate::sample::{Sampler, SamplingParams};
+use crate::sample::leading;
 use crate::vocab::TokenId;
 
 /// A draft model with its cache.
@@ -19,7 +19,6 @@ pub struct DraftModel {
     cache: KvCache,
     /// The tokens in the cache.
     seen: Vec<TokenId>,
-    sampler: Sampler,
     row: Vec<u32>,
     /// What is to be run, from the end of the cache on; not all of it at once if it is long.
     input: Vec<TokenId>,
@@ -37,13 +36,11 @@ impl DraftModel {
     /// # Errors
     /// If no cache can be made.
     pub fn new(model: &Model) -> Result<Self> {
-        let sampler = Sampler::new(SamplingParams::default())?;
         let cache = model.new_cache()?;
         Ok(DraftModel {
             model: model.clone(),
             cache,
             seen: Vec::new(),
-            sampler,
             row: Vec::new(),
             input: Vec::new(),
             first: 0,
@@ -70,24 +67,29 @@ impl DraftModel {
 
     /// Gets ready to draft after `history` and `draft`: to go along with `candidates`, proposals of other
     /// sources, as far as it would have chosen them itself, and to add one token of its own, in one
-    /// forward over [`segment`](Self::segment), whose logits [`judge`](Self::judge) takes. False where its
-    /// context is full.
-    pub fn prepare(&mut self, history: &[TokenId], draft: &[Proposal], candidates: &[Proposal]) -> bool {
+    /// forward over [`segment`](Self::segment), whose logits [`judge`](Self::judge) takes. Returns how many
+    /// tokens that is over; nothing where its context is full.
+    pub fn prepare(
+        &mut self,
+        history: &[TokenId],
+        draft: &[Proposal],
+        candidates: &[Proposal],
+    ) -> Option<usize> {
         let all = || history.iter().copied().chain(draft.iter().map(|p| p.token));
         let same = self.seen.iter().zip(all()).take_while(|(a, b)| **a == *b).count();
         // The last token must run again if all are known: its logits are wanted.
         let same = same.min((history.len() + draft.len()).saturating_sub(1));
         self.input.clear();
         self.input.extend(all().skip(same));
-        let Some(last) = self.input.len().checked_sub(1) else { return false };
+        let last = self.input.len().checked_sub(1)?;
         self.first = last;
         self.input.extend(candidates.iter().map(|c| c.token));
         if same + self.input.len() > self.model.config().context {
-            return false;
+            return None;
         }
         self.cache.truncate(same);
         self.seen.truncate(same);
-        true
+        Some(self.input.len())
     }
 
     /// What is to be run next: all of it, or if that is more than `most` a part that wants no logits.
@@ -99,15 +101,16 @@ impl DraftModel {
     }
 
     /// Takes the logits of the segment and adds proposals to `draft`, behind which `matcher` stands: none
-    /// where the model would end the output. False if a part is still to be run.
+    /// where the model would end the output. They stand at `place`. False if a part is still to be run.
     ///
     /// # Errors
     /// If the logits are of no use.
     pub fn judge(
         &mut self,
-        mut rows: Vec<Vec<f32>>,
+        rows: &[Vec<f32>],
         matcher: &mut Matcher,
         candidates: &[Proposal],
+        place: State,
         draft: &mut Vec<Proposal>,
     ) -> Result<bool> {
         self.forwards += 1;
@@ -117,21 +120,29 @@ impl DraftModel {
             return Ok(false);
         }
         self.row.resize(matcher.vocabulary().bitmask_words(), 0);
-        for (i, logits) in rows.iter_mut().enumerate() {
+        for (i, logits) in rows.iter().enumerate() {
             if matcher.is_terminated() {
                 break;
             }
             matcher.fill_bitmask(&mut self.row);
-            let token = self.sampler.sample(logits, Some(&self.row), 0, &[])?.token;
+            let (token, lead) = leading(logits, &self.row)?;
             if matcher.vocabulary().eos().contains(&token) || matcher.accept_token(token).is_err() {
                 break;
             }
-            let agreed = candidates.get(i).filter(|c| c.token == token);
-            draft.push(agreed.copied().unwrap_or(Proposal { token, source: Source::Model }));
-            if agreed.is_none() {
-                break;
+            match candidates.get(i).filter(|c| c.token == token) {
+                Some(agreed) => draft.push(agreed.read()),
+                None => {
+                    let state = State { grade: sureness(lead), ..place };
+                    draft.push(Proposal { token, source: Source::Model, state });
+                    break;
+                }
             }
         }
         Ok(true)
     }
+}
+
+/// A grade from the lead of the most probable token over the next one, in nats.
+fn sureness(lead: f32) -> u8 {
+    [0.5, 1.5, 3.0, 6.0].iter().filter(|bound| lead >= **bound).count() as u8
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::{Finish, OnEvent, Session};
 use crate::decode::Event;
 use crate::decode::engine::Output;
-use crate::decode::stats::Mode;
+use crate::decode::stats::{Mode, Spent};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Segment};
@@ -75,6 +75,7 @@ impl MaskJob {
 impl Session {
     /// Runs to the end, alone.
     pub(in crate::decode) fn run(mut self, mut on_event: Option<&mut dyn FnMut(Event)>) -> Result<Output> {
+        self.stats.spent = Some(Spent::default());
         loop {
             let need = self.step(&mut on_event)?;
             let model = match &need {
@@ -87,7 +88,18 @@ impl Session {
                 },
             };
             let Segment { tokens, cache, rows } = self.segment(&need, usize::MAX);
+            let begun = Instant::now();
             let rows = model.forward(tokens, cache, rows);
+            let seconds = begun.elapsed().as_secs_f64();
+            let first = self.stats.forwards == 0;
+            if let Some(spent) = &mut self.stats.spent {
+                let kind = match need {
+                    Need::Draft => &mut spent.draft_model,
+                    _ if first => &mut spent.prompt,
+                    _ => &mut spent.target,
+                };
+                *kind += seconds;
+            }
             self.take(&need, rows)?;
         }
     }
@@ -171,11 +183,15 @@ impl Session {
         let draft = self.draft.take().map_or(Vec::new(), |d| d.proposals);
         self.stats.drafted += draft.len();
         let skipped = rows.len() - 1 - draft.len();
+        let begun = Instant::now();
         let verified = self.judge(&draft, &mut rows, skipped);
         self.masks.clear();
         let verified = verified?;
         self.learn(&draft, &verified);
-        self.commit(verified)
+        let judged = verified.tokens.len().max(1);
+        let committed = self.commit(verified);
+        self.drafting.gate.judged(judged, begun.elapsed().as_secs_f64() * 1e3);
+        committed
     }
 
     /// Takes note of who shares the next forwards. Not in the unverified modes: what they emit unasked
@@ -184,8 +200,7 @@ impl Session {
         if self.company == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
             return;
         }
-        let draft = self.drafting.model.as_ref().map(|d| d.model().cost_table());
-        self.drafting.gate.in_company(self.target.cost_table(), draft, company.sequences);
+        self.drafting.gate.in_company(company.sequences);
         self.company = company;
     }
 
