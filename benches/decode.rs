@@ -9,6 +9,8 @@
 mod batch;
 #[path = "decode/gate.rs"]
 mod gate;
+#[path = "decode/rows.rs"]
+mod rows;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -28,6 +30,9 @@ fn main() -> Result<()> {
     }
     if std::env::args().any(|a| a == "gate") {
         return gate::run();
+    }
+    if std::env::args().any(|a| a == "rows") {
+        return rows::run();
     }
     let mut criterion = Criterion::default()
         .configure_from_args()

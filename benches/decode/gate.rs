@@ -95,7 +95,8 @@ pub(super) fn run() -> Result<()> {
     ];
     compare("records", &tasks, &engine, rounds, &records)?;
     compare("free text", &tasks, &engine, rounds, &[("off", free, off), ("exact", free, plain)])?;
-    let arms: [Arm; 3] = [("off", letters, off), ("exact", letters, plain), ("hostile drafts", letters, hostile)];
+    let arms: [Arm; 3] =
+        [("off", letters, off), ("exact", letters, plain), ("hostile drafts", letters, hostile)];
     compare("letters", &tasks, &engine, rounds, &arms)?;
     compare("one of two words", &tasks, &engine, rounds, &[("off", choice, off), ("exact", choice, plain)])
 }
@@ -148,8 +149,19 @@ fn compare(what: &str, tasks: &[Task], engine: &Engine, rounds: usize, arms: &[A
     println!("\n{what}: {} documents, ms a document, best of {rounds}", tasks.len());
     println!(
         "{:<26} {:>6} {:>8} {:>6} {:>9} {:>8} {:>7} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7}",
-        "arm", "tokens", "forwards", "each", "drafted", "accepted", "calls", "total", "prompt", "target",
-        "draft", "ratio", "decode"
+        "arm",
+        "tokens",
+        "forwards",
+        "each",
+        "drafted",
+        "accepted",
+        "calls",
+        "total",
+        "prompt",
+        "target",
+        "draft",
+        "ratio",
+        "decode"
     );
     let total = |v: &[f64]| v.iter().sum::<f64>() / tasks.len() as f64;
     let base = (total(&sums[0].ms), total(&sums[0].ms) - total(&sums[0].prompt));

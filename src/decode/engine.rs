@@ -369,14 +369,19 @@ impl Engine {
         };
         let source = request.source.clone().or_else(|| request.prompt.source.clone());
         let lookup = (on && request.lookup).then(|| Lookup::new(source.unwrap_or_else(untrusted).as_str()));
-        // The text of the unverified modes depends on where drafts end, so they learn by themselves.
+        let max = request.max_draft;
+        // The text of the unverified modes depends on where drafts end, which must not depend on anything
+        // but the request.
         let shared = (request.mode == Mode::Exact).then(|| self.estimates.clone());
-        let mut gate = if request.ungated || !on {
-            Gate::open(request.max_draft)
-        } else {
-            let known = |s: &Arc<Mutex<Estimates>>| s.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let estimates = shared.as_ref().map(known).unwrap_or_default();
-            Gate::new(self.target.cost_table(), draft.map(Model::cost_table), request.max_draft, estimates)
+        let mut gate = match &shared {
+            _ if request.ungated || !on => Gate::open(max),
+            None => Gate::fixed(max),
+            Some(shared) => {
+                let (target, draft) = (self.target.cost_table(), draft.map(Model::cost_table));
+                let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                known.measured(target, draft);
+                Gate::new(target, draft, max, known.clone())
+            }
         };
         if request.explain_gate {
             gate.explain();

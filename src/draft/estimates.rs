@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::Source;
+use crate::model::CostTable;
 
 /// What kind of place in the output a proposal stands at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -95,6 +96,13 @@ impl Cell {
     }
 }
 
+/// Which model ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ran {
+    Target,
+    Draft,
+}
+
 /// An observation: who proposed, where, and whether the target agreed.
 pub(crate) type Observation = (Source, State, bool);
 
@@ -109,6 +117,8 @@ pub struct Estimates {
     round: u32,
     /// Tokens of an output: sum and number, faded.
     length: (f32, f32),
+    /// What forwards of target and draft model cost while generating.
+    costs: [Option<CostTable>; 2],
 }
 
 impl Estimates {
@@ -163,6 +173,19 @@ impl Estimates {
         self.length = (self.length.0 * FADE + tokens as f32, self.length.1 * FADE + 1.0);
     }
 
+    /// Begins with what was measured, where nothing is known yet.
+    pub(crate) fn measured(&mut self, target: &CostTable, draft: Option<&CostTable>) {
+        self.costs(Ran::Target, target);
+        if let Some(draft) = draft {
+            self.costs(Ran::Draft, draft);
+        }
+    }
+
+    /// What forwards of a model cost, where that is known better than from `measured`.
+    pub(crate) fn costs(&mut self, of: Ran, measured: &CostTable) -> &mut CostTable {
+        self.costs[of as usize].get_or_insert_with(|| measured.clone())
+    }
+
     /// Tokens that an output is likely to have.
     pub(crate) fn length(&self) -> f64 {
         /// Before any output is known, as if this many had had so many tokens.
@@ -191,7 +214,7 @@ mod tests {
         assert!(rate(state(Class::String, 1, 8)) > rate(state(Class::String, 2, 8)));
         assert!(rate(state(Class::String, 2, 8)) > rate(state(Class::Opening, 1, 7)));
         assert!(rate(state(Class::Opening, 1, 7)) > f64::from(FIRST[1]));
-        assert_eq!(e.rate(Source::Forced, seen), f64::from(FIRST[0]), "of another source");
+        assert!((e.rate(Source::Forced, seen) - f64::from(FIRST[0])).abs() < 1e-6, "of another source");
     }
 
     #[test]

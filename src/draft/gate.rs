@@ -9,7 +9,7 @@
 //! by those behind it. The gate never looks at the outcome of the round it decides about, and changes the
 //! time and not the text. Cost: a few look-ups for each proposal.
 
-use super::estimates::{ASKED, Estimates, Observation, State};
+use super::estimates::{ASKED, Estimates, Observation, Ran, State};
 use super::report::{GateReport, Tally};
 use super::{Proposal, Source};
 use crate::model::CostTable;
@@ -44,6 +44,8 @@ struct Step {
 pub struct Gate {
     estimates: Estimates,
     observed: Vec<Observation>,
+    /// Forwards: of which model, tokens, positions before them, milliseconds.
+    forwards: Vec<(Ran, usize, usize, f64)>,
     rounds: usize,
     target: CostTable,
     draft: Option<CostTable>,
@@ -57,6 +59,8 @@ pub struct Gate {
     judging: f64,
     /// Whether costs count.
     open: bool,
+    /// Whether costs are what they are said to be, and nothing about time is learned.
+    fixed: bool,
     report: Option<Box<GateReport>>,
 }
 
@@ -66,28 +70,37 @@ const MOST_OBSERVED: usize = 1 << 14;
 impl Gate {
     /// A gate from the measured costs of the target and, if there is one, the draft model, and from what is
     /// known of earlier generations.
-    pub fn new(target: &CostTable, draft: Option<&CostTable>, max: usize, estimates: Estimates) -> Self {
+    pub fn new(target: &CostTable, draft: Option<&CostTable>, max: usize, mut estimates: Estimates) -> Self {
+        let target = estimates.costs(Ran::Target, target).clone();
+        let draft = draft.map(|draft| estimates.costs(Ran::Draft, draft).clone());
         Gate {
             estimates,
             observed: Vec::new(),
+            forwards: Vec::new(),
             rounds: 0,
-            target: target.clone(),
-            draft: draft.cloned(),
+            target,
+            draft,
             max,
             sequences: 1,
             cached: 0,
             judging: JUDGING,
             open: false,
+            fixed: false,
             report: None,
         }
     }
 
+    /// A gate that knows nothing of this machine and learns nothing about time, so that it decides alike
+    /// wherever it runs: a row costs a quarter of a forward, a call of the draft model a fifth.
+    pub fn fixed(max: usize) -> Self {
+        let target = CostTable::from_points([(1, 1.0), (5, 2.0)]);
+        let draft = CostTable::from_points([(1, 0.2), (65, 1.0)]);
+        Gate { fixed: true, ..Gate::new(&target, Some(&draft), max, Estimates::default()) }
+    }
+
     /// A gate that lets every draft grow to `max`, whatever it costs: for tests.
     pub fn open(max: usize) -> Self {
-        Gate {
-            open: true,
-            ..Gate::new(&CostTable::from_points([]), None, max, Estimates::default())
-        }
+        Gate { open: true, ..Gate::new(&CostTable::from_points([]), None, max, Estimates::default()) }
     }
 
     /// Counts what it decides, for [`report`](Self::report).
@@ -245,18 +258,37 @@ impl Gate {
         }
     }
 
+    /// Learns from a forward over so many tokens behind so many positions.
+    pub(crate) fn ran(&mut self, of: Ran, tokens: usize, cached: usize, ms: f64) {
+        if self.fixed || self.open || self.forwards.len() >= MOST_OBSERVED {
+            return;
+        }
+        match (of, &mut self.draft) {
+            (Ran::Target, _) => self.target.observe(tokens, cached, ms),
+            (Ran::Draft, Some(draft)) => draft.observe(tokens, cached, ms),
+            (Ran::Draft, None) => return,
+        }
+        self.forwards.push((of, tokens, cached, ms));
+    }
+
     /// Learns what judging so many rows took.
     pub fn judged(&mut self, rows: usize, ms: f64) {
-        if rows > 0 {
+        if rows > 0 && !self.fixed {
             // A pause of the whole process says nothing about judging.
             let each = (ms / rows as f64).min(10.0 * self.judging);
             self.judging += FOLLOW * (each - self.judging);
         }
     }
 
-    /// What it observed, and in how many rounds.
-    pub(crate) fn observed(&self) -> (usize, &[Observation]) {
-        (self.rounds, &self.observed)
+    /// Adds what it observed to what is known of its engine, and how many tokens came of it.
+    pub(crate) fn finish(&self, known: &mut Estimates, tokens: usize) {
+        known.finish(self.rounds, &self.observed, tokens);
+        for &(of, tokens, cached, ms) in &self.forwards {
+            let table = if of == Ran::Draft { self.draft.as_ref() } else { Some(&self.target) };
+            if let Some(table) = table {
+                known.costs(of, table).observe(tokens, cached, ms);
+            }
+        }
     }
 }
 

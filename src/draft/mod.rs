@@ -13,13 +13,15 @@ mod gate;
 mod lookup;
 mod model;
 mod report;
+mod shortlist;
 
+pub(crate) use estimates::Ran;
 pub use estimates::{Class, Estimates, State};
 pub use gate::{Gate, Worth};
-pub use report::{GateLine, GateReport};
 pub(crate) use lookup::open_string;
 pub use lookup::{Lookup, Span};
 pub use model::DraftModel;
+pub use report::{GateLine, GateReport};
 
 use serde::Serialize;
 

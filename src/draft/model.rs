@@ -6,12 +6,13 @@
 //! Text copied from the source is drafts for this model, too: it reads a copied value in one forward
 //! and says where it would go on otherwise, mostly at the closing quote.
 
+use super::shortlist::shortlist;
 use super::{Proposal, Source, State};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Model, Segment};
 use crate::sample::leading;
-use crate::vocab::TokenId;
+use crate::vocab::{TokenId, Vocabulary};
 
 /// A draft model with its cache.
 pub struct DraftModel {
@@ -26,6 +27,10 @@ pub struct DraftModel {
     first: usize,
     /// How much of it is being run.
     running: usize,
+    /// The tokens it chooses among, if not all; known when it is first asked.
+    shortlist: Option<Vec<TokenId>>,
+    /// The tokens whose logits each row wants.
+    only: Vec<Vec<TokenId>>,
     /// Calls so far.
     pub forwards: usize,
 }
@@ -45,6 +50,8 @@ impl DraftModel {
             input: Vec::new(),
             first: 0,
             running: 0,
+            shortlist: None,
+            only: Vec::new(),
             forwards: 0,
         })
     }
@@ -71,6 +78,7 @@ impl DraftModel {
     /// tokens that is over; nothing where its context is full.
     pub fn prepare(
         &mut self,
+        vocab: &Vocabulary,
         history: &[TokenId],
         draft: &[Proposal],
         candidates: &[Proposal],
@@ -89,7 +97,25 @@ impl DraftModel {
         }
         self.cache.truncate(same);
         self.seen.truncate(same);
+        self.only.clear();
+        let list = self.shortlist.get_or_insert_with(|| shortlist(vocab, history));
+        if !list.is_empty() {
+            // What is copied may be spelled in other tokens than the prompt.
+            let mut list = list.clone();
+            list.extend(candidates.iter().map(|c| c.token));
+            list.sort_unstable();
+            list.dedup();
+            self.only.resize(candidates.len() + 1, list);
+        }
         Some(self.input.len())
+    }
+
+    /// The only tokens that are legal behind the draft, if they are few.
+    pub fn choose_among(&mut self, tokens: Vec<TokenId>) {
+        if !tokens.is_empty() {
+            self.only.clear();
+            self.only.push(tokens);
+        }
     }
 
     /// What is to be run next: all of it, or if that is more than `most` a part that wants no logits.
@@ -97,7 +123,7 @@ impl DraftModel {
         let whole = self.input.len() <= most || self.first == 0;
         self.running = if whole { self.input.len() } else { self.first.min(most.max(1)) };
         let rows = if whole { self.first..self.running } else { 0..0 };
-        Segment { tokens: &self.input[..self.running], cache: &mut self.cache, rows }
+        Segment { tokens: &self.input[..self.running], cache: &mut self.cache, rows, only: &self.only }
     }
 
     /// Takes the logits of the segment and adds proposals to `draft`, behind which `matcher` stands: none
@@ -125,7 +151,11 @@ impl DraftModel {
                 break;
             }
             matcher.fill_bitmask(&mut self.row);
-            let (token, lead) = leading(logits, &self.row)?;
+            let (token, lead) = match leading(logits, &self.row) {
+                // Nothing that is legal is on the list.
+                Err(e) if e.kind() == ErrorKind::IllegalToken => break,
+                leading => leading?,
+            };
             if matcher.vocabulary().eos().contains(&token) || matcher.accept_token(token).is_err() {
                 break;
             }

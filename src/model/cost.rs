@@ -2,8 +2,8 @@
 //!
 //! The gate that decides how many drafts to verify compares these numbers; only their ratios matter.
 //! Other work on the machine only ever adds to a time, so the fastest of several rounds counts, and rounds
-//! go on until they find nothing faster: a quiet machine is measured in some ten milliseconds, a busy one
-//! takes up to [`BUDGET`]. A formula was rejected: between machines and precisions, eight rows cost
+//! go on until they find nothing faster. Forwards of generations then move the table to what they take
+//! among everything else ([`CostTable::observe`]). A formula was rejected: between machines and precisions, eight rows cost
 //! anything from 1.7 to 6 times one row.
 
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::Model;
 
 /// Numbers of tokens that are measured.
-const SIZES: [usize; 7] = [1, 2, 3, 4, 8, 16, 32];
+const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];
 /// Positions in the cache while sizes are measured.
 const OFFSET: usize = 64;
 /// Positions in the cache for the second measurement of [`FAR_ROWS`] rows, which tells what a cached
@@ -24,8 +24,12 @@ const CALM: usize = 2;
 const NOISE: f64 = 0.02;
 /// Fewest and most measured rounds.
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=24;
-/// When this has passed, the remaining rounds are left out.
-const BUDGET: Duration = Duration::from_millis(150);
+/// When this has passed, no more than the fewest rounds are run.
+const BUDGET: Duration = Duration::from_millis(250);
+/// When this has passed, and each size was run twice, it is enough: large models.
+const LIMIT: Duration = Duration::from_millis(500);
+/// By how much an observed forward moves the table.
+const STEP: f64 = 0.02;
 
 /// Milliseconds of a pass over m tokens.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,17 +41,47 @@ pub struct CostTable {
 }
 
 impl CostTable {
-    /// A table from measured points; times are raised where they would fall with m, since noise is the
-    /// only reason for that.
+    /// A table from measured points; times are raised where they would fall with m, and lowered where they
+    /// would rise faster than m, since noise is the only reason for that.
     pub fn from_points(points: impl IntoIterator<Item = (usize, f64)>) -> Self {
         let mut points: Vec<_> =
             points.into_iter().filter(|p| p.0 > 0 && p.1.is_finite() && p.1 >= 0.0).collect();
         points.sort_by_key(|p| p.0);
         points.dedup_by_key(|p| p.0);
+        let mut table = CostTable { points, cached: 0.0 };
+        table.straighten();
+        table
+    }
+
+    /// A forward over more tokens takes no less time, and no more than one forward for each: what says
+    /// otherwise is noise.
+    fn straighten(&mut self) {
+        let points = &mut self.points;
+        let one = points.first().map_or(0.0, |p| p.1 / p.0 as f64);
         for i in 1..points.len() {
-            points[i].1 = points[i].1.max(points[i - 1].1);
+            points[i].1 = points[i].1.min(one * points[i].0 as f64).max(points[i - 1].1);
         }
-        CostTable { points, cached: 0.0 }
+    }
+
+    /// Takes note that a forward over `m` tokens behind `cached` positions took so long: the points beside
+    /// m move a little in that direction. So they come to lie where half of the forwards take longer and half
+    /// shorter, wherever they began, and a pause of the machine moves them no further than anything else.
+    pub fn observe(&mut self, m: usize, cached: usize, ms: f64) {
+        let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else { return };
+        if m < first.0 || m > last.0 || !ms.is_finite() {
+            return;
+        }
+        let step = if ms > self.ms_behind(m, cached) { STEP } else { -STEP };
+        let i = self
+            .points
+            .partition_point(|p| p.0 < m)
+            .clamp(1.min(self.points.len() - 1), self.points.len() - 1);
+        let (low, high) = (i.saturating_sub(1), i);
+        let span = (self.points[high].0 - self.points[low].0).max(1) as f64;
+        let share = (m - self.points[low].0) as f64 / span;
+        self.points[low].1 *= 1.0 + step * (1.0 - share);
+        self.points[high].1 *= 1.0 + step * share;
+        self.straighten();
     }
 
     /// The same table with what a cached position adds to each row, in milliseconds; the points are those
@@ -142,12 +176,11 @@ fn fastest(model: &Model, cases: &[(usize, usize)]) -> Vec<f64> {
             let ms = start.elapsed().as_secs_f64() * 1e3;
             found |= ms < *best * (1.0 - NOISE);
             *best = ms.min(*best);
-            if round > 0 && begin.elapsed() > BUDGET {
-                return all;
-            }
         }
         calm = if found { 0 } else { calm + 1 };
-        if round >= *ROUNDS.start() && calm >= CALM {
+        let spent = begin.elapsed();
+        let enough = round >= *ROUNDS.start() && (calm >= CALM || spent > BUDGET);
+        if enough || round > 0 && spent > LIMIT {
             break;
         }
     }
@@ -160,7 +193,7 @@ mod tests {
 
     #[test]
     fn costs_are_interpolated_and_never_fall() {
-        let t = CostTable::from_points([(1, 1.0), (4, 4.0), (2, 1.5), (8, 3.0)]);
+        let t = CostTable::from_points([(1, 1.0), (4, 4.5), (2, 1.5), (8, 3.0)]);
         assert_eq!(t.points(), [(1, 1.0), (2, 1.5), (4, 4.0), (8, 4.0)]);
         assert_eq!((t.ms(0), t.ms(1), t.ms(3), t.ms(8), t.ms(100)), (0.0, 1.0, 2.75, 4.0, 4.0));
         assert_eq!(t.ratio(2), 1.5);
@@ -168,6 +201,29 @@ mod tests {
         assert_eq!(t.ms(4), 5.0);
         assert_eq!(CostTable::from_points([(2, 3.0)]).ms(4), 6.0);
         assert_eq!(CostTable::from_points([]).ms(4), 0.0);
+    }
+
+    #[test]
+    fn observed_forwards_move_the_table_to_their_median() {
+        let mut t = CostTable::from_points([(1, 0.1), (4, 0.2), (8, 0.4)]);
+        for i in 0..3000 {
+            // One in five is ten times as long.
+            let pause = if i % 5 == 0 { 10.0 } else { 1.0 };
+            let (m, ms) = [(1, 1.0), (4, 1.5), (6, 2.0), (8, 2.5)][i % 4];
+            t.observe(m, 64, ms * pause);
+        }
+        for (m, ms) in [(1, 1.0), (4, 1.5), (6, 2.0), (8, 2.5)] {
+            // Within a few steps.
+            assert!((t.ms(m) / ms - 1.0).abs() < 5.0 * STEP, "{m}: {t:?}");
+        }
+        let before = t.clone();
+        [(0, 1.0), (9, 1.0), (4, f64::NAN)].iter().for_each(|&(m, ms)| t.observe(m, 64, ms));
+        assert_eq!(t, before);
+        let mut empty = CostTable::from_points([]);
+        empty.observe(1, 0, 1.0);
+        let mut one = CostTable::from_points([(1, 1.0)]);
+        (0..100).for_each(|_| one.observe(1, 64, 3.0));
+        assert!((one.ms(1) / 3.0 - 1.0).abs() < 5.0 * STEP, "{one:?}");
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub(super) struct Session {
     cache: KvCache,
     /// What was handed to the last forward of the target.
     input: Vec<TokenId>,
+    /// The tokens whose logits each of its rows wants; none if all.
+    only: Vec<Vec<TokenId>>,
     /// The draft for the next forward, finished or not.
     draft: Option<Draft>,
     /// Who else is in the forward.
@@ -178,6 +180,7 @@ impl Session {
             cancel: setup.cancel,
             cache: target.new_cache()?,
             input: Vec::new(),
+            only: Vec::new(),
             draft: None,
             company: Company::default(),
             masks: Vec::new(),
@@ -211,10 +214,9 @@ impl Session {
         }
         self.stats.tokens = self.emitted();
         if let Some(shared) = &self.drafting.shared {
-            let (rounds, observed) = self.drafting.gate.observed();
             // Counts that a panic left half added are estimates all the same.
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            shared.finish(rounds, observed, self.stats.tokens);
+            self.drafting.gate.finish(&mut shared, self.stats.tokens);
         }
         self.stats.gate = self.drafting.gate.report();
         self.stats.close(finish, self.begun.elapsed().as_secs_f64());

@@ -5,6 +5,7 @@
 //! draft is a hypothesis throughout: matcher and text are copies that run ahead of the output.
 
 use super::Session;
+use super::step::{FEW, few};
 use crate::decode::stats::Mode;
 use crate::draft::{Class, Proposal, Source, Span, State, Worth, open_string, take_legal};
 use crate::error::Result;
@@ -212,9 +213,13 @@ impl Session {
             return false;
         }
         let gate = &mut self.drafting.gate;
-        let Some(pending) = model.prepare(&self.history, &draft.proposals, &draft.copied) else {
+        let (drafted, copied) = (&draft.proposals, &draft.copied);
+        let Some(pending) = model.prepare(&self.vocab, &self.history, drafted, copied) else {
             return false;
         };
+        if copied.is_empty() {
+            model.choose_among(few(matcher, self.vocab.len() / FEW));
+        }
         // The prompt is read once; what comes after it is weighed call by call.
         let reading = pending >= self.prompt.min(MUCH);
         if reading && !gate.begins(pending, left) {
