@@ -234,7 +234,7 @@ fn main() -> Result<()> {
             let text = prompt.to_text();
             vocab.encode_template(&text)?
         };
-        let mut of = |mode| -> Result<Distribution> {
+        let of = |mode| -> Result<Distribution> {
             let mut cache = engine.target().new_cache()?;
             engine.target().forward(&encoded, &mut cache, 0..0)?;
             let prompt = encoded.clone();

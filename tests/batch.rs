@@ -4,6 +4,7 @@
 #[path = "common/exact.rs"]
 mod exact;
 #[path = "common/random.rs"]
+#[allow(dead_code)]
 mod random;
 #[path = "common/schemas.rs"]
 mod schemas;

@@ -304,5 +304,3 @@ fn the_cost_table_has_every_size_that_fits() {
         [1, 2, 3, 4, 6, 8, 12, 16]
     );
 }
-
-mod common;

@@ -26,6 +26,8 @@ struct Sum {
     prompt: Vec<f64>,
     target: Vec<f64>,
     draft: Vec<f64>,
+    /// Masks, choices and bookkeeping.
+    rest: Vec<f64>,
     tokens: usize,
     forwards: usize,
     drafted: usize,
@@ -130,8 +132,9 @@ fn compare(what: &str, tasks: &[Task], engine: &Engine, rounds: usize, arms: &[A
                 let text = text.get_or_insert_with(|| output.text.clone());
                 assert_eq!(text, &output.text, "{name}");
                 let spent = output.stats.spent.unwrap_or_default();
-                let times = [ms, spent.prompt * 1e3, spent.target * 1e3, spent.draft_model * 1e3];
-                let all = [&mut sum.ms, &mut sum.prompt, &mut sum.target, &mut sum.draft];
+                let rest = output.stats.seconds - spent.prompt - spent.target - spent.draft_model;
+                let times = [ms, spent.prompt * 1e3, spent.target * 1e3, spent.draft_model * 1e3, rest * 1e3];
+                let all = [&mut sum.ms, &mut sum.prompt, &mut sum.target, &mut sum.draft, &mut sum.rest];
                 for (best, ms) in all.into_iter().zip(times) {
                     best.resize(tasks.len(), f64::INFINITY);
                     best[at] = best[at].min(ms);
@@ -148,7 +151,7 @@ fn compare(what: &str, tasks: &[Task], engine: &Engine, rounds: usize, arms: &[A
     }
     println!("\n{what}: {} documents, ms a document, best of {rounds}", tasks.len());
     println!(
-        "{:<26} {:>6} {:>8} {:>6} {:>9} {:>8} {:>7} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7}",
+        "{:<26} {:>6} {:>8} {:>6} {:>9} {:>8} {:>7} {:>8} {:>8} {:>7} {:>7} {:>6} {:>7} {:>7}",
         "arm",
         "tokens",
         "forwards",
@@ -160,6 +163,7 @@ fn compare(what: &str, tasks: &[Task], engine: &Engine, rounds: usize, arms: &[A
         "prompt",
         "target",
         "draft",
+        "rest",
         "ratio",
         "decode"
     );
@@ -168,7 +172,7 @@ fn compare(what: &str, tasks: &[Task], engine: &Engine, rounds: usize, arms: &[A
     for ((name, ..), s) in arms.iter().zip(&sums) {
         let (all, prompt) = (total(&s.ms), total(&s.prompt));
         println!(
-            "{name:<26} {:>6} {:>8} {:>6.2} {:>9} {:>8} {:>7} {all:>8.2} {prompt:>8.2} {:>7.2} {:>7.2} {:>6.2}x {:>6.2}x",
+            "{name:<26} {:>6} {:>8} {:>6.2} {:>9} {:>8} {:>7} {all:>8.2} {prompt:>8.2} {:>7.2} {:>7.2} {:>6.2} {:>6.2}x {:>6.2}x",
             s.tokens,
             s.forwards,
             s.tokens as f64 / s.forwards.max(1) as f64,
@@ -177,6 +181,7 @@ fn compare(what: &str, tasks: &[Task], engine: &Engine, rounds: usize, arms: &[A
             s.draft_forwards,
             total(&s.target),
             total(&s.draft),
+            total(&s.rest),
             base.0 / all,
             base.1 / (all - prompt),
         );

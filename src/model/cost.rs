@@ -41,25 +41,35 @@ pub struct CostTable {
 }
 
 impl CostTable {
-    /// A table from measured points; times are raised where they would fall with m, and lowered where they
-    /// would rise faster than m, since noise is the only reason for that.
+    /// A table from measured points; times are lowered where they would fall with m later on, and where
+    /// smaller passes over the same tokens would take less: noise, which only adds, is the reason for either.
     pub fn from_points(points: impl IntoIterator<Item = (usize, f64)>) -> Self {
         let mut points: Vec<_> =
             points.into_iter().filter(|p| p.0 > 0 && p.1.is_finite() && p.1 >= 0.0).collect();
         points.sort_by_key(|p| p.0);
         points.dedup_by_key(|p| p.0);
         let mut table = CostTable { points, cached: 0.0 };
-        table.straighten();
+        table.straighten(false);
         table
     }
 
-    /// A forward over more tokens takes no less time, and no more than one forward for each: what says
-    /// otherwise is noise.
-    fn straighten(&mut self) {
+    /// A forward over more tokens takes no less time, and no more than forwards over parts of them: what says
+    /// otherwise is noise. Where times fall, either the later ones are raised or the earlier ones lowered.
+    fn straighten(&mut self, raise: bool) {
         let points = &mut self.points;
-        let one = points.first().map_or(0.0, |p| p.1 / p.0 as f64);
         for i in 1..points.len() {
-            points[i].1 = points[i].1.min(one * points[i].0 as f64).max(points[i - 1].1);
+            if raise {
+                points[i].1 = points[i].1.max(points[i - 1].1);
+            } else {
+                let i = points.len() - 1 - i;
+                points[i].1 = points[i].1.min(points[i + 1].1);
+            }
+        }
+        for i in 1..self.points.len() {
+            let (before, rest) = self.points.split_at_mut(i);
+            let (m, ms) = &mut rest[0];
+            let parts = before.iter().map(|(part, ms)| m.div_ceil(*part) as f64 * ms);
+            *ms = parts.fold(*ms, f64::min).max(before[i - 1].1);
         }
     }
 
@@ -80,8 +90,10 @@ impl CostTable {
         let span = (self.points[high].0 - self.points[low].0).max(1) as f64;
         let share = (m - self.points[low].0) as f64 / span;
         self.points[low].1 *= 1.0 + step * (1.0 - share);
-        self.points[high].1 *= 1.0 + step * share;
-        self.straighten();
+        if high != low {
+            self.points[high].1 *= 1.0 + step * share;
+        }
+        self.straighten(step > 0.0);
     }
 
     /// The same table with what a cached position adds to each row, in milliseconds; the points are those
@@ -194,8 +206,8 @@ mod tests {
     #[test]
     fn costs_are_interpolated_and_never_fall() {
         let t = CostTable::from_points([(1, 1.0), (4, 4.5), (2, 1.5), (8, 3.0)]);
-        assert_eq!(t.points(), [(1, 1.0), (2, 1.5), (4, 4.0), (8, 4.0)]);
-        assert_eq!((t.ms(0), t.ms(1), t.ms(3), t.ms(8), t.ms(100)), (0.0, 1.0, 2.75, 4.0, 4.0));
+        assert_eq!(t.points(), [(1, 1.0), (2, 1.5), (4, 3.0), (8, 3.0)]);
+        assert_eq!((t.ms(0), t.ms(1), t.ms(3), t.ms(8), t.ms(100)), (0.0, 1.0, 2.25, 3.0, 3.0));
         assert_eq!(t.ratio(2), 1.5);
         let t = CostTable::from_points([(1, 2.0), (2, 3.0)]);
         assert_eq!(t.ms(4), 5.0);
