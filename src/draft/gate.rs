@@ -188,6 +188,11 @@ impl Gate {
         taken
     }
 
+    /// As [`takes`](Self::takes), before it is known whether the proposals are legal; nothing is counted.
+    pub fn would_take(&self, worth: &Worth, proposals: &[Proposal]) -> usize {
+        if self.open { proposals.len() } else { best(worth, &self.steps(worth, proposals)) }
+    }
+
     /// Whether to ask the draft model for a token at `place`, in one call over `pending` tokens in which it
     /// also reads what was `copied`.
     pub fn asks(&mut self, worth: &Worth, place: State, copied: &[Proposal], pending: usize) -> bool {

@@ -174,9 +174,12 @@ impl Session {
             return spelled(&self.vocab, matcher, &span, place);
         }
         let Some(text) = lookup.continue_text(&draft.text) else { return Vec::new() };
-        let copied = self.vocab.encode(&text).unwrap_or_default();
+        let mut copied: Vec<Proposal> =
+            copies(self.vocab.encode(&text).unwrap_or_default(), place).take(draft.room).collect();
+        // Whether tokens are legal takes time, too: of what will not be taken one is enough, for the record.
+        copied.truncate(self.drafting.gate.would_take(&draft.worth, &copied).max(1));
         let mut legal = Vec::new();
-        take_legal(probe.as_mut(), copies(copied, place), draft.room, &mut legal);
+        take_legal(probe.as_mut(), copied, draft.room, &mut legal);
         legal
     }
 
