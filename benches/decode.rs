@@ -3,10 +3,17 @@
 //!
 //! Forwards run behind 300 cached tokens and return the logits of every row, as verification needs
 //! them. Prompts are processed within the extraction times. `-- batch` prints only the figures of
-//! `batch.rs`; candle's threads are set by `CANDLE_NUM_THREADS`.
+//! `batch.rs`, `-- gate`, `-- rows` and `-- forced` those
+//! of the files of these names; candle's threads are set by `CANDLE_NUM_THREADS`.
 
 #[path = "decode/batch.rs"]
 mod batch;
+#[path = "decode/forced.rs"]
+mod forced;
+#[path = "decode/gate.rs"]
+mod gate;
+#[path = "decode/rows.rs"]
+mod rows;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -24,6 +31,15 @@ fn main() -> Result<()> {
     if std::env::args().any(|a| a == "batch") {
         return batch::run();
     }
+    if std::env::args().any(|a| a == "gate") {
+        return gate::run();
+    }
+    if std::env::args().any(|a| a == "rows") {
+        return rows::run();
+    }
+    if std::env::args().any(|a| a == "forced") {
+        return forced::run_all();
+    }
     let mut criterion = Criterion::default()
         .configure_from_args()
         .sample_size(20)
@@ -32,6 +48,9 @@ fn main() -> Result<()> {
     forwards(&mut criterion)?;
     modes(&mut criterion)?;
     criterion.final_summary();
+    rows::run()?;
+    gate::run()?;
+    forced::run_all()?;
     batch::run()
 }
 

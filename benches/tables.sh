@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures anew, and writes the results into the tables of README.md and docs/engine.md. Takes about ten minutes on a
+# Measures anew, and writes the results into the tables of README.md, docs/engine.md and docs/exactness.md. Takes about ten minutes on a
 # machine that has nothing else to do; needs the benchmark data (FFWD_BENCH_DIR, or ../shared/bench).
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,3 +11,4 @@ RAYON_NUM_THREADS=1 cargo run --release --example evaluate -- \
     tests/data/eval/synthetic_seen.jsonl tests/data/eval/handwritten_dev.jsonl
 cargo bench --no-default-features --bench hostile
 cargo bench --no-default-features --bench threads
+RAYON_NUM_THREADS=1 cargo run --release --example distances

@@ -4,6 +4,7 @@
 #[path = "common/exact.rs"]
 mod exact;
 #[path = "common/random.rs"]
+#[allow(dead_code)]
 mod random;
 #[path = "common/schemas.rs"]
 mod schemas;
@@ -145,7 +146,12 @@ fn several_sequences_in_one_forward_have_the_bits_of_separate_forwards() {
             let mut segments: Vec<_> = sequences
                 .iter()
                 .zip(&mut caches)
-                .map(|(s, cache)| ffwd::model::Segment { tokens: &s.1, cache, rows: s.2..s.1.len() })
+                .map(|(s, cache)| ffwd::model::Segment {
+                    tokens: &s.1,
+                    cache,
+                    rows: s.2..s.1.len(),
+                    only: &[],
+                })
                 .collect();
             let together = model.forward_batch(&mut segments);
             for ((before, new, from), (got, cache)) in sequences.iter().zip(together.into_iter().zip(&caches))

@@ -55,6 +55,34 @@ fn extract_prints_a_valid_record_and_the_figures() {
 }
 
 #[test]
+fn the_gate_explains_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stats.json");
+    let stats = path.to_str().unwrap();
+    let explained = |args: &[&str]| {
+        let output = ffwd(&[args, &["--explain-gate", "--stats", stats]].concat());
+        let (out, err) = texts(&output);
+        assert!(output.status.success(), "{err}");
+        (out, err, serde_json::from_str::<Value>(&std::fs::read_to_string(&path).unwrap()).unwrap())
+    };
+    let (out, err, stats) = explained(&["extract", TEXT, "--schema", SCHEMA]);
+    assert_eq!(out, texts(&ffwd(&["extract", TEXT, "--schema", SCHEMA])).0, "it changes nothing");
+    assert!(err.contains("ms by tokens") && err.contains("verdict") && err.contains("forced"), "{err}");
+    let gate = &stats["gate"];
+    let sum = |field: &str| {
+        gate["lines"].as_array().unwrap().iter().map(|l| l[field].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(Some(sum("accepted")), stats["accepted"].as_u64());
+    assert!(sum("verified") >= sum("accepted") && sum("taken") > 0);
+    assert!(gate["target_ms"].as_array().is_some_and(|t| t.len() > 3), "{gate}");
+    let (_, err, stats) =
+        explained(&["generate", "Yes or no? ", "--regex", "(yes|no), because [a-z ]{5,20}"]);
+    assert!(err.contains("verdict") && stats["gate"]["judging_ms"].as_f64().is_some(), "{err}");
+    let (_, err, stats) = explained(&["extract", TEXT, TEXT, "--schema", SCHEMA]);
+    assert!(err.matches("verdict").count() == 2 && stats[1]["gate"].is_object(), "{err}");
+}
+
+#[test]
 fn several_files_give_json_lines_and_failures_do_not_stop_the_rest() {
     let output = ffwd(&["extract", TEXT, "no/such/file.txt", TEXT, "--schema", SCHEMA]);
     let (out, err) = texts(&output);

@@ -267,3 +267,102 @@ fn a_prompt_beyond_the_context_is_refused() {
     assert_eq!(error.kind(), ErrorKind::PromptTooLong);
     assert!(error.hint_text().is_some());
 }
+
+/// A draft source between perfect and hopeless: what was chosen without drafts, with errors; legal tokens at
+/// random; or anything.
+fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::decode::Adversary {
+    let mut random = Random(seed);
+    Box::new(move |history: &[u32]| {
+        let rest = &truth[(history.len() - prompt).min(truth.len())..];
+        let mut tokens = rest.to_vec();
+        match kind {
+            0 => {}
+            1 => {
+                let at = random.below(tokens.len().max(1));
+                tokens.iter_mut().skip(at).for_each(|t| *t = random.below(4096) as u32);
+            }
+            2 => tokens.insert(random.below(tokens.len() + 1), random.below(4096) as u32),
+            _ => tokens = (0..random.below(12)).map(|_| random.below(5000) as u32).collect(),
+        }
+        tokens
+    })
+}
+
+/// As many generations as FFWD_EXACTNESS says (the docs' figures: 10,000), each with a text, constraint,
+/// sampling, limit and mix of sources of its own. FFWD_EXACTNESS_F32 runs them in single precision.
+#[test]
+fn many_generations_are_those_of_off() {
+    let wanted: usize = std::env::var("FFWD_EXACTNESS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
+    let engine = match std::env::var_os("FFWD_EXACTNESS_F32") {
+        None => engine(),
+        Some(_) => {
+            let f32 = ffwd::model::LoadOptions::with_precision(ffwd::model::Precision::F32);
+            Engine::builder().options(f32).build().unwrap()
+        }
+    };
+    let constraints: Vec<Constraint> = SCHEMAS[..3]
+        .iter()
+        .map(|s| Constraint::json_schema(s).unwrap())
+        .chain(
+            ["[A-Z][a-z]+( [A-Z][a-z]+){0,3}", "[0-9]{1,3}(,[0-9]{3})*\\.[0-9]{2}"]
+                .map(|r| Constraint::regex(r).unwrap()),
+        )
+        .chain([
+            Constraint::choice(["invoice", "invoice reminder", "letter"]).unwrap(),
+            Constraint::json_object(),
+        ])
+        .collect();
+    let grammars: Vec<_> = constraints.iter().map(|c| engine.compiler().compile(c).unwrap()).collect();
+    let samplings = samplings();
+    let mut random = Random(20_417);
+    let (mut compared, mut greedy, mut drafted, mut accepted, mut forwards) = (0, 0, 0, 0, [0, 0]);
+    let mut by_source = [0usize; 3];
+    while compared < wanted {
+        let text: String = TEXT.chars().skip(random.below(80)).take(20 + random.below(80)).collect();
+        let grammar = grammars.get(random.below(grammars.len() + 1));
+        // Every third is greedy.
+        let sampling =
+            &samplings[if random.below(3) == 0 { 0 } else { 1 + random.below(samplings.len() - 1) }];
+        let sampling = SamplingParams { seed: random.below(1 << 30) as u64, ..sampling.clone() };
+        let limit = 4 + random.below(40);
+        let request = || {
+            let request = Request::new(Prompt::text(&text)).sampling(sampling.clone()).max_tokens(limit);
+            match grammar {
+                Some(grammar) => request.grammar(grammar.clone()),
+                None => request,
+            }
+        };
+        let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+        forwards[0] += 4 * off.stats.forwards;
+        for variant in 0..4 {
+            let mut exact = request()
+                .source(if random.below(2) > 0 { text.clone() } else { off.text.clone() })
+                .lookup(random.below(4) > 0)
+                .draft_model(random.below(4) > 0)
+                .max_draft(1 + random.below(30));
+            if random.below(3) > 0 {
+                exact = exact.ungated();
+            }
+            if variant == 3 {
+                let source =
+                    adversary(off.tokens.clone(), off.stats.prompt_tokens, random.below(4), compared as u64);
+                exact = exact.adversary(source);
+            }
+            let exact = engine.generate(&exact).unwrap();
+            check(&exact, &off, &format!("generation {compared}"));
+            compared += 1;
+            greedy += usize::from(sampling.is_greedy());
+            drafted += exact.stats.drafted;
+            accepted += exact.stats.accepted;
+            forwards[1] += exact.stats.forwards;
+            let a = exact.stats.accepted_by_source;
+            [a.forced, a.lookup, a.draft_model].iter().zip(&mut by_source).for_each(|(a, sum)| *sum += a);
+        }
+    }
+    eprintln!(
+        "{compared} generations ({greedy} greedy) are those of off: {} forwards for {}, {accepted} of {drafted} proposals \
+         accepted: {} forced, {} copied, {} of the draft model",
+        forwards[1], forwards[0], by_source[0], by_source[1], by_source[2]
+    );
+    assert!(accepted > 0 && accepted < drafted);
+}

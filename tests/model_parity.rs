@@ -298,6 +298,9 @@ fn the_cost_table_has_every_size_that_fits() {
         assert!(costs.points().is_sorted_by(|a, b| a.1 <= b.1), "{:?}", costs.points());
         costs.points().iter().map(|p| p.0).collect()
     };
-    assert_eq!(sizes(&LoadOptions::default()), [1, 2, 4, 8, 16, 32]);
-    assert_eq!(sizes(&LoadOptions { max_context: Some(20), ..LoadOptions::default() }), [1, 2, 4, 8, 16]);
+    assert_eq!(sizes(&LoadOptions::default()), [1, 2, 3, 4, 6, 8, 12, 16, 24]);
+    assert_eq!(
+        sizes(&LoadOptions { max_context: Some(20), ..LoadOptions::default() }),
+        [1, 2, 3, 4, 6, 8, 12, 16]
+    );
 }

@@ -112,6 +112,9 @@ pub(super) struct DecodeArgs {
     /// Do not copy values from the text into drafts
     #[arg(long)]
     no_lookup: bool,
+    /// Tell on standard error why drafts were as long as they were; with --stats, as JSON, too
+    #[arg(long)]
+    explain_gate: bool,
     /// 0 takes the most probable token; 1 samples as the model says
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     temperature: f32,
@@ -171,6 +174,7 @@ impl DecodeArgs {
         request
             .close_before_limit(self.close_before_limit)
             .mode(self.mode)
+            .explain_gate(self.explain_gate)
             .lookup(self.lookup || !self.no_lookup)
             .sampling(sampling)
             .max_tokens(self.max_tokens)

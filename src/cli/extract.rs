@@ -223,6 +223,9 @@ fn many(job: &Job) -> Result<ExitCode> {
             Ok(extraction) => {
                 let record = serde_json::from_str::<&RawValue>(&extraction.text).ok();
                 let text = json(&Line { source: source.clone(), record, finish: "stop", error: None })?;
+                if let Some(gate) = &extraction.stats.gate {
+                    bar.suspend(|| eprint!("{source}:\n{gate}"));
+                }
                 all.push((source, extraction.stats));
                 text
             }

@@ -41,7 +41,7 @@ pub(super) fn figures(path: &Path, figures: &impl Serialize) -> Result<()> {
     std::fs::rename(partial, path).map_err(|e| Error::io(path, &e))
 }
 
-/// The line of costs on standard error.
+/// The line of costs on standard error, and what the gate decided, if that was asked for.
 pub(super) fn costs(stats: &Stats) {
     eprintln!(
         "{} tokens in {} forwards ({:.1} a forward), {} forced, {} drafted, {} accepted, {:.2} s, {}",
@@ -54,4 +54,7 @@ pub(super) fn costs(stats: &Stats) {
         stats.seconds,
         stats.mode.name(),
     );
+    if let Some(gate) = &stats.gate {
+        eprint!("{gate}");
+    }
 }

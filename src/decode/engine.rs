@@ -1,6 +1,7 @@
 //! The entry point: models and vocabulary together, and requests to them.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::events::{CancelToken, Event};
@@ -9,7 +10,7 @@ use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
 use crate::chat::{self, ChatOptions, ChatTemplate, Message};
-use crate::draft::{DraftModel, Gate, Lookup};
+use crate::draft::{DraftModel, Estimates, Gate, Lookup};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
 use crate::model::{LoadOptions, Model};
@@ -44,6 +45,8 @@ pub struct Engine {
     compiler: Compiler,
     /// A template that does not parse is an error only for those who chat.
     chat: Option<Result<ChatTemplate>>,
+    /// How often drafts were accepted in all generations so far.
+    estimates: Arc<Mutex<Estimates>>,
 }
 
 /// Which models an [`Engine`] is made of.
@@ -216,7 +219,8 @@ impl Engine {
                 .hint("use a draft model with the same tokenizer, or none"));
         }
         let size = target.config().vocab_size;
-        Ok(Engine { target, draft, compiler: Compiler::new(vocab.with_logits_size(size)?), chat: None })
+        let compiler = Compiler::new(vocab.with_logits_size(size)?);
+        Ok(Engine { target, draft, compiler, chat: None, estimates: Arc::default() })
     }
 
     /// The model's chat template, if it has one.
@@ -365,12 +369,24 @@ impl Engine {
         };
         let source = request.source.clone().or_else(|| request.prompt.source.clone());
         let lookup = (on && request.lookup).then(|| Lookup::new(source.unwrap_or_else(untrusted).as_str()));
-        let gate = if request.ungated || !on {
-            Gate::open(request.max_draft)
-        } else {
-            Gate::new(self.target.cost_table(), draft.map(Model::cost_table), request.max_draft)
+        let max = request.max_draft;
+        // The text of the unverified modes depends on where drafts end, which must not depend on anything
+        // but the request.
+        let shared = (request.mode == Mode::Exact).then(|| self.estimates.clone());
+        let mut gate = match &shared {
+            _ if request.ungated || !on => Gate::open(max),
+            None => Gate::fixed(max),
+            Some(shared) => {
+                let (target, draft) = (self.target.cost_table(), draft.map(Model::cost_table));
+                let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                known.measured(target, draft);
+                Gate::new(target, draft, max, known.clone())
+            }
         };
+        if request.explain_gate {
+            gate.explain();
+        }
         let model = draft.map(DraftModel::new).transpose()?;
-        Ok(Drafting { model, lookup, gate, adversary: request.adversary.take() })
+        Ok(Drafting { model, lookup, gate, shared, adversary: request.adversary.take() })
     }
 }

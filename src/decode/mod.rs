@@ -24,4 +24,4 @@ pub use labels::{LabelOptions, LabelProbabilities, LabelProbability};
 pub use request::{Prompt, Request};
 pub use scheduler::{Figures, Handle, Occurrence, Rejected, Scheduler, SchedulerOptions};
 pub use session::{Adversary, TokenLogprob};
-pub use stats::{BySource, Finish, Mode, Stats};
+pub use stats::{BySource, Finish, Mode, Spent, Stats};

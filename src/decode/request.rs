@@ -78,6 +78,7 @@ pub struct Request {
     pub(super) lookup: bool,
     pub(super) draft_model: bool,
     pub(super) ungated: bool,
+    pub(super) explain_gate: bool,
     pub(super) events: bool,
     pub(super) adversary: RefCell<Option<Adversary>>,
 }
@@ -108,6 +109,7 @@ impl Request {
             lookup: true,
             draft_model: true,
             ungated: false,
+            explain_gate: false,
             events: false,
             adversary: RefCell::new(None),
         }
@@ -241,6 +243,12 @@ impl Request {
     /// measured times (default no).
     pub fn ungated(mut self) -> Self {
         self.ungated = true;
+        self
+    }
+
+    /// Counts why drafts are as long as they are, for [`Stats::gate`](super::Stats::gate) (default no).
+    pub fn explain_gate(mut self, on: bool) -> Self {
+        self.explain_gate = on;
         self
     }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::draft::GateReport;
 use crate::vocab::TokenId;
 
 /// How forced runs are handled; see the architecture page for the four modes.
@@ -107,6 +108,18 @@ pub struct BySource {
     pub draft_model: usize,
 }
 
+/// Seconds of a generation by what they were spent on; what is left of its seconds is masks, choices and
+/// bookkeeping.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Spent {
+    /// The target's first forward: the prompt, and what was drafted behind it.
+    pub prompt: f64,
+    /// Further forwards of the target.
+    pub target: f64,
+    /// Forwards of the draft model.
+    pub draft_model: f64,
+}
+
 /// Figures of one generation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Stats {
@@ -138,6 +151,13 @@ pub struct Stats {
     /// tokens that were emitted without asking and later passed through the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub survival: Option<f64>,
+    /// Where the seconds went; not known for a generation in a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
+    /// Why drafts were as long as they were, if asked for with
+    /// [`Request::explain_gate`](super::Request::explain_gate).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateReport>,
     /// The mode.
     pub mode: Mode,
     /// Wall-clock seconds, compiling of the constraint not included.

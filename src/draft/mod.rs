@@ -5,22 +5,32 @@
 //! draft model that sees the same masks; after each, the constraint is asked again, so one draft may
 //! reach through a copied value, its closing quote, the next key and into the next value. What was
 //! copied is read by the draft model, if there is one, before the target sees it. Any draft is
-//! harmless to the output; the [`Gate`] decides by measured cost and past success how long to make it.
+//! harmless to the output; the [`Gate`] decides by measured cost and past success ([`Estimates`]) how long to
+//! make it.
 
+mod estimates;
 mod gate;
 mod lookup;
 mod model;
+mod report;
+mod shortlist;
 
-pub use gate::Gate;
+pub(crate) use estimates::Ran;
+pub use estimates::{Class, Estimates, State};
+pub use gate::{Gate, Worth};
 pub(crate) use lookup::open_string;
 pub use lookup::{Lookup, Span};
 pub use model::DraftModel;
+pub use report::{GateLine, GateReport};
+
+use serde::Serialize;
 
 use crate::matcher::Matcher;
 use crate::vocab::TokenId;
 
 /// What proposed a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The constraint left no other bytes.
     Forced,
@@ -37,6 +47,18 @@ pub struct Proposal {
     pub token: TokenId,
     /// Who proposed it.
     pub source: Source,
+    /// Where it stands, and what the source knows about it.
+    pub state: State,
+}
+
+impl Proposal {
+    /// The same after the draft model has read it, and would have written it.
+    fn read(self) -> Self {
+        match self.source {
+            Source::Lookup => Proposal { state: State { grade: 3, ..self.state }, ..self },
+            _ => self,
+        }
+    }
 }
 
 /// Appends the legal prefix of `proposals` and advances `matcher` over it; how many were taken. Without

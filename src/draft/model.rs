@@ -6,12 +6,13 @@
 //! Text copied from the source is drafts for this model, too: it reads a copied value in one forward
 //! and says where it would go on otherwise, mostly at the closing quote.
 
-use super::{Proposal, Source};
-use crate::error::Result;
+use super::shortlist::shortlist;
+use super::{Proposal, Source, State};
+use crate::error::{ErrorKind, Result};
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Model, Segment};
-use crate::sample::{Sampler, SamplingParams};
-use crate::vocab::TokenId;
+use crate::sample::leading;
+use crate::vocab::{TokenId, Vocabulary};
 
 /// A draft model with its cache.
 pub struct DraftModel {
@@ -19,7 +20,6 @@ pub struct DraftModel {
     cache: KvCache,
     /// The tokens in the cache.
     seen: Vec<TokenId>,
-    sampler: Sampler,
     row: Vec<u32>,
     /// What is to be run, from the end of the cache on; not all of it at once if it is long.
     input: Vec<TokenId>,
@@ -27,6 +27,10 @@ pub struct DraftModel {
     first: usize,
     /// How much of it is being run.
     running: usize,
+    /// The tokens it chooses among, if not all; known when it is first asked.
+    shortlist: Option<Vec<TokenId>>,
+    /// The tokens whose logits each row wants.
+    only: Vec<Vec<TokenId>>,
     /// Calls so far.
     pub forwards: usize,
 }
@@ -37,17 +41,17 @@ impl DraftModel {
     /// # Errors
     /// If no cache can be made.
     pub fn new(model: &Model) -> Result<Self> {
-        let sampler = Sampler::new(SamplingParams::default())?;
         let cache = model.new_cache()?;
         Ok(DraftModel {
             model: model.clone(),
             cache,
             seen: Vec::new(),
-            sampler,
             row: Vec::new(),
             input: Vec::new(),
             first: 0,
             running: 0,
+            shortlist: None,
+            only: Vec::new(),
             forwards: 0,
         })
     }
@@ -70,24 +74,48 @@ impl DraftModel {
 
     /// Gets ready to draft after `history` and `draft`: to go along with `candidates`, proposals of other
     /// sources, as far as it would have chosen them itself, and to add one token of its own, in one
-    /// forward over [`segment`](Self::segment), whose logits [`judge`](Self::judge) takes. False where its
-    /// context is full.
-    pub fn prepare(&mut self, history: &[TokenId], draft: &[Proposal], candidates: &[Proposal]) -> bool {
+    /// forward over [`segment`](Self::segment), whose logits [`judge`](Self::judge) takes. Returns how many
+    /// tokens that is over; nothing where its context is full.
+    pub fn prepare(
+        &mut self,
+        vocab: &Vocabulary,
+        history: &[TokenId],
+        draft: &[Proposal],
+        candidates: &[Proposal],
+    ) -> Option<usize> {
         let all = || history.iter().copied().chain(draft.iter().map(|p| p.token));
         let same = self.seen.iter().zip(all()).take_while(|(a, b)| **a == *b).count();
         // The last token must run again if all are known: its logits are wanted.
         let same = same.min((history.len() + draft.len()).saturating_sub(1));
         self.input.clear();
         self.input.extend(all().skip(same));
-        let Some(last) = self.input.len().checked_sub(1) else { return false };
+        let last = self.input.len().checked_sub(1)?;
         self.first = last;
         self.input.extend(candidates.iter().map(|c| c.token));
         if same + self.input.len() > self.model.config().context {
-            return false;
+            return None;
         }
         self.cache.truncate(same);
         self.seen.truncate(same);
-        true
+        self.only.clear();
+        let list = self.shortlist.get_or_insert_with(|| shortlist(vocab, history));
+        if !list.is_empty() {
+            // What is copied may be spelled in other tokens than the prompt.
+            let mut list = list.clone();
+            list.extend(candidates.iter().map(|c| c.token));
+            list.sort_unstable();
+            list.dedup();
+            self.only.resize(candidates.len() + 1, list);
+        }
+        Some(self.input.len())
+    }
+
+    /// The only tokens that are legal behind the draft, if they are few.
+    pub fn choose_among(&mut self, tokens: Vec<TokenId>) {
+        if !tokens.is_empty() {
+            self.only.clear();
+            self.only.push(tokens);
+        }
     }
 
     /// What is to be run next: all of it, or if that is more than `most` a part that wants no logits.
@@ -95,19 +123,20 @@ impl DraftModel {
         let whole = self.input.len() <= most || self.first == 0;
         self.running = if whole { self.input.len() } else { self.first.min(most.max(1)) };
         let rows = if whole { self.first..self.running } else { 0..0 };
-        Segment { tokens: &self.input[..self.running], cache: &mut self.cache, rows }
+        Segment { tokens: &self.input[..self.running], cache: &mut self.cache, rows, only: &self.only }
     }
 
     /// Takes the logits of the segment and adds proposals to `draft`, behind which `matcher` stands: none
-    /// where the model would end the output. False if a part is still to be run.
+    /// where the model would end the output. They stand at `place`. False if a part is still to be run.
     ///
     /// # Errors
     /// If the logits are of no use.
     pub fn judge(
         &mut self,
-        mut rows: Vec<Vec<f32>>,
+        rows: &[Vec<f32>],
         matcher: &mut Matcher,
         candidates: &[Proposal],
+        place: State,
         draft: &mut Vec<Proposal>,
     ) -> Result<bool> {
         self.forwards += 1;
@@ -117,21 +146,33 @@ impl DraftModel {
             return Ok(false);
         }
         self.row.resize(matcher.vocabulary().bitmask_words(), 0);
-        for (i, logits) in rows.iter_mut().enumerate() {
+        for (i, logits) in rows.iter().enumerate() {
             if matcher.is_terminated() {
                 break;
             }
             matcher.fill_bitmask(&mut self.row);
-            let token = self.sampler.sample(logits, Some(&self.row), 0, &[])?.token;
+            let (token, lead) = match leading(logits, &self.row) {
+                // Nothing that is legal is on the list.
+                Err(e) if e.kind() == ErrorKind::IllegalToken => break,
+                leading => leading?,
+            };
             if matcher.vocabulary().eos().contains(&token) || matcher.accept_token(token).is_err() {
                 break;
             }
-            let agreed = candidates.get(i).filter(|c| c.token == token);
-            draft.push(agreed.copied().unwrap_or(Proposal { token, source: Source::Model }));
-            if agreed.is_none() {
-                break;
+            match candidates.get(i).filter(|c| c.token == token) {
+                Some(agreed) => draft.push(agreed.read()),
+                None => {
+                    let state = State { grade: sureness(lead), ..place };
+                    draft.push(Proposal { token, source: Source::Model, state });
+                    break;
+                }
             }
         }
         Ok(true)
     }
+}
+
+/// A grade from the lead of the most probable token over the next one, in nats.
+fn sureness(lead: f32) -> u8 {
+    [0.5, 1.5, 3.0, 6.0].iter().filter(|bound| lead >= **bound).count() as u8
 }

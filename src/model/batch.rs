@@ -25,6 +25,9 @@ pub struct Segment<'a> {
     pub cache: &'a mut KvCache,
     /// Which of the tokens logits are wanted for; may be empty.
     pub rows: Range<usize>,
+    /// For each of these rows the tokens whose logits are wanted, sorted: all others are negative infinity,
+    /// and cost nothing. No tokens, or no entry, are all of them.
+    pub only: &'a [Vec<TokenId>],
 }
 
 /// Sees the tokens of a segment, the number of segments in the forward, and the logits, which it may
@@ -96,7 +99,7 @@ impl Model {
             .iter_mut()
             .zip(valid)
             .filter(|(_, valid)| *valid)
-            .map(|(s, _)| Segment { tokens: s.tokens, cache: s.cache, rows: s.rows.clone() })
+            .map(|(s, _)| Segment { tokens: s.tokens, cache: s.cache, rows: s.rows.clone(), only: s.only })
             .collect();
         let logits = match self.run(&mut runnable) {
             Ok(logits) => logits.into_iter().map(Ok).collect::<Vec<_>>(),

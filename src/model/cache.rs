@@ -56,6 +56,15 @@ impl KvCache {
         KvCache { layers: self.layers.iter().map(copy).collect(), len, kv_dim: self.kv_dim }
     }
 
+    /// Becomes a cache of `len` positions that hold zeros or what was there: for measuring.
+    pub(super) fn pretend(&mut self, len: usize) {
+        let used = len * self.kv_dim;
+        for side in self.layers.iter_mut().flat_map(|l| [&mut l.k, &mut l.v]) {
+            side.resize(used, 0.0);
+        }
+        self.len = len;
+    }
+
     /// Bytes that a cache for this model takes once it holds `positions` tokens.
     pub(super) fn bytes_for(config: &ModelConfig, positions: usize) -> usize {
         let positions = positions.next_multiple_of(STEP);

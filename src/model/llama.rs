@@ -150,7 +150,8 @@ impl Llama {
                 bad("the cache belongs to another model").hint("make it with this model's `new_cache`")
             );
         }
-        if let Some(id) = tokens.iter().find(|id| **id as usize >= c.vocab_size) {
+        let mut ids = tokens.iter().chain(segment.only.iter().flatten());
+        if let Some(id) = ids.find(|id| **id as usize >= c.vocab_size) {
             return Err(bad(format!("token {id} is not below the model's vocabulary size {}", c.vocab_size))
                 .hint("use the tokenizer that belongs to the model"));
         }
@@ -201,10 +202,49 @@ impl Llama {
         }
         s.normed.resize(x.len(), 0.0);
         rms_norm(&x, &self.final_norm, c.norm_eps, &mut s.normed);
-        self.head.forward(&s.normed, kept, &mut s.update)?;
-        let mut rows = s.update.chunks_exact(c.vocab_size);
-        for span in spans {
-            logits[span.segment].extend(rows.by_ref().take(span.wanted.len()).map(<[f32]>::to_vec));
+        self.logits(segments, spans, &mut s, logits)
+    }
+
+    /// The logits of the normed rows: those that want all in one product, of the others only what they want.
+    fn logits(
+        &self,
+        segments: &[Segment],
+        spans: &[Span],
+        s: &mut Scratch,
+        logits: &mut [Vec<Vec<f32>>],
+    ) -> Result<()> {
+        let width = self.config.hidden;
+        // For each row its segment and what it wants.
+        let wants = spans.iter().flat_map(|span| {
+            let segment = &segments[span.segment];
+            let first = (span.tokens.start + span.wanted.start).saturating_sub(segment.rows.start);
+            (first..first + span.wanted.len())
+                .map(move |i| (span.segment, segment.only.get(i).map_or(&[][..], Vec::as_slice)))
+        });
+        let wants: Vec<(usize, &[u32])> = wants.collect();
+        // The rows that want all move to the front, those that want some are done before.
+        let mut all = 0;
+        let mut few = Vec::new();
+        for (i, (_, only)) in wants.iter().enumerate() {
+            let row = i * width..(i + 1) * width;
+            if only.is_empty() {
+                s.normed.copy_within(row, all * width);
+                all += 1;
+            } else {
+                let mut some = vec![0.0; only.len()];
+                self.head.some(&s.normed[row], only, &mut some)?;
+                few.push(some);
+            }
+        }
+        self.head.forward(&s.normed[..all * width], all, &mut s.update)?;
+        let (mut rows, mut few) = (s.update.chunks_exact(self.config.vocab_size), few.into_iter());
+        for (segment, only) in wants {
+            let row = if only.is_empty() { rows.next().map(<[f32]>::to_vec) } else { None };
+            logits[segment].push(row.unwrap_or_else(|| {
+                let mut row = vec![f32::NEG_INFINITY; self.config.vocab_size];
+                only.iter().zip(few.next().unwrap_or_default()).for_each(|(t, l)| row[*t as usize] = l);
+                row
+            }));
         }
         Ok(())
     }

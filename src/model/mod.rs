@@ -150,7 +150,7 @@ impl Model {
         cache: &mut KvCache,
         rows: Range<usize>,
     ) -> Result<Vec<Vec<f32>>> {
-        let results = self.forward_batch(&mut [Segment { tokens, cache, rows }]);
+        let results = self.forward_batch(&mut [Segment { tokens, cache, rows, only: &[] }]);
         // There is one result for each segment.
         results.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
     }

@@ -16,7 +16,7 @@ use super::Precision;
 use super::blocks::{EightBit, FourBit, SixBit};
 use super::config::{Architecture, ModelConfig, bad};
 use super::gguf::Gguf;
-use super::kernels::{K_BLOCK, Out, Q8_BLOCK, Rows, product, product_packed, widen};
+use super::kernels::{K_BLOCK, Out, Q8_BLOCK, Rows, product, product_packed, product_some, widen};
 use super::safetensors::Safetensors;
 use crate::error::{Error, Result};
 
@@ -158,6 +158,24 @@ impl Matrix {
         }
     }
 
+    /// Multiplies one row with some of the matrix' rows: those elements of [`forward`](Self::forward), with
+    /// the same bits.
+    fn some(&self, x: &[f32], outputs: &[u32], split: bool, out: &mut [f32]) -> Result<()> {
+        let (n, k) = (self.outputs, self.inputs);
+        match &self.elements {
+            Elements::F32(w) => product_some(x, &Rows::new(w, n, k), outputs, out),
+            Elements::Q8(w) => product_some(x, &w.matrix(n, k), outputs, out),
+            Elements::Q4(w) => product_some(x, &w.matrix(n, k), outputs, out),
+            Elements::Q6(w) => product_some(x, &w.matrix(n, k), outputs, out),
+            Elements::Quantised(_) => {
+                let mut all = vec![0.0; n];
+                self.forward(x, 1, split, &mut all, n, 0)?;
+                outputs.iter().zip(out).for_each(|(i, out)| *out = all[*i as usize]);
+            }
+        }
+        Ok(())
+    }
+
     /// Copies row `id` to `out`.
     pub fn row(&self, id: u32, out: &mut [f32]) -> Result<()> {
         let (i, n, k) = (id as usize, self.outputs, self.inputs);
@@ -257,6 +275,13 @@ impl Projection {
             }
         }
         Ok(())
+    }
+
+    /// Some elements of one output row of a single matrix without a bias, with the bits of
+    /// [`forward`](Self::forward) over that row alone.
+    pub fn some(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) -> Result<()> {
+        let [matrix] = &self.parts[..] else { return Err(bad("not a single matrix")) };
+        matrix.some(x, outputs, self.split, out)
     }
 
     pub fn single(matrix: Matrix, split: bool) -> Self {

@@ -96,21 +96,53 @@ impl Sampler {
         history: &[TokenId],
     ) -> Result<Sampled> {
         let raw = self.report_raw.then(|| logits.to_vec());
-        self.adjust(logits, history)?;
-        let best = best(logits, mask)?;
+        let (best, chosen) = self.pick(logits, mask, position, history)?;
         let total = log_sum(logits, mask, best.logit);
         let legal_mass = self.report_legal_mass.then(|| legal_mass(logits, best.logit, total));
-        let chosen = match self.params.temperature {
-            0.0 => best,
-            _ if self.params.top_k == Some(1) => best,
-            _ => self.draw(logits, mask, best, position),
-        };
         Ok(Sampled {
             token: chosen.token,
             logprob: chosen.logit - best.logit - total,
             legal_mass,
             raw_logprob: raw.map(|raw| log_softmax(&raw, chosen.token as usize)),
         })
+    }
+
+    /// The token that [`sample`](Self::sample) chooses, without its log-probability, which costs an
+    /// exponential for each legal token.
+    ///
+    /// # Errors
+    /// As [`sample`](Self::sample).
+    pub fn choose(
+        &self,
+        logits: &mut [f32],
+        mask: Option<&[u32]>,
+        position: u64,
+        history: &[TokenId],
+    ) -> Result<TokenId> {
+        self.pick(logits, mask, position, history).map(|(_, chosen)| chosen.token)
+    }
+
+    /// Whether log-probabilities beyond the chosen token's are reported.
+    pub(crate) fn reports(&self) -> bool {
+        self.report_raw || self.report_legal_mass
+    }
+
+    /// The most probable legal token after penalties and bias, and the chosen one.
+    fn pick(
+        &self,
+        logits: &mut [f32],
+        mask: Option<&[u32]>,
+        position: u64,
+        history: &[TokenId],
+    ) -> Result<(Candidate, Candidate)> {
+        self.adjust(logits, history)?;
+        let best = best(logits, mask)?;
+        let chosen = match self.params.temperature {
+            0.0 => best,
+            _ if self.params.top_k == Some(1) => best,
+            _ => self.draw(logits, mask, best, position),
+        };
+        Ok((best, chosen))
     }
 
     /// Penalties and bias.
@@ -183,6 +215,29 @@ impl Sampler {
         // Rounding may leave a rest; it belongs to the last one.
         candidates.last().copied().unwrap_or(best)
     }
+}
+
+/// The most probable legal token, and by how much its logit leads the next one's (infinitely if nothing
+/// else is legal). Two passes over the logits.
+///
+/// # Errors
+/// As [`Sampler::sample`].
+pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32)> {
+    let first = best(logits, Some(mask))?;
+    let mut second = f32::NEG_INFINITY;
+    for_groups(logits, Some(mask), |from, group, mut word| {
+        if group.iter().fold(true, |n, l| n & (*l <= second)) {
+            return;
+        }
+        while word != 0 {
+            let i = word.trailing_zeros() as usize;
+            word &= word - 1;
+            if group[i] > second && (from + i) as TokenId != first.token {
+                second = group[i];
+            }
+        }
+    });
+    Ok((first.token, first.logit - second))
 }
 
 /// Most probable first, lower ids first among equals: a total order, so that any selection is

@@ -12,6 +12,7 @@ mod step;
 mod unasked;
 mod verify;
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::closing::Closer;
@@ -21,7 +22,7 @@ use super::fields::Fields;
 use super::stats::{BySource, Finish, Mode, Stats};
 use super::stop::Stops;
 use super::thinking::Thinking;
-use crate::draft::{DraftModel, Gate, Lookup, Proposal, Source};
+use crate::draft::{DraftModel, Estimates, Gate, Lookup, Proposal, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Model};
@@ -35,6 +36,8 @@ pub(super) struct Drafting {
     pub model: Option<DraftModel>,
     pub lookup: Option<Lookup>,
     pub gate: Gate,
+    /// What generations of this engine learn together; nothing in the unverified modes.
+    pub shared: Option<Arc<Mutex<Estimates>>>,
     /// Instead of all sources: proposes anything after (history, output so far). For tests.
     pub adversary: Option<Adversary>,
 }
@@ -88,6 +91,8 @@ pub(super) struct Session {
     cache: KvCache,
     /// What was handed to the last forward of the target.
     input: Vec<TokenId>,
+    /// The tokens whose logits each of its rows wants; none if all.
+    only: Vec<Vec<TokenId>>,
     /// The draft for the next forward, finished or not.
     draft: Option<Draft>,
     /// Who else is in the forward.
@@ -175,6 +180,7 @@ impl Session {
             cancel: setup.cancel,
             cache: target.new_cache()?,
             input: Vec::new(),
+            only: Vec::new(),
             draft: None,
             company: Company::default(),
             masks: Vec::new(),
@@ -207,6 +213,12 @@ impl Session {
             self.stats.survival = Some(self.log_survival.exp());
         }
         self.stats.tokens = self.emitted();
+        if let Some(shared) = &self.drafting.shared {
+            // Counts that a panic left half added are estimates all the same.
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            self.drafting.gate.finish(&mut shared, self.stats.tokens);
+        }
+        self.stats.gate = self.drafting.gate.report();
         self.stats.close(finish, self.begun.elapsed().as_secs_f64());
         Output {
             complete: self.is_complete(),
@@ -336,7 +348,7 @@ impl Session {
                 self.stats.forced += usize::from(proposal.source == Source::Forced);
             }
             if i <= verified.matched {
-                self.drafting.gate.learn(proposal.source, i < verified.matched);
+                self.drafting.gate.learn(proposal, i < verified.matched);
             }
         }
     }

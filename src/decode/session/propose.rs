@@ -5,8 +5,9 @@
 //! draft is a hypothesis throughout: matcher and text are copies that run ahead of the output.
 
 use super::Session;
+use super::step::{FEW, few};
 use crate::decode::stats::Mode;
-use crate::draft::{Proposal, Source, Span, open_string, take_legal};
+use crate::draft::{Class, Proposal, Source, Span, State, Worth, open_string, take_legal};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
@@ -18,11 +19,14 @@ pub(super) struct Draft {
     matcher: Option<Matcher>,
     /// Output and draft as bytes.
     text: Vec<u8>,
-    /// Estimated probability that all of it is accepted.
-    survival: f64,
+    /// What it is worth so far.
+    worth: Worth,
     room: usize,
-    /// What was copied and the draft model is to read.
+    /// What was copied and the draft model is to read, and where.
     copied: Vec<Proposal>,
+    place: State,
+    /// Tokens that the call of the draft model under way is over.
+    call: usize,
     /// Proposals before the turn under way.
     before: usize,
     /// Nothing is to be added.
@@ -36,9 +40,11 @@ impl Session {
             proposals: Vec::new(),
             matcher: self.matcher.as_ref().map(Matcher::fork),
             text: self.text.clone(),
-            survival: 1.0,
+            worth: self.drafting.gate.begin(self.history.len()),
             room: self.room(),
             copied: Vec::new(),
+            place: State::FREE,
+            call: 0,
             before: 0,
             done: self.mode == Mode::Off,
         };
@@ -46,9 +52,12 @@ impl Session {
             && !draft.done
         {
             let tokens = adversary(&self.history);
-            let proposals = tokens.iter().map(|&token| Proposal { token, source: Source::Lookup });
+            let state = State { grade: 2, ..State::FREE };
+            let proposals = tokens.iter().map(|&token| Proposal { token, source: Source::Lookup, state });
             let known = proposals.take_while(|p| (p.token as usize) < self.vocab.len());
-            take_legal(draft.matcher.as_mut(), known, draft.room, &mut draft.proposals);
+            let mut legal = Vec::new();
+            take_legal(draft.matcher.as_ref().map(Matcher::fork).as_mut(), known, draft.room, &mut legal);
+            self.draft(&mut draft, legal);
             draft.done = true;
         }
         draft
@@ -62,12 +71,14 @@ impl Session {
             && !draft.matcher.as_ref().is_some_and(Matcher::is_terminated)
         {
             draft.before = draft.proposals.len();
-            self.force(draft);
+            if !self.force(draft) {
+                break;
+            }
             draft.copied = self.copy(draft);
             if self.ask_model(draft) {
                 return true;
             }
-            draft.done = draft.proposals.len() == draft.before;
+            draft.done |= draft.proposals.len() == draft.before;
         }
         draft.done = true;
         false
@@ -81,46 +92,72 @@ impl Session {
         self.drafting.gate.max().min(left).min(context).min(company)
     }
 
-    /// Appends the forced run.
-    fn force(&self, draft: &mut Draft) {
-        let at = draft.proposals.len();
-        let Some(matcher) = &mut draft.matcher else { return };
-        if !self.drafting.gate.admits(Source::Forced, draft.survival, at) {
-            return;
-        }
+    /// Appends the forced run; whether as a whole.
+    fn force(&mut self, draft: &mut Draft) -> bool {
+        let place = self.place(draft);
+        let Some(matcher) = &mut draft.matcher else { return true };
         let last = draft.proposals.last().map(|p| p.token).or(self.history.last().copied());
         let tokens = matcher.drafted_forced_tokens(last);
-        let forced = tokens.into_iter().map(|token| Proposal { token, source: Source::Forced });
-        take_legal(Some(matcher), forced, draft.room, &mut draft.proposals);
-        self.extended(draft, at);
+        let end = tokens.len().saturating_sub(1);
+        let forced = tokens.into_iter().enumerate().map(|(i, token)| {
+            let grade = if i == 0 { 0 } else { 1 + u8::from(i == end) };
+            Proposal { token, source: Source::Forced, state: State { grade, ..place } }
+        });
+        let mut legal = Vec::new();
+        take_legal(Some(&mut matcher.fork()), forced, draft.room, &mut legal);
+        self.draft(draft, legal)
     }
 
-    /// Copies from the source: appended at once if there is no draft model, else handed back for it to
-    /// read.
-    fn copy(&self, draft: &mut Draft) -> Vec<Proposal> {
-        let mut copied = self.copied(draft);
-        let at = draft.proposals.len();
-        let (mut survival, mut admitted) = (draft.survival, 0);
-        for proposal in copied.iter().take(draft.room.saturating_sub(at)) {
-            if !self.drafting.gate.admits(proposal.source, survival, at + admitted) {
-                break;
+    /// Appends those of the legal `proposals` that are worth their cost; whether these are all.
+    fn draft(&mut self, draft: &mut Draft, mut proposals: Vec<Proposal>) -> bool {
+        proposals.truncate(draft.room.saturating_sub(draft.proposals.len()));
+        let taken = self.drafting.gate.takes(&draft.worth, &proposals);
+        let all = taken == proposals.len();
+        proposals.truncate(taken);
+        if let Some(matcher) = &mut draft.matcher {
+            for (i, proposal) in proposals.iter().enumerate() {
+                // Legal by the caller's promise; otherwise the draft ends in front of it.
+                if matcher.accept_token(proposal.token).is_err() {
+                    proposals.truncate(i);
+                    break;
+                }
             }
-            survival *= self.drafting.gate.rate(proposal.source);
-            admitted += 1;
         }
-        copied.truncate(admitted);
+        self.extended(draft, &proposals);
+        draft.proposals.extend(proposals);
+        all
+    }
+
+    /// What kind of place the draft has reached, and under which key.
+    fn place(&self, draft: &mut Draft) -> State {
+        let Some(matcher) = &mut draft.matcher else { return State::FREE };
+        let class = match matcher.in_string() {
+            true if draft.text.ends_with(b"\"") => Class::Opening,
+            true => Class::String,
+            false => Class::Structure,
+        };
+        State { class, grade: 0, key: last_key(&draft.text) }
+    }
+
+    /// Copies from the source: appended at once if there is no draft model, or it is not worth asking; else
+    /// handed back for it to read.
+    fn copy(&mut self, draft: &mut Draft) -> Vec<Proposal> {
+        let place = self.place(draft);
+        draft.place = place;
+        let mut copied = self.copied(draft, place);
         if self.drafting.model.is_some() && draft.matcher.is_some() {
+            let taken = self.drafting.gate.takes(&draft.worth, &copied);
+            copied.truncate(taken);
             // One token of its own follows.
-            copied.truncate(draft.room.saturating_sub(at + 1));
+            copied.truncate(draft.room.saturating_sub(draft.proposals.len() + 1));
             return copied;
         }
-        take_legal(draft.matcher.as_mut(), copied, draft.room, &mut draft.proposals);
-        self.extended(draft, at);
+        self.draft(draft, copied);
         Vec::new()
     }
 
     /// What the source suggests here, as far as the constraint allows it.
-    fn copied(&self, draft: &mut Draft) -> Vec<Proposal> {
+    fn copied(&self, draft: &mut Draft, place: State) -> Vec<Proposal> {
         let Some(lookup) = &self.drafting.lookup else { return Vec::new() };
         if draft.proposals.len() >= draft.room {
             return Vec::new();
@@ -134,13 +171,15 @@ impl Session {
             let Some(span) = lookup.continue_value(&open.value, open.key.as_deref()) else {
                 return Vec::new();
             };
-            return spelled(&self.vocab, matcher, &span);
+            return spelled(&self.vocab, matcher, &span, place);
         }
         let Some(text) = lookup.continue_text(&draft.text) else { return Vec::new() };
-        let copied = self.vocab.encode(&text).unwrap_or_default();
+        let mut copied: Vec<Proposal> =
+            copies(self.vocab.encode(&text).unwrap_or_default(), place).take(draft.room).collect();
+        // Whether tokens are legal takes time, too: of what will not be taken one is enough, for the record.
+        copied.truncate(self.drafting.gate.would_take(&draft.worth, &copied).max(1));
         let mut legal = Vec::new();
-        let proposals = copied.into_iter().map(|token| Proposal { token, source: Source::Lookup });
-        take_legal(probe.as_mut(), proposals, draft.room, &mut legal);
+        take_legal(probe.as_mut(), copied, draft.room, &mut legal);
         legal
     }
 
@@ -150,9 +189,21 @@ impl Session {
         &text[self.answer.or_else(begins).unwrap_or(text.len())..]
     }
 
-    /// Whether the draft model is to read what was copied and add a token.
+    /// Whether the draft model is to read what was copied and add a token; if not, what was copied is
+    /// drafted as it is.
     fn ask_model(&mut self, draft: &mut Draft) -> bool {
-        let at = draft.proposals.len();
+        if self.may_ask(draft) {
+            return true;
+        }
+        let copied = std::mem::take(&mut draft.copied);
+        if !self.draft(draft, copied) {
+            draft.done = true;
+        }
+        false
+    }
+
+    fn may_ask(&mut self, draft: &mut Draft) -> bool {
+        let (at, left) = (draft.proposals.len(), self.max_tokens - self.emitted());
         // Its forwards are time that neighbours wait, too.
         if self.company.most_draft.is_some() {
             return false;
@@ -161,19 +212,33 @@ impl Session {
             return false;
         };
         // A forced run is drafted without it.
-        let idle = at >= draft.room || matcher.is_terminated() || !matcher.forced_bytes().is_empty();
-        if idle || !self.drafting.gate.admits(Source::Model, draft.survival, at) {
+        if at >= draft.room || matcher.is_terminated() || !matcher.forced_bytes().is_empty() {
             return false;
         }
-        model.prepare(&self.history, &draft.proposals, &draft.copied)
+        let gate = &mut self.drafting.gate;
+        let (drafted, copied) = (&draft.proposals, &draft.copied);
+        let Some(pending) = model.prepare(&self.vocab, &self.history, drafted, copied) else {
+            return false;
+        };
+        if copied.is_empty() {
+            model.choose_among(few(matcher, self.vocab.len() / FEW));
+        }
+        // The prompt is read once; what comes after it is weighed call by call.
+        let reading = pending >= self.prompt.min(MUCH);
+        if reading && !gate.begins(pending, left) {
+            return false;
+        }
+        draft.call = if reading { 1 + draft.copied.len() } else { pending };
+        gate.asks(&draft.worth, draft.place, &draft.copied, draft.call)
     }
 
     /// Goes on with what the draft model says. A draft is an offer: if that model fails it is not asked
     /// again, and the generation goes on without it.
     pub(super) fn take_drafted(&mut self, draft: &mut Draft, rows: Result<Vec<Vec<f32>>>) {
-        let at = draft.proposals.len();
-        let (Some(model), Some(matcher)) = (&mut self.drafting.model, &mut draft.matcher) else { return };
-        let judged = rows.and_then(|rows| model.judge(rows, matcher, &draft.copied, &mut draft.proposals));
+        let (Some(model), Some(matcher)) = (&mut self.drafting.model, &draft.matcher) else { return };
+        let mut found = Vec::new();
+        let judged = rows
+            .and_then(|rows| model.judge(&rows, &mut matcher.fork(), &draft.copied, draft.place, &mut found));
         match judged {
             // The prompt is not through yet.
             Ok(false) => return,
@@ -184,22 +249,49 @@ impl Session {
                 self.drafting.model = None;
             }
         }
-        self.extended(draft, at);
-        draft.done = draft.proposals.len() == draft.before;
+        self.drafting.gate.called(&mut draft.worth, draft.call);
+        draft.copied.clear();
+        let all = self.draft(draft, found);
+        draft.done = !all || draft.proposals.len() == draft.before;
     }
 
-    /// Text and survival after proposals were added behind the first `from`.
-    fn extended(&self, draft: &mut Draft, from: usize) {
-        for proposal in &draft.proposals[from..] {
+    /// Text and worth after proposals were added.
+    fn extended(&self, draft: &mut Draft, proposals: &[Proposal]) {
+        for proposal in proposals {
             draft.text.extend_from_slice(self.vocab.token_bytes(proposal.token));
-            draft.survival *= self.drafting.gate.rate(proposal.source);
+            self.drafting.gate.add(&mut draft.worth, proposal);
         }
     }
 }
 
+/// Tokens from which on a call of the draft model reads a prompt.
+const MUCH: usize = 64;
+/// Bytes that are looked through for a key.
+const KEY_REACH: usize = 256;
+
+/// A number for the last key of a JSON text (what stands between quotes in front of a colon), 0 if there is
+/// none nearby. What looks like a key inside a string only makes another number.
+fn last_key(text: &[u8]) -> u32 {
+    let near = &text[text.len().saturating_sub(KEY_REACH)..];
+    let Some(end) = near.windows(2).rposition(|w| w == b"\":") else { return 0 };
+    let start = near[..end].iter().rposition(|b| *b == b'"').map_or(0, |at| at + 1);
+    let mut hasher = rustc_hash::FxHasher::default();
+    std::hash::Hash::hash(&near[start..end], &mut hasher);
+    (std::hash::Hasher::finish(&hasher) as u32).max(1)
+}
+
+/// Copied tokens as proposals.
+fn copies(tokens: Vec<TokenId>, place: State) -> impl Iterator<Item = Proposal> {
+    let first = if place.class == Class::Opening { 0 } else { 1 };
+    tokens.into_iter().enumerate().map(move |(i, token)| {
+        let grade = if i == 0 { first } else { 2 };
+        Proposal { token, source: Source::Lookup, state: State { grade, ..place } }
+    })
+}
+
 /// The tokens of a span inside a JSON string; if the value ends with it, of the closing quote and of what
 /// is forced behind it, too, split as the tokenizer splits the whole. Moves `matcher`.
-fn spelled(vocab: &Vocabulary, matcher: &mut Matcher, span: &Span) -> Vec<Proposal> {
+fn spelled(vocab: &Vocabulary, matcher: &mut Matcher, span: &Span, place: State) -> Vec<Proposal> {
     let mut bytes = crate::machine::escape(&span.text);
     let value = bytes.len();
     let encode = |bytes: &[u8]| -> Vec<TokenId> {
@@ -219,10 +311,13 @@ fn spelled(vocab: &Vocabulary, matcher: &mut Matcher, span: &Span) -> Vec<Propos
         tokens = encode(&bytes);
     }
     let mut at = 0;
-    let proposals = tokens.into_iter().map(|token| {
-        let source = if at > value { Source::Forced } else { Source::Lookup };
-        at += vocab.token_bytes(token).len();
-        Proposal { token, source }
+    let proposals = copies(tokens, place).map(|copy| {
+        let forced = at > value;
+        at += vocab.token_bytes(copy.token).len();
+        match forced {
+            true => Proposal { source: Source::Forced, state: State { grade: 1, ..copy.state }, ..copy },
+            false => copy,
+        }
     });
     let mut legal = Vec::new();
     take_legal(Some(matcher), proposals, usize::MAX, &mut legal);

@@ -5,12 +5,14 @@
 //! cut long prompts into pieces; neither changes the output. Cost: nothing but what the parts cost.
 //! Coroutines were rejected: a session would have to be a future, with an executor around each forward.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use super::{Finish, OnEvent, Session};
 use crate::decode::Event;
 use crate::decode::engine::Output;
-use crate::decode::stats::Mode;
+use crate::decode::stats::{Mode, Spent};
+use crate::draft::Ran;
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Segment};
@@ -41,6 +43,29 @@ impl Default for Company {
     fn default() -> Self {
         Company { sequences: 1, most_draft: None }
     }
+}
+
+/// Of so many tokens one is few enough that its logits are computed alone.
+pub(super) const FEW: usize = 16;
+
+/// The legal tokens, sorted; none if they are more than `most`.
+pub(super) fn few(matcher: &mut Matcher, most: usize) -> Vec<TokenId> {
+    let mask = matcher.bitmask();
+    let mut tokens = Vec::new();
+    for (i, word) in mask.base().iter().enumerate() {
+        let mut word = *word;
+        while word != 0 {
+            tokens.push(i as TokenId * 32 + word.trailing_zeros());
+            word &= word - 1;
+        }
+        if tokens.len() > most {
+            return Vec::new();
+        }
+    }
+    tokens.extend(mask.more().iter().chain(mask.ends()));
+    tokens.sort_unstable();
+    tokens.dedup();
+    if tokens.len() > most { Vec::new() } else { tokens }
 }
 
 /// Fills the mask rows of a draft's positions, wherever and whenever it is run.
@@ -75,6 +100,7 @@ impl MaskJob {
 impl Session {
     /// Runs to the end, alone.
     pub(in crate::decode) fn run(mut self, mut on_event: Option<&mut dyn FnMut(Event)>) -> Result<Output> {
+        self.stats.spent = Some(Spent::default());
         loop {
             let need = self.step(&mut on_event)?;
             let model = match &need {
@@ -86,8 +112,23 @@ impl Session {
                     None => continue,
                 },
             };
-            let Segment { tokens, cache, rows } = self.segment(&need, usize::MAX);
-            let rows = model.forward(tokens, cache, rows);
+            let segment = self.segment(&need, usize::MAX);
+            let (run, cached) = (segment.tokens.len(), segment.cache.len());
+            let begun = Instant::now();
+            // There is one result for each segment.
+            let rows = model.forward_batch(&mut [segment]).pop().unwrap_or_else(|| Ok(Vec::new()));
+            let seconds = begun.elapsed().as_secs_f64();
+            let of = if need == Need::Draft { Ran::Draft } else { Ran::Target };
+            self.drafting.gate.ran(of, run, cached, seconds * 1e3);
+            let first = self.stats.forwards == 0;
+            if let Some(spent) = &mut self.stats.spent {
+                let kind = match need {
+                    Need::Draft => &mut spent.draft_model,
+                    _ if first => &mut spent.prompt,
+                    _ => &mut spent.target,
+                };
+                *kind += seconds;
+            }
             self.take(&need, rows)?;
         }
     }
@@ -130,9 +171,16 @@ impl Session {
     /// What the model that is needed is to run: at most about `most` tokens, if these are a prompt. The
     /// caller runs it and hands the logits to [`take`](Self::take).
     pub(in crate::decode) fn segment(&mut self, need: &Need, most: usize) -> Segment<'_> {
-        if let Some(model) = self.drafting.model.as_mut().filter(|_| *need == Need::Draft) {
-            return model.segment(most);
+        let target = *need != Need::Draft || self.drafting.model.is_none();
+        let rows = if target { self.prepare(most) } else { 0..0 };
+        match self.drafting.model.as_mut().filter(|_| !target) {
+            Some(model) => model.segment(most),
+            None => Segment { tokens: &self.input, cache: &mut self.cache, rows, only: &self.only },
         }
+    }
+
+    /// Gets ready what the target is to run; the rows of it that logits are wanted for.
+    fn prepare(&mut self, most: usize) -> Range<usize> {
         let cached = self.cache.len();
         let pending = self.history.len() - cached;
         self.input.clear();
@@ -147,7 +195,31 @@ impl Session {
         } else {
             first..self.input.len()
         };
-        Segment { tokens: &self.input, cache: &mut self.cache, rows }
+        self.only.clear();
+        if !rows.is_empty() {
+            self.ask_for_few(skipped);
+        }
+        rows
+    }
+
+    /// Notes which logits the rows of the draft are judged by, where these are few: behind a key, between
+    /// values, in numbers. Not in `off` mode, which is what all others are compared with, and not where
+    /// probabilities among all tokens are asked for.
+    fn ask_for_few(&mut self, skipped: usize) {
+        let Some(matcher) = self.matcher.as_ref().filter(|_| self.mode == Mode::Exact) else { return };
+        if self.sampler.reports() {
+            return;
+        }
+        let most = self.vocab.len() / FEW;
+        let mut matcher = matcher.fork();
+        self.only.resize(skipped, Vec::new());
+        self.only.push(few(&mut matcher, most));
+        for proposal in self.draft.iter().flat_map(|d| &d.proposals) {
+            if matcher.accept_token(proposal.token).is_err() {
+                break;
+            }
+            self.only.push(few(&mut matcher, most));
+        }
     }
 
     /// Goes on with the logits of the segment.
@@ -171,11 +243,15 @@ impl Session {
         let draft = self.draft.take().map_or(Vec::new(), |d| d.proposals);
         self.stats.drafted += draft.len();
         let skipped = rows.len() - 1 - draft.len();
+        let begun = Instant::now();
         let verified = self.judge(&draft, &mut rows, skipped);
         self.masks.clear();
         let verified = verified?;
         self.learn(&draft, &verified);
-        self.commit(verified)
+        let judged = verified.tokens.len().max(1);
+        let committed = self.commit(verified);
+        self.drafting.gate.judged(judged, begun.elapsed().as_secs_f64() * 1e3);
+        committed
     }
 
     /// Takes note of who shares the next forwards. Not in the unverified modes: what they emit unasked
@@ -184,8 +260,7 @@ impl Session {
         if self.company == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
             return;
         }
-        let draft = self.drafting.model.as_ref().map(|d| d.model().cost_table());
-        self.drafting.gate.in_company(self.target.cost_table(), draft, company.sequences);
+        self.drafting.gate.in_company(company.sequences);
         self.company = company;
     }
 

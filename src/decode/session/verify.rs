@@ -65,8 +65,12 @@ impl Session {
                 None => None,
             };
             let position = history.len() - self.prompt;
-            let sampled = self.sampler.sample(logits, mask, position as u64, &history)?;
-            let token = sampled.token;
+            let (token, logprob) = if self.sampler.reports() {
+                let sampled = self.sampler.sample(logits, mask, position as u64, &history)?;
+                (sampled.token, logprob(&sampled))
+            } else {
+                (self.sampler.choose(logits, mask, position as u64, &history)?, None)
+            };
             verified.ending = match token {
                 _ if self.vocab.eos().contains(&token) => Some(Ending::Model),
                 _ if self.stops.is_stop(token) => Some(Ending::Token(token)),
@@ -86,7 +90,7 @@ impl Session {
             }
             history.push(token);
             verified.tokens.push(token);
-            verified.logprobs.push(logprob(&sampled));
+            verified.logprobs.push(logprob);
             let agreed = draft.get(i).is_some_and(|p| p.token == token);
             verified.matched += usize::from(agreed);
             let bytes = self.vocab.token_bytes(token);

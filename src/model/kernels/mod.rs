@@ -27,7 +27,7 @@ use crate::numeric::exp;
 
 pub(crate) use attention::Attention;
 pub(crate) use packed::{K_BLOCK, Q4, Q6, Q8, Q8_BLOCK};
-pub(crate) use product::{Out, Rows, product, product_packed, widen};
+pub(crate) use product::{Out, Rows, product, product_packed, product_some, widen};
 
 /// Multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;

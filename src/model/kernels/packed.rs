@@ -213,7 +213,7 @@ impl<'a> Weights for Q6<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::product::{Out, Packed, Rows, product, product_packed};
+    use super::super::product::{Out, Packed, Rows, Weights, product, product_packed, product_some};
     use super::super::tests::noise;
     use super::*;
 
@@ -226,6 +226,11 @@ mod tests {
         product(&x, &Rows::new(wide, n, k), Out { data: &mut want, stride: n });
         product_packed(&x, w, Out { data: &mut got, stride: n });
         assert_eq!(got, want, "{m} x {n} x {k}");
+        let columns: Vec<u32> = (0..n as u32).rev().step_by(3).chain([0]).collect();
+        let mut some = vec![0.0; columns.len()];
+        product_some(x.row(m - 1), w, &columns, &mut some);
+        let chosen: Vec<f32> = columns.iter().map(|c| want[(m - 1) * n + *c as usize]).collect();
+        assert_eq!(some, chosen, "some of {m} x {n} x {k}");
     }
 
     fn bytes(n: usize, seed: u32) -> Vec<u8> {

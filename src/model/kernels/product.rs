@@ -11,9 +11,9 @@ use std::cell::RefCell;
 use super::vector::{LANES, Vector, Work, run};
 use super::{Target, spread};
 
-/// Columns that one work item covers, so that their weights stay in the second-level cache while the
-/// rows pass by.
-const COLUMNS_PER_ITEM: usize = 48;
+/// Columns that one work item covers, so that their weights stay in the caches of the core while the rows
+/// pass by; even the widened ones of a narrow matrix in that of the first level.
+const COLUMNS_PER_ITEM: usize = 24;
 /// From this number of rows on, the quantised weights of an item are widened once and kept for all rows.
 const ROWS_TO_WIDEN: usize = 16;
 
@@ -163,10 +163,15 @@ unsafe fn tile<V: Vector, const R: usize, const C: usize, W: Row>(
                 }
             }
         }
-        for r in 0..R {
-            for c in 0..C {
-                y[r][c] = acc[r][c].total();
-            }
+        let (sums, out) = (acc.as_flattened(), y.as_flattened_mut());
+        let mut i = 0;
+        while i + 4 <= R * C {
+            out[i..i + 4].copy_from_slice(&V::totals([sums[i], sums[i + 1], sums[i + 2], sums[i + 3]]));
+            i += 4;
+        }
+        while i < R * C {
+            out[i] = sums[i].total();
+            i += 1;
         }
     }
     y
@@ -183,10 +188,12 @@ struct Columns<'a, W> {
 }
 
 impl<W: Weights> Columns<'_, W> {
+    /// R rows from `first` on; returns R.
+    ///
     /// # Safety
     /// As for all of [`Vector`].
     #[inline(always)]
-    unsafe fn rows<V: Vector, const R: usize, const C: usize>(&self, first: usize) {
+    unsafe fn rows<V: Vector, const R: usize, const C: usize>(&self, first: usize) -> usize {
         let xs: [&[f32]; R] = std::array::from_fn(|r| self.x.row(first + r));
         let mut c = self.from;
         while c + C <= self.to {
@@ -207,25 +214,29 @@ impl<W: Weights> Columns<'_, W> {
             }
             c += 1;
         }
+        R
     }
 }
 
 impl<W: Weights> Work for Columns<'_, W> {
-    /// The tiles keep eight to twelve sums in registers: enough to hide the latency of a multiply-add.
+    /// The tiles keep eight to twelve sums in registers: enough to hide the latency of a multiply-add. A
+    /// tile of few rows costs as much as one of more, so the rows are cut into tiles of like size: seven
+    /// as four and three, not as six and one.
     #[inline(always)]
     unsafe fn with<V: Vector>(self) {
         let mut r = 0;
         // SAFETY: by the caller's promise.
         unsafe {
-            while r + 4 <= self.x.rows {
-                self.rows::<V, 4, 3>(r);
-                r += 4;
-            }
-            match self.x.rows - r {
-                3 => self.rows::<V, 3, 3>(r),
-                2 => self.rows::<V, 2, 4>(r),
-                1 => self.rows::<V, 1, 8>(r),
-                _ => {}
+            while r < self.x.rows {
+                let left = self.x.rows - r;
+                r += match left {
+                    1 => self.rows::<V, 1, 8>(r),
+                    2 => self.rows::<V, 2, 4>(r),
+                    3 => self.rows::<V, 3, 3>(r),
+                    4 | 7 | 8 => self.rows::<V, 4, 3>(r),
+                    5 | 9 => self.rows::<V, 5, 2>(r),
+                    _ => self.rows::<V, 6, 2>(r),
+                };
             }
         }
     }
@@ -251,6 +262,41 @@ fn in_items(x: &Rows, outputs: usize, out: Out<'_>, work: impl Fn(usize, usize, 
 pub(crate) fn product(x: &Rows, w: &Rows, out: Out<'_>) {
     assert_eq!(x.width, w.width, "widths of a product");
     in_items(x, w.rows, out, |from, to, target| product_range(x, w, from, to, target));
+}
+
+/// Some columns of one row's product: `out[i] = x . w.row(columns[i])`.
+struct Chosen<'a, W> {
+    x: &'a [f32],
+    w: &'a W,
+    columns: &'a [u32],
+    out: &'a mut [f32],
+}
+
+impl<W: Weights> Work for Chosen<'_, W> {
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        const C: usize = 8;
+        let row = |c: u32| self.w.row(c as usize);
+        let mut parts = self.columns.chunks_exact(C);
+        let mut out = self.out.chunks_exact_mut(C);
+        // SAFETY: by the caller's promise.
+        unsafe {
+            for (c, out) in parts.by_ref().zip(out.by_ref()) {
+                let y = tile::<V, 1, C, W::Row>([self.x], std::array::from_fn(|i| row(c[i])));
+                out.copy_from_slice(&y[0]);
+            }
+            for (c, out) in parts.remainder().iter().zip(out.into_remainder()) {
+                *out = tile::<V, 1, 1, W::Row>([self.x], [row(*c)])[0][0];
+            }
+        }
+    }
+}
+
+/// The elements of a product that stand in row `x` and some columns: the same bits as among all, at a cost
+/// that grows with their number. On this thread, for they are few.
+pub(crate) fn product_some<W: Weights>(x: &[f32], w: &W, columns: &[u32], out: &mut [f32]) {
+    assert_eq!(columns.len(), out.len());
+    run(Chosen { x, w, columns, out });
 }
 
 thread_local! {

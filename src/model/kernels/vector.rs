@@ -25,6 +25,13 @@ pub(crate) trait Vector: Copy {
     /// The sum of the lanes: halves onto each other until one is left.
     unsafe fn total(self) -> f32;
 
+    /// The totals of four vectors.
+    #[inline(always)]
+    unsafe fn totals(v: [Self; 4]) -> [f32; 4] {
+        // SAFETY: by the caller's promise.
+        v.map(|v| unsafe { v.total() })
+    }
+
     /// The first `n < LANES` numbers, and zeros.
     #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
@@ -144,6 +151,30 @@ mod x86 {
                 _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
             }
         }
+
+        // The additions of `total`, those of four vectors beside each other.
+        #[inline(always)]
+        unsafe fn totals([a, b, c, d]: [Self; 4]) -> [f32; 4] {
+            unsafe {
+                let halves = |a: __m256, b| {
+                    _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b))
+                };
+                let (ab, cd) = (halves(a.0, b.0), halves(c.0, d.0));
+                let quarters =
+                    _mm256_add_ps(_mm256_shuffle_ps::<0x44>(ab, cd), _mm256_shuffle_ps::<0xee>(ab, cd));
+                // In each half: 0 and 1 of the first pair, 2 and 3 of the second.
+                let (even, odd) = (
+                    _mm256_shuffle_ps::<0x88>(quarters, quarters),
+                    _mm256_shuffle_ps::<0xdd>(quarters, quarters),
+                );
+                let sums = _mm256_add_ps(even, odd);
+                let (low, high) = (_mm256_castps256_ps128(sums), _mm256_extractf128_ps::<1>(sums));
+                let mut out = [0.0; 4];
+                // The low half holds a and c, the high half b and d.
+                _mm_storeu_ps(out.as_mut_ptr(), _mm_unpacklo_ps(low, high));
+                out
+            }
+        }
     }
 }
 
@@ -215,5 +246,10 @@ mod tests {
         }
         // SAFETY: as above.
         unsafe { assert_eq!(run::<Avx2>(&x, &q), run::<Portable<true>>(&x, &q)) }
+        // SAFETY: as above.
+        unsafe {
+            let v = [0, 3, 7, 16].map(|at| Avx2::load(x[at..].as_ptr()));
+            assert_eq!(Avx2::totals(v), v.map(|v| v.total()));
+        }
     }
 }

@@ -1,0 +1,79 @@
+//! What a forward costs by the number of its rows, and what it costs that a row has the same bits in any
+//! company: this crate's kernels against candle's stock model of the same weights. Fastest of many passes;
+//! both behind the same number of cached tokens, both with the logits of the last row only.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use candle_core::quantized::gguf_file::Content;
+use candle_core::{Device, Tensor};
+use candle_transformers::models::quantized_llama::ModelWeights;
+use ffwd::model::{LoadOptions, Model, Precision};
+use ffwd::{Error, ErrorKind, Result};
+
+const SIZES: [usize; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 64, 256];
+const CACHED: usize = 128;
+const PASSES: usize = 60;
+
+/// The fastest of some passes, in milliseconds.
+fn fastest(mut pass: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut best = f64::INFINITY;
+    let begun = Instant::now();
+    for i in 0..PASSES {
+        let start = Instant::now();
+        pass()?;
+        best = best.min(start.elapsed().as_secs_f64() * 1e3);
+        if i > 8 && begun.elapsed().as_secs_f64() > 1.5 {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+fn own(model: &Model, m: usize, all: bool) -> Result<f64> {
+    let mut cache = model.new_cache()?;
+    let tokens: Vec<u32> = (0..CACHED.max(m) as u32).map(|i| 500 + i).collect();
+    model.forward(&tokens[..CACHED], &mut cache, 0..0)?;
+    fastest(|| {
+        let rows = if all { 0..m } else { m - 1..m };
+        black_box(model.forward(&tokens[..m], &mut cache, rows)?);
+        cache.truncate(CACHED);
+        Ok(())
+    })
+}
+
+fn stock(path: &str, m: usize) -> Result<f64> {
+    let bad = |e: candle_core::Error| Error::new(ErrorKind::Model, e.to_string());
+    let mut file = std::fs::File::open(path).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
+    let content = Content::read(&mut file).map_err(bad)?;
+    let mut model = ModelWeights::from_gguf(content, &mut file, &Device::Cpu).map_err(bad)?;
+    let tokens = |n: usize| Tensor::new((0..n as u32).map(|i| 500 + i).collect::<Vec<_>>(), &Device::Cpu);
+    let input = tokens(m).and_then(|t| t.unsqueeze(0)).map_err(bad)?;
+    let context = tokens(CACHED).and_then(|t| t.unsqueeze(0)).map_err(bad)?;
+    let mut best = f64::INFINITY;
+    for _ in 0..PASSES / 4 {
+        // Its cache cannot be shortened, so it is filled anew each time.
+        model.forward(&context, 0).map_err(bad)?;
+        let start = Instant::now();
+        black_box(model.forward(&input, CACHED).map_err(bad)?);
+        best = best.min(start.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(best)
+}
+
+pub(super) fn run() -> Result<()> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/model-q8_0.gguf");
+    println!("ms of a forward behind {CACHED} tokens; `all` with the logits of every row");
+    println!(
+        "{:>4} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "rows", "Q8_0 all", "Q8_0", "candle", "ratio", "F32"
+    );
+    let q8 = Model::embedded_target(&LoadOptions::with_precision(Precision::Q8_0))?;
+    let f32 = Model::embedded_target(&LoadOptions::with_precision(Precision::F32))?;
+    for m in SIZES {
+        let (all, one, wide) = (own(&q8, m, true)?, own(&q8, m, false)?, own(&f32, m, false)?);
+        let stock = stock(path, m)?;
+        println!("{m:>4} {all:>10.3} {one:>10.3} {stock:>10.3} {:>10.2} {wide:>10.3}", one / stock);
+    }
+    Ok(())
+}
