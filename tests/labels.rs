@@ -170,7 +170,7 @@ fn in_a_batch_they_give_what_they_give_alone() {
     let constraints = constraints(&engine);
     let request = |i: usize| {
         let sampling = SamplingParams {
-            temperature: if i % 3 == 0 { 0.0 } else { 1.0 },
+            temperature: if i.is_multiple_of(3) { 0.0 } else { 1.0 },
             seed: i as u64,
             ..SamplingParams::default()
         };
@@ -179,7 +179,7 @@ fn in_a_batch_they_give_what_they_give_alone() {
             .constraint(constraints[i % constraints.len()].clone())
             .sampling(sampling)
             .mode(mode)
-            .close_before_limit(i % 5 == 0)
+            .close_before_limit(i.is_multiple_of(5))
             .max_tokens(12 + i)
     };
     let alone: Vec<_> = (0..24).map(|i| essence(&engine.generate(&request(i)).unwrap())).collect();
@@ -369,7 +369,7 @@ fn what_makes_no_sense_is_refused() {
     let trie = engine.label_trie(&Labels::new(["a", "b"])).unwrap();
     let prompt = Prompt::text("x");
     let fails = |prompt: &Prompt, trie: &LabelTrie, options: LabelOptions| {
-        engine.label_probabilities(prompt, trie, &options).err().expect("refused").kind()
+        engine.label_probabilities(prompt, trie, &options).expect_err("refused").kind()
     };
     let base = LabelOptions::default();
     assert_eq!(fails(&prompt, &trie, LabelOptions { top: Some(0), ..base }), ErrorKind::InvalidOption);

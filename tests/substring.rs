@@ -542,3 +542,40 @@ fn a_matcher_tells_what_was_quoted() {
     }
     assert!(quotes > 200 && escaped > 30, "{quotes} {escaped}");
 }
+
+/// Schemas in tool calls and grammars quote from a source, too.
+#[test]
+fn schemas_in_other_constraints_quote() {
+    let schema = r#"{"type": "object", "properties": {"q": {"type": "string", "x-verbatim": true}},
+        "required": ["q"], "additionalProperties": false}"#;
+    let tag = format!(
+        r#"{{"type": "structural_tag", "format": {{"type": "tag", "begin": "<call>", "end": "</call>",
+            "content": {{"type": "json_schema", "json_schema": {schema}}}}}}}"#
+    );
+    let lark = format!("start: \"<call>\" call \"</call>\"\ncall: %json {schema}");
+    let (source, options) = ("a notice of thirty days", SubstringOptions::words());
+    let words = TestVocab::new(5, 200, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    let mut random = Random::new(3);
+    for constraint in [
+        Constraint::structural_tag_quoting(&tag, Policy::default(), source, &options).unwrap(),
+        Constraint::lark_quoting(&lark, source, &options).unwrap(),
+    ] {
+        let grammar = compiler.compile(&constraint).unwrap();
+        for (text, quoted) in [("thirty days", true), ("thirty day", false), ("ten days", false)] {
+            let output = format!("<call>{{\"q\":\"{text}\"}}</call>");
+            let tokens = split(&words, output.as_bytes(), &mut random).unwrap();
+            let mut matcher = grammar.matcher();
+            let accepted = tokens.iter().all(|&t| matcher.accept_token(t).is_ok());
+            assert_eq!(accepted, quoted, "{output}");
+            if quoted {
+                let quotes = matcher.quotes();
+                assert_eq!((quotes.len(), quotes[0].output.clone()), (1, 12..23));
+                assert_eq!(quotes[0].found.first, 12..23);
+            }
+        }
+    }
+    let error = |made: ffwd::Result<Constraint>| made.unwrap_err().kind();
+    assert_eq!(error(Constraint::structural_tag(&tag)), ErrorKind::InvalidSchema);
+    assert_eq!(error(Constraint::lark(&lark)), ErrorKind::InvalidSchema);
+}

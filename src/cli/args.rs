@@ -264,8 +264,9 @@ impl ConstraintArgs {
 
     pub(super) fn constraint(&self) -> Result<Option<Constraint>> {
         let kind = &self.kind;
-        if self.source.is_some() && kind.json_schema.is_none() {
-            let message = "--source is of use with --json-schema only";
+        let schemas = kind.json_schema.is_some() || kind.structural_tag.is_some() || kind.grammar.is_some();
+        if self.source.is_some() && !schemas {
+            let message = "--source is of use with JSON Schemas only, in other constraints or by themselves";
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("for an output that is a span of a text, use --substring"));
         }
@@ -280,10 +281,10 @@ impl ConstraintArgs {
         let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
         let policy = Policy { whitespace, key_order, ..Policy::default() };
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
+        let source = self.source.as_deref().map(read).transpose()?;
         let constraint = if let Some(file) = &kind.json_schema {
             let text = read(file)?;
-            let (documents, source) =
-                (self.references.read()?, self.source.as_deref().map(read).transpose()?);
+            let documents = self.references.read()?;
             let mut schema = documents.supply(JsonSchema::new(&text)).policy(policy);
             if let Some(source) = &source {
                 schema = schema.quoting(source, &spans);
@@ -291,10 +292,18 @@ impl ConstraintArgs {
             schema.constraint().map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.grammar {
             let text = read(file)?;
-            Constraint::ebnf(&text).map_err(|e| e.at(Place::File(file.clone())))?
+            let made = match &source {
+                Some(source) => Constraint::lark_quoting(&text, source, &spans),
+                None => Constraint::ebnf(&text),
+            };
+            made.map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.structural_tag {
             let text = read(file)?;
-            Constraint::structural_tag_with(&text, policy).map_err(|e| e.at(Place::File(file.clone())))?
+            let made = match &source {
+                Some(source) => Constraint::structural_tag_quoting(&text, policy, source, &spans),
+                None => Constraint::structural_tag_with(&text, policy),
+            };
+            made.map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.substring {
             let text = read(file)?;
             Constraint::substring(&text, &spans).map_err(|e| e.at(Place::File(file.clone())))?

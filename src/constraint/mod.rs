@@ -126,6 +126,15 @@ impl Constraint {
         Ok(Self::from_ir(grammar::lark::parse(text)?, Policy::default()))
     }
 
+    /// Like [`lark`](Self::lark), with a text that strings with `"x-verbatim": true` in its schemas quote from.
+    ///
+    /// # Errors
+    /// As [`lark`](Self::lark), and those of [`substring::Source::new`].
+    pub fn lark_quoting(text: &str, source: &str, options: &SubstringOptions) -> Result<Self> {
+        let ir = grammar::lark::parse_from(text, Some((source, options)))?;
+        Ok(Self::from_ir(ir, Policy::default()))
+    }
+
     /// Any JSON object, nested to any depth.
     pub fn json_object() -> Self {
         let mut ir = Ir::new();
@@ -232,6 +241,21 @@ impl Constraint {
     /// As [`structural_tag`](Self::structural_tag).
     pub fn structural_tag_with(json: &str, policy: Policy) -> Result<Self> {
         let ir = structural_tag::parse(json, &policy)?;
+        Ok(Self::from_ir(ir, policy))
+    }
+
+    /// Like [`structural_tag_with`](Self::structural_tag_with), with a text that strings with
+    /// `"x-verbatim": true` in its schemas quote from: tool calls whose arguments are found in the document.
+    ///
+    /// # Errors
+    /// As [`structural_tag`](Self::structural_tag), and those of [`substring::Source::new`].
+    pub fn structural_tag_quoting(
+        json: &str,
+        policy: Policy,
+        source: &str,
+        options: &SubstringOptions,
+    ) -> Result<Self> {
+        let ir = structural_tag::parse_from(json, &policy, Some((source, options)))?;
         Ok(Self::from_ir(ir, policy))
     }
 

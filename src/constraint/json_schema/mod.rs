@@ -66,8 +66,7 @@ use crate::error::Result;
 /// `InvalidJson` with line and column; `InvalidSchema`, `Unsupported`, `Unsatisfiable` and `TooComplex` with
 /// the JSON pointer of the place.
 pub fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
-    let front = front::Front::new(schema, policy, &Default::default())?;
-    goals::Goals::new(front).run()
+    parse_from(schema, policy, None)
 }
 
 /// Like [`parse`], with the text that `x-verbatim` means.
@@ -75,8 +74,16 @@ pub fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
 /// # Errors
 /// As [`parse`], and those of the source, if the keyword is used.
 pub fn parse_quoting(schema: &str, policy: &Policy, source: &str, options: &SubstringOptions) -> Result<Ir> {
+    parse_from(schema, policy, Some((source, options)))
+}
+
+/// A text to quote from, and what counts as a span of it.
+pub(super) type Quoting<'a> = Option<(&'a str, &'a SubstringOptions)>;
+
+/// Parses a schema that stands by itself or in another constraint.
+pub(super) fn parse_from(schema: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
     let mut front = front::Front::new(schema, policy, &Default::default())?;
-    front.quoted = Some(verbatim::Quoted::new(source, options));
+    front.quoted = source.map(|(text, options)| verbatim::Quoted::new(text, options));
     goals::Goals::new(front).run()
 }
 

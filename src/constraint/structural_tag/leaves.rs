@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::format::Phrase;
 use crate::constraint::ir::{Ir, NodeId};
+use crate::constraint::json_schema::Quoting;
 use crate::constraint::json_schema::json::{Doc, Id};
 use crate::constraint::{Policy, grammar, json_schema, regex};
 use crate::error::{Error, Place, Result};
@@ -16,12 +17,14 @@ use crate::error::{Error, Place, Result};
 pub(super) struct Leaves<'a> {
     pub ir: Ir,
     policy: &'a Policy,
+    /// What `x-verbatim` means in schemas.
+    source: Quoting<'a>,
     schemas: FxHashMap<String, NodeId>,
 }
 
 impl<'a> Leaves<'a> {
-    pub fn new(policy: &'a Policy) -> Self {
-        Leaves { ir: Ir::new(), policy, schemas: FxHashMap::default() }
+    pub fn new(policy: &'a Policy, source: Quoting<'a>) -> Self {
+        Leaves { ir: Ir::new(), policy, source, schemas: FxHashMap::default() }
     }
 
     /// A JSON value valid against the schema at `at`; a string there holds the text of the schema.
@@ -39,7 +42,8 @@ impl<'a> Leaves<'a> {
             return Ok(known);
         }
         let place = doc.pointer(at);
-        let mut ir = json_schema::parse(&text, self.policy).map_err(|e| moved(&e, &place))?;
+        let mut ir =
+            json_schema::parse_from(&text, self.policy, self.source).map_err(|e| moved(&e, &place))?;
         for warning in &mut ir.warnings {
             // They begin with a pointer into the schema.
             *warning = match warning.strip_prefix('#') {

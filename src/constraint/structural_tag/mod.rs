@@ -59,8 +59,13 @@ use crate::error::Result;
 /// that are ambiguous and for free text before something that does not begin with fixed text,
 /// `InvalidPattern` for a regular expression, `TooComplex` beyond a limit.
 pub fn parse(text: &str, policy: &Policy) -> Result<Ir> {
+    parse_from(text, policy, None)
+}
+
+/// The same with a text that `x-verbatim` means in the schemas.
+pub(super) fn parse_from(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<Ir> {
     let doc = json_schema::document(text)?;
-    let mut leaves = leaves::Leaves::new(policy);
+    let mut leaves = leaves::Leaves::new(policy, source);
     let format = read::Reader { doc: &doc, leaves: &mut leaves }.document()?;
     let mut ir = leaves.ir;
     if let Some((id, name)) = doc.duplicate {
