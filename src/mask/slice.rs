@@ -119,7 +119,8 @@ pub(super) fn widest_slice(
         let contained = |alive| Contained { slice, need, alive, near: near.clone() };
         // Wider slices were tried for this state only; they keep no state alive for longer.
         let others = near.between.iter().copied().filter(|&other| near.is_useful(other));
-        let others = others.filter(|&other| slice == 0 || near.of(other).most < u32::MAX);
+        let others =
+            others.filter(|&other| slice == 0 || near.of(other).safe > 0 && near.of(other).most < u32::MAX);
         let others = others.map(|state| (state, contained(near.of(state)))).collect();
         if alive.safe >= MANY {
             return Some((contained(alive), others));
@@ -192,7 +193,8 @@ impl Explored {
         while found.known < found.nodes.len().min(MAX_STATES) {
             leads_out |= machine.leads_out(found.nodes[found.known].0, stack);
             found.expand(machine, vocab, slice.kind, &mut index);
-            if found.deadly[0].count_ones() > FEW {
+            // Where a narrower class loses some letters, there is a narrower one without them.
+            if found.deadly[0].count_ones() > if slice.kind.has_unicode() { FEW } else { 0 } {
                 return None;
             }
         }
