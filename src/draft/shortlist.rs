@@ -45,3 +45,51 @@ pub(super) fn shortlist(vocab: &Vocabulary, prompt: &[TokenId]) -> Vec<TokenId> 
     let list: Vec<TokenId> = (0..).zip(&listed).filter(|(_, listed)| **listed).map(|(id, _)| id).collect();
     if list.len() * SHARE > vocab.len() { Vec::new() } else { list }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A vocabulary of these tokens, in this order; `Ġ` is a blank.
+    fn vocabulary(tokens: &[&str]) -> Vocabulary {
+        let vocab: serde_json::Map<_, _> =
+            (0..).zip(tokens).map(|(id, token)| ((*token).to_owned(), serde_json::Value::from(id))).collect();
+        let tokenizer = serde_json::json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+                "use_regex": true},
+            "post_processor": null,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+                "ignore_merges": false, "vocab": vocab, "merges": []},
+        });
+        Vocabulary::from_bytes(tokenizer.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn words_of_the_prompt_and_what_is_short_are_listed() {
+        let letters = ["Ġ", "t", "a", "b", "l", "e", "c", "h", "i", "r", "\"", ":", ","];
+        let words =
+            ["Ġtable", "table", "tab", "chair", "Ġchair", "\":\"", "able", "air", "chai", "hair", "tabl"];
+        let all: Vec<&str> =
+            letters.into_iter().chain(words).chain(["lab", "bale", "char", "heir"]).collect();
+        let vocab = vocabulary(&all);
+        let id = |token: &str| all.iter().position(|t| *t == token).unwrap() as TokenId;
+        let list = shortlist(&vocab, &[id("Ġtable")]);
+        assert!(list.is_empty(), "most of so small a vocabulary is short");
+        // With enough other words the list is worth it.
+        let more: Vec<String> =
+            (0..60).map(|i| format!("{}{}", "chair".repeat(1 + i / 10), "abc".repeat(1 + i % 10))).collect();
+        let all: Vec<&str> = all.into_iter().chain(more.iter().map(String::as_str)).collect();
+        let vocab = vocabulary(&all);
+        let list = shortlist(&vocab, &[id("Ġtable"), 1_000_000]);
+        assert!(list.is_sorted());
+        for token in ["Ġtable", "table", "tab", "tabl", "t", "\"", "\":\""] {
+            assert!(list.contains(&id(token)), "{token}");
+        }
+        for token in ["chair", "Ġchair", "able", "hair", "lab"] {
+            assert!(!list.contains(&id(token)), "{token}");
+        }
+    }
+}

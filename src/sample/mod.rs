@@ -382,3 +382,37 @@ fn legal_mass(logits: &[f32], best: f32, total: f32) -> f32 {
     // A little rounding must not make a share above 1.
     (f64::from(best - max + total) - all.ln()).exp().min(1.0) as f32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compared with a sort of the legal logits; rows are longer than a group, and few values make ties.
+    #[test]
+    fn the_lead_is_that_of_a_sort() {
+        let mut state = 7u32;
+        let mut random = |n: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % n
+        };
+        let (mut ties, mut single) = (0, 0);
+        for _ in 0..300 {
+            let n = 1 + random(200) as usize;
+            let logits: Vec<f32> = (0..n).map(|_| random(40) as f32 - 20.0).collect();
+            let chance = 1 + random(20);
+            let mut mask = vec![0u32; n.div_ceil(32)];
+            mask[0] = 1;
+            (0..n).filter(|_| random(chance) == 0).for_each(|i| mask[i / 32] |= 1 << (i % 32));
+            let mut legal: Vec<(f32, TokenId)> = (0..n)
+                .filter(|i| mask[i / 32] >> (i % 32) & 1 == 1)
+                .map(|i| (-logits[i], i as TokenId))
+                .collect();
+            legal.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let second = legal.get(1).map_or(f32::INFINITY, |s| s.0 - legal[0].0);
+            assert_eq!(leading(&logits, &mask).unwrap(), (legal[0].1, second));
+            ties += usize::from(second == 0.0);
+            single += usize::from(legal.len() == 1);
+        }
+        assert!(ties > 5 && single > 5, "{ties} {single}");
+    }
+}
