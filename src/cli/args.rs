@@ -266,7 +266,8 @@ impl ConstraintArgs {
         let kind = &self.kind;
         let schemas = kind.json_schema.is_some() || kind.structural_tag.is_some() || kind.grammar.is_some();
         if self.source.is_some() && !schemas {
-            let message = "--source is of use with --json-schema, or schemas in a structural tag or a grammar";
+            let message =
+                "--source is of use with --json-schema, or schemas in a structural tag or a grammar";
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("for an output that is a span of a text, use --substring"));
         }
