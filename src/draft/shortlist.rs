@@ -81,7 +81,7 @@ mod tests {
         // With enough other words the list is worth it.
         let more: Vec<String> =
             (0..60).map(|i| format!("{}{}", "chair".repeat(1 + i / 10), "abc".repeat(1 + i % 10))).collect();
-        let all: Vec<&str> = all.into_iter().chain(more.iter().map(String::as_str)).collect();
+        let all: Vec<&str> = all.iter().copied().chain(more.iter().map(String::as_str)).collect();
         let vocab = vocabulary(&all);
         let list = shortlist(&vocab, &[id("Ġtable"), 1_000_000]);
         assert!(list.is_sorted());
