@@ -311,22 +311,25 @@ fn one_beam_is_greedy_decoding() {
     assert!(finishes.len() > 2, "{finishes:?}");
 }
 
+/// An engine to which everything is equally probable.
+fn flat() -> Engine {
+    let engine = engine();
+    let target = engine.target().clone().tampered(|_, _, rows| {
+        rows.iter_mut().for_each(|row| row.fill(0.0));
+        Ok(())
+    });
+    Engine::from_parts(target, None, engine.vocabulary().clone()).unwrap()
+}
+
 #[test]
 fn equals_come_in_the_order_of_their_ids() {
-    let flat = |model: Model| {
-        model.tampered(|_, _, rows| {
-            rows.iter_mut().for_each(|row| row.fill(0.0));
-            Ok(())
-        })
-    };
-    let engine = engine();
-    let flat = Engine::from_parts(flat(engine.target().clone()), None, engine.vocabulary().clone()).unwrap();
+    let engine = flat();
     let request = || text().constraint(Constraint::regex("[a-e]").unwrap());
     let mut ids: Vec<TokenId> =
         (b'a'..=b'e').map(|c| engine.vocabulary().encode(&char::from(c).to_string()).unwrap()[0]).collect();
     ids.sort_unstable();
     for width in 1..=6 {
-        let found = flat.beam_search(&request(), width, &BeamOptions::default()).unwrap();
+        let found = engine.beam_search(&request(), width, &BeamOptions::default()).unwrap();
         let tokens: Vec<TokenId> = found.outputs.iter().map(|o| o.output.tokens[0]).collect();
         assert_eq!(tokens, ids[..width.min(5)]);
         assert!(found.outputs.iter().all(|o| (o.log_probability + 5f64.ln()).abs() < 1e-6));
@@ -354,16 +357,25 @@ fn a_beam_that_cannot_go_on_is_left_out() {
 }
 
 #[test]
-fn stopping_early_ends_with_as_many_outputs() {
-    let engine = engine();
+fn a_search_ends_when_nothing_can_become_better_or_early() {
+    let engine = flat();
     let request = regex("[a-c]{1,12}");
-    let options = BeamOptions::with_length_penalty(1.0);
-    let whole = engine.beam_search(&request(), 3, &options).unwrap();
-    let early = engine.beam_search(&request(), 3, &options.stop_early(true)).unwrap();
-    assert_eq!((whole.outputs.len(), early.outputs.len()), (3, 3));
-    assert!(early.forwards < whole.forwards, "{} {}", early.forwards, whole.forwards);
-    assert!(early.best().unwrap().score <= whole.best().unwrap().score);
-    assert!(early.outputs.iter().all(|o| o.output.complete));
+    let search = |penalty, early| {
+        let options = BeamOptions::with_length_penalty(penalty).stop_early(early);
+        let found = engine.beam_search(&request(), 3, &options).unwrap();
+        assert!(found.outputs.len() == 3 && found.outputs.iter().all(|o| o.output.complete));
+        found
+    };
+    let tokens =
+        |found: &Ranked| -> Vec<_> { found.outputs.iter().map(|o| o.output.tokens.clone()).collect() };
+    // Without a penalty the three that have ended are better than all that goes on.
+    let (whole, early) = (search(0.0, false), search(0.0, true));
+    assert!(whole.forwards < 12 && whole.forwards == early.forwards, "{}", whole.forwards);
+    assert_eq!(tokens(&whole), tokens(&early));
+    // By the cube of the length long ones are better, and three short ones end first.
+    let (whole, early) = (search(3.0, false), search(3.0, true));
+    assert!(whole.forwards == 12 && early.forwards < 12, "{} {}", early.forwards, whole.forwards);
+    assert!(early.best().unwrap().score < whole.best().unwrap().score);
 }
 
 #[test]
