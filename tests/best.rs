@@ -78,13 +78,12 @@ fn choices(
     let mut cache = engine.target().new_cache().unwrap();
     let last = history.len() - 1..history.len();
     let mut logits = engine.target().forward(history, &mut cache, last).unwrap().remove(0);
-    for token in 0..logits.len() {
+    for (token, logit) in logits.iter_mut().enumerate() {
         let count = history.iter().filter(|t| **t as usize == token).count();
         if count > 0 {
             let penalty = params.repetition_penalty;
-            logits[token] =
-                if logits[token] > 0.0 { logits[token] / penalty } else { logits[token] * penalty };
-            logits[token] -= params.presence_penalty + params.frequency_penalty * count as f32;
+            *logit = if *logit > 0.0 { *logit / penalty } else { *logit * penalty };
+            *logit -= params.presence_penalty + params.frequency_penalty * count as f32;
         }
     }
     params.logit_bias.iter().for_each(|(token, bias)| logits[*token as usize] += bias);
