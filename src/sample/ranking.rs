@@ -72,7 +72,7 @@ mod tests {
         let sampler = sampler.with_logprobs();
         // Few different values, so that many are equal; zeros of both signs among them.
         let value = |i: u32| (5.0 - (i * 37 % 11) as f32) * 0.5;
-        let signed = |i: u32| if value(i) == 0.0 && i % 2 == 0 { -0.0 } else { value(i) };
+        let signed = |i: u32| if value(i) == 0.0 && i.is_multiple_of(2) { -0.0 } else { value(i) };
         let row: Vec<f32> = (0..100).map(signed).collect();
         let mask = [0xDEAD_BEEF, 0x0F0F_1234, 0, 0b1101];
         let history = [3, 3, 40, 99];
