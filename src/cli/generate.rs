@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
 use super::output;
+use super::several::{self, SeveralArgs};
 use crate::chat::{ChatOptions, Message};
-use crate::decode::{Finish, Prompt, Request};
+use crate::decode::{Finish, Output, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Arguments of `ffwd generate`.
@@ -38,6 +39,8 @@ pub(super) struct Args {
     /// Where to write the figures as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    #[command(flatten)]
+    several: SeveralArgs,
     #[command(flatten)]
     constraint: ConstraintArgs,
     #[command(flatten)]
@@ -73,6 +76,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(end) = &args.think_until {
         request = request.think_until(end, args.think_budget);
     }
+    if let Some(ranked) = args.several.outputs(&engine, &request)? {
+        let shown = |output: &Output| shown(args, output);
+        return several::print(&ranked, constrained, args.stats.as_deref(), &shown);
+    }
     let mut written = Ok(());
     let output = match args.stream {
         false => engine.generate(&request)?,
@@ -86,22 +93,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if args.stream {
         output::piece("\n")?;
     }
-    if let Finish::Length { path, .. } = &output.finish
-        && constrained
-        && !output.complete
-    {
-        let message = format!(
-            "the output is not complete after {} tokens (inside #{path}): {:?}",
-            output.stats.tokens, output.text
-        );
-        return Err(Error::new(ErrorKind::TooComplex, message).hint(
-            "raise --max-tokens, bound the constraint (`{1,40}` instead of `+`), or add --close-before-limit",
-        ));
+    if constrained {
+        is_not_cut(&output)?;
     }
     if !args.stream {
-        let text = output.answer.as_deref().unwrap_or(&output.text);
-        // The space in front of a label belongs to its tokens.
-        output::line(if args.constraint.has_labels() { text.trim_start() } else { text })?;
+        output::line(&shown(args, &output))?;
     }
     if !matches!(output.finish, Finish::Stop) {
         eprintln!("ended by {}", output.finish.name());
@@ -111,4 +107,27 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         output::figures(path, &output.stats)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The text of an output as it is printed.
+fn shown(args: &Args, output: &Output) -> String {
+    let text = output.answer.as_deref().unwrap_or(&output.text);
+    // The space in front of a label belongs to its tokens.
+    if args.constraint.has_labels() { text.trim_start().into() } else { text.into() }
+}
+
+/// # Errors
+/// If the token limit left the output incomplete.
+pub(super) fn is_not_cut(output: &Output) -> Result<()> {
+    let Finish::Length { path, .. } = &output.finish else { return Ok(()) };
+    if output.complete {
+        return Ok(());
+    }
+    let message = format!(
+        "the output is not complete after {} tokens (inside #{path}): {:?}",
+        output.stats.tokens, output.text
+    );
+    Err(Error::new(ErrorKind::TooComplex, message).hint(
+        "raise --max-tokens, bound the constraint (`{1,40}` instead of `+`), or add --close-before-limit",
+    ))
 }

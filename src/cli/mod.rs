@@ -11,6 +11,7 @@ mod inspect;
 mod labels;
 mod output;
 mod references;
+mod several;
 
 use std::process::ExitCode;
 

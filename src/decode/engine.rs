@@ -14,7 +14,7 @@ use crate::draft::{DraftModel, Estimates, Gate, Lookup};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
 use crate::model::{LoadOptions, Model};
-use crate::sample::Sampler;
+use crate::sample::{Sampler, SamplingParams};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// A finished generation.
@@ -344,17 +344,30 @@ impl Engine {
         grammar: Option<CompiledGrammar>,
         cancel: Option<CancelToken>,
     ) -> Result<Session> {
+        self.session_sampling(request, request.sampling.clone(), request.logprobs, grammar, cancel)
+    }
+
+    /// The same with other sampling parameters, and log-probabilities whether the request asks for them or
+    /// not.
+    pub(super) fn session_sampling(
+        &self,
+        request: &Request,
+        sampling: SamplingParams,
+        logprobs: bool,
+        grammar: Option<CompiledGrammar>,
+        cancel: Option<CancelToken>,
+    ) -> Result<Session> {
         let prompt = request.prompt.encode(self.vocabulary())?;
-        let sampler = Sampler::new(request.sampling.clone())?;
+        let sampler = Sampler::new(sampling)?;
         let setup = Setup {
-            sampler: if request.logprobs { sampler.with_logprobs() } else { sampler },
+            sampler: if logprobs { sampler.with_logprobs() } else { sampler },
             mode: request.mode,
             drafting: self.drafting(request)?,
             max_tokens: request.max_tokens,
             stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
             close: request.close_before_limit,
             thinking: request.thinking.clone(),
-            logprobs: request.logprobs,
+            logprobs,
             cancel: request.cancel.iter().cloned().chain(cancel).collect(),
         };
         Session::new(&self.target, self.vocabulary(), prompt, grammar.map(|g| g.matcher()), setup)

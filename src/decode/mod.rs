@@ -5,6 +5,7 @@
 //! requests in one batch. See
 //! `docs/architecture.md` for the modes and for why `exact` gives the tokens of `off`.
 
+mod best;
 mod closing;
 mod engine;
 mod events;
@@ -17,6 +18,7 @@ mod stats;
 mod stop;
 mod thinking;
 
+pub use best::{BeamOptions, MOST_SEQUENCES, Ranked, Scored};
 pub use engine::{Engine, EngineBuilder, Output};
 pub use events::{CancelToken, Event};
 pub use fields::{Field, FieldState, Fields};

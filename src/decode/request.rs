@@ -7,7 +7,7 @@ use super::session::Adversary;
 use super::stats::Mode;
 use super::thinking::Thinking;
 use crate::constraint::Constraint;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::CompiledGrammar;
 use crate::sample::SamplingParams;
 use crate::vocab::{TokenId, Vocabulary};
@@ -57,6 +57,22 @@ impl Prompt {
         }
         Ok(tokens)
     }
+}
+
+/// Most tokens that can follow a prompt: what was asked for, or what the context leaves.
+///
+/// # Errors
+/// If the prompt is empty or leaves no room.
+pub(super) fn room(prompt: usize, context: usize, max_tokens: usize) -> Result<usize> {
+    if prompt == 0 {
+        return Err(Error::new(ErrorKind::InvalidOption, "the prompt is empty"));
+    }
+    if prompt >= context {
+        let message = format!("the prompt has {prompt} tokens, the model's context {context}");
+        return Err(Error::new(ErrorKind::PromptTooLong, message)
+            .hint("shorten the text or the schema, or load a model with a longer context"));
+    }
+    Ok(max_tokens.min(context - prompt))
 }
 
 /// One generation to be done.

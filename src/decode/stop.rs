@@ -5,7 +5,8 @@
 //! of them was rejected: requests have a handful, a few bytes each.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::vocab::TokenId;
+use crate::matcher::Matcher;
+use crate::vocab::{TokenId, Vocabulary};
 
 /// Where to stop besides the end token.
 #[derive(Debug, Clone, Default)]
@@ -62,6 +63,30 @@ impl Stops {
         };
         (1..=self.memory().min(text.len())).rev().find(|&n| begins(n)).unwrap_or(0)
     }
+}
+
+/// Whether `text` satisfies the constraint, of which `matcher` has accepted `tokens` last. Behind a cut the
+/// text has other tokens than those that were generated.
+pub(super) fn satisfies(matcher: &Matcher, tokens: &[TokenId], text: &[u8], vocab: &Vocabulary) -> bool {
+    let mut matcher = matcher.fork();
+    let (mut kept, mut bytes) = (0, 0);
+    for &token in tokens {
+        let len = vocab.token_bytes(token).len();
+        if bytes + len > text.len() {
+            break;
+        }
+        bytes += len;
+        kept += 1;
+    }
+    matcher.rollback(tokens.len() - kept);
+    let mut rest = &text[bytes..];
+    while let Some((token, len)) = vocab.trie().longest_prefix(rest) {
+        if matcher.accept_token(token).is_err() {
+            return false;
+        }
+        rest = &rest[len..];
+    }
+    rest.is_empty() && matcher.is_accepting()
 }
 
 #[cfg(test)]

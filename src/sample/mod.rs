@@ -9,6 +9,7 @@
 //! selection for top-k. Only top-p sorts, and only what top-k and min-p have left.
 
 mod params;
+mod ranking;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -19,11 +19,12 @@ use super::closing::Closer;
 use super::engine::Output;
 use super::events::{CancelToken, Event};
 use super::fields::Fields;
+use super::request::room;
 use super::stats::{BySource, Finish, Mode, Stats};
-use super::stop::Stops;
+use super::stop::{Stops, satisfies};
 use super::thinking::Thinking;
 use crate::draft::{DraftModel, Estimates, Gate, Lookup, Proposal, Source};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Model};
 use crate::sample::Sampler;
@@ -107,6 +108,8 @@ pub(super) struct Session {
     streamed: usize,
     fields: Fields,
     logprobs: Option<Vec<Option<TokenLogprob>>>,
+    /// That of the token that ended the output, if it was asked for.
+    end_logprob: Option<TokenLogprob>,
     row: Vec<u32>,
     stats: Stats,
     /// How many forwards the last event was about.
@@ -138,6 +141,8 @@ struct Verified {
     tokens: Vec<TokenId>,
     /// Their log-probabilities, if asked for.
     logprobs: Vec<Option<TokenLogprob>>,
+    /// That of the end token or stop token behind them.
+    end_logprob: Option<TokenLogprob>,
     /// How many of them were proposed.
     matched: usize,
     /// Whether the output ends behind them.
@@ -152,16 +157,7 @@ impl Session {
         matcher: Option<Matcher>,
         setup: Setup,
     ) -> Result<Self> {
-        let context = target.config().context;
-        if prompt.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidOption, "the prompt is empty"));
-        }
-        if prompt.len() >= context {
-            let message = format!("the prompt has {} tokens, the model's context {context}", prompt.len());
-            return Err(Error::new(ErrorKind::PromptTooLong, message)
-                .hint("shorten the text or the schema, or load a model with a longer context"));
-        }
-        let max_tokens = setup.max_tokens.min(context - prompt.len());
+        let max_tokens = room(prompt.len(), target.config().context, setup.max_tokens)?;
         let end = setup.thinking.as_ref().map(Thinking::end);
         let closed = matcher.as_ref().filter(|_| setup.close);
         let closer = closed.and_then(|m| Closer::new(m, end, max_tokens));
@@ -193,6 +189,7 @@ impl Session {
             streamed: 0,
             fields: Fields::new(),
             logprobs: setup.logprobs.then(Vec::new),
+            end_logprob: None,
             row: vec![0; vocab.bitmask_words()],
             ending: None,
             unverified: None,
@@ -237,33 +234,21 @@ impl Session {
         self.history.len() - self.prompt
     }
 
+    /// The sum of the log-probabilities that are known, of the token that ended the output too, and how many
+    /// they are.
+    pub(super) fn score(&self) -> (f64, usize) {
+        let known = self.logprobs.iter().flatten().chain([&self.end_logprob]).flatten();
+        known.fold((0.0, 0), |(sum, count), known| (sum + f64::from(known.masked), count + 1))
+    }
+
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancel.iter().any(CancelToken::is_cancelled)
     }
 
-    /// Whether the text satisfies the constraint as it is. Behind a cut the tokens are others than those
-    /// that were generated.
+    /// Whether the text satisfies the constraint as it is.
     fn is_complete(&self) -> bool {
         let Some(matcher) = &self.matcher else { return true };
-        let mut matcher = matcher.fork();
-        let (mut kept, mut bytes) = (0, 0);
-        for &token in &self.history[self.prompt..] {
-            let len = self.vocab.token_bytes(token).len();
-            if bytes + len > self.text.len() {
-                break;
-            }
-            bytes += len;
-            kept += 1;
-        }
-        matcher.rollback(self.emitted() - kept);
-        let mut rest = &self.text[bytes..];
-        while let Some((token, len)) = self.vocab.trie().longest_prefix(rest) {
-            if matcher.accept_token(token).is_err() {
-                return false;
-            }
-            rest = &rest[len..];
-        }
-        rest.is_empty() && matcher.is_accepting()
+        satisfies(matcher, &self.history[self.prompt..], &self.text, &self.vocab)
     }
 
     /// Whether there is nothing more to do, and why.
@@ -367,6 +352,7 @@ impl Session {
         }
         self.cache.truncate(keep);
         self.ending = verified.ending;
+        self.end_logprob = verified.end_logprob;
         for (&token, logprob) in verified.tokens.iter().zip(verified.logprobs) {
             self.emit(token, logprob);
         }

@@ -45,7 +45,13 @@ impl Session {
     /// have in plain decoding, until the target disagrees with the draft or the output ends.
     fn verify(&mut self, draft: &[Proposal], rows: &mut [Vec<f32>]) -> Result<Verified> {
         let mut matcher = self.matcher.as_ref().map(Matcher::fork);
-        let mut verified = Verified { tokens: Vec::new(), logprobs: Vec::new(), matched: 0, ending: None };
+        let mut verified = Verified {
+            tokens: Vec::new(),
+            logprobs: Vec::new(),
+            end_logprob: None,
+            matched: 0,
+            ending: None,
+        };
         let mut history = self.history.clone();
         // The end of the text, as far as a stop text may reach back.
         let memory = self.stops.memory().max(self.thinking.as_ref().map_or(0, |t| t.end().len()));
@@ -77,6 +83,7 @@ impl Session {
                 _ => None,
             };
             if verified.ending.is_some() {
+                verified.end_logprob = logprob;
                 break;
             }
             if let Some(matcher) = &mut matcher {
