@@ -572,6 +572,9 @@ impl Masks {
         if reached.exit.is_some() {
             further.extend_from_slice(&tails.entries);
         }
+        // A token that left at several places may leave again at one: without this they would multiply.
+        further.sort_unstable();
+        further.dedup();
         let tokens = found.tokens.iter().map(|t| tails.entries[t.0 as usize].token);
         let mask = self.local_mask(None, tokens, further);
         self.own.heap += mask.bytes();

@@ -39,7 +39,7 @@ impl Tails {
     }
 }
 
-/// A number for a set of tails, in whatever order they come: a sum, so that nothing need be sorted.
+/// A number for a set of tails, each once, in whatever order they come: a sum, so that nothing need be sorted.
 pub(super) fn set_key(entries: &[Tail]) -> u64 {
     entries.iter().fold(entries.len() as u64, |sum, tail| {
         let x = (u64::from(tail.token) << 16 | u64::from(tail.offset)) + 1;
