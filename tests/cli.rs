@@ -1,22 +1,11 @@
 //! The program as users meet it: output, exit codes, messages.
 #![cfg(all(feature = "cli", feature = "embedded"))]
 
-use std::process::{Command, Output, Stdio};
+#[path = "common/program.rs"]
+mod program;
 
+use program::{ffwd, texts};
 use serde_json::Value;
-
-fn ffwd(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ffwd"))
-        .args(args)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn texts(output: &Output) -> (String, String) {
-    (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
-}
 
 const TEXT: &str = "examples/data/invoice.txt";
 const SCHEMA: &str = "examples/data/invoice.schema.json";

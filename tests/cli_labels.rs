@@ -1,29 +1,13 @@
 //! Labels on the command line: `generate --labels`, `classify`, `inspect --labels`.
 #![cfg(all(feature = "cli", feature = "embedded"))]
 
-use std::io::Write;
+#[path = "common/program.rs"]
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
+use program::{ffwd_reading as ffwd, texts};
 use serde_json::Value;
-
-fn ffwd(args: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_ffwd"))
-        .args(args)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A program that has refused its arguments reads nothing.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
-fn texts(output: &Output) -> (String, String) {
-    (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
-}
 
 fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);

@@ -1,22 +1,11 @@
 //! `ffwd generate --best-of` and `--beams`.
 #![cfg(all(feature = "cli", feature = "embedded"))]
 
-use std::process::{Command, Output, Stdio};
+#[path = "common/program.rs"]
+mod program;
 
+use program::{ffwd, texts};
 use serde_json::Value;
-
-fn ffwd(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ffwd"))
-        .args(args)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn texts(output: &Output) -> (String, String) {
-    (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
-}
 
 const NAME: [&str; 4] = ["generate", "Ada: ", "--regex", "[A-Z][a-z]{2,6}"];
 

@@ -1,7 +1,8 @@
 //! Streaming, stop texts and closing on the command line.
 #![cfg(all(feature = "cli", feature = "embedded"))]
 
-use std::process::{Command, Stdio};
+#[path = "common/program.rs"]
+mod program;
 
 use serde_json::Value;
 
@@ -9,14 +10,9 @@ const TEXT: &str = "examples/data/invoice.txt";
 const SCHEMA: &str = "examples/data/invoice.schema.json";
 
 fn ffwd(args: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_ffwd"))
-        .args(args)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    let output = program::ffwd(args);
+    let (out, err) = program::texts(&output);
+    (output.status.code().unwrap(), out, err)
 }
 
 #[test]

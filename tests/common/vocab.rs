@@ -1,8 +1,8 @@
 //! Small vocabularies built for the tests: byte-level, with tokens that cross every boundary of JSON.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
-use ffwd::Vocabulary;
+use ffwd::{Matcher, TokenId, Vocabulary};
 use serde_json::{Map, Value, json};
 
 use super::random::Random;
@@ -167,4 +167,17 @@ impl TestVocab {
         tokens.resize(vocab.logits_size(), vec![]);
         TestVocab { vocab, tokens, eos, alphabet }
     }
+}
+
+/// The legal tokens as the packed row says, and the row that is lent.
+pub fn row(matcher: &mut Matcher) -> BTreeSet<TokenId> {
+    let vocab = matcher.vocabulary().clone();
+    let mut row = vec![u32::MAX; vocab.bitmask_words()];
+    matcher.fill_bitmask(&mut row);
+    let bits = (0..row.len() as u32 * 32).filter(|t| row[*t as usize / 32] >> (t % 32) & 1 == 1);
+    let bits: BTreeSet<TokenId> = bits.collect();
+    let lent = matcher.bitmask();
+    assert_eq!(lent.count(), bits.len());
+    assert!(bits.iter().all(|&t| lent.contains(t)));
+    bits
 }
