@@ -3,8 +3,8 @@
 //!
 //! Forwards run behind 300 cached tokens and return the logits of every row, as verification needs
 //! them. Prompts are processed within the extraction times. `-- batch` prints only the figures of
-//! `batch.rs`, `-- gate`, `-- rows` and `-- forced` those
-//! of the files of these names; candle's threads are set by `CANDLE_NUM_THREADS`.
+//! `batch.rs`, `-- gate`, `-- rows`, `-- forced` and `-- large` those of the files of these names (the last only on
+//! request: it needs a gigabyte and some minutes); candle's threads are set by `CANDLE_NUM_THREADS`.
 
 #[path = "decode/batch.rs"]
 mod batch;
@@ -12,6 +12,8 @@ mod batch;
 mod forced;
 #[path = "decode/gate.rs"]
 mod gate;
+#[path = "decode/large.rs"]
+mod large;
 #[path = "decode/rows.rs"]
 mod rows;
 
@@ -36,6 +38,9 @@ fn main() -> Result<()> {
     }
     if std::env::args().any(|a| a == "rows") {
         return rows::run();
+    }
+    if std::env::args().any(|a| a == "large") {
+        return large::run();
     }
     if std::env::args().any(|a| a == "forced") {
         return forced::run_all();

@@ -4,27 +4,34 @@
 /// (the library call cannot). Underflows to 0 below -87.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
-    const LOG2_E: f32 = std::f32::consts::LOG2_E;
-    // ln 2 in two parts: the first has few bits, so that n times it is exact.
-    const LN2_HIGH: f32 = 0.693_359_4;
-    const LN2_LOW: f32 = -2.121_944_4e-4;
+    use exp_parts::{BIAS, LN2_HIGH, LN2_LOW, LOG2_E, ROUND, TERMS};
     let clamped = x.clamp(-87.0, 88.0);
     // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer without a library call.
-    const ROUND: f32 = 12_582_912.0;
     let shifted = clamped * LOG2_E + ROUND;
     let n = shifted - ROUND;
     let r = (clamped - n * LN2_HIGH) - n * LN2_LOW;
-    // Taylor terms up to r^7; |r| <= 0.35 makes the rest less than half a unit in the last place.
-    let p = 1.0 / 5040.0;
-    let p = p * r + 1.0 / 720.0;
-    let p = p * r + 1.0 / 120.0;
-    let p = p * r + 1.0 / 24.0;
-    let p = p * r + 1.0 / 6.0;
-    let p = p * r + 0.5;
+    let mut p = TERMS[0];
+    for term in &TERMS[1..] {
+        p = p * r + term;
+    }
     let p = p * r * r + r + 1.0;
     // The low bits of the shifted number are n, so no conversion (with its checks) is needed.
-    let power = f32::from_bits(shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23);
+    let power = f32::from_bits(shifted.to_bits().wrapping_add(BIAS.cast_unsigned()) << 23);
     if x < -87.0 { 0.0 } else { p * power }
+}
+
+/// What [`exp`] is made of, for those who write it in vectors.
+pub(crate) mod exp_parts {
+    pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
+    /// ln 2 in two parts: the first has few bits, so that n times it is exact.
+    pub const LN2_HIGH: f32 = 0.693_359_4;
+    pub const LN2_LOW: f32 = -2.121_944_4e-4;
+    /// 1.5 * 2^23.
+    pub const ROUND: f32 = 12_582_912.0;
+    /// From the bits of n + [`ROUND`] to the exponent's bits of 2^n, before they are shifted to their place.
+    pub const BIAS: i32 = 127i32.wrapping_sub(ROUND.to_bits().cast_signed());
+    /// Taylor terms from r^7 to r^2; |r| <= 0.35 makes the rest less than half a unit in the last place.
+    pub const TERMS: [f32; 6] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5];
 }
 
 #[cfg(test)]

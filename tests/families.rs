@@ -296,11 +296,14 @@ fn gguf_files_of_every_family() {
             let wide = all(&Model::from_gguf(&path, &f32_options()).unwrap(), &tokens);
             let model = Model::from_gguf(&path, &LoadOptions::default()).unwrap();
             assert!(!model.varies_with_rows());
-            // Candle widened the reference, this crate's kernels run on the blocks: the same bits.
-            assert!(all(&model, &tokens) == wide, "{family}, {dtype:?}");
+            // Candle widened the reference, this crate's kernels run on the blocks: the same bits, but for
+            // activations in 16 bits before 8-bit weights: 2^-16 of a row's largest, in a dozen products.
+            let got = all(&model, &tokens);
+            let d = difference(&got, &wide);
+            assert!(d <= if dtype == GgmlDType::Q8_0 { 1e-3 } else { 0.0 }, "{family}, {dtype:?}: {d}");
             let mut cache = model.new_cache().unwrap();
             for (i, t) in tokens.iter().enumerate() {
-                assert!(model.forward(&[*t], &mut cache, 0..1).unwrap()[0] == wide[i], "{dtype:?}: row {i}");
+                assert!(model.forward(&[*t], &mut cache, 0..1).unwrap()[0] == got[i], "{dtype:?}: row {i}");
             }
             // Candle's quantised model rounds activations to 8 bits, a relative error of 1/256 in each of a
             // dozen products; logits are of size 1 to 3.

@@ -226,14 +226,21 @@ fn gguf_and_safetensors_hold_the_same_model() {
 }
 
 #[test]
-fn eight_bit_weights_give_the_logits_of_the_same_weights_widened() {
-    // Activations are not rounded, so this holds bit for bit, and exactness shown in f32 holds for Q8_0.
+fn eight_bit_weights_give_nearly_the_logits_of_the_same_weights_widened() {
     let tokens = tokens(60, 4096, 6);
     for load in [Model::embedded_target, Model::embedded_draft] {
         let f = load(&f32_options()).unwrap();
         let q = load(&LoadOptions::with_precision(Precision::Q8_0)).unwrap();
         assert!(q.weight_bytes() * 3 < f.weight_bytes());
-        assert!(all(&f, &tokens) == all(&q, &tokens));
+        let (want, got) = (all(&f, &tokens), all(&q, &tokens));
+        // Activations have 16 bits, 2^-16 of the largest of their row, in 21 products; logits reach 20. Rounded to
+        // 8 bits, as usual, the difference would be a hundred times that.
+        let d = difference(&got, &want);
+        assert!(d > 0.0 && d < 1e-2, "{d}");
+        let size = want.iter().flatten().fold(0f32, |a, b| a.max(b.abs()));
+        eprintln!("largest logit {size}, largest difference {d}");
+        let best = |row: &Vec<f32>| row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(i, _)| i);
+        assert!(want.iter().map(best).eq(got.iter().map(best)), "the most probable tokens are the same");
     }
 }
 

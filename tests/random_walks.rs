@@ -2,7 +2,8 @@
 //! instances are accepted or refused as they should be, and damaged schemas never cause a panic.
 //!
 //! Needs the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench` beside the repository); without
-//! it the tests that use it say so and pass. `FFWD_WALKS` sets the walks per schema.
+//! it the tests that use it say so and pass. `FFWD_WALKS` sets the walks per schema; with `FFWD_WALKS_ALL` they go
+//! through all schemas of the development set instead of a sample.
 
 mod common;
 
@@ -28,7 +29,9 @@ fn bench() -> Option<&'static Bench> {
     static BENCH: OnceLock<Option<Bench>> = OnceLock::new();
     let bench = BENCH.get_or_init(|| {
         let dir = data::bench_dir()?;
-        let entries = data::load(&dir.join("maskbench-dev-sample.jsonl.zst")).expect("readable data");
+        let all = std::env::var_os("FFWD_WALKS_ALL").is_some();
+        let file = if all { "maskbench-dev.jsonl.zst" } else { "maskbench-dev-sample.jsonl.zst" };
+        let entries = data::load(&dir.join(file)).expect("readable data");
         let vocab = Vocabulary::from_file(dir.join("tokenizers/llama3/tokenizer.json")).expect("a tokenizer");
         Some(Bench { entries, compiler: Compiler::new(vocab.clone()), vocab })
     });

@@ -80,8 +80,7 @@ pub(super) fn run() -> Result<()> {
     let rounds = std::env::var("FFWD_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(5);
     let step = std::env::var("FFWD_STEP").ok().and_then(|r| r.parse().ok()).unwrap_or(30);
     let engine = Engine::embedded()?;
-    println!("target, ms by tokens: {:.3?}", engine.target().cost_table());
-    println!("draft model: {:.3?}", engine.draft().map(ffwd::model::Model::cost_table));
+    costs(&engine);
     let tasks = tasks(&engine, step)?;
     let plain: fn(Request) -> Request = |r| r;
     let off: fn(Request) -> Request = |r| r.mode(Mode::Off);
@@ -101,6 +100,23 @@ pub(super) fn run() -> Result<()> {
         [("off", letters, off), ("exact", letters, plain), ("hostile drafts", letters, hostile)];
     compare("letters", &tasks, &engine, rounds, &arms)?;
     compare("one of two words", &tasks, &engine, rounds, &[("off", choice, off), ("exact", choice, plain)])
+}
+
+fn costs(engine: &Engine) {
+    println!("target, ms by tokens: {:.3?}", engine.target().cost_table());
+    println!("draft model: {:.3?}", engine.draft().map(ffwd::model::Model::cost_table));
+}
+
+/// Records only, with another engine.
+pub(super) fn records(engine: &Engine, rounds: usize, step: usize) -> Result<()> {
+    costs(engine);
+    let arms: [Arm; 4] = [
+        ("off", record, |r| r.mode(Mode::Off)),
+        ("exact", record, |r| r),
+        ("exact, ungated", record, Request::ungated),
+        ("forced runs only", record, |r| r.lookup(false).draft_model(false)),
+    ];
+    compare("records", &tasks(engine, step)?, engine, rounds, &arms)
 }
 
 fn tasks(engine: &Engine, step: usize) -> Result<Vec<Task>> {

@@ -4,7 +4,7 @@
 //! rejected: their scales are packed in six bits and half precision, and unpacking them again at each
 //! product costs as much as the product. Widened, they take a sixteenth to a quarter of a byte per weight.
 
-use super::kernels::{K_BLOCK, Q4, Q6, Q8, Q8_BLOCK};
+use super::kernels::{K_BLOCK, Q4, Q6, Q8, Q8_BLOCK, Q8_GROUP};
 use super::safetensors::f16_to_f32;
 
 /// Bytes of a `Q8_0` block: a half-precision scale and the values.
@@ -18,25 +18,38 @@ fn half(bytes: &[u8]) -> f32 {
     f16_to_f32(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// `Q8_0` with values and scales apart.
+/// `Q8_0` with values and scales apart, the weights of eight outputs beside each other.
 pub(super) struct EightBit {
     quants: Vec<i8>,
     scales: Vec<f32>,
 }
 
 impl EightBit {
-    pub fn from_blocks(blocks: &[u8]) -> Self {
-        let mut quants = Vec::with_capacity(blocks.len() / Q8_BYTES * Q8_BLOCK);
-        let mut scales = Vec::with_capacity(blocks.len() / Q8_BYTES);
-        for block in blocks.chunks_exact(Q8_BYTES) {
-            scales.push(half(block));
-            quants.extend(block[2..].iter().map(|b| b.cast_signed()));
+    /// From the blocks of a matrix with `rows` rows; what is missing in the last group are zeros.
+    pub fn from_blocks(blocks: &[u8], rows: usize, width: usize) -> Self {
+        let padded = rows.next_multiple_of(Q8_GROUP);
+        let mut all =
+            EightBit { quants: vec![0; padded * width], scales: vec![0.0; padded * width / Q8_BLOCK] };
+        for (i, block) in blocks.chunks_exact(Q8_BYTES).enumerate() {
+            let (quant, scale) = Q8::place(width, i * Q8_BLOCK / width, i * Q8_BLOCK % width);
+            all.scales[scale] = half(block);
+            // The pairs of one output lie 16 bytes apart. Known lengths spare the checks: it is millions of blocks.
+            let (Some(to), Some(from)) = (
+                all.quants[quant..].first_chunk_mut::<{ 15 * 2 * Q8_GROUP + 2 }>(),
+                block[2..].first_chunk::<32>(),
+            ) else {
+                unreachable!("a whole block, and its place among those of eight outputs");
+            };
+            for p in 0..Q8_BLOCK / 2 {
+                to[p * 2 * Q8_GROUP] = from[2 * p].cast_signed();
+                to[p * 2 * Q8_GROUP + 1] = from[2 * p + 1].cast_signed();
+            }
         }
-        EightBit { quants, scales }
+        all
     }
 
     pub fn matrix(&self, rows: usize, width: usize) -> Q8<'_> {
-        Q8 { quants: &self.quants, scales: &self.scales, rows, width }
+        Q8::new(&self.quants, &self.scales, rows, width)
     }
 
     pub fn bytes(&self) -> usize {
@@ -139,7 +152,10 @@ mod tests {
             let mut got = vec![0.0; rows * width];
             match dtype {
                 GgmlDType::Q8_0 => {
-                    widen(&EightBit::from_blocks(&blocks).matrix(rows, width), 0, rows, &mut got);
+                    let all = EightBit::from_blocks(&blocks, rows, width);
+                    for (row, got) in got.chunks_exact_mut(width).enumerate() {
+                        all.matrix(rows, width).widen_row(row, got);
+                    }
                 }
                 GgmlDType::Q4K => {
                     widen(&FourBit::from_blocks(&blocks).matrix(rows, width), 0, rows, &mut got)

@@ -16,7 +16,10 @@ use super::Precision;
 use super::blocks::{EightBit, FourBit, SixBit};
 use super::config::{Architecture, ModelConfig, bad};
 use super::gguf::Gguf;
-use super::kernels::{K_BLOCK, Out, Q8_BLOCK, Rows, product, product_packed, product_some, widen};
+use super::kernels::{
+    K_BLOCK, Out, Q8_BLOCK, Rows, product, product_eight_bit, product_eight_bit_some, product_packed,
+    product_some, widen,
+};
 use super::safetensors::Safetensors;
 use crate::error::{Error, Result};
 
@@ -107,7 +110,7 @@ impl Matrix {
         let elements = match stored {
             Stored::F32(v) => Elements::F32(Arc::new(v)),
             Stored::Quantised(GgmlDType::Q8_0, bytes) => {
-                Elements::Q8(Arc::new(EightBit::from_blocks(&bytes)))
+                Elements::Q8(Arc::new(EightBit::from_blocks(&bytes, outputs, inputs)))
             }
             Stored::Quantised(GgmlDType::Q4K, bytes) => Elements::Q4(Arc::new(FourBit::from_blocks(&bytes))),
             Stored::Quantised(GgmlDType::Q6K, bytes) => Elements::Q6(Arc::new(SixBit::from_blocks(&bytes))),
@@ -136,7 +139,7 @@ impl Matrix {
                 Ok(())
             }
             Elements::Q8(w) => {
-                product_packed(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+                product_eight_bit(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
             Elements::Q4(w) => {
@@ -164,7 +167,7 @@ impl Matrix {
         let (n, k) = (self.outputs, self.inputs);
         match &self.elements {
             Elements::F32(w) => product_some(x, &Rows::new(w, n, k), outputs, out),
-            Elements::Q8(w) => product_some(x, &w.matrix(n, k), outputs, out),
+            Elements::Q8(w) => product_eight_bit_some(x, &w.matrix(n, k), outputs, out),
             Elements::Q4(w) => product_some(x, &w.matrix(n, k), outputs, out),
             Elements::Q6(w) => product_some(x, &w.matrix(n, k), outputs, out),
             Elements::Quantised(_) => {
@@ -185,7 +188,7 @@ impl Matrix {
                 Ok(())
             }
             Elements::Q8(w) => {
-                widen(&w.matrix(n, k), i, i + 1, out);
+                w.matrix(n, k).widen_row(i, out);
                 Ok(())
             }
             Elements::Q4(w) => {

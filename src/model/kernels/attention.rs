@@ -89,7 +89,6 @@ struct Softmax<'a> {
 }
 
 impl Work for Softmax<'_> {
-    // No vector operations by hand: the compiler finds these, given the instructions.
     #[inline(always)]
     unsafe fn with<V: Vector>(self) {
         let Softmax { s, scale } = self;
@@ -104,11 +103,15 @@ impl Work for Softmax<'_> {
         let max = max.iter().chain(chunks.remainder()).fold(f32::NEG_INFINITY, |a, b| larger(a, *b));
         let mut acc = [0f32; LANES];
         let mut chunks = s.chunks_exact_mut(LANES);
-        for c in &mut chunks {
-            for i in 0..LANES {
-                c[i] = exp((c[i] - max) * scale);
-                acc[i] += c[i];
+        // SAFETY: whole chunks; and the caller's promise.
+        unsafe {
+            let (minus, by, mut sum) = (V::splat(-max), V::splat(scale), V::splat(0.0));
+            for c in &mut chunks {
+                let e = V::load(c.as_ptr()).plus(minus).times(by).exp();
+                e.store(c.as_mut_ptr());
+                sum = sum.plus(e);
             }
+            sum.store(acc.as_mut_ptr());
         }
         for (v, acc) in chunks.into_remainder().iter_mut().zip(&mut acc) {
             *v = exp((*v - max) * scale);
@@ -137,7 +140,6 @@ impl WeightedSum<'_> {
     /// There are so many columns; and as for all of [`Vector`].
     #[inline(always)]
     unsafe fn columns<V: Vector, const B: usize>(&self, at: usize) {
-        let mut values = [[0f32; LANES]; B];
         // SAFETY: `Rows` are checked to lie within their data, and the caller promises the columns.
         unsafe {
             let mut acc = [V::splat(0.0); B];
@@ -148,12 +150,9 @@ impl WeightedSum<'_> {
                     *acc = acc.multiply_add(weight, V::load(from.add(b * LANES)));
                 }
             }
-            for b in 0..B {
-                acc[b].store(values[b].as_mut_ptr());
+            for (b, acc) in acc.into_iter().enumerate() {
+                self.out.put_lanes(self.row, self.column + at + b * LANES, acc);
             }
-        }
-        for (i, x) in values.as_flattened().iter().enumerate() {
-            self.out.put(self.row, self.column + at + i, *x);
         }
     }
 }

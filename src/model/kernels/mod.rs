@@ -2,8 +2,9 @@
 //! attention.
 //!
 //! Every result row is a function of its own inputs only, computed in one fixed order: a product of
-//! row and column is eight running sums over the width, added up at the end in one tree, however many
-//! rows and columns are worked on together and by however many threads. So the logits of a position
+//! row and column is eight running sums over the width, added up at the end in one tree (or, of 8-bit
+//! weights, exact sums of blocks in their order), however many rows and columns are worked on together and
+//! by however many threads. So the logits of a position
 //! have the same bits whether it was run alone, in a verified chunk, or in a prefill, and speculative
 //! decoding can be compared with plain decoding token for token.
 //!
@@ -17,16 +18,19 @@ use std::cell::Cell;
 use candle_core::utils::barrier_pool;
 
 mod attention;
+mod eight_bit;
 mod packed;
 mod product;
 mod vector;
 
-use vector::LANES;
+use vector::{LANES, Vector, Work, run};
 
 use crate::numeric::exp;
 
 pub(crate) use attention::Attention;
-pub(crate) use packed::{K_BLOCK, Q4, Q6, Q8, Q8_BLOCK};
+pub(crate) use eight_bit::{Q8, Q8_BLOCK, Q8_GROUP, product_eight_bit, product_eight_bit_some};
+pub(crate) use packed::{K_BLOCK, Q4, Q6};
+use product::in_items;
 pub(crate) use product::{Out, Rows, product, product_packed, product_some, widen};
 
 /// Multiply-adds below which handing work to other threads costs more than it saves.
@@ -53,6 +57,27 @@ impl Target {
         // SAFETY: whoever makes a target checks that it holds all rows and columns of the work, and no
         // other thread touches this element.
         unsafe { *self.start.add(at) = value }
+    }
+
+    /// Values in columns from `column` on.
+    #[inline(always)]
+    fn put_all(&self, row: usize, column: usize, values: &[f32]) {
+        let at = row * self.stride + column;
+        debug_assert!(at + values.len() <= self.len);
+        // SAFETY: as for `put`.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.start.add(at), values.len()) }
+    }
+
+    /// Values in [`LANES`] columns from `column` on.
+    ///
+    /// # Safety
+    /// As for all of [`Vector`].
+    #[inline(always)]
+    unsafe fn put_lanes<V: Vector>(&self, row: usize, column: usize, values: V) {
+        let at = row * self.stride + column;
+        debug_assert!(at + LANES <= self.len);
+        // SAFETY: as for `put`, and the caller's promise.
+        unsafe { values.store(self.start.add(at)) }
     }
 }
 
@@ -134,8 +159,32 @@ fn total(v: &[f32; LANES]) -> f32 {
 pub(crate) fn silu_times(gate_up: &[f32], width: usize, out: &mut [f32]) {
     for (row, out) in gate_up.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
         let (gate, up) = row.split_at(width);
-        for i in 0..width {
-            out[i] = gate[i] / (1.0 + exp(-gate[i])) * up[i];
+        run(SiluTimes { gate, up, out });
+    }
+}
+
+struct SiluTimes<'a> {
+    gate: &'a [f32],
+    up: &'a [f32],
+    out: &'a mut [f32],
+}
+
+impl Work for SiluTimes<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        let (gate, up) = (self.gate.chunks_exact(LANES), self.up.chunks_exact(LANES));
+        let rest = gate.remainder().iter().zip(up.remainder());
+        let mut out = self.out.chunks_exact_mut(LANES);
+        for ((gate, up), out) in gate.zip(up).zip(&mut out) {
+            // SAFETY: whole chunks; and the caller's promise.
+            unsafe {
+                let gate = V::load(gate.as_ptr());
+                let below = gate.times(V::splat(-1.0)).exp().plus(V::splat(1.0));
+                gate.over(below).times(V::load(up.as_ptr())).store(out.as_mut_ptr());
+            }
+        }
+        for ((gate, up), out) in rest.zip(out.into_remainder()) {
+            *out = gate / (1.0 + exp(-gate)) * up;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Quantised weights by rows, widened eight at a time: `Q8_0`, `Q6_K` and `Q4_K`.
+//! Quantised weights by rows, widened eight at a time: `Q6_K` and `Q4_K`.
 //!
 //! Widening eight weights costs three to eight instructions. Values stay packed as in GGUF's blocks, their
 //! scales lie beside them in single precision: scale times value has at most 25 bits, so each weight is the
@@ -8,23 +8,12 @@
 use super::product::{Packed, Row, Weights};
 use super::vector::Vector;
 
-/// Weights that share a scale in `Q8_0`.
-pub(crate) const Q8_BLOCK: usize = 32;
 /// Weights in a block of `Q4_K` and `Q6_K`.
 pub(crate) const K_BLOCK: usize = 256;
 /// Weights that share a scale in `Q4_K`.
 pub(crate) const Q4_GROUP: usize = 32;
 /// Weights that share a scale in `Q6_K`.
 pub(crate) const Q6_GROUP: usize = 16;
-
-/// A matrix of 8-bit weights; weight i of a row is `quants[i] * scales[i / 32]`.
-#[derive(Clone, Copy)]
-pub(crate) struct Q8<'a> {
-    pub quants: &'a [i8],
-    pub scales: &'a [f32],
-    pub rows: usize,
-    pub width: usize,
-}
 
 /// A matrix of 4-bit weights. In each run of 64, the low halves of 32 bytes are the first 32 weights and
 /// the high halves the others; weight i is `value * scales[i / 32][0] - scales[i / 32][1]`.
@@ -64,7 +53,6 @@ macro_rules! packed {
     };
 }
 
-packed!(Q8, Q8_BLOCK);
 packed!(Q4, K_BLOCK);
 packed!(Q6, K_BLOCK);
 
@@ -77,46 +65,6 @@ unsafe fn eight(bytes: &[u8], at: usize) -> u64 {
     debug_assert!(at + 8 <= bytes.len());
     // SAFETY: by the caller's promise.
     u64::from_le_bytes(unsafe { bytes.as_ptr().add(at).cast::<[u8; 8]>().read_unaligned() })
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Q8Row<'a> {
-    quants: &'a [i8],
-    scales: &'a [f32],
-}
-
-impl Row for Q8Row<'_> {
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.quants.len()
-    }
-
-    #[inline(always)]
-    unsafe fn lanes<V: Vector>(&self, at: usize) -> V {
-        // Exact: 8 bits times the 11 of a half-precision scale.
-        // SAFETY: in bounds by the caller's promise, and `Q8::row` cuts one scale per block.
-        unsafe { V::load_i8(self.quants.as_ptr().add(at), *self.scales.get_unchecked(at / Q8_BLOCK)) }
-    }
-
-    #[inline(always)]
-    unsafe fn last_lanes<V: Vector>(&self, _: usize) -> V {
-        // Rows are whole blocks, so there is no rest.
-        // SAFETY: by the caller's promise.
-        unsafe { V::splat(0.0) }
-    }
-}
-
-impl<'a> Weights for Q8<'a> {
-    type Row = Q8Row<'a>;
-
-    #[inline(always)]
-    fn row(&self, i: usize) -> Q8Row<'a> {
-        let blocks = self.width / Q8_BLOCK;
-        Q8Row {
-            quants: &self.quants[i * self.width..(i + 1) * self.width],
-            scales: &self.scales[i * blocks..(i + 1) * blocks],
-        }
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -244,17 +192,6 @@ mod tests {
 
     const SIZES: [(usize, usize, usize); 5] =
         [(1, 1, 256), (2, 50, 512), (5, 97, 256), (16, 49, 768), (33, 8, 256)];
-
-    #[test]
-    fn eight_bit_products_have_the_bits_of_the_widened_matrix() {
-        for (m, n, k) in [(1, 1, 32), (2, 50, 64), (5, 97, 96), (16, 49, 352), (33, 8, 32)] {
-            let quants: Vec<i8> = bytes(n * k, 2).iter().map(|v| v.cast_signed()).collect();
-            let scales = scales(n * k / 32, 3);
-            let wide: Vec<f32> =
-                quants.iter().enumerate().map(|(i, q)| f32::from(*q) * scales[i / 32]).collect();
-            same_bits(m, &Q8 { quants: &quants, scales: &scales, rows: n, width: k }, &wide);
-        }
-    }
 
     #[test]
     fn four_bit_products_have_the_bits_of_the_widened_matrix() {

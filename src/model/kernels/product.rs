@@ -1,10 +1,9 @@
 //! Rows times a matrix, in single precision or with quantised weights.
 //!
 //! m rows times an n x k matrix cost m * n * k multiply-adds and, for small m, the time to read the
-//! matrix. Quantised weights are widened on the way, exactly, and meet activations in full precision: the
-//! result has the bits of the same product with the widened matrix. Rounding the activations to 8 bits as
-//! well, as quantised kernels usually do, was rejected: it is an error of its own, and without the newest
-//! instructions no faster for several rows (candle's is three to four times slower for eight).
+//! matrix. Quantised weights of few bits are widened on the way, exactly, and meet activations in full
+//! precision: the result has the bits of the same product with the widened matrix. For those of 8 bits there
+//! is a way with half the instructions; see [`super::eight_bit`].
 
 use std::cell::RefCell;
 
@@ -13,7 +12,7 @@ use super::{Target, spread};
 
 /// Columns that one work item covers, so that their weights stay in the caches of the core while the rows
 /// pass by; even the widened ones of a narrow matrix in that of the first level.
-const COLUMNS_PER_ITEM: usize = 24;
+const COLUMNS_PER_ITEM: usize = 48;
 /// From this number of rows on, the quantised weights of an item are widened once and kept for all rows.
 const ROWS_TO_WIDEN: usize = 16;
 
@@ -200,9 +199,7 @@ impl<W: Weights> Columns<'_, W> {
             // SAFETY: by the caller's promise.
             let y = unsafe { tile::<V, R, C, W::Row>(xs, std::array::from_fn(|i| self.w.row(c + i))) };
             for (r, row) in y.iter().enumerate() {
-                for (i, v) in row.iter().enumerate() {
-                    self.out.put(first + r, self.out_from + c + i, *v);
-                }
+                self.out.put_all(first + r, self.out_from + c, row);
             }
             c += C;
         }
@@ -247,7 +244,9 @@ pub(super) fn product_range(x: &Rows, w: &Rows, from: usize, to: usize, out: &Ta
     run(Columns { x, w, from, to, out, out_from: 0 });
 }
 
-fn in_items(x: &Rows, outputs: usize, out: Out<'_>, work: impl Fn(usize, usize, &Target) + Sync) {
+/// Work by ranges of outputs, on as many threads as it is worth. Ranges begin at multiples of
+/// [`COLUMNS_PER_ITEM`].
+pub(super) fn in_items(x: &Rows, outputs: usize, out: Out<'_>, work: impl Fn(usize, usize, &Target) + Sync) {
     assert!(x.rows == 0 || (x.rows - 1) * out.stride + outputs <= out.data.len());
     let target = Target { start: out.data.as_mut_ptr(), len: out.data.len(), stride: out.stride };
     spread(outputs.div_ceil(COLUMNS_PER_ITEM), x.rows * outputs * x.width, |range| {

@@ -4,6 +4,8 @@
 //! the vectors was tried and rejected: whether it did changed with details of the surrounding code, and
 //! the loss was a factor of four.
 
+use crate::numeric::exp;
+
 /// How many numbers a vector has. Part of the definition of the results, the same on every machine.
 pub(super) const LANES: usize = 8;
 
@@ -15,15 +17,23 @@ pub(crate) trait Vector: Copy {
     /// otherwise). They need no alignment.
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
-    /// `from[i] * scale`, rounded once.
-    unsafe fn load_i8(from: *const i8, scale: f32) -> Self;
     /// The eight bytes of `q`, the lowest first, as numbers from 0 to 255.
     unsafe fn from_bytes(q: u64) -> Self;
     unsafe fn store(self, to: *mut f32);
     /// `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
+    unsafe fn plus(self, other: Self) -> Self;
+    unsafe fn times(self, other: Self) -> Self;
+    unsafe fn over(self, other: Self) -> Self;
+    /// [`exp`] of each, with the same bits.
+    unsafe fn exp(self) -> Self;
     /// The sum of the lanes: halves onto each other until one is left.
     unsafe fn total(self) -> f32;
+    /// For G groups of eight outputs and R rows the products of 32 activations and weights, added up exactly (at
+    /// most 2^27 each) and rounded to single precision once. `x` points to the 32 activations of each row, one
+    /// row behind the other; `w` to the weights of each group: 16 pairs of inputs, and of each pair the two
+    /// weights of eight outputs.
+    unsafe fn block_sums<const R: usize, const G: usize>(x: *const i16, w: [*const i8; G]) -> [[Self; R]; G];
 
     /// The totals of four vectors.
     #[inline(always)]
@@ -63,12 +73,6 @@ impl<const FMA: bool> Vector for Portable<FMA> {
     }
 
     #[inline(always)]
-    unsafe fn load_i8(from: *const i8, scale: f32) -> Self {
-        let q = unsafe { from.cast::<[i8; LANES]>().read_unaligned() };
-        Portable(q.map(|q| f32::from(q) * scale))
-    }
-
-    #[inline(always)]
     unsafe fn from_bytes(q: u64) -> Self {
         Portable(q.to_le_bytes().map(f32::from))
     }
@@ -88,6 +92,45 @@ impl<const FMA: bool> Vector for Portable<FMA> {
     }
 
     #[inline(always)]
+    unsafe fn plus(self, other: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn times(self, other: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] * other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn over(self, other: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] / other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn exp(self) -> Self {
+        Portable(self.0.map(exp))
+    }
+
+    #[inline(always)]
+    unsafe fn block_sums<const R: usize, const G: usize>(x: *const i16, w: [*const i8; G]) -> [[Self; R]; G] {
+        let mut out = [[Portable([0.0; LANES]); R]; G];
+        for (out, w) in out.iter_mut().zip(w) {
+            // Arrays of bytes and halves need no more alignment than what is pointed to has.
+            let (x, w) = unsafe { (&*x.cast::<[[[i16; 2]; 16]; R]>(), &*w.cast::<[[[i8; 2]; LANES]; 16]>()) };
+            for (out, x) in out.iter_mut().zip(x) {
+                let mut sums = [0i32; LANES];
+                for (x, w) in x.iter().zip(w) {
+                    for (sum, w) in sums.iter_mut().zip(w) {
+                        *sum += i32::from(x[0]) * i32::from(w[0]) + i32::from(x[1]) * i32::from(w[1]);
+                    }
+                }
+                *out = Portable(sums.map(|sum| sum as f32));
+            }
+        }
+        out
+    }
+
+    #[inline(always)]
     unsafe fn total(self) -> f32 {
         let v = self.0;
         let four = [v[0] + v[4], v[1] + v[5], v[2] + v[6], v[3] + v[7]];
@@ -98,6 +141,7 @@ impl<const FMA: bool> Vector for Portable<FMA> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{LANES, Vector};
+    use crate::numeric::exp_parts as exp;
     use std::arch::x86_64::*;
 
     /// Needs AVX2 and FMA.
@@ -120,15 +164,6 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn load_i8(from: *const i8, scale: f32) -> Self {
-            unsafe {
-                let q = _mm_loadl_epi64(from.cast::<__m128i>());
-                let q = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
-                Avx2(_mm256_mul_ps(q, _mm256_set1_ps(scale)))
-            }
-        }
-
-        #[inline(always)]
         unsafe fn from_bytes(q: u64) -> Self {
             unsafe { Avx2(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(q.cast_signed())))) }
         }
@@ -141,6 +176,81 @@ mod x86 {
         #[inline(always)]
         unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
             Avx2(unsafe { _mm256_fmadd_ps(a.0, b.0, self.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn plus(self, other: Self) -> Self {
+            Avx2(unsafe { _mm256_add_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn times(self, other: Self) -> Self {
+            Avx2(unsafe { _mm256_mul_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn over(self, other: Self) -> Self {
+            Avx2(unsafe { _mm256_div_ps(self.0, other.0) })
+        }
+
+        // The operations of `numeric::exp`, one by one: the compiler does not vectorise that by itself.
+        #[inline(always)]
+        unsafe fn exp(self) -> Self {
+            unsafe {
+                // Of two, these take the second if one is no number.
+                let clamped = _mm256_min_ps(_mm256_set1_ps(88.0), self.0);
+                let clamped = _mm256_max_ps(_mm256_set1_ps(-87.0), clamped);
+                let round = _mm256_set1_ps(exp::ROUND);
+                let shifted = _mm256_add_ps(_mm256_mul_ps(clamped, _mm256_set1_ps(exp::LOG2_E)), round);
+                let n = _mm256_sub_ps(shifted, round);
+                let r = _mm256_sub_ps(clamped, _mm256_mul_ps(n, _mm256_set1_ps(exp::LN2_HIGH)));
+                let r = _mm256_sub_ps(r, _mm256_mul_ps(n, _mm256_set1_ps(exp::LN2_LOW)));
+                let mut p = _mm256_set1_ps(exp::TERMS[0]);
+                for term in &exp::TERMS[1..] {
+                    p = _mm256_add_ps(_mm256_mul_ps(p, r), _mm256_set1_ps(*term));
+                }
+                let p = _mm256_add_ps(_mm256_mul_ps(_mm256_mul_ps(p, r), r), r);
+                let p = _mm256_add_ps(p, _mm256_set1_ps(1.0));
+                let bits = _mm256_add_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(exp::BIAS));
+                let power = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(bits));
+                let under = _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, _mm256_set1_ps(-87.0));
+                Avx2(_mm256_andnot_ps(under, _mm256_mul_ps(p, power)))
+            }
+        }
+
+        // No closures here, nor iterators over vectors: they would lack the instructions of the function they are
+        // inlined into.
+        #[allow(clippy::needless_range_loop)]
+        #[inline(always)]
+        unsafe fn block_sums<const R: usize, const G: usize>(
+            x: *const i16,
+            w: [*const i8; G],
+        ) -> [[Self; R]; G] {
+            unsafe {
+                let mut sums = [[_mm256_setzero_si256(); R]; G];
+                for pair in 0..16 {
+                    let mut weights = [_mm256_setzero_si256(); G];
+                    for g in 0..G {
+                        let eight = _mm_loadu_si128(w[g].add(pair * 2 * LANES).cast());
+                        weights[g] = _mm256_cvtepi8_epi16(eight);
+                    }
+                    for r in 0..R {
+                        let both = x.add(r * 32 + 2 * pair).cast::<i32>().read_unaligned();
+                        let both = _mm256_set1_epi32(both);
+                        for g in 0..G {
+                            let products = _mm256_madd_epi16(both, weights[g]);
+                            sums[g][r] = _mm256_add_epi32(sums[g][r], products);
+                        }
+                    }
+                }
+                let mut out = [[Avx2(_mm256_setzero_ps()); R]; G];
+                for g in 0..G {
+                    for r in 0..R {
+                        out[g][r] = Avx2(_mm256_cvtepi32_ps(sums[g][r]));
+                    }
+                }
+                out
+            }
         }
 
         #[inline(always)]
@@ -188,19 +298,19 @@ pub(super) fn has_avx2() -> bool {
 }
 
 /// Work that can be done with any kind of vector.
-pub(super) trait Work {
+pub(super) trait Work<T = ()> {
     /// # Safety
     /// The processor must have the instructions of `V`. Mark the body `#[inline(always)]`.
-    unsafe fn with<V: Vector>(self);
+    unsafe fn with<V: Vector>(self) -> T;
 }
 
 /// Does `work` with the best vectors of this processor.
 #[inline]
-pub(super) fn run(work: impl Work) {
+pub(super) fn run<T>(work: impl Work<T>) -> T {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma")]
-        fn with_avx2(work: impl Work) {
+        fn with_avx2<T>(work: impl Work<T>) -> T {
             // SAFETY: this function has these instructions.
             unsafe { work.with::<Avx2>() }
         }
@@ -231,13 +341,12 @@ mod tests {
             return;
         }
         let x: Vec<f32> = (0..24).map(|i| (i as f32 * 0.731).sin()).collect();
-        let q: [i8; 8] = [-128, 127, 0, 1, -1, 55, -77, 100];
         // SAFETY: AVX2 is there and all slices are long enough.
-        unsafe fn run<V: Vector>(x: &[f32], q: &[i8]) -> ([f32; 9], f32) {
+        unsafe fn run<V: Vector>(x: &[f32]) -> ([f32; 9], f32) {
             let mut out = [0.0; 9];
             unsafe {
-                let v =
-                    V::load(x.as_ptr()).multiply_add(V::load(x[8..].as_ptr()), V::load_i8(q.as_ptr(), x[3]));
+                let v = V::load(x.as_ptr()).multiply_add(V::load(x[8..].as_ptr()), V::splat(x[3]));
+                let v = v.plus(V::splat(x[7])).times(V::load(x[2..].as_ptr())).over(V::load(x[9..].as_ptr()));
                 let v = v.multiply_add(V::splat(x[5]), V::load_part(x[16..].as_ptr(), 5));
                 let v = v.multiply_add(V::splat(x[6]), V::from_bytes(0xff80_7f01_0012_3456));
                 v.store(out.as_mut_ptr());
@@ -245,7 +354,20 @@ mod tests {
             }
         }
         // SAFETY: as above.
-        unsafe { assert_eq!(run::<Avx2>(&x, &q), run::<Portable<true>>(&x, &q)) }
+        unsafe { assert_eq!(run::<Avx2>(&x), run::<Portable<true>>(&x)) }
+        for i in -4000..1000 {
+            let x: [f32; 8] = std::array::from_fn(|j| i as f32 * 0.1 + j as f32 * 0.0123);
+            let mut out = [0f32; 8];
+            // SAFETY: as above.
+            unsafe { Avx2::load(x.as_ptr()).exp().store(out.as_mut_ptr()) };
+            assert_eq!(out.map(f32::to_bits), x.map(|x| exp(x).to_bits()), "{x:?}");
+        }
+        let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -87.0, -87.1, 88.0, 88.1, -0.0];
+        let mut out = [0f32; 8];
+        // SAFETY: as above.
+        unsafe { Avx2::load(odd.as_ptr()).exp().store(out.as_mut_ptr()) };
+        assert!(out[0].is_nan() && exp(odd[0]).is_nan());
+        assert_eq!(out[1..], odd.map(exp)[1..]);
         // SAFETY: as above.
         unsafe {
             let v = [0, 3, 7, 16].map(|at| Avx2::load(x[at..].as_ptr()));

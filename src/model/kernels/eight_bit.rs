@@ -1,0 +1,425 @@
+//! Rows times a matrix of 8-bit weights (`Q8_0`), in integers.
+//!
+//! Each row of activations is rounded to 16 bits, by a scale of its own; products with the 8-bit values are
+//! added up exactly in 32 bits, block by block, and the sums of the blocks, times their scales, in single
+//! precision in the order of the blocks. So an element of the result depends on its row and its column only,
+//! and on no order but that one. m rows cost m * n * k multiply-adds, sixteen to an instruction, and for
+//! small m the time to read the matrix, a byte for each weight.
+//!
+//! What the rounding costs: an activation is off by at most 2^-16 of the largest of its row, two hundred
+//! times less than a weight was off when it was rounded to 8 bits.
+//!
+//! Rejected: activations in 8 bits, as quantised kernels usually have them, are 256 times coarser and no
+//! faster without the instructions of newer processors (pairs of 8-bit products need an instruction for the
+//! signs and one to widen them); widening the weights to single precision has half as many products to an
+//! instruction, and widening costs twice what a product does when there is only one row.
+
+use super::product::Weights;
+use super::vector::{LANES, Vector, Work, run};
+use super::{Out, Rows, Target, in_items};
+
+/// Weights that share a scale.
+pub(crate) const Q8_BLOCK: usize = 32;
+/// Outputs whose weights lie together, one for each lane.
+pub(crate) const Q8_GROUP: usize = LANES;
+
+/// A matrix of 8-bit weights, by groups of eight outputs; the last group may have outputs that do not exist.
+///
+/// In a group the blocks of 32 inputs follow each other; in a block the pairs of inputs 2 p and 2 p + 1 for
+/// p = 0 to 15, and in a pair the eight outputs, two weights each. `scales` has eight for each block.
+#[derive(Clone, Copy)]
+pub(crate) struct Q8<'a> {
+    pub quants: &'a [i8],
+    pub scales: &'a [f32],
+    /// Number of outputs.
+    pub rows: usize,
+    /// Number of inputs.
+    pub width: usize,
+}
+
+impl<'a> Q8<'a> {
+    /// # Panics
+    /// If the slices do not have the lengths that the numbers ask for.
+    pub fn new(quants: &'a [i8], scales: &'a [f32], rows: usize, width: usize) -> Self {
+        let groups = rows.div_ceil(Q8_GROUP);
+        assert!(width.is_multiple_of(Q8_BLOCK), "rows of whole blocks");
+        assert_eq!(quants.len(), groups * Q8_GROUP * width);
+        assert_eq!(scales.len(), groups * Q8_GROUP * width / Q8_BLOCK);
+        Q8 { quants, scales, rows, width }
+    }
+
+    /// Where weight `column` of output `row` lies, and its scale.
+    pub fn place(width: usize, row: usize, column: usize) -> (usize, usize) {
+        let (group, lane) = (row / Q8_GROUP, row % Q8_GROUP);
+        let (block, i) = (column / Q8_BLOCK, column % Q8_BLOCK);
+        let block = group * (width / Q8_BLOCK) + block;
+        (block * Q8_BLOCK * Q8_GROUP + i / 2 * 2 * Q8_GROUP + lane * 2 + i % 2, block * Q8_GROUP + lane)
+    }
+
+    /// Writes the weights of output `row` in single precision, exactly.
+    pub fn widen_row(&self, row: usize, out: &mut [f32]) {
+        assert!(row < self.rows && out.len() == self.width);
+        for (column, out) in out.iter_mut().enumerate() {
+            let (quant, scale) = Self::place(self.width, row, column);
+            *out = f32::from(self.quants[quant]) * self.scales[scale];
+        }
+    }
+}
+
+/// Rows of activations in 16 bits, by tiles of rows that are multiplied together. A tile has its blocks of 32
+/// elements in order, and in a block those of its rows beside each other, so that one pointer runs through all of
+/// them. Each value is to be multiplied with the scale of its row.
+struct Rounded {
+    quants: Vec<i16>,
+    scales: Vec<f32>,
+    width: usize,
+}
+
+/// The largest rounded value.
+const LARGEST: f32 = i16::MAX as f32;
+
+/// How many of the rows that are left make the next tile. Three rows and two groups of outputs leave registers
+/// for nothing else; a last row alone would cost nearly as much as two.
+fn tile_rows(left: usize) -> usize {
+    match left {
+        0..=3 => left,
+        4 => 2,
+        _ => 3,
+    }
+}
+
+/// One row, written to every `step`-th block of `out`.
+struct Round<'a> {
+    x: &'a [f32],
+    step: usize,
+    out: &'a mut [i16],
+}
+
+impl Work<f32> for Round<'_> {
+    /// Returns the scale.
+    // The compiler finds the vectors, given the instructions.
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) -> f32 {
+        let (mut largest, mut odd) = ([0f32; LANES], [0f32; LANES]);
+        for c in self.x.chunks_exact(LANES) {
+            for i in 0..LANES {
+                let v = c[i].abs();
+                largest[i] = if v > largest[i] { v } else { largest[i] };
+                // Nothing, or no number if the value is infinite or none.
+                odd[i] += v * 0.0;
+            }
+        }
+        let largest = largest.iter().fold(0f32, |a, b| if *b > a { *b } else { a });
+        if odd.iter().any(|v| v.is_nan()) {
+            return f32::NAN;
+        }
+        // Of a row of zeros, or of numbers so small that their inverse overflows, nothing is left.
+        let inverse = LARGEST / largest;
+        let inverse = if inverse.is_finite() { inverse } else { 0.0 };
+        for (x, out) in self.x.chunks_exact(Q8_BLOCK).zip(self.out.chunks_mut(Q8_BLOCK * self.step)) {
+            for i in 0..Q8_BLOCK {
+                // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even, and leaves it in the low bits.
+                out[i] = (x[i] * inverse + 12_582_912.0).to_bits() as i16;
+            }
+        }
+        largest / LARGEST
+    }
+}
+
+impl Rounded {
+    fn new(x: &Rows) -> Self {
+        let (mut quants, mut scales) = (vec![0; x.rows * x.width], Vec::with_capacity(x.rows));
+        while scales.len() < x.rows {
+            let first = scales.len();
+            let rows = tile_rows(x.rows - first);
+            for r in 0..rows {
+                let out = &mut quants[first * x.width + r * Q8_BLOCK..(first + rows) * x.width];
+                scales.push(run(Round { x: x.row(first + r), step: rows, out }));
+            }
+        }
+        Rounded { quants, scales, width: x.width }
+    }
+}
+
+/// The tile of R rows from `first` on times G groups of outputs, one output in each lane.
+///
+/// # Safety
+/// As for all of [`Vector`].
+#[inline(always)]
+unsafe fn tile<V: Vector, const R: usize, const G: usize>(
+    x: &Rounded,
+    first: usize,
+    w: &Q8,
+    group: usize,
+) -> [[V; R]; G] {
+    assert!(x.width == w.width);
+    let (blocks, size) = (w.width / Q8_BLOCK, Q8_GROUP * w.width);
+    let rows = &x.quants[first * w.width..][..R * w.width];
+    let quants = &w.quants[group * size..][..G * size];
+    let scales = &w.scales[group * Q8_GROUP * blocks..][..G * Q8_GROUP * blocks];
+    let own = &x.scales[first..][..R];
+    // SAFETY: in bounds by the lengths above: `blocks` blocks of 32 R in `rows`, and in each group as many of 256
+    // in `quants` and of eight in `scales`.
+    unsafe {
+        let mut acc = [[V::splat(0.0); R]; G];
+        for block in 0..blocks {
+            let mut w = [quants.as_ptr(); G];
+            for (g, w) in w.iter_mut().enumerate() {
+                *w = w.add(g * size + block * Q8_BLOCK * Q8_GROUP);
+            }
+            let sums = V::block_sums::<R, G>(rows.as_ptr().add(block * Q8_BLOCK * R), w);
+            for g in 0..G {
+                let scale = V::load(scales.as_ptr().add((g * blocks + block) * Q8_GROUP));
+                for r in 0..R {
+                    acc[g][r] = acc[g][r].multiply_add(sums[g][r], scale);
+                }
+            }
+        }
+        for acc in &mut acc {
+            for r in 0..R {
+                acc[r] = V::splat(0.0).multiply_add(acc[r], V::splat(own[r]));
+            }
+        }
+        acc
+    }
+}
+
+/// Outputs `from..to`, of which `from` begins a group, of all rows.
+struct Groups<'a> {
+    x: &'a Rounded,
+    w: &'a Q8<'a>,
+    from: usize,
+    to: usize,
+    out: &'a Target,
+}
+
+impl Groups<'_> {
+    /// The tile of R rows from `first` on; returns R.
+    ///
+    /// # Safety
+    /// As for all of [`Vector`].
+    #[inline(always)]
+    unsafe fn rows<V: Vector, const R: usize>(&self, first: usize) -> usize {
+        let mut at = self.from;
+        // SAFETY: by the caller's promise.
+        unsafe {
+            while at + 2 * Q8_GROUP <= self.to {
+                self.groups::<V, R, 2>(first, at);
+                at += 2 * Q8_GROUP;
+            }
+            while at < self.to {
+                self.groups::<V, R, 1>(first, at);
+                at += Q8_GROUP;
+            }
+        }
+        R
+    }
+
+    /// # Safety
+    /// As for all of [`Vector`].
+    #[inline(always)]
+    unsafe fn groups<V: Vector, const R: usize, const G: usize>(&self, first: usize, at: usize) {
+        // SAFETY: by the caller's promise; and a whole array.
+        unsafe {
+            let y = tile::<V, R, G>(self.x, first, self.w, at / Q8_GROUP);
+            for (g, y) in y.iter().enumerate() {
+                let at = at + g * Q8_GROUP;
+                for (r, y) in y.iter().enumerate() {
+                    if at + LANES <= self.to {
+                        self.out.put_lanes(first + r, at, *y);
+                        continue;
+                    }
+                    let mut values = [0f32; LANES];
+                    y.store(values.as_mut_ptr());
+                    self.out.put_all(first + r, at, &values[..self.to - at]);
+                }
+            }
+        }
+    }
+}
+
+impl Work for Groups<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        let (mut r, rows) = (0, self.x.scales.len());
+        // SAFETY: by the caller's promise.
+        unsafe {
+            while r < rows {
+                r += match tile_rows(rows - r) {
+                    1 => self.rows::<V, 1>(r),
+                    2 => self.rows::<V, 2>(r),
+                    _ => self.rows::<V, 3>(r),
+                };
+            }
+        }
+    }
+}
+
+/// `out[r][c] = x.row(r) . w.row(c)`, with the activations in 16 bits.
+pub(crate) fn product_eight_bit(x: &Rows, w: &Q8, out: Out<'_>) {
+    assert_eq!(x.width, w.width, "widths of a product");
+    let rounded = Rounded::new(x);
+    in_items(x, w.rows, out, |from, to, target| run(Groups { x: &rounded, w, from, to, out: target }));
+}
+
+/// Some columns of one row's product.
+struct Chosen<'a> {
+    x: &'a Rounded,
+    w: &'a Q8<'a>,
+    columns: &'a [u32],
+    out: &'a mut [f32],
+}
+
+impl Work for Chosen<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        // Columns come in order mostly, so that neighbours share a group.
+        let (mut group, mut values) = (usize::MAX, [0f32; LANES]);
+        for (column, out) in self.columns.iter().zip(self.out) {
+            let column = *column as usize;
+            assert!(column < self.w.rows);
+            if column / Q8_GROUP != group {
+                group = column / Q8_GROUP;
+                // SAFETY: by the caller's promise; and a whole array.
+                unsafe { tile::<V, 1, 1>(self.x, 0, self.w, group)[0][0].store(values.as_mut_ptr()) };
+            }
+            *out = values[column % Q8_GROUP];
+        }
+    }
+}
+
+/// The elements of a product that stand in row `x` and some columns: the same bits as among all, at the cost
+/// of the groups they lie in. On this thread, for they are few.
+pub(crate) fn product_eight_bit_some(x: &[f32], w: &Q8, columns: &[u32], out: &mut [f32]) {
+    assert_eq!((columns.len(), x.len()), (out.len(), w.width));
+    let rounded = Rounded::new(&Rows::new(x, 1, w.width));
+    run(Chosen { x: &rounded, w, columns, out });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::noise;
+    use super::super::vector::Portable;
+    use super::*;
+
+    /// Weights with scales, and the same widened.
+    fn weights(rows: usize, width: usize) -> (Vec<i8>, Vec<f32>, Vec<f32>) {
+        let padded = rows.next_multiple_of(Q8_GROUP);
+        let (mut quants, mut scales) = (vec![0; padded * width], vec![0.0; padded * width / Q8_BLOCK]);
+        let values = noise(rows * width, 2);
+        let sizes = noise(rows * width / Q8_BLOCK, 3);
+        let mut wide = Vec::new();
+        for (i, value) in values.iter().enumerate() {
+            let (quant, scale) = Q8::place(width, i / width, i % width);
+            quants[quant] = (value * 255.0) as i8;
+            scales[scale] = sizes[i / Q8_BLOCK];
+            wide.push(f32::from(quants[quant]) * scales[scale]);
+        }
+        (quants, scales, wide)
+    }
+
+    fn whole(x: &[f32], w: &Q8) -> Vec<f32> {
+        let mut out = vec![0.0; x.len() / w.width * w.rows];
+        product_eight_bit(
+            &Rows::new(x, x.len() / w.width, w.width),
+            w,
+            Out { data: &mut out, stride: w.rows },
+        );
+        out
+    }
+
+    const SIZES: [(usize, usize, usize); 6] =
+        [(1, 1, 32), (2, 50, 64), (5, 97, 96), (16, 49, 352), (33, 8, 32), (7, 104, 64)];
+
+    #[test]
+    fn products_agree_with_the_definition_up_to_the_rounding_of_activations() {
+        for (m, n, k) in SIZES {
+            let (quants, scales, wide) = weights(n, k);
+            let w = Q8::new(&quants, &scales, n, k);
+            let mut row = vec![0.0; k];
+            for i in 0..n {
+                w.widen_row(i, &mut row);
+                assert_eq!(row, wide[i * k..(i + 1) * k]);
+            }
+            // Rows of very different sizes: each has a scale of its own.
+            let mut x = noise(m * k, 1);
+            for (r, row) in x.chunks_exact_mut(k).enumerate() {
+                row.iter_mut().for_each(|v| *v *= 10f32.powi(r as i32 % 9 - 4));
+            }
+            let got = whole(&x, &w);
+            for (i, got) in got.iter().enumerate() {
+                let (x, w) = (&x[i / n * k..][..k], &wide[i % n * k..][..k]);
+                let want: f64 = x.iter().zip(w).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                let largest = x.iter().fold(0f64, |a, b| a.max(f64::from(b.abs())));
+                let weights: f64 = w.iter().map(|w| f64::from(w.abs())).sum();
+                // Half a step of 1/32767 for each activation, and as much again for sums in single precision.
+                let bound = largest * weights / 32767.0;
+                assert!((f64::from(*got) - want).abs() <= bound, "{i} of {m} x {n} x {k}: {got}, not {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_and_chosen_columns_have_the_bits_they_have_among_all() {
+        for (m, n, k) in SIZES {
+            let (quants, scales, _) = weights(n, k);
+            let w = Q8::new(&quants, &scales, n, k);
+            let x = noise(m * k, 1);
+            let want = whole(&x, &w);
+            for (r, row) in x.chunks_exact(k).enumerate() {
+                let want = &want[r * n..(r + 1) * n];
+                assert_eq!(whole(row, &w), want, "row {r} of {m} x {n} x {k}");
+                let columns: Vec<u32> = (0..n as u32).rev().step_by(3).chain([0]).collect();
+                let mut some = vec![0.0; columns.len()];
+                product_eight_bit_some(row, &w, &columns, &mut some);
+                assert_eq!(some, columns.iter().map(|c| want[*c as usize]).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn both_kinds_of_vector_give_the_same_bits() {
+        if !super::super::vector::has_avx2() {
+            return;
+        }
+        for (m, n, k) in SIZES {
+            let (quants, scales, _) = weights(n, k);
+            let w = Q8::new(&quants, &scales, n, k);
+            let x = noise(m * k, 1);
+            let (x, mut out) = (Rows::new(&x, m, k), vec![0.0; m * n]);
+            let (mut rounded, mut same) = (Rounded::new(&x), Rounded::new(&x));
+            same.quants.fill(0);
+            for r in 0..m {
+                let mut row = vec![0; k];
+                // SAFETY: nothing special is needed.
+                same.scales[r] =
+                    unsafe { Round { x: x.row(r), step: 1, out: &mut row }.with::<Portable<true>>() };
+                assert_eq!(same.scales[r], rounded.scales[r]);
+                assert!(row.iter().any(|v| v.abs() == i16::MAX), "the largest takes all bits");
+            }
+            rounded.scales = same.scales;
+            let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: n };
+            let all = Groups { x: &rounded, w: &w, from: 0, to: n, out: &target };
+            // SAFETY: nothing special is needed.
+            unsafe { all.with::<Portable<true>>() };
+            assert_eq!(out, whole(x.data, &w), "{m} x {n} x {k}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_hidden() {
+        let (quants, scales, _) = weights(9, 64);
+        let w = Q8::new(&quants, &scales, 9, 64);
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut x = noise(3 * 64, 1);
+            x[64 + 17] = bad;
+            let y = whole(&x, &w);
+            assert!(y[9..18].iter().all(|v| v.is_nan()), "{bad}");
+            assert!(y[..9].iter().chain(&y[18..]).all(|v| v.is_finite()), "other rows are untouched");
+        }
+        assert_eq!(whole(&[0.0; 64], &w), [0.0; 9]);
+        assert!(whole(&[1e-42; 64], &w).iter().all(|v| v.abs() < 1e-36));
+        assert!(whole(&[3e38; 64], &w).iter().all(|v| !v.is_nan()));
+    }
+}
