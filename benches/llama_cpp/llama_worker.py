@@ -47,6 +47,8 @@ def load(path, options, draft=None):
             n_threads_batch=1,
             flash_attn=options["flash_attn"],
             draft_model=draft,
+            # Else the package keeps logits for one batch of tokens only and fails behind them.
+            logits_all=draft is not None,
             verbose=options.get("verbose", False),
         )
     finally:
@@ -66,10 +68,24 @@ class Library:
         self.all_ids = np.arange(self.n_vocab, dtype=np.int32)
         self.cached = 0
         self.forwards = 0
+        # Seconds inside the library: forwards, and the grammar.
+        self.inside = self.in_grammar = 0.0
 
     def clear(self):
         C.llama_memory_clear(self.memory, False)
         self.cached = self.forwards = 0
+        self.inside = self.in_grammar = 0.0
+
+    def apply(self, grammar, data, size):
+        start = time.perf_counter()
+        array = C.llama_token_data_array(data, size, -1, False)
+        C.llama_sampler_apply(grammar, ctypes.byref(array))
+        self.in_grammar += time.perf_counter() - start
+
+    def accept(self, grammar, token):
+        start = time.perf_counter()
+        C.llama_sampler_accept(grammar, token)
+        self.in_grammar += time.perf_counter() - start
 
     def forward(self, tokens, rows):
         """Appends tokens to the cache; logits for the last `rows` of them (all in one batch)."""
@@ -84,8 +100,10 @@ class Library:
                 b.n_seq_id[i] = 1
                 b.seq_id[i][0] = 0
                 b.logits[i] = at + i >= len(tokens) - rows
+            start = time.perf_counter()
             if C.llama_decode(self.ctx, b) != 0:
                 raise RuntimeError("llama_decode failed")
+            self.inside += time.perf_counter() - start
             self.cached += len(part)
             self.forwards += 1
         return len(part) - rows
@@ -103,20 +121,19 @@ class Library:
         logits = self.logits(row)
         best = int(logits.argmax())
         one = C.llama_token_data(best, 1.0, 0.0)
-        array = C.llama_token_data_array(ctypes.pointer(one), 1, -1, False)
-        C.llama_sampler_apply(grammar, ctypes.byref(array))
+        self.apply(grammar, ctypes.pointer(one), 1)
         if one.logit != -np.inf:
             return best
         self.all["id"] = self.all_ids
         self.all["logit"] = logits
         data = self.all.ctypes.data_as(ctypes.POINTER(C.llama_token_data))
-        array = C.llama_token_data_array(data, self.n_vocab, -1, False)
-        C.llama_sampler_apply(grammar, ctypes.byref(array))
+        self.apply(grammar, data, self.n_vocab)
         return int(self.all["logit"].argmax())
 
 
-def propose(drafter, history, most):
-    """Up to `most` tokens that may follow: from a look-up, or the draft model's own greedy choice."""
+def propose(drafter, history, most, least):
+    """Up to `most` tokens that may follow: from a look-up, or the draft model's own greedy choice while its
+    probability is at least `least`, as llama.cpp's `--draft-p-min` has it."""
     if drafter is None:
         return []
     if isinstance(drafter, LlamaPromptLookupDecoding):
@@ -126,14 +143,17 @@ def propose(drafter, history, most):
     new = history[drafter.cached :]
     while len(out) < most:
         row = drafter.forward(new, 1)
-        token = int(drafter.logits(row).argmax())
+        logits = drafter.logits(row)
+        token = int(logits.argmax())
+        if least and 1.0 < least * float(np.exp(logits - logits[token]).sum()):
+            break
         out.append(token)
         new = [token]
     return out
 
 
-def by_library(model, drafter, prompt, gbnf, most, limit):
-    """Greedy tokens up to an end token, exclusive; how often the grammar had to mask all; whether it ended."""
+def by_library(model, drafter, prompt, gbnf, most, least, limit):
+    """Greedy tokens up to an end token, exclusive, and whether one came."""
     grammar = C.llama_sampler_init_grammar(model.vocab, gbnf.encode(), b"root")
     if not grammar:
         raise ValueError("the grammar was refused")
@@ -149,7 +169,7 @@ def by_library(model, drafter, prompt, gbnf, most, limit):
                 token = model.sample(row + i, grammar)
                 if C.llama_vocab_is_eog(model.vocab, token):
                     return history[len(prompt) :], True
-                C.llama_sampler_accept(grammar, token)
+                model.accept(grammar, token)
                 history.append(token)
                 if len(history) - len(prompt) >= limit:
                     return history[len(prompt) :], False
@@ -160,7 +180,7 @@ def by_library(model, drafter, prompt, gbnf, most, limit):
             if isinstance(drafter, Library):
                 drafter.cut(len(history) - 1)
             new = history[-1:]
-            draft = propose(drafter, history, most)
+            draft = propose(drafter, history, most, least)
     finally:
         C.llama_sampler_free(grammar)
 
@@ -219,6 +239,7 @@ def answer(asked, options, library, drafter_model, packaged):
     start = time.perf_counter()
     grammar = LlamaGrammar.from_json_schema(asked["schema"], verbose=False)
     compiled = time.perf_counter() - start
+    more = {}
     prompt, limit, most = asked["prompt"], asked["max_tokens"], asked["draft_tokens"]
     if asked["kind"] == "package":
         if most not in packaged:
@@ -237,8 +258,11 @@ def answer(asked, options, library, drafter_model, packaged):
         elif most:
             drafter = LlamaPromptLookupDecoding(num_pred_tokens=most)
         start = time.perf_counter()
-        tokens, ended = by_library(library, drafter, prompt, grammar._grammar, most, limit)
+        least = asked.get("least", 0.0)
+        tokens, ended = by_library(library, drafter, prompt, grammar._grammar, most, least, limit)
         seconds, forwards = time.perf_counter() - start, library.forwards
+        drafting = drafter.inside if isinstance(drafter, Library) else 0.0
+        more = {"inside": library.inside + drafting + library.in_grammar, "in_grammar": library.in_grammar}
     text = library.llama.detokenize(tokens).decode("utf-8", "replace")
     return {
         "text": text,
@@ -248,6 +272,7 @@ def answer(asked, options, library, drafter_model, packaged):
         "forwards": forwards,
         "seconds": seconds,
         "compile_seconds": compiled,
+        **more,
     }
 
 
