@@ -88,9 +88,8 @@ pub fn of_json(json: &Value, pre: &str, end: u32) -> Metadata {
     let mut set = |id: &Value, text: &str, kind| {
         let id = id.as_u64().unwrap() as usize;
         if tokens.len() <= id {
-            // What no token names is unused.
-            let pads = (tokens.len()..=id).map(|i| (format!("[PAD{i}]"), 5));
-            tokens.extend(pads);
+            // Unused, unless a token comes.
+            tokens.resize(id + 1, (String::new(), 5));
         }
         tokens[id] = (text.to_owned(), kind);
     };
