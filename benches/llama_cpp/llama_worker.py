@@ -42,7 +42,7 @@ def load(path, options, draft=None):
             path,
             n_ctx=options["n_ctx"],
             n_batch=options["n_batch"],
-            n_ubatch=options["n_batch"],
+            n_ubatch=options["n_ubatch"],
             n_threads=1,
             n_threads_batch=1,
             flash_attn=options["flash_attn"],

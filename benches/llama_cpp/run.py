@@ -112,19 +112,21 @@ def records(paths, most):
     return out
 
 
-def llama_worker(args, gguf, extra, flash):
+def llama_worker(args, gguf, extra, flash, ubatch):
     options = {"gguf": str(gguf), "extra_buffers": extra, "flash_attn": flash, "n_ctx": args.n_ctx,
-               "n_batch": args.n_batch, "draft_gguf": str(args.draft_gguf) if args.draft_gguf else None}
+               "n_batch": args.n_batch, "n_ubatch": ubatch, "draft_gguf": str(args.draft_gguf) if args.draft_gguf else None}
     return Worker([sys.executable, str(HERE / "llama_worker.py")], options, args.core)
 
 
-def setting_name(gguf, extra, flash):
-    return f"{gguf.stem}, repacking {'on' if extra else 'off'}, flash attention {'on' if flash else 'off'}"
+def setting_name(gguf, extra, flash, ubatch):
+    on = lambda flag: "on" if flag else "off"  # noqa: E731
+    return f"{gguf.stem}, repacking {on(extra)}, flash attention {on(flash)}, n_ubatch {ubatch}"
 
 
 def tune(args, chosen):
     """The fastest way to load the model, by the time without drafts; with what was tried."""
-    settings = [(g, e, f) for g in args.gguf for e in (True, False) for f in (True, False)]
+    both = (True, False)
+    settings = [(g, e, f, u) for g in args.gguf for e in both for f in both for u in args.n_ubatch]
     arms = {}
     for s in settings:
         arms[s] = Arm(setting_name(*s), llama_worker(args, *s), {"kind": "library", "draft_tokens": 0})
@@ -173,43 +175,59 @@ def valid(answer, schema):
     return jsonschema.Draft202012Validator(schema).is_valid(value)
 
 
+def split(arms):
+    """The records that every arm gave a text for, and those of them with the same text in all arms."""
+    common = set.intersection(*(a.texts() for a in arms))
+    return common, {k for k in common if len({a.best[k]["text"] for a in arms}) == 1}
+
+
+HEAD = ["", "records a second, same text", "seconds", "inside libllama (grammar)", "records a second, all", "tokens a second",
+        "characters a second", "tokens a forward", "compiling, ms a record", "cut", "valid", "text as ffwd `off`", "refused, crashed"]
+
+
 def table(arms, asked):
     """Rows over the records that every arm gave a text for; failures over all."""
-    common = set.intersection(*(a.texts() for a in arms))
-    off = arms[0].best
-    out = ["| | records a second | seconds | of them inside libllama (grammar) | tokens a second | characters a second | tokens a forward | compiling, ms a record "
-           "| cut | valid | text as ffwd `off` | refused, crashed |",
-           "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-    for arm in arms:
-        rows = [(r, arm.best[r["id"]]) for r in asked if r["id"] in common]
-        failed = [a for a in arm.best.values() if "text" not in a]
-        crashed = sum("crash" in a for a in failed)
-        seconds = sum(a["seconds"] for _, a in rows)
-        total = lambda name: sum(a[name] for _, a in rows)  # noqa: E731
-        share = lambda n: f"{100 * n / max(len(rows), 1):.1f} %"  # noqa: E731
-        good = sum(a["complete"] and valid(a, json.loads(r["schema"])) for r, a in rows)
-        same = sum(a["text"] == off[r["id"]]["text"] for r, a in rows)
-        known = rows and "inside" in rows[0][1]
-        inside = f"{total('inside'):.2f} ({total('in_grammar'):.2f})" if known else ""
-        characters = sum(len(a["text"]) for _, a in rows)
-        out.append(f"| {arm.name} | {len(rows) / seconds:.2f} | {seconds:.2f} | {inside} | {total('tokens') / seconds:.0f} | "
-                   f"{characters / seconds:.0f} | {total('tokens') / total('forwards'):.2f} | "
-                   f"{1e3 * total('compile_seconds') / len(rows):.2f} | {sum(not a['complete'] for _, a in rows)} | {share(good)} | "
-                   f"{share(same)} | {len(failed) - crashed}, {crashed} |")
-    return out, len(common)
+    common, same = split(arms)
+    schemas = {r["id"]: json.loads(r["schema"]) for r in asked}
+    out = [HEAD, ["---"] * len(HEAD)] + [row(a, common, same, schemas, arms[0]) for a in arms]
+    return ["| " + " | ".join(cells) + " |" for cells in out]
+
+
+def row(arm, common, same, schemas, off):
+    def total(name, keys=common):
+        return sum(arm.best[k][name] for k in keys)
+
+    def share(holds):
+        return f"{100 * sum(map(holds, common)) / max(len(common), 1):.1f} %"
+
+    failed = [a for a in arm.best.values() if "text" not in a]
+    crashed = sum("crash" in a for a in failed)
+    seconds, alike = total("seconds"), total("seconds", same)
+    inside = ""
+    if all("inside" in arm.best[k] for k in same):
+        inside = f"{total('inside', same):.2f} ({total('in_grammar', same):.2f})"
+    return [
+        arm.name, f"{len(same) / alike:.2f}" if same else "", f"{alike:.2f}", inside, f"{len(common) / seconds:.2f}",
+        f"{total('tokens') / seconds:.0f}", f"{sum(len(arm.best[k]['text']) for k in common) / seconds:.0f}",
+        f"{total('tokens') / total('forwards'):.2f}", f"{1e3 * total('compile_seconds') / len(common):.2f}",
+        str(sum(not arm.best[k]["complete"] for k in common)),
+        share(lambda k: arm.best[k]["complete"] and valid(arm.best[k], schemas[k])),
+        share(lambda k: arm.best[k]["text"] == off.best[k]["text"]), f"{len(failed) - crashed}, {crashed}",
+    ]
 
 
 def ratio(arms):
-    """ffwd's faster mode against llama.cpp's fastest arm, on the records that all have."""
-    common = set.intersection(*(a.texts() for a in arms))
-    seconds = {a.name: sum(a.best[k]["seconds"] for k in common) for a in arms}
-    pick = lambda side: min((n for n in seconds if n.startswith(side)), key=seconds.get)  # noqa: E731
-    ours, theirs = pick("ffwd"), pick("llama.cpp")
-    inside = {a.name: sum(a.best[k]["inside"] for k in common) for a in arms if "inside" in a.best[min(common)]}
-    least = min(inside, key=inside.get)
-    return (f"{ours} gave {seconds[theirs] / seconds[ours]:.2f} times the records a second of {theirs}, the fastest row of the "
-            f"other. Of its own time inside libllama alone, without the Python around it, {least} needs the least; "
-            f"against that it is {inside[least] / seconds[ours]:.2f} times.")
+    """ffwd's fastest arm against llama.cpp's fastest."""
+    said = []
+    for keys, name in zip(split(arms), ("over all records", "where the texts are the same")):
+        seconds = {a.name: sum(a.best[k]["seconds"] for k in keys) for a in arms}
+        inside = {a.name: sum(a.best[k].get("inside", float("inf")) for k in keys) for a in arms}
+        pick = lambda side: min((n for n in seconds if n.startswith(side)), key=seconds.get)  # noqa: E731
+        ours, theirs, least = pick("ffwd"), pick("llama.cpp"), min(inside, key=inside.get)
+        said.append(f"{name}, {ours} gave {seconds[theirs] / seconds[ours]:.2f} times the records a second of {theirs}, the "
+                    f"fastest row of the other, and {inside[least] / seconds[ours]:.2f} times what {least} would give if only the "
+                    f"time inside libllama counted")
+    return f"{said[1][0].upper()}{said[1][1:]}; {said[0]}."
 
 
 def processor():
@@ -254,7 +272,8 @@ def arguments():
     p.add_argument("--draft", type=int, nargs="*", default=[2, 4, 8], help="lengths of its draft model's drafts")
     p.add_argument("--max-tokens", type=int, default=512)
     p.add_argument("--n-ctx", type=int, default=2048)
-    p.add_argument("--n-batch", type=int, default=512, help="both n_batch and n_ubatch")
+    p.add_argument("--n-batch", type=int, default=512)
+    p.add_argument("--n-ubatch", type=int, nargs="+", default=[64, 512], help="tried as the other settings are")
     p.add_argument("--core", type=int, help="the core that both are pinned to (default: the last one)")
     p.add_argument("--write", action="store_true", help=f"put the table into {TABLE[0]}")
     p.add_argument("--json", type=Path, help="where to write all answers")
@@ -274,7 +293,7 @@ def main():
     model = ["--model", str(args.ffwd_model)] if args.ffwd_model else []
     ffwd = Worker([str(args.ffwd), *model], None, args.core)
     asked, refused, other_tokens = [], 0, 0
-    probe = llama_worker(args, args.gguf[0], False, False)
+    probe = llama_worker(args, args.gguf[0], False, False, args.n_batch)
     for record in records(args.texts, args.records):
         answer = ffwd.ask({"op": "prompt", "schema": record["schema"], "text": record["text"]})
         if "tokens" not in answer:
@@ -297,20 +316,20 @@ def main():
                 arm.run(record, args.max_tokens)
             print(f"\rround {turn + 1}/{args.rounds}, record {i + 1}/{len(asked)}", end="", file=sys.stderr)
     print(file=sys.stderr)
-    rows, common = table(arms, asked)
+    common, same = split(arms)
     import llama_cpp  # only for its version; the workers load their own
 
     features = re.findall(r"(\w+) = 1", (llama.hello or {}).get("system", ""))
     said = [
-        f"{len(asked)} records ({common} that every arm gave a text for; ffwd refused {refused} more schemas), {args.rounds} rounds, "
+        f"{len(asked)} records (in {len(common)} every row gave a text, in {len(same)} the same one; ffwd refused {refused} more schemas), {args.rounds} rounds, "
         f"one thread, {processor()}, load {os.getloadavg()[0]:.0f}. "
         f"llama-cpp-python {llama_cpp.__version__}, built with {', '.join(features) or 'unknown features'}; "
         f"n_batch {args.n_batch}, n_ctx {args.n_ctx}; {setting_name(*best)}. "
         f"llama.cpp's own tokens of the prompt differ for {other_tokens} of {len(asked)}.",
         "",
-        *rows,
+        *(table(arms, asked) if common else ["no record went through in every row"]),
         "",
-        ratio(arms),
+        ratio(arms) if common and same else "",
         "",
         "Settings tried without drafts: " + "; ".join(tried) + ".",
     ]

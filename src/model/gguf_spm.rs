@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_ranks_cannot_do_is_refused() {
-        let kind = |list| of(list).unwrap_err().kind();
+        let kind = |list: &[(&str, f64)]| of(list).unwrap_err().kind();
         let a_and_b = [("a", 0.0), ("b", 0.0)];
         assert_eq!(kind(&[a_and_b[0], a_and_b[1], ("ab", -1.0), ("ba", -1.0)]), ErrorKind::Unsupported);
         assert_eq!(kind(&[a_and_b[0], ("ab", -1.0)]), ErrorKind::Unsupported);
