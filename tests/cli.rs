@@ -72,6 +72,18 @@ fn the_gate_explains_itself() {
 }
 
 #[test]
+fn a_gguf_file_alone_is_a_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.gguf");
+    std::fs::copy("assets/extract-5m/model-q8_0.gguf", &path).unwrap();
+    let date = ["generate", "The date is ", "--regex", "[0-9]{4}-[0-9]{2}-[0-9]{2}"];
+    let output = ffwd(&[&date[..], &["--model", path.to_str().unwrap()]].concat());
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{err}");
+    assert_eq!(out, texts(&ffwd(&date)).0, "as with the same model inside the program");
+}
+
+#[test]
 fn several_files_give_json_lines_and_failures_do_not_stop_the_rest() {
     let output = ffwd(&["extract", TEXT, "no/such/file.txt", TEXT, "--schema", SCHEMA]);
     let (out, err) = texts(&output);

@@ -26,8 +26,8 @@ const MAX_INPUT: u64 = 64 << 20;
 #[derive(Args)]
 #[command(next_help_heading = "Models")]
 pub(super) struct ModelArgs {
-    /// A folder (config.json, weights, tokenizer.json) or a GGUF file beside a tokenizer.json; with the
-    /// `hub` feature also owner/name [default: the embedded model]
+    /// A folder (config.json, weights, tokenizer.json) or a GGUF file; with the `hub` feature also
+    /// owner/name [default: the embedded model]
     #[arg(long, value_name = "FOLDER|GGUF")]
     model: Option<String>,
     /// A small model with the same tokenizer that drafts, or `none` [default: the embedded one, if the

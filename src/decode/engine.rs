@@ -60,8 +60,8 @@ pub struct EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// A folder with `config.json`, weights and `tokenizer.json`, or a GGUF file beside a
-    /// `tokenizer.json`. Default: the embedded model.
+    /// A folder with `config.json`, weights and `tokenizer.json`, or a GGUF file; a `tokenizer.json` beside
+    /// it comes before the tokenizer in its metadata. Default: the embedded model.
     pub fn model(mut self, path: impl Into<PathBuf>) -> Self {
         self.model = Some(path.into());
         self
@@ -153,15 +153,11 @@ fn embedded_draft(_: &LoadOptions) -> Result<Option<Model>> {
     Ok(None)
 }
 
-/// A model and the vocabulary beside it.
+/// A model and the vocabulary beside or inside it.
 fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
-    let (model, folder) = if path.is_dir() {
-        (Model::from_dir(path, options)?, path.to_path_buf())
-    } else {
-        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        (Model::from_gguf(path, options)?, folder)
-    };
-    let mut vocab = Vocabulary::from_file(folder.join("tokenizer.json"))?;
+    let model =
+        if path.is_dir() { Model::from_dir(path, options)? } else { Model::from_gguf(path, options)? };
+    let mut vocab = Vocabulary::of_model(path)?;
     if vocab.eos().is_empty() {
         vocab = vocab.with_eos(model.config().eos.clone());
     }

@@ -27,14 +27,23 @@ const MAX_DIMENSIONS: u32 = 4;
 /// Largest alignment of tensor data accepted.
 const MAX_ALIGNMENT: u64 = 1 << 20;
 
-/// A scalar of the metadata. Arrays are read past: nothing the runner needs is one.
+/// A value of the metadata. Arrays and long texts are read past; where an array lies is kept.
 #[derive(Debug, Clone, PartialEq)]
 enum Meta {
     Int(i128),
     Float(f64),
     Bool(bool),
     Text(String),
+    Array(Array),
     Skipped,
+}
+
+/// Where the elements of an array lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Array {
+    kind: u32,
+    count: u64,
+    start: u64,
 }
 
 /// Where a tensor lies and what it holds.
@@ -52,6 +61,8 @@ pub(crate) struct Gguf<R> {
     input: R,
     metadata: HashMap<String, Meta>,
     tensors: HashMap<String, TensorInfo>,
+    length: u64,
+    wide: bool,
 }
 
 /// Reads little-endian numbers and knows where it is.
@@ -127,7 +138,7 @@ impl<R: Read> Cursor<'_, R> {
             6 => Meta::Float(f32::from_le_bytes(self.bytes()?).into()),
             7 => Meta::Bool(self.bytes::<1>()? != [0]),
             8 => self.text(limit)?.map_or(Meta::Skipped, Meta::Text),
-            9 => self.skip_array()?,
+            9 => Meta::Array(self.skip_array()?),
             10 => Meta::Int(self.u64()?.into()),
             11 => Meta::Int(i64::from_le_bytes(self.bytes()?).into()),
             12 => Meta::Float(f64::from_le_bytes(self.bytes()?)),
@@ -135,8 +146,9 @@ impl<R: Read> Cursor<'_, R> {
         })
     }
 
-    fn skip_array(&mut self) -> Result<Meta> {
+    fn skip_array(&mut self) -> Result<Array> {
         let (kind, n) = (self.u32()?, self.count()?);
+        let array = Array { kind, count: n, start: self.position };
         let size = match kind {
             0 | 1 | 7 => 1,
             2 | 3 => 2,
@@ -149,12 +161,12 @@ impl<R: Read> Cursor<'_, R> {
                     let len = self.count()?;
                     self.skip(len)?;
                 }
-                return Ok(Meta::Skipped);
+                return Ok(array);
             }
             _ => return Err(bad(format!("a GGUF array of type {kind}"))),
         };
         self.skip(n.checked_mul(size).ok_or_else(|| bad("a GGUF array is larger than the file"))?)?;
-        Ok(Meta::Skipped)
+        Ok(array)
     }
 
     fn tensor(&mut self) -> Result<(String, TensorInfo)> {
@@ -244,13 +256,14 @@ impl<R: Read + Seek> Gguf<R> {
             }
         }
         let data = align(cursor.position, alignment(&metadata)?);
+        let wide = cursor.wide;
         for (name, t) in &mut tensors {
             t.start = data
                 .checked_add(t.start)
                 .filter(|s| s.checked_add(t.bytes).is_some_and(|end| end <= length))
                 .ok_or_else(|| bad(format!("tensor `{name}` lies outside the file")))?;
         }
-        Ok(Gguf { input, metadata, tensors })
+        Ok(Gguf { input, metadata, tensors, length, wide })
     }
 
     /// The tensor's entry, if there is one.
@@ -303,6 +316,76 @@ impl<R: Read + Seek> Gguf<R> {
         }
     }
 
+    /// The texts of a list of the metadata: at most `most`, with at most `bytes` in all.
+    ///
+    /// # Errors
+    /// If it is no list of texts, larger than that, or not UTF-8.
+    pub fn string_list(&mut self, key: &str, most: u64, bytes: u64) -> Result<Option<Vec<String>>> {
+        let Some(array) = self.array(key, most)? else { return Ok(None) };
+        if array.kind != 8 {
+            return Err(bad(format!("`{key}` is not a list of texts")));
+        }
+        let mut cursor = self.at(array)?;
+        let (mut list, mut left) = (Vec::new(), bytes);
+        for i in 0..array.count {
+            let n = cursor.count()?;
+            cursor.need(n)?;
+            left = left.checked_sub(n).ok_or_else(|| {
+                Error::new(ErrorKind::TooComplex, format!("`{key}` has more than the limit of {bytes} bytes"))
+            })?;
+            let mut buffer = vec![0; n as usize];
+            cursor.input.read_exact(&mut buffer).map_err(|e| read_error(&e))?;
+            cursor.position += n;
+            list.push(
+                String::from_utf8(buffer).map_err(|_| bad(format!("entry {i} of `{key}` is not UTF-8")))?,
+            );
+        }
+        Ok(Some(list))
+    }
+
+    /// The numbers of a list of the metadata, at most `most` of them.
+    ///
+    /// # Errors
+    /// If it is no list of whole numbers up to 32 bits or of floats, or longer than that.
+    pub fn number_list(&mut self, key: &str, most: u64) -> Result<Option<Vec<f64>>> {
+        let Some(array) = self.array(key, most)? else { return Ok(None) };
+        let mut cursor = self.at(array)?;
+        let number = |cursor: &mut Cursor<'_, R>| match cursor.meta(array.kind, 0)? {
+            Meta::Int(n) => Ok(n as f64),
+            Meta::Float(f) => Ok(f),
+            other => Err(bad(format!("`{key}` is not a list of numbers but holds {}", other.kind()))),
+        };
+        (0..array.count).map(|_| number(&mut cursor)).collect::<Result<_>>().map(Some)
+    }
+
+    fn array(&self, key: &str, most: u64) -> Result<Option<Array>> {
+        match self.metadata.get(key) {
+            None => Ok(None),
+            Some(Meta::Array(a)) if a.count <= most => Ok(Some(*a)),
+            Some(Meta::Array(a)) => {
+                let message = format!("`{key}` has {} entries, the limit is {most}", a.count);
+                Err(Error::new(ErrorKind::TooComplex, message))
+            }
+            Some(other) => Err(bad(format!("`{key}` is not a list but {}", other.kind()))),
+        }
+    }
+
+    /// A reader of the elements of an array.
+    fn at(&mut self, array: Array) -> Result<Cursor<'_, R>> {
+        self.input.seek(SeekFrom::Start(array.start)).map_err(|e| read_error(&e))?;
+        let (length, wide) = (self.length, self.wide);
+        Ok(Cursor { input: &mut self.input, position: array.start, length, wide })
+    }
+
+    /// Whether something is so by the metadata.
+    pub fn flag(&self, key: &str) -> Result<Option<bool>> {
+        match self.metadata.get(key) {
+            None => Ok(None),
+            Some(Meta::Bool(b)) => Ok(Some(*b)),
+            Some(other) => Err(bad(format!("`{key}` is not true or false but {}", other.kind()))),
+        }
+    }
+
     /// A fraction of the metadata.
     pub fn float(&self, key: &str) -> Result<Option<f32>> {
         match self.metadata.get(key) {
@@ -320,7 +403,8 @@ impl Meta {
             Meta::Float(_) => "a float",
             Meta::Bool(_) => "true or false",
             Meta::Text(_) => "a text",
-            Meta::Skipped => "a list or a very long text",
+            Meta::Array(_) => "a list",
+            Meta::Skipped => "a text that is very long or not UTF-8",
         }
     }
 }

@@ -141,7 +141,7 @@ impl<R: Read + Seek> Gguf<R> {
     }
 
     /// The ends of sequence and of turn.
-    fn ends(&self) -> Result<Vec<u32>> {
+    pub(super) fn ends(&self) -> Result<Vec<u32>> {
         let mut ends = Vec::new();
         for key in ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"] {
             if let Some(id) = self.optional(key)?.and_then(|n| u32::try_from(n).ok())

@@ -15,6 +15,7 @@ use super::safetensors::Safetensors;
 use super::weights::Source;
 use super::{ChatSources, LoadOptions, Model};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::vocab::Vocabulary;
 
 /// Largest JSON file read.
 const MAX_JSON: u64 = 1 << 24;
@@ -72,6 +73,33 @@ impl Model {
         let source = Safetensors::open(vec![std::io::Cursor::new(weights)])?;
         load(config, Source::Safetensors(source), options, ChatSources::default())
     }
+}
+
+impl Vocabulary {
+    /// The vocabulary of the model in a folder or GGUF file: a `tokenizer.json` there, or what the metadata of
+    /// the GGUF file say.
+    ///
+    /// # Errors
+    /// If there is neither, or it is not valid.
+    pub fn of_model(path: impl AsRef<Path>) -> Result<Vocabulary> {
+        let path = path.as_ref();
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+        let json = folder.join("tokenizer.json");
+        if json.is_file() {
+            return Vocabulary::from_file(json);
+        }
+        if path.is_file() {
+            return Vocabulary::from_gguf(path);
+        }
+        match has_safetensors(folder) {
+            true => Vocabulary::from_file(json),
+            false => Vocabulary::from_gguf(only_gguf(folder)?),
+        }
+    }
+}
+
+fn has_safetensors(dir: &Path) -> bool {
+    ["model.safetensors", "model.safetensors.index.json"].iter().any(|name| dir.join(name).is_file())
 }
 
 fn gguf<R: Read + Seek>(input: R, options: &LoadOptions) -> Result<Model> {

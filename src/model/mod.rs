@@ -14,6 +14,8 @@ pub(crate) mod cost;
 pub mod embedded;
 mod gguf;
 mod gguf_config;
+mod gguf_spm;
+mod gguf_tokenizer;
 #[cfg(feature = "hub")]
 pub mod hub;
 mod kernels;

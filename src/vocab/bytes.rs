@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// How the strings in a vocabulary spell bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spelling {
+pub(crate) enum Spelling {
     /// GPT-2's table: each byte is one printable character.
     ByteLevel,
     /// U+2581 is a space, `<0xHH>` a byte.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
-use bytes::Spelling;
+pub(crate) use bytes::Spelling;
 use quoted::{Quoted, Separators};
 pub use slices::{Slice, SliceKind};
 pub use trie::{ByteSet, Trie, TrieNode, byte_group, byte_set};
@@ -107,7 +107,8 @@ impl Vocabulary {
         Self::new(tokenizer, spelling)
     }
 
-    fn new(tokenizer: Tokenizer, spelling: Spelling) -> Result<Self> {
+    /// Of a tokenizer whose tokens are spelled so.
+    pub(crate) fn new(tokenizer: Tokenizer, spelling: Spelling) -> Result<Self> {
         let entries = tokenizer.get_vocab(true);
         let len = entries.values().max().map_or(0, |&id| id as usize + 1);
         if len == 0 || len > MAX_TOKENS {

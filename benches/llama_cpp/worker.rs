@@ -1,0 +1,95 @@
+//! Answers generation requests over standard input and output, for the comparison in `run.py`.
+//!
+//! One JSON object a line each way. `{"op": "prompt", schema, text}` gives the tokens of the prompt, or why the
+//! schema is refused; `{"op": "run", schema, text, mode, draft_model, max_tokens}` generates. The constraint is
+//! compiled anew for every run and timed apart. One process serves all records, so loading is never measured;
+//! starting the `ffwd` program for each record was rejected for that.
+
+use std::io::{BufRead, Write};
+use std::time::Instant;
+
+use ffwd::{Constraint, Engine, Error, ErrorKind, Mode, Result, extract};
+use serde_json::{Value, json};
+
+/// What every prompt of [`extract::prompt`] begins its untrusted part behind, and what it ends with.
+const HEAD: &str = "<|im_start|>user\n";
+const TAIL: &str = "<|im_end|>\n<|im_start|>assistant\n";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut builder = Engine::builder();
+    for pair in arguments.chunks(2) {
+        builder = match pair {
+            [name, path] if name == "--model" => builder.model(path),
+            [name, path] if name == "--draft-model" => builder.draft_model(path),
+            _ => return Err(bad("usage: llama_cpp_worker [--model FILE] [--draft-model FILE]")),
+        };
+    }
+    let engine = builder.build()?;
+    // Measured when first used; that belongs to loading.
+    engine.target().cost_table();
+    engine.draft().map(|draft| draft.cost_table());
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|e| bad(&e.to_string()))?;
+        let answer = answer(&engine, &line).unwrap_or_else(|e| json!({ "error": e.to_string() }));
+        writeln!(out, "{answer}").and_then(|()| out.flush()).map_err(|e| bad(&e.to_string()))?;
+    }
+    Ok(())
+}
+
+fn answer(engine: &Engine, line: &str) -> Result<Value> {
+    let asked: Value = serde_json::from_str(line).map_err(|e| bad(&e.to_string()))?;
+    let field = |name: &str| asked[name].as_str().ok_or_else(|| bad(&format!("`{name}` is missing")));
+    let (schema, text) = (field("schema")?, field("text")?);
+    match field("op")? {
+        "prompt" => {
+            engine.compiler().compile(&Constraint::json_schema(schema)?)?;
+            let prompt = extract::prompt(schema, text).to_text();
+            Ok(json!({ "tokens": prompt_tokens(engine, &prompt)?, "prompt": prompt }))
+        }
+        "run" => run(engine, &asked, schema, text, field("mode")?),
+        other => Err(bad(&format!("`{other}` is not known"))),
+    }
+}
+
+/// The tokens of a prompt as [`Engine::generate`] encodes them: the document apart from the template around it.
+fn prompt_tokens(engine: &Engine, prompt: &str) -> Result<Vec<u32>> {
+    let vocab = engine.vocabulary();
+    let at = prompt.find(HEAD).ok_or_else(|| bad("the prompt has no user turn"))? + HEAD.len();
+    let (head, rest) = prompt.split_at(at);
+    let text = rest.strip_suffix(TAIL).ok_or_else(|| bad("the prompt has no turn to answer in"))?;
+    Ok([vocab.encode_template(head)?, vocab.encode(text)?, vocab.encode_template(TAIL)?].concat())
+}
+
+fn run(engine: &Engine, asked: &Value, schema: &str, text: &str, mode: &str) -> Result<Value> {
+    let mode = Mode::ALL
+        .into_iter()
+        .find(|m| m.name() == mode)
+        .ok_or_else(|| bad(&format!("`{mode}` is no mode")))?;
+    let start = Instant::now();
+    let constraint = Constraint::json_schema(schema)?;
+    let grammar = engine.compiler().compile(&constraint)?;
+    let compile = start.elapsed().as_secs_f64();
+    let request = extract::request_for(constraint, schema, text)?
+        .grammar(grammar)
+        .mode(mode)
+        .draft_model(asked["draft_model"] != false)
+        .max_tokens(asked["max_tokens"].as_u64().unwrap_or(512) as usize);
+    let start = Instant::now();
+    let output = engine.generate(&request)?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(json!({
+        "text": output.text,
+        "complete": output.complete,
+        "tokens": output.stats.tokens,
+        "prompt_tokens": output.stats.prompt_tokens,
+        "forwards": output.stats.forwards,
+        "seconds": seconds,
+        "compile_seconds": compile,
+    }))
+}
+
+fn bad(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, message)
+}
