@@ -29,6 +29,11 @@ pub(crate) trait Vector: Copy {
     unsafe fn exp(self) -> Self;
     /// The sum of the lanes: halves onto each other until one is left.
     unsafe fn total(self) -> f32;
+    /// Calls for the memory there, which need not exist, to be brought to the caches.
+    #[inline(always)]
+    unsafe fn prefetch(from: *const i8) {
+        let _ = from;
+    }
     /// For G groups of eight outputs and R rows the products of 32 activations and weights, added up exactly (at
     /// most 2^27 each) and rounded to single precision once. `x` points to the 32 activations of each row, one
     /// row behind the other; `w` to the weights of each group: 16 pairs of inputs, and of each pair the two
@@ -216,6 +221,11 @@ mod x86 {
                 let under = _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, _mm256_set1_ps(-87.0));
                 Avx2(_mm256_andnot_ps(under, _mm256_mul_ps(p, power)))
             }
+        }
+
+        #[inline(always)]
+        unsafe fn prefetch(from: *const i8) {
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from) }
         }
 
         // No closures here, nor iterators over vectors: they would lack the instructions of the function they are
