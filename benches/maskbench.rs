@@ -1,5 +1,5 @@
-//! MaskBench: masks along the instances of many schemas, for ffwd and (feature `bench-llguidance`)
-//! llguidance in the same process, interleaved schema by schema.
+//! MaskBench: masks along the instances of many schemas, for ffwd, (feature `bench-llguidance`) llguidance and
+//! (the package `benches/xgrammar`) XGrammar in the same process, interleaved schema by schema.
 //!
 //! Every schema is compiled anew, nothing is warmed up for it; what depends on the vocabulary alone
 //! is made once for each engine before the first schema. At every token of every instance the mask is
@@ -10,9 +10,12 @@
 //!
 //! ```text
 //! cargo bench --no-default-features --features bench-llguidance --bench maskbench -- \
-//!     [FILE.jsonl[.zst]] [--tokenizer FILE] [--engine ffwd|llguidance|both] [--limit N] [--filter TEXT]
+//!     [FILE.jsonl[.zst]] [--tokenizer FILE] [--engine NAME|both|all] [--limit N] [--filter TEXT]
 //!     [--json FILE] [--failures N] [--slowest N] [--repeat N]
+//! FFWD_BENCH_DIR=... cargo run --release --manifest-path benches/xgrammar/Cargo.toml -- ...
 //! ```
+//!
+//! Engines are `ffwd`, `llguidance`, `xgrammar` and `xgrammar-strict`; `both` are the first two.
 //!
 //! The alternative, a mask only where the engine has a choice, was rejected: it hides the cost of
 //! the states that a server asks for most.
@@ -24,6 +27,9 @@ mod maskbench_report;
 #[path = "../tests/common/tables.rs"]
 #[allow(dead_code)]
 mod tables;
+#[cfg(feature = "bench-xgrammar")]
+#[path = "xgrammar/engine.rs"]
+mod xgrammar_engine;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -49,14 +55,32 @@ fn main() {
 struct Options {
     file: PathBuf,
     tokenizer: PathBuf,
-    ffwd: bool,
-    llguidance: bool,
+    engines: Vec<&'static str>,
     limit: usize,
     filter: Option<String>,
     json: Option<PathBuf>,
     failures: usize,
     slowest: usize,
     repeat: usize,
+}
+
+/// The engines, and whether each was built in.
+const ENGINES: [(&str, bool); 4] = [
+    ("ffwd", true),
+    ("llguidance", cfg!(feature = "bench-llguidance")),
+    ("xgrammar", cfg!(feature = "bench-xgrammar")),
+    ("xgrammar-strict", cfg!(feature = "bench-xgrammar")),
+];
+
+/// The engines that a name of `--engine` means.
+fn engines(name: &str) -> Result<Vec<&'static str>, String> {
+    let wanted = |engine: &str| name == "all" || name == "both" && !engine.starts_with('x') || name == engine;
+    let found: Vec<_> = ENGINES.iter().filter(|e| wanted(e.0)).collect();
+    match found.iter().find(|e| !e.1) {
+        Some(missing) => Err(format!("built without {}", missing.0)),
+        None if found.is_empty() => Err(format!("no engine {name}")),
+        None => Ok(found.iter().map(|e| e.0).collect()),
+    }
 }
 
 impl Options {
@@ -66,8 +90,7 @@ impl Options {
         let mut options = Options {
             file: inside("maskbench-dev-sample.jsonl.zst"),
             tokenizer: inside("tokenizers/llama3/tokenizer.json"),
-            ffwd: true,
-            llguidance: cfg!(feature = "bench-llguidance"),
+            engines: ENGINES.iter().filter(|e| e.1).map(|e| e.0).collect(),
             limit: usize::MAX,
             filter: None,
             json: None,
@@ -81,14 +104,7 @@ impl Options {
             match arg.as_str() {
                 "--bench" => {}
                 "--tokenizer" => options.tokenizer = value()?.into(),
-                "--engine" => {
-                    let name = value()?;
-                    options.ffwd = name != "llguidance";
-                    options.llguidance = name != "ffwd";
-                    if !["ffwd", "llguidance", "both"].contains(&name.as_str()) {
-                        return Err(format!("no engine {name}"));
-                    }
-                }
+                "--engine" => options.engines = engines(&value()?)?,
                 "--limit" => options.limit = number(value()?)?,
                 "--filter" => options.filter = Some(value()?),
                 "--json" => options.json = Some(value()?.into()),
@@ -98,9 +114,6 @@ impl Options {
                 _ if arg.starts_with("--") => return Err(format!("no option {arg}")),
                 _ => options.file = arg.into(),
             }
-        }
-        if options.llguidance && !cfg!(feature = "bench-llguidance") {
-            return Err("built without the feature bench-llguidance".into());
         }
         Ok(options)
     }
@@ -116,12 +129,8 @@ fn run(options: &Options) -> Result<(), String> {
     let vocab = Vocabulary::from_file(&options.tokenizer).map_err(|e| e.to_string())?;
     println!("vocabulary of {} tokens: {:.0} ms", vocab.len(), ms(started));
     let mut engines: Vec<(Box<dyn Engine>, Report)> = Vec::new();
-    if options.ffwd {
-        engines.push((Box::new(Ffwd::new(vocab.clone())?), Report::new("ffwd")));
-    }
-    #[cfg(feature = "bench-llguidance")]
-    if options.llguidance {
-        engines.push((Box::new(peer::LlGuidance::new(options, &vocab)?), Report::new("llguidance")));
+    for &name in &options.engines {
+        engines.push((engine(name, options, &vocab)?, Report::new(name)));
     }
     for (engine, report) in &mut engines {
         report.settings = engine.settings();
@@ -142,13 +151,34 @@ fn run(options: &Options) -> Result<(), String> {
     let reports: Vec<&Report> = engines.iter().map(|(_, r)| r).collect();
     maskbench_report::print(&reports, options.failures, options.slowest);
     if options.filter.is_none() && options.limit == usize::MAX {
-        tables::put("README.md", "maskbench", &maskbench_report::to_markdown(&reports))?;
+        let table = maskbench_report::to_markdown(&reports);
+        match cfg!(feature = "bench-xgrammar") {
+            // Paths begin at the package.
+            true => tables::put("../../docs/engine.md", "xgrammar", &table)?,
+            false => tables::put("README.md", "maskbench", &table)?,
+        }
     }
     if let Some(path) = &options.json {
         let text = maskbench_report::to_json(&reports, &options.file);
         std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(())
+}
+
+/// An engine that was built in, by its name.
+fn engine(name: &str, options: &Options, vocab: &Vocabulary) -> Result<Box<dyn Engine>, String> {
+    Ok(match name {
+        #[cfg(feature = "bench-llguidance")]
+        "llguidance" => Box::new(peer::LlGuidance::new(options, vocab)?),
+        #[cfg(feature = "bench-xgrammar")]
+        "xgrammar" | "xgrammar-strict" => {
+            Box::new(xgrammar_engine::XGrammar::new(options, vocab, name == "xgrammar-strict")?)
+        }
+        _ => {
+            let _ = options;
+            Box::new(Ffwd::new(vocab.clone())?)
+        }
+    })
 }
 
 fn ms(since: Instant) -> f64 {

@@ -44,3 +44,29 @@ fn literals_in_several_branches_of_one_of() {
     let schema = r#"{"type":"object","oneOf":[{"const":{}},{"minLength":4}]}"#;
     judged(&compiler, schema, &["{}", "{\"a\":7}", "{\"\":{}}", "[]"]);
 }
+
+/// `gbnf`: many repetitions of what may be empty. Each of the states among them led to all that follow, so a
+/// byte followed the square of their number of calls, once for every rule that was open: 15 ms to 100 ms, and
+/// megabytes of states. How many calls there are shows in the bytes of the grammar.
+#[test]
+fn counted_repetitions_of_what_may_be_empty() {
+    let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
+    for (body, text) in [
+        ("a{2,3} root?{555,} | \"\"", "aaaaaaaaaaaaaaaa"),
+        ("a{2,3} root?{0,555} | \"\"", "aaaaaaaaaaaaaaaa"),
+        ("a{2,3} root{0,555} | \"\"", "aaaaaaaaaaaaaaaa"),
+        ("a (root? \"b\"?){555}", "abababaaaabbb"),
+        ("a ((root | \"\"){1,20} \"b\"?){2,30}", "abababaaaabbb"),
+    ] {
+        let source = format!("root ::= {body}\na ::= \"a\"");
+        let grammar = compiler.compile(&Constraint::ebnf(&source).unwrap()).unwrap();
+        let mut matcher = grammar.matcher();
+        for token in compiler.vocabulary().encode(text).unwrap() {
+            matcher.bitmask();
+            matcher.accept_token(token).unwrap();
+        }
+        assert!(matcher.is_accepting(), "{body}");
+        let bytes = grammar.memory().total();
+        assert!(bytes < 1_500_000, "{body}: {bytes} bytes");
+    }
+}

@@ -1,6 +1,6 @@
 //! Languages of the texts that JSON Schema's `format` names describe.
 //!
-//! Each is built from a few nodes or an anchored pattern and has at most some 700 byte states.
+//! Each is built from a few nodes or an anchored pattern and has some hundred byte states, `idn-email` and `regex` up to two thousand.
 //! Nothing is accepted that the standard forbids; where the standard allows more than is sensible to
 //! generate, a subset is taken:
 //!
@@ -11,12 +11,17 @@
 //! | `duration` | numbers of more than nine digits |
 //! | `email` | quoted local parts, address literals, local parts with more than three dots or long parts between them |
 //! | `hostname` | labels with `--` as third and fourth character (and so A-labels); names of more than three labels that have one above 31 characters; more than seven labels |
+//! | `idn-email` | as `email`; local parts with characters beyond ASCII have sixteen characters at most and no dots; domains as `idn-hostname` |
+//! | `idn-hostname` | as `hostname`; labels beyond ASCII have twelve characters at most, of `a` to `z`, digits, `ß` to `ÿ`, and stand among four labels at most |
 //! | `ipv4` | nothing |
 //! | `ipv6` | nothing but zone identifiers, which the standard excludes |
 //! | `uuid` | nothing: any version, either case |
 //! | `uri`, `uri-reference` | IP literals in brackets, ports of more than five digits |
+//! | `iri`, `iri-reference` | the same; characters beyond U+FFFF but U+10000 to U+3FFFD and private ones |
+//! | `uri-template` | the operators that RFC 6570 keeps for later (`=`, `,`, `!`, `@`, `\|`) |
 //! | `json-pointer` | nothing |
 //! | `relative-json-pointer` | prefixes of more than nine digits |
+//! | `regex` | names of groups, backreferences, lookbehind, flags, `\0`, properties but the general categories, ranges in classes but those of digits and of letters at an end of the alphabet, two-digit bounds of a repetition that begin alike, groups more than three deep |
 //!
 //! Checking a format after the fact instead was rejected: a constraint must not let a text begin
 //! that cannot end.
@@ -41,21 +46,51 @@ pub fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
     MADE[at].get_or_init(make).as_ref().map(|own| ir.append(own))
 }
 
+/// A language that holds every text that `name` describes and perhaps more, for negation: what lies outside
+/// of it is certainly not of the format. `None` if [`language`] leaves nothing out, or does not know the name.
+pub fn widest(name: &str, ir: &mut Ir) -> Option<NodeId> {
+    Some(pattern(
+        match name {
+            "time" => "^[0-9:.+-]+[zZ]?$",
+            "date-time" => "^[0-9:.+-]+[^0-9:.+-][0-9:.+-]+[zZ]?$",
+            "duration" => "^[pP][0-9a-zA-Z]+$",
+            "email" => r#"^(?:[!-~][!#-'*+./0-9=?A-Z^-~-]*|"[^]*")@[!-~]+$"#,
+            "idn-email" => r#"^(?:[^\0- "(),:;<>@\[-\]]+|"[^]*")@[^\0- ]+$"#,
+            "hostname" => "^[a-zA-Z0-9.-]+$",
+            "idn-hostname" => r"^[^\0- ]+$",
+            "uri" => "^[a-zA-Z][a-zA-Z0-9+.-]*:[!-~]*$",
+            "uri-reference" => "^[!-~]*$",
+            "iri" => r"^[a-zA-Z][a-zA-Z0-9+.-]*:[^\0- ]*$",
+            "iri-reference" | "uri-template" => r"^[^\0- ]*$",
+            "relative-json-pointer" => "^[0-9]+(?:#|/[^]*)?$",
+            "regex" => "^[^]*$",
+            _ => return None,
+        },
+        ir,
+    ))
+}
+
 /// The formats; parsing their patterns takes longer than copying the nodes.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 19] = [
     "date",
     "time",
     "date-time",
     "duration",
     "email",
+    "idn-email",
     "hostname",
+    "idn-hostname",
     "ipv4",
     "ipv6",
     "uuid",
     "uri",
     "uri-reference",
+    "iri",
+    "iri-reference",
+    "uri-template",
     "json-pointer",
     "relative-json-pointer",
+    "regex",
 ];
 
 fn build(name: &str, ir: &mut Ir) -> Option<NodeId> {
@@ -64,15 +99,21 @@ fn build(name: &str, ir: &mut Ir) -> Option<NodeId> {
         "time" => time(ir),
         "date-time" => date_time(ir),
         "duration" => duration(ir),
-        "email" => email(ir),
-        "hostname" => hostname(ir),
+        "email" => pattern(&format!("^{}@{}$", local_part(), hostname_pattern()), ir),
+        "idn-email" => idn_email(ir),
+        "hostname" => pattern(&format!("^{}$", hostname_pattern()), ir),
+        "idn-hostname" => pattern(&format!("^{}$", idn_hostname_pattern()), ir),
         "ipv4" => ipv4(ir),
         "ipv6" => ipv6(ir),
         "uuid" => pattern(UUID, ir),
-        "uri" => uri(ir, true),
-        "uri-reference" => uri(ir, false),
+        "uri" => uri(ir, true, ("", "")),
+        "uri-reference" => uri(ir, false, ("", "")),
+        "iri" => uri(ir, true, (UCSCHAR, IPRIVATE)),
+        "iri-reference" => uri(ir, false, (UCSCHAR, IPRIVATE)),
+        "uri-template" => uri_template(ir),
         "json-pointer" => json_pointer(ir),
         "relative-json-pointer" => relative_json_pointer(ir),
+        "regex" => pattern(&format!("^{}$", regex::pattern()), ir),
         _ => return None,
     })
 }
@@ -140,17 +181,26 @@ fn hostname_pattern() -> String {
     format!(r"(?:{long}(?:\.{long}){{0,2}}|(?:{short}\.){{3,6}}{short})")
 }
 
-fn hostname(ir: &mut Ir) -> NodeId {
-    pattern(&format!("^{}$", hostname_pattern()), ir)
+/// Host names with labels beyond ASCII: lower-case letters of Western Europe, all of which RFC 5892 allows and
+/// which Unicode writes in one way. A character adds at most four to the label's ASCII form, so twelve make no more than 53.
+fn idn_hostname_pattern() -> String {
+    let any = format!(r"(?:{}|[a-z0-9\u{{DF}}-\u{{F6}}\u{{F8}}-\u{{FF}}]{{1,12}})", label(31));
+    format!(r"(?:{}|(?:{any}\.){{0,3}}{any})", hostname_pattern())
 }
 
-fn email(ir: &mut Ir) -> NodeId {
-    const ATEXT: &str = r"[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]";
-    // At most 64 characters: one part, or two to four shorter ones.
-    let local = format!(
-        r"(?:{ATEXT}{{1,64}}|{ATEXT}{{1,31}}\.{ATEXT}{{1,31}}|(?:{ATEXT}{{1,15}}\.){{2,3}}{ATEXT}{{1,15}})"
-    );
-    pattern(&format!("^{local}@{}$", hostname_pattern()), ir)
+const ATEXT: &str = "a-zA-Z0-9!#$%&'*+/=?^_`{|}~-";
+
+/// What stands before the `@`, at most 64 characters: one part, or two to four shorter ones.
+fn local_part() -> String {
+    format!(
+        r"(?:[{ATEXT}]{{1,64}}|[{ATEXT}]{{1,31}}\.[{ATEXT}]{{1,31}}|(?:[{ATEXT}]{{1,15}}\.){{2,3}}[{ATEXT}]{{1,15}})"
+    )
+}
+
+/// RFC 6531: sixteen characters have at most 64 bytes.
+fn idn_email(ir: &mut Ir) -> NodeId {
+    let wide = format!(r"[\u{{80}}-\u{{10FFFF}}{ATEXT}]{{1,16}}");
+    pattern(&format!("^(?:{}|{wide})@{}$", local_part(), idn_hostname_pattern()), ir)
 }
 
 const OCTET: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
@@ -187,23 +237,41 @@ fn ipv6(ir: &mut Ir) -> NodeId {
     pattern(&format!("^(?:{})$", forms.join("|")), ir)
 }
 
-/// RFC 3986, `absolute` for a URI and otherwise a URI or a relative reference.
-fn uri(ir: &mut Ir, absolute: bool) -> NodeId {
+const PERCENT: &str = "%[0-9a-fA-F]{2}";
+/// `ucschar` of RFC 3987, but for planes without characters, and `iprivate`, which queries may hold.
+const UCSCHAR: &str = concat!(
+    r"\u{A0}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFEF}",
+    r"\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD}\u{30000}-\u{3FFFD}"
+);
+const IPRIVATE: &str = r"\u{E000}-\u{F8FF}\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}";
+
+/// RFC 3986, `absolute` for a URI and otherwise a URI or a relative reference; with further characters
+/// anywhere and in queries an IRI (RFC 3987).
+fn uri(ir: &mut Ir, absolute: bool, (wide, private): (&str, &str)) -> NodeId {
     // Unreserved characters and sub-delimiters, without brackets to add to them.
     const NAME: &str = "a-zA-Z0-9._~!$&'()*+,;=-";
-    const PERCENT: &str = "%[0-9a-fA-F]{2}";
-    let run = |extra: &str, count: &str| format!("(?:[{extra}{NAME}]|{PERCENT}){count}");
+    let run = |extra: &str, count: &str| format!("(?:[{extra}{wide}{NAME}]|{PERCENT}){count}");
     let authority = format!("//(?:{}@)?{}(?::[0-9]{{0,5}})?", run(":", "*"), run("", "*"));
     let segments = format!("(?:/{})*", run(":@", "*"));
     let rooted = format!("/(?:{}{segments})?", run(":@", "+"));
     let rootless = format!("{}{segments}", run(":@", "+"));
     // The first segment of a relative path has no colon, or it would read as a scheme.
     let noscheme = format!("{}{segments}", run("@", "+"));
-    let tail = format!(r"(?:\?{0})?(?:#{0})?", run(":@/?", "*"));
+    let query = run(&format!(":@/?{private}"), "*");
+    let tail = format!(r"(?:\?{query})?(?:#{})?", run(":@/?", "*"));
     let full = format!("[a-zA-Z][a-zA-Z0-9+.-]*:(?:{authority}{segments}|{rooted}|{rootless})?");
     let relative = format!("(?:{authority}{segments}|{rooted}|{noscheme})?");
     let head = if absolute { full } else { format!("(?:{full}|{relative})") };
     pattern(&format!("^{head}{tail}$"), ir)
+}
+
+/// RFC 6570: literal text and expressions in braces. The apostrophe is literal by an erratum.
+fn uri_template(ir: &mut Ir) -> NodeId {
+    let literal = format!("(?:[!#$&'()*+,./0-9:;=?@A-Z\\[\\]_a-z~{UCSCHAR}{IPRIVATE}-]|{PERCENT})");
+    let name = format!("(?:[a-zA-Z0-9_]|{PERCENT})");
+    let variable = format!(r"{name}(?:\.?{name})*(?::[1-9][0-9]{{0,3}}|\*)?");
+    let expression = format!(r"\{{[+#./;?&]?{variable}(?:,{variable})*\}}");
+    pattern(&format!("^(?:{literal}|{expression})*$"), ir)
 }
 
 /// Any number of reference tokens, each behind a slash (RFC 6901).
@@ -225,5 +293,6 @@ fn relative_json_pointer(ir: &mut Ir) -> NodeId {
     ir.concat(vec![prefix, rest])
 }
 
+mod regex;
 #[cfg(test)]
 mod tests;

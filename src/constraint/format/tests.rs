@@ -58,6 +58,39 @@ fn changed_members_are_accepted_only_if_valid() {
     }
 }
 
+/// Texts of a format, with characters changed: the mutants that are of the format, too, are in its wide language.
+#[test]
+fn the_wide_language_holds_what_another_validator_accepts() {
+    let mut random = Random::new(11);
+    for name in NAMES {
+        let (ir, root) = build(name);
+        let mut wide = Ir::new();
+        let Some(wide_root) = widest(name, &mut wide) else { continue };
+        let validator = validator(name);
+        for _ in 0..2000 {
+            let mut chars: Vec<char> =
+                String::from_utf8(member(&ir, root, &mut random).unwrap()).unwrap().chars().collect();
+            for _ in 0..random.below(4) {
+                let at = random.below(chars.len() + 1);
+                let c = *random.pick(&[
+                    '0', '9', '-', '.', ':', '/', 't', 'z', 'p', '"', '[', '\\', '@', '%', ' ', 'é', '漢',
+                    '(', '<',
+                ]);
+                if random.below(2) == 0 || at == chars.len() { chars.insert(at, c) } else { chars[at] = c }
+            }
+            let text: String = chars.into_iter().collect();
+            // Of a time the validator takes some characters for digits that are none.
+            let odd = |b| !b"0123456789:.+-TZ".contains(&b);
+            if name.contains("time") && text.bytes().any(odd) {
+                continue;
+            }
+            if validator.is_valid(&json!(text)) {
+                assert!(matches(&wide, wide_root, text.as_bytes()), "{name}: {text:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_date_is_exact() {
     let (ir, root) = build("date");
@@ -90,7 +123,10 @@ fn check(name: &str, yes: &[&str], no: &[&str], left_out: &[&str]) {
         assert!(!matches(&ir, root, text.as_bytes()), "{name} accepts {text:?}");
         assert!(!validator.is_valid(&json!(text)), "{name}: the validator accepts {text:?}");
     }
+    let mut wide = Ir::new();
+    let widest = widest(name, &mut wide);
     for text in left_out {
+        assert!(matches(&wide, widest.expect("something is left out"), text.as_bytes()), "{name}: {text:?}");
         assert!(!matches(&ir, root, text.as_bytes()), "{name} accepts {text:?}");
         assert!(validator.is_valid(&json!(text)), "{name}: the validator refuses {text:?}");
     }
@@ -282,17 +318,195 @@ fn uris_and_pointers() {
 }
 
 #[test]
+fn names_and_addresses_beyond_ascii() {
+    let twelve = "ÿ".repeat(12);
+    check(
+        "idn-hostname",
+        &["example.com", "müller.de", "straße.example", "a.b.c.d.e.f.g", "www.café.co.uk", &twelve, "1ü.2"],
+        &["", ".", "ü.", "-ü", "ü-", "ü..b", "ü b", "a_b"],
+        &["실례.테스트", "x-ü.de", "ĝ", &"ü".repeat(13)],
+    );
+    check(
+        "idn-email",
+        &["joe.bloggs@example.com", "δοκιμή@example.com", "müller@müller.de", "漢字@a"],
+        &["", "2962", "δοκιμή", "@ü", "ü@", "ü ü@a", "ü@@a"],
+        &["실례@실례.테스트", "\"δοκιμή\"@example.com", "ü.ü@a", &format!("{}@a", "ü".repeat(17))],
+    );
+}
+
+#[test]
+fn iris_and_templates() {
+    let iris = ["http://ƒøø.ßår/?∂éœ=πîx#πîüx", "urn:ü", "http://ƒøø.ßår/𐌀", "a:?\u{e000}", "mailto:a@b"];
+    check(
+        "iri",
+        &iris,
+        &["", "/abc", "âππ", "http://ƒøø.ßår/\n", "\\\\filëßåré", "a:\u{e000}", "a:#\u{e000}", "a:\u{80}"],
+        &["http://[::1]", "a:\u{40000}"],
+    );
+    check(
+        "iri-reference",
+        &[iris.as_slice(), &["", "//ƒøø.ßår/?∂éœ", "/âππ", "âππ", "#ƒrägmênt"]].concat(),
+        &["\\\\WINDOWS\\filëßåré", "#ƒräg\\mênt", ":ü", "ü ü"],
+        &["//[::1]"],
+    );
+    check(
+        "uri-template",
+        &[
+            "",
+            "http://example.com/{term:1}/{term}",
+            "{+var}{#a,b*}",
+            "{a.b}",
+            "{%41}",
+            "a%41b",
+            "😀",
+            "a'b",
+            "{v:9999}",
+            "{?x,y}{&z}",
+            "[a]",
+        ],
+        &[
+            "{",
+            "}",
+            "{}",
+            "{a,,b}",
+            "{v:0}",
+            "{v:01}",
+            "{v:10000}",
+            "{a..b}",
+            "{.}",
+            "{a",
+            "a b",
+            "a\"b",
+            "<",
+            "{a,}",
+            "{var=def}",
+            "%4",
+            "{,+var}",
+            "`",
+            "{a*:3}",
+        ],
+        &["{=a}", "{,a}", "{!a}", "{@a}", "{|a}"],
+    );
+}
+
+#[test]
+fn regular_expressions() {
+    check(
+        "regex",
+        &[
+            "",
+            "^a+$",
+            "([abc])+\\s+$",
+            "^(?:(?:a|b(c)?)*\\.)?$",
+            "a||b",
+            "()",
+            "[]",
+            "[^]",
+            "[-a]",
+            "[a-]",
+            "[^^]",
+            "^[A-Za-z_$][A-Za-z0-9_$-]*$",
+            "[1-5][^2-4]",
+            "a{3}b{2,}?c{1,20}d{10,20}e{9,100}f{12,345}",
+            "\\u{1F600}",
+            "(?=a)(?!b)c",
+            "(?=(a))",
+            "\\bword\\B",
+            "[\\b\\-\\]]",
+            "\\p{Lu}\\P{N}[\\p{L}]",
+            "\\cA\\x41\\u0041",
+            "é漢😀\n/\\/",
+            "[a-z&&^b]",
+            "(((a)))*",
+        ],
+        &[
+            "^(abc]",
+            "(",
+            ")",
+            "[",
+            "]",
+            "{",
+            "}",
+            "a{",
+            "*",
+            "+a",
+            "?",
+            "^*",
+            "\\b+",
+            "(?=a)*",
+            "a**",
+            "a{2}{3}",
+            "\\",
+            "\\a",
+            "\\u",
+            "\\u{110000}",
+            "\\x4",
+            "\\pL",
+            "[z-a]",
+            "[b-a]",
+            "[9-0]",
+            "[\\w-a]",
+            "a{2,1}",
+            "a{20,3}",
+            "a{21,12}",
+            "(?P<n>a)",
+            "(?i)a",
+            "(?#c)",
+            "a\\",
+            "[a\\]",
+            "\\Z",
+            "(?",
+            "(?:",
+            "(?=a",
+            "\\c1",
+        ],
+        &[
+            "(?<name>x)",
+            "(?<n>a)\\k<n>",
+            "(a)\\1",
+            "(?<=a+)b",
+            "(?<!a)b",
+            "(?i:a)",
+            "\\0",
+            "[b-d]",
+            "[!-/]",
+            "a{12,15}",
+            "a{1000}",
+            "((((a))))",
+            "((?=a))",
+            "\\p{Script=Greek}",
+            "[a-c-e]",
+        ],
+    );
+}
+
+/// What the other validator lets pass, and the standard does not.
+#[test]
+fn regular_expressions_by_the_standard() {
+    let (ir, root) = build("regex");
+    for text in [r"\-", r"\p{X}", r"\p{lu}", "[\\d-z]"] {
+        assert!(!matches(&ir, root, text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
 fn unknown_names_have_no_language() {
-    for name in ["regex", "color", "idn-email", "", "Date"] {
+    for name in ["url", "color", "", "Date"] {
         assert_eq!(language(name, &mut Ir::new()), None, "{name}");
     }
 }
 
 #[test]
 fn automata_stay_small() {
-    for name in NAMES {
+    let size = |name: &str| {
         let (ir, root) = build(name);
-        let size = states(&ir, 0, root);
-        assert!(size < 700, "{name}: {size} states");
-    }
+        states(&ir, 0, root)
+    };
+    let large: Vec<_> = NAMES.iter().map(|name| (name, size(name))).filter(|s| s.1 >= 700).collect();
+    let most = |name: &str| match name {
+        "idn-email" | "regex" => 2000,
+        _ => 1000,
+    };
+    assert!(large.iter().all(|&(name, size)| size < most(name)), "{large:?}");
+    assert!(large.len() < 6, "{large:?}");
 }

@@ -29,7 +29,8 @@ pub(super) fn without_empty(grammar: &Grammar, graphs: Vec<Graph>) -> Result<Rul
     }
     let nullable = matching(&graphs, false);
     let trimmed = |mut graph: Graph, matching: &[bool]| {
-        let ends = |label| !matches!(label, Label::Rule(rule) if !matching[rule as usize]);
+        let ends =
+            |label| !matches!(label, Label::Rule(rule) | Label::Filled(rule) if !matching[rule as usize]);
         graph.trim(ends).then_some(graph)
     };
     let filled = graphs.into_iter().map(|graph| match trimmed(graph, &productive) {
@@ -64,8 +65,11 @@ fn matching(graphs: &[Graph], texts: bool) -> Vec<bool> {
                 Label::Empty => todo.push((rule, to)),
                 Label::Term(_) if texts => todo.push((rule, to)),
                 Label::Term(_) => {}
-                Label::Rule(callee) if matching[callee as usize] => todo.push((rule, to)),
-                Label::Rule(callee) => waiting[callee as usize].push((rule, to)),
+                Label::Filled(_) if !texts => {}
+                Label::Rule(callee) | Label::Filled(callee) if matching[callee as usize] => {
+                    todo.push((rule, to))
+                }
+                Label::Rule(callee) | Label::Filled(callee) => waiting[callee as usize].push((rule, to)),
             }
         }
     }
@@ -78,7 +82,7 @@ fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
     let skips = |label| match label {
         Label::Empty => true,
         Label::Rule(rule) => nullable[rule as usize],
-        Label::Term(_) => false,
+        Label::Term(_) | Label::Filled(_) => false,
     };
     let mut result = graph.clone();
     for list in &mut result.edges {
@@ -96,6 +100,12 @@ fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
             }
         }
     }
+    // Every rule takes text now.
+    for edge in result.edges.iter_mut().flatten() {
+        if let Label::Filled(rule) = edge.0 {
+            edge.0 = Label::Rule(rule);
+        }
+    }
     result
 }
 
@@ -105,7 +115,7 @@ fn endless(grammar: &Grammar, graphs: &[Graph], productive: &[bool]) -> Error {
     let blocked = |rule: RuleIx| {
         let calls = graphs[rule as usize].edges.iter().flatten();
         calls.filter_map(|e| match e.0 {
-            Label::Rule(callee) if !productive[callee as usize] => Some(callee),
+            Label::Rule(callee) | Label::Filled(callee) if !productive[callee as usize] => Some(callee),
             _ => None,
         })
     };

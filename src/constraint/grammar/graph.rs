@@ -5,6 +5,10 @@
 //! anything is built and refused above [`MAX_EDGES`]. Cost: linear in the result. Keeping expressions and
 //! transforming those was rejected: taking the empty text out of a sequence of n optional parts doubles
 //! it n times, while in a graph it adds n edges.
+//!
+//! What may be empty is repeated without its empty text, any number of times up to the maximum: then a counted
+//! repetition is left by one empty edge. Were each of n parts optional by itself, every state among them would
+//! lead to all that follow it, and each byte of an ambiguous text would follow n² calls.
 
 use super::rules::{Expr, ExprId, Grammar, RuleIx};
 use crate::error::{Error, ErrorKind, Result};
@@ -21,6 +25,8 @@ pub(super) enum Label {
     Term(ExprId),
     /// A call.
     Rule(RuleIx),
+    /// A call that takes text, also of a rule that can be empty; a plain call once the empty text is taken out.
+    Filled(RuleIx),
 }
 
 /// An edge to a state.
@@ -113,17 +119,19 @@ pub(super) fn reach(
 /// # Errors
 /// [`ErrorKind::TooComplex`] with the span of the rule at which the limit is passed.
 pub(super) fn build(grammar: &Grammar) -> Result<Vec<Graph>> {
-    let sizes = sizes(grammar);
+    let nullable = nullable(grammar);
+    let sizes = sizes(grammar, &nullable);
+    let shape = Shape { grammar, nullable: &nullable, sizes: &sizes };
     let mut total = 0u64;
     let mut graphs = Vec::with_capacity(grammar.rules.len());
     for rule in &grammar.rules {
         // Every rule has a body once the grammar is finished.
         let Some(body) = rule.body else { continue };
-        total = total.saturating_add(sizes[body as usize]);
+        total = total.saturating_add(sizes[body as usize].0);
         if total > MAX_EDGES as u64 {
             return Err(too_large(grammar, rule.span, &rule.name));
         }
-        graphs.push(graph(grammar, body));
+        graphs.push(graph(&shape, body));
     }
     Ok(graphs)
 }
@@ -136,54 +144,163 @@ pub(super) fn too_large(grammar: &Grammar, span: (usize, usize), name: &str) -> 
         .hint("counted repetitions count as often as they repeat, left recursion through many rules squared")
 }
 
-/// Edges of each expression, and states where those are more.
-fn sizes(grammar: &Grammar) -> Vec<u64> {
-    let mut sizes: Vec<u64> = Vec::with_capacity(grammar.exprs.len());
+/// Which expressions match the empty text. Each is looked at once for each of its parts that does.
+fn nullable(grammar: &Grammar) -> Vec<bool> {
+    let count = grammar.exprs.len();
+    let mut users: Vec<Vec<ExprId>> = vec![Vec::new(); count];
+    let mut calls: Vec<Vec<ExprId>> = vec![Vec::new(); grammar.rules.len()];
+    // How many parts must be empty yet.
+    let mut open = vec![1usize; count];
+    let mut todo = Vec::new();
+    for (id, expr) in (0..).zip(&grammar.exprs) {
+        let parts: &[ExprId] = match expr {
+            Expr::Literal(text) if text.is_empty() => {
+                todo.push(id);
+                &[]
+            }
+            Expr::Repeat(_, 0, _) => {
+                todo.push(id);
+                &[]
+            }
+            Expr::Seq(parts) => {
+                open[id as usize] = parts.len();
+                parts
+            }
+            Expr::Alt(parts) => parts,
+            Expr::Repeat(part, ..) | Expr::Token(part) => std::slice::from_ref(part),
+            Expr::Rule(rule) => {
+                calls[*rule as usize].push(id);
+                &[]
+            }
+            Expr::Literal(_) | Expr::Class(_) | Expr::Foreign(_) => &[],
+        };
+        parts.iter().for_each(|&part| users[part as usize].push(id));
+    }
+    let mut bodies: Vec<Vec<RuleIx>> = vec![Vec::new(); count];
+    for (ix, rule) in (0..).zip(&grammar.rules) {
+        rule.body.iter().for_each(|&body| bodies[body as usize].push(ix));
+    }
+    let mut empty = vec![false; count];
+    while let Some(id) = todo.pop() {
+        if std::mem::replace(&mut empty[id as usize], true) {
+            continue;
+        }
+        let called = bodies[id as usize].iter().flat_map(|&rule| &calls[rule as usize]);
+        for &user in users[id as usize].iter().chain(called) {
+            let open = &mut open[user as usize];
+            *open = open.saturating_sub(1);
+            if *open == 0 {
+                todo.push(user);
+            }
+        }
+    }
+    empty
+}
+
+/// Edges of each expression, and states where those are more; and the same of its texts but the empty one.
+fn sizes(grammar: &Grammar, nullable: &[bool]) -> Vec<(u64, u64)> {
+    let mut sizes: Vec<(u64, u64)> = Vec::with_capacity(grammar.exprs.len());
     // Children are pushed before their parents.
-    for expr in &grammar.exprs {
-        let of = |id: &ExprId| sizes[*id as usize];
-        sizes.push(match expr {
-            Expr::Seq(parts) | Expr::Alt(parts) => {
-                parts.iter().fold(0, |sum: u64, id| sum.saturating_add(of(id)))
-            }
+    for (id, expr) in grammar.exprs.iter().enumerate() {
+        let all = |parts: &[ExprId], of: &dyn Fn(&ExprId) -> u64| {
+            parts.iter().fold(0, |sum: u64, part| sum.saturating_add(of(part)))
+        };
+        let (of, filled) = (|id: &ExprId| sizes[*id as usize].0, |id: &ExprId| sizes[*id as usize].1);
+        let whole = match expr {
+            Expr::Seq(parts) | Expr::Alt(parts) => all(parts, &of),
             Expr::Repeat(part, min, max) => {
-                let count = u64::from(max.unwrap_or(min.saturating_add(1)).max(1));
-                of(part).saturating_add(2).saturating_mul(count)
+                let shape = Shape { grammar, nullable, sizes: &sizes };
+                let part = if shape.fills(*part, *max) { filled(part) } else { of(part) };
+                part.saturating_add(2).saturating_mul(shape.count(id, *min, *max))
             }
-            Expr::Token(part) => of(part) + 2 + grammar.ignored.len() as u64,
+            Expr::Token(part) => of(part).saturating_add(2 + grammar.ignored.len() as u64),
             Expr::Literal(_) | Expr::Class(_) | Expr::Rule(_) | Expr::Foreign(_) => 1,
-        });
+        };
+        let rest = match expr {
+            _ if !nullable[id] => whole,
+            Expr::Seq(parts) => whole.saturating_add(all(parts, &filled)),
+            Expr::Alt(parts) => all(parts, &filled),
+            Expr::Repeat(part, min, max) => {
+                let shape = Shape { grammar, nullable, sizes: &sizes };
+                filled(part).saturating_add(4).saturating_mul(shape.count(id, *min, *max))
+            }
+            Expr::Token(part) => filled(part).saturating_add(2 + 2 * grammar.ignored.len() as u64),
+            _ => whole,
+        };
+        sizes.push((whole, rest));
     }
     sizes
 }
 
+/// What is known of the expressions of a grammar.
+struct Shape<'a> {
+    grammar: &'a Grammar,
+    nullable: &'a [bool],
+    sizes: &'a [(u64, u64)],
+}
+
+impl Shape<'_> {
+    /// How often the part of a repetition is written out.
+    fn count(&self, repeat: usize, min: u32, max: Option<u32>) -> u64 {
+        let Expr::Repeat(part, ..) = self.grammar.exprs[repeat] else { return 1 };
+        let open = if self.nullable[part as usize] { 1 } else { min.saturating_add(1) };
+        u64::from(max.unwrap_or(open).max(1))
+    }
+
+    /// Whether a part is repeated without its empty text: where it is written out more than once, unless
+    /// leaving the empty text out of deeply nested sequences makes it much larger.
+    fn fills(&self, part: ExprId, max: Option<u32>) -> bool {
+        let (whole, filled) = self.sizes[part as usize];
+        self.nullable[part as usize] && max.is_some_and(|m| m > 1) && filled <= whole.saturating_mul(4)
+    }
+}
+
+/// An expression to be put between two states; with or without its empty text.
+#[derive(Clone, Copy)]
+struct Part {
+    id: ExprId,
+    filled: bool,
+    from: u32,
+    to: u32,
+}
+
 /// The graph of one expression, built with an explicit stack of parts and their two states.
-fn graph(grammar: &Grammar, body: ExprId) -> Graph {
+fn graph(shape: &Shape, body: ExprId) -> Graph {
+    let (grammar, nullable) = (shape.grammar, shape.nullable);
     let mut graph = Graph::new();
-    let mut todo = vec![(body, graph.start, graph.end)];
-    while let Some((id, from, to)) = todo.pop() {
+    let mut todo = vec![Part { id: body, filled: false, from: graph.start, to: graph.end }];
+    while let Some(part) = todo.pop() {
+        let Part { id, from, to, .. } = part;
+        // Where no empty text is, none needs to be left out.
+        let filled = part.filled && nullable[id as usize];
         match grammar.expr(id) {
+            Expr::Literal(text) if text.is_empty() && filled => {}
             Expr::Literal(text) if text.is_empty() => graph.edge(from, Label::Empty, to),
             Expr::Class(ranges) if ranges.is_empty() => {}
             Expr::Literal(_) | Expr::Class(_) | Expr::Foreign(_) => graph.edge(from, Label::Term(id), to),
+            Expr::Rule(rule) if filled => graph.edge(from, Label::Filled(*rule), to),
             Expr::Rule(rule) => graph.edge(from, Label::Rule(*rule), to),
-            Expr::Seq(parts) => {
-                let mut at = from;
-                for (i, &part) in parts.iter().enumerate() {
-                    let next = if i + 1 == parts.len() { to } else { graph.state() };
-                    todo.push((part, at, next));
-                    at = next;
+            Expr::Seq(parts) => sequence(&mut graph, &mut todo, parts, Part { filled, ..part }),
+            Expr::Alt(parts) if is_list(grammar, parts) => graph.edge(from, Label::Term(id), to),
+            Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| Part { id, filled, from, to })),
+            Expr::Repeat(_, _, Some(0)) if filled => {}
+            Expr::Repeat(of, min, max) => {
+                let least = if nullable[*of as usize] { 0 } else { *min };
+                let inner = Part { id: *of, filled: filled || shape.fills(*of, *max), ..part };
+                match filled {
+                    true => repeat_filled(&mut graph, &mut todo, *max, inner),
+                    false => repeat(&mut graph, &mut todo, (least, *max), inner),
                 }
             }
-            Expr::Alt(parts) if is_list(grammar, parts) => graph.edge(from, Label::Term(id), to),
-            Expr::Alt(parts) => todo.extend(parts.iter().map(|&part| (part, from, to))),
-            Expr::Repeat(part, min, max) => repeat(&mut graph, &mut todo, *part, (*min, *max), (from, to)),
-            Expr::Token(part) if grammar.ignored.is_empty() => todo.push((*part, from, to)),
-            Expr::Token(part) => {
+            Expr::Token(of) if grammar.ignored.is_empty() => todo.push(Part { id: *of, filled, from, to }),
+            Expr::Token(of) => {
                 let after = graph.state();
-                todo.push((*part, from, after));
+                todo.push(Part { id: *of, filled, from, to: after });
                 for &rule in &grammar.ignored {
                     graph.edge(after, Label::Rule(rule), after);
+                    if filled {
+                        graph.edge(from, Label::Filled(rule), after);
+                    }
                 }
                 graph.edge(after, Label::Empty, to);
             }
@@ -192,31 +309,55 @@ fn graph(grammar: &Grammar, body: ExprId) -> Graph {
     graph
 }
 
-fn repeat(
-    graph: &mut Graph,
-    todo: &mut Vec<(ExprId, u32, u32)>,
-    part: ExprId,
-    (min, max): (u32, Option<u32>),
-    (from, to): (u32, u32),
-) {
-    let mut at = from;
+/// Parts one after the other. Without the empty text some part is the first that takes something: a way
+/// enters the sequence there, and goes on as usual.
+fn sequence(graph: &mut Graph, todo: &mut Vec<Part>, parts: &[ExprId], whole: Part) {
+    let mut at = whole.from;
+    for (i, &id) in parts.iter().enumerate() {
+        let next = if i + 1 == parts.len() { whole.to } else { graph.state() };
+        if whole.filled {
+            todo.push(Part { id, filled: true, from: whole.from, to: next });
+        }
+        if !whole.filled || i > 0 {
+            todo.push(Part { id, filled: false, from: at, to: next });
+        }
+        at = next;
+    }
+}
+
+/// A part once or more often, up to a maximum.
+fn repeat_filled(graph: &mut Graph, todo: &mut Vec<Part>, max: Option<u32>, part: Part) {
+    let (first, next) = (graph.state(), graph.state());
+    graph.edge(part.from, Label::Empty, first);
+    todo.push(Part { from: first, to: next, ..part });
+    match max {
+        Some(max) => repeat(graph, todo, (0, Some(max - 1)), Part { from: next, ..part }),
+        None => {
+            graph.edge(next, Label::Empty, first);
+            graph.edge(next, Label::Empty, part.to);
+        }
+    }
+}
+
+fn repeat(graph: &mut Graph, todo: &mut Vec<Part>, (min, max): (u32, Option<u32>), part: Part) {
+    let (mut at, to) = (part.from, part.to);
     for _ in 0..min {
         let next = graph.state();
-        todo.push((part, at, next));
+        todo.push(Part { from: at, to: next, ..part });
         at = next;
     }
     let Some(max) = max else {
         // A state of its own: a loop at `from` or `to` would be open to what else stands there.
         let middle = graph.state();
         graph.edge(at, Label::Empty, middle);
-        todo.push((part, middle, middle));
+        todo.push(Part { from: middle, to: middle, ..part });
         graph.edge(middle, Label::Empty, to);
         return;
     };
     for _ in min..max {
         let next = graph.state();
         graph.edge(at, Label::Empty, to);
-        todo.push((part, at, next));
+        todo.push(Part { from: at, to: next, ..part });
         at = next;
     }
     graph.edge(at, Label::Empty, to);

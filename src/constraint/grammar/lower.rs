@@ -107,7 +107,7 @@ fn inlined(graphs: &[Option<Graph>], grammar: &Grammar) -> Vec<bool> {
                     depth[at] = depth[at].max(depth[callee as usize] + 1);
                     weight[callee as usize]
                 }
-                Label::Rule(_) => 1,
+                Label::Rule(_) | Label::Filled(_) => 1,
             });
         }
         weight[at] = sum;
@@ -151,7 +151,7 @@ impl Lowering<'_> {
         match label {
             Label::Empty => self.ir.push(Node::Empty),
             Label::Term(id) => self.term(id),
-            Label::Rule(rule) => match self.done[rule as usize] {
+            Label::Rule(rule) | Label::Filled(rule) => match self.done[rule as usize] {
                 Some(node) if self.inline[rule as usize] => node,
                 _ => {
                     let name = self.name(rule);

@@ -300,6 +300,10 @@ impl Front<'_> {
                     excluded.push(name);
                     continue;
                 }
+                (Test::Format(name), false) => match self.widest_format(name, at)? {
+                    Some(dfa) => Rc::new(dfa.complement()),
+                    None => continue,
+                },
                 _ => match self.automaton(test, at)? {
                     Some(dfa) if holds => dfa,
                     Some(dfa) => Rc::new((*dfa).clone().complement()),

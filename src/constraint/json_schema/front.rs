@@ -338,6 +338,36 @@ impl<'p> Front<'p> {
         Ok(Some(dfa))
     }
 
+    /// The automaton of all texts that may be of a format, also those that are not generated; `None` for
+    /// one that is not known.
+    pub fn widest_format(&mut self, name: Name, at: Id) -> Result<Option<Dfa>> {
+        let Some(node) = format::widest(self.doc.name(name), &mut self.scratch) else {
+            return Ok(self.automaton(Test::Format(name), at)?.map(|dfa| (*dfa).clone()));
+        };
+        let dfa = Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa));
+        dfa.map(Some).map_err(|e| e.at(self.doc.place(at)))
+    }
+
+    /// Whether a text is of a format, as far as that is known.
+    ///
+    /// # Errors
+    /// `Unsupported` for texts that may be and are not generated.
+    pub fn is_of_format(&mut self, name: Name, text: Name, at: Id) -> Result<bool> {
+        if self.passes(Test::Format(name), text, at)? {
+            return Ok(true);
+        }
+        match self.widest_format(name, at)? {
+            Some(widest) if widest.matches(self.doc.name(text)) => {
+                let format = self.doc.name(name);
+                let message = format!("whether {:?} is a `{format}` is not known", self.doc.name(text));
+                Err(self
+                    .error(ErrorKind::Unsupported, at, message)
+                    .hint("the constraints page says what formats leave out"))
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Whether a text passes a test; formats that are not known pass everything.
     pub fn passes(&mut self, test: Test, text: Name, at: Id) -> Result<bool> {
         match test {

@@ -175,7 +175,7 @@ impl Front<'_> {
                 self.passes(Test::Pattern(pattern), text, at)?
             }
             kw::FORMAT => match self.doc.string(at) {
-                Some(format) => self.passes(Test::Format(format), text, at)?,
+                Some(format) => self.is_of_format(format, text, at)?,
                 None => true,
             },
             kw::X_VERBATIM if self.is_verbatim(at)? => self.passes(Test::Verbatim, text, at)?,
