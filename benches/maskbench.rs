@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! cargo bench --no-default-features --features bench-llguidance --bench maskbench -- \
-//!     [FILE.jsonl[.zst]] [--tokenizer FILE] [--engine NAME|both|all] [--limit N] [--filter TEXT]
+//!     [FILE.jsonl[.zst]] [--tokenizer FILE] [--engine NAME|both|all] [--limit N] [--every N] [--filter TEXT]
 //!     [--json FILE] [--failures N] [--slowest N] [--repeat N]
 //! FFWD_BENCH_DIR=... cargo run --release --manifest-path benches/xgrammar/Cargo.toml -- ...
 //! ```
@@ -57,6 +57,7 @@ struct Options {
     tokenizer: PathBuf,
     engines: Vec<&'static str>,
     limit: usize,
+    every: usize,
     filter: Option<String>,
     json: Option<PathBuf>,
     failures: usize,
@@ -92,6 +93,7 @@ impl Options {
             tokenizer: inside("tokenizers/llama3/tokenizer.json"),
             engines: ENGINES.iter().filter(|e| e.1).map(|e| e.0).collect(),
             limit: usize::MAX,
+            every: 1,
             filter: None,
             json: None,
             failures: 10,
@@ -106,6 +108,7 @@ impl Options {
                 "--tokenizer" => options.tokenizer = value()?.into(),
                 "--engine" => options.engines = engines(&value()?)?,
                 "--limit" => options.limit = number(value()?)?,
+                "--every" => options.every = number(value()?)?.max(1),
                 "--filter" => options.filter = Some(value()?),
                 "--json" => options.json = Some(value()?.into()),
                 "--failures" => options.failures = number(value()?)?,
@@ -137,7 +140,7 @@ fn run(options: &Options) -> Result<(), String> {
         println!("{}: {}", report.name, report.settings);
     }
     let wanted = |e: &&Entry| options.filter.as_ref().is_none_or(|f| e.id.contains(f.as_str()));
-    for entry in entries.iter().filter(wanted).take(options.limit) {
+    for entry in entries.iter().filter(wanted).step_by(options.every).take(options.limit) {
         let prepared = Prepared::new(entry, &vocab)?;
         for (engine, report) in &mut engines {
             // The first run counts; further ones only lower the noise of the times.
@@ -155,6 +158,7 @@ fn run(options: &Options) -> Result<(), String> {
         match cfg!(feature = "bench-xgrammar") {
             // Paths begin at the package.
             true => tables::put("../../docs/engine.md", "xgrammar", &table)?,
+            false if options.every > 1 => {}
             false => tables::put("README.md", "maskbench", &table)?,
         }
     }

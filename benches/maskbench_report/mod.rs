@@ -359,7 +359,8 @@ pub fn print(reports: &[&Report], failures: usize, slowest: usize) {
 /// The table of the README, a column per engine.
 pub fn to_markdown(reports: &[&Report]) -> String {
     type Cell = fn(&Report) -> String;
-    let rows: [(&str, Cell); 11] = [
+    let rows: [(&str, Cell); 12] = [
+        ("schemas", |r| r.schemas.to_string()),
         ("schemas passing", |r| {
             format!("{} ({:.1} %)", r.passing, 100.0 * r.passing as f64 / r.schemas.max(1) as f64)
         }),

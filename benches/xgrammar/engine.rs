@@ -4,7 +4,9 @@
 //! one thread, no cache of compiled grammars. The masks of a schema's states are computed when it is compiled,
 //! so what others do at the first visit of a state is in the time of its first mask. `strict` is its own default,
 //! which forbids properties and items that the schema does not name; without it the keywords mean what JSON
-//! Schema says. Calling it through Python, as MaskBench itself does, was rejected: the call would cost
+//! Schema says. Some schemas end the process (by a signal, without a message), others take minutes: each is tried
+//! in a child process first, and one that dies there counts as refused. Measuring in the child was rejected, it would
+//! charge the copying of its pages to the masks. Calling it through Python, as MaskBench itself does, was rejected: the call would cost
 //! more than many masks.
 
 use std::time::Instant;
@@ -36,29 +38,8 @@ impl XGrammar {
         Ok(XGrammar { compiler, row, strict, setup_ms: ms(started) })
     }
 
-    fn compile(&self, schema: &str) -> Result<CompiledGrammar, String> {
-        let separators = Some((",".to_string(), ":".to_string()));
-        self.compiler
-            .compile_json_schema(schema, Some(false), None, separators, Some(self.strict), None, None)
-            .map_err(|e| e.to_string())
-    }
-}
-
-/// Whether a token's bit is set. The row is all ones where the engine says that it need not be applied.
-fn allowed(row: &SafeManagedTensorVersioned, token: u32) -> bool {
-    let words: &[i32] = row.as_slice_contiguous().expect("a row of 32-bit words");
-    words[token as usize / 32] >> (token % 32) & 1 == 1
-}
-
-impl Engine for XGrammar {
-    fn settings(&self) -> String {
-        format!(
-            "0.2.8 (crate 0.6.0), any_whitespace false, strict_mode {}, one thread, cache off; set up in {:.0} ms",
-            self.strict, self.setup_ms
-        )
-    }
-
-    fn run(&mut self, prepared: &Prepared) -> Outcome {
+    /// Compiles the schema and follows every instance, in this process.
+    fn follow(&mut self, prepared: &Prepared) -> Outcome {
         let mut outcome = Outcome::default();
         let started = Instant::now();
         let first = self.compile(prepared.schema).and_then(|grammar| {
@@ -107,5 +88,69 @@ impl Engine for XGrammar {
         }
         outcome.bytes = grammar.memory_size_bytes();
         outcome
+    }
+
+    fn compile(&self, schema: &str) -> Result<CompiledGrammar, String> {
+        let separators = Some((",".to_string(), ":".to_string()));
+        self.compiler
+            .compile_json_schema(schema, Some(false), None, separators, Some(self.strict), None, None)
+            .map_err(|e| e.to_string())
+    }
+}
+
+/// Most seconds of one schema with its instances.
+const LIMIT: u32 = 60;
+
+/// Whether a child process does the work to its end; why not, if it does not.
+fn survives(work: impl FnOnce()) -> Result<(), String> {
+    // SAFETY: the child runs on this thread alone, unwinds into nothing, and leaves without running what is
+    // registered for the end of the process.
+    let child = unsafe { libc::fork() };
+    match child {
+        -1 => Err("no child process can be started".into()),
+        0 => {
+            // SAFETY: an alarm without a handler ends the child.
+            unsafe { libc::alarm(LIMIT) };
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            // SAFETY: nothing of the child is needed any more.
+            unsafe { libc::_exit(i32::from(done.is_err())) }
+        }
+        _ => {
+            let mut status = 0;
+            // SAFETY: the child was started above and is waited for once.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            match (libc::WIFSIGNALED(status), libc::WTERMSIG(status)) {
+                (true, libc::SIGALRM) => Err(format!("not done after {LIMIT} s")),
+                (true, signal) => Err(format!("the process dies of signal {signal}")),
+                (false, _) if status != 0 => Err("the bindings panic".into()),
+                (false, _) => Ok(()),
+            }
+        }
+    }
+}
+
+/// Whether a token's bit is set. The row is all ones where the engine says that it need not be applied.
+fn allowed(row: &SafeManagedTensorVersioned, token: u32) -> bool {
+    let words: &[i32] = row.as_slice_contiguous().expect("a row of 32-bit words");
+    words[token as usize / 32] >> (token % 32) & 1 == 1
+}
+
+impl Engine for XGrammar {
+    fn settings(&self) -> String {
+        format!(
+            "0.2.8 (crate 0.6.0), any_whitespace false, strict_mode {}, one thread, cache off; set up in {:.0} ms",
+            self.strict, self.setup_ms
+        )
+    }
+
+    fn run(&mut self, prepared: &Prepared) -> Outcome {
+        match survives(|| drop(self.follow(prepared))) {
+            Ok(()) => self.follow(prepared),
+            Err(error) => {
+                let mut outcome = Outcome::default();
+                outcome.compile_error = Some(error);
+                outcome
+            }
+        }
     }
 }
