@@ -98,8 +98,8 @@ impl XGrammar {
     }
 }
 
-/// Most seconds of one schema with its instances.
-const LIMIT: u32 = 60;
+/// Most seconds of the processor for one schema with its instances.
+const LIMIT: u64 = 60;
 
 /// Whether a child process does the work to its end; why not, if it does not.
 fn survives(work: impl FnOnce()) -> Result<(), String> {
@@ -109,8 +109,9 @@ fn survives(work: impl FnOnce()) -> Result<(), String> {
     match child {
         -1 => Err("no child process can be started".into()),
         0 => {
-            // SAFETY: an alarm without a handler ends the child.
-            unsafe { libc::alarm(LIMIT) };
+            let limit = libc::rlimit { rlim_cur: LIMIT, rlim_max: LIMIT + 1 };
+            // SAFETY: the limit is the child's own; the signal has no handler and ends it.
+            unsafe { libc::setrlimit(libc::RLIMIT_CPU, &limit) };
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             // SAFETY: nothing of the child is needed any more.
             unsafe { libc::_exit(i32::from(done.is_err())) }
@@ -120,7 +121,7 @@ fn survives(work: impl FnOnce()) -> Result<(), String> {
             // SAFETY: the child was started above and is waited for once.
             unsafe { libc::waitpid(child, &mut status, 0) };
             match (libc::WIFSIGNALED(status), libc::WTERMSIG(status)) {
-                (true, libc::SIGALRM) => Err(format!("not done after {LIMIT} s")),
+                (true, libc::SIGXCPU) => Err(format!("not done after {LIMIT} s")),
                 (true, signal) => Err(format!("the process dies of signal {signal}")),
                 (false, _) if status != 0 => Err("the bindings panic".into()),
                 (false, _) => Ok(()),
