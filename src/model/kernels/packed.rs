@@ -3,7 +3,8 @@
 //! Widening eight weights costs three to eight instructions. Values stay packed as in GGUF's blocks, their
 //! scales lie beside them in single precision: scale times value has at most 25 bits, so each weight is the
 //! number that the format defines, rounded at most once. Integer products with activations rounded to 8 bits
-//! were rejected; see [`super::product`].
+//! were rejected; see
+//! [`super::eight_bit`] for integer products that lose less.
 
 use super::product::{Packed, Row, Weights};
 use super::vector::Vector;
