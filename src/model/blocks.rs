@@ -18,7 +18,7 @@ fn half(bytes: &[u8]) -> f32 {
     f16_to_f32(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// `Q8_0` with values and scales apart, the weights of eight outputs beside each other.
+/// `Q8_0` with values and scales apart, the weights of sixteen outputs beside each other.
 pub(super) struct EightBit {
     quants: Vec<i8>,
     scales: Vec<f32>,
@@ -33,12 +33,12 @@ impl EightBit {
         for (i, block) in blocks.chunks_exact(Q8_BYTES).enumerate() {
             let (quant, scale) = Q8::place(width, i * Q8_BLOCK / width, i * Q8_BLOCK % width);
             all.scales[scale] = half(block);
-            // The pairs of one output lie 16 bytes apart. Known lengths spare the checks: it is millions of blocks.
+            // The pairs of one output lie 32 bytes apart. Known lengths spare the checks: it is millions of blocks.
             let (Some(to), Some(from)) = (
                 all.quants[quant..].first_chunk_mut::<{ 15 * 2 * Q8_GROUP + 2 }>(),
                 block[2..].first_chunk::<32>(),
             ) else {
-                unreachable!("a whole block, and its place among those of eight outputs");
+                unreachable!("a whole block, and its place among those of sixteen outputs");
             };
             for p in 0..Q8_BLOCK / 2 {
                 to[p * 2 * Q8_GROUP] = from[2 * p].cast_signed();

@@ -3,8 +3,8 @@
 //! Each row of activations is rounded to 16 bits, by a scale of its own; products with the 8-bit values are
 //! added up exactly in 32 bits, block by block, and the sums of the blocks, times their scales, in single
 //! precision in the order of the blocks. So an element of the result depends on its row and its column only,
-//! and on no order but that one. m rows cost m * n * k multiply-adds, sixteen to an instruction, and for
-//! small m the time to read the matrix, a byte for each weight.
+//! and on no order but that one. m rows cost m * n * k multiply-adds, 16 to three instructions or 32 to one (AVX-512
+//! with VNNI), and for small m the time to read the matrix, a byte for each weight.
 //!
 //! What the rounding costs: an activation is off by at most 2^-16 of the largest of its row, two hundred
 //! times less than a weight was off when it was rounded to 8 bits.
@@ -15,18 +15,19 @@
 //! instruction, and widening costs twice what a product does when there is only one row.
 
 use super::product::Weights;
-use super::vector::{LANES, Vector, Work, run};
+use super::vector::LANES;
+use super::wide::{WIDE, Wide, WideWork, run};
 use super::{Out, Rows, Target, in_items};
 
 /// Weights that share a scale.
 pub(crate) const Q8_BLOCK: usize = 32;
 /// Outputs whose weights lie together, one for each lane.
-pub(crate) const Q8_GROUP: usize = LANES;
+pub(crate) const Q8_GROUP: usize = WIDE;
 
-/// A matrix of 8-bit weights, by groups of eight outputs; the last group may have outputs that do not exist.
+/// A matrix of 8-bit weights, by groups of sixteen outputs; the last group may have outputs that do not exist.
 ///
 /// In a group the blocks of 32 inputs follow each other; in a block the pairs of inputs 2 p and 2 p + 1 for
-/// p = 0 to 15, and in a pair the eight outputs, two weights each. `scales` has eight for each block.
+/// p = 0 to 15, and in a pair the sixteen outputs, two weights each. `scales` has sixteen for each block.
 #[derive(Clone, Copy)]
 pub(crate) struct Q8<'a> {
     pub quants: &'a [i8],
@@ -78,12 +79,15 @@ struct Rounded {
 /// The largest rounded value.
 const LARGEST: f32 = i16::MAX as f32;
 
+/// Outputs that one work item covers.
+const ITEM: usize = 64;
+
 /// Bytes of weights ahead of those that are multiplied which are called for. Matrices that come out of main
 /// memory took a fifth less time with it for up to twelve rows; 512 to 4096 bytes gained half of that or nothing.
 const AHEAD: usize = 8192;
 
-/// How many of the rows that are left make the next tile. Six rows and two groups of outputs leave registers for
-/// nothing else. Tiles are of like size, seven rows are four and three, for a tile of few costs nearly as much as
+/// How many of the rows that are left make the next tile. Six rows and [`Wide::GROUPS`] groups of outputs leave
+/// registers for nothing else. Tiles are of like size, seven rows are four and three, for a tile of few costs nearly as much as
 /// one of more.
 fn tile_rows(left: usize) -> usize {
     match left {
@@ -101,11 +105,11 @@ struct Round<'a> {
     out: &'a mut [i16],
 }
 
-impl Work<f32> for Round<'_> {
+impl WideWork<f32> for Round<'_> {
     /// Returns the scale.
     // The compiler finds the vectors, given the instructions.
     #[inline(always)]
-    unsafe fn with<V: Vector>(self) -> f32 {
+    unsafe fn with<V: Wide>(self) -> f32 {
         let (mut largest, mut odd) = ([0f32; LANES], [0f32; LANES]);
         for c in self.x.chunks_exact(LANES) {
             for i in 0..LANES {
@@ -150,9 +154,9 @@ impl Rounded {
 /// The tile of R rows from `first` on times G groups of outputs, one output in each lane.
 ///
 /// # Safety
-/// As for all of [`Vector`].
+/// As for all of [`Wide`].
 #[inline(always)]
-unsafe fn tile<V: Vector, const R: usize, const G: usize>(
+unsafe fn tile<V: Wide, const R: usize, const G: usize>(
     x: &Rounded,
     first: usize,
     w: &Q8,
@@ -164,8 +168,8 @@ unsafe fn tile<V: Vector, const R: usize, const G: usize>(
     let quants = &w.quants[group * size..][..G * size];
     let scales = &w.scales[group * Q8_GROUP * blocks..][..G * Q8_GROUP * blocks];
     let own = &x.scales[first..][..R];
-    // SAFETY: in bounds by the lengths above: `blocks` blocks of 32 R in `rows`, and in each group as many of 256
-    // in `quants` and of eight in `scales`.
+    // SAFETY: in bounds by the lengths above: `blocks` blocks of 32 R in `rows`, and in each group as many of 512
+    // in `quants` and of sixteen in `scales`.
     unsafe {
         let mut acc = [[V::splat(0.0); R]; G];
         for block in 0..blocks {
@@ -206,13 +210,13 @@ impl Groups<'_> {
     /// The tile of R rows from `first` on; returns R.
     ///
     /// # Safety
-    /// As for all of [`Vector`].
+    /// As for all of [`Wide`].
     #[inline(always)]
-    unsafe fn rows<V: Vector, const R: usize>(&self, first: usize) -> usize {
+    unsafe fn rows<V: Wide, const R: usize>(&self, first: usize) -> usize {
         let mut at = self.from;
         // SAFETY: by the caller's promise.
         unsafe {
-            while at + 2 * Q8_GROUP <= self.to {
+            while V::GROUPS >= 2 && at + 2 * Q8_GROUP <= self.to {
                 self.groups::<V, R, 2>(first, at);
                 at += 2 * Q8_GROUP;
             }
@@ -225,20 +229,20 @@ impl Groups<'_> {
     }
 
     /// # Safety
-    /// As for all of [`Vector`].
+    /// As for all of [`Wide`].
     #[inline(always)]
-    unsafe fn groups<V: Vector, const R: usize, const G: usize>(&self, first: usize, at: usize) {
+    unsafe fn groups<V: Wide, const R: usize, const G: usize>(&self, first: usize, at: usize) {
         // SAFETY: by the caller's promise; and a whole array.
         unsafe {
             let y = tile::<V, R, G>(self.x, first, self.w, at / Q8_GROUP);
             for (g, y) in y.iter().enumerate() {
                 let at = at + g * Q8_GROUP;
                 for (r, y) in y.iter().enumerate() {
-                    if at + LANES <= self.to {
-                        self.out.put_lanes(first + r, at, *y);
+                    if at + WIDE <= self.to {
+                        self.out.put_wide(first + r, at, *y);
                         continue;
                     }
-                    let mut values = [0f32; LANES];
+                    let mut values = [0f32; WIDE];
                     y.store(values.as_mut_ptr());
                     self.out.put_all(first + r, at, &values[..self.to - at]);
                 }
@@ -247,9 +251,9 @@ impl Groups<'_> {
     }
 }
 
-impl Work for Groups<'_> {
+impl WideWork for Groups<'_> {
     #[inline(always)]
-    unsafe fn with<V: Vector>(self) {
+    unsafe fn with<V: Wide>(self) {
         let (mut r, rows) = (0, self.x.scales.len());
         // SAFETY: by the caller's promise.
         unsafe {
@@ -271,7 +275,7 @@ impl Work for Groups<'_> {
 pub(crate) fn product_eight_bit(x: &Rows, w: &Q8, out: Out<'_>) {
     assert_eq!(x.width, w.width, "widths of a product");
     let rounded = Rounded::new(x);
-    in_items(x, w.rows, out, |from, to, target| run(Groups { x: &rounded, w, from, to, out: target }));
+    in_items(x, w.rows, ITEM, out, |from, to, target| run(Groups { x: &rounded, w, from, to, out: target }));
 }
 
 /// Some columns of one row's product.
@@ -282,11 +286,11 @@ struct Chosen<'a> {
     out: &'a mut [f32],
 }
 
-impl Work for Chosen<'_> {
+impl WideWork for Chosen<'_> {
     #[inline(always)]
-    unsafe fn with<V: Vector>(self) {
+    unsafe fn with<V: Wide>(self) {
         // Columns come in order mostly, so that neighbours share a group.
-        let (mut group, mut values) = (usize::MAX, [0f32; LANES]);
+        let (mut group, mut values) = (usize::MAX, [0f32; WIDE]);
         for (column, out) in self.columns.iter().zip(self.out) {
             let column = *column as usize;
             assert!(column < self.w.rows);
@@ -311,7 +315,9 @@ pub(crate) fn product_eight_bit_some(x: &[f32], w: &Q8, columns: &[u32], out: &m
 #[cfg(test)]
 mod tests {
     use super::super::tests::noise;
-    use super::super::vector::Portable;
+    use super::super::wide::Portable;
+    #[cfg(target_arch = "x86_64")]
+    use super::super::wide::{Avx2, Avx512, has_avx512};
     use super::*;
 
     /// Weights with scales, and the same widened.
@@ -389,9 +395,30 @@ mod tests {
         }
     }
 
+    /// The product with vectors of one kind, of a rounding that is compared with `rounded` on the way.
+    ///
+    /// # Safety
+    /// As for all of [`Wide`].
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn with_kind<V: Wide>(x: &Rows, w: &Q8, rounded: &Rounded) -> Vec<f32> {
+        for r in 0..x.rows {
+            let mut row = vec![0; x.width];
+            // SAFETY: by the caller's promise.
+            let scale = unsafe { Round { x: x.row(r), step: 1, out: &mut row }.with::<V>() };
+            assert_eq!(scale, rounded.scales[r]);
+            assert!(row.iter().any(|v| v.abs() == i16::MAX), "the largest takes all bits");
+        }
+        let mut out = vec![0.0; x.rows * w.rows];
+        let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows };
+        let all = Groups { x: rounded, w, from: 0, to: w.rows, out: &target };
+        // SAFETY: by the caller's promise.
+        unsafe { all.with::<V>() };
+        out
+    }
+
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn both_kinds_of_vector_give_the_same_bits() {
+    fn all_kinds_of_vectors_give_the_same_bits() {
         if !super::super::vector::has_avx2() {
             return;
         }
@@ -399,23 +426,16 @@ mod tests {
             let (quants, scales, _) = weights(n, k);
             let w = Q8::new(&quants, &scales, n, k);
             let x = noise(m * k, 1);
-            let (x, mut out) = (Rows::new(&x, m, k), vec![0.0; m * n]);
-            let (mut rounded, mut same) = (Rounded::new(&x), Rounded::new(&x));
-            same.quants.fill(0);
-            for r in 0..m {
-                let mut row = vec![0; k];
-                // SAFETY: nothing special is needed.
-                same.scales[r] =
-                    unsafe { Round { x: x.row(r), step: 1, out: &mut row }.with::<Portable<true>>() };
-                assert_eq!(same.scales[r], rounded.scales[r]);
-                assert!(row.iter().any(|v| v.abs() == i16::MAX), "the largest takes all bits");
+            let (x, want) = (Rows::new(&x, m, k), whole(&x, &w));
+            let rounded = Rounded::new(&x);
+            // SAFETY: nothing special is needed, and for the others it was checked.
+            unsafe {
+                assert_eq!(with_kind::<Portable<true>>(&x, &w, &rounded), want, "{m} x {n} x {k}");
+                assert_eq!(with_kind::<Avx2>(&x, &w, &rounded), want, "{m} x {n} x {k}");
+                if has_avx512() {
+                    assert_eq!(with_kind::<Avx512>(&x, &w, &rounded), want, "{m} x {n} x {k}");
+                }
             }
-            rounded.scales = same.scales;
-            let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: n };
-            let all = Groups { x: &rounded, w: &w, from: 0, to: n, out: &target };
-            // SAFETY: nothing special is needed.
-            unsafe { all.with::<Portable<true>>() };
-            assert_eq!(out, whole(x.data, &w), "{m} x {n} x {k}");
         }
     }
 

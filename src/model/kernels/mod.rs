@@ -22,8 +22,10 @@ mod eight_bit;
 mod packed;
 mod product;
 mod vector;
+mod wide;
 
 use vector::{LANES, Vector, Work, run};
+use wide::{WIDE, Wide};
 
 use crate::numeric::exp;
 
@@ -76,6 +78,18 @@ impl Target {
     unsafe fn put_lanes<V: Vector>(&self, row: usize, column: usize, values: V) {
         let at = row * self.stride + column;
         debug_assert!(at + LANES <= self.len);
+        // SAFETY: as for `put`, and the caller's promise.
+        unsafe { values.store(self.start.add(at)) }
+    }
+
+    /// Values in [`WIDE`] columns from `column` on.
+    ///
+    /// # Safety
+    /// As for all of [`Wide`].
+    #[inline(always)]
+    unsafe fn put_wide<V: Wide>(&self, row: usize, column: usize, values: V) {
+        let at = row * self.stride + column;
+        debug_assert!(at + WIDE <= self.len);
         // SAFETY: as for `put`, and the caller's promise.
         unsafe { values.store(self.start.add(at)) }
     }

@@ -244,15 +244,20 @@ pub(super) fn product_range(x: &Rows, w: &Rows, from: usize, to: usize, out: &Ta
     run(Columns { x, w, from, to, out, out_from: 0 });
 }
 
-/// Work by ranges of outputs, on as many threads as it is worth. Ranges begin at multiples of
-/// [`COLUMNS_PER_ITEM`].
-pub(super) fn in_items(x: &Rows, outputs: usize, out: Out<'_>, work: impl Fn(usize, usize, &Target) + Sync) {
+/// Work by ranges of `size` outputs, on as many threads as it is worth. Ranges begin at multiples of `size`.
+pub(super) fn in_items(
+    x: &Rows,
+    outputs: usize,
+    size: usize,
+    out: Out<'_>,
+    work: impl Fn(usize, usize, &Target) + Sync,
+) {
     assert!(x.rows == 0 || (x.rows - 1) * out.stride + outputs <= out.data.len());
     let target = Target { start: out.data.as_mut_ptr(), len: out.data.len(), stride: out.stride };
-    spread(outputs.div_ceil(COLUMNS_PER_ITEM), x.rows * outputs * x.width, |range| {
+    spread(outputs.div_ceil(size), x.rows * outputs * x.width, |range| {
         for item in range {
-            let from = item * COLUMNS_PER_ITEM;
-            work(from, (from + COLUMNS_PER_ITEM).min(outputs), &target);
+            let from = item * size;
+            work(from, (from + size).min(outputs), &target);
         }
     });
 }
@@ -260,7 +265,7 @@ pub(super) fn in_items(x: &Rows, outputs: usize, out: Out<'_>, work: impl Fn(usi
 /// `out[r][c] = x.row(r) . w.row(c)`.
 pub(crate) fn product(x: &Rows, w: &Rows, out: Out<'_>) {
     assert_eq!(x.width, w.width, "widths of a product");
-    in_items(x, w.rows, out, |from, to, target| product_range(x, w, from, to, target));
+    in_items(x, w.rows, COLUMNS_PER_ITEM, out, |from, to, target| product_range(x, w, from, to, target));
 }
 
 /// Some columns of one row's product: `out[i] = x . w.row(columns[i])`.
@@ -307,7 +312,7 @@ thread_local! {
 pub(crate) fn product_packed<W: Packed + Sync>(x: &Rows, w: &W, out: Out<'_>) {
     assert_eq!(x.width, w.width(), "widths of a product");
     assert!(w.width().is_multiple_of(LANES));
-    in_items(x, w.rows(), out, |from, to, target| {
+    in_items(x, w.rows(), COLUMNS_PER_ITEM, out, |from, to, target| {
         if x.rows < ROWS_TO_WIDEN {
             return run(Columns { x, w, from, to, out: target, out_from: 0 });
         }

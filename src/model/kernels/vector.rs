@@ -29,17 +29,6 @@ pub(crate) trait Vector: Copy {
     unsafe fn exp(self) -> Self;
     /// The sum of the lanes: halves onto each other until one is left.
     unsafe fn total(self) -> f32;
-    /// Calls for the memory there, which need not exist, to be brought to the caches.
-    #[inline(always)]
-    unsafe fn prefetch(from: *const i8) {
-        let _ = from;
-    }
-    /// For G groups of eight outputs and R rows the products of 32 activations and weights, added up exactly (at
-    /// most 2^27 each) and rounded to single precision once. `x` points to the 32 activations of each row, one
-    /// row behind the other; `w` to the weights of each group: 16 pairs of inputs, and of each pair the two
-    /// weights of eight outputs.
-    unsafe fn block_sums<const R: usize, const G: usize>(x: *const i16, w: [*const i8; G]) -> [[Self; R]; G];
-
     /// The totals of four vectors.
     #[inline(always)]
     unsafe fn totals(v: [Self; 4]) -> [f32; 4] {
@@ -114,25 +103,6 @@ impl<const FMA: bool> Vector for Portable<FMA> {
     #[inline(always)]
     unsafe fn exp(self) -> Self {
         Portable(self.0.map(exp))
-    }
-
-    #[inline(always)]
-    unsafe fn block_sums<const R: usize, const G: usize>(x: *const i16, w: [*const i8; G]) -> [[Self; R]; G] {
-        let mut out = [[Portable([0.0; LANES]); R]; G];
-        for (out, w) in out.iter_mut().zip(w) {
-            // Arrays of bytes and halves need no more alignment than what is pointed to has.
-            let (x, w) = unsafe { (&*x.cast::<[[[i16; 2]; 16]; R]>(), &*w.cast::<[[[i8; 2]; LANES]; 16]>()) };
-            for (out, x) in out.iter_mut().zip(x) {
-                let mut sums = [0i32; LANES];
-                for (x, w) in x.iter().zip(w) {
-                    for (sum, w) in sums.iter_mut().zip(w) {
-                        *sum += i32::from(x[0]) * i32::from(w[0]) + i32::from(x[1]) * i32::from(w[1]);
-                    }
-                }
-                *out = Portable(sums.map(|sum| sum as f32));
-            }
-        }
-        out
     }
 
     #[inline(always)]
@@ -220,46 +190,6 @@ mod x86 {
                 let power = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(bits));
                 let under = _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, _mm256_set1_ps(-87.0));
                 Avx2(_mm256_andnot_ps(under, _mm256_mul_ps(p, power)))
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn prefetch(from: *const i8) {
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(from) }
-        }
-
-        // No closures here, nor iterators over vectors: they would lack the instructions of the function they are
-        // inlined into.
-        #[allow(clippy::needless_range_loop)]
-        #[inline(always)]
-        unsafe fn block_sums<const R: usize, const G: usize>(
-            x: *const i16,
-            w: [*const i8; G],
-        ) -> [[Self; R]; G] {
-            unsafe {
-                let mut sums = [[_mm256_setzero_si256(); R]; G];
-                for pair in 0..16 {
-                    let mut weights = [_mm256_setzero_si256(); G];
-                    for g in 0..G {
-                        let eight = _mm_loadu_si128(w[g].add(pair * 2 * LANES).cast());
-                        weights[g] = _mm256_cvtepi8_epi16(eight);
-                    }
-                    for r in 0..R {
-                        let both = x.add(r * 32 + 2 * pair).cast::<i32>().read_unaligned();
-                        let both = _mm256_set1_epi32(both);
-                        for g in 0..G {
-                            let products = _mm256_madd_epi16(both, weights[g]);
-                            sums[g][r] = _mm256_add_epi32(sums[g][r], products);
-                        }
-                    }
-                }
-                let mut out = [[Avx2(_mm256_setzero_ps()); R]; G];
-                for g in 0..G {
-                    for r in 0..R {
-                        out[g][r] = Avx2(_mm256_cvtepi32_ps(sums[g][r]));
-                    }
-                }
-                out
             }
         }
 
