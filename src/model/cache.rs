@@ -6,9 +6,11 @@
 //! are mostly never touched.
 
 use super::config::ModelConfig;
+use super::kernels::KEY_BLOCK;
 
-/// Positions by which the memory of a cache grows.
+/// Positions by which the memory of a cache grows; whole blocks of keys.
 const STEP: usize = 256;
+const _: () = assert!(STEP.is_multiple_of(KEY_BLOCK));
 
 /// One generation's cache; made by [`Model::new_cache`](super::Model::new_cache).
 #[derive(Clone)]
@@ -18,11 +20,28 @@ pub struct KvCache {
     pub(super) kv_dim: usize,
 }
 
-/// Keys and values of one layer, `[position][kv_head][head_dim]`.
+/// Keys and values of one layer.
 #[derive(Clone, Default)]
 pub(super) struct Layer {
+    /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`: what attention reads at once lies together. Of the
+    /// last block, positions beyond the length hold zeros or what was there.
     pub k: Vec<f32>,
+    /// `[position][kv_head][head_dim]`.
     pub v: Vec<f32>,
+}
+
+impl Layer {
+    /// Appends a position; those before it are there.
+    pub fn push(&mut self, key: &[f32], value: &[f32]) {
+        let (width, position) = (key.len(), self.v.len() / key.len());
+        let start = position / KEY_BLOCK * width * KEY_BLOCK;
+        // A block of keys begins; otherwise this position's place in it is there already.
+        self.k.resize(start + width * KEY_BLOCK, 0.0);
+        for (element, block) in key.iter().zip(self.k[start..].chunks_exact_mut(KEY_BLOCK)) {
+            block[position % KEY_BLOCK] = *element;
+        }
+        self.v.extend_from_slice(value);
+    }
 }
 
 impl KvCache {
@@ -51,16 +70,22 @@ impl KvCache {
     /// values: a small part of computing them.
     pub fn prefix(&self, len: usize) -> KvCache {
         let len = len.min(self.len);
-        let used = len * self.kv_dim;
-        let copy = |l: &Layer| Layer { k: l.k[..used].to_vec(), v: l.v[..used].to_vec() };
+        let (keys, values) = self.used(len);
+        let copy = |l: &Layer| Layer { k: l.k[..keys].to_vec(), v: l.v[..values].to_vec() };
         KvCache { layers: self.layers.iter().map(copy).collect(), len, kv_dim: self.kv_dim }
+    }
+
+    /// Numbers that the keys and the values of `len` positions take in each layer.
+    fn used(&self, len: usize) -> (usize, usize) {
+        (len.next_multiple_of(KEY_BLOCK) * self.kv_dim, len * self.kv_dim)
     }
 
     /// Becomes a cache of `len` positions that hold zeros or what was there: for measuring.
     pub(super) fn pretend(&mut self, len: usize) {
-        let used = len * self.kv_dim;
-        for side in self.layers.iter_mut().flat_map(|l| [&mut l.k, &mut l.v]) {
-            side.resize(used, 0.0);
+        let (keys, values) = self.used(len);
+        for layer in &mut self.layers {
+            layer.k.resize(keys, 0.0);
+            layer.v.resize(values, 0.0);
         }
         self.len = len;
     }
@@ -78,9 +103,10 @@ impl KvCache {
 
     /// Drops what was written beyond the length, and makes room for `rows` more positions.
     pub(super) fn prepare(&mut self, rows: usize) {
-        let (used, wanted) = (self.len * self.kv_dim, (self.len + rows).next_multiple_of(STEP) * self.kv_dim);
+        let (keys, values) = self.used(self.len);
+        let wanted = (self.len + rows).next_multiple_of(STEP) * self.kv_dim;
         for layer in &mut self.layers {
-            for side in [&mut layer.k, &mut layer.v] {
+            for (side, used) in [(&mut layer.k, keys), (&mut layer.v, values)] {
                 side.truncate(used);
                 side.reserve_exact(wanted - used);
             }

@@ -275,8 +275,7 @@ impl Llama {
                     rms_norm_heads(&mut row[q_dim..q_dim + kv_dim], k, c.norm_eps);
                 }
                 rotation.apply(r, &mut row[..q_dim + kv_dim]);
-                layer.k.extend_from_slice(&row[q_dim..q_dim + kv_dim]);
-                layer.v.extend_from_slice(&row[q_dim + kv_dim..]);
+                layer.push(&row[q_dim..q_dim + kv_dim], &row[q_dim + kv_dim..]);
             }
         }
         let mut kept = 0;

@@ -1,21 +1,34 @@
-//! Causal attention, row by row.
+//! Causal attention, a few rows at a time.
 //!
-//! A row at position p costs 2 (p + 1) multiply-adds per query element. Each row is worked on alone, with
-//! exactly the keys it may see; a mask over a rectangle of scores was rejected: it does twice the work in a
-//! prefill, and sums over a length that depends on which other rows run along.
+//! A row at position p costs 2 (p + 1) multiply-adds per query element. Keys lie by blocks of sixteen positions,
+//! so that the scores of sixteen are one vector and nothing has to be summed across it; rows beside each other,
+//! and the heads that share a key head, share what is read. Each row has exactly the keys it may see, and each
+//! sum the order it has when the row is alone: scores along the head, values along the positions. A mask over a
+//! rectangle of scores was rejected: it does twice the work in a prefill, and sums over a length that depends on
+//! which other rows run along. Keys by position cost three times as much: a score was 31 instructions.
 
-use super::product::product_range;
-use super::vector::{LANES, Vector, Work, run};
-use super::{Rows, Target, spread, total};
+use super::vector::{LANES, Vector, Work};
+use super::wide::{WIDE, Wide, WideWork};
+use super::{Target, spread, total, vector, wide};
 use crate::numeric::exp;
+
+/// Positions whose keys lie together: element c of the keys of position p at
+/// `(p / KEY_BLOCK * width + c) * KEY_BLOCK + p % KEY_BLOCK`, the width that of all key heads.
+pub(crate) const KEY_BLOCK: usize = WIDE;
+
+/// Queries, rows times heads of a key head, that are worked on together: as many as leave registers for nothing
+/// else.
+const QUERIES: usize = 6;
 
 /// The inputs of causal attention: rows of queries, and keys and values by position.
 pub(crate) struct Attention<'a> {
     /// Queries, `[row][head][head_dim]` at `q_stride` floats a row.
     pub q: &'a [f32],
     pub q_stride: usize,
-    /// `[position][kv_head][head_dim]`.
+    /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`; of the last block, positions after those of the rows may
+    /// hold anything.
     pub k: &'a [f32],
+    /// `[position][kv_head][head_dim]`.
     pub v: &'a [f32],
     /// Position of the first query row.
     pub start: usize,
@@ -35,49 +48,173 @@ impl Attention<'_> {
     pub fn run(parts: &[Attention], out: &mut [f32]) {
         let Some(one) = parts.first() else { return };
         let (width, kv_heads) = (one.heads * one.head_dim, one.kv_heads);
-        // For each part the number of its first row in the output.
+        let rows_together = (QUERIES * kv_heads / one.heads).max(1);
+        // For each part the numbers of its first row in the output and of its first tile of rows.
         let mut first = Vec::with_capacity(parts.len());
-        let (mut rows, mut work) = (0, 0);
+        let (mut rows, mut tiles, mut work) = (0, 0, 0);
         for a in parts {
             assert_eq!((a.heads * a.head_dim, a.kv_heads), (width, kv_heads), "heads of the parts");
-            let end = a.start + a.rows;
-            assert!(end * kv_heads * a.head_dim <= a.k.len().min(a.v.len()));
-            first.push(rows);
+            let (end, key_width) = (a.start + a.rows, kv_heads * a.head_dim);
+            assert!(end.next_multiple_of(KEY_BLOCK) * key_width <= a.k.len() && end * key_width <= a.v.len());
+            assert!(a.rows == 0 || (a.rows - 1) * a.q_stride + width <= a.q.len());
+            first.push((rows, tiles));
             rows += a.rows;
+            tiles += a.rows.div_ceil(rows_together);
             work += a.rows * end * width * 2;
         }
         assert_eq!(out.len(), rows * width);
         let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: width };
-        spread(rows * kv_heads, work, |range| {
+        spread(tiles * kv_heads, work, |range| {
             let mut scores = Vec::new();
             for item in range {
-                let row = item / kv_heads;
-                let part = first.partition_point(|f| *f <= row) - 1;
-                parts[part].one((row - first[part], row), item % kv_heads, &mut scores, &target);
+                let tile = item / kv_heads;
+                let part = first.partition_point(|f| f.1 <= tile) - 1;
+                let (a, (row, before)) = (&parts[part], first[part]);
+                let from = (tile - before) * rows_together;
+                let mut rows = from..(from + rows_together).min(a.rows);
+                if a.start + rows.end > a.window {
+                    // Rows that do not begin with the same key.
+                    for r in std::mem::take(&mut rows) {
+                        a.some_rows(r..r + 1, row + r, item % kv_heads, &mut scores, &target);
+                    }
+                } else {
+                    a.some_rows(rows, row + from, item % kv_heads, &mut scores, &target);
+                }
             }
         });
     }
 
-    /// The heads of one row that share a key head, written to row `to`.
-    fn one(&self, (row, to): (usize, usize), kv_head: usize, scores: &mut Vec<f32>, out: &Target) {
+    /// The heads of some rows that share a key head, and the first key, written to rows `to` and following.
+    fn some_rows(
+        &self,
+        rows: std::ops::Range<usize>,
+        to: usize,
+        kv_head: usize,
+        scores: &mut Vec<f32>,
+        out: &Target,
+    ) {
         let (group, d) = (self.heads / self.kv_heads, self.head_dim);
-        let end = self.start + row + 1;
-        let from = end.saturating_sub(self.window);
-        let len = end - from;
-        let stride = self.kv_heads * d;
-        let q = Rows::new(&self.q[row * self.q_stride + kv_head * group * d..], group, d);
-        let k = Rows::strided(&self.k[from * stride + kv_head * d..], len, d, stride);
-        let v = Rows::strided(&self.v[from * stride + kv_head * d..], len, d, stride);
-        scores.clear();
-        scores.resize(group * len, 0.0);
-        let target = Target { start: scores.as_mut_ptr(), len: scores.len(), stride: len };
-        product_range(&q, &k, 0, len, &target);
-        let scale = 1.0 / (d as f32).sqrt();
-        for s in scores.chunks_exact_mut(len) {
-            run(Softmax { s, scale });
+        let from = (self.start + rows.start + 1).saturating_sub(self.window);
+        let blocks = from / KEY_BLOCK..(self.start + rows.end).div_ceil(KEY_BLOCK);
+        let (origin, stride) = (blocks.start * KEY_BLOCK, blocks.len() * KEY_BLOCK);
+        let mut queries = Vec::with_capacity(rows.len() * group);
+        for (i, row) in rows.enumerate() {
+            for head in kv_head * group..(kv_head + 1) * group {
+                let q = &self.q[row * self.q_stride + head * d..][..d];
+                queries.push(Query { q, end: self.start + row + 1, row: to + i, column: head * d });
+            }
         }
-        for (g, p) in scores.chunks_exact(len).enumerate() {
-            run(WeightedSum { p, v: &v, out, row: to, column: (kv_head * group + g) * d });
+        // Every element is written before it is read.
+        scores.resize(scores.len().max(queries.len() * stride), 0.0);
+        let scores = &mut scores[..queries.len() * stride];
+        wide::run(Scores { a: self, queries: &queries, kv_head, blocks, out: scores, stride });
+        let scale = 1.0 / (d as f32).sqrt();
+        for (query, s) in queries.iter().zip(scores.chunks_exact_mut(stride)) {
+            vector::run(Softmax { s: &mut s[from - origin..query.end - origin], scale });
+        }
+        wide::run(WeightedSums { a: self, queries: &queries, kv_head, from, origin, weights: scores, stride, out });
+    }
+}
+
+/// One head of one row.
+struct Query<'a> {
+    q: &'a [f32],
+    /// Where the positions that it sees end.
+    end: usize,
+    /// Where the result goes.
+    row: usize,
+    column: usize,
+}
+
+/// Products of queries with the keys of some blocks: `out[query][position]`, from the first of the blocks on.
+struct Scores<'a> {
+    a: &'a Attention<'a>,
+    queries: &'a [Query<'a>],
+    kv_head: usize,
+    blocks: std::ops::Range<usize>,
+    out: &'a mut [f32],
+    stride: usize,
+}
+
+impl Scores<'_> {
+    /// R queries from `first` on, B blocks at a time; returns R.
+    ///
+    /// # Safety
+    /// As for all of [`Wide`].
+    #[inline(always)]
+    unsafe fn queries<V: Wide, const R: usize, const B: usize>(&mut self, first: usize) -> usize {
+        let mut at = self.blocks.start;
+        // SAFETY: by the caller's promise.
+        unsafe {
+            while at + B <= self.blocks.end {
+                self.tile::<V, R, B>(first, at);
+                at += B;
+            }
+            while at < self.blocks.end {
+                self.tile::<V, R, 1>(first, at);
+                at += 1;
+            }
+        }
+        R
+    }
+
+    /// # Safety
+    /// As for all of [`Wide`].
+    #[inline(always)]
+    unsafe fn tile<V: Wide, const R: usize, const B: usize>(&mut self, first: usize, block: usize) {
+        let (d, width) = (self.a.head_dim, self.a.kv_heads * self.a.head_dim);
+        let keys = &self.a.k[block * width * KEY_BLOCK..(block + B) * width * KEY_BLOCK];
+        let out = &mut self.out[first * self.stride..(first + R) * self.stride];
+        let at = (block - self.blocks.start) * KEY_BLOCK;
+        assert!(at + B * KEY_BLOCK <= self.stride && (self.kv_head + 1) * d <= width);
+        let queries: [&[f32]; R] = std::array::from_fn(|r| self.queries[first + r].q);
+        assert!(queries.iter().all(|q| q.len() == d));
+        // SAFETY: in bounds by the lengths above, and the caller's promise.
+        unsafe {
+            let keys = keys.as_ptr().add(self.kv_head * d * KEY_BLOCK);
+            let mut acc = [[V::splat(0.0); B]; R];
+            for i in 0..d {
+                let mut k = [V::splat(0.0); B];
+                for b in 0..B {
+                    k[b] = V::load(keys.add((b * width + i) * KEY_BLOCK));
+                }
+                for r in 0..R {
+                    let q = V::splat(*queries[r].get_unchecked(i));
+                    for b in 0..B {
+                        acc[r][b] = acc[r][b].multiply_add(q, k[b]);
+                    }
+                }
+            }
+            for r in 0..R {
+                for b in 0..B {
+                    acc[r][b].store(out.as_mut_ptr().add(r * self.stride + at + b * KEY_BLOCK));
+                }
+            }
+        }
+    }
+}
+
+impl WideWork for Scores<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Wide>(mut self) {
+        let mut i = 0;
+        // SAFETY: by the caller's promise.
+        unsafe {
+            // Sums enough to hide the latency of a multiply-add, as far as there are registers.
+            while i < self.queries.len() {
+                let left = self.queries.len() - i;
+                i += match (left, V::GROUPS > 1) {
+                    (1, _) => self.queries::<V, 1, 4>(i),
+                    (2, true) => self.queries::<V, 2, 4>(i),
+                    (2, false) => self.queries::<V, 2, 2>(i),
+                    (3, true) => self.queries::<V, 3, 4>(i),
+                    (3, false) => self.queries::<V, 3, 1>(i),
+                    (4 | 5 | 7 | 8, true) => self.queries::<V, 4, 2>(i),
+                    (4 | 5 | 7 | 8, false) => self.queries::<V, 4, 1>(i),
+                    (_, true) => self.queries::<V, 6, 2>(i),
+                    (_, false) => self.queries::<V, 6, 1>(i),
+                };
+            }
         }
     }
 }
@@ -124,58 +261,116 @@ impl Work for Softmax<'_> {
     }
 }
 
-/// Sum of the rows of `v`, each times its weight, added up in the order of the rows.
-struct WeightedSum<'a> {
-    p: &'a [f32],
-    v: &'a Rows<'a>,
+/// For each query the sum of the values, each times its weight, added up in the order of the positions.
+struct WeightedSums<'a> {
+    a: &'a Attention<'a>,
+    queries: &'a [Query<'a>],
+    kv_head: usize,
+    /// The first position that the queries see, and the one of the first weight.
+    from: usize,
+    origin: usize,
+    /// `[query][position]`.
+    weights: &'a [f32],
+    stride: usize,
     out: &'a Target,
-    row: usize,
-    column: usize,
 }
 
-impl WeightedSum<'_> {
-    /// `B` vectors of columns from `at`, kept in registers.
+impl WeightedSums<'_> {
+    /// All columns of R queries from `first` on, C vectors at a time; returns R.
     ///
     /// # Safety
-    /// There are so many columns; and as for all of [`Vector`].
+    /// As for all of [`Wide`].
     #[inline(always)]
-    unsafe fn columns<V: Vector, const B: usize>(&self, at: usize) {
-        // SAFETY: `Rows` are checked to lie within their data, and the caller promises the columns.
+    unsafe fn queries<V: Wide, const R: usize, const C: usize>(&self, first: usize) -> usize {
+        let (d, mut at) = (self.a.head_dim, 0);
+        // SAFETY: by the caller's promise.
         unsafe {
-            let mut acc = [V::splat(0.0); B];
-            let start = self.v.data.as_ptr();
-            for (j, weight) in self.p.iter().enumerate().take(self.v.rows) {
-                let (from, weight) = (start.add(j * self.v.stride + at), V::splat(*weight));
-                for (b, acc) in acc.iter_mut().enumerate() {
-                    *acc = acc.multiply_add(weight, V::load(from.add(b * LANES)));
+            while at + C * WIDE <= d {
+                self.columns::<V, R, C>(first, at);
+                at += C * WIDE;
+            }
+            while at + WIDE <= d {
+                self.columns::<V, R, 1>(first, at);
+                at += WIDE;
+            }
+        }
+        let width = self.a.kv_heads * d;
+        for (i, query) in self.queries.iter().enumerate().skip(first).take(R) {
+            for c in at..d {
+                let mut sum = 0.0;
+                for j in self.from..query.end {
+                    sum += self.weights[i * self.stride + j - self.origin] * self.a.v[j * width + self.kv_head * d + c];
+                }
+                self.out.put(query.row, query.column + c, sum);
+            }
+        }
+        R
+    }
+
+    /// C vectors of columns from `at`, the sums in registers.
+    ///
+    /// # Safety
+    /// There are so many columns; and as for all of [`Wide`].
+    #[inline(always)]
+    unsafe fn columns<V: Wide, const R: usize, const C: usize>(&self, first: usize, at: usize) {
+        let (d, width) = (self.a.head_dim, self.a.kv_heads * self.a.head_dim);
+        let ends: [usize; R] = std::array::from_fn(|r| self.queries[first + r].end);
+        // Rows are in order, so the first query sees the fewest.
+        let (common, longest) = (ends[0], ends[R - 1]);
+        let weights = &self.weights[first * self.stride..(first + R) * self.stride];
+        assert!(ends.is_sorted() && self.origin <= self.from && longest - self.origin <= self.stride);
+        let values = &self.a.v[..longest * width];
+        // SAFETY: all positions are below `longest`, the columns are there by the caller's promise.
+        unsafe {
+            let values = values.as_ptr().add(self.kv_head * d + at);
+            let mut acc = [[V::splat(0.0); C]; R];
+            for j in self.from..common {
+                let mut v = [V::splat(0.0); C];
+                for c in 0..C {
+                    v[c] = V::load(values.add(j * width + c * WIDE));
+                }
+                for r in 0..R {
+                    let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
+                    for c in 0..C {
+                        acc[r][c] = acc[r][c].multiply_add(weight, v[c]);
+                    }
                 }
             }
-            for (b, acc) in acc.into_iter().enumerate() {
-                self.out.put_lanes(self.row, self.column + at + b * LANES, acc);
+            for r in 0..R {
+                for j in common..ends[r] {
+                    let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
+                    for c in 0..C {
+                        acc[r][c] = acc[r][c].multiply_add(weight, V::load(values.add(j * width + c * WIDE)));
+                    }
+                }
+                let query = &self.queries[first + r];
+                for c in 0..C {
+                    self.out.put_wide(query.row, query.column + at + c * WIDE, acc[r][c]);
+                }
             }
         }
     }
 }
 
-impl Work for WeightedSum<'_> {
+impl WideWork for WeightedSums<'_> {
     #[inline(always)]
-    unsafe fn with<V: Vector>(self) {
-        let width = self.v.width;
-        let mut at = 0;
-        // SAFETY: the columns are there by the conditions; the rest is the caller's promise.
+    unsafe fn with<V: Wide>(self) {
+        let mut i = 0;
+        // SAFETY: by the caller's promise.
         unsafe {
-            while at + 8 * LANES <= width {
-                self.columns::<V, 8>(at);
-                at += 8 * LANES;
+            while i < self.queries.len() {
+                i += match (self.queries.len() - i, V::GROUPS > 1) {
+                    (1, _) => self.queries::<V, 1, 4>(i),
+                    (2, true) => self.queries::<V, 2, 4>(i),
+                    (2, false) => self.queries::<V, 2, 2>(i),
+                    (3, true) => self.queries::<V, 3, 4>(i),
+                    (3, false) => self.queries::<V, 3, 2>(i),
+                    (4 | 5 | 7 | 8, true) => self.queries::<V, 4, 4>(i),
+                    (4 | 5 | 7 | 8, false) => self.queries::<V, 4, 1>(i),
+                    (_, true) => self.queries::<V, 6, 4>(i),
+                    (_, false) => self.queries::<V, 6, 1>(i),
+                };
             }
-            while at + LANES <= width {
-                self.columns::<V, 1>(at);
-                at += LANES;
-            }
-        }
-        for c in at..width {
-            let terms = self.p.iter().enumerate().map(|(j, w)| w * self.v.data[j * self.v.stride + c]);
-            self.out.put(self.row, self.column + c, terms.sum());
         }
     }
 }
@@ -187,27 +382,50 @@ mod tests {
 
     #[test]
     fn attention_agrees_with_the_definition() {
-        let (rows, start, heads, kv, d) = (3, 5, 4, 2, 10);
+        // Heads of less than a vector, of some, and of some and a part; key heads of one to seven heads.
+        for (rows, start, heads, kv, d) in
+            [(3, 5, 4, 2, 10), (7, 30, 4, 2, 64), (1, 16, 14, 2, 64), (9, 0, 3, 3, 40), (2, 100, 7, 1, 128)]
+        {
+            agree(rows, start, heads, kv, d);
+        }
+    }
+
+    fn agree(rows: usize, start: usize, heads: usize, kv: usize, d: usize) {
         let q = noise(rows * heads * d, 3);
         let (k, v) = (noise((start + rows) * kv * d, 4), noise((start + rows) * kv * d, 5));
-        for window in [1, 2, 6, 7, 8, 9, usize::MAX] {
+        // What lies behind the last key is never part of a result.
+        let mut keys = vec![f32::NAN; (start + rows).next_multiple_of(KEY_BLOCK) * kv * d];
+        for (i, k) in k.iter().enumerate() {
+            let (p, c) = (i / (kv * d), i % (kv * d));
+            keys[(p / KEY_BLOCK * kv * d + c) * KEY_BLOCK + p % KEY_BLOCK] = *k;
+        }
+        for window in [1, 2, 6, 7, 8, 9, 17, usize::MAX] {
             let mut out = vec![0.0; rows * heads * d];
-            let a = Attention {
-                q: &q,
-                q_stride: heads * d,
-                k: &k,
+            let q_stride = heads * d;
+            let part = |first: usize, rows: usize| Attention {
+                q: &q[first * q_stride..],
+                q_stride,
+                k: &keys,
                 v: &v,
-                start,
+                start: start + first,
                 rows,
                 heads,
                 kv_heads: kv,
                 head_dim: d,
                 window,
             };
-            Attention::run(&[a], &mut out);
+            Attention::run(&[part(0, rows)], &mut out);
+            let mut alone = vec![0.0; rows * heads * d];
+            for (r, alone) in alone.chunks_exact_mut(q_stride).enumerate() {
+                Attention::run(&[part(r, 1)], alone);
+            }
+            assert_eq!(out, alone, "rows do not depend on each other");
+            let mut parts = vec![0.0; rows * heads * d];
+            Attention::run(&[part(0, rows / 2), part(rows / 2, rows - rows / 2)], &mut parts);
+            assert_eq!(out, parts);
             for (r, h) in (0..rows).flat_map(|r| (0..heads).map(move |h| (r, h))) {
                 let dot = |j: usize| -> f64 {
-                    let (q, k) = (&q[(r * heads + h) * d..][..d], &k[(j * kv + h / 2) * d..][..d]);
+                    let (q, k) = (&q[(r * heads + h) * d..][..d], &k[(j * kv + h / (heads / kv)) * d..][..d]);
                     q.iter().zip(k).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
                 };
                 let here = start + r;
@@ -215,9 +433,9 @@ mod tests {
                 let p: Vec<f64> = seen.iter().map(|j| (dot(*j) / (d as f64).sqrt()).exp()).collect();
                 let sum: f64 = p.iter().sum();
                 for i in 0..d {
-                    let value = |j: &usize| f64::from(v[(j * kv + h / 2) * d + i]);
+                    let value = |j: &usize| f64::from(v[(j * kv + h / (heads / kv)) * d + i]);
                     let want: f64 = p.iter().zip(&seen).map(|(p, j)| p / sum * value(j)).sum();
-                    // A dozen terms below 1 in f32.
+                    // A hundred terms below 1 in f32.
                     assert!((f64::from(out[(r * heads + h) * d + i]) - want).abs() < 1e-6);
                 }
             }

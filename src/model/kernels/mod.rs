@@ -3,7 +3,7 @@
 //!
 //! Every result row is a function of its own inputs only, computed in one fixed order: a product of
 //! row and column is eight running sums over the width, added up at the end in one tree (or, of 8-bit
-//! weights, exact sums of blocks in their order), however many rows and columns are worked on together and
+//! weights, exact sums of blocks in their order; in attention, one sum in order), however many rows and columns are worked on together and
 //! by however many threads. So the logits of a position
 //! have the same bits whether it was run alone, in a verified chunk, or in a prefill, and speculative
 //! decoding can be compared with plain decoding token for token.
@@ -29,7 +29,7 @@ use wide::{WIDE, Wide};
 
 use crate::numeric::exp;
 
-pub(crate) use attention::Attention;
+pub(crate) use attention::{Attention, KEY_BLOCK};
 pub(crate) use eight_bit::{Q8, Q8_BLOCK, Q8_GROUP, product_eight_bit, product_eight_bit_some};
 pub(crate) use packed::{K_BLOCK, Q4, Q6};
 use product::in_items;
