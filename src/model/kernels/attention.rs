@@ -112,7 +112,16 @@ impl Attention<'_> {
         for (query, s) in queries.iter().zip(scores.chunks_exact_mut(stride)) {
             vector::run(Softmax { s: &mut s[from - origin..query.end - origin], scale });
         }
-        wide::run(WeightedSums { a: self, queries: &queries, kv_head, from, origin, weights: scores, stride, out });
+        wide::run(WeightedSums {
+            a: self,
+            queries: &queries,
+            kv_head,
+            from,
+            origin,
+            weights: scores,
+            stride,
+            out,
+        });
     }
 }
 
@@ -203,7 +212,7 @@ impl WideWork for Scores<'_> {
             // Sums enough to hide the latency of a multiply-add, as far as there are registers.
             while i < self.queries.len() {
                 let left = self.queries.len() - i;
-                i += match (left, V::GROUPS > 1) {
+                i += match (left, V::MANY) {
                     (1, _) => self.queries::<V, 1, 4>(i),
                     (2, true) => self.queries::<V, 2, 4>(i),
                     (2, false) => self.queries::<V, 2, 2>(i),
@@ -299,7 +308,8 @@ impl WeightedSums<'_> {
             for c in at..d {
                 let mut sum = 0.0;
                 for j in self.from..query.end {
-                    sum += self.weights[i * self.stride + j - self.origin] * self.a.v[j * width + self.kv_head * d + c];
+                    sum += self.weights[i * self.stride + j - self.origin]
+                        * self.a.v[j * width + self.kv_head * d + c];
                 }
                 self.out.put(query.row, query.column + c, sum);
             }
@@ -359,7 +369,7 @@ impl WideWork for WeightedSums<'_> {
         // SAFETY: by the caller's promise.
         unsafe {
             while i < self.queries.len() {
-                i += match (self.queries.len() - i, V::GROUPS > 1) {
+                i += match (self.queries.len() - i, V::MANY) {
                     (1, _) => self.queries::<V, 1, 4>(i),
                     (2, true) => self.queries::<V, 2, 4>(i),
                     (2, false) => self.queries::<V, 2, 2>(i),

@@ -16,7 +16,7 @@
 
 use super::product::Weights;
 use super::vector::LANES;
-use super::wide::{WIDE, Wide, WideWork, run};
+use super::wide::{WIDE, Wide, WideWork, many, run};
 use super::{Out, Rows, Target, in_items};
 
 /// Weights that share a scale.
@@ -86,12 +86,14 @@ const ITEM: usize = 64;
 /// memory took a fifth less time with it for up to twelve rows; 512 to 4096 bytes gained half of that or nothing.
 const AHEAD: usize = 8192;
 
-/// How many of the rows that are left make the next tile. Six rows and [`Wide::GROUPS`] groups of outputs leave
-/// registers for nothing else. Tiles are of like size, seven rows are four and three, for a tile of few costs nearly as much as
-/// one of more.
-fn tile_rows(left: usize) -> usize {
+/// How many of the rows that are left make the next tile. Six rows and a group of outputs leave registers for nothing
+/// else, or, where there are [many](Wide::MANY), two groups; one group and up to nine rows are faster there than two
+/// tiles. Tiles are of like size, seven rows are four and three, for a tile of few costs nearly as much as one of
+/// more.
+fn tile_rows(left: usize, many: bool) -> usize {
     match left {
         0..=6 => left,
+        7..=9 if many => left,
         7 | 8 => 4,
         9 | 10 => 5,
         _ => 6,
@@ -137,11 +139,12 @@ impl WideWork<f32> for Round<'_> {
 }
 
 impl Rounded {
-    fn new(x: &Rows) -> Self {
+    /// In tiles for vectors with few or many registers.
+    fn new(x: &Rows, many: bool) -> Self {
         let (mut quants, mut scales) = (vec![0; x.rows * x.width], Vec::with_capacity(x.rows));
         while scales.len() < x.rows {
             let first = scales.len();
-            let rows = tile_rows(x.rows - first);
+            let rows = tile_rows(x.rows - first, many);
             for r in 0..rows {
                 let out = &mut quants[first * x.width + r * Q8_BLOCK..(first + rows) * x.width];
                 scales.push(run(Round { x: x.row(first + r), step: rows, out }));
@@ -216,7 +219,7 @@ impl Groups<'_> {
         let mut at = self.from;
         // SAFETY: by the caller's promise.
         unsafe {
-            while V::GROUPS >= 2 && at + 2 * Q8_GROUP <= self.to {
+            while V::MANY && R <= 6 && at + 2 * Q8_GROUP <= self.to {
                 self.groups::<V, R, 2>(first, at);
                 at += 2 * Q8_GROUP;
             }
@@ -258,13 +261,17 @@ impl WideWork for Groups<'_> {
         // SAFETY: by the caller's promise.
         unsafe {
             while r < rows {
-                r += match tile_rows(rows - r) {
+                r += match tile_rows(rows - r, V::MANY) {
                     1 => self.rows::<V, 1>(r),
                     2 => self.rows::<V, 2>(r),
                     3 => self.rows::<V, 3>(r),
                     4 => self.rows::<V, 4>(r),
                     5 => self.rows::<V, 5>(r),
-                    _ => self.rows::<V, 6>(r),
+                    6 => self.rows::<V, 6>(r),
+                    7 if V::MANY => self.rows::<V, 7>(r),
+                    8 if V::MANY => self.rows::<V, 8>(r),
+                    9 if V::MANY => self.rows::<V, 9>(r),
+                    n => unreachable!("a tile of {n} rows"),
                 };
             }
         }
@@ -274,7 +281,7 @@ impl WideWork for Groups<'_> {
 /// `out[r][c] = x.row(r) . w.row(c)`, with the activations in 16 bits.
 pub(crate) fn product_eight_bit(x: &Rows, w: &Q8, out: Out<'_>) {
     assert_eq!(x.width, w.width, "widths of a product");
-    let rounded = Rounded::new(x);
+    let rounded = Rounded::new(x, many());
     in_items(x, w.rows, ITEM, out, |from, to, target| run(Groups { x: &rounded, w, from, to, out: target }));
 }
 
@@ -308,7 +315,7 @@ impl WideWork for Chosen<'_> {
 /// of the groups they lie in. On this thread, for they are few.
 pub(crate) fn product_eight_bit_some(x: &[f32], w: &Q8, columns: &[u32], out: &mut [f32]) {
     assert_eq!((columns.len(), x.len()), (out.len(), w.width));
-    let rounded = Rounded::new(&Rows::new(x, 1, w.width));
+    let rounded = Rounded::new(&Rows::new(x, 1, w.width), many());
     run(Chosen { x: &rounded, w, columns, out });
 }
 
@@ -346,8 +353,17 @@ mod tests {
         out
     }
 
-    const SIZES: [(usize, usize, usize); 6] =
-        [(1, 1, 32), (2, 50, 64), (5, 97, 96), (16, 49, 352), (33, 8, 32), (7, 104, 64)];
+    const SIZES: [(usize, usize, usize); 9] = [
+        (1, 1, 32),
+        (2, 50, 64),
+        (5, 97, 96),
+        (7, 104, 64),
+        (9, 16, 96),
+        (11, 20, 64),
+        (16, 49, 352),
+        (33, 8, 32),
+        (40, 33, 64),
+    ];
 
     #[test]
     fn products_agree_with_the_definition_up_to_the_rounding_of_activations() {
@@ -395,12 +411,13 @@ mod tests {
         }
     }
 
-    /// The product with vectors of one kind, of a rounding that is compared with `rounded` on the way.
+    /// The product with vectors of one kind, by a rounding that is the same with that kind.
     ///
     /// # Safety
     /// As for all of [`Wide`].
     #[cfg(target_arch = "x86_64")]
-    unsafe fn with_kind<V: Wide>(x: &Rows, w: &Q8, rounded: &Rounded) -> Vec<f32> {
+    unsafe fn with_kind<V: Wide>(x: &Rows, w: &Q8) -> Vec<f32> {
+        let rounded = Rounded::new(x, V::MANY);
         for r in 0..x.rows {
             let mut row = vec![0; x.width];
             // SAFETY: by the caller's promise.
@@ -410,7 +427,7 @@ mod tests {
         }
         let mut out = vec![0.0; x.rows * w.rows];
         let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows };
-        let all = Groups { x: rounded, w, from: 0, to: w.rows, out: &target };
+        let all = Groups { x: &rounded, w, from: 0, to: w.rows, out: &target };
         // SAFETY: by the caller's promise.
         unsafe { all.with::<V>() };
         out
@@ -427,13 +444,12 @@ mod tests {
             let w = Q8::new(&quants, &scales, n, k);
             let x = noise(m * k, 1);
             let (x, want) = (Rows::new(&x, m, k), whole(&x, &w));
-            let rounded = Rounded::new(&x);
             // SAFETY: nothing special is needed, and for the others it was checked.
             unsafe {
-                assert_eq!(with_kind::<Portable<true>>(&x, &w, &rounded), want, "{m} x {n} x {k}");
-                assert_eq!(with_kind::<Avx2>(&x, &w, &rounded), want, "{m} x {n} x {k}");
+                assert_eq!(with_kind::<Portable<true>>(&x, &w), want, "{m} x {n} x {k}");
+                assert_eq!(with_kind::<Avx2>(&x, &w), want, "{m} x {n} x {k}");
                 if has_avx512() {
-                    assert_eq!(with_kind::<Avx512>(&x, &w, &rounded), want, "{m} x {n} x {k}");
+                    assert_eq!(with_kind::<Avx512>(&x, &w), want, "{m} x {n} x {k}");
                 }
             }
         }

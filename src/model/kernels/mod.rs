@@ -70,18 +70,6 @@ impl Target {
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.start.add(at), values.len()) }
     }
 
-    /// Values in [`LANES`] columns from `column` on.
-    ///
-    /// # Safety
-    /// As for all of [`Vector`].
-    #[inline(always)]
-    unsafe fn put_lanes<V: Vector>(&self, row: usize, column: usize, values: V) {
-        let at = row * self.stride + column;
-        debug_assert!(at + LANES <= self.len);
-        // SAFETY: as for `put`, and the caller's promise.
-        unsafe { values.store(self.start.add(at)) }
-    }
-
     /// Values in [`WIDE`] columns from `column` on.
     ///
     /// # Safety

@@ -1,0 +1,307 @@
+//! Sixteen numbers at once, and integers: one register where the processor has such, two or an array elsewhere.
+//!
+//! All kinds give the same bits: sums of integer products are exact, and the rest is element by element, as far
+//! as all fuse the multiply-add. What sums across a vector has eight lanes ([`super::vector`]), for that order is
+//! part of the results. Rejected: instructions for products of 8-bit numbers; activations in 16 bits would take
+//! two of them, each with as many products as one of `vpdpwssd` has pairs.
+
+/// How many numbers there are.
+pub(super) const WIDE: usize = 16;
+
+/// A vector of [`WIDE`] numbers.
+pub(crate) trait Wide: Copy {
+    /// Whether there are registers for 24 vectors of sums and what they are made of, not for twelve.
+    const MANY: bool;
+    /// # Safety
+    /// For all functions: the processor must have the instructions that the implementation names, and
+    /// pointers must be good for as many elements as are read or written (all lanes, if not said
+    /// otherwise). They need no alignment.
+    unsafe fn splat(x: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    /// `a * b + self`.
+    unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
+    /// Calls for the memory there, which need not exist, to be brought to the caches.
+    #[inline(always)]
+    unsafe fn prefetch(from: *const i8) {
+        let _ = from;
+    }
+    /// For G groups of sixteen outputs and R rows the products of 32 activations and weights, added up exactly (at
+    /// most 2^27 each) and rounded to single precision once. `x` points to the 32 activations of each row, one
+    /// row behind the other; `w` to the weights of each group: 16 pairs of inputs, and of each pair the two
+    /// weights of sixteen outputs.
+    unsafe fn block_sums<const R: usize, const G: usize>(x: *const i16, w: [*const i8; G]) -> [[Self; R]; G];
+}
+
+/// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
+#[derive(Clone, Copy)]
+pub(super) struct Portable<const FMA: bool>([f32; WIDE]);
+
+// SAFETY of the bodies: only what the trait asks of the caller.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl<const FMA: bool> Wide for Portable<FMA> {
+    const MANY: bool = false;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Portable([x; WIDE])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Portable(unsafe { from.cast::<[f32; WIDE]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { to.cast::<[f32; WIDE]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+        let mut v = self.0;
+        for (v, (a, b)) in v.iter_mut().zip(a.0.iter().zip(b.0)) {
+            *v = if FMA { a.mul_add(b, *v) } else { a * b + *v };
+        }
+        Portable(v)
+    }
+
+    #[inline(always)]
+    unsafe fn block_sums<const R: usize, const G: usize>(x: *const i16, w: [*const i8; G]) -> [[Self; R]; G] {
+        let mut out = [[Portable([0.0; WIDE]); R]; G];
+        for (out, w) in out.iter_mut().zip(w) {
+            // Arrays of bytes and halves need no more alignment than what is pointed to has.
+            let (x, w) = unsafe { (&*x.cast::<[[[i16; 2]; 16]; R]>(), &*w.cast::<[[[i8; 2]; WIDE]; 16]>()) };
+            for (out, x) in out.iter_mut().zip(x) {
+                let mut sums = [0i32; WIDE];
+                for (x, w) in x.iter().zip(w) {
+                    for (sum, w) in sums.iter_mut().zip(w) {
+                        *sum += i32::from(x[0]) * i32::from(w[0]) + i32::from(x[1]) * i32::from(w[1]);
+                    }
+                }
+                *out = Portable(sums.map(|sum| sum as f32));
+            }
+        }
+        out
+    }
+}
+
+// No closures in these, nor iterators over vectors: they would lack the instructions of the function they are
+// inlined into.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{WIDE, Wide};
+    use std::arch::x86_64::*;
+
+    /// Needs AVX2 and FMA.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx2([__m256; 2]);
+
+    const _: () = assert!(size_of::<Avx2>() == WIDE * size_of::<f32>());
+
+    // SAFETY of the bodies: only what the trait asks of the caller.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Wide for Avx2 {
+        const MANY: bool = false;
+
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            Avx2(unsafe { [_mm256_set1_ps(x); 2] })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            Avx2(unsafe { [_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))] })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe {
+                _mm256_storeu_ps(to, self.0[0]);
+                _mm256_storeu_ps(to.add(8), self.0[1]);
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+            Avx2(unsafe {
+                [_mm256_fmadd_ps(a.0[0], b.0[0], self.0[0]), _mm256_fmadd_ps(a.0[1], b.0[1], self.0[1])]
+            })
+        }
+
+        #[inline(always)]
+        unsafe fn prefetch(from: *const i8) {
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from) }
+        }
+
+        #[allow(clippy::needless_range_loop)]
+        #[inline(always)]
+        unsafe fn block_sums<const R: usize, const G: usize>(
+            x: *const i16,
+            w: [*const i8; G],
+        ) -> [[Self; R]; G] {
+            unsafe {
+                let mut sums = [[[_mm256_setzero_si256(); 2]; R]; G];
+                for pair in 0..16 {
+                    let mut weights = [[_mm256_setzero_si256(); 2]; G];
+                    for g in 0..G {
+                        for half in 0..2 {
+                            let eight = w[g].add(pair * 2 * WIDE + half * WIDE);
+                            weights[g][half] = _mm256_cvtepi8_epi16(_mm_loadu_si128(eight.cast()));
+                        }
+                    }
+                    for r in 0..R {
+                        let both = x.add(r * 32 + 2 * pair).cast::<i32>().read_unaligned();
+                        let both = _mm256_set1_epi32(both);
+                        for g in 0..G {
+                            for half in 0..2 {
+                                let products = _mm256_madd_epi16(both, weights[g][half]);
+                                sums[g][r][half] = _mm256_add_epi32(sums[g][r][half], products);
+                            }
+                        }
+                    }
+                }
+                let mut out = [[Avx2([_mm256_setzero_ps(); 2]); R]; G];
+                for g in 0..G {
+                    for r in 0..R {
+                        for half in 0..2 {
+                            out[g][r].0[half] = _mm256_cvtepi32_ps(sums[g][r][half]);
+                        }
+                    }
+                }
+                out
+            }
+        }
+    }
+
+    /// Needs the instructions of AVX-512 that [`super::run`] names.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx512(__m512);
+
+    const _: () = assert!(size_of::<Avx512>() == WIDE * size_of::<f32>());
+
+    // SAFETY of the bodies: only what the trait asks of the caller.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Wide for Avx512 {
+        const MANY: bool = true;
+
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            Avx512(unsafe { _mm512_set1_ps(x) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            Avx512(unsafe { _mm512_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+            Avx512(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn prefetch(from: *const i8) {
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from) }
+        }
+
+        #[allow(clippy::needless_range_loop)]
+        #[inline(always)]
+        unsafe fn block_sums<const R: usize, const G: usize>(
+            x: *const i16,
+            w: [*const i8; G],
+        ) -> [[Self; R]; G] {
+            unsafe {
+                let mut sums = [[_mm512_setzero_si512(); R]; G];
+                for pair in 0..16 {
+                    let mut weights = [_mm512_setzero_si512(); G];
+                    for g in 0..G {
+                        let sixteen = _mm256_loadu_si256(w[g].add(pair * 2 * WIDE).cast());
+                        weights[g] = _mm512_cvtepi8_epi16(sixteen);
+                    }
+                    for r in 0..R {
+                        let both = x.add(r * 32 + 2 * pair).cast::<i32>().read_unaligned();
+                        let both = _mm512_set1_epi32(both);
+                        for g in 0..G {
+                            // The two products of each lane and the sum of before: no step of it can overflow.
+                            sums[g][r] = _mm512_dpwssd_epi32(sums[g][r], both, weights[g]);
+                        }
+                    }
+                }
+                let mut out = [[Avx512(_mm512_setzero_ps()); R]; G];
+                for g in 0..G {
+                    for r in 0..R {
+                        out[g][r] = Avx512(_mm512_cvtepi32_ps(sums[g][r]));
+                    }
+                }
+                out
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Avx2, Avx512};
+
+/// [`Wide::MANY`] of the vectors that [`run`] works with.
+pub(super) fn many() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return has_avx512();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// Whether this processor has what `Avx512` needs; the answer is cached.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vnni")
+}
+
+/// Work that can be done with any kind of vector.
+pub(super) trait WideWork<T = ()> {
+    /// # Safety
+    /// The processor must have the instructions of `V`. Mark the body `#[inline(always)]`.
+    unsafe fn with<V: Wide>(self) -> T;
+}
+
+/// Does `work` with the best vectors of this processor.
+#[inline]
+pub(super) fn run<T>(work: impl WideWork<T>) -> T {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma")]
+        fn with_avx512<T>(work: impl WideWork<T>) -> T {
+            // SAFETY: this function has these instructions.
+            unsafe { work.with::<Avx512>() }
+        }
+        #[target_feature(enable = "avx2,fma")]
+        fn with_avx2<T>(work: impl WideWork<T>) -> T {
+            // SAFETY: this function has these instructions.
+            unsafe { work.with::<Avx2>() }
+        }
+        if has_avx512() {
+            // SAFETY: just checked.
+            unsafe { with_avx512(work) }
+        } else if super::vector::has_avx2() {
+            // SAFETY: just checked.
+            unsafe { with_avx2(work) }
+        } else {
+            // SAFETY: nothing special is needed.
+            unsafe { work.with::<Portable<false>>() }
+        }
+    }
+    // On ARM a fused multiply-add is a basic instruction; elsewhere it may be a slow library call.
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: nothing special is needed.
+    unsafe {
+        work.with::<Portable<{ cfg!(target_arch = "aarch64") }>>()
+    }
+}
