@@ -56,9 +56,12 @@ fn check(exact: &Output, off: &Output, what: &str) {
     assert_eq!(exact.finish, off.finish, "{what}");
     let stats = &exact.stats;
     let by_source = stats.accepted_by_source;
-    assert_eq!(by_source.forced + by_source.lookup + by_source.draft_model, stats.accepted);
+    assert_eq!(
+        by_source.forced + by_source.lookup + by_source.draft_model + by_source.branch,
+        stats.accepted
+    );
     let drafted = stats.drafted_by_source;
-    assert_eq!(drafted.forced + drafted.lookup + drafted.draft_model, stats.drafted);
+    assert_eq!(drafted.forced + drafted.lookup + drafted.draft_model + drafted.branch, stats.drafted);
     assert_eq!(stats.tokens, exact.tokens.len());
     // Every forward gives one token of its own, but the last may give the end instead, or end by a draft.
     let own = stats.tokens - stats.accepted;
@@ -158,7 +161,7 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
     let samplings = samplings();
     let requests = requests();
     let mut random = Random(7);
-    let (mut copied, mut forced, mut drafted) = (0, 0, 0);
+    let (mut copied, mut forced, mut drafted, mut branched) = (0, 0, 0, 0);
     for round in 0..120 {
         let sampling = samplings[random.below(samplings.len())].clone();
         let i = random.below(requests.len());
@@ -187,8 +190,10 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
         copied += by_source.lookup;
         forced += by_source.forced;
         drafted += by_source.draft_model;
+        branched += by_source.branch;
     }
     assert!(copied > 100 && forced > 100 && drafted > 100, "{copied}, {forced}, {drafted}");
+    assert!(branched > 10, "{branched} branches");
 }
 
 #[test]

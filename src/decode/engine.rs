@@ -396,6 +396,7 @@ impl Engine {
             gate.explain();
         }
         let model = draft.map(DraftModel::new).transpose()?;
-        Ok(Drafting { model, lookup, gate, shared, adversary: request.adversary.take() })
+        let (branches, adversary) = (request.branches, request.adversary.take());
+        Ok(Drafting { model, lookup, gate, branches, shared, adversary })
     }
 }

@@ -92,6 +92,7 @@ pub struct Request {
     pub(super) cancel: Option<CancelToken>,
     pub(super) max_draft: usize,
     pub(super) lookup: bool,
+    pub(super) branches: bool,
     pub(super) draft_model: bool,
     pub(super) ungated: bool,
     pub(super) explain_gate: bool,
@@ -123,6 +124,7 @@ impl Request {
             cancel: None,
             max_draft: DEFAULT_MAX_DRAFT,
             lookup: true,
+            branches: true,
             draft_model: true,
             ungated: false,
             explain_gate: false,
@@ -252,6 +254,12 @@ impl Request {
     /// Whether the draft model is used, if there is one (default yes).
     pub fn draft_model(mut self, on: bool) -> Self {
         self.draft_model = on;
+        self
+    }
+
+    /// Whether other ways to go on stand beside a draft where it is in doubt (default yes).
+    pub fn branches(mut self, on: bool) -> Self {
+        self.branches = on;
         self
     }
 

@@ -106,6 +106,9 @@ pub struct BySource {
     pub lookup: usize,
     /// From the draft model.
     pub draft_model: usize,
+    /// Beside the draft, where that was in doubt: the first token of each branch. What is forced behind it counts as
+    /// forced.
+    pub branch: usize,
 }
 
 /// Seconds of a generation by what they were spent on; what is left of its seconds is masks, choices and

@@ -43,7 +43,8 @@ pub struct State {
     pub class: Class,
     /// Of a forced run: 0 its first token, 1 a further one, 2 its last one. Of a copy: 0 where only the key
     /// is known, 1 the first token of another, 2 a further one, 3 what the draft model would have written,
-    /// too. Of the draft model: how sure it is, from 0 to 4.
+    /// too. Of the draft model: how sure it is, from 0 to 4. Of a branch: 0 and 1 the draft model's second choice, 2
+    /// one of a few ways to go on, 3 another split of a run.
     pub grade: u8,
     /// Which key of the structure is the last one; 0 if there is none.
     pub key: u32,
@@ -62,8 +63,9 @@ const FADE: f32 = 1.0 - 1.0 / 64.0;
 const REST: f32 = 1.0 - 1.0 / 512.0;
 /// Keys kept.
 const MOST_KEYS: usize = 1024;
-/// Before anything is known: forced runs, copies, draft model.
-const FIRST: [f32; 3] = [0.9, 0.5, 0.8];
+/// Before anything is known: forced runs, copies, draft model, branches where the draft was wrong.
+const FIRST: [f32; SOURCES] = [0.9, 0.5, 0.8, 0.4];
+const SOURCES: usize = 4;
 /// Lowest estimate: never so low that a source is not tried again when a row is nearly free.
 const LEAST: f32 = 0.02;
 
@@ -110,9 +112,9 @@ pub(crate) type Observation = (Source, State, bool);
 /// original when it ends.
 #[derive(Debug, Clone, Default)]
 pub struct Estimates {
-    sources: [Cell; 3],
-    classes: [[Cell; CLASSES]; 3],
-    grades: [[[Cell; GRADES]; CLASSES]; 3],
+    sources: [Cell; SOURCES],
+    classes: [[Cell; CLASSES]; SOURCES],
+    grades: [[[Cell; GRADES]; CLASSES]; SOURCES],
     keys: FxHashMap<(Source, State), Cell>,
     round: u32,
     /// Tokens of an output: sum and number, faded.

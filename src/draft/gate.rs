@@ -226,6 +226,49 @@ impl Gate {
         worth.rows += 1;
     }
 
+    /// How much of a branch to add to a finished draft, the `trunk`, of which it goes on from the first `after`: it counts
+    /// where the trunk is right so far and then wrong.
+    pub fn takes_branch(
+        &self,
+        worth: &Worth,
+        trunk: &[Proposal],
+        after: usize,
+        branch: &[Proposal],
+    ) -> usize {
+        if self.open {
+            return branch.len();
+        }
+        best(&Worth { survival: self.reaches(trunk, after), ..*worth }, &self.steps(worth, branch))
+    }
+
+    /// Whether the first row of a branch may be worth it that is reached with probability `reached`; if not those behind
+    /// it are not, either.
+    pub fn may_branch(&self, worth: &Worth, reached: f64, state: State) -> bool {
+        let rate = self.estimates.rate(Source::Branch, state);
+        self.open || reached * rate * worth.ms >= self.row(worth.rows) * worth.tokens
+    }
+
+    /// The probability that a forced run at `place` that is reached with that of `worth` is wrong somewhere, or more.
+    pub fn run_fails(&self, worth: &Worth, place: State) -> f64 {
+        let rate = |grade| self.estimates.rate(Source::Forced, State { grade, ..place });
+        worth.survival * (1.0 - rate(0).min(rate(1)).min(rate(2)))
+    }
+
+    /// Adds a branch to what the round is worth.
+    pub fn add_branch(&self, worth: &mut Worth, trunk: &[Proposal], after: usize, branch: &[Proposal]) {
+        let survival = worth.survival;
+        worth.survival = self.reaches(trunk, after);
+        branch.iter().for_each(|proposal| self.add(worth, proposal));
+        worth.survival = survival;
+    }
+
+    /// The probability that the trunk is accepted up to there and no further.
+    pub fn reaches(&self, trunk: &[Proposal], after: usize) -> f64 {
+        let rate = |p: &Proposal| self.estimates.rate(p.source, p.state);
+        let before: f64 = trunk.iter().take(after).map(rate).product();
+        before * trunk.get(after).map_or(1.0, |next| 1.0 - rate(next))
+    }
+
     fn steps(&self, worth: &Worth, proposals: &[Proposal]) -> Vec<Step> {
         let step = |(i, p): (usize, &Proposal)| Step {
             rate: self.estimates.rate(p.source, p.state),

@@ -20,7 +20,7 @@ pub use estimates::{Class, Estimates, State};
 pub use gate::{Gate, Worth};
 pub(crate) use lookup::open_string;
 pub use lookup::{Lookup, Span};
-pub use model::DraftModel;
+pub use model::{DraftModel, Second};
 pub use report::{GateLine, GateReport};
 
 use serde::Serialize;
@@ -38,6 +38,8 @@ pub enum Source {
     Lookup,
     /// A small model.
     Model,
+    /// Beside the draft, where that may be wrong: what stands first in a branch.
+    Branch,
 }
 
 /// One proposed token.

@@ -14,6 +14,18 @@ use crate::model::{KvCache, Model, Segment};
 use crate::sample::leading;
 use crate::vocab::{TokenId, Vocabulary};
 
+/// What the model would have written if not the proposal it made.
+pub struct Second {
+    /// The proposal, by its number among those of one judgement.
+    pub of: usize,
+    /// The constraint in front of it.
+    pub matcher: Matcher,
+    /// The next most probable token.
+    pub token: TokenId,
+    /// By how much the proposal led: its grade.
+    pub lead: u8,
+}
+
 /// A draft model with its cache.
 pub struct DraftModel {
     model: Model,
@@ -123,11 +135,18 @@ impl DraftModel {
         let whole = self.input.len() <= most || self.first == 0;
         self.running = if whole { self.input.len() } else { self.first.min(most.max(1)) };
         let rows = if whole { self.first..self.running } else { 0..0 };
-        Segment { tokens: &self.input[..self.running], cache: &mut self.cache, rows, only: &self.only }
+        Segment {
+            tokens: &self.input[..self.running],
+            branches: &[],
+            cache: &mut self.cache,
+            rows,
+            only: &self.only,
+        }
     }
 
     /// Takes the logits of the segment and adds proposals to `draft`, behind which `matcher` stands: none
-    /// where the model would end the output. They stand at `place`. False if a part is still to be run.
+    /// where the model would end the output. They stand at `place`; of those that lead by less than `sure`, a grade,
+    /// `seconds` are noted. False if a part is still to be run.
     ///
     /// # Errors
     /// If the logits are of no use.
@@ -138,6 +157,7 @@ impl DraftModel {
         candidates: &[Proposal],
         place: State,
         draft: &mut Vec<Proposal>,
+        (seconds, sure): (&mut Vec<Second>, u8),
     ) -> Result<bool> {
         self.forwards += 1;
         self.seen.extend(self.input.drain(..self.running));
@@ -151,18 +171,23 @@ impl DraftModel {
                 break;
             }
             matcher.fill_bitmask(&mut self.row);
-            let (token, lead) = match leading(logits, &self.row) {
+            let (token, lead, second) = match leading(logits, &self.row) {
                 // Nothing that is legal is on the list.
                 Err(e) if e.kind() == ErrorKind::IllegalToken => break,
                 leading => leading?,
             };
+            let grade = sureness(lead);
+            let doubted = second.filter(|_| grade < sure).map(|second| (matcher.fork(), second));
             if matcher.vocabulary().eos().contains(&token) || matcher.accept_token(token).is_err() {
                 break;
+            }
+            if let Some((matcher, token)) = doubted {
+                seconds.push(Second { of: draft.len(), matcher, token, lead: grade });
             }
             match candidates.get(i).filter(|c| c.token == token) {
                 Some(agreed) => draft.push(agreed.read()),
                 None => {
-                    let state = State { grade: sureness(lead), ..place };
+                    let state = State { grade, ..place };
                     draft.push(Proposal { token, source: Source::Model, state });
                     break;
                 }

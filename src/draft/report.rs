@@ -80,7 +80,7 @@ pub struct GateReport {
     sums: BTreeMap<(u8, Class, u8), (Tally, usize, usize)>,
 }
 
-const SOURCES: [Source; 3] = [Source::Forced, Source::Lookup, Source::Model];
+const SOURCES: [Source; 4] = [Source::Forced, Source::Lookup, Source::Model, Source::Branch];
 
 fn grade(source: Source, grade: u8) -> &'static str {
     match (source, grade) {
@@ -97,6 +97,10 @@ fn grade(source: Source, grade: u8) -> &'static str {
         (Source::Model, 2) => "lead below 3",
         (Source::Model, 3) => "lead below 6",
         (Source::Model, _) => "lead from 6 on",
+        (Source::Branch, 0) => "lead below 0.5",
+        (Source::Branch, 1) => "lead below 3",
+        (Source::Branch, 2) => "one of a few ways",
+        (Source::Branch, _) => "another split",
     }
 }
 

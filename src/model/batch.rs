@@ -17,10 +17,24 @@ const ROWS_OF_A_PART: usize = 32;
 /// Bytes of weights that the caches of a processor hold, or nearly so.
 const SMALL_WEIGHTS: usize = 32 << 20;
 
+/// Tokens at the end of a segment that are another way to go on than those before them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// How many tokens of the segment's trunk, those in front of all branches, it goes on from.
+    pub after: usize,
+    /// How many tokens it has.
+    pub len: usize,
+}
+
 /// What one sequence contributes to a forward.
 pub struct Segment<'a> {
-    /// New tokens, at the positions that follow those in the cache.
+    /// New tokens, at the positions that follow those in the cache: a trunk, and the tokens of the `branches` in
+    /// their order.
     pub tokens: &'a [TokenId],
+    /// Other ways to go on: a token of a branch sees the part of the trunk that the branch goes on from, those of
+    /// its branch before it, and no others. In the cache all stand in the order of the tokens; see
+    /// [`KvCache::take_branch`].
+    pub branches: &'a [Branch],
     /// The sequence so far; the tokens are appended.
     pub cache: &'a mut KvCache,
     /// Which of the tokens logits are wanted for; may be empty.
@@ -41,10 +55,20 @@ pub(super) struct Span {
     pub tokens: Range<usize>,
     /// Number of the first one's row in the piece.
     pub first: usize,
-    /// Position of the first one.
+    /// Position of the first one, and of the first of its branch; the position itself where there is none.
     pub start: usize,
+    pub fork: usize,
+    /// How many places further back in the cache a branch stands than its positions.
+    pub shift: usize,
     /// Rows with logits, counted from `first`.
     pub wanted: Range<usize>,
+}
+
+impl Segment<'_> {
+    /// Tokens in front of all branches; none if the branches have more than there are.
+    pub(super) fn trunk(&self) -> usize {
+        self.tokens.len().saturating_sub(self.branches.iter().map(|b| b.len).sum())
+    }
 }
 
 impl Span {
@@ -59,22 +83,30 @@ pub(super) fn chunks(segments: &[Segment], most: usize) -> Vec<Vec<Span>> {
     let mut piece = Vec::new();
     let mut used = 0;
     for (i, segment) in segments.iter().enumerate() {
+        let cached = segment.cache.len();
+        let trunk = segment.trunk();
         let mut at = 0;
-        while at < segment.tokens.len() {
-            let end = segment.tokens.len().min(at + most - used);
-            let clamp = |r: usize| r.clamp(at, end) - at;
-            piece.push(Span {
-                segment: i,
-                tokens: at..end,
-                first: used,
-                start: segment.cache.len() + at,
-                wanted: clamp(segment.rows.start)..clamp(segment.rows.end),
-            });
-            used += end - at;
-            at = end;
-            if used == most {
-                pieces.push(std::mem::take(&mut piece));
-                used = 0;
+        for (after, len) in [(0, trunk)].into_iter().chain(segment.branches.iter().map(|b| (b.after, b.len)))
+        {
+            let (first, until) = (at, at + len);
+            while at < until {
+                let end = until.min(at + most - used);
+                let clamp = |r: usize| r.clamp(at, end) - at;
+                piece.push(Span {
+                    segment: i,
+                    tokens: at..end,
+                    first: used,
+                    start: cached + after + at - first,
+                    fork: cached + after,
+                    shift: first - after,
+                    wanted: clamp(segment.rows.start)..clamp(segment.rows.end),
+                });
+                used += end - at;
+                at = end;
+                if used == most {
+                    pieces.push(std::mem::take(&mut piece));
+                    used = 0;
+                }
             }
         }
     }
@@ -99,7 +131,13 @@ impl Model {
             .iter_mut()
             .zip(valid)
             .filter(|(_, valid)| *valid)
-            .map(|(s, _)| Segment { tokens: s.tokens, cache: s.cache, rows: s.rows.clone(), only: s.only })
+            .map(|(s, _)| Segment {
+                tokens: s.tokens,
+                branches: s.branches,
+                cache: s.cache,
+                rows: s.rows.clone(),
+                only: s.only,
+            })
             .collect();
         let logits = match self.run(&mut runnable) {
             Ok(logits) => logits.into_iter().map(Ok).collect::<Vec<_>>(),

@@ -66,6 +66,26 @@ impl KvCache {
         self.len = self.len.min(len);
     }
 
+    /// Puts `len` tokens that stand `from` on in place of those from `at` on, and forgets the others behind: what is
+    /// left of a forward with branches after one of them was taken. Does nothing where there are no such tokens.
+    pub fn take_branch(&mut self, at: usize, from: usize, len: usize) {
+        if at > from || from + len > self.len {
+            return;
+        }
+        let width = self.kv_dim;
+        for layer in &mut self.layers {
+            layer.v.copy_within(from * width..(from + len) * width, at * width);
+            for i in 0..len {
+                let place = |p: usize| p / KEY_BLOCK * KEY_BLOCK * width + p % KEY_BLOCK;
+                let (to, from) = (place(at + i), place(from + i));
+                for element in 0..width {
+                    layer.k[to + element * KEY_BLOCK] = layer.k[from + element * KEY_BLOCK];
+                }
+            }
+        }
+        self.len = at + len;
+    }
+
     /// A copy of the first `len` tokens, or of all if there are fewer. Costs the copy of their keys and
     /// values: a small part of computing them.
     pub fn prefix(&self, len: usize) -> KvCache {

@@ -155,6 +155,15 @@ impl Llama {
             return Err(bad(format!("token {id} is not below the model's vocabulary size {}", c.vocab_size))
                 .hint("use the tokenizer that belongs to the model"));
         }
+        let trunk = segment.trunk();
+        let branched: usize = segment.branches.iter().map(|b| b.len).sum();
+        if trunk + branched != tokens.len() || segment.branches.iter().any(|b| b.after > trunk || b.len == 0)
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                format!("branches {:?} of {} tokens", segment.branches, tokens.len()),
+            ));
+        }
         if cache.len + tokens.len() > c.context {
             return Err(Error::new(
                 ErrorKind::PromptTooLong,
@@ -295,6 +304,8 @@ impl Llama {
                 k: &layer.k,
                 v: &layer.v,
                 start: span.start + rows.start,
+                fork: span.fork,
+                shift: span.shift,
                 rows: rows.len(),
                 heads: c.heads,
                 kv_heads: c.kv_heads,

@@ -28,7 +28,7 @@ mod weights;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-pub use batch::{Segment, Tamper};
+pub use batch::{Branch, Segment, Tamper};
 pub use cache::KvCache;
 pub use config::{Architecture, ModelConfig};
 pub use cost::CostTable;
@@ -152,7 +152,7 @@ impl Model {
         cache: &mut KvCache,
         rows: Range<usize>,
     ) -> Result<Vec<Vec<f32>>> {
-        let results = self.forward_batch(&mut [Segment { tokens, cache, rows, only: &[] }]);
+        let results = self.forward_batch(&mut [Segment { tokens, branches: &[], cache, rows, only: &[] }]);
         // There is one result for each segment.
         results.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
     }

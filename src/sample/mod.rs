@@ -218,14 +218,14 @@ impl Sampler {
     }
 }
 
-/// The most probable legal token, and by how much its logit leads the next one's (infinitely if nothing
-/// else is legal). Two passes over the logits.
+/// The most probable legal token, by how much its logit leads the next one's (infinitely if nothing
+/// else is legal), and that. Two passes over the logits.
 ///
 /// # Errors
 /// As [`Sampler::sample`].
-pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32)> {
+pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32, Option<TokenId>)> {
     let first = best(logits, Some(mask))?;
-    let mut second = f32::NEG_INFINITY;
+    let (mut second, mut token) = (f32::NEG_INFINITY, None);
     for_groups(logits, Some(mask), |from, group, mut word| {
         if group.iter().fold(true, |n, l| n & (*l <= second)) {
             return;
@@ -235,10 +235,11 @@ pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32)> {
             word &= word - 1;
             if group[i] > second && (from + i) as TokenId != first.token {
                 second = group[i];
+                token = Some((from + i) as TokenId);
             }
         }
     });
-    Ok((first.token, first.logit - second))
+    Ok((first.token, first.logit - second, token))
 }
 
 /// Most probable first, lower ids first among equals: a total order, so that any selection is
@@ -410,7 +411,8 @@ mod tests {
                 .collect();
             legal.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             let second = legal.get(1).map_or(f32::INFINITY, |s| s.0 - legal[0].0);
-            assert_eq!(leading(&logits, &mask).unwrap(), (legal[0].1, second));
+            let next = legal.get(1).map(|s| s.1);
+            assert_eq!(leading(&logits, &mask).unwrap(), (legal[0].1, second, next));
             ties += usize::from(second == 0.0);
             single += usize::from(legal.len() == 1);
         }

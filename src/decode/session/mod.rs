@@ -7,6 +7,7 @@
 //! would have been sampled anyway changes nothing (sample and match), so the output is that of plain
 //! decoding. Cost: one forward per round; the rest is look-ups.
 
+mod branches;
 mod propose;
 mod step;
 mod unasked;
@@ -26,7 +27,7 @@ use super::thinking::Thinking;
 use crate::draft::{DraftModel, Estimates, Gate, Lookup, Proposal, Source};
 use crate::error::Result;
 use crate::matcher::Matcher;
-use crate::model::{KvCache, Model};
+use crate::model::{Branch, KvCache, Model};
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
 use propose::Draft;
@@ -37,6 +38,8 @@ pub(super) struct Drafting {
     pub model: Option<DraftModel>,
     pub lookup: Option<Lookup>,
     pub gate: Gate,
+    /// Whether a draft may have branches.
+    pub branches: bool,
     /// What generations of this engine learn together; nothing in the unverified modes.
     pub shared: Option<Arc<Mutex<Estimates>>>,
     /// Instead of all sources: proposes anything after (history, output so far). For tests.
@@ -94,6 +97,8 @@ pub(super) struct Session {
     input: Vec<TokenId>,
     /// The tokens whose logits each of its rows wants; none if all.
     only: Vec<Vec<TokenId>>,
+    /// Its branches.
+    branches: Vec<Branch>,
     /// The draft for the next forward, finished or not.
     draft: Option<Draft>,
     /// Who else is in the forward.
@@ -135,6 +140,26 @@ enum Ending {
     Closed,
 }
 
+/// What went through the last forward of the target.
+#[derive(Default)]
+struct Finished {
+    proposals: Vec<Proposal>,
+    branches: Vec<branches::Branch>,
+}
+
+impl Finished {
+    /// Rows that it took in the forward.
+    fn rows(&self) -> usize {
+        self.proposals.len() + self.branches.iter().map(|b| b.proposals.len()).sum::<usize>()
+    }
+
+    /// The row behind `matched` proposals of a branch.
+    fn row_of(&self, number: usize, matched: usize) -> usize {
+        let before: usize = self.branches[..number].iter().map(|b| b.proposals.len()).sum();
+        self.proposals.len() + before + matched
+    }
+}
+
 /// What a round of verification found.
 struct Verified {
     /// Tokens chosen by the target, in order.
@@ -143,8 +168,9 @@ struct Verified {
     logprobs: Vec<Option<TokenLogprob>>,
     /// That of the end token or stop token behind them.
     end_logprob: Option<TokenLogprob>,
-    /// How many of them were proposed.
+    /// How many of them the draft proposed, and how many then a branch: its number, and how many.
     matched: usize,
+    branch: Option<(usize, usize)>,
     /// Whether the output ends behind them.
     ending: Option<Ending>,
 }
@@ -177,6 +203,7 @@ impl Session {
             cache: target.new_cache()?,
             input: Vec::new(),
             only: Vec::new(),
+            branches: Vec::new(),
             draft: None,
             company: Company::default(),
             masks: Vec::new(),
@@ -319,28 +346,36 @@ impl Session {
     }
 
     /// Figures and estimates from a verified draft.
-    fn learn(&mut self, draft: &[Proposal], verified: &Verified) {
+    fn learn(&mut self, draft: &Finished, verified: &Verified) {
         let add = |counts: &mut BySource, source| match source {
             Source::Forced => counts.forced += 1,
             Source::Lookup => counts.lookup += 1,
             Source::Model => counts.draft_model += 1,
+            Source::Branch => counts.branch += 1,
         };
-        for (i, proposal) in draft.iter().enumerate() {
-            add(&mut self.stats.drafted_by_source, proposal.source);
-            if i < verified.matched {
-                add(&mut self.stats.accepted_by_source, proposal.source);
-                self.stats.accepted += 1;
-                self.stats.forced += usize::from(proposal.source == Source::Forced);
+        let mut count = |proposals: &[Proposal], matched: usize, reached: bool| {
+            for (i, proposal) in proposals.iter().enumerate() {
+                add(&mut self.stats.drafted_by_source, proposal.source);
+                if i < matched {
+                    add(&mut self.stats.accepted_by_source, proposal.source);
+                    self.stats.accepted += 1;
+                    self.stats.forced += usize::from(proposal.source == Source::Forced);
+                }
+                if reached && i <= matched {
+                    self.drafting.gate.learn(proposal, i < matched);
+                }
             }
-            if i <= verified.matched {
-                self.drafting.gate.learn(proposal, i < verified.matched);
-            }
+        };
+        count(&draft.proposals, verified.matched, true);
+        for (i, branch) in draft.branches.iter().enumerate() {
+            let matched = verified.branch.filter(|b| b.0 == i).map_or(0, |b| b.1);
+            count(&branch.proposals, matched, branch.after == verified.matched);
         }
     }
 
     /// The one place where verified tokens become output: history, constraint, cache and text advance
     /// by the same tokens. Positions of the cache that hold rejected proposals are dropped.
-    fn commit(&mut self, verified: Verified) -> Result<()> {
+    fn commit(&mut self, draft: &Finished, verified: Verified) -> Result<()> {
         let keep = self.history.len() + verified.matched;
         if let Some(matcher) = &mut self.matcher {
             for (i, &token) in verified.tokens.iter().enumerate() {
@@ -350,7 +385,12 @@ impl Session {
                 }
             }
         }
-        self.cache.truncate(keep);
+        if let Some((number, matched)) = verified.branch {
+            let from = self.history.len() + draft.row_of(number, 0);
+            self.cache.take_branch(keep, from, matched);
+        } else {
+            self.cache.truncate(keep);
+        }
         self.ending = verified.ending;
         self.end_logprob = verified.end_logprob;
         for (&token, logprob) in verified.tokens.iter().zip(verified.logprobs) {

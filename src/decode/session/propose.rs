@@ -5,6 +5,7 @@
 //! draft is a hypothesis throughout: matcher and text are copies that run ahead of the output.
 
 use super::Session;
+use super::branches::{Branch, Doubt, MOST_DOUBTS, doubt_split};
 use super::step::{FEW, few};
 use crate::decode::stats::Mode;
 use crate::draft::{Class, Proposal, Source, Span, State, Worth, open_string, take_legal};
@@ -16,21 +17,32 @@ use crate::vocab::{TokenId, Vocabulary};
 pub(super) struct Draft {
     pub proposals: Vec<Proposal>,
     /// The constraint behind the draft.
-    matcher: Option<Matcher>,
+    pub matcher: Option<Matcher>,
     /// Output and draft as bytes.
     text: Vec<u8>,
     /// What it is worth so far.
-    worth: Worth,
-    room: usize,
+    pub worth: Worth,
+    pub room: usize,
     /// What was copied and the draft model is to read, and where.
     copied: Vec<Proposal>,
-    place: State,
+    pub place: State,
     /// Tokens that the call of the draft model under way is over.
     call: usize,
     /// Proposals before the turn under way.
     before: usize,
+    /// Where it may be wrong, and in the end what is tried beside it.
+    pub doubts: Vec<Doubt>,
+    pub branches: Vec<Branch>,
+    branched: bool,
     /// Nothing is to be added.
     pub done: bool,
+}
+
+impl Draft {
+    /// Rows that it takes in the forward.
+    pub fn rows(&self) -> usize {
+        self.proposals.len() + self.branches.iter().map(|b| b.proposals.len()).sum::<usize>()
+    }
 }
 
 impl Session {
@@ -46,6 +58,9 @@ impl Session {
             place: State::FREE,
             call: 0,
             before: 0,
+            doubts: Vec::new(),
+            branches: Vec::new(),
+            branched: false,
             done: self.mode == Mode::Off,
         };
         if let Some(adversary) = &mut self.drafting.adversary
@@ -81,6 +96,9 @@ impl Session {
             draft.done |= draft.proposals.len() == draft.before;
         }
         draft.done = true;
+        if !std::mem::replace(&mut draft.branched, true) {
+            draft.branches = self.branch(draft);
+        }
         false
     }
 
@@ -98,6 +116,9 @@ impl Session {
         let Some(matcher) = &mut draft.matcher else { return true };
         let last = draft.proposals.last().map(|p| p.token).or(self.history.last().copied());
         let tokens = matcher.drafted_forced_tokens(last);
+        if draft.doubts.len() < MOST_DOUBTS && self.may_doubt_split(&draft.worth, place) {
+            draft.doubts.extend(doubt_split(draft.proposals.len(), matcher, &tokens, place));
+        }
         let end = tokens.len().saturating_sub(1);
         let forced = tokens.into_iter().enumerate().map(|(i, token)| {
             let grade = if i == 0 { 0 } else { 1 + u8::from(i == end) };
@@ -129,7 +150,7 @@ impl Session {
     }
 
     /// What kind of place the draft has reached, and under which key.
-    fn place(&self, draft: &mut Draft) -> State {
+    pub(super) fn place(&self, draft: &mut Draft) -> State {
         let Some(matcher) = &mut draft.matcher else { return State::FREE };
         let class = match matcher.in_string() {
             true if draft.text.ends_with(b"\"") => Class::Opening,
@@ -235,10 +256,14 @@ impl Session {
     /// Goes on with what the draft model says. A draft is an offer: if that model fails it is not asked
     /// again, and the generation goes on without it.
     pub(super) fn take_drafted(&mut self, draft: &mut Draft, rows: Result<Vec<Vec<f32>>>) {
+        let sure = self.sure();
         let (Some(model), Some(matcher)) = (&mut self.drafting.model, &draft.matcher) else { return };
         let mut found = Vec::new();
-        let judged = rows
-            .and_then(|rows| model.judge(&rows, &mut matcher.fork(), &draft.copied, draft.place, &mut found));
+        let mut seconds = Vec::new();
+        let doubts = (&mut seconds, sure);
+        let judged = rows.and_then(|rows| {
+            model.judge(&rows, &mut matcher.fork(), &draft.copied, draft.place, &mut found, doubts)
+        });
         match judged {
             // The prompt is not through yet.
             Ok(false) => return,
@@ -251,7 +276,9 @@ impl Session {
         }
         self.drafting.gate.called(&mut draft.worth, draft.call);
         draft.copied.clear();
+        let before = draft.proposals.len();
         let all = self.draft(draft, found);
+        Self::doubt_choices(draft, before, seconds);
         draft.done = !all || draft.proposals.len() == draft.before;
     }
 

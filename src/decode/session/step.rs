@@ -8,7 +8,8 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::{Finish, OnEvent, Session};
+use super::propose::Draft;
+use super::{Finish, Finished, OnEvent, Session};
 use crate::decode::Event;
 use crate::decode::engine::Output;
 use crate::decode::stats::{Mode, Spent};
@@ -175,7 +176,13 @@ impl Session {
         let rows = if target { self.prepare(most) } else { 0..0 };
         match self.drafting.model.as_mut().filter(|_| !target) {
             Some(model) => model.segment(most),
-            None => Segment { tokens: &self.input, cache: &mut self.cache, rows, only: &self.only },
+            None => Segment {
+                tokens: &self.input,
+                branches: &self.branches,
+                cache: &mut self.cache,
+                rows,
+                only: &self.only,
+            },
         }
     }
 
@@ -185,12 +192,18 @@ impl Session {
         let pending = self.history.len() - cached;
         self.input.clear();
         self.input.extend_from_slice(&self.history[cached..]);
-        self.input.extend(self.draft.iter().flat_map(|d| &d.proposals).map(|p| p.token));
+        self.branches.clear();
+        if let Some(draft) = &self.draft {
+            self.input.extend(draft.proposals.iter().map(|p| p.token));
+            self.input.extend(draft.branches.iter().flat_map(|b| &b.proposals).map(|p| p.token));
+            self.branches.extend(draft.branches.iter().map(|b| b.behind(pending)));
+        }
         // Logits are wanted from the last token of the history on, and of what was emitted unasked.
         let skipped = self.unverified.as_ref().map_or(0, |u| u.1).min(pending - 1);
         let first = pending - 1 - skipped;
         let rows = if self.input.len() > most && first > 0 {
             self.input.truncate(first.min(most.max(1)));
+            self.branches.clear();
             0..0
         } else {
             first..self.input.len()
@@ -211,14 +224,25 @@ impl Session {
             return;
         }
         let most = self.vocab.len() / FEW;
-        let mut matcher = matcher.fork();
+        let mut at = matcher.fork();
         self.only.resize(skipped, Vec::new());
-        self.only.push(few(&mut matcher, most));
-        for proposal in self.draft.iter().flat_map(|d| &d.proposals) {
-            if matcher.accept_token(proposal.token).is_err() {
-                break;
+        self.only.push(few(&mut at, most));
+        let Some(draft) = &self.draft else { return };
+        for proposal in &draft.proposals {
+            if at.accept_token(proposal.token).is_err() {
+                return;
             }
-            self.only.push(few(&mut matcher, most));
+            self.only.push(few(&mut at, most));
+        }
+        for branch in &draft.branches {
+            let mut at = matcher.fork();
+            let trunk = draft.proposals[..branch.after].iter().all(|p| at.accept_token(p.token).is_ok());
+            for proposal in &branch.proposals {
+                if !trunk || at.accept_token(proposal.token).is_err() {
+                    return;
+                }
+                self.only.push(few(&mut at, most));
+            }
         }
     }
 
@@ -240,16 +264,18 @@ impl Session {
         if rows.is_empty() {
             return Ok(());
         }
-        let draft = self.draft.take().map_or(Vec::new(), |d| d.proposals);
-        self.stats.drafted += draft.len();
-        let skipped = rows.len() - 1 - draft.len();
+        let draft = self.draft.take();
+        let draft =
+            draft.map(|d| Finished { proposals: d.proposals, branches: d.branches }).unwrap_or_default();
+        self.stats.drafted += draft.rows();
+        let skipped = rows.len() - 1 - draft.rows();
         let begun = Instant::now();
         let verified = self.judge(&draft, &mut rows, skipped);
         self.masks.clear();
         let verified = verified?;
         self.learn(&draft, &verified);
         let judged = verified.tokens.len().max(1);
-        let committed = self.commit(verified);
+        let committed = self.commit(&draft, verified);
         self.drafting.gate.judged(judged, begun.elapsed().as_secs_f64() * 1e3);
         committed
     }
@@ -287,7 +313,7 @@ impl Session {
 
     /// Rows that the next forward of the target takes, if it is not cut.
     pub(in crate::decode) fn rows(&self) -> usize {
-        self.history.len() - self.cache.len() + self.draft.as_ref().map_or(0, |d| d.proposals.len())
+        self.history.len() - self.cache.len() + self.draft.as_ref().map_or(0, Draft::rows)
     }
 
     /// Bytes of the caches when this generation is as long as it may become.

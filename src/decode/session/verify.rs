@@ -1,7 +1,7 @@
 //! The judgement of a forward over a draft, position by position.
 
-use super::{Ending, Session, TokenLogprob, Verified};
-use crate::draft::Proposal;
+use super::branches::Branch;
+use super::{Ending, Finished, Session, TokenLogprob, Verified};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::sample::Sampled;
@@ -12,7 +12,7 @@ impl Session {
     /// record, then the positions of the draft.
     pub(super) fn judge(
         &mut self,
-        draft: &[Proposal],
+        draft: &Finished,
         rows: &mut [Vec<f32>],
         skipped: usize,
     ) -> Result<Verified> {
@@ -43,13 +43,14 @@ impl Session {
 
     /// Judges position by position, each with the mask, the history and the random number that it would
     /// have in plain decoding, until the target disagrees with the draft or the output ends.
-    fn verify(&mut self, draft: &[Proposal], rows: &mut [Vec<f32>]) -> Result<Verified> {
+    fn verify(&mut self, draft: &Finished, rows: &mut [Vec<f32>]) -> Result<Verified> {
         let mut matcher = self.matcher.as_ref().map(Matcher::fork);
         let mut verified = Verified {
             tokens: Vec::new(),
             logprobs: Vec::new(),
             end_logprob: None,
             matched: 0,
+            branch: None,
             ending: None,
         };
         let mut history = self.history.clone();
@@ -58,11 +59,14 @@ impl Session {
         let tail = self.text.len().saturating_sub(memory);
         let mut answering = self.answer.is_some();
         let mut text = self.text[tail..].to_vec();
-        for (i, logits) in rows.iter_mut().enumerate() {
+        // The row of the position to be judged.
+        let mut i = 0;
+        while let Some(logits) = rows.get_mut(i) {
             let mask = match &mut matcher {
                 Some(matcher) => {
                     let words = self.row.len();
                     let ahead = self.masks.get(i * words..(i + 1) * words);
+                    let ahead = ahead.filter(|_| verified.branch.is_none());
                     if ahead.is_none() {
                         matcher.fill_bitmask(&mut self.row);
                     }
@@ -98,8 +102,7 @@ impl Session {
             history.push(token);
             verified.tokens.push(token);
             verified.logprobs.push(logprob);
-            let agreed = draft.get(i).is_some_and(|p| p.token == token);
-            verified.matched += usize::from(agreed);
+            let next = verified.agrees(draft, token);
             let bytes = self.vocab.token_bytes(token);
             text.extend_from_slice(bytes);
             // The text is cut where the tokens become output.
@@ -109,11 +112,34 @@ impl Session {
                 || self.is_out_of_thought(position + 1, answering)
                 || self.stops.find(&text, bytes.len()).is_some()
                 || matcher.as_ref().is_some_and(Matcher::is_terminated);
-            if over || !agreed {
-                break;
+            match next {
+                Some(row) if !over => i = row,
+                _ => break,
             }
         }
         Ok(verified)
+    }
+}
+
+impl Verified {
+    /// Goes on with the draft or a branch if one of them proposed `token` here: the row behind it.
+    fn agrees(&mut self, draft: &Finished, token: TokenId) -> Option<usize> {
+        if let Some((number, matched)) = &mut self.branch {
+            let proposed = draft.branches[*number].proposals.get(*matched)?;
+            return (proposed.token == token).then(|| {
+                *matched += 1;
+                draft.row_of(*number, *matched)
+            });
+        }
+        if draft.proposals.get(self.matched).is_some_and(|p| p.token == token) {
+            self.matched += 1;
+            return Some(self.matched);
+        }
+        let goes_on =
+            |b: &Branch| b.after == self.matched && b.proposals.first().is_some_and(|p| p.token == token);
+        let number = draft.branches.iter().position(goes_on)?;
+        self.branch = Some((number, 1));
+        Some(draft.row_of(number, 1))
     }
 }
 
