@@ -1,7 +1,7 @@
 //! The entry point: models and vocabulary together, and requests to them.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::events::{CancelToken, Event};
@@ -10,7 +10,7 @@ use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
 use crate::chat::{self, ChatOptions, ChatTemplate, Message};
-use crate::draft::{DraftModel, Estimates, Gate, Lookup};
+use crate::draft::{DraftModel, Estimates, Gate, Lookup, always_listed};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
 use crate::model::{LoadOptions, Model};
@@ -47,6 +47,8 @@ pub struct Engine {
     chat: Option<Result<ChatTemplate>>,
     /// How often drafts were accepted in all generations so far.
     estimates: Arc<Mutex<Estimates>>,
+    /// The tokens that draft models always choose among.
+    always: OnceLock<Arc<Vec<TokenId>>>,
 }
 
 /// Which models an [`Engine`] is made of.
@@ -216,7 +218,7 @@ impl Engine {
         }
         let size = target.config().vocab_size;
         let compiler = Compiler::new(vocab.with_logits_size(size)?);
-        Ok(Engine { target, draft, compiler, chat: None, estimates: Arc::default() })
+        Ok(Engine { target, draft, compiler, chat: None, estimates: Arc::default(), always: OnceLock::new() })
     }
 
     /// The model's chat template, if it has one.
@@ -395,7 +397,8 @@ impl Engine {
         if request.explain_gate {
             gate.explain();
         }
-        let model = draft.map(DraftModel::new).transpose()?;
+        let always = || self.always.get_or_init(|| Arc::new(always_listed(self.vocabulary()))).clone();
+        let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
         let (branches, adversary) = (request.branches, request.adversary.take());
         Ok(Drafting { model, lookup, gate, branches, shared, adversary })
     }

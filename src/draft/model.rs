@@ -6,6 +6,8 @@
 //! Text copied from the source is drafts for this model, too: it reads a copied value in one forward
 //! and says where it would go on otherwise, mostly at the closing quote.
 
+use std::sync::Arc;
+
 use super::shortlist::shortlist;
 use super::{Proposal, Source, State};
 use crate::error::{ErrorKind, Result};
@@ -41,6 +43,8 @@ pub struct DraftModel {
     running: usize,
     /// The tokens it chooses among, if not all; known when it is first asked.
     shortlist: Option<Vec<TokenId>>,
+    /// Those that are on every such list.
+    always: Arc<Vec<TokenId>>,
     /// The tokens whose logits each row wants.
     only: Vec<Vec<TokenId>>,
     /// Calls so far.
@@ -48,11 +52,12 @@ pub struct DraftModel {
 }
 
 impl DraftModel {
-    /// A draft model at the start of a generation.
+    /// A draft model at the start of a generation. It chooses among the tokens `always`, sorted, and those that the
+    /// prompt suggests; if these are most of the vocabulary, among all.
     ///
     /// # Errors
     /// If no cache can be made.
-    pub fn new(model: &Model) -> Result<Self> {
+    pub fn new(model: &Model, always: Arc<Vec<TokenId>>) -> Result<Self> {
         let cache = model.new_cache()?;
         Ok(DraftModel {
             model: model.clone(),
@@ -63,6 +68,7 @@ impl DraftModel {
             first: 0,
             running: 0,
             shortlist: None,
+            always,
             only: Vec::new(),
             forwards: 0,
         })
@@ -110,7 +116,7 @@ impl DraftModel {
         self.cache.truncate(same);
         self.seen.truncate(same);
         self.only.clear();
-        let list = self.shortlist.get_or_insert_with(|| shortlist(vocab, history));
+        let list = self.shortlist.get_or_insert_with(|| shortlist(vocab, &self.always, history));
         if !list.is_empty() {
             // What is copied may be spelled in other tokens than the prompt.
             let mut list = list.clone();

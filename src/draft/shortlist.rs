@@ -3,8 +3,8 @@
 //! In a small model the output matrix is most of the weights: two thirds of the embedded draft model's. What
 //! it is asked about is mostly copied from the prompt, so it need only tell the prompt's tokens apart, the
 //! same words as they begin a value (without the blank in front), short tokens and punctuation. A token
-//! that is missing is a draft missed; the target never sees the list. Costs a pass over the vocabulary once
-//! in a generation. The most frequent tokens of a corpus (as in FR-Spec, Zhao et al. 2025) were rejected:
+//! that is missing is a draft missed; the target never sees the list. Costs a pass over the vocabulary once, and
+//! one over the prompt in each generation. The most frequent tokens of a corpus (as in FR-Spec, Zhao et al. 2025) were rejected:
 //! names and codes are not among them, and values are full of these.
 
 use crate::vocab::{TokenId, Vocabulary};
@@ -16,33 +16,34 @@ const PUNCTUATION: usize = 6;
 /// A list longer than this share of the vocabulary spares too little.
 const SHARE: usize = 2;
 
-/// The tokens for a prompt, sorted; none if they are too many to be worth it.
-pub(super) fn shortlist(vocab: &Vocabulary, prompt: &[TokenId]) -> Vec<TokenId> {
-    let mut listed = vec![false; vocab.len()];
-    let mut list = |id: TokenId| {
-        if let Some(listed) = listed.get_mut(id as usize) {
-            *listed = true;
-        }
-    };
-    for id in 0..vocab.len() as TokenId {
-        let bytes = vocab.token_bytes(id);
+/// The tokens that are on every list of a vocabulary, sorted.
+pub(crate) fn always_listed(vocab: &Vocabulary) -> Vec<TokenId> {
+    let listed = |id: &TokenId| {
+        let bytes = vocab.token_bytes(*id);
         let punctuation =
             bytes.len() <= PUNCTUATION && !bytes.iter().any(|b| b.is_ascii_alphanumeric() || *b > 127);
-        if bytes.len() <= SHORT || punctuation {
-            list(id);
-        }
-    }
-    vocab.eos().iter().for_each(|id| list(*id));
+        bytes.len() <= SHORT || punctuation || vocab.eos().contains(id)
+    };
+    (0..vocab.len() as TokenId).filter(listed).collect()
+}
+
+/// The tokens for a prompt, sorted; none if they are too many to be worth it.
+pub(super) fn shortlist(vocab: &Vocabulary, always: &[TokenId], prompt: &[TokenId]) -> Vec<TokenId> {
+    let mut list = always.to_vec();
     let trie = vocab.trie();
-    for &id in prompt {
-        list(id);
+    let mut prompt: Vec<TokenId> = prompt.iter().copied().filter(|id| (*id as usize) < vocab.len()).collect();
+    prompt.sort_unstable();
+    prompt.dedup();
+    for id in prompt {
+        list.push(id);
         let Some(word) = vocab.token_bytes(id).strip_prefix(b" ") else { continue };
         for len in 1..=word.len() {
             let Some(node) = trie.find(&word[..len]) else { break };
-            trie.tokens_at(node).iter().for_each(|id| list(*id));
+            list.extend_from_slice(trie.tokens_at(node));
         }
     }
-    let list: Vec<TokenId> = (0..).zip(&listed).filter(|(_, listed)| **listed).map(|(id, _)| id).collect();
+    list.sort_unstable();
+    list.dedup();
     if list.len() * SHARE > vocab.len() { Vec::new() } else { list }
 }
 
@@ -76,14 +77,14 @@ mod tests {
             letters.into_iter().chain(words).chain(["lab", "bale", "char", "heir"]).collect();
         let vocab = vocabulary(&all);
         let id = |token: &str| all.iter().position(|t| *t == token).unwrap() as TokenId;
-        let list = shortlist(&vocab, &[id("Ġtable")]);
+        let list = shortlist(&vocab, &always_listed(&vocab), &[id("Ġtable")]);
         assert!(list.is_empty(), "most of so small a vocabulary is short");
         // With enough other words the list is worth it.
         let more: Vec<String> =
             (0..60).map(|i| format!("{}{}", "chair".repeat(1 + i / 10), "abc".repeat(1 + i % 10))).collect();
         let all: Vec<&str> = all.iter().copied().chain(more.iter().map(String::as_str)).collect();
         let vocab = vocabulary(&all);
-        let list = shortlist(&vocab, &[id("Ġtable"), 1_000_000]);
+        let list = shortlist(&vocab, &always_listed(&vocab), &[id("Ġtable"), 1_000_000]);
         assert!(list.is_sorted());
         for token in ["Ġtable", "table", "tab", "tabl", "t", "\"", "\":\""] {
             assert!(list.contains(&id(token)), "{token}");

@@ -238,9 +238,20 @@ impl Matcher {
 
     fn forced_run(&self) -> ForcedRun {
         let start = self.history.current();
-        if self.ended {
-            return (Arc::from([]), start);
+        if self.ended { (Arc::from([]), start) } else { self.forced_from(start) }
+    }
+
+    /// The bytes that would be forced behind `bytes`; nothing if these cannot come next, or of a machine over
+    /// tokens.
+    pub(crate) fn forced_behind(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if self.ended || self.token_level {
+            return None;
         }
+        let there = self.replica.lock().machine()?.step_bytes(self.history.current(), bytes);
+        (there != DEAD_CONFIG).then(|| self.forced_from(there).0.to_vec())
+    }
+
+    fn forced_from(&self, start: ConfigId) -> ForcedRun {
         let mut runtime = self.replica.lock();
         if let Some(known) = runtime.forced(start) {
             return known.clone();
@@ -336,7 +347,8 @@ impl Matcher {
     }
 
     fn encode_after(&self, last: Option<TokenId>, run: &[u8]) -> Vec<TokenId> {
-        let encode = |bytes: &[u8]| std::str::from_utf8(bytes).ok().and_then(|t| self.vocab.encode(t).ok());
+        let encode =
+            |bytes: &[u8]| std::str::from_utf8(bytes).ok().and_then(|t| self.vocab.encode_again(t).ok());
         if let Some(last) = last {
             let joined = [self.vocab.token_bytes(last), run].concat();
             if let Some(ids) = encode(&joined)
@@ -346,7 +358,7 @@ impl Matcher {
             }
         }
         match encode(run) {
-            Some(ids) if self.vocab.decode(&ids) == run => ids,
+            Some(ids) if self.vocab.decode(&ids) == run => ids.to_vec(),
             _ => self.fork().forced_tokens(),
         }
     }

@@ -7,6 +7,7 @@
 //! [`Vocabulary::logits_size`] (padded logits) have none either and stay masked.
 
 mod bytes;
+mod memo;
 mod quoted;
 mod slices;
 mod trie;
@@ -21,6 +22,7 @@ use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 pub(crate) use bytes::Spelling;
+use memo::Memo;
 use quoted::{Quoted, Separators};
 pub use slices::{Slice, SliceKind};
 pub use trie::{ByteSet, Trie, TrieNode, byte_group, byte_set};
@@ -40,6 +42,8 @@ struct Inner {
     tokenizer: Tokenizer,
     /// The same tokenizer reading special tokens as text, made when a text first contains one.
     literal: OnceLock<Tokenizer>,
+    /// Texts that drafts were made of.
+    memo: Memo,
     /// Byte strings of all tokens, one after the other.
     bytes: Vec<u8>,
     /// `bytes[starts[t]..starts[t + 1]]` are the bytes of token t.
@@ -166,6 +170,7 @@ impl Vocabulary {
         let inner = Inner {
             tokenizer,
             literal: OnceLock::new(),
+            memo: Memo::default(),
             bytes,
             starts,
             special,
@@ -287,6 +292,12 @@ impl Vocabulary {
             &self.inner.tokenizer
         };
         encode_with(tokenizer, text)
+    }
+
+    /// The same for a text that is likely to be asked for again, such as a forced run: short ones are remembered, a
+    /// bounded number.
+    pub(crate) fn encode_again(&self, text: &str) -> Result<Arc<[TokenId]>> {
+        self.inner.memo.get(text, || self.encode(text))
     }
 
     /// Encodes trusted text (a chat template) in which special tokens are recognised.

@@ -321,22 +321,15 @@ fn copies(tokens: Vec<TokenId>, place: State) -> impl Iterator<Item = Proposal> 
 fn spelled(vocab: &Vocabulary, matcher: &mut Matcher, span: &Span, place: State) -> Vec<Proposal> {
     let mut bytes = crate::machine::escape(&span.text);
     let value = bytes.len();
-    let encode = |bytes: &[u8]| -> Vec<TokenId> {
-        std::str::from_utf8(bytes).ok().and_then(|text| vocab.encode(text).ok()).unwrap_or_default()
-    };
-    let mut probe = matcher.fork();
-    let body = encode(&bytes);
-    let quote = vocab.trie().find(b"\"").and_then(|node| vocab.trie().tokens_at(node).first().copied());
-    let closes = |probe: &mut Matcher| {
-        body.iter().all(|&t| probe.accept_token(t).is_ok())
-            && quote.is_some_and(|q| probe.accept_token(q).is_ok())
-    };
-    let mut tokens = body.clone();
-    if span.ends && closes(&mut probe) {
+    if span.ends {
         bytes.push(b'"');
-        bytes.extend(probe.forced_bytes());
-        tokens = encode(&bytes);
+        match matcher.forced_behind(&bytes) {
+            Some(forced) => bytes.extend(forced),
+            None => bytes.truncate(value),
+        }
     }
+    let text = std::str::from_utf8(&bytes).ok();
+    let tokens = text.and_then(|text| vocab.encode(text).ok()).unwrap_or_default();
     let mut at = 0;
     let proposals = copies(tokens, place).map(|copy| {
         let forced = at > value;

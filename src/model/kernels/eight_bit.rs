@@ -60,9 +60,13 @@ impl<'a> Q8<'a> {
     /// Writes the weights of output `row` in single precision, exactly.
     pub fn widen_row(&self, row: usize, out: &mut [f32]) {
         assert!(row < self.rows && out.len() == self.width);
-        for (column, out) in out.iter_mut().enumerate() {
-            let (quant, scale) = Self::place(self.width, row, column);
-            *out = f32::from(self.quants[quant]) * self.scales[scale];
+        for (block, out) in out.chunks_exact_mut(Q8_BLOCK).enumerate() {
+            let (quant, scale) = Self::place(self.width, row, block * Q8_BLOCK);
+            let (pairs, scale) = (self.quants[quant..].chunks(2 * Q8_GROUP), self.scales[scale]);
+            for (out, pair) in out.chunks_exact_mut(2).zip(pairs) {
+                out[0] = f32::from(pair[0]) * scale;
+                out[1] = f32::from(pair[1]) * scale;
+            }
         }
     }
 }

@@ -119,10 +119,42 @@ fn spread(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usiz
 pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     let width = weight.len();
     for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-        let squares = squares(x);
-        let scale = 1.0 / (squares / width as f32 + eps).sqrt();
-        for i in 0..width {
-            out[i] = x[i] * scale * weight[i];
+        run(RmsNorm { x, weight, eps, out });
+    }
+}
+
+struct RmsNorm<'a> {
+    x: &'a [f32],
+    weight: &'a [f32],
+    eps: f32,
+    out: &'a mut [f32],
+}
+
+impl Work for RmsNorm<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Vector>(self) {
+        let (x, whole) = (self.x, self.x.len() - self.x.len() % LANES);
+        assert!(self.weight.len() == x.len() && self.out.len() == x.len());
+        // SAFETY: whole vectors up to `whole`; and the caller's promise.
+        unsafe {
+            let (mut sum, mut at) = (V::splat(0.0), 0);
+            while at < whole {
+                let v = V::load(x.as_ptr().add(at));
+                sum = sum.multiply_add(v, v);
+                at += LANES;
+            }
+            let rest = V::load_part(x.as_ptr().add(whole), x.len() - whole);
+            let squares = sum.multiply_add(rest, rest).total();
+            let scale = 1.0 / (squares / x.len() as f32 + self.eps).sqrt();
+            at = 0;
+            while at < whole {
+                let v = V::load(x.as_ptr().add(at)).times(V::splat(scale));
+                v.times(V::load(self.weight.as_ptr().add(at))).store(self.out.as_mut_ptr().add(at));
+                at += LANES;
+            }
+            for i in whole..x.len() {
+                self.out[i] = x[i] * scale * self.weight[i];
+            }
         }
     }
 }
