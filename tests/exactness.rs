@@ -321,7 +321,7 @@ fn many_generations_are_those_of_off() {
     let samplings = samplings();
     let mut random = Random(20_417);
     let (mut compared, mut greedy, mut drafted, mut accepted, mut forwards) = (0, 0, 0, 0, [0, 0]);
-    let mut by_source = [0usize; 3];
+    let mut by_source = [0usize; 4];
     while compared < wanted {
         let text: String = TEXT.chars().skip(random.below(80)).take(20 + random.below(80)).collect();
         let grammar = grammars.get(random.below(grammars.len() + 1));
@@ -361,13 +361,14 @@ fn many_generations_are_those_of_off() {
             accepted += exact.stats.accepted;
             forwards[1] += exact.stats.forwards;
             let a = exact.stats.accepted_by_source;
-            [a.forced, a.lookup, a.draft_model].iter().zip(&mut by_source).for_each(|(a, sum)| *sum += a);
+            let counts = [a.forced, a.lookup, a.draft_model, a.branch];
+            counts.iter().zip(&mut by_source).for_each(|(a, sum)| *sum += a);
         }
     }
     eprintln!(
         "{compared} generations ({greedy} greedy) are those of off: {} forwards for {}, {accepted} of {drafted} proposals \
-         accepted: {} forced, {} copied, {} of the draft model",
-        forwards[1], forwards[0], by_source[0], by_source[1], by_source[2]
+         accepted: {} forced, {} copied, {} of the draft model, {} first of a branch",
+        forwards[1], forwards[0], by_source[0], by_source[1], by_source[2], by_source[3]
     );
     assert!(accepted > 0 && accepted < drafted);
 }

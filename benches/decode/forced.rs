@@ -50,11 +50,13 @@ fn whole(engine: &Engine) -> Result<()> {
     });
     let read = read.collect::<Result<Vec<f64>>>()?.into_iter().fold(f64::INFINITY, f64::min);
     println!("\na document of one constant, {} tokens; read as a prompt: {read:.1} ms", tokens.len());
-    let arms: [Arm; 4] = [
+    let arms: [Arm; 6] = [
         ("off", |r| r.mode(Mode::Off)),
         ("exact", |r| r),
+        ("exact, no branches", |r| r.branches(false)),
         ("exact, drafts to 64", |r| r.max_draft(64)),
         ("exact, ungated to 64", |r| r.ungated().max_draft(64)),
+        ("canonical", |r| r.mode(Mode::Canonical)),
     ];
     for (name, change) in arms {
         let r = run(engine, &schema, change)?;
