@@ -469,6 +469,79 @@ fn damaged_metadata_are_errors_or_tokenizers() {
 
 /// One file is a whole model; a `tokenizer.json` beside it comes first.
 #[test]
+fn what_stands_in_front_of_a_prompt() {
+    let [byte_level, pieces] = small();
+    let with = |metadata: &Metadata, more: &[(&str, Meta)]| {
+        let mut all = metadata.clone();
+        for (key, value) in more {
+            all.retain(|(k, _)| k != &format!("tokenizer.ggml.{key}"));
+            all.push((format!("tokenizer.ggml.{key}"), value.clone()));
+        }
+        of(&all).unwrap().bos().to_vec()
+    };
+    let (id, yes, no) = (("bos_token_id", Meta::Number(3)), Meta::Flag(true), Meta::Flag(false));
+    // A `tokenizer.json` says it in its post-processor, which may put something behind a text as well.
+    let mut json = embedded_json();
+    let named = |id: u32| Vocabulary::from_bytes(TOKENIZER_JSON).unwrap().token_text(id).unwrap();
+    let (front, behind, plain) = (named(1), named(2), named(300));
+    let special = |name: &str, id: u32| json!({ "id": name, "ids": [id], "tokens": [name] });
+    for (first, want) in [(&front, vec![1]), (&plain, vec![])] {
+        let token = |name: &str| json!({ "SpecialToken": { "id": name, "type_id": 0 } });
+        let single = json!([token(first), { "Sequence": { "id": "A", "type_id": 0 } }, token(&behind)]);
+        json["post_processor"] = json!({
+            "type": "TemplateProcessing", "single": single, "pair": single,
+            "special_tokens": { &front: special(&front, 1), &behind: special(&behind, 2), &plain: special(&plain, 300) },
+        });
+        let vocab = Vocabulary::from_bytes(json.to_string().as_bytes()).unwrap();
+        assert_eq!(vocab.bos(), want, "{first}");
+    }
+    assert_eq!(Vocabulary::from_bytes(TOKENIZER_JSON).unwrap().bos(), [0; 0]);
+    // What files mean that do not say it: SentencePiece and Llama 3 have one, others have none.
+    assert_eq!(with(&pieces, &[]), [1]);
+    assert_eq!(with(&pieces, std::slice::from_ref(&id)), [3]);
+    assert_eq!(with(&byte_level, std::slice::from_ref(&id)), [0; 0]);
+    assert_eq!(with(&byte_level, &[id.clone(), ("pre", text("llama-bpe"))]), [3]);
+    // And those that do.
+    for metadata in [&byte_level, &pieces] {
+        assert_eq!(with(metadata, &[id.clone(), ("add_bos_token", yes.clone())]), [3]);
+        assert_eq!(with(metadata, &[id.clone(), ("add_bos_token", no.clone())]), [0; 0]);
+        assert_eq!(
+            with(metadata, &[("bos_token_id", Meta::Number(1 << 20)), ("add_bos_token", yes.clone())]),
+            [0; 0]
+        );
+    }
+}
+
+#[test]
+fn a_plain_prompt_begins_with_it_and_others_do_not() {
+    let engine = |bos| {
+        let vocab = ffwd::model::embedded::vocabulary().unwrap().with_bos(bos);
+        Engine::from_parts(ffwd::model::Model::embedded_target(&Default::default()).unwrap(), None, vocab)
+            .unwrap()
+    };
+    let (plain, with) = (engine(vec![]), engine(vec![1]));
+    let tokens = |engine: &Engine, prompt: Prompt| {
+        engine.generate(&Request::new(prompt).max_tokens(1)).unwrap().stats.prompt_tokens
+    };
+    let begin = with.vocabulary().token_text(1).unwrap();
+    let text = || Prompt::text("One two three.");
+    let count = tokens(&plain, text());
+    assert_eq!(tokens(&with, text()), count + 1);
+    assert_eq!(tokens(&with, text().without_bos()), count);
+    // A template that writes it itself gets no second one; a text that spells it is only a text.
+    let template = |begin: &str| Prompt::default().with_template(begin).with_text("One two three.");
+    assert_eq!(tokens(&with, template(&begin)), count + 1);
+    assert_eq!(tokens(&with, template("")), count + 1);
+    let spelled = || Prompt::text(format!("{begin}One two three."));
+    assert_eq!(tokens(&with, spelled()), tokens(&plain, spelled()) + 1);
+    let chat = [ffwd::chat::Message::user("One two three.")];
+    let prompt = |engine: &Engine| engine.chat_prompt(&chat, &Default::default()).unwrap();
+    assert_eq!(tokens(&with, prompt(&with)), tokens(&plain, prompt(&plain)));
+    // An empty prompt is refused as before.
+    assert!(with.generate(&Request::new(Prompt::default())).is_err());
+}
+
+#[test]
 fn a_gguf_file_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.gguf");

@@ -19,6 +19,8 @@ pub struct Prompt {
     pub(super) parts: Vec<(bool, String)>,
     /// What values are likely to be copied from, if not the untrusted parts.
     pub(super) source: Option<String>,
+    /// Whether nothing is to be put in front of it.
+    pub(super) bare: bool,
 }
 
 impl Prompt {
@@ -41,7 +43,15 @@ impl Prompt {
 
     /// A prompt of parts, those with `true` trusted; values are likely to be copied from `source`.
     pub(super) fn of_chat(parts: Vec<(bool, String)>, source: String) -> Self {
-        Prompt { parts, source: Some(source) }
+        // Templates write what begins a conversation.
+        Prompt { parts, source: Some(source), bare: true }
+    }
+
+    /// Without the tokens that the tokenizer puts in front of a text ([`Vocabulary::bos`]): for prompts that go on
+    /// from something else.
+    pub fn without_bos(mut self) -> Self {
+        self.bare = true;
+        self
     }
 
     /// The prompt as one text.
@@ -54,6 +64,10 @@ impl Prompt {
         for (template, text) in &self.parts {
             let part = if *template { vocab.encode_template(text) } else { vocab.encode(text) };
             tokens.extend(part?);
+        }
+        // Some write it themselves; an empty prompt stays empty, which is refused.
+        if !self.bare && !tokens.is_empty() && !tokens.starts_with(vocab.bos()) {
+            tokens.splice(0..0, vocab.bos().iter().copied());
         }
         Ok(tokens)
     }

@@ -32,6 +32,8 @@ const MAX_ADDED_TEXT: usize = 1 << 20;
 
 const MODEL: &str = "tokenizer.ggml.model";
 const PRE: &str = "tokenizer.ggml.pre";
+const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+const BOS: &str = "tokenizer.ggml.bos_token_id";
 pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const MERGES: &str = "tokenizer.ggml.merges";
@@ -115,8 +117,20 @@ impl<R: Read + Seek> Gguf<R> {
             None => return Err(fault(format!("the GGUF metadata lack `{MODEL}`"))),
         };
         let vocabulary = Vocabulary::new(tokenizer, spelling)?;
-        let ends = self.ends()?;
+        let (bos, ends) = (self.bos(spelling)?, self.ends()?);
+        let vocabulary = vocabulary.with_bos(bos);
         Ok(if ends.is_empty() { vocabulary } else { vocabulary.with_eos(ends) })
+    }
+
+    /// The token in front of a prompt. Files that do not say mean what their kind of tokenizer always does.
+    fn bos(&self, spelling: Spelling) -> Result<Vec<u32>> {
+        let piece = matches!(spelling, Spelling::SentencePiece);
+        let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3"));
+        if !self.flag(ADD_BOS)?.unwrap_or(piece || llama3) {
+            return Ok(Vec::new());
+        }
+        let id = self.optional(BOS)?.or(piece.then_some(1));
+        Ok(id.and_then(|id| u32::try_from(id).ok()).into_iter().collect())
     }
 
     /// Byte-level BPE.

@@ -34,6 +34,7 @@ pub type TokenId = u32;
 #[derive(Clone)]
 pub struct Vocabulary {
     inner: Arc<Inner>,
+    bos: Arc<[TokenId]>,
     eos: Arc<[TokenId]>,
     logits_size: usize,
 }
@@ -167,6 +168,7 @@ impl Vocabulary {
         let quoted = Quoted::new(pairs());
         let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         let eos = guess_eos(&tokenizer, &special);
+        let bos = in_front(&tokenizer, &special);
         let inner = Inner {
             tokenizer,
             literal: OnceLock::new(),
@@ -185,7 +187,19 @@ impl Vocabulary {
             quoted,
             max_token_len,
         };
-        Ok(Vocabulary { inner: Arc::new(inner), eos: eos.into(), logits_size: len })
+        Ok(Vocabulary { inner: Arc::new(inner), bos: bos.into(), eos: eos.into(), logits_size: len })
+    }
+
+    /// Sets the tokens that stand in front of a plain prompt. Without this they are those that the post-processor of a
+    /// `tokenizer.json` puts there, or what GGUF metadata ask for.
+    pub fn with_bos(mut self, bos: Vec<TokenId>) -> Self {
+        self.bos = bos.into_iter().filter(|&t| (t as usize) < self.logits_size).collect();
+        self
+    }
+
+    /// The tokens that stand in front of a plain prompt, such as a beginning of sequence; mostly one or none.
+    pub fn bos(&self) -> &[TokenId] {
+        &self.bos
     }
 
     /// Sets the tokens that end a generation.
@@ -393,6 +407,24 @@ fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<TokenId>> {
         .encode_fast(text, false)
         .map_err(|e| Error::new(ErrorKind::Tokenizer, format!("cannot encode the text: {e}")))?;
     Ok(encoding.get_ids().to_vec())
+}
+
+/// The special tokens that the tokenizer puts in front of a text, if it is asked to add any.
+fn in_front(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
+    if tokenizer.get_post_processor().is_none() {
+        return Vec::new();
+    }
+    // A file may name tokens here that it does not have; that is no reason to do without its vocabulary.
+    let encode = |add| {
+        let encoded =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tokenizer.encode_fast("a", add)));
+        encoded.ok().and_then(Result::ok).map(|e| e.get_ids().to_vec()).unwrap_or_default()
+    };
+    let (plain, all) = (encode(false), encode(true));
+    match all.windows(plain.len().max(1)).position(|w| w == plain) {
+        Some(at) if all[..at].iter().all(|id| special.contains(id)) => all[..at].to_vec(),
+        _ => Vec::new(),
+    }
 }
 
 /// The first of the usual end tokens that exists and is special.
