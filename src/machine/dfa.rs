@@ -114,9 +114,8 @@ pub struct Dfa {
     /// Number of states of the base.
     first: usize,
     own: States,
-    /// Transitions, whether a state accepts or calls, and whether it calls, of all states: what walks look
-    /// at, apart from the rest for the sake of the cache.
-    tables: Vec<Table>,
+    /// Whether a state accepts or calls, and whether it calls, of all states: what walks look at, apart
+    /// from the rest for the sake of the cache.
     busy: Vec<bool>,
     calling: Vec<bool>,
     /// One plus the state of the closure of each single automaton state that the base does not have, or
@@ -132,6 +131,9 @@ pub struct Dfa {
 #[derive(Debug, Clone, Default)]
 struct States {
     list: Vec<DState>,
+    /// Their transitions. Those of the base are not copied: to count the references to each of a few hundred
+    /// tables was a tenth of the time to compile a small schema.
+    tables: Vec<Table>,
     index: FxHashMap<Arc<[NfaId]>, DfaId>,
     /// Of a base, by automaton state: see [`Dfa::single`].
     single: Vec<DfaId>,
@@ -144,8 +146,12 @@ impl Default for Dfa {
         Dfa {
             base: Arc::default(),
             first: 0,
-            own: States { list: vec![none], index: FxHashMap::from_iter([(empty, NONE)]), single: vec![] },
-            tables: vec![Table::Ranges(Arc::from([]))],
+            own: States {
+                list: vec![none],
+                tables: vec![Table::Ranges(Arc::from([]))],
+                index: FxHashMap::from_iter([(empty, NONE)]),
+                single: vec![],
+            },
             busy: vec![false],
             calling: vec![false],
             single: Vec::new(),
@@ -169,7 +175,7 @@ impl Dfa {
 
     /// Bytes of the states of its own, those of the base not counted.
     pub fn bytes(&self) -> usize {
-        let lists = self.tables.capacity() * size_of::<Table>() + self.busy.capacity() * 2;
+        let lists = self.own.tables.capacity() * size_of::<Table>() + self.busy.capacity() * 2;
         let own = self.own.list.capacity() * size_of::<DState>() + self.own.index.capacity() * 24;
         lists + own + (self.single.capacity() + self.stamp.capacity()) * 4 + self.heap
     }
@@ -178,7 +184,7 @@ impl Dfa {
     pub fn base_bytes(&self) -> usize {
         let states = self.base.list.iter().map(|s| size_of_val(&*s.set) + size_of_val(&*s.calls));
         let list = self.base.list.capacity() * size_of::<DState>();
-        let tables = self.tables[..self.first].iter().map(Table::bytes);
+        let tables = self.base.tables.iter().map(|t| size_of::<Table>() + t.bytes());
         states.sum::<usize>() + list + tables.sum::<usize>() + self.base.index.capacity() * 24
     }
 
@@ -191,7 +197,6 @@ impl Dfa {
             base: self.base.clone(),
             first: self.first,
             own: States::default(),
-            tables: self.tables[..self.first].to_vec(),
             busy: self.busy[..self.first].to_vec(),
             calling: self.calling[..self.first].to_vec(),
             single: Vec::new(),
@@ -207,6 +212,14 @@ impl Dfa {
         match (id as usize).checked_sub(self.first) {
             Some(own) => &self.own.list[own],
             None => &self.base.list[id as usize],
+        }
+    }
+
+    #[inline]
+    fn table(&self, id: DfaId) -> &Table {
+        match (id as usize).checked_sub(self.first) {
+            Some(own) => &self.own.tables[own],
+            None => &self.base.tables[id as usize],
         }
     }
 
@@ -262,7 +275,7 @@ impl Dfa {
     /// Where byte `b` leads from `id`, [`NONE`] if nowhere.
     #[inline]
     pub fn step(&mut self, nfa: &Nfa, id: DfaId, b: u8) -> DfaId {
-        match &self.tables[id as usize] {
+        match self.table(id) {
             Table::Dense(table) => table.row[b as usize],
             Table::Ranges(ranges) => {
                 for &(lo, hi, to) in ranges.iter() {
@@ -281,11 +294,11 @@ impl Dfa {
 
     /// The bytes on which `id` has a way on.
     pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> Bytes {
-        if matches!(self.tables[id as usize], Table::Unknown) {
+        if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
         }
         let mut bytes = Bytes::default();
-        match &self.tables[id as usize] {
+        match self.table(id) {
             Table::Ranges(ranges) => ranges.iter().for_each(|&(lo, hi, _)| bytes.insert(lo, hi)),
             Table::Dense(table) => bytes = table.bytes,
             // `expand` has just replaced it.
@@ -296,14 +309,14 @@ impl Dfa {
 
     /// Where each byte leads from `id`.
     pub fn row(&mut self, nfa: &Nfa, id: DfaId) -> [DfaId; 256] {
-        if matches!(self.tables[id as usize], Table::Unknown) {
+        if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
         }
-        if let Table::Dense(table) = &self.tables[id as usize] {
+        if let Table::Dense(table) = self.table(id) {
             return table.row;
         }
         let mut row = [NONE; 256];
-        if let Table::Ranges(ranges) = &self.tables[id as usize] {
+        if let Table::Ranges(ranges) = self.table(id) {
             ranges.iter().for_each(|&(lo, hi, to)| row[lo as usize..=hi as usize].fill(to));
         }
         row
@@ -322,10 +335,10 @@ impl Dfa {
 
     /// The byte ranges on which `id` has a way on, in order.
     pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
-        if matches!(self.tables[id as usize], Table::Unknown) {
+        if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
         }
-        match &self.tables[id as usize] {
+        match self.table(id) {
             Table::Ranges(ranges) => ranges.to_vec(),
             Table::Dense(table) => {
                 let mut ranges: Vec<(u8, u8, DfaId)> = Vec::new();
@@ -389,7 +402,7 @@ impl Dfa {
         }
         self.busy.push(!calls.is_empty() || set.contains(&ACCEPT));
         self.calling.push(!calls.is_empty());
-        self.tables.push(if scans { Table::Unknown } else { self.tables[NONE as usize].clone() });
+        self.own.tables.push(if scans { Table::Unknown } else { self.table(NONE).clone() });
         // The set is behind one pointer in the list and in the index.
         self.heap += size_of_val(&*set) + calls.len() * size_of::<Call>();
         self.own.list.push(DState {
@@ -419,7 +432,7 @@ impl Dfa {
         } else {
             self.split(nfa, &mut edges)
         };
-        self.tables[id as usize] = if ranges.len() <= 4 {
+        let table = if ranges.len() <= 4 {
             Table::Ranges(ranges.into())
         } else {
             let (mut row, mut bytes) = ([NONE; 256], Bytes::default());
@@ -429,7 +442,9 @@ impl Dfa {
             }
             Table::Dense(Arc::new(Dense { row, bytes }))
         };
-        self.heap += self.tables[id as usize].bytes();
+        self.heap += table.bytes();
+        // Those of a base are all known.
+        self.own.tables[id as usize - self.first] = table;
     }
 
     /// Cuts overlapping edges into disjoint ranges with one target each.

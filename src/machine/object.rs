@@ -17,7 +17,7 @@ use super::dfa::DfaId;
 use super::lower::{Build, FRESH, MEMBERS, STRING};
 use super::nfa::{ACCEPT, DEAD, NfaId, RegisterIx, RuleIx, State, Test};
 use super::register::{Fresh, List, Members, NameTrie, Register, Slot, Undeclared};
-use super::regular::{Calls, Value, escape, push_escaped, too_complex};
+use super::regular::{Calls, Value, escape, too_complex};
 use super::text;
 
 /// A property that must be there has endless names if it has so many: others could use up fewer.
@@ -72,7 +72,7 @@ struct Texts {
 struct Draft<'o> {
     object: &'o Object,
     /// Names that undeclared ones must not be, spelled.
-    names: Vec<Vec<u8>>,
+    names: Arc<[Vec<u8>]>,
     /// Whether what is written next is asked of the register.
     guarded: bool,
     any_order: bool,
@@ -152,7 +152,7 @@ impl Build<'_> {
                 let own = self.rules.new_rule()?;
                 let start = text::scalar(self.nfa, self.alphabet, self.rules.ir, item)?;
                 self.rules.starts[own.0 as usize] = start;
-                let fresh = Fresh { names: NameTrie::new([]), open: false };
+                let fresh = Fresh { names: NameTrie::default(), open: false };
                 (own, self.rules.new_register(Register::Fresh(Arc::new(fresh))))
             }
         };
@@ -240,7 +240,7 @@ impl Build<'_> {
         let mut slots = Vec::with_capacity(draft.object.properties.len());
         for (i, property) in draft.object.properties.iter().enumerate().rev() {
             let after = self.space(again);
-            let (member, slot) = self.declared_member(property, after)?;
+            let (member, slot) = self.declared_member(property, &draft.names[i], after)?;
             slots.push(slot);
             let comma = self.separated(member);
             let take = Test::Take(i as u32, 0);
@@ -259,27 +259,25 @@ impl Build<'_> {
     fn declared(&mut self, draft: &mut Draft, after: NfaId) -> Result<Vec<NfaId>> {
         draft.slots.clear();
         let mut members = Vec::with_capacity(draft.object.properties.len());
-        for property in &draft.object.properties {
-            let (member, slot) = self.declared_member(property, after)?;
+        for (property, name) in draft.object.properties.iter().zip(draft.names.iter()) {
+            let (member, slot) = self.declared_member(property, name, after)?;
             members.push(member);
             draft.slots.push(slot);
         }
         Ok(members)
     }
 
-    /// `"name":value` and then `to`.
-    fn declared_member(&mut self, property: &Property, to: NfaId) -> Result<(NfaId, Slot)> {
+    /// `"name":value` and then `to`; the name as it is spelled.
+    fn declared_member(&mut self, property: &Property, name: &[u8], to: NfaId) -> Result<(NfaId, Slot)> {
         let value = self.rules.value(property.value)?;
-        let mut key = Vec::with_capacity(property.name.len() + 2);
-        key.push(b'"');
-        push_escaped(&property.name, &mut key);
-        key.push(b'"');
         let rule = value.map(|v| v.0);
         let value = self.call(value, to);
         let value = self.space(value);
         let colon = self.byte(b':', value);
         let colon = self.space(colon);
-        let member = self.lowering().bytes(&key, colon);
+        let close = self.byte(b'"', colon);
+        let text = self.lowering().bytes(name, close);
+        let member = self.byte(b'"', text);
         let value = if member == DEAD { None } else { rule };
         Ok((member, Slot { required: property.required, value }))
     }
@@ -321,7 +319,7 @@ impl Build<'_> {
 
     /// The rule of an undeclared name.
     fn key(&mut self, draft: &Draft, entry: &Extra) -> Result<Value> {
-        let names = || NameTrie::new(draft.names.iter().map(Vec::as_slice));
+        let names = || NameTrie::new(draft.names.clone());
         match entry.keys {
             None if draft.names.is_empty() => Ok(Some((STRING, FRESH))),
             None => {
@@ -338,7 +336,7 @@ impl Build<'_> {
                 }
                 let rule = self.rules.new_rule()?;
                 self.rules.starts[rule.0 as usize] = start;
-                let fresh = Fresh { names: NameTrie::new([]), open: false };
+                let fresh = Fresh { names: NameTrie::default(), open: false };
                 Ok(Some((rule, self.rules.new_register(Register::Fresh(Arc::new(fresh))))))
             }
         }

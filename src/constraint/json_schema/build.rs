@@ -32,35 +32,26 @@ type Repeated = (Vec<(char, char)>, u32, Option<u32>);
 impl Goals<'_> {
     /// Finds the goals of a shape's children.
     pub fn plan(&mut self, mut shape: Shape) -> Result<Plan> {
-        let any = self.goal(&[])?;
-        let mut plan = Plan {
-            shape: Shape::default(),
-            properties: Vec::new(),
-            extra: Vec::new(),
-            prefix: Vec::new(),
-            rest: any,
-            contains: Vec::new(),
-            demand: None,
-        };
+        let (mut properties, mut extra, mut prefix) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rest, mut contains, mut demand) = (self.goal(&[])?, Vec::new(), None);
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
             for terms in &shape.array.prefix {
-                plan.prefix.push(self.goal(terms)?);
+                prefix.push(self.goal(terms)?);
             }
-            plan.rest = self.goal(&shape.array.rest)?;
-            plan.contains = self.contains_ways(&shape.array)?;
+            rest = self.goal(&shape.array.rest)?;
+            contains = self.contains_ways(&shape.array)?;
         }
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
-            plan.properties = self.properties(&mut shape)?;
-            plan.extra = self.extras(&shape)?;
-            self.settle_demands(&mut shape, plan.extra.is_empty())?;
-            if self.declare_few(&mut shape, &plan.extra)? {
-                plan.properties.extend(self.properties(&mut shape)?);
-                plan.extra = self.extras(&shape)?;
+            properties = self.properties(&mut shape)?;
+            extra = self.extras(&shape)?;
+            self.settle_demands(&mut shape, extra.is_empty())?;
+            if self.declare_few(&mut shape, &extra)? {
+                properties.extend(self.properties(&mut shape)?);
+                extra = self.extras(&shape)?;
             }
-            plan.demand = self.plan_demands(&shape, &plan.properties, &plan.extra)?;
+            demand = self.plan_demands(&shape, &properties, &extra)?;
         }
-        plan.shape = shape;
-        Ok(plan)
+        Ok(Plan { shape, properties, extra, prefix, rest, contains, demand })
     }
 
     /// The declared properties in the order of the output.
@@ -83,7 +74,7 @@ impl Goals<'_> {
                     terms = nothing();
                 }
             }
-            shape.object.values.entry(name).or_default();
+            shape.object.values.change().entry(name).or_default();
             properties.push((name, self.goal(&terms)?, shape.object.required.contains(&name)));
         }
         Ok(properties)

@@ -122,11 +122,15 @@ impl Front<'_> {
         if done.len() + forks.len() + alternatives.len() > self.limit(mode) {
             return if mode == Mode::Loose { Ok(false) } else { Err(self.too_many(at)) };
         }
-        for terms in alternatives.iter().rev() {
-            let mut next = fork.clone();
-            next.left.extend(terms.iter().rev().cloned().map(Item::Term));
-            forks.push(next);
+        let Some((first, others)) = alternatives.split_first() else { return Ok(true) };
+        let with = |mut fork: Fork, terms: &Terms| {
+            fork.left.extend(terms.iter().rev().map(|&term| Item::Term(term)));
+            fork
+        };
+        for terms in others.iter().rev() {
+            forks.push(with(fork.clone(), terms));
         }
+        forks.push(with(fork, first));
         Ok(true)
     }
 
@@ -145,7 +149,7 @@ impl Front<'_> {
 
     /// Merges one term into the fork.
     fn apply(&mut self, fork: &mut Fork, term: Term) -> Result<()> {
-        if !fork.shape.terms.insert(term.clone()) {
+        if !fork.shape.terms.insert(term) {
             return Ok(());
         }
         if term.opposite().is_some_and(|opposite| fork.shape.terms.contains(&opposite)) {
@@ -193,6 +197,26 @@ impl Front<'_> {
         }
         fork.shape.drop_contradictions();
         Ok(())
+    }
+
+    /// The types that a single schema names, if it says nothing else.
+    pub fn only_types(&mut self, terms: &[Term]) -> Result<Option<Types>> {
+        let [Term::Pos(id)] = *terms else { return Ok(None) };
+        let mut named = None;
+        for (name, at) in self.asserting(id) {
+            match name {
+                kw::TYPE => named = Some(at),
+                // Says nothing of other types; that it is not known is then no reason to warn.
+                kw::FORMAT if self.doc.string(at).is_some() => {}
+                _ => return Ok(None),
+            }
+        }
+        let Some(types) = named.map(|at| self.types(at)).transpose()? else { return Ok(None) };
+        if types.is_empty() || types.meets(Types::STRING) && self.doc.get(id, kw::FORMAT).is_some() {
+            return Ok(None);
+        }
+        self.warn_unknown(id);
+        Ok(Some(types))
     }
 
     /// Merges a schema.

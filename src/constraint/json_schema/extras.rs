@@ -105,7 +105,7 @@ impl Goals<'_> {
                 }
                 let mut yes = part.clone();
                 yes.tests.push((patterns.clone(), true));
-                terms.iter().for_each(|t| add_term(&mut yes.terms, t.clone()));
+                terms.iter().for_each(|t| add_term(&mut yes.terms, *t));
                 let mut no = part;
                 no.tests.push((patterns.clone(), false));
                 next.push((yes, true));

@@ -205,7 +205,7 @@ impl<'p> Front<'p> {
             let term = match *term {
                 Term::Pos(id) => Term::Pos(self.follow(id)?),
                 Term::Neg(id) => Term::Neg(self.follow(id)?),
-                ref other => other.clone(),
+                other => other,
             };
             let nothing = match term {
                 Term::Pos(id) if self.is_true(id) => continue,

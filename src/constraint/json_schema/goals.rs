@@ -8,13 +8,14 @@
 
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::demands::Planned;
 use super::expand::{Fork, Mode};
 use super::extras::Keys;
 use super::front::{Front, MAX_GOALS, MAX_NODES};
 use super::json::{Id, Name, Value};
-use super::shape::{FALSE, Shape, Term, Terms, Test};
+use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
 use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
 use crate::constraint::number::NumberSpec;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,6 +54,8 @@ pub(super) struct Plan {
 
 struct Frame {
     goal: GoalId,
+    /// Its types, if it says nothing else.
+    plain: Option<Types>,
     plans: Vec<Plan>,
     children: Vec<GoalId>,
 }
@@ -67,6 +70,8 @@ pub(super) struct Goals<'p> {
     pub strings: FxHashMap<StringKey, NodeId>,
     pub numbers: FxHashMap<NumberKey, NodeId>,
     pub literals: HashTable<NodeId>,
+    /// The nodes of schemas that say no more than a type; half of all schemas do not.
+    plain: SmallVec<[(Types, NodeId); 8]>,
     /// Why the goal being built came to nothing.
     pub culprit: Option<(Id, String)>,
 }
@@ -89,6 +94,7 @@ impl<'p> Goals<'p> {
             strings: FxHashMap::default(),
             numbers: FxHashMap::default(),
             literals: HashTable::new(),
+            plain: SmallVec::new(),
             culprit: None,
         }
     }
@@ -212,12 +218,20 @@ impl<'p> Goals<'p> {
         if !matches!(self.goals[goal as usize].state, State::New) {
             return Ok(());
         }
-        self.goals[goal as usize].state = State::Active(None);
         let terms = self.goals[goal as usize].terms.clone();
         self.front.culprit = None;
+        let plain = self.front.only_types(&terms)?;
+        if let Some(types) = plain
+            && let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types)
+        {
+            self.goals[goal as usize].state = State::Done(node);
+            return Ok(());
+        }
+        self.goals[goal as usize].state = State::Active(None);
         let shapes = self.front.expand(Fork::new(&terms), Mode::Exact)?.unwrap_or_default();
         self.goals[goal as usize].culprit = self.front.culprit.take();
-        let mut frame = Frame { goal, plans: Vec::with_capacity(shapes.len()), children: Vec::new() };
+        let plans = Vec::with_capacity(shapes.len());
+        let mut frame = Frame { goal, plain, plans, children: Vec::new() };
         if shapes.iter().any(Shape::is_free) {
             let free = shapes.into_iter().find(Shape::is_free).unwrap_or_default();
             frame.plans.push(self.plan(free)?);
@@ -264,6 +278,11 @@ impl<'p> Goals<'p> {
             let rule = self.front.ir.declare_rule();
             self.front.ir.define_rule(rule, body);
             body = self.front.ir.push(Node::Rule(rule));
+        }
+        if let Some(types) = frame.plain
+            && !matches!(self.front.ir.node(body), Node::Rule(_))
+        {
+            self.plain.push((types, body));
         }
         self.goals[goal].state = State::Done(body);
         Ok(())

@@ -61,7 +61,7 @@ impl Front<'_> {
             for &(name, schema) in &properties {
                 if required.contains(&name) && !self.is_true(schema) {
                     // It lacks, or violates its schema.
-                    let way = smallvec![object.clone(), Term::Property(name, schema, false)];
+                    let way = smallvec![object, Term::Property(name, schema, false)];
                     if self.is_telling(schema)? {
                         telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
                         kept.extend([Term::Require(name), Term::Property(name, schema, true)]);
@@ -72,19 +72,15 @@ impl Front<'_> {
             }
             for &name in required {
                 if !properties.iter().any(|p| p.0 == name && !self.is_true(p.1)) {
-                    telling.push(
-                        [object.clone(), Term::Forbid(name)]
-                            .into_iter()
-                            .chain(kept.iter().cloned())
-                            .collect(),
-                    );
+                    telling
+                        .push([object, Term::Forbid(name)].into_iter().chain(kept.iter().cloned()).collect());
                     kept.push(Term::Require(name));
                 }
             }
             for &(name, schema) in &properties {
                 if !required.contains(&name) && !self.is_true(schema) {
                     let way: Terms =
-                        smallvec![object.clone(), Term::Require(name), Term::Property(name, schema, false)];
+                        smallvec![object, Term::Require(name), Term::Property(name, schema, false)];
                     if self.is_telling(schema)? {
                         telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
                         kept.push(Term::Property(name, schema, true));
