@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::bytes::Bytes;
 
@@ -363,8 +364,8 @@ impl Dfa {
             self.stamp.resize(nfa.len(), 0);
         }
         self.round += 1;
-        let mut set: Vec<NfaId> = Vec::with_capacity(from.len());
-        let mut todo: Vec<NfaId> = from.to_vec();
+        let mut set: SmallVec<[NfaId; 16]> = SmallVec::new();
+        let mut todo: SmallVec<[NfaId; 16]> = SmallVec::from_slice(from);
         while let Some(s) = todo.pop() {
             if std::mem::replace(&mut self.stamp[s as usize], self.round) == self.round {
                 continue;
@@ -376,11 +377,11 @@ impl Dfa {
             }
         }
         set.sort_unstable();
-        self.intern(nfa, set)
+        self.intern(nfa, &set)
     }
 
-    fn intern(&mut self, nfa: &Nfa, set: Vec<NfaId>) -> DfaId {
-        if let Some(&id) = self.base.index.get(&set[..]).or_else(|| self.own.index.get(&set[..])) {
+    fn intern(&mut self, nfa: &Nfa, set: &[NfaId]) -> DfaId {
+        if let Some(&id) = self.base.index.get(set).or_else(|| self.own.index.get(set)) {
             return id;
         }
         let set: Arc<[NfaId]> = set.into();
@@ -388,7 +389,7 @@ impl Dfa {
         self.own.index.insert(set.clone(), id);
         let mut flags = 0;
         let mut scans = false;
-        let mut calls = Vec::new();
+        let mut calls: SmallVec<[Call; 4]> = SmallVec::new();
         for &s in set.iter() {
             flags |= nfa.flags(s);
             match nfa.state(s) {
@@ -408,7 +409,10 @@ impl Dfa {
         self.own.list.push(DState {
             accept: set.contains(&ACCEPT),
             set: set.clone(),
-            calls: calls.into(),
+            calls: match calls.is_empty() {
+                true => self.state(NONE).calls.clone(),
+                false => calls.as_slice().into(),
+            },
             scans,
             flags,
         });
@@ -418,7 +422,7 @@ impl Dfa {
     /// Works out the transitions of a state.
     fn expand(&mut self, nfa: &Nfa, id: DfaId) {
         let set = self.state(id).set.clone();
-        let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
+        let mut edges: SmallVec<[(u8, u8, NfaId); 16]> = SmallVec::new();
         for &s in set.iter() {
             match nfa.state(s) {
                 State::Byte { lo, hi, to } => edges.push((lo, hi, to)),
@@ -428,15 +432,15 @@ impl Dfa {
         }
         let ranges = if let [(lo, hi, to)] = edges[..] {
             let to = self.start(nfa, to);
-            if to == NONE { Vec::new() } else { vec![(lo, hi, to)] }
+            (to != NONE).then_some((lo, hi, to)).into_iter().collect()
         } else {
             self.split(nfa, &mut edges)
         };
         let table = if ranges.len() <= 4 {
-            Table::Ranges(ranges.into())
+            Table::Ranges(ranges.as_slice().into())
         } else {
             let (mut row, mut bytes) = ([NONE; 256], Bytes::default());
-            for (lo, hi, to) in ranges {
+            for &(lo, hi, to) in &ranges {
                 row[lo as usize..=hi as usize].fill(to);
                 bytes.insert(lo, hi);
             }
@@ -448,19 +452,19 @@ impl Dfa {
     }
 
     /// Cuts overlapping edges into disjoint ranges with one target each.
-    fn split(&mut self, nfa: &Nfa, edges: &mut [(u8, u8, NfaId)]) -> Vec<(u8, u8, DfaId)> {
+    fn split(&mut self, nfa: &Nfa, edges: &mut [(u8, u8, NfaId)]) -> SmallVec<[(u8, u8, DfaId); 8]> {
         edges.sort_unstable();
-        let mut cuts: Vec<u16> =
+        let mut cuts: SmallVec<[u16; 32]> =
             edges.iter().flat_map(|&(lo, hi, _)| [u16::from(lo), u16::from(hi) + 1]).collect();
         cuts.sort_unstable();
         cuts.dedup();
-        let mut ranges: Vec<(u8, u8, DfaId)> = Vec::with_capacity(cuts.len());
-        let mut active: Vec<(u8, NfaId)> = Vec::new();
+        let mut ranges: SmallVec<[(u8, u8, DfaId); 8]> = SmallVec::new();
+        let mut active: SmallVec<[(u8, NfaId); 16]> = SmallVec::new();
         let mut next = 0;
-        let mut targets: Vec<NfaId> = Vec::new();
+        let mut targets: SmallVec<[NfaId; 16]> = SmallVec::new();
         for pair in cuts.windows(2) {
             let (lo, hi) = (pair[0] as u8, (pair[1] - 1) as u8);
-            active.retain(|&(end, _)| end >= lo);
+            active.retain(|&mut (end, _)| end >= lo);
             while next < edges.len() && edges[next].0 <= lo {
                 active.push((edges[next].1, edges[next].2));
                 next += 1;

@@ -36,8 +36,11 @@ pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usi
     }
     // Depth-first search for a cycle, with an explicit stack: 0 unseen, 1 on the path, 2 done.
     let mut colour = vec![0u8; starts.len()];
+    let mut stack: Vec<(usize, usize)> = Vec::new();
     for root in first_rule..starts.len() {
-        let mut stack = vec![(root, 0usize)];
+        if colour[root] == 0 {
+            stack.push((root, 0));
+        }
         while let Some(&mut (rule, ref mut next)) = stack.last_mut() {
             colour[rule] = 1;
             let Some(callee) = first[rule].get(*next).map(|r| r.0 as usize) else {

@@ -8,6 +8,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
+use super::regular::push_escaped;
 use super::written::Set;
 
 /// What a register counts, and within which bounds.
@@ -266,11 +267,38 @@ impl Items {
 /// The place in a trie of names of a text that has left it.
 pub const OFF_TRIE: u32 = u32::MAX;
 
+/// Names as they are spelled between the quotes, one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    text: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<u32>,
+}
+
+impl Names {
+    /// The spellings of some texts.
+    pub(super) fn escaped<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Self {
+        let bytes = names.clone().map(str::len).sum();
+        let mut spelled = Names { text: Vec::with_capacity(bytes), ends: Vec::with_capacity(names.len()) };
+        for name in names {
+            push_escaped(name, &mut spelled.text);
+            spelled.ends.push(spelled.text.len() as u32);
+        }
+        spelled
+    }
+
+    /// One of them.
+    pub(super) fn get(&self, i: usize) -> &[u8] {
+        let first = i.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[first as usize..self.ends[i] as usize]
+    }
+}
+
 /// The spelled names (between the quotes) that an undeclared property must not have. Most objects that may
 /// have others are never asked for one, so their trie is made when it is first needed.
 #[derive(Debug, Clone, Default)]
 pub struct NameTrie {
-    names: Arc<[Vec<u8>]>,
+    names: Arc<Names>,
     nodes: OnceLock<Nodes>,
 }
 
@@ -285,8 +313,8 @@ struct Nodes {
 
 impl Nodes {
     /// Builds the trie, breadth first from the sorted names.
-    fn new(names: &[Vec<u8>]) -> Self {
-        let mut names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    fn new(names: &Names) -> Self {
+        let mut names: Vec<&[u8]> = (0..names.ends.len()).map(|i| names.get(i)).collect();
         names.sort_unstable();
         names.dedup();
         let mut trie = Nodes { nodes: Vec::new(), edges: Vec::new() };
@@ -313,14 +341,14 @@ impl Nodes {
 
 impl NameTrie {
     fn bytes(&self) -> usize {
-        let names = self.names.iter().map(|name| size_of_val(name) + name.capacity()).sum::<usize>();
+        let names = self.names.text.capacity() + self.names.ends.capacity() * 4;
         let made =
             self.nodes.get().map_or(0, |made| size_of_val(&made.nodes[..]) + size_of_val(&made.edges[..]));
         names + made
     }
 
     /// The trie of some names.
-    pub fn new(names: Arc<[Vec<u8>]>) -> Self {
+    pub fn new(names: Arc<Names>) -> Self {
         NameTrie { names, nodes: OnceLock::new() }
     }
 
@@ -353,7 +381,7 @@ impl NameTrie {
 
     /// Whether there is no name.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.names.ends.is_empty()
     }
 }
 

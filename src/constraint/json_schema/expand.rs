@@ -43,6 +43,9 @@ pub(super) enum Item {
     OneOf(Id),
 }
 
+/// What is left of the forks: one shape for nearly all schemas.
+pub(super) type Shapes = SmallVec<[Shape; 1]>;
+
 /// One fork.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fork {
@@ -69,9 +72,9 @@ impl Fork {
 
 impl Front<'_> {
     /// All shapes of a conjunction. In loose mode `None` means that there are too many to tell.
-    pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Vec<Shape>>> {
+    pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Shapes>> {
         let mut forks = Vec::new();
-        let mut done = Vec::with_capacity(1);
+        let mut done = Shapes::new();
         let mut next = Some(start);
         while let Some(fork) = next.take().or_else(|| forks.pop()) {
             if !self.advance(fork, mode, &mut forks, &mut done)? {
@@ -87,7 +90,7 @@ impl Front<'_> {
         mut fork: Fork,
         mode: Mode,
         forks: &mut Vec<Fork>,
-        done: &mut Vec<Shape>,
+        done: &mut Shapes,
     ) -> Result<bool> {
         let (alternatives, at) = loop {
             self.step(1 + fork.shape.object.values.len() as u64 / 16, Id(0))?;

@@ -49,6 +49,10 @@ struct Part {
 impl Goals<'_> {
     /// The undeclared properties of a shape: disjoint sets of names with the goals of their values.
     pub fn extras(&mut self, shape: &Shape) -> Result<Vec<(Keys, GoalId)>> {
+        if shape.object.groups.is_empty() && shape.object.names.is_empty() {
+            // Nothing is said about them.
+            return Ok(vec![(Keys::All, self.goal(&[])?)]);
+        }
         let mut parts = vec![Part { tests: Vec::new(), language: None, terms: Terms::new() }];
         for group in &shape.object.groups {
             parts = self.split(parts, &group.patterns, group.additional)?;

@@ -47,6 +47,8 @@ pub(super) struct Front<'p> {
     /// Nodes of formats by name; `None` for those that are not known.
     formats: FxHashMap<Name, Option<NodeId>>,
     pub empty: FxHashMap<Terms, bool>,
+    /// The ways to violate each schema that was negated.
+    pub violations: FxHashMap<Id, Rc<Vec<Terms>>>,
     /// Depth of nested emptiness questions.
     pub empty_depth: u32,
     checked: FxHashMap<Id, bool>,
@@ -81,6 +83,7 @@ impl<'p> Front<'p> {
             automata: FxHashMap::default(),
             formats: FxHashMap::default(),
             empty: FxHashMap::default(),
+            violations: FxHashMap::default(),
             empty_depth: 0,
             checked: FxHashMap::default(),
             steps: 0,

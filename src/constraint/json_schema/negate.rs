@@ -30,14 +30,21 @@ impl Front<'_> {
             Value::Object { .. } => {}
             _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
         }
-        let mut violations = self.violations(id)?;
-        if violations.is_empty() {
-            self.blame(id, "the negated schema accepts everything");
-            fork.shape.types = Types::NONE;
-        }
-        match violations.len() {
-            1 => fork.queue(violations.remove(0).into_iter().map(Item::Term)),
-            _ => fork.queue(vec![Item::Choice(Rc::new(violations), id)]),
+        let violations = match self.violations.get(&id) {
+            Some(known) => known.clone(),
+            None => {
+                let found = Rc::new(self.violations(id)?);
+                self.violations.insert(id, found.clone());
+                found
+            }
+        };
+        match &violations[..] {
+            [] => {
+                self.blame(id, "the negated schema accepts everything");
+                fork.shape.types = Types::NONE;
+            }
+            [only] => fork.queue(only.iter().map(|&term| Item::Term(term))),
+            _ => fork.queue([Item::Choice(violations, id)]),
         }
         Ok(())
     }
