@@ -269,6 +269,11 @@ impl Ir {
         }
     }
 
+    /// Makes room for so many more nodes.
+    pub(crate) fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
+    }
+
     /// Adds a node.
     pub fn push(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::bytes::Bytes;
 
@@ -114,9 +115,8 @@ pub struct Dfa {
     /// Number of states of the base.
     first: usize,
     own: States,
-    /// Transitions, whether a state accepts or calls, and whether it calls, of all states: what walks look
-    /// at, apart from the rest for the sake of the cache.
-    tables: Vec<Table>,
+    /// Whether a state accepts or calls, and whether it calls, of all states: what walks look at, apart
+    /// from the rest for the sake of the cache.
     busy: Vec<bool>,
     calling: Vec<bool>,
     /// One plus the state of the closure of each single automaton state that the base does not have, or
@@ -132,6 +132,9 @@ pub struct Dfa {
 #[derive(Debug, Clone, Default)]
 struct States {
     list: Vec<DState>,
+    /// Their transitions. Those of the base are not copied: to count the references to each of a few hundred
+    /// tables was a tenth of the time to compile a small schema.
+    tables: Vec<Table>,
     index: FxHashMap<Arc<[NfaId]>, DfaId>,
     /// Of a base, by automaton state: see [`Dfa::single`].
     single: Vec<DfaId>,
@@ -144,8 +147,12 @@ impl Default for Dfa {
         Dfa {
             base: Arc::default(),
             first: 0,
-            own: States { list: vec![none], index: FxHashMap::from_iter([(empty, NONE)]), single: vec![] },
-            tables: vec![Table::Ranges(Arc::from([]))],
+            own: States {
+                list: vec![none],
+                tables: vec![Table::Ranges(Arc::from([]))],
+                index: FxHashMap::from_iter([(empty, NONE)]),
+                single: vec![],
+            },
             busy: vec![false],
             calling: vec![false],
             single: Vec::new(),
@@ -169,7 +176,7 @@ impl Dfa {
 
     /// Bytes of the states of its own, those of the base not counted.
     pub fn bytes(&self) -> usize {
-        let lists = self.tables.capacity() * size_of::<Table>() + self.busy.capacity() * 2;
+        let lists = self.own.tables.capacity() * size_of::<Table>() + self.busy.capacity() * 2;
         let own = self.own.list.capacity() * size_of::<DState>() + self.own.index.capacity() * 24;
         lists + own + (self.single.capacity() + self.stamp.capacity()) * 4 + self.heap
     }
@@ -178,7 +185,7 @@ impl Dfa {
     pub fn base_bytes(&self) -> usize {
         let states = self.base.list.iter().map(|s| size_of_val(&*s.set) + size_of_val(&*s.calls));
         let list = self.base.list.capacity() * size_of::<DState>();
-        let tables = self.tables[..self.first].iter().map(Table::bytes);
+        let tables = self.base.tables.iter().map(|t| size_of::<Table>() + t.bytes());
         states.sum::<usize>() + list + tables.sum::<usize>() + self.base.index.capacity() * 24
     }
 
@@ -191,7 +198,6 @@ impl Dfa {
             base: self.base.clone(),
             first: self.first,
             own: States::default(),
-            tables: self.tables[..self.first].to_vec(),
             busy: self.busy[..self.first].to_vec(),
             calling: self.calling[..self.first].to_vec(),
             single: Vec::new(),
@@ -207,6 +213,14 @@ impl Dfa {
         match (id as usize).checked_sub(self.first) {
             Some(own) => &self.own.list[own],
             None => &self.base.list[id as usize],
+        }
+    }
+
+    #[inline]
+    fn table(&self, id: DfaId) -> &Table {
+        match (id as usize).checked_sub(self.first) {
+            Some(own) => &self.own.tables[own],
+            None => &self.base.tables[id as usize],
         }
     }
 
@@ -262,7 +276,7 @@ impl Dfa {
     /// Where byte `b` leads from `id`, [`NONE`] if nowhere.
     #[inline]
     pub fn step(&mut self, nfa: &Nfa, id: DfaId, b: u8) -> DfaId {
-        match &self.tables[id as usize] {
+        match self.table(id) {
             Table::Dense(table) => table.row[b as usize],
             Table::Ranges(ranges) => {
                 for &(lo, hi, to) in ranges.iter() {
@@ -281,11 +295,11 @@ impl Dfa {
 
     /// The bytes on which `id` has a way on.
     pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> Bytes {
-        if matches!(self.tables[id as usize], Table::Unknown) {
+        if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
         }
         let mut bytes = Bytes::default();
-        match &self.tables[id as usize] {
+        match self.table(id) {
             Table::Ranges(ranges) => ranges.iter().for_each(|&(lo, hi, _)| bytes.insert(lo, hi)),
             Table::Dense(table) => bytes = table.bytes,
             // `expand` has just replaced it.
@@ -296,14 +310,14 @@ impl Dfa {
 
     /// Where each byte leads from `id`.
     pub fn row(&mut self, nfa: &Nfa, id: DfaId) -> [DfaId; 256] {
-        if matches!(self.tables[id as usize], Table::Unknown) {
+        if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
         }
-        if let Table::Dense(table) = &self.tables[id as usize] {
+        if let Table::Dense(table) = self.table(id) {
             return table.row;
         }
         let mut row = [NONE; 256];
-        if let Table::Ranges(ranges) = &self.tables[id as usize] {
+        if let Table::Ranges(ranges) = self.table(id) {
             ranges.iter().for_each(|&(lo, hi, to)| row[lo as usize..=hi as usize].fill(to));
         }
         row
@@ -322,10 +336,10 @@ impl Dfa {
 
     /// The byte ranges on which `id` has a way on, in order.
     pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
-        if matches!(self.tables[id as usize], Table::Unknown) {
+        if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
         }
-        match &self.tables[id as usize] {
+        match self.table(id) {
             Table::Ranges(ranges) => ranges.to_vec(),
             Table::Dense(table) => {
                 let mut ranges: Vec<(u8, u8, DfaId)> = Vec::new();
@@ -350,8 +364,8 @@ impl Dfa {
             self.stamp.resize(nfa.len(), 0);
         }
         self.round += 1;
-        let mut set: Vec<NfaId> = Vec::with_capacity(from.len());
-        let mut todo: Vec<NfaId> = from.to_vec();
+        let mut set: SmallVec<[NfaId; 16]> = SmallVec::new();
+        let mut todo: SmallVec<[NfaId; 16]> = SmallVec::from_slice(from);
         while let Some(s) = todo.pop() {
             if std::mem::replace(&mut self.stamp[s as usize], self.round) == self.round {
                 continue;
@@ -363,11 +377,11 @@ impl Dfa {
             }
         }
         set.sort_unstable();
-        self.intern(nfa, set)
+        self.intern(nfa, &set)
     }
 
-    fn intern(&mut self, nfa: &Nfa, set: Vec<NfaId>) -> DfaId {
-        if let Some(&id) = self.base.index.get(&set[..]).or_else(|| self.own.index.get(&set[..])) {
+    fn intern(&mut self, nfa: &Nfa, set: &[NfaId]) -> DfaId {
+        if let Some(&id) = self.base.index.get(set).or_else(|| self.own.index.get(set)) {
             return id;
         }
         let set: Arc<[NfaId]> = set.into();
@@ -375,7 +389,7 @@ impl Dfa {
         self.own.index.insert(set.clone(), id);
         let mut flags = 0;
         let mut scans = false;
-        let mut calls = Vec::new();
+        let mut calls: SmallVec<[Call; 4]> = SmallVec::new();
         for &s in set.iter() {
             flags |= nfa.flags(s);
             match nfa.state(s) {
@@ -389,13 +403,16 @@ impl Dfa {
         }
         self.busy.push(!calls.is_empty() || set.contains(&ACCEPT));
         self.calling.push(!calls.is_empty());
-        self.tables.push(if scans { Table::Unknown } else { self.tables[NONE as usize].clone() });
+        self.own.tables.push(if scans { Table::Unknown } else { self.table(NONE).clone() });
         // The set is behind one pointer in the list and in the index.
         self.heap += size_of_val(&*set) + calls.len() * size_of::<Call>();
         self.own.list.push(DState {
             accept: set.contains(&ACCEPT),
             set: set.clone(),
-            calls: calls.into(),
+            calls: match calls.is_empty() {
+                true => self.state(NONE).calls.clone(),
+                false => calls.as_slice().into(),
+            },
             scans,
             flags,
         });
@@ -405,7 +422,7 @@ impl Dfa {
     /// Works out the transitions of a state.
     fn expand(&mut self, nfa: &Nfa, id: DfaId) {
         let set = self.state(id).set.clone();
-        let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
+        let mut edges: SmallVec<[(u8, u8, NfaId); 16]> = SmallVec::new();
         for &s in set.iter() {
             match nfa.state(s) {
                 State::Byte { lo, hi, to } => edges.push((lo, hi, to)),
@@ -415,37 +432,39 @@ impl Dfa {
         }
         let ranges = if let [(lo, hi, to)] = edges[..] {
             let to = self.start(nfa, to);
-            if to == NONE { Vec::new() } else { vec![(lo, hi, to)] }
+            (to != NONE).then_some((lo, hi, to)).into_iter().collect()
         } else {
             self.split(nfa, &mut edges)
         };
-        self.tables[id as usize] = if ranges.len() <= 4 {
-            Table::Ranges(ranges.into())
+        let table = if ranges.len() <= 4 {
+            Table::Ranges(ranges.as_slice().into())
         } else {
             let (mut row, mut bytes) = ([NONE; 256], Bytes::default());
-            for (lo, hi, to) in ranges {
+            for &(lo, hi, to) in &ranges {
                 row[lo as usize..=hi as usize].fill(to);
                 bytes.insert(lo, hi);
             }
             Table::Dense(Arc::new(Dense { row, bytes }))
         };
-        self.heap += self.tables[id as usize].bytes();
+        self.heap += table.bytes();
+        // Those of a base are all known.
+        self.own.tables[id as usize - self.first] = table;
     }
 
     /// Cuts overlapping edges into disjoint ranges with one target each.
-    fn split(&mut self, nfa: &Nfa, edges: &mut [(u8, u8, NfaId)]) -> Vec<(u8, u8, DfaId)> {
+    fn split(&mut self, nfa: &Nfa, edges: &mut [(u8, u8, NfaId)]) -> SmallVec<[(u8, u8, DfaId); 8]> {
         edges.sort_unstable();
-        let mut cuts: Vec<u16> =
+        let mut cuts: SmallVec<[u16; 32]> =
             edges.iter().flat_map(|&(lo, hi, _)| [u16::from(lo), u16::from(hi) + 1]).collect();
         cuts.sort_unstable();
         cuts.dedup();
-        let mut ranges: Vec<(u8, u8, DfaId)> = Vec::with_capacity(cuts.len());
-        let mut active: Vec<(u8, NfaId)> = Vec::new();
+        let mut ranges: SmallVec<[(u8, u8, DfaId); 8]> = SmallVec::new();
+        let mut active: SmallVec<[(u8, NfaId); 16]> = SmallVec::new();
         let mut next = 0;
-        let mut targets: Vec<NfaId> = Vec::new();
+        let mut targets: SmallVec<[NfaId; 16]> = SmallVec::new();
         for pair in cuts.windows(2) {
             let (lo, hi) = (pair[0] as u8, (pair[1] - 1) as u8);
-            active.retain(|&(end, _)| end >= lo);
+            active.retain(|&mut (end, _)| end >= lo);
             while next < edges.len() && edges[next].0 <= lo {
                 active.push((edges[next].1, edges[next].2));
                 next += 1;

@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 use super::config::{BASE, Machine, Reached, StackId, Thread};
 use super::distinct::all_differ;
+use super::liveness::Block;
 use super::lower::Program;
 use super::nfa::{DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::register::{Distinct, Register};
@@ -38,7 +39,7 @@ pub(super) fn settle(
     program: &mut Program,
     first_state: NfaId,
     first_rule: usize,
-    blocks: &[NfaId],
+    blocks: &[Block],
 ) -> Result<()> {
     loop {
         let asking: Vec<(usize, Arc<Distinct>)> = program

@@ -27,6 +27,7 @@ impl Interner {
         for _ in 0..from.rule_count() {
             self.ir.declare_rule();
         }
+        self.ir.reserve(from.len());
         let mut here: Vec<NodeId> = Vec::with_capacity(from.len());
         for i in 0..from.len() as u32 {
             let node = translate(from, NodeId(i), &here, first_rule)?;

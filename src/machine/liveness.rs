@@ -13,10 +13,19 @@ use rustc_hash::FxHashMap;
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::register::{Items, Members, Register};
 
-/// Most passes over one block before the search takes over.
-const MAX_SWEEPS: usize = 4;
+/// Most passes over what is left of one block, and of all, before the search takes over.
+const MAX_SWEEPS: usize = 8;
 /// Deepest nesting of counted arrays that a pass looks into.
 const MAX_SETTLE_DEPTH: usize = 8;
+
+/// States that were made for one rule.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    /// The first of them; the others follow, up to the next block.
+    pub first: NfaId,
+    /// Whether they call nothing and those that are dead were removed already.
+    pub trimmed: bool,
+}
 
 /// Edges by their target.
 struct Incoming {
@@ -57,15 +66,15 @@ pub(super) struct Liveness<'a> {
 }
 
 impl<'a> Liveness<'a> {
-    /// Decides the states `from..`; of the first rules it is `known` whether they match. `blocks` are the
-    /// first states of groups that were made one after the other.
+    /// Decides the states `from..`; of the first rules it is `known` whether they match. `blocks` are groups
+    /// that were made one after the other.
     pub(super) fn solve(
         nfa: &'a Nfa,
         starts: &'a [NfaId],
         registers: &'a [Register],
         from: NfaId,
         known: &[bool],
-        blocks: &[NfaId],
+        blocks: &[Block],
     ) -> Self {
         let mut rule_ok = known.to_vec();
         rule_ok.resize(starts.len(), false);
@@ -76,7 +85,7 @@ impl<'a> Liveness<'a> {
             from,
             live: vec![false; nfa.len() - from as usize],
             todo: Vec::new(),
-            started: rule_ok.clone(),
+            started: Vec::new(),
             rule_ok,
             waiting: FxHashMap::default(),
             watchers: FxHashMap::default(),
@@ -84,12 +93,15 @@ impl<'a> Liveness<'a> {
             container: FxHashMap::default(),
             budget: 10_000 + 4 * nfa.len(),
         };
-        solver.prepare(known.len());
+        let owned = registers.iter().zip(0..).filter_map(|(register, ix)| Some((owner(register)?, ix)));
+        solver.container = owned.collect();
         if solver.sweep(blocks) {
             return solver;
         }
         solver.live.fill(false);
         solver.rule_ok[known.len()..].fill(false);
+        solver.started = solver.rule_ok.clone();
+        solver.prepare(known.len());
         let into = solver.incoming();
         solver.run(&into);
         solver
@@ -98,49 +110,63 @@ impl<'a> Liveness<'a> {
     /// The usual case, in which everything can match: a few passes in an order in which states and rules
     /// mostly come after what they need. Whether that showed every state to be live; if not, the search
     /// must decide. States are made after those they lead to, rules before most of those they call.
-    fn sweep(&mut self, blocks: &[NfaId]) -> bool {
-        let ends = blocks.iter().skip(1).copied().chain([self.nfa.len() as NfaId]);
-        let mut open: Vec<(NfaId, NfaId)> = blocks.iter().copied().zip(ends).collect();
-        open.reverse();
-        for _ in 0..MAX_SWEEPS {
+    fn sweep(&mut self, blocks: &[Block]) -> bool {
+        let mut open: Vec<NfaId> = Vec::new();
+        let mut to = self.nfa.len() as NfaId;
+        for &Block { first, trimmed } in blocks.iter().rev() {
+            let states = first..std::mem::replace(&mut to, first);
             let before = open.len();
-            open.retain(|&(from, to)| !self.sweep_block(from, to));
-            if open.is_empty() || open.len() == before {
-                break;
-            }
-        }
-        // A rule whose items could not be followed up is left to the search, too.
-        open.is_empty()
-            && (0..self.starts.len() as u32)
-                .all(|r| self.settle(RuleIx(r), 0) || !self.is_live(self.starts[r as usize]))
-    }
-
-    /// Whether all states of a block that are not dead from the beginning are live.
-    fn sweep_block(&mut self, from: NfaId, to: NfaId) -> bool {
-        for _ in 0..MAX_SWEEPS {
-            let (mut changed, mut left) = (false, false);
-            for s in from..to {
-                if self.live[(s - self.from) as usize] {
+            for s in states {
+                if trimmed {
+                    self.live[(s - self.from) as usize] = self.nfa.state(s) != State::Dead;
                     continue;
                 }
-                if self.follows(s) {
-                    self.live[(s - self.from) as usize] = true;
-                    changed = true;
-                } else {
-                    left |= self.nfa.state(s) != State::Dead;
+                if !self.note(s) && self.nfa.state(s) != State::Dead {
+                    open.push(s);
                 }
             }
-            if !left {
-                return true;
+            // Loops lead back to states that were not known yet.
+            self.sweep_again(&mut open, before);
+        }
+        if !self.sweep_again(&mut open, 0) {
+            return false;
+        }
+        // A rule whose items could not be followed up is left to the search, too.
+        (0..self.starts.len() as u32)
+            .all(|r| self.settle(RuleIx(r), 0) || !self.is_live(self.starts[r as usize]))
+    }
+
+    /// Goes over the states of a list from a place on that are not known to be live, while that shows some to
+    /// be; whether none is left.
+    fn sweep_again(&mut self, open: &mut Vec<NfaId>, from: usize) -> bool {
+        for _ in 0..MAX_SWEEPS {
+            let before = open.len();
+            let mut kept = from;
+            for i in from..before {
+                let s = open[i];
+                if !self.note(s) {
+                    open[kept] = s;
+                    kept += 1;
+                }
             }
-            if !changed {
+            open.truncate(kept);
+            if kept == from || kept == before {
                 break;
             }
         }
-        false
+        open.len() == from
+    }
+
+    /// Whether a state is live by what is known by now; that is noted.
+    #[inline]
+    fn note(&mut self, s: NfaId) -> bool {
+        let live = self.follows(s);
+        self.live[(s - self.from) as usize] = live;
+        live
     }
 
     /// Whether a state is live by what is known of those after it.
+    #[inline]
     fn follows(&mut self, s: NfaId) -> bool {
         match self.nfa.state(s) {
             State::Dead => false,
@@ -175,7 +201,8 @@ impl<'a> Liveness<'a> {
             return false;
         }
         if let Some(&register) = self.container.get(&rule) {
-            for part in parts(&self.registers[register as usize]) {
+            let registers = self.registers;
+            for part in parts(&registers[register as usize]) {
                 self.settle(part, depth + 1);
             }
             if !self.has_parts(rule) {
@@ -186,15 +213,13 @@ impl<'a> Liveness<'a> {
         true
     }
 
+    /// What the search looks up.
     fn prepare(&mut self, known_rules: usize) {
         for (rule, &start) in self.starts.iter().enumerate().skip(known_rules) {
             self.rules_of_state.entry(start).or_default().push(RuleIx(rule as u32));
         }
-        for (ix, register) in self.registers.iter().enumerate() {
-            let ix = ix as RegisterIx;
-            let Some(rule) = owner(register) else { continue };
-            self.container.insert(rule, ix);
-            for part in parts(register) {
+        for (register, ix) in self.registers.iter().zip(0..) {
+            for part in owner(register).iter().flat_map(|_| parts(register)) {
                 self.watchers.entry(part).or_default().push(ix);
             }
         }
@@ -295,9 +320,17 @@ impl<'a> Liveness<'a> {
     fn has_parts(&self, rule: RuleIx) -> bool {
         match self.container.get(&rule).map(|&register| &self.registers[register as usize]) {
             Some(Register::Items(items)) => self.effective_max(items) >= items.min,
-            Some(Register::Members(members)) => self.effective(members).satisfiable(),
+            Some(register @ Register::Members(members)) => match self.all_ok(register) {
+                true => members.satisfiable(),
+                false => self.effective(members).satisfiable(),
+            },
             _ => true,
         }
+    }
+
+    /// Whether all items, or values and names, of a container are known to match.
+    fn all_ok(&self, register: &Register) -> bool {
+        parts(register).all(|rule| self.rule_ok[rule.0 as usize])
     }
 
     /// The properties of an object without those that are not known to match.
@@ -340,7 +373,7 @@ impl<'a> Liveness<'a> {
                     let max = self.effective_max(items);
                     Register::Items(Arc::new(Items { max, ..(**items).clone() }))
                 }
-                Register::Members(members) if self.effective(members) != **members => {
+                Register::Members(members) if !self.all_ok(register) => {
                     Register::Members(Arc::new(self.effective(members)))
                 }
                 _ => continue,
@@ -361,15 +394,18 @@ fn owner(register: &Register) -> Option<RuleIx> {
 }
 
 /// The rules of a container's items, or of its values and names.
-fn parts(register: &Register) -> Vec<RuleIx> {
-    match register {
-        Register::Items(items) => items.prefix.iter().chain([&items.rest]).flatten().map(|i| i.0).collect(),
-        Register::Members(members) => {
-            let extras = members.lists.iter().flat_map(|l| &l.entries).flat_map(|e| [e.key.0, e.value]);
-            members.properties.iter().filter_map(|slot| slot.value).chain(extras).collect()
-        }
-        _ => Vec::new(),
-    }
+fn parts(register: &Register) -> impl Iterator<Item = RuleIx> + '_ {
+    let (items, members) = match register {
+        Register::Items(items) => (Some(items), None),
+        Register::Members(members) => (None, Some(members)),
+        _ => (None, None),
+    };
+    let items = items.into_iter().flat_map(|items| items.prefix.iter().chain([&items.rest]).flatten());
+    let members = members.into_iter().flat_map(|members| {
+        let extras = members.lists.iter().flat_map(|l| &l.entries).flat_map(|e| [e.key.0, e.value]);
+        members.properties.iter().filter_map(|slot| slot.value).chain(extras)
+    });
+    items.map(|item| item.0).chain(members)
 }
 
 /// Removes the states from which acceptance cannot be reached, and the ways to them. States before

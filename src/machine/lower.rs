@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 use super::dfa::Dfa;
 use super::intern::Interner;
-use super::liveness::{Liveness, trim};
+use super::liveness::{Block, Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::object::Memory;
 use super::recursion::refuse_left_recursion;
@@ -80,7 +80,7 @@ impl Program {
                     covers: vec![(0, 0)],
                     ..Members::default()
                 })),
-                Register::Fresh(Arc::new(Fresh { names: NameTrie::new([]), open: true })),
+                Register::Fresh(Arc::new(Fresh { names: NameTrie::default(), open: true })),
             ],
             rule_ok: Vec::new(),
             root: (STRING, 0),
@@ -97,7 +97,7 @@ impl Program {
         let any = program.seed(Node::JsonAny, ANY)?;
         let (_, blocks) = program.lower(&[root, any], Some(any))?;
         // In a vocabulary without quotes or braces some of these cannot match; that is no error yet.
-        let blocks = [&[2], &blocks[..]].concat();
+        let blocks = [&[Block { first: 2, trimmed: false }], &blocks[..]].concat();
         program.finish(2, 0, &blocks);
         Ok(program)
     }
@@ -172,8 +172,8 @@ impl Program {
     }
 
     /// Lowers the values of `nodes` and all they need; returns the rule of the first. `any` is the
-    /// node of any JSON value while the base is built. Also the first state of each rule.
-    fn lower(&mut self, nodes: &[NodeId], any: Option<NodeId>) -> Result<(Value, Vec<NfaId>)> {
+    /// node of any JSON value while the base is built. Also the states of each rule.
+    fn lower(&mut self, nodes: &[NodeId], any: Option<NodeId>) -> Result<(Value, Vec<Block>)> {
         let interner = std::mem::take(&mut self.interner);
         let mut rules = Rules {
             ir: &interner.ir,
@@ -224,13 +224,13 @@ impl Program {
     }
 
     /// Decides liveness once more, after something was found that cannot match.
-    pub(super) fn settle_again(&mut self, first_state: NfaId, first_rule: usize, blocks: &[NfaId]) {
+    pub(super) fn settle_again(&mut self, first_state: NfaId, first_rule: usize, blocks: &[Block]) {
         self.rule_ok.truncate(first_rule);
         self.finish(first_state, first_rule, blocks);
     }
 
     /// Decides liveness of what is new, trims it, and notes which rules can match.
-    fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: &[NfaId]) {
+    fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: &[Block]) {
         let known = &self.rule_ok[..first_rule];
         let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, known, blocks);
         let ok =
@@ -377,8 +377,8 @@ pub(super) struct Build<'a> {
     pub dfa: &'a mut Dfa,
     pub alphabet: &'a [bool; 256],
     policy: &'a Policy,
-    /// The first state of each job.
-    blocks: Vec<NfaId>,
+    /// The states of each job.
+    blocks: Vec<Block>,
 }
 
 impl Build<'_> {
@@ -387,7 +387,8 @@ impl Build<'_> {
             if self.nfa.len() > MAX_NFA_STATES {
                 return Err(too_complex("automaton states", MAX_NFA_STATES));
             }
-            self.blocks.push(self.nfa.len() as NfaId);
+            let trimmed = matches!(job, Job::Text { .. });
+            self.blocks.push(Block { first: self.nfa.len() as NfaId, trimmed });
             match job {
                 Job::Any => self.any_value()?,
                 Job::Body(rule, node, register) => {
@@ -396,13 +397,7 @@ impl Build<'_> {
                 }
                 Job::Named(rule, node) => {
                     let ir = self.rules.ir;
-                    let mut lowering = Lowering {
-                        ir,
-                        nfa: self.nfa,
-                        alphabet: self.alphabet,
-                        escaped: false,
-                        quotes: false,
-                    };
+                    let mut lowering = Lowering::new(ir, self.nfa, self.alphabet, false);
                     let start = lowering.node(&mut self.rules, node, ACCEPT, 0)?;
                     self.rules.starts[rule.0 as usize] = start;
                 }
@@ -459,15 +454,14 @@ impl Build<'_> {
             Node::JsonObject(object) => self.object(object, own),
             Node::JsonSet { item, min, max } => self.set(*item, (*min, *max), own),
             _ => {
-                let mut lowering =
-                    Lowering { ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false, quotes: false };
+                let mut lowering = Lowering::new(ir, self.nfa, self.alphabet, false);
                 lowering.node(&mut self.rules, node, ACCEPT, 0)
             }
         }
     }
 
     pub fn lowering(&mut self) -> Lowering<'_> {
-        Lowering { ir: self.rules.ir, nfa: self.nfa, alphabet: self.alphabet, escaped: false, quotes: false }
+        Lowering::new(self.rules.ir, self.nfa, self.alphabet, false)
     }
 
     pub fn byte(&mut self, b: u8, to: NfaId) -> NfaId {

@@ -138,6 +138,7 @@ impl Nfa {
     }
 
     /// Adds a state with flags.
+    #[inline]
     pub fn push(&mut self, state: State, flags: u8) -> NfaId {
         let cell = self.cell(state);
         self.cells.push(cell);
@@ -150,6 +151,8 @@ impl Nfa {
         self.cells[id as usize] = self.cell(state);
     }
 
+    // The kind of state is known wherever one is made, so that little of this is left there.
+    #[inline(always)]
     fn cell(&mut self, state: State) -> Cell {
         match state {
             State::Dead => Cell::Dead,
@@ -173,7 +176,7 @@ impl Nfa {
     }
 
     /// The state of an id.
-    #[inline]
+    #[inline(always)]
     pub fn state(&self, id: NfaId) -> State<'_> {
         match self.cells[id as usize] {
             Cell::Dead => State::Dead,

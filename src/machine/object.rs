@@ -12,12 +12,13 @@ use crate::constraint::ir::{Extra, Ir, MAX_DEMANDS, Node, NodeId, Object, Proper
 use crate::error::{Error, ErrorKind, Result};
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::dfa::DfaId;
 use super::lower::{Build, FRESH, MEMBERS, STRING};
 use super::nfa::{ACCEPT, DEAD, NfaId, RegisterIx, RuleIx, State, Test};
-use super::register::{Fresh, List, Members, NameTrie, Register, Slot, Undeclared};
-use super::regular::{Calls, Value, escape, push_escaped, too_complex};
+use super::register::{Fresh, List, Members, NameTrie, Names, Register, Slot, Undeclared};
+use super::regular::{Calls, Value, too_complex};
 use super::text;
 
 /// A property that must be there has endless names if it has so many: others could use up fewer.
@@ -72,7 +73,7 @@ struct Texts {
 struct Draft<'o> {
     object: &'o Object,
     /// Names that undeclared ones must not be, spelled.
-    names: Vec<Vec<u8>>,
+    names: Arc<Names>,
     /// Whether what is written next is asked of the register.
     guarded: bool,
     any_order: bool,
@@ -96,7 +97,7 @@ impl Build<'_> {
         let remembers = own.1 != 0 && own.1 != MEMBERS;
         let mut draft = Draft {
             object,
-            names: object.properties.iter().map(|p| escape(&p.name)).collect(),
+            names: Arc::new(Names::escaped(object.properties.iter().map(|p| &*p.name))),
             guarded: remembers && (counted || any_order),
             any_order: remembers && any_order,
             remembers,
@@ -152,7 +153,7 @@ impl Build<'_> {
                 let own = self.rules.new_rule()?;
                 let start = text::scalar(self.nfa, self.alphabet, self.rules.ir, item)?;
                 self.rules.starts[own.0 as usize] = start;
-                let fresh = Fresh { names: NameTrie::new([]), open: false };
+                let fresh = Fresh { names: NameTrie::default(), open: false };
                 (own, self.rules.new_register(Register::Fresh(Arc::new(fresh))))
             }
         };
@@ -195,7 +196,7 @@ impl Build<'_> {
             return self.chain(draft, close, close);
         }
         // What follows a property once these demands are met: set when the loops are made.
-        let after: Vec<NfaId> = (0..=draft.all).map(|_| self.nfa.push(State::Dead, 0)).collect();
+        let after: SmallVec<[NfaId; 4]> = (0..=draft.all).map(|_| self.nfa.push(State::Dead, 0)).collect();
         let mut first = DEAD;
         let mut again = DEAD;
         // Sets of demands that cannot occur together cost a few states that nothing leads to.
@@ -205,7 +206,7 @@ impl Build<'_> {
                 true => self.guard(draft, Test::Close, draft.close),
                 false => DEAD,
             };
-            let (mut firsts, mut others) = (Vec::new(), Vec::new());
+            let (mut firsts, mut others) = (SmallVec::<[NfaId; 4]>::new(), SmallVec::<[NfaId; 4]>::new());
             for then in (met..=all).filter(|then| then & met == met && then & !all == 0) {
                 let extras = self.extras(draft, (met, then), after[then as usize])?;
                 let list = draft.lists.last().filter(|l| (l.from, l.to) == (met, then) && draft.remembers);
@@ -240,7 +241,7 @@ impl Build<'_> {
         let mut slots = Vec::with_capacity(draft.object.properties.len());
         for (i, property) in draft.object.properties.iter().enumerate().rev() {
             let after = self.space(again);
-            let (member, slot) = self.declared_member(property, after)?;
+            let (member, slot) = self.declared_member(property, draft.names.get(i), after)?;
             slots.push(slot);
             let comma = self.separated(member);
             let take = Test::Take(i as u32, 0);
@@ -259,27 +260,25 @@ impl Build<'_> {
     fn declared(&mut self, draft: &mut Draft, after: NfaId) -> Result<Vec<NfaId>> {
         draft.slots.clear();
         let mut members = Vec::with_capacity(draft.object.properties.len());
-        for property in &draft.object.properties {
-            let (member, slot) = self.declared_member(property, after)?;
+        for (i, property) in draft.object.properties.iter().enumerate() {
+            let (member, slot) = self.declared_member(property, draft.names.get(i), after)?;
             members.push(member);
             draft.slots.push(slot);
         }
         Ok(members)
     }
 
-    /// `"name":value` and then `to`.
-    fn declared_member(&mut self, property: &Property, to: NfaId) -> Result<(NfaId, Slot)> {
+    /// `"name":value` and then `to`; the name as it is spelled.
+    fn declared_member(&mut self, property: &Property, name: &[u8], to: NfaId) -> Result<(NfaId, Slot)> {
         let value = self.rules.value(property.value)?;
-        let mut key = Vec::with_capacity(property.name.len() + 2);
-        key.push(b'"');
-        push_escaped(&property.name, &mut key);
-        key.push(b'"');
         let rule = value.map(|v| v.0);
         let value = self.call(value, to);
         let value = self.space(value);
         let colon = self.byte(b':', value);
         let colon = self.space(colon);
-        let member = self.lowering().bytes(&key, colon);
+        let close = self.byte(b'"', colon);
+        let text = self.lowering().bytes(name, close);
+        let member = self.byte(b'"', text);
         let value = if member == DEAD { None } else { rule };
         Ok((member, Slot { required: property.required, value }))
     }
@@ -289,7 +288,7 @@ impl Build<'_> {
         let object = draft.object;
         let same = object.extra.iter().filter(|_| from == to);
         let new = object.demand.iter().filter(|d| d.meets & !from != 0 && from | d.meets == to);
-        let mut starts = Vec::new();
+        let mut starts: SmallVec<[NfaId; 4]> = SmallVec::new();
         let mut entries = Vec::new();
         for entry in same.chain(new.map(|d| &d.entry)) {
             let value = self.rules.value(entry.value)?;
@@ -321,16 +320,16 @@ impl Build<'_> {
 
     /// The rule of an undeclared name.
     fn key(&mut self, draft: &Draft, entry: &Extra) -> Result<Value> {
-        let names = || NameTrie::new(draft.names.iter().map(Vec::as_slice));
+        let names = || NameTrie::new(draft.names.clone());
         match entry.keys {
-            None if draft.names.is_empty() => Ok(Some((STRING, FRESH))),
+            None if draft.object.properties.is_empty() => Ok(Some((STRING, FRESH))),
             None => {
                 let fresh = Fresh { names: names(), open: true };
                 Ok(Some((STRING, self.rules.new_register(Register::Fresh(Arc::new(fresh))))))
             }
             Some(lang) => {
                 let mut start = text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?;
-                if !draft.names.is_empty() && start != DEAD {
+                if !draft.object.properties.is_empty() && start != DEAD {
                     start = text::without_names(self.nfa, self.dfa, start, &names())?;
                 }
                 if start == DEAD {
@@ -338,7 +337,7 @@ impl Build<'_> {
                 }
                 let rule = self.rules.new_rule()?;
                 self.rules.starts[rule.0 as usize] = start;
-                let fresh = Fresh { names: NameTrie::new([]), open: false };
+                let fresh = Fresh { names: NameTrie::default(), open: false };
                 Ok(Some((rule, self.rules.new_register(Register::Fresh(Arc::new(fresh))))))
             }
         }

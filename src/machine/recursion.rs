@@ -5,6 +5,8 @@
 //! standard leaves undefined; it is found here, at compile time, by a search over the calls that a
 //! rule can make first.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::error::{Error, ErrorKind, Result};
 
 use super::nfa::{ACCEPT, Nfa, NfaId, RuleIx, State};
@@ -12,14 +14,18 @@ use super::nfa::{ACCEPT, Nfa, NfaId, RuleIx, State};
 /// Fails if a rule from `first_rule` on can reach itself without consuming a byte.
 pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usize) -> Result<()> {
     let mut nullable = vec![false; starts.len()];
-    let mut first: Vec<Vec<RuleIx>> = vec![Vec::new(); starts.len()];
+    let mut first: Vec<SmallVec<[RuleIx; 2]>> = vec![SmallVec::new(); starts.len()];
     // A rule is nullable if accept is in the closure of its start through nullable calls; the sets
     // only grow, so repeat until nothing changes. Rules of JSON values are never nullable, so one
     // round is the rule.
+    // In which look at a rule a state was met last.
+    let (mut met, mut round) = (vec![0u32; nfa.len()], 0);
     loop {
         let mut changed = false;
         for rule in first_rule..starts.len() {
-            let (calls, accepts) = first_calls(nfa, starts[rule], &nullable);
+            round += 1;
+            let is_new = |s: NfaId| std::mem::replace(&mut met[s as usize], round) != round;
+            let (calls, accepts) = first_calls(nfa, starts[rule], &nullable, is_new);
             changed |= accepts != nullable[rule];
             nullable[rule] = accepts;
             first[rule] = calls;
@@ -30,8 +36,11 @@ pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usi
     }
     // Depth-first search for a cycle, with an explicit stack: 0 unseen, 1 on the path, 2 done.
     let mut colour = vec![0u8; starts.len()];
+    let mut stack: Vec<(usize, usize)> = Vec::new();
     for root in first_rule..starts.len() {
-        let mut stack = vec![(root, 0usize)];
+        if colour[root] == 0 {
+            stack.push((root, 0));
+        }
         while let Some(&mut (rule, ref mut next)) = stack.last_mut() {
             colour[rule] = 1;
             let Some(callee) = first[rule].get(*next).map(|r| r.0 as usize) else {
@@ -56,13 +65,17 @@ pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usi
 }
 
 /// The rules that can be called from `start` without consuming a byte, and whether the end can be
-/// reached so.
-fn first_calls(nfa: &Nfa, start: NfaId, nullable: &[bool]) -> (Vec<RuleIx>, bool) {
-    let (mut calls, mut accepts) = (Vec::new(), false);
-    let mut seen = std::collections::HashSet::new();
-    let mut todo = vec![start];
+/// reached so; `is_new` tells of each state once that it was not met before.
+fn first_calls(
+    nfa: &Nfa,
+    start: NfaId,
+    nullable: &[bool],
+    mut is_new: impl FnMut(NfaId) -> bool,
+) -> (SmallVec<[RuleIx; 2]>, bool) {
+    let (mut calls, mut accepts) = (SmallVec::new(), false);
+    let mut todo: SmallVec<[NfaId; 8]> = smallvec![start];
     while let Some(s) = todo.pop() {
-        if !seen.insert(s) {
+        if !is_new(s) {
             continue;
         }
         match nfa.state(s) {

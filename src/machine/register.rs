@@ -5,9 +5,10 @@
 //! means is said here: characters of a string so far, items of an array so far, what an object has so
 //! far, or where the text of a property name stands (see [`written`](super::written)).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
+use super::regular::push_escaped;
 use super::written::Set;
 
 /// What a register counts, and within which bounds.
@@ -266,26 +267,57 @@ impl Items {
 /// The place in a trie of names of a text that has left it.
 pub const OFF_TRIE: u32 = u32::MAX;
 
-/// The spelled names (between the quotes) that an undeclared property must not have.
+/// Names as they are spelled between the quotes, one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    text: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<u32>,
+}
+
+impl Names {
+    /// The spellings of some texts.
+    pub(super) fn escaped<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Self {
+        let bytes = names.clone().map(str::len).sum();
+        let mut spelled = Names { text: Vec::with_capacity(bytes), ends: Vec::with_capacity(names.len()) };
+        for name in names {
+            push_escaped(name, &mut spelled.text);
+            spelled.ends.push(spelled.text.len() as u32);
+        }
+        spelled
+    }
+
+    /// One of them.
+    pub(super) fn get(&self, i: usize) -> &[u8] {
+        let first = i.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[first as usize..self.ends[i] as usize]
+    }
+}
+
+/// The spelled names (between the quotes) that an undeclared property must not have. Most objects that may
+/// have others are never asked for one, so their trie is made when it is first needed.
 #[derive(Debug, Clone, Default)]
 pub struct NameTrie {
+    names: Arc<Names>,
+    nodes: OnceLock<Nodes>,
+}
+
+/// The trie itself.
+#[derive(Debug, Clone)]
+struct Nodes {
     /// Per node, where its edges begin, how many there are, and whether a name ends here.
     nodes: Vec<(u32, u16, bool)>,
     /// Byte and child, sorted by byte within a node.
     edges: Vec<(u8, u32)>,
 }
 
-impl NameTrie {
-    fn bytes(&self) -> usize {
-        self.nodes.len() * size_of::<(u32, u16, bool)>() + self.edges.len() * size_of::<(u8, u32)>()
-    }
-
+impl Nodes {
     /// Builds the trie, breadth first from the sorted names.
-    pub fn new<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut names: Vec<&[u8]> = names.into_iter().collect();
+    fn new(names: &Names) -> Self {
+        let mut names: Vec<&[u8]> = (0..names.ends.len()).map(|i| names.get(i)).collect();
         names.sort_unstable();
         names.dedup();
-        let mut trie = NameTrie { nodes: Vec::new(), edges: Vec::new() };
+        let mut trie = Nodes { nodes: Vec::new(), edges: Vec::new() };
         // The names below each node that is still to be made, and its depth.
         let mut todo = std::collections::VecDeque::from([(0..names.len(), 0usize)]);
         let mut next = 1;
@@ -305,6 +337,24 @@ impl NameTrie {
         }
         trie
     }
+}
+
+impl NameTrie {
+    fn bytes(&self) -> usize {
+        let names = self.names.text.capacity() + self.names.ends.capacity() * 4;
+        let made =
+            self.nodes.get().map_or(0, |made| size_of_val(&made.nodes[..]) + size_of_val(&made.edges[..]));
+        names + made
+    }
+
+    /// The trie of some names.
+    pub fn new(names: Arc<Names>) -> Self {
+        NameTrie { names, nodes: OnceLock::new() }
+    }
+
+    fn nodes(&self) -> &Nodes {
+        self.nodes.get_or_init(|| Nodes::new(&self.names))
+    }
 
     /// Where byte `b` leads from `n`.
     #[inline]
@@ -312,25 +362,26 @@ impl NameTrie {
         if n == OFF_TRIE {
             return OFF_TRIE;
         }
-        let (first, count, _) = self.nodes[n as usize];
-        let edges = &self.edges[first as usize..first as usize + usize::from(count)];
+        let Nodes { nodes, edges } = self.nodes();
+        let (first, count, _) = nodes[n as usize];
+        let edges = &edges[first as usize..first as usize + usize::from(count)];
         edges.binary_search_by_key(&b, |e| e.0).map_or(OFF_TRIE, |i| edges[i].1)
     }
 
     /// Whether the text so far is one of the names.
     #[inline]
     pub fn is_name(&self, n: u32) -> bool {
-        n != OFF_TRIE && self.nodes[n as usize].2
+        n != OFF_TRIE && self.nodes().nodes[n as usize].2
     }
 
     /// Number of nodes.
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.nodes().nodes.len()
     }
 
     /// Whether there is no name.
     pub fn is_empty(&self) -> bool {
-        self.nodes.len() == 1 && !self.nodes[0].2
+        self.names.ends.is_empty()
     }
 }
 

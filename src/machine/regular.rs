@@ -8,7 +8,7 @@
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
@@ -47,9 +47,26 @@ pub(super) struct Lowering<'a> {
     pub escaped: bool,
     /// Whether they are a span of a source.
     pub quotes: bool,
+    /// Inside an automaton: what was made for it.
+    shared: Option<Box<Shared>>,
 }
 
-impl Lowering<'_> {
+/// What the states of one automaton share. Most of them go on to the same few others, each with a class of
+/// characters of its own; the ways through the bytes of UTF-8 and through escapes are then mostly the same.
+#[derive(Default)]
+struct Shared {
+    /// The entry of a node followed by a state.
+    entries: FxHashMap<(NodeId, NfaId), NfaId>,
+    /// The state behind a backslash, by what may be escaped (see [`escape_bit`]) and the state that follows.
+    escapes: FxHashMap<(u64, NfaId), NfaId>,
+}
+
+impl<'a> Lowering<'a> {
+    /// Lowers into `nfa`; `escaped` if the bytes are the decoded text of a JSON string.
+    pub(super) fn new(ir: &'a Ir, nfa: &'a mut Nfa, alphabet: &'a [bool; 256], escaped: bool) -> Self {
+        Lowering { ir, nfa, alphabet, escaped, quotes: false, shared: None }
+    }
+
     /// The entry of `node` followed by `to`.
     pub(super) fn node(
         &mut self,
@@ -64,6 +81,24 @@ impl Lowering<'_> {
         if self.nfa.len() > MAX_NFA_STATES {
             return Err(too_complex("automaton states", MAX_NFA_STATES));
         }
+        let ir = self.ir;
+        let shared = match ir.node(node) {
+            Node::Class(_) | Node::Concat(_) | Node::Union(_) => self.shared.as_ref(),
+            _ => None,
+        };
+        let Some(shared) = shared else { return self.made(calls, node, to, depth) };
+        if let Some(&known) = shared.entries.get(&(node, to)) {
+            return Ok(known);
+        }
+        let entry = self.made(calls, node, to, depth)?;
+        if let Some(shared) = &mut self.shared {
+            shared.entries.insert((node, to), entry);
+        }
+        Ok(entry)
+    }
+
+    /// The entry of a node, made now.
+    fn made(&mut self, calls: &mut dyn Calls, node: NodeId, to: NfaId, depth: usize) -> Result<NfaId> {
         let ir = self.ir;
         match ir.node(node) {
             Node::Never => Ok(DEAD),
@@ -82,8 +117,9 @@ impl Lowering<'_> {
             Node::Repeat { node, min, max } => self.repeat(calls, *node, (*min, *max), to, depth),
             Node::Automaton { states, quotes } => {
                 let outside = std::mem::replace(&mut self.quotes, *quotes);
+                let others = self.shared.replace(Box::default());
                 let start = self.automaton(calls, states, to, depth);
-                self.quotes = outside;
+                (self.quotes, self.shared) = (outside, others);
                 start
             }
             _ => Ok(match calls.value(node)? {
@@ -137,18 +173,14 @@ impl Lowering<'_> {
         {
             return self.nfa.push(State::Byte { lo, hi, to }, self.flags());
         }
-        let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
-        let mut escapes: Vec<(u8, u8, NfaId)> = Vec::new();
-        let mut controls: Vec<u8> = Vec::new();
+        let mut edges: SmallVec<[(u8, u8, NfaId); 8]> = SmallVec::new();
+        let mut escaped: SmallVec<[u8; 36]> = SmallVec::new();
         for &(lo, hi) in ranges {
             let mut b = u16::from(lo);
             while b <= u16::from(hi) {
                 let first = b as u8;
                 if self.escaped && needs_escape(first) {
-                    match short_escape(first) {
-                        Some(letter) => escapes.push((letter, letter, to)),
-                        None => controls.push(first),
-                    }
+                    escaped.push(first);
                     b += 1;
                     continue;
                 }
@@ -173,20 +205,39 @@ impl Lowering<'_> {
                 b = end;
             }
         }
+        if !escaped.is_empty() && self.alphabet[b'\\' as usize] {
+            let after = self.escapes(&escaped, to);
+            if after != DEAD {
+                edges.push((b'\\', b'\\', after));
+                edges.sort_unstable();
+            }
+        }
+        self.sparse(&edges, self.flags())
+    }
+
+    /// What follows the backslash of one of some characters.
+    fn escapes(&mut self, escaped: &[u8], to: NfaId) -> NfaId {
+        let key = (escaped.iter().fold(0, |set, &b| set | escape_bit(b)), to);
+        if let Some(&known) = self.shared.as_ref().and_then(|shared| shared.escapes.get(&key)) {
+            return known;
+        }
+        let short = |&b: &u8| short_escape(b).map(|letter| (letter, letter, to));
+        let mut letters: SmallVec<[(u8, u8, NfaId); 8]> = escaped.iter().filter_map(short).collect();
+        let controls: SmallVec<[u8; 32]> =
+            escaped.iter().copied().filter(|&b| short_escape(b).is_none()).collect();
         if !controls.is_empty() {
             let u = self.control_escapes(&controls, to);
             if u != DEAD {
-                escapes.push((b'u', b'u', u));
+                letters.push((b'u', b'u', u));
             }
         }
-        escapes.retain(|e| self.alphabet[e.0 as usize]);
-        escapes.sort_unstable();
-        if !escapes.is_empty() && self.alphabet[b'\\' as usize] {
-            let after = self.sparse(&escapes, MID_ESCAPE | self.flags());
-            edges.push((b'\\', b'\\', after));
-            edges.sort_unstable();
+        letters.retain(|e| self.alphabet[e.0 as usize]);
+        letters.sort_unstable();
+        let after = self.sparse(&letters, MID_ESCAPE | self.flags());
+        if let Some(shared) = &mut self.shared {
+            shared.escapes.insert(key, after);
         }
-        self.sparse(&edges, self.flags())
+        after
     }
 
     /// `00` and two lower-case hexadecimal digits, for control characters without a short escape.
@@ -423,6 +474,15 @@ pub(super) fn short_escape(b: u8) -> Option<u8> {
         0x0c => Some(b'f'),
         0x0d => Some(b'r'),
         _ => None,
+    }
+}
+
+/// The bit of a character that must be escaped, in a set of them.
+fn escape_bit(b: u8) -> u64 {
+    match b {
+        b'"' => 1 << 32,
+        b'\\' => 1 << 33,
+        control => 1 << (control & 0x1f),
     }
 }
 

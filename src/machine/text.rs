@@ -14,7 +14,7 @@ use crate::constraint::ir::{Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::dfa::{Dfa, DfaId};
-use super::liveness::{Liveness, trim};
+use super::liveness::{Block, Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
 use super::register::{Lengths, NameTrie, OFF_TRIE};
 use super::regular::{Lowering, NoCalls, too_complex};
@@ -41,7 +41,7 @@ const UTF8: [&[(u8, u8)]; 9] = [
 pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering { ir: &ir, nfa, alphabet, escaped: true, quotes: false };
+    let mut lowering = Lowering::new(&ir, nfa, alphabet, true);
     let body = lowering.nfa.push(State::Dead, 0);
     let close = lowering.byte(b'"', ACCEPT, TEXT);
     let mut parts: Vec<NfaId> = UTF8
@@ -71,7 +71,7 @@ const SPACES: [(u32, u32); 9] = [
 pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering { ir: &ir, nfa, alphabet, escaped: true, quotes: false };
+    let mut lowering = Lowering::new(&ir, nfa, alphabet, true);
     let body = lowering.nfa.push(State::Dead, 0);
     let mut parts = vec![lowering.byte(b'"', ACCEPT, TEXT)];
     let mut next = 0x21;
@@ -93,7 +93,7 @@ pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
 /// The start of the rule for a string whose text lies in `lang`; [`DEAD`] if there is none.
 pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: &Ir, lang: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering { ir, nfa, alphabet, escaped: true, quotes: false };
+    let mut lowering = Lowering::new(ir, nfa, alphabet, true);
     let close = lowering.byte(b'"', ACCEPT, TEXT);
     let body = lowering.node(&mut NoCalls, lang, close, 0)?;
     let start = lowering.byte(b'"', body, 0);
@@ -115,18 +115,19 @@ pub(super) fn scalar(nfa: &mut Nfa, alphabet: &[bool; 256], ir: &Ir, node: NodeI
                 string_of(nfa, alphabet, ir, *lang)?
             }
             _ => {
-                let mut lowering = Lowering { ir, nfa, alphabet, escaped: false, quotes: false };
+                let mut lowering = Lowering::new(ir, nfa, alphabet, false);
                 lowering.node(&mut NoCalls, node, ACCEPT, 0)?
             }
         });
     }
-    let start = Lowering { ir, nfa, alphabet, escaped: false, quotes: false }.union(&starts);
+    let start = Lowering::new(ir, nfa, alphabet, false).union(&starts);
     Ok(trim_text(nfa, from, start))
 }
 
 /// Trims the states `from..`, which hold one rule without calls, so that it can be determinised.
 fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
-    let (live, _) = Liveness::solve(nfa, &[], &[], from, &[], &[from]).result();
+    let (live, _) =
+        Liveness::solve(nfa, &[], &[], from, &[], &[Block { first: from, trimmed: false }]).result();
     trim(nfa, from, &live);
     if start >= from && live[(start - from) as usize] { start } else { DEAD }
 }
@@ -158,7 +159,7 @@ pub(super) fn any_number(nfa: &mut Nfa, alphabet: &[bool; 256], policy: &Policy)
         parts.push(ir.repeat(exponent, 0, Some(1)));
     }
     let number = ir.concat(parts);
-    Lowering { ir: &ir, nfa, alphabet, escaped: false, quotes: false }.node(&mut NoCalls, number, ACCEPT, 0)
+    Lowering::new(&ir, nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
 }
 
 /// Whether byte `b` out of a state begins a new character of the text.

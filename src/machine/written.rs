@@ -81,6 +81,7 @@ pub struct Written {
     names: Vec<Name>,
     name_index: FxHashMap<(u32, TextId), u32>,
     sets: Vec<Set>,
+    /// All but the empty one.
     set_index: FxHashMap<Set, SetId>,
     /// Bytes on the heap of sets of more than 64 declared properties.
     wide_bytes: usize,
@@ -98,7 +99,7 @@ impl Written {
             names: vec![Name { before: 0, text: UNKNOWN, count: 0, visible: false }],
             name_index: FxHashMap::default(),
             sets: vec![Set::default()],
-            set_index: FxHashMap::from_iter([(Set::default(), 0)]),
+            set_index: FxHashMap::default(),
             wide_bytes: 0,
             places: Vec::new(),
             place_index: FxHashMap::default(),
@@ -142,6 +143,9 @@ impl Written {
     }
 
     fn intern(&mut self, set: Set) -> SetId {
+        if set == Set::default() {
+            return 0;
+        }
         if let Some(&id) = self.set_index.get(&set) {
             return id;
         }

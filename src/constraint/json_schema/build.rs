@@ -6,7 +6,7 @@
 
 use std::hash::BuildHasher;
 
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::extras::{Keys, nothing};
 use super::goals::{GoalId, Goals, Plan};
@@ -16,7 +16,7 @@ use super::lang_ir;
 use super::multiples::multiples;
 use super::nfa::Nfa;
 use super::number::Number;
-use super::shape::{Bound, Shape, StringPart, Test, Types};
+use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
 use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Property};
 use crate::constraint::number::{Decimal, NumberSpec};
 use crate::constraint::policy::{KeyOrder, Policy, Whitespace};
@@ -26,51 +26,50 @@ use crate::error::{Error, ErrorKind, Result};
 /// Most integers between bounds that are tried one by one for a `multipleOf`.
 const MAX_MULTIPLES: u64 = 2_000;
 
+/// Up to so many names are compared one by one.
+const FEW_NAMES: usize = 16;
+
 /// A class of characters and how often it may occur.
 type Repeated = (Vec<(char, char)>, u32, Option<u32>);
 
 impl Goals<'_> {
     /// Finds the goals of a shape's children.
     pub fn plan(&mut self, mut shape: Shape) -> Result<Plan> {
-        let any = self.goal(&[])?;
-        let mut plan = Plan {
-            shape: Shape::default(),
-            properties: Vec::new(),
-            extra: Vec::new(),
-            prefix: Vec::new(),
-            rest: any,
-            contains: Vec::new(),
-            demand: None,
-        };
+        let (mut properties, mut extra, mut prefix) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rest, mut contains, mut demand) = (self.goal(&[])?, Vec::new(), None);
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
             for terms in &shape.array.prefix {
-                plan.prefix.push(self.goal(terms)?);
+                prefix.push(self.goal(terms)?);
             }
-            plan.rest = self.goal(&shape.array.rest)?;
-            plan.contains = self.contains_ways(&shape.array)?;
+            rest = self.goal(&shape.array.rest)?;
+            contains = self.contains_ways(&shape.array)?;
         }
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
-            plan.properties = self.properties(&mut shape)?;
-            plan.extra = self.extras(&shape)?;
-            self.settle_demands(&mut shape, plan.extra.is_empty())?;
-            if self.declare_few(&mut shape, &plan.extra)? {
-                plan.properties.extend(self.properties(&mut shape)?);
-                plan.extra = self.extras(&shape)?;
+            properties = self.properties(&mut shape)?;
+            extra = self.extras(&shape)?;
+            self.settle_demands(&mut shape, extra.is_empty())?;
+            if self.declare_few(&mut shape, &extra)? {
+                properties.extend(self.properties(&mut shape)?);
+                extra = self.extras(&shape)?;
             }
-            plan.demand = self.plan_demands(&shape, &plan.properties, &plan.extra)?;
+            demand = self.plan_demands(&shape, &properties, &extra)?;
         }
-        plan.shape = shape;
-        Ok(plan)
+        Ok(Plan { shape, properties, extra, prefix, rest, contains, demand })
     }
 
     /// The declared properties in the order of the output.
     fn properties(&mut self, shape: &mut Shape) -> Result<Vec<(Name, GoalId, bool)>> {
-        let mut seen = rustc_hash::FxHashSet::default();
+        if shape.object.order.is_empty() && shape.object.late.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut seen = FxHashSet::default();
         let mut names = std::mem::take(&mut shape.object.order);
         names.append(&mut shape.object.late);
-        let mut properties = Vec::with_capacity(names.len());
+        let mut properties: Vec<(Name, GoalId, bool)> = Vec::with_capacity(names.len());
+        let few = names.len() <= FEW_NAMES;
         for name in names {
-            if !seen.insert(name) {
+            let met = if few { properties.iter().any(|p| p.0 == name) } else { !seen.insert(name) };
+            if met {
                 continue;
             }
             let mut terms = match shape.object.values.get(&name) {
@@ -83,7 +82,9 @@ impl Goals<'_> {
                     terms = nothing();
                 }
             }
-            shape.object.values.entry(name).or_default();
+            if !shape.object.values.contains_key(&name) {
+                shape.object.values.change().insert(name, Terms::new());
+            }
             properties.push((name, self.goal(&terms)?, shape.object.required.contains(&name)));
         }
         Ok(properties)

@@ -190,7 +190,7 @@ impl Front<'_> {
     pub fn dead(&mut self, shape: &mut Shape) -> Result<bool> {
         shape.drop_contradictions();
         if shape.types.meets(Types::OBJECT) {
-            let mut names: Vec<_> = shape.object.required.iter().copied().collect();
+            let mut names: SmallVec<[Name; 16]> = shape.object.required.iter().copied().collect();
             names.sort_unstable();
             for name in names {
                 let undeclared = match shape.object.values.get(&name) {

@@ -61,7 +61,7 @@ impl Front<'_> {
             let mut possible = false;
             for at in condition.from as usize..=part.uniform_from() {
                 let mut terms = part.item(at).clone();
-                add_term(&mut terms, condition.counts.clone());
+                add_term(&mut terms, condition.counts);
                 possible |= part.max.is_none_or(|m| at < m as usize) && !self.value_empty(&terms)?;
             }
             if !possible {
@@ -90,9 +90,9 @@ impl Goals<'_> {
                 for (i, condition) in part.contains.iter().enumerate() {
                     if counted >> i & 1 == 1 {
                         possible &= at >= condition.from as usize;
-                        add_term(&mut terms, condition.counts.clone());
+                        add_term(&mut terms, condition.counts);
                     } else if condition.max.is_some() && at >= condition.from as usize {
-                        add_term(&mut terms, condition.fails.clone());
+                        add_term(&mut terms, condition.fails);
                     }
                 }
                 if possible {

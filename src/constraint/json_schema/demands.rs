@@ -199,7 +199,7 @@ impl Goals<'_> {
             let name = self.front.doc.intern(&name);
             if !shape.object.values.contains_key(&name) {
                 let known = self.front.undeclared(shape, name)?;
-                shape.object.values.insert(name, known);
+                shape.object.values.change().insert(name, known);
                 shape.object.late.push(name);
                 any = true;
             }
@@ -273,7 +273,7 @@ impl Goals<'_> {
     fn narrowed(&mut self, goal: GoalId, demands: &[Demand], meets: u32) -> Result<GoalId> {
         let mut terms = self.terms(goal).clone();
         for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
-            demand.value.iter().for_each(|t| add_term(&mut terms, t.clone()));
+            demand.value.iter().for_each(|t| add_term(&mut terms, *t));
         }
         self.goal(&terms)
     }

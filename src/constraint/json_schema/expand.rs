@@ -43,6 +43,9 @@ pub(super) enum Item {
     OneOf(Id),
 }
 
+/// What is left of the forks: one shape for nearly all schemas.
+pub(super) type Shapes = SmallVec<[Shape; 1]>;
+
 /// One fork.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fork {
@@ -69,9 +72,9 @@ impl Fork {
 
 impl Front<'_> {
     /// All shapes of a conjunction. In loose mode `None` means that there are too many to tell.
-    pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Vec<Shape>>> {
+    pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Shapes>> {
         let mut forks = Vec::new();
-        let mut done = Vec::with_capacity(1);
+        let mut done = Shapes::new();
         let mut next = Some(start);
         while let Some(fork) = next.take().or_else(|| forks.pop()) {
             if !self.advance(fork, mode, &mut forks, &mut done)? {
@@ -87,7 +90,7 @@ impl Front<'_> {
         mut fork: Fork,
         mode: Mode,
         forks: &mut Vec<Fork>,
-        done: &mut Vec<Shape>,
+        done: &mut Shapes,
     ) -> Result<bool> {
         let (alternatives, at) = loop {
             self.step(1 + fork.shape.object.values.len() as u64 / 16, Id(0))?;
@@ -122,11 +125,15 @@ impl Front<'_> {
         if done.len() + forks.len() + alternatives.len() > self.limit(mode) {
             return if mode == Mode::Loose { Ok(false) } else { Err(self.too_many(at)) };
         }
-        for terms in alternatives.iter().rev() {
-            let mut next = fork.clone();
-            next.left.extend(terms.iter().rev().cloned().map(Item::Term));
-            forks.push(next);
+        let Some((first, others)) = alternatives.split_first() else { return Ok(true) };
+        let with = |mut fork: Fork, terms: &Terms| {
+            fork.left.extend(terms.iter().rev().map(|&term| Item::Term(term)));
+            fork
+        };
+        for terms in others.iter().rev() {
+            forks.push(with(fork.clone(), terms));
         }
+        forks.push(with(fork, first));
         Ok(true)
     }
 
@@ -145,7 +152,7 @@ impl Front<'_> {
 
     /// Merges one term into the fork.
     fn apply(&mut self, fork: &mut Fork, term: Term) -> Result<()> {
-        if !fork.shape.terms.insert(term.clone()) {
+        if !fork.shape.terms.insert(term) {
             return Ok(());
         }
         if term.opposite().is_some_and(|opposite| fork.shape.terms.contains(&opposite)) {
@@ -193,6 +200,26 @@ impl Front<'_> {
         }
         fork.shape.drop_contradictions();
         Ok(())
+    }
+
+    /// The types that a single schema names, if it says nothing else.
+    pub fn only_types(&mut self, terms: &[Term]) -> Result<Option<Types>> {
+        let [Term::Pos(id)] = *terms else { return Ok(None) };
+        let mut named = None;
+        for (name, at) in self.asserting(id) {
+            match name {
+                kw::TYPE => named = Some(at),
+                // Says nothing of other types; that it is not known is then no reason to warn.
+                kw::FORMAT if self.doc.string(at).is_some() => {}
+                _ => return Ok(None),
+            }
+        }
+        let Some(types) = named.map(|at| self.types(at)).transpose()? else { return Ok(None) };
+        if types.is_empty() || types.meets(Types::STRING) && self.doc.get(id, kw::FORMAT).is_some() {
+            return Ok(None);
+        }
+        self.warn_unknown(id);
+        Ok(Some(types))
     }
 
     /// Merges a schema.

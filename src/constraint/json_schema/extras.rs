@@ -49,6 +49,10 @@ struct Part {
 impl Goals<'_> {
     /// The undeclared properties of a shape: disjoint sets of names with the goals of their values.
     pub fn extras(&mut self, shape: &Shape) -> Result<Vec<(Keys, GoalId)>> {
+        if shape.object.groups.is_empty() && shape.object.names.is_empty() {
+            // Nothing is said about them.
+            return Ok(vec![(Keys::All, self.goal(&[])?)]);
+        }
         let mut parts = vec![Part { tests: Vec::new(), language: None, terms: Terms::new() }];
         for group in &shape.object.groups {
             parts = self.split(parts, &group.patterns, group.additional)?;
@@ -105,7 +109,7 @@ impl Goals<'_> {
                 }
                 let mut yes = part.clone();
                 yes.tests.push((patterns.clone(), true));
-                terms.iter().for_each(|t| add_term(&mut yes.terms, t.clone()));
+                terms.iter().for_each(|t| add_term(&mut yes.terms, *t));
                 let mut no = part;
                 no.tests.push((patterns.clone(), false));
                 next.push((yes, true));

@@ -47,6 +47,8 @@ pub(super) struct Front<'p> {
     /// Nodes of formats by name; `None` for those that are not known.
     formats: FxHashMap<Name, Option<NodeId>>,
     pub empty: FxHashMap<Terms, bool>,
+    /// The ways to violate each schema that was negated.
+    pub violations: FxHashMap<Id, Rc<Vec<Terms>>>,
     /// Depth of nested emptiness questions.
     pub empty_depth: u32,
     checked: FxHashMap<Id, bool>,
@@ -81,6 +83,7 @@ impl<'p> Front<'p> {
             automata: FxHashMap::default(),
             formats: FxHashMap::default(),
             empty: FxHashMap::default(),
+            violations: FxHashMap::default(),
             empty_depth: 0,
             checked: FxHashMap::default(),
             steps: 0,
@@ -205,7 +208,7 @@ impl<'p> Front<'p> {
             let term = match *term {
                 Term::Pos(id) => Term::Pos(self.follow(id)?),
                 Term::Neg(id) => Term::Neg(self.follow(id)?),
-                ref other => other.clone(),
+                other => other,
             };
             let nothing = match term {
                 Term::Pos(id) if self.is_true(id) => continue,

@@ -8,16 +8,20 @@
 
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::demands::Planned;
 use super::expand::{Fork, Mode};
 use super::extras::Keys;
 use super::front::{Front, MAX_GOALS, MAX_NODES};
 use super::json::{Id, Name, Value};
-use super::shape::{FALSE, Shape, Term, Terms, Test};
+use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
 use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
 use crate::constraint::number::NumberSpec;
 use crate::error::{Error, ErrorKind, Result};
+
+/// Most nodes that room is made for before any is made.
+const MAX_RESERVED: usize = 1_000;
 
 /// Index of a goal.
 pub(super) type GoalId = u32;
@@ -53,8 +57,10 @@ pub(super) struct Plan {
 
 struct Frame {
     goal: GoalId,
+    /// Its types, if it says nothing else.
+    plain: Option<Types>,
     plans: Vec<Plan>,
-    children: Vec<GoalId>,
+    children: SmallVec<[GoalId; 16]>,
 }
 
 /// The walk.
@@ -67,6 +73,10 @@ pub(super) struct Goals<'p> {
     pub strings: FxHashMap<StringKey, NodeId>,
     pub numbers: FxHashMap<NumberKey, NodeId>,
     pub literals: HashTable<NodeId>,
+    /// The nodes of schemas that say no more than a type; half of all schemas do not.
+    plain: SmallVec<[(Types, NodeId); 8]>,
+    /// Lists to be used again.
+    spare: Vec<Vec<Plan>>,
     /// Why the goal being built came to nothing.
     pub culprit: Option<(Id, String)>,
 }
@@ -78,6 +88,8 @@ pub(super) type NumberKey = (bool, Option<(Name, bool)>, Option<(Name, bool)>, O
 
 impl<'p> Goals<'p> {
     pub fn new(mut front: Front<'p>) -> Self {
+        // Schemas mostly become about half as many nodes as they have values.
+        front.ir.reserve((16 + front.doc.len() / 2).min(MAX_RESERVED));
         let any = front.ir.push(Node::JsonAny);
         let never = front.ir.push(Node::Never);
         Goals {
@@ -89,6 +101,8 @@ impl<'p> Goals<'p> {
             strings: FxHashMap::default(),
             numbers: FxHashMap::default(),
             literals: HashTable::new(),
+            plain: SmallVec::new(),
+            spare: Vec::new(),
             culprit: None,
         }
     }
@@ -212,12 +226,20 @@ impl<'p> Goals<'p> {
         if !matches!(self.goals[goal as usize].state, State::New) {
             return Ok(());
         }
-        self.goals[goal as usize].state = State::Active(None);
         let terms = self.goals[goal as usize].terms.clone();
         self.front.culprit = None;
+        let plain = self.front.only_types(&terms)?;
+        if let Some(types) = plain
+            && let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types)
+        {
+            self.goals[goal as usize].state = State::Done(node);
+            return Ok(());
+        }
+        self.goals[goal as usize].state = State::Active(None);
         let shapes = self.front.expand(Fork::new(&terms), Mode::Exact)?.unwrap_or_default();
         self.goals[goal as usize].culprit = self.front.culprit.take();
-        let mut frame = Frame { goal, plans: Vec::with_capacity(shapes.len()), children: Vec::new() };
+        let plans = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(shapes.len()));
+        let mut frame = Frame { goal, plain, plans, children: SmallVec::new() };
         if shapes.iter().any(Shape::is_free) {
             let free = shapes.into_iter().find(Shape::is_free).unwrap_or_default();
             frame.plans.push(self.plan(free)?);
@@ -229,7 +251,7 @@ impl<'p> Goals<'p> {
         for plan in &frame.plans {
             frame.children.extend(plan.properties.iter().map(|p| p.1));
             frame.children.extend(plan.extra.iter().map(|e| e.1));
-            frame.children.extend(&plan.prefix);
+            frame.children.extend_from_slice(&plan.prefix);
             frame.children.push(plan.rest);
             frame.children.extend(plan.demand.iter().flat_map(Planned::goals));
             frame.children.extend(plan.contains.iter().flatten().map(|way| way.1));
@@ -243,12 +265,13 @@ impl<'p> Goals<'p> {
     fn leave(&mut self, frame: Frame) -> Result<()> {
         let goal = frame.goal as usize;
         self.culprit = None;
-        let mut body = self.build(&frame.plans)?;
+        let mut plans = frame.plans;
+        let mut body = self.build(&plans)?;
         if let Some(culprit) = self.culprit.take() {
             self.goals[goal].culprit.get_or_insert(culprit);
         }
         if self.front.ir.len() > MAX_NODES {
-            let at = frame.plans.first().map_or(self.front.doc.root(), |p| self.at(&p.shape));
+            let at = plans.first().map_or(self.front.doc.root(), |p| self.at(&p.shape));
             return Err(self.front.error(
                 ErrorKind::TooComplex,
                 at,
@@ -265,6 +288,13 @@ impl<'p> Goals<'p> {
             self.front.ir.define_rule(rule, body);
             body = self.front.ir.push(Node::Rule(rule));
         }
+        if let Some(types) = frame.plain
+            && !matches!(self.front.ir.node(body), Node::Rule(_))
+        {
+            self.plain.push((types, body));
+        }
+        plans.clear();
+        self.spare.push(plans);
         self.goals[goal].state = State::Done(body);
         Ok(())
     }

@@ -9,6 +9,7 @@
 //! `serde_json`; the document remembers that it happened, for a warning.
 
 mod made;
+mod plain;
 
 use rustc_hash::FxHashMap;
 
@@ -115,7 +116,7 @@ impl Doc {
                 format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
             ));
         }
-        Parser { text, at: 0, doc: self, waiting: Vec::new() }.document()
+        Parser { text, at: 0, doc: self, waiting: Vec::new(), decoded: String::new() }.document()
     }
 
     /// Replaces the root: by a copy of it that is specific to a dynamic scope.
@@ -309,6 +310,8 @@ struct Parser<'a> {
     doc: &'a mut Doc,
     /// Children of all containers that are not closed yet; elements of arrays have no name of theirs.
     waiting: Vec<(Name, Id)>,
+    /// A buffer for strings with escapes.
+    decoded: String,
 }
 
 impl Parser<'_> {
@@ -463,26 +466,25 @@ impl Parser<'_> {
 
     fn string(&mut self) -> Result<Name> {
         self.at += 1;
-        let mut decoded = String::new();
+        self.decoded.clear();
         loop {
             let start = self.at;
-            while matches!(self.peek(), Some(b) if b != b'"' && b != b'\\' && b >= 0x20) {
-                self.at += 1;
-            }
+            self.at += plain::plain_bytes(&self.text.as_bytes()[start..]);
             let plain = &self.text[start..self.at];
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    if decoded.is_empty() {
+                    if self.decoded.is_empty() {
                         return Ok(self.doc.intern(plain));
                     }
-                    decoded.push_str(plain);
-                    return Ok(self.doc.intern(&decoded));
+                    self.decoded.push_str(plain);
+                    return Ok(self.doc.intern(&self.decoded));
                 }
                 Some(b'\\') => {
-                    decoded.push_str(plain);
+                    self.decoded.push_str(plain);
                     self.at += 1;
-                    decoded.push(self.escape()?);
+                    let escaped = self.escape()?;
+                    self.decoded.push(escaped);
                 }
                 Some(_) => return Err(self.error("control character in a string; write it as an escape")),
                 None => return Err(self.error("string without end")),

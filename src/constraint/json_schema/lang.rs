@@ -243,9 +243,34 @@ impl Dfa {
         self.accept.iter().all(|&a| a)
     }
 
+    /// Whether there are endlessly many words: a loop through live states.
+    fn is_endless(&self, live: &[bool]) -> bool {
+        // A state, and which of its ways on is next; 0: not met, 1: on the path, 2: done.
+        let (mut path, mut met) = (vec![(0u32, 0usize)], vec![0u8; live.len()]);
+        while let Some(&mut (q, ref mut next)) = path.last_mut() {
+            met[q as usize] = 1;
+            let Some(range) = self.rows[q as usize].get(*next) else {
+                met[q as usize] = 2;
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            match met[range.to as usize] {
+                _ if !live[range.to as usize] => {}
+                0 => path.push((range.to, 0)),
+                1 => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
     /// All words, if there are at most `limit`.
     pub fn finite(&self, limit: usize) -> Option<Vec<String>> {
         let live = self.live();
+        if self.is_endless(&live) {
+            return None;
+        }
         let mut words = Vec::new();
         let mut layer: Vec<(u32, String)> = if live[0] { vec![(0, String::new())] } else { vec![] };
         for _ in 0..=self.rows.len() {

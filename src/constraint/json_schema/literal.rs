@@ -3,6 +3,8 @@
 //! Both walk the value once; the depth is bounded by the parser's nesting limit, so comparing may
 //! recurse, and writing uses an explicit stack.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::json::{Doc, Id, Name, Value};
 use super::number::Number;
 
@@ -14,7 +16,7 @@ impl Doc {
             Name(&'a str),
             Text(&'static [u8]),
         }
-        let mut todo = vec![Step::Value(id)];
+        let mut todo: SmallVec<[Step; 2]> = smallvec![Step::Value(id)];
         while let Some(step) = todo.pop() {
             let id = match step {
                 Step::Value(id) => id,
@@ -84,6 +86,7 @@ impl Doc {
 
 /// Appends a JSON string: short escapes and `\u00XX` for what must be escaped, everything else as is.
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len() + 2);
     out.push(b'"');
     for byte in text.bytes() {
         match byte {

@@ -24,11 +24,13 @@ impl Front<'_> {
     pub fn restrict(&mut self, shape: &mut Shape, name: Name, term: Term) -> Result<()> {
         if !shape.object.values.contains_key(&name) {
             let known = self.undeclared(shape, name)?;
-            shape.object.values.insert(name, known);
+            shape.object.values.change().insert(name, known);
             shape.object.late.push(name);
         }
-        if let Some(terms) = shape.object.values.get_mut(&name) {
-            add_term(terms, term);
+        if shape.object.values.get(&name).is_some_and(|terms| !terms.contains(&term))
+            && let Some(terms) = shape.object.values.change().get_mut(&name)
+        {
+            terms.push(term);
         }
         Ok(())
     }
@@ -87,7 +89,8 @@ impl Front<'_> {
         let first = shape.object.values.is_empty() && shape.object.groups.is_empty();
         if first && patterns.is_empty() && exact.is_empty() {
             // The first schema with properties, and mostly the only one: nothing to merge with.
-            shape.object.values.extend(properties.iter().map(|&(name, s)| (name, smallvec![Term::Pos(s)])));
+            let values = properties.iter().map(|&(name, s)| (name, smallvec![Term::Pos(s)]));
+            shape.object.values.change().extend(values);
             shape.object.order.extend(properties.iter().map(|p| p.0));
             if additional.is_some() {
                 shape.object.groups.push(Rc::new(Group { patterns, additional }));
@@ -98,7 +101,7 @@ impl Front<'_> {
         for &(name, _) in &properties {
             if !shape.object.values.contains_key(&name) {
                 let known = self.undeclared(shape, name)?;
-                shape.object.values.insert(name, known);
+                shape.object.values.change().insert(name, known);
                 shape.object.order.push(name);
             } else if !ordered || !shape.object.order.contains(&name) {
                 shape.object.order.push(name);
@@ -107,7 +110,7 @@ impl Front<'_> {
         for &(name, _) in &exact {
             if !shape.object.values.contains_key(&name) {
                 let known = self.undeclared(shape, name)?;
-                shape.object.values.insert(name, known);
+                shape.object.values.change().insert(name, known);
                 shape.object.late.push(name);
             }
         }
@@ -124,7 +127,7 @@ impl Front<'_> {
             if said.is_empty() {
                 said.extend(additional);
             }
-            let terms = shape.object.values.entry(name).or_default();
+            let terms = shape.object.values.change().entry(name).or_default();
             said.into_iter().for_each(|s| add_term(terms, Term::Pos(s)));
         }
         if !patterns.is_empty() || additional.is_some() {

@@ -30,14 +30,21 @@ impl Front<'_> {
             Value::Object { .. } => {}
             _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
         }
-        let mut violations = self.violations(id)?;
-        if violations.is_empty() {
-            self.blame(id, "the negated schema accepts everything");
-            fork.shape.types = Types::NONE;
-        }
-        match violations.len() {
-            1 => fork.queue(violations.remove(0).into_iter().map(Item::Term)),
-            _ => fork.queue(vec![Item::Choice(Rc::new(violations), id)]),
+        let violations = match self.violations.get(&id) {
+            Some(known) => known.clone(),
+            None => {
+                let found = Rc::new(self.violations(id)?);
+                self.violations.insert(id, found.clone());
+                found
+            }
+        };
+        match &violations[..] {
+            [] => {
+                self.blame(id, "the negated schema accepts everything");
+                fork.shape.types = Types::NONE;
+            }
+            [only] => fork.queue(only.iter().map(|&term| Item::Term(term))),
+            _ => fork.queue([Item::Choice(violations, id)]),
         }
         Ok(())
     }
@@ -61,7 +68,7 @@ impl Front<'_> {
             for &(name, schema) in &properties {
                 if required.contains(&name) && !self.is_true(schema) {
                     // It lacks, or violates its schema.
-                    let way = smallvec![object.clone(), Term::Property(name, schema, false)];
+                    let way = smallvec![object, Term::Property(name, schema, false)];
                     if self.is_telling(schema)? {
                         telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
                         kept.extend([Term::Require(name), Term::Property(name, schema, true)]);
@@ -72,19 +79,15 @@ impl Front<'_> {
             }
             for &name in required {
                 if !properties.iter().any(|p| p.0 == name && !self.is_true(p.1)) {
-                    telling.push(
-                        [object.clone(), Term::Forbid(name)]
-                            .into_iter()
-                            .chain(kept.iter().cloned())
-                            .collect(),
-                    );
+                    telling
+                        .push([object, Term::Forbid(name)].into_iter().chain(kept.iter().cloned()).collect());
                     kept.push(Term::Require(name));
                 }
             }
             for &(name, schema) in &properties {
                 if !required.contains(&name) && !self.is_true(schema) {
                     let way: Terms =
-                        smallvec![object.clone(), Term::Require(name), Term::Property(name, schema, false)];
+                        smallvec![object, Term::Require(name), Term::Property(name, schema, false)];
                     if self.is_telling(schema)? {
                         telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
                         kept.push(Term::Property(name, schema, true));

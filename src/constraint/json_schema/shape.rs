@@ -58,7 +58,7 @@ impl Types {
 }
 
 /// One thing a value must satisfy.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Term {
     /// The schema.
     Pos(Id),
@@ -216,7 +216,7 @@ impl ArrayPart {
             self.prefix.push(self.rest.clone());
         }
         for (i, terms) in self.prefix.iter_mut().enumerate() {
-            let own = if i < prefix.len() { prefix[i].clone() } else { rest.clone() };
+            let own = if i < prefix.len() { prefix[i] } else { rest };
             if let Some(term) = own {
                 add_term(terms, term);
             }
@@ -245,13 +245,45 @@ pub(super) struct Group {
     pub additional: Option<Id>,
 }
 
+/// What is known about names. Shared between the forks of a choice, of which many come to nothing before they
+/// say anything about properties.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known(Option<Rc<FxHashMap<Name, Terms>>>);
+
+impl Known {
+    pub fn get(&self, name: &Name) -> Option<&Terms> {
+        self.0.as_ref()?.get(name)
+    }
+
+    pub fn contains_key(&self, name: &Name) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |known| known.len())
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &Name> {
+        self.0.iter().flat_map(|known| known.keys())
+    }
+
+    /// To add something: copied if it is shared.
+    pub fn change(&mut self) -> &mut FxHashMap<Name, Terms> {
+        Rc::make_mut(self.0.get_or_insert_default())
+    }
+}
+
 /// What is said about objects.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ObjectPart {
     /// Names declared by `properties`, in the order of the output.
     pub order: Vec<Name>,
     /// All names about which something is known, and what.
-    pub values: FxHashMap<Name, Terms>,
+    pub values: Known,
     /// Names in `values` that `properties` did not declare, and required ones.
     pub late: Vec<Name>,
     pub required: FxHashSet<Name>,

@@ -36,7 +36,7 @@ impl TermSet {
             self.index.extend(self.list.iter().cloned());
         }
         if self.list.len() >= FEW {
-            self.index.insert(term.clone());
+            self.index.insert(term);
         }
         self.list.push(term);
         true
@@ -63,7 +63,7 @@ mod tests {
         for i in 0..200u32 {
             let term = if i % 3 == 0 { Term::Neg(Id(i * i % 50)) } else { Term::Pos(Id(i * i % 50)) };
             assert_eq!(set.contains(&term), list.contains(&term));
-            assert_eq!(set.insert(term.clone()), !list.contains(&term));
+            assert_eq!(set.insert(term), !list.contains(&term));
             if !list.contains(&term) {
                 list.push(term);
             }

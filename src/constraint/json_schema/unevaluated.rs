@@ -108,7 +108,7 @@ impl Evaluated {
 impl Alternative {
     fn and(&self, other: &Alternative) -> Alternative {
         let mut both = self.clone();
-        other.terms.iter().for_each(|t| add_term(&mut both.terms, t.clone()));
+        other.terms.iter().for_each(|t| add_term(&mut both.terms, *t));
         both.seen.add(&other.seen);
         both
     }

@@ -40,14 +40,18 @@ impl Goals<'_> {
             }
             made.push(part);
         }
-        // Values that are spelled differently may be equal.
-        let number = |word: &Bytes| -> Option<Number> {
+        if words.iter().any(|word| matches!(word.first(), Some(b'[' | b'{'))) {
+            return Ok(None);
+        }
+        // Numbers that are spelled differently may be equal.
+        let number = |word: &Bytes| -> Option<(Number, Bytes)> {
             let text = std::str::from_utf8(word).ok()?;
-            text.starts_with(|c: char| c == '-' || c.is_ascii_digit()).then(|| Number::new(text))
+            let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+            is_number.then(|| (Number::new(text), word.clone()))
         };
-        for (i, a) in words.iter().enumerate() {
-            let twin = |b: &Bytes| a != b && number(a).is_some_and(|x| number(b).is_some_and(|y| x == y));
-            if matches!(a.first(), Some(b'[' | b'{')) || words[..i].iter().any(twin) {
+        let numbers: Vec<(Number, Bytes)> = words.iter().filter_map(number).collect();
+        for (i, a) in numbers.iter().enumerate() {
+            if numbers[..i].iter().any(|b| a.0 == b.0 && a.1 != b.1) {
                 return Ok(None);
             }
         }
