@@ -184,6 +184,8 @@ impl Scores<'_> {
 
     /// # Safety
     /// As for all of [`Wide`].
+    // Indices, for closures and iterators over vectors lack the instructions of what they are inlined into.
+    #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     unsafe fn tile<V: Wide, const R: usize, const B: usize>(&mut self, first: usize, block: usize) {
         let (d, width) = (self.a.head_dim, self.a.kv_heads * self.a.head_dim);
@@ -336,6 +338,8 @@ impl WeightedSums<'_> {
     ///
     /// # Safety
     /// There are so many columns; and as for all of [`Wide`].
+    // Indices, for closures and iterators over vectors lack the instructions of what they are inlined into.
+    #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     unsafe fn columns<V: Wide, const R: usize, const C: usize>(&self, first: usize, at: usize) {
         let (d, width) = (self.a.head_dim, self.a.kv_heads * self.a.head_dim);

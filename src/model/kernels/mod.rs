@@ -152,8 +152,9 @@ impl Work for RmsNorm<'_> {
                 v.times(V::load(self.weight.as_ptr().add(at))).store(self.out.as_mut_ptr().add(at));
                 at += LANES;
             }
-            for i in whole..x.len() {
-                self.out[i] = x[i] * scale * self.weight[i];
+            let rest = x[whole..].iter().zip(&self.weight[whole..]);
+            for (out, (x, weight)) in self.out[whole..].iter_mut().zip(rest) {
+                *out = x * scale * weight;
             }
         }
     }
