@@ -243,7 +243,7 @@ impl Matcher {
 
     /// The bytes that would be forced behind `bytes`; nothing if these cannot come next, or of a machine over
     /// tokens.
-    pub(crate) fn forced_behind(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub fn forced_behind(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.ended || self.token_level {
             return None;
         }
