@@ -35,8 +35,12 @@ fn choices_are_explained_as_their_texts_say() {
         let prefix = &text[..random.below(text.len() + 1)];
         let mut matcher = grammar.matcher();
         for &byte in prefix {
+            // What would be forced behind some bytes is what is forced once they are written.
+            let behind = matcher.forced_behind(&[byte]);
             let token = known.tokens.iter().position(|t| t == &[byte]).unwrap();
             matcher.accept_token(token as TokenId).unwrap();
+            assert_eq!(behind, Some(matcher.forced_bytes()));
+            assert_eq!(grammar.matcher().forced_behind(b"zz"), None);
         }
         for (id, token) in known.tokens.iter().enumerate() {
             if token.is_empty() {

@@ -46,7 +46,8 @@ pub(super) struct Llama {
 }
 
 thread_local! {
-    /// The buffers of the last chunk on this thread: clearing fresh pages took a twentieth of a prompt's time.
+    /// The buffers of the last chunk on this thread: clearing fresh pages took a twentieth of the time of an
+    /// extraction.
     static SCRATCH: Cell<Option<Scratch>> = const { Cell::new(None) };
 }
 

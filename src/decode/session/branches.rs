@@ -52,7 +52,7 @@ pub(super) struct Doubt {
     after: usize,
     /// The constraint there.
     matcher: Matcher,
-    /// What to propose instead; the first differs from the draft's.
+    /// What to propose instead, never nothing; the first differs from the draft's.
     tokens: Vec<TokenId>,
     place: State,
     reason: Reason,
@@ -61,6 +61,7 @@ pub(super) struct Doubt {
 /// Proposals that go on from the first `after` of the draft.
 pub(super) struct Branch {
     pub after: usize,
+    /// Never none.
     pub proposals: Vec<Proposal>,
 }
 

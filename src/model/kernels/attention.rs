@@ -5,7 +5,8 @@
 //! and the heads that share a key head, share what is read. Each row has exactly the keys it may see, and each
 //! sum the order it has when the row is alone: scores along the head, values along the positions. A mask over a
 //! rectangle of scores was rejected: it does twice the work in a prefill, and sums over a length that depends on
-//! which other rows run along. Keys by position cost three times as much: a score was 31 instructions.
+//! which other rows run along. Keys by position were rejected: a score was a sum across a vector then, 31
+//! instructions for a head of 64.
 
 use super::vector::{LANES, Vector, Work};
 use super::wide::{WIDE, Wide, WideWork};
