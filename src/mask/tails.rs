@@ -43,7 +43,7 @@ impl Tails {
 pub(super) fn set_key(entries: &[Tail]) -> u64 {
     entries.iter().fold(entries.len() as u64, |sum, tail| {
         let x = (u64::from(tail.token) << 16 | u64::from(tail.offset)) + 1;
-        let product = u128::from(x) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        let product = u128::from(x).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         sum.wrapping_add((product >> 64) as u64 ^ product as u64)
     })
 }
