@@ -10,6 +10,7 @@
 #[allow(dead_code)]
 mod tables;
 
+use ffwd::model::{LoadOptions, Precision};
 use ffwd::{Constraint, Engine, Error, ErrorKind, Finish, Mode, Output, Prompt, Request, Result, extract};
 use serde_json::Value;
 
@@ -31,6 +32,24 @@ struct Row {
     records: usize,
 }
 
+/// How the texts are generated.
+struct Arm {
+    mode: Mode,
+    /// Drafts as long as they can be.
+    ungated: bool,
+    /// The same weights, and activations that are not rounded.
+    wide: bool,
+}
+
+impl Arm {
+    /// The modes, exact once more without its gate, and `off` in single precision.
+    fn all() -> Vec<Arm> {
+        let plain = |mode| Arm { mode, ungated: false, wide: false };
+        let more = [Arm { ungated: true, ..plain(Mode::Exact) }, Arm { wide: true, ..plain(Mode::Off) }];
+        Mode::ALL.map(plain).into_iter().chain(more).collect()
+    }
+}
+
 fn main() -> Result<()> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut limit = usize::MAX;
@@ -42,19 +61,18 @@ fn main() -> Result<()> {
         arguments.drain(at..at + 2);
     }
     let engine = Engine::embedded()?;
+    let wide = Engine::builder().options(LoadOptions::with_precision(Precision::F32)).build()?;
     println!("ms per forward by tokens: {:.3?}", engine.target().cost_table().points());
     for path in &arguments {
         let text = std::fs::read_to_string(path).map_err(|e| bad(&format!("{path}: {e}")))?;
-        file(&engine, path, text.lines().take(limit))?;
+        file(&engine, &wide, path, text.lines().take(limit))?;
     }
     Ok(())
 }
 
-fn file<'a>(engine: &Engine, path: &str, lines: impl Iterator<Item = &'a str>) -> Result<()> {
-    // The modes, and exact once more with drafts as long as they can be.
-    let kinds: Vec<(Mode, bool)> =
-        Mode::ALL.map(|m| (m, false)).into_iter().chain([(Mode::Exact, true)]).collect();
-    let mut rows: Vec<Row> = kinds.iter().map(|_| Row::default()).collect();
+fn file<'a>(engine: &Engine, wide: &Engine, path: &str, lines: impl Iterator<Item = &'a str>) -> Result<()> {
+    let arms = Arm::all();
+    let mut rows: Vec<Row> = arms.iter().map(|_| Row::default()).collect();
     let (mut refused, mut passed_over) = (0, 0);
     for line in lines {
         let entry: Value = serde_json::from_str(line).map_err(|e| bad(&format!("{path}: {e}")))?;
@@ -68,9 +86,10 @@ fn file<'a>(engine: &Engine, path: &str, lines: impl Iterator<Item = &'a str>) -
             continue;
         }
         let mut off = None;
-        for (row, &(mode, ungated)) in rows.iter_mut().zip(&kinds) {
-            let request = request(&entry)?.mode(mode);
-            let output = engine.generate(&if ungated { request.ungated() } else { request })?;
+        for (row, arm) in rows.iter_mut().zip(&arms) {
+            let request = request(&entry)?.mode(arm.mode);
+            let engine = if arm.wide { wide } else { engine };
+            let output = engine.generate(&if arm.ungated { request.ungated() } else { request })?;
             let off = off.get_or_insert_with(|| output.text.clone());
             count(row, &entry, &output, off);
         }
@@ -95,11 +114,13 @@ fn file<'a>(engine: &Engine, path: &str, lines: impl Iterator<Item = &'a str>) -
         "fields",
         "records"
     );
-    for (row, (mode, ungated)) in rows.iter().zip(&kinds) {
+    for (row, arm) in rows.iter().zip(&arms) {
         let percent = |n: usize, of: usize| format!("{:.1}%", 100.0 * n as f64 / of.max(1) as f64);
         println!(
             "{:<15} {:>6} {:>8} {:>10.2} {:>7} {:>8} {:>8} {:>7.2} {:>4} {:>7} {:>7} {:>7} {:>8}",
-            format!("{}{}", mode.name(), if *ungated { " ungated" } else { "" }),
+            arm.mode.name().to_owned()
+                + if arm.ungated { " ungated" } else { "" }
+                + if arm.wide { " f32" } else { "" },
             row.tokens,
             row.forwards,
             row.tokens as f64 / row.forwards.max(1) as f64,
@@ -115,22 +136,26 @@ fn file<'a>(engine: &Engine, path: &str, lines: impl Iterator<Item = &'a str>) -
         );
     }
     let name = std::path::Path::new(path).file_stem().map(|s| s.to_string_lossy().into_owned());
-    let table = markdown(&rows, &kinds);
+    let table = markdown(&rows, &arms);
     tables::put("README.md", &format!("evaluate {}", name.unwrap_or_default()), &table).map_err(|e| bad(&e))
 }
 
 /// The table of the README.
-fn markdown(rows: &[Row], kinds: &[(Mode, bool)]) -> String {
+fn markdown(rows: &[Row], arms: &[Arm]) -> String {
     let mut table = String::from(
         "| mode | tokens | forwards | tokens a forward | seconds | text as in `off` | fields right |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    for (row, (mode, ungated)) in rows.iter().zip(kinds) {
+    for (row, arm) in rows.iter().zip(arms) {
         let percent = |n: usize, of: usize| format!("{:.1} %", 100.0 * n as f64 / of.max(1) as f64);
-        let ungated = if *ungated { ", drafts as long as they can be" } else { "" };
+        let how = match arm {
+            Arm { ungated: true, .. } => ", drafts as long as they can be",
+            Arm { wide: true, .. } => " in `F32`",
+            _ => "",
+        };
         table += &format!(
-            "| `{}`{ungated} | {} | {} | {:.1} | {:.1} | {} | {} |\n",
-            mode.name(),
+            "| `{}`{how} | {} | {} | {:.1} | {:.1} | {} | {} |\n",
+            arm.mode.name(),
             row.tokens,
             row.forwards,
             row.tokens as f64 / row.forwards.max(1) as f64,

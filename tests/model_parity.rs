@@ -233,14 +233,14 @@ fn eight_bit_weights_give_nearly_the_logits_of_the_same_weights_widened() {
         let q = load(&LoadOptions::with_precision(Precision::Q8_0)).unwrap();
         assert!(q.weight_bytes() * 3 < f.weight_bytes());
         let (want, got) = (all(&f, &tokens), all(&q, &tokens));
-        // Activations have 16 bits, 2^-16 of the largest of their row, in 21 products; logits reach 20. Rounded to
-        // 8 bits, as usual, the difference would be a hundred times that.
-        let d = difference(&got, &want);
-        assert!(d > 0.0 && d < 1e-2, "{d}");
-        let size = want.iter().flatten().fold(0f32, |a, b| a.max(b.abs()));
-        eprintln!("largest logit {size}, largest difference {d}");
-        let best = |row: &Vec<f32>| row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(i, _)| i);
-        assert!(want.iter().map(best).eq(got.iter().map(best)), "the most probable tokens are the same");
+        // Activations have 8 bits, off by up to a 254th of their block's largest: about a two-hundredth of their size.
+        // Errors of 21 products that have nothing to do with each other add up to four or five times that.
+        let square = |rows: &[Vec<f32>]| rows.iter().flatten().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+        let off: Vec<Vec<f32>> =
+            want.iter().zip(&got).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a - b).collect()).collect();
+        let share = (square(&off) / square(&want)).sqrt();
+        eprintln!("off by {share:.4} of the logits' size, at most {}", difference(&got, &want));
+        assert!(share > 0.0 && share < 0.03, "{share}");
     }
 }
 

@@ -4,7 +4,7 @@
 //! rejected: their scales are packed in six bits and half precision, and unpacking them again at each
 //! product costs as much as the product. Widened, they take a sixteenth to a quarter of a byte per weight.
 
-use super::kernels::{K_BLOCK, Q4, Q6, Q8, Q8_BLOCK, Q8_GROUP};
+use super::kernels::{K_BLOCK, Q4, Q6, Q8, Q8_BLOCK, Q8_GROUP, Q8_ZERO};
 use super::safetensors::f16_to_f32;
 
 /// Bytes of a `Q8_0` block: a half-precision scale and the values.
@@ -20,7 +20,7 @@ fn half(bytes: &[u8]) -> f32 {
 
 /// `Q8_0` with values and scales apart, the weights of sixteen outputs beside each other.
 pub(super) struct EightBit {
-    quants: Vec<i8>,
+    quants: Vec<u8>,
     scales: Vec<f32>,
 }
 
@@ -29,20 +29,21 @@ impl EightBit {
     pub fn from_blocks(blocks: &[u8], rows: usize, width: usize) -> Self {
         let padded = rows.next_multiple_of(Q8_GROUP);
         let mut all =
-            EightBit { quants: vec![0; padded * width], scales: vec![0.0; padded * width / Q8_BLOCK] };
+            EightBit { quants: vec![Q8_ZERO; padded * width], scales: vec![0.0; padded * width / Q8_BLOCK] };
         for (i, block) in blocks.chunks_exact(Q8_BYTES).enumerate() {
             let (quant, scale) = Q8::place(width, i * Q8_BLOCK / width, i * Q8_BLOCK % width);
             all.scales[scale] = half(block);
-            // The pairs of one output lie 32 bytes apart. Known lengths spare the checks: it is millions of blocks.
+            // The weights of one output lie by fours, 64 bytes apart. Known lengths spare the checks: it is millions of blocks.
             let (Some(to), Some(from)) = (
-                all.quants[quant..].first_chunk_mut::<{ 15 * 2 * Q8_GROUP + 2 }>(),
+                all.quants[quant..].first_chunk_mut::<{ 7 * 4 * Q8_GROUP + 4 }>(),
                 block[2..].first_chunk::<32>(),
             ) else {
                 unreachable!("a whole block, and its place among those of sixteen outputs");
             };
-            for p in 0..Q8_BLOCK / 2 {
-                to[p * 2 * Q8_GROUP] = from[2 * p].cast_signed();
-                to[p * 2 * Q8_GROUP + 1] = from[2 * p + 1].cast_signed();
+            for four in 0..Q8_BLOCK / 4 {
+                for i in 0..4 {
+                    to[four * 4 * Q8_GROUP + i] = from[four * 4 + i].wrapping_add(Q8_ZERO);
+                }
             }
         }
         all

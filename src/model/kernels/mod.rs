@@ -30,7 +30,9 @@ use wide::{WIDE, Wide};
 use crate::numeric::exp;
 
 pub(crate) use attention::{Attention, KEY_BLOCK};
-pub(crate) use eight_bit::{Q8, Q8_BLOCK, Q8_GROUP, product_eight_bit, product_eight_bit_some};
+pub(crate) use eight_bit::{
+    Q8, Q8_BLOCK, Q8_GROUP, ZERO as Q8_ZERO, product_eight_bit, product_eight_bit_some,
+};
 pub(crate) use packed::{K_BLOCK, Q4, Q6};
 use product::in_items;
 pub(crate) use product::{Out, Rows, product, product_packed, product_some, widen};

@@ -2,8 +2,10 @@
 //!
 //! All kinds give the same bits: sums of integer products are exact, and the rest is element by element, as far
 //! as all fuse the multiply-add. What sums across a vector has eight lanes ([`super::vector`]), for that order is
-//! part of the results. Rejected: instructions for products of 8-bit numbers; activations in 16 bits would take
-//! two of them, each with as many products as one of `vpdpwssd` has pairs.
+//! part of the results. What multiplies 8-bit numbers takes one side without sign (`vpdpbusd`), so weights have 128
+//! added to them, and 128 times the sum of the activations is taken off the result. Rejected: weights with a sign
+//! and activations without, whose correction is a number for each weight block and output instead of one
+//! for each block of a row.
 
 /// How many numbers there are.
 pub(super) const WIDE: usize = 16;
@@ -19,6 +21,7 @@ pub(crate) trait Wide: Copy {
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
+    unsafe fn times(self, b: Self) -> Self;
     /// `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
     /// Calls for the memory there, which need not exist, to be brought to the caches.
@@ -26,11 +29,16 @@ pub(crate) trait Wide: Copy {
     unsafe fn prefetch(from: *const i8) {
         let _ = from;
     }
-    /// For G groups of sixteen outputs and R rows the products of 32 activations and weights, added up exactly (at
-    /// most 2^27 each) and rounded to single precision once. `x` points to the 32 activations of each row, one
-    /// row behind the other; `w` to the weights of each group: 16 pairs of inputs, and of each pair the two
+    /// For G groups of sixteen outputs and R rows the products of 32 activations and weights, added up: integers of
+    /// at most 2^19, so single precision holds them exactly. `x` points to the 32 activations of each row, -127 to
+    /// 127, one row behind the other; `less` to a number for each row, -128 times the sum of these activations;
+    /// `w` to the weights of each group, each with 128 added: 8 times four inputs, and of these the four
     /// weights of sixteen outputs.
-    unsafe fn block_sums<const R: usize, const G: usize>(x: *const i16, w: [*const i8; G]) -> [[Self; R]; G];
+    unsafe fn block_sums<const R: usize, const G: usize>(
+        x: *const i8,
+        less: *const i32,
+        w: [*const u8; G],
+    ) -> [[Self; R]; G];
 }
 
 /// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
@@ -58,6 +66,15 @@ impl<const FMA: bool> Wide for Portable<FMA> {
     }
 
     #[inline(always)]
+    unsafe fn times(self, b: Self) -> Self {
+        let mut v = self.0;
+        for (v, b) in v.iter_mut().zip(b.0) {
+            *v *= b;
+        }
+        Portable(v)
+    }
+
+    #[inline(always)]
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
         let mut v = self.0;
         for (v, (a, b)) in v.iter_mut().zip(a.0.iter().zip(b.0)) {
@@ -67,16 +84,23 @@ impl<const FMA: bool> Wide for Portable<FMA> {
     }
 
     #[inline(always)]
-    unsafe fn block_sums<const R: usize, const G: usize>(x: *const i16, w: [*const i8; G]) -> [[Self; R]; G] {
+    unsafe fn block_sums<const R: usize, const G: usize>(
+        x: *const i8,
+        less: *const i32,
+        w: [*const u8; G],
+    ) -> [[Self; R]; G] {
         let mut out = [[Portable([0.0; WIDE]); R]; G];
+        // Arrays of bytes need no more alignment than what is pointed to has.
+        let x = unsafe { &*x.cast::<[[[i8; 4]; 8]; R]>() };
         for (out, w) in out.iter_mut().zip(w) {
-            // Arrays of bytes and halves need no more alignment than what is pointed to has.
-            let (x, w) = unsafe { (&*x.cast::<[[[i16; 2]; 16]; R]>(), &*w.cast::<[[[i8; 2]; WIDE]; 16]>()) };
-            for (out, x) in out.iter_mut().zip(x) {
-                let mut sums = [0i32; WIDE];
+            let w = unsafe { &*w.cast::<[[[u8; 4]; WIDE]; 8]>() };
+            for (r, (out, x)) in out.iter_mut().zip(x).enumerate() {
+                let mut sums = [unsafe { less.add(r).read_unaligned() }; WIDE];
                 for (x, w) in x.iter().zip(w) {
                     for (sum, w) in sums.iter_mut().zip(w) {
-                        *sum += i32::from(x[0]) * i32::from(w[0]) + i32::from(x[1]) * i32::from(w[1]);
+                        for (x, w) in x.iter().zip(w) {
+                            *sum += i32::from(*x) * i32::from(*w);
+                        }
                     }
                 }
                 *out = Portable(sums.map(|sum| sum as f32));
@@ -123,6 +147,11 @@ mod x86 {
         }
 
         #[inline(always)]
+        unsafe fn times(self, b: Self) -> Self {
+            Avx2(unsafe { [_mm256_mul_ps(self.0[0], b.0[0]), _mm256_mul_ps(self.0[1], b.0[1])] })
+        }
+
+        #[inline(always)]
         unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
             Avx2(unsafe {
                 [_mm256_fmadd_ps(a.0[0], b.0[0], self.0[0]), _mm256_fmadd_ps(a.0[1], b.0[1], self.0[1])]
@@ -137,26 +166,34 @@ mod x86 {
         #[allow(clippy::needless_range_loop)]
         #[inline(always)]
         unsafe fn block_sums<const R: usize, const G: usize>(
-            x: *const i16,
-            w: [*const i8; G],
+            x: *const i8,
+            // Here the weights get back their sign: what sums up pairs of products without it has no room for them.
+            _less: *const i32,
+            w: [*const u8; G],
         ) -> [[Self; R]; G] {
             unsafe {
+                let (sign, ones) = (_mm256_set1_epi8(i8::MIN), _mm256_set1_epi16(1));
                 let mut sums = [[[_mm256_setzero_si256(); 2]; R]; G];
-                for pair in 0..16 {
+                for four in 0..8 {
                     let mut weights = [[_mm256_setzero_si256(); 2]; G];
+                    let mut sizes = weights;
                     for g in 0..G {
                         for half in 0..2 {
-                            let eight = w[g].add(pair * 2 * WIDE + half * WIDE);
-                            weights[g][half] = _mm256_cvtepi8_epi16(_mm_loadu_si128(eight.cast()));
+                            let eight = w[g].add(four * 4 * WIDE + half * 2 * WIDE);
+                            weights[g][half] = _mm256_xor_si256(_mm256_loadu_si256(eight.cast()), sign);
+                            sizes[g][half] = _mm256_abs_epi8(weights[g][half]);
                         }
                     }
                     for r in 0..R {
-                        let both = x.add(r * 32 + 2 * pair).cast::<i32>().read_unaligned();
-                        let both = _mm256_set1_epi32(both);
+                        let all = x.add(r * 32 + 4 * four).cast::<i32>().read_unaligned();
+                        let all = _mm256_set1_epi32(all);
                         for g in 0..G {
                             for half in 0..2 {
-                                let products = _mm256_madd_epi16(both, weights[g][half]);
-                                sums[g][r][half] = _mm256_add_epi32(sums[g][r][half], products);
+                                // Two products are at most 2 * 128 * 127, which sixteen bits just hold.
+                                let signed = _mm256_sign_epi8(all, weights[g][half]);
+                                let pairs = _mm256_maddubs_epi16(sizes[g][half], signed);
+                                let fours = _mm256_madd_epi16(pairs, ones);
+                                sums[g][r][half] = _mm256_add_epi32(sums[g][r][half], fours);
                             }
                         }
                     }
@@ -201,6 +238,11 @@ mod x86 {
         }
 
         #[inline(always)]
+        unsafe fn times(self, b: Self) -> Self {
+            Avx512(unsafe { _mm512_mul_ps(self.0, b.0) })
+        }
+
+        #[inline(always)]
         unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
             Avx512(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
         }
@@ -213,23 +255,27 @@ mod x86 {
         #[allow(clippy::needless_range_loop)]
         #[inline(always)]
         unsafe fn block_sums<const R: usize, const G: usize>(
-            x: *const i16,
-            w: [*const i8; G],
+            x: *const i8,
+            less: *const i32,
+            w: [*const u8; G],
         ) -> [[Self; R]; G] {
             unsafe {
                 let mut sums = [[_mm512_setzero_si512(); R]; G];
-                for pair in 0..16 {
+                for g in 0..G {
+                    for r in 0..R {
+                        sums[g][r] = _mm512_set1_epi32(less.add(r).read_unaligned());
+                    }
+                }
+                for four in 0..8 {
                     let mut weights = [_mm512_setzero_si512(); G];
                     for g in 0..G {
-                        let sixteen = _mm256_loadu_si256(w[g].add(pair * 2 * WIDE).cast());
-                        weights[g] = _mm512_cvtepi8_epi16(sixteen);
+                        weights[g] = _mm512_loadu_si512(w[g].add(four * 4 * WIDE).cast());
                     }
                     for r in 0..R {
-                        let both = x.add(r * 32 + 2 * pair).cast::<i32>().read_unaligned();
-                        let both = _mm512_set1_epi32(both);
+                        let all = _mm512_set1_epi32(x.add(r * 32 + 4 * four).cast::<i32>().read_unaligned());
                         for g in 0..G {
-                            // The two products of each lane and the sum of before: no step of it can overflow.
-                            sums[g][r] = _mm512_dpwssd_epi32(sums[g][r], both, weights[g]);
+                            // The four products of each lane and the sum of before: no step of it can overflow.
+                            sums[g][r] = _mm512_dpbusd_epi32(sums[g][r], weights[g], all);
                         }
                     }
                 }
