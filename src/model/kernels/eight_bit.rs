@@ -13,7 +13,9 @@
 //! Rejected: activations in 16 bits by a scale for each row, which was here before. It is a hundred times finer than
 //! the weights and takes twice the instructions: a forward over eight rows of the embedded model cost a fifth more, and of
 //! 340 evaluation texts it got as many fields right. Widening the weights to single precision has a
-//! quarter of the products to an instruction.
+//! quarter of the products to an instruction. The matrix unit of newer Intel processors (AMX) adds up a block for sixteen rows
+//! and outputs in one instruction, but its sums come to the vectors by way of memory and do not overlap with their work:
+//! 1.1 to 1.3 times as fast for sixteen rows and more, for two hundred lines and a system call.
 
 use super::product::Weights;
 use super::wide::{WIDE, Wide, WideWork, many, run};
@@ -87,9 +89,6 @@ struct Rounded {
     width: usize,
 }
 
-/// The largest rounded value.
-const LARGEST: f32 = i8::MAX as f32;
-
 /// Outputs that one work item covers.
 const ITEM: usize = 64;
 
@@ -120,34 +119,16 @@ struct Round<'a> {
     less: &'a mut [i32],
 }
 
-/// Added to a number between -2^22 and 2^22, 1.5 * 2^23 rounds it to the nearest integer, ties to even, and leaves that in
-/// the low bits.
-const TO_INTEGER: f32 = 12_582_912.0;
-
 impl WideWork for Round<'_> {
-    // The compiler finds the vectors, given the instructions.
     #[inline(always)]
     unsafe fn with<V: Wide>(self) {
         let blocks = self.x.chunks_exact(Q8_BLOCK).zip(self.out.chunks_mut(Q8_BLOCK * self.step));
         for (i, (x, out)) in blocks.enumerate() {
-            let mut largest = [0u32; WIDE];
-            for lane in 0..WIDE {
-                // Without signs, numbers are in the order of their bits; what is infinite or no number is above all.
-                largest[lane] = x[lane].abs().to_bits().max(x[lane + WIDE].abs().to_bits());
-            }
-            let largest = f32::from_bits(largest.iter().fold(0, |a, b| a.max(*b)));
-            // Of a block of zeros, or of numbers so small that their inverse overflows, nothing is left.
-            let inverse = LARGEST / largest;
-            let inverse = if inverse.is_finite() { inverse } else { 0.0 };
-            let mut sum = 0u32;
-            for lane in 0..Q8_BLOCK {
-                let bits = (x[lane] * inverse + TO_INTEGER).to_bits();
-                out[lane] = bits as i8;
-                sum = sum.wrapping_add(bits.wrapping_sub(TO_INTEGER.to_bits()));
-            }
-            let scale = if largest.is_finite() { largest / LARGEST } else { f32::NAN };
+            assert!(out.len() >= Q8_BLOCK);
+            // SAFETY: a block on either side; and by the caller's promise.
+            let (scale, sum) = unsafe { V::round_block(x.as_ptr(), out.as_mut_ptr()) };
             self.scales[i * self.step] = scale;
-            self.less[i * self.step] = -i32::from(ZERO) * sum.cast_signed();
+            self.less[i * self.step] = -i32::from(ZERO) * sum;
         }
     }
 }

@@ -29,6 +29,10 @@ pub(crate) trait Wide: Copy {
     unsafe fn prefetch(from: *const i8) {
         let _ = from;
     }
+    /// Rounds 32 numbers to integers from -127 to 127, the largest to either; returns what to multiply them with and
+    /// their sum. Of numbers so small that the inverse of the largest is infinite nothing is left; if one is
+    /// infinite or none at all, the first result is none and the others mean nothing.
+    unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32);
     /// For G groups of sixteen outputs and R rows the products of 32 activations and weights, added up: integers of
     /// at most 2^19, so single precision holds them exactly. `x` points to the 32 activations of each row, -127 to
     /// 127, one row behind the other; `less` to a number for each row, -128 times the sum of these activations;
@@ -39,6 +43,21 @@ pub(crate) trait Wide: Copy {
         less: *const i32,
         w: [*const u8; G],
     ) -> [[Self; R]; G];
+}
+
+/// The largest of rounded numbers.
+const LARGEST: f32 = i8::MAX as f32;
+
+/// What to multiply 32 numbers with to round them and to undo that. `largest` holds the bits of the largest without
+/// sign. Without signs, numbers are in the order of their bits; what is infinite or no number is above all others.
+#[inline(always)]
+fn there_and_back(largest: u32) -> (f32, f32) {
+    let largest = f32::from_bits(largest);
+    let inverse = LARGEST / largest;
+    (
+        if inverse.is_finite() { inverse } else { 0.0 },
+        if largest.is_finite() { largest / LARGEST } else { f32::NAN },
+    )
 }
 
 /// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
@@ -84,6 +103,18 @@ impl<const FMA: bool> Wide for Portable<FMA> {
     }
 
     #[inline(always)]
+    unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32) {
+        let (x, out) = unsafe { (x.cast::<[f32; 32]>().read_unaligned(), &mut *out.cast::<[i8; 32]>()) };
+        let (there, back) = there_and_back(x.iter().fold(0, |most, v| most.max(v.abs().to_bits())));
+        let mut sum = 0;
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = (x * there).round_ties_even() as i8;
+            sum += i32::from(*out);
+        }
+        (back, sum)
+    }
+
+    #[inline(always)]
     unsafe fn block_sums<const R: usize, const G: usize>(
         x: *const i8,
         less: *const i32,
@@ -114,7 +145,7 @@ impl<const FMA: bool> Wide for Portable<FMA> {
 // inlined into.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{WIDE, Wide};
+    use super::{WIDE, Wide, there_and_back};
     use std::arch::x86_64::*;
 
     /// Needs AVX2 and FMA.
@@ -161,6 +192,41 @@ mod x86 {
         #[inline(always)]
         unsafe fn prefetch(from: *const i8) {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(from) }
+        }
+
+        #[allow(clippy::needless_range_loop)]
+        #[inline(always)]
+        unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32) {
+            unsafe {
+                let positive = _mm256_set1_epi32(i32::MAX);
+                let mut v = [_mm256_setzero_ps(); 4];
+                let mut largest = _mm256_setzero_si256();
+                for i in 0..4 {
+                    v[i] = _mm256_loadu_ps(x.add(8 * i));
+                    largest =
+                        _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(v[i]), positive));
+                }
+                let most =
+                    _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256::<1>(largest));
+                let most = _mm_max_epi32(most, _mm_shuffle_epi32::<0b01_00_11_10>(most));
+                let most = _mm_max_epi32(most, _mm_shuffle_epi32::<0b10_11_00_01>(most));
+                let (there, back) = there_and_back(_mm_cvtsi128_si32(most).cast_unsigned());
+                let mut whole = [_mm256_setzero_si256(); 4];
+                for i in 0..4 {
+                    whole[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(there)));
+                }
+                // Packing works on halves; the permutation puts them in order again.
+                let (a, b) = (_mm256_packs_epi32(whole[0], whole[1]), _mm256_packs_epi32(whole[2], whole[3]));
+                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+                let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
+                _mm256_storeu_si256(out.cast(), bytes);
+                let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+                let fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+                let sum = _mm_add_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256::<1>(fours));
+                let sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b01_00_11_10>(sum));
+                let sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b10_11_00_01>(sum));
+                (back, _mm_cvtsi128_si32(sum))
+            }
         }
 
         #[allow(clippy::needless_range_loop)]
@@ -250,6 +316,24 @@ mod x86 {
         #[inline(always)]
         unsafe fn prefetch(from: *const i8) {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(from) }
+        }
+
+        #[inline(always)]
+        unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32) {
+            unsafe {
+                let (a, b) = (_mm512_loadu_ps(x), _mm512_loadu_ps(x.add(16)));
+                let most = _mm512_max_epi32(
+                    _mm512_castps_si512(_mm512_abs_ps(a)),
+                    _mm512_castps_si512(_mm512_abs_ps(b)),
+                );
+                let (there, back) = there_and_back(_mm512_reduce_max_epi32(most).cast_unsigned());
+                let there = _mm512_set1_ps(there);
+                let a = _mm512_cvtps_epi32(_mm512_mul_ps(a, there));
+                let b = _mm512_cvtps_epi32(_mm512_mul_ps(b, there));
+                _mm_storeu_si128(out.cast(), _mm512_cvtepi32_epi8(a));
+                _mm_storeu_si128(out.add(16).cast(), _mm512_cvtepi32_epi8(b));
+                (back, _mm512_reduce_add_epi32(_mm512_add_epi32(a, b)))
+            }
         }
 
         #[allow(clippy::needless_range_loop)]
