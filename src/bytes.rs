@@ -44,6 +44,12 @@ impl Bytes {
         self.0[byte as usize / 64] &= !(1 << (byte % 64));
     }
 
+    /// Whether it is one of them.
+    #[inline]
+    pub fn has(&self, byte: u8) -> bool {
+        self.0[byte as usize / 64] >> (byte % 64) & 1 == 1
+    }
+
     /// How many of them there are.
     pub fn len(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
@@ -85,5 +91,6 @@ mod tests {
         let mut less = a;
         less.remove(200);
         assert_eq!(less, set(&[0, 5, 64, 255]));
+        assert!((0..=255).all(|byte| less.has(byte) == [0, 5, 64, 255].contains(&byte)));
     }
 }

@@ -590,6 +590,11 @@ impl Machine {
         self.dfa.step(&self.nfa, state, b)
     }
 
+    /// The state that does what any of some states of rules without a register does.
+    pub fn joined(&mut self, states: &[DfaId]) -> DfaId {
+        self.dfa.joined(&self.nfa, states)
+    }
+
     /// The bytes on which a state has a way on within the rule.
     pub fn live(&mut self, state: DfaId) -> Bytes {
         self.dfa.live(&self.nfa, state)

@@ -380,6 +380,13 @@ impl Dfa {
         self.intern(nfa, &set)
     }
 
+    /// The state that stands for all that some states stand for.
+    pub fn joined(&mut self, nfa: &Nfa, states: &[DfaId]) -> DfaId {
+        let members: SmallVec<[NfaId; 32]> =
+            states.iter().flat_map(|&id| self.members(id)).copied().collect();
+        self.closure(nfa, &members)
+    }
+
     fn intern(&mut self, nfa: &Nfa, set: &[NfaId]) -> DfaId {
         if let Some(&id) = self.base.index.get(set).or_else(|| self.own.index.get(set)) {
             return id;

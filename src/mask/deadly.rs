@@ -17,9 +17,9 @@ const STEPS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
     /// Bytes that it holds.
-    all: ByteSet,
+    pub all: ByteSet,
     /// Of these it holds at least one.
-    any: ByteSet,
+    pub any: ByteSet,
 }
 
 /// All kinds of deadly strings of a state; none if it cannot die.

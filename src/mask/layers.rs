@@ -11,7 +11,7 @@ use super::alone;
 use super::slice::Contained;
 use super::tails::{Tail, Tails};
 use crate::machine::Local;
-use crate::vocab::TokenId;
+use crate::vocab::{ClassSet, TokenId};
 
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
 pub(super) type ExitId = u32;
@@ -46,6 +46,8 @@ pub(super) struct Sliced {
     pub(super) before: u32,
     /// Most characters of that part.
     pub(super) most: u32,
+    /// Tokens with a byte of these classes in that part do not stay inside.
+    pub(super) without: ClassSet,
 }
 
 /// The memo layers that do not depend on stacks.
@@ -82,7 +84,9 @@ impl LocalMask {
 impl Walked {
     pub(super) fn bytes(&self) -> usize {
         let exits = self.exits.capacity() * size_of::<(Tail, u32)>();
-        let lists = self.tokens.capacity() * 8 + self.dead.capacity() * 4 + self.slices.capacity() * 16;
+        let lists = self.tokens.capacity() * 8
+            + self.dead.capacity() * 4
+            + self.slices.capacity() * size_of::<Sliced>();
         size_of::<Walked>() + exits + lists
     }
 }

@@ -11,15 +11,23 @@
 //! Where the root rule may end, nothing can follow and there are no exits; and of two states with many
 //! ways on that differ in few first bytes, as in free text, the second is made from the first.
 //!
+//! States for which no slice of the vocabulary fits, but which go round in some class of bytes, are answered by rows of
+//! bits and a walk of what leads out (`loops`); threads that return to the same places are one for their mask.
+//!
 //! Inside string text the vocabulary slices answer for 95% of the tokens; character counts and
 //! forbidden names then only filter a few hundred exits. A warm mask is one hash look-up and a copy
 //! (16 KB for 128k tokens). Storing a dense row per state was rejected: 16 KB times every state, and
 //! in-string states of different properties would share nothing.
 
+mod dead;
 mod deadly;
 mod distinct;
 mod layers;
+mod loops;
+#[cfg(test)]
+mod oracle;
 mod slice;
+mod sliced;
 mod tables;
 mod tails;
 mod union;

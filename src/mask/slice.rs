@@ -18,14 +18,20 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::deadly::{Deadly, Incoming, Into, Way, may_kill, propagate};
+use super::dead::{SOON, dead_tokens};
+use super::deadly::{Deadly, Incoming, Into, propagate};
+use crate::bytes::Bytes;
 use crate::machine::{Local, Machine, StackId, Thread};
-use crate::vocab::{ByteSet, Slice, SliceKind, TokenId, Trie, TrieNode, Vocabulary, byte_group, byte_set};
+use crate::vocab::{ByteSet, ClassSet, Slice, SliceKind, Vocabulary, byte_group, byte_set, each_class};
 
 /// Most states looked at per slice; what lies behind is taken for dead or alive, whichever is safe.
 const MAX_STATES: usize = 1_200;
 /// Of so many first bytes a state may die for a slice to be of use; where more kill, a walk ends soon anyway.
 const FEW: u32 = 3;
+/// Or of bytes that so few tokens have, of each 1,000.
+const RARE: u64 = 80;
+/// A narrow slice is given up if most of so many states die of some byte.
+const SAMPLE: usize = 32;
 /// So many safe characters are worth more than a narrower slice that is contained for ever.
 const MANY: u32 = 6;
 
@@ -57,14 +63,28 @@ pub(super) struct Contained {
     pub need: u16,
     /// How long the strings are.
     pub alive: Alive,
+    /// Those with a byte of these classes are not among them.
+    pub without: ClassSet,
     /// The same for the states that they lead to.
     near: Arc<Near>,
+}
+
+impl Contained {
+    /// What kills the state, if that is known.
+    pub fn deadly(&self, state: u32) -> Option<&Deadly> {
+        self.near.deadly(state)
+    }
+
+    /// What is known of the states that strings lead to.
+    pub fn near(&self) -> &Near {
+        &self.near
+    }
 }
 
 /// How long strings are that keep each of some states alive, and what those hold that do not, by state; the
 /// least is known of every state.
 #[derive(Debug)]
-struct Near {
+pub(super) struct Near {
     /// The states between characters.
     between: Vec<u32>,
     alive: Vec<Alive>,
@@ -76,61 +96,123 @@ impl Near {
     const UNKNOWN: Alive = Alive { safe: 0, most: u32::MAX };
 
     #[inline]
-    fn of(&self, state: u32) -> Alive {
+    pub fn of(&self, state: u32) -> Alive {
         self.alive.get(state as usize).copied().unwrap_or(Self::UNKNOWN)
     }
 
     /// What kills the state, if that is known.
     #[inline]
-    fn deadly(&self, state: u32) -> Option<&Deadly> {
+    pub fn deadly(&self, state: u32) -> Option<&Deadly> {
         self.deadly.get(state as usize)
     }
 
     /// Whether strings from a state need a look at few places only.
-    fn is_useful(&self, state: u32) -> bool {
-        let few = |deadly: &Deadly| deadly.at_once().count_ones() <= FEW;
+    fn is_useful(&self, vocab: &Vocabulary, state: u32) -> bool {
+        let few = |deadly: &Deadly| are_few(vocab, deadly.at_once());
         self.of(state).safe > 0 || self.deadly(state).is_some_and(few)
     }
 }
 
-/// The widest slice of whose strings `state` takes many within its rule, among those with or without a
-/// leading blank; and other states for which the slice is as good, with their answers.
-pub(super) fn widest_slice(
+/// Whether a state may die of these bytes for a slice to be of use.
+fn are_few(vocab: &Vocabulary, bytes: ByteSet) -> bool {
+    let rare = || u64::from(vocab.classes().having(bytes)) * 1_000 <= vocab.len() as u64 * RARE;
+    bytes.count_ones() <= FEW || rare()
+}
+
+/// What is said of a state, and other states for which the slice is as good, with what is said of them.
+pub(super) type Answer = (Contained, Vec<(u32, Contained)>);
+
+/// What the widest slice is worth for a state.
+pub(super) enum Widest {
+    /// Of nearly all of its tokens it is known whether they stay inside.
+    Good(Answer),
+    /// A narrower one may be better; with the bytes that kill.
+    Poor(Answer, Box<[bool; 128]>),
+    /// Many of its strings die soon.
+    Useless,
+    /// So do those of all others.
+    AllUseless,
+}
+
+impl Widest {
+    /// Tries the widest slice with or without a leading blank within the rule of a state.
+    pub fn of(machine: &mut Machine, vocab: &Vocabulary, thread: Thread, spaced: bool) -> Widest {
+        // Every slice has these letters; most states of a grammar take none of them.
+        let state = thread.local.state;
+        if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && machine.step_state(state, b) == 0) {
+            return Widest::AllUseless;
+        }
+        let first = vocab.slices().iter().position(|s| s.spaced == spaced);
+        let Some((answer, killers)) = first.and_then(|first| try_slice(machine, vocab, thread, first)) else {
+            return Widest::Useless;
+        };
+        if answer.0.alive.safe >= MANY || is_cheap(machine, vocab, (state, spaced), &answer.0) {
+            return Widest::Good(answer);
+        }
+        Widest::Poor(answer, Box::new(killers))
+    }
+
+    /// The widest slice of whose strings the state takes many, after the widest of all was tried.
+    pub fn or_narrower(
+        self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        thread: Thread,
+        spaced: bool,
+    ) -> Option<Answer> {
+        let mut second = match self {
+            Widest::Good(answer) => return Some(answer),
+            Widest::AllUseless => return None,
+            Widest::Useless => None,
+            Widest::Poor(answer, killers) => Some((answer, *killers)),
+        };
+        let slices = vocab.slices().iter().enumerate().filter(|(_, s)| s.spaced == spaced);
+        for (slice, data) in slices.skip(1) {
+            let holds =
+                |killers: &[bool; 128]| (0..0x80).any(|b| killers[b as usize] && data.kind.has_ascii(b));
+            if second.as_ref().is_some_and(|(_, killers)| holds(killers)) {
+                // What kills in a wider slice is in this one, too.
+                continue;
+            }
+            let Some((answer, killers)) = try_slice(machine, vocab, thread, slice) else { continue };
+            if answer.0.alive.safe >= MANY {
+                return Some(answer);
+            }
+            second = second.or(Some((answer, killers)));
+        }
+        second.map(|(answer, _)| answer)
+    }
+}
+
+/// Whether the tokens of a slice that kill a state are found soon.
+fn is_cheap(
+    machine: &mut Machine,
+    vocab: &Vocabulary,
+    (state, spaced): (u32, bool),
+    contained: &Contained,
+) -> bool {
+    let top = if spaced { vocab.trie().first(b' ') } else { 0 };
+    let slice = &vocab.slices()[contained.slice];
+    dead_tokens(machine, vocab, slice, (top, state), contained, SOON).is_some()
+}
+
+/// What a slice tells of a state, and which bytes kill.
+fn try_slice(
     machine: &mut Machine,
     vocab: &Vocabulary,
     Thread { local: Local { state, .. }, stack }: Thread,
-    spaced: bool,
-) -> Option<(Contained, Vec<(u32, Contained)>)> {
-    // Every slice has these letters; most states of a grammar take none of them.
-    if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && machine.step_state(state, b) == 0) {
-        return None;
-    }
-    let slices = vocab.slices().iter().enumerate().filter(|(_, s)| s.spaced == spaced);
-    let mut second: Option<(Contained, Vec<(u32, Contained)>)> = None;
-    let mut killers = [false; 128];
-    for (slice, data) in slices {
-        if second.is_some() && (0..0x80).any(|b| killers[b as usize] && data.kind.has_ascii(b)) {
-            // What kills in a wider slice is in this one, too.
-            continue;
-        }
-        let Some(found) = Explored::from(machine, vocab, data, (state, stack)) else { continue };
-        let (need, near) = (found.need, found.near());
-        let alive = near.of(state);
-        let contained = |alive| Contained { slice, need, alive, near: near.clone() };
-        // Wider slices were tried for this state only; they keep no state alive for longer.
-        let others = near.between.iter().copied().filter(|&other| near.is_useful(other));
-        let others =
-            others.filter(|&other| slice == 0 || near.of(other).safe > 0 && near.of(other).most < u32::MAX);
-        let others = others.map(|state| (state, contained(near.of(state)))).collect();
-        if alive.safe >= MANY {
-            return Some((contained(alive), others));
-        }
-        if second.is_none() {
-            second = Some((contained(alive), others));
-            killers = found.killers;
-        }
-    }
-    second
+    slice: usize,
+) -> Option<(Answer, [bool; 128])> {
+    let found = Explored::from(machine, vocab, &vocab.slices()[slice], (state, stack))?;
+    let without = found.uniform(vocab);
+    let (need, near) = (found.need, found.near(without));
+    let contained = |alive| Contained { slice, need, alive, without, near: near.clone() };
+    // Wider slices were tried for this state only; they keep no state alive for longer.
+    let others = near.between.iter().copied().filter(|&other| near.is_useful(vocab, other));
+    let others =
+        others.filter(|&other| slice == 0 || near.of(other).safe > 0 && near.of(other).most < u32::MAX);
+    let others = others.map(|state| (state, contained(near.of(state)))).collect();
+    Some(((contained(near.of(state)), others), found.killers))
 }
 
 /// Where some bytes lead.
@@ -155,6 +237,9 @@ struct Explored {
     need: u16,
     /// ASCII bytes of the slice that kill somewhere.
     killers: [bool; 128],
+    /// Those that kill the first state, and whether they kill wherever a character begins, and nothing else does.
+    first: Bytes,
+    uniform: bool,
     /// The text automaton between characters.
     body: u32,
     /// By state of the text automaton, which bytes belong to the slice there, and where they lead in it.
@@ -185,6 +270,8 @@ impl Explored {
             known: 0,
             need,
             killers: [false; 128],
+            first: Bytes::default(),
+            uniform: true,
             body,
             inside: FxHashMap::default(),
         };
@@ -194,11 +281,20 @@ impl Explored {
             leads_out |= machine.leads_out(found.nodes[found.known].0, stack);
             found.expand(machine, vocab, slice.kind, &mut index);
             // Where a narrower class loses some letters, there is a narrower one without them.
-            if found.deadly[0].count_ones() > if slice.kind.has_unicode() { FEW } else { 0 } {
+            let bearable = match slice.kind.has_unicode() {
+                true => found.uniform || are_few(vocab, found.deadly[0]),
+                false => found.deadly[0] == 0,
+            };
+            // So do enumerations and the like, whose ends are no use, either.
+            let dying = || found.deadly[1..].iter().filter(|&&set| set != 0).count() * 2 > found.known;
+            if !bearable || found.known == SAMPLE && !slice.kind.has_unicode() && dying() {
                 return None;
             }
         }
         let whole = found.known == found.nodes.len();
+        if found.uniform(vocab) == 0 && !are_few(vocab, found.deadly[0]) {
+            return None;
+        }
         if leads_out && !(whole && found.deadly.iter().all(|&d| d == 0)) {
             // What dies inside the rule may live on behind it.
             return None;
@@ -245,6 +341,7 @@ impl Explored {
         let inside = self.inside(machine, vocab, kind, text);
         let mut edges: SmallVec<[Edge; 4]> = SmallVec::new();
         let mut deadly = 0;
+        let mut kills = Bytes::default();
         let mut last = (0, 0, 0);
         let row = machine.row(state);
         for b in 0..=255u8 {
@@ -258,6 +355,7 @@ impl Explored {
                 self.need |= if next == 0 { 0 } else { byte_group(b) };
             } else if next == 0 {
                 deadly |= byte_set(b);
+                kills.insert(b, b);
                 if b < 0x80 {
                     self.killers[b as usize] = true;
                 }
@@ -278,14 +376,32 @@ impl Explored {
                 last = (next, after, at);
             }
         }
+        if self.known == 0 {
+            self.first = kills;
+            self.uniform = (0x80..=0xff).all(|b| !kills.has(b));
+        }
+        let expected = if text == self.body { self.first } else { Bytes::default() };
+        self.uniform &= kills == expected;
         self.edges.push(edges);
         self.deadly.push(deadly);
         self.known += 1;
     }
 
+    /// The classes of the bytes that kill, if each of them kills wherever a character begins, and nothing else
+    /// does anywhere.
+    fn uniform(&self, vocab: &Vocabulary) -> ClassSet {
+        let (mut others, whole) = (self.first, self.known == self.nodes.len());
+        let classes = vocab.classes().wholly(|b| self.first.has(b));
+        for class in each_class(classes) {
+            vocab.classes().members(class).iter().for_each(|&b| others.remove(b));
+        }
+        if self.uniform && whole && others == Bytes::default() { classes } else { 0 }
+    }
+
     /// The answers for the states of all nodes. One that is met both between characters and inside one, or
     /// inside different ones, gets the worst.
-    fn near(&self) -> Arc<Near> {
+    /// Of strings without some bytes where those alone kill.
+    fn near(&self, without: ClassSet) -> Arc<Near> {
         let nodes = || self.nodes[..self.known].iter().map(|node| node.0);
         let between = self.nodes[..self.known].iter().filter(|node| node.1 == self.body);
         let states = nodes().max().map_or(0, |most| most as usize + 1);
@@ -294,7 +410,7 @@ impl Explored {
             alive: vec![Near::UNKNOWN; states],
             deadly: Vec::new(),
         };
-        if self.known == self.nodes.len() && self.deadly.iter().all(|&d| d == 0) {
+        if without != 0 || self.known == self.nodes.len() && self.deadly.iter().all(|&d| d == 0) {
             nodes().for_each(|state| near.alive[state as usize] = Alive::FOR_EVER);
             return Arc::new(near);
         }
@@ -381,97 +497,4 @@ impl Explored {
         }
         longest.iter().zip(settled).map(|(&n, settled)| if settled { n } else { u32::MAX }).collect()
     }
-}
-
-/// The children of a node of the trie that are still to be looked at.
-#[derive(Clone, Copy)]
-struct Level<'a> {
-    /// The next child, and one past the last: in the list of children, or as nodes.
-    next: u32,
-    end: u32,
-    listed: bool,
-    /// Where the way to the node leads, and what kills there, if that is known.
-    state: u32,
-    deadly: Option<&'a [Way]>,
-}
-
-impl<'a> Level<'a> {
-    #[inline]
-    fn of(trie: &Trie, near: &'a Near, p: TrieNode, state: u32) -> Self {
-        let deadly = near.deadly(state).map(Deadly::ways);
-        match trie.fan(p).map(|fan| trie.listed_in(fan)) {
-            Some(list) => {
-                Level { next: list.start as u32, end: list.end as u32, listed: true, state, deadly }
-            }
-            None => Level { next: p + 1, end: trie.end(p), listed: false, state, deadly },
-        }
-    }
-}
-
-/// The tokens of a slice strictly below the node `top` that kill a state, with those that are too long to
-/// keep it alive; `state` is where the way to `top` leads, and `contained` tells of it.
-pub(super) fn dead_tokens(
-    machine: &mut Machine,
-    vocab: &Vocabulary,
-    slice: &Slice,
-    (top, state): (TrieNode, u32),
-    contained: &Contained,
-) -> Vec<TokenId> {
-    let (kind, trie, below) = (slice.kind, vocab.trie(), vocab.byte_sets());
-    let mut dead = Vec::new();
-    let near = &contained.near;
-    let (listed, sets) = (trie.listed(), vocab.listed_sets());
-    let mut current = Level::of(trie, near, top, state);
-    let mut levels = Vec::new();
-    loop {
-        let ways = current.deadly;
-        let spared = |set: ByteSet| ways.is_some_and(|ways| !may_kill(ways, set));
-        let (p, set) = if current.next < current.end {
-            let i = current.next;
-            current.next += 1;
-            match current.listed {
-                true => (listed[i as usize], sets[i as usize]),
-                false => {
-                    current.next = trie.end(i);
-                    (i, below[i as usize] | byte_set(trie.byte(i)))
-                }
-            }
-        } else {
-            match levels.pop() {
-                Some(above) => current = above,
-                None => break,
-            }
-            continue;
-        };
-        if spared(set) {
-            continue;
-        }
-        let byte = trie.byte(p);
-        let inside = if byte < 0x80 { kind.has_ascii(byte) } else { kind.has_unicode() };
-        if !inside {
-            continue;
-        }
-        let to = machine.step_state(current.state, byte);
-        if to == 0 {
-            dead.extend_from_slice(trie.tokens_below(p));
-            continue;
-        }
-        let alive = near.of(to);
-        if trie.height(p) as u64 <= u64::from(alive.safe) {
-            continue;
-        }
-        if alive.most == 0 {
-            dead.extend_from_slice(&trie.tokens_below(p)[trie.tokens_at(p).len()..]);
-            continue;
-        }
-        let below = Level::of(trie, near, p, to);
-        // Of a level that is through nothing is left to come back to: most nodes have one child.
-        match current.next < current.end {
-            true => levels.push(std::mem::replace(&mut current, below)),
-            false => current = below,
-        }
-    }
-    // Below a node there are also tokens that leave the slice before they are too long for it.
-    dead.retain(|&t| slice.mask[t as usize / 32] >> (t % 32) & 1 == 1);
-    dead
 }

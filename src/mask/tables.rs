@@ -6,19 +6,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mask;
 use super::layers::{ExitId, Layers, LocalMask, Shared, Sliced, Walked};
-use super::slice::{Contained, dead_tokens, widest_slice};
+use super::loops::{Worth, looped};
 use super::tails::{Tail, Tails, below, set_key};
 use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
 use super::walk::{Found, Walker};
 use super::wide::Wide;
 use crate::machine::{BASE, ConfigId, Local, Machine, ROOT, Reached, StackId, Thread};
-use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary};
+use crate::vocab::{TokenId, Vocabulary};
 
 /// Masks of one grammar over one vocabulary.
 pub struct Masks {
-    vocab: Vocabulary,
-    shared: Arc<Shared>,
-    own: Layers,
+    pub(super) vocab: Vocabulary,
+    pub(super) shared: Arc<Shared>,
+    pub(super) own: Layers,
     /// Layer 1 for states of the root rule in which the output may end: see [`Masks::rooted`].
     rooted: FxHashMap<Local, LocalMask>,
     wide: Wide,
@@ -35,8 +35,6 @@ const MAX_FULL_BYTES: usize = 64 << 20;
 const UNCHECKED: usize = 32;
 /// Most tokens of a slice that are tried one by one.
 const MAX_SINGLE: usize = 8_000;
-/// The same where a walk of those that come near a dead state is the alternative.
-const MAX_UNSURE: usize = 1_000;
 
 impl Masks {
     /// The layers of a base: every local state of `machine` is answered now.
@@ -153,7 +151,8 @@ impl Masks {
         // Threads and frames are sorted: those that go on in the same place stand together. There are many
         // in ambiguous grammars only.
         let alike = |a: &Thread, b: &Thread| a.local == b.local && (a.stack == ROOT) == (b.stack == ROOT);
-        for group in machine.threads(config).chunk_by(alike) {
+        let threads = self.joined(machine, machine.threads(config));
+        for group in threads.chunk_by(alike) {
             let Thread { local, stack } = group[0];
             let exits = if machine.is_fresh(local) { &mut named } else { &mut todo };
             // A state that does not accept may lead to ones that do; those of a base are known already.
@@ -196,6 +195,36 @@ impl Masks {
         union.finish(self.vocab.len(), &mut self.sorter)
     }
 
+    /// The threads, of which those with many ways on that return to the same places are made one: what they allow
+    /// together is one walk and mostly more than what each does, so less of it is tried token by token. What is
+    /// known of one alone stays of use.
+    fn joined(&self, machine: &mut Machine, threads: Arc<[Thread]>) -> Arc<[Thread]> {
+        if threads.len() < 2 {
+            return threads;
+        }
+        let mut wide = |thread: &&Thread| {
+            let Thread { local, stack } = **thread;
+            local.register == 0
+                && stack != ROOT
+                && !self.shared.layers.local.contains_key(&local)
+                && !self.own.local.contains_key(&local)
+                && machine.live(local.state).len() >= Wide::LEAST
+        };
+        let mut joint: Vec<Thread> = threads.iter().filter(&mut wide).copied().collect();
+        if joint.len() < 2 {
+            return threads;
+        }
+        joint.sort_unstable_by_key(|thread| (thread.stack, thread.local));
+        let mut all: Vec<Thread> = threads.iter().filter(|thread| !joint.contains(thread)).copied().collect();
+        for group in joint.chunk_by(|a, b| a.stack == b.stack) {
+            let states: Vec<u32> = group.iter().map(|thread| thread.local.state).collect();
+            let state = if states.len() == 1 { states[0] } else { machine.joined(&states) };
+            all.push(Thread { local: Local { state, register: 0, n: 0 }, stack: group[0].stack });
+        }
+        all.sort_unstable();
+        all.into()
+    }
+
     /// Takes out the tokens that write a name twice: masks are made without remembering names that were
     /// only tried.
     fn without_repetitions(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
@@ -216,7 +245,7 @@ impl Masks {
         union.add_base(mask.base.as_ref());
     }
 
-    fn tails(&self, id: ExitId) -> &Arc<Tails> {
+    pub(super) fn tails(&self, id: ExitId) -> &Arc<Tails> {
         let layers = if id.is_multiple_of(2) { &self.shared.layers } else { &self.own };
         &layers.exits[id as usize / 2]
     }
@@ -285,12 +314,17 @@ impl Masks {
     }
 
     /// The mask of a state on a stack by a walk, as far as no state that is almost alike tells it.
-    fn walked(&mut self, machine: &mut Machine, thread: Thread) -> LocalMask {
+    pub(super) fn walked(&mut self, machine: &mut Machine, thread: Thread) -> LocalMask {
         let row = Wide::row(machine, thread.local);
         let near = row.as_ref().and_then(|row| self.wide.near(thread.stack, row));
+        // With a wide slice little is left to walk: less than the tokens of a few first bytes.
+        let near = near.filter(|_| !self.is_sliced(machine, thread));
         let mask = match near {
             Some((mask, bytes)) => self.patched(machine, thread, &mask, &bytes),
             None => {
+                if let Some(mask) = self.looped(machine, thread) {
+                    return mask;
+                }
                 let walked = self.walk(machine, thread.local, thread.stack);
                 let base = self.base_of(&walked, u32::MAX);
                 let exits = walked.exits.iter().map(|e| e.0).collect();
@@ -301,6 +335,20 @@ impl Masks {
             self.wide.push(thread.stack, row, mask.clone());
         }
         mask
+    }
+
+    /// The mask of a state that no wide slice keeps alive, but other classes of bytes do.
+    fn looped(&mut self, machine: &mut Machine, thread: Thread) -> Option<LocalMask> {
+        if thread.local.register != 0 || self.is_sliced(machine, thread) {
+            return None;
+        }
+        let vocab = self.vocab.clone();
+        let (row, found) = looped(machine, &vocab, &mut self.walker, thread, Worth::USUAL)?;
+        let exits = found.exits.iter().flat_map(|e| below(vocab.trie(), e.0)).collect();
+        let mut row: Arc<[u32]> = row.into();
+        set_all(&mut row, found.tokens.iter().map(|t| t.0));
+        let exits = self.intern_exits(exits);
+        Some(LocalMask { base: Some(row), tokens: Arc::from([]), exits })
     }
 
     /// The mask of a state from that of one which differs from it in where some first bytes lead.
@@ -406,49 +454,6 @@ impl Masks {
             walked.exits.extend(tails.map(|t| (t, n)));
         }
         true
-    }
-
-    /// Notes which tokens of a slice stay inside; the way to node `top` of the trie leads to `local`.
-    fn take_slice(
-        &mut self,
-        machine: &mut Machine,
-        vocab: &Vocabulary,
-        (top, local): (TrieNode, Local),
-        contained: &Contained,
-        walked: &mut Walked,
-    ) {
-        let Contained { slice, alive, .. } = *contained;
-        let before = u32::from(top != 0);
-        walked.slices.push(Sliced { slice, before, most: alive.most });
-        let data = &vocab.slices()[slice];
-        let unsure = data.between(alive.safe, alive.most);
-        if alive.is_exact() || unsure.len() == 0 {
-            return;
-        }
-        if unsure.len() <= MAX_UNSURE {
-            let kills = |&t: &TokenId| {
-                let bytes = &vocab.token_bytes(t)[before as usize..];
-                bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_none()
-            };
-            walked.dead.extend(unsure.filter(kills));
-        } else {
-            walked.dead.extend(dead_tokens(machine, vocab, data, (top, local.state), contained));
-        }
-    }
-
-    /// The tokens of its slices that stay inside, of at most `limit` characters in all.
-    fn base_of(&self, walked: &Walked, limit: u32) -> Option<Arc<[u32]>> {
-        let mut union = Union::default();
-        for &Sliced { slice, before, most } in walked.slices.iter().filter(|s| s.before <= limit) {
-            union.add_base(Some(&self.slice_up_to(slice, most.min(limit - before))));
-        }
-        let mut base = union.into_base()?;
-        if walked.dead.is_empty() {
-            return Some(base);
-        }
-        let row = Arc::make_mut(&mut base);
-        walked.dead.iter().for_each(|&t| row[t as usize / 32] &= !(1 << (t % 32)));
-        Some(base)
     }
 
     /// Text whose length is bounded: the unbounded mask with tokens and exits filtered by count.
@@ -580,40 +585,5 @@ impl Masks {
         self.own.heap += mask.bytes();
         self.own.next.insert(key, mask.clone());
         mask
-    }
-
-    fn slice_mask(&self, slice: usize) -> Arc<[u32]> {
-        self.shared.slice_masks[slice].clone()
-    }
-
-    fn slice_up_to(&self, slice: usize, limit: u32) -> Arc<[u32]> {
-        let data: &Slice = &self.vocab.slices()[slice];
-        if data.all_up_to(limit) {
-            return self.slice_mask(slice);
-        }
-        // A poisoned lock only means that another thread panicked; the table stays valid. It holds at
-        // most one entry per slice and limit below the longest token.
-        let mut table = self.shared.up_to.lock().unwrap_or_else(|e| e.into_inner());
-        table.entry((slice, limit)).or_insert_with(|| data.mask_up_to(limit).into()).clone()
-    }
-
-    /// The widest slice of whose strings many keep a state alive within its rule.
-    fn slice_of(&mut self, machine: &mut Machine, thread: Thread, spaced: bool) -> Option<Contained> {
-        let (state, root) = (thread.local.state, thread.stack == ROOT);
-        let key = (state, spaced, root);
-        let known = self.shared.layers.slice_of.get(&key).or_else(|| self.own.slice_of.get(&key));
-        if let Some(known) = known {
-            return known.clone();
-        }
-        let Some((found, others)) = widest_slice(machine, &self.vocab, thread, spaced) else {
-            self.own.slice_of.insert(key, None);
-            return None;
-        };
-        self.own.heap += (others.len() + 1) * 64;
-        for (state, contained) in others {
-            self.own.slice_of.insert((state, spaced, root), Some(contained));
-        }
-        self.own.slice_of.insert(key, Some(found.clone()));
-        Some(found)
     }
 }

@@ -59,6 +59,18 @@ pub(super) fn set_all(row: &mut Arc<[u32]>, tokens: impl Iterator<Item = TokenId
     tokens.for_each(|t| row[t as usize / 32] |= 1 << (t % 32));
 }
 
+/// The tokens of a row.
+pub(super) fn tokens_of(row: &[u32]) -> impl Iterator<Item = TokenId> + '_ {
+    (0..).step_by(32).zip(row).flat_map(|(first, &word)| {
+        let mut bits = word;
+        std::iter::from_fn(move || {
+            let bit = (bits != 0).then(|| bits.trailing_zeros())?;
+            bits &= bits - 1;
+            Some(first + bit)
+        })
+    })
+}
+
 /// Sorts sets of tokens through a row of bits, which is quicker than comparing from some dozens on.
 #[derive(Default)]
 pub(super) struct Sorter {

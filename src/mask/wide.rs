@@ -18,7 +18,7 @@ pub(super) struct Wide {
 
 impl Wide {
     /// Fewest first bytes of a state that is worth a comparison.
-    const LEAST: u32 = 128;
+    pub(super) const LEAST: u32 = 128;
     /// Most first bytes in which two states may differ.
     const MOST: usize = 8;
     /// States kept.

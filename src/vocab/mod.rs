@@ -7,6 +7,7 @@
 //! [`Vocabulary::logits_size`] (padded logits) have none either and stay masked.
 
 mod bytes;
+mod classes;
 mod memo;
 mod quoted;
 mod slices;
@@ -22,6 +23,7 @@ use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 pub(crate) use bytes::Spelling;
+pub use classes::{ClassSet, Classes, each as each_class, has_plain};
 use memo::Memo;
 use quoted::{Quoted, Separators};
 pub use slices::{Slice, SliceKind};
@@ -64,6 +66,7 @@ struct Inner {
     /// For each listed child in the trie the bytes on its edge and below it.
     listed_sets: Box<[ByteSet]>,
     slices: Vec<Slice>,
+    classes: Classes,
     quoted: Quoted,
     max_token_len: usize,
 }
@@ -165,6 +168,7 @@ impl Vocabulary {
         let set = |&p: &TrieNode| byte_sets[p as usize] | byte_set(trie.byte(p));
         let listed_sets = trie.listed().iter().map(set).collect();
         let slices = Slice::all(pairs, len);
+        let classes = Classes::new(pairs(), len);
         let quoted = Quoted::new(pairs());
         let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         let eos = guess_eos(&tokenizer, &special);
@@ -184,6 +188,7 @@ impl Vocabulary {
             listed_sets,
             trie,
             slices,
+            classes,
             quoted,
             max_token_len,
         };
@@ -363,6 +368,11 @@ impl Vocabulary {
     /// The vocabulary slices, widest first.
     pub fn slices(&self) -> &[Slice] {
         &self.inner.slices
+    }
+
+    /// The tokens by the classes of their bytes.
+    pub fn classes(&self) -> &Classes {
+        &self.inner.classes
     }
 
     /// The JSON strings, spelled and with their quotes, that tokens may hold as a whole.

@@ -4,7 +4,7 @@
 //! all tokens of that class are legal there, and only the others (the *residue*, a trie of its own)
 //! have to be walked. On the Llama 3 vocabulary the widest slice holds 95% of the tokens.
 
-use super::{TokenId, Trie};
+use super::{ByteSet, TokenId, Trie, byte_set};
 
 /// White space beyond ASCII in any dialect of regular expressions.
 fn is_space(c: char) -> bool {
@@ -75,9 +75,14 @@ pub struct Slice {
     pub residue: Trie,
     /// (characters, token) of the slice, shortest first; characters saturate at 255.
     by_length: Vec<(u8, TokenId)>,
+    /// The bytes of those with more than [`Slice::SHORT`] characters.
+    long_sets: Vec<ByteSet>,
 }
 
 impl Slice {
+    /// Of tokens with more characters the bytes are kept.
+    pub const SHORT: u32 = 8;
+
     /// All slices of a vocabulary, widest first, the plain ones before those with a leading blank.
     pub(super) fn all<'a, I>(pairs: impl Fn() -> I, len: usize) -> Vec<Slice>
     where
@@ -104,14 +109,18 @@ impl Slice {
             if !bytes.is_empty() && kind.holds(bytes) {
                 mask[id as usize / 32] |= 1 << (id % 32);
                 let count = bytes.iter().filter(|&&b| b & 0xc0 != 0x80).count();
-                by_length.push((count.min(255) as u8, id));
+                let set = bytes.iter().fold(0, |set, &b| set | byte_set(b));
+                by_length.push((count.min(255) as u8, id, set));
             } else {
                 outside.push((bytes, id));
             }
         }
         let residue = Trie::new(outside);
         by_length.sort_unstable();
-        Slice { kind, spaced, mask, residue, by_length }
+        let long = by_length.iter().filter(|e| u32::from(e.0) > Self::SHORT);
+        let long_sets = long.map(|e| e.2).collect();
+        let by_length = by_length.into_iter().map(|(count, id, _)| (count, id)).collect();
+        Slice { kind, spaced, mask, residue, by_length, long_sets }
     }
 
     /// The tokens of the slice with at most `limit` characters, as a packed bitmask. Costs a copy and
@@ -130,6 +139,13 @@ impl Slice {
     pub fn between(&self, least: u32, most: u32) -> impl ExactSizeIterator<Item = TokenId> + '_ {
         let [shorter, longer] = [self.split(least)[0].len(), self.split(most)[0].len()];
         self.by_length[shorter..longer.max(shorter)].iter().map(|e| e.1)
+    }
+
+    /// The same with the bytes of each; `least` is [`Slice::SHORT`] or more.
+    pub fn long_between(&self, least: u32, most: u32) -> impl Iterator<Item = (TokenId, ByteSet)> + '_ {
+        let [long, before] = [self.split(Self::SHORT)[1].len(), self.split(least)[1].len()];
+        let skipped = long.saturating_sub(before);
+        self.between(least, most).zip(self.long_sets[skipped..].iter().copied())
     }
 
     /// Tokens of 255 characters and more count as longer than any limit but `u32::MAX`, which is none.

@@ -65,20 +65,14 @@ impl Trie {
     /// [`Trie::MAX_DEPTH`] are left out.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a [u8], TokenId)>) -> Self {
         let fits = |bytes: &[u8]| !bytes.is_empty() && bytes.len() <= Self::MAX_DEPTH;
-        let mut sorted: Vec<(u64, &[u8], TokenId)> =
-            pairs.into_iter().filter(|(b, _)| fits(b)).map(|(b, id)| (beginning(b), b, id)).collect();
-        // Most are told apart by eight bytes, or are no longer than that.
-        sorted.sort_unstable_by(|a, b| {
-            let bytes =
-                || if a.1.len().max(b.1.len()) <= 8 { a.1.len().cmp(&b.1.len()) } else { a.1.cmp(b.1) };
-            a.0.cmp(&b.0).then_with(bytes).then(a.2.cmp(&b.2))
-        });
+        let pairs: Vec<(&[u8], TokenId)> = pairs.into_iter().filter(|(b, _)| fits(b)).collect();
+        let order = sorted(&pairs);
         let root = Node { end: 0, first_token: 0, depth: 0, groups: 0, height: 0, byte: 0, fan: false };
         let mut nodes = vec![root];
-        let mut tokens = Vec::with_capacity(sorted.len());
+        let mut tokens = Vec::with_capacity(order.len());
         let mut path: Vec<u32> = vec![0];
         let mut previous: &[u8] = &[];
-        for (_, bytes, id) in sorted {
+        for (bytes, id) in order.into_iter().map(|i| pairs[i as usize]) {
             let common = bytes.iter().zip(previous).take_while(|(a, b)| a == b).count();
             while path.len() > common + 1 {
                 // `path` always holds the root, so the pop cannot fail.
@@ -287,6 +281,27 @@ impl Trie {
         }
         best
     }
+}
+
+/// The indices of pairs of bytes and ids, in the order of the bytes, then of the ids. Most are told apart by eight
+/// bytes, or are no longer than that: as numbers they are compared without a branch.
+fn sorted(pairs: &[(&[u8], TokenId)]) -> Vec<u32> {
+    let number = |(i, (bytes, _)): (usize, &(&[u8], TokenId))| {
+        let len = bytes.len().min(9) as u128;
+        u128::from(beginning(bytes)) << 64 | len << 32 | i as u128
+    };
+    let mut numbers: Vec<u128> = pairs.iter().enumerate().map(number).collect();
+    numbers.sort_unstable();
+    let mut order: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
+    let mut first = 0;
+    for alike in numbers.chunk_by(|a, b| a >> 32 == b >> 32) {
+        let part = &mut order[first..first + alike.len()];
+        first += alike.len();
+        if part.len() > 1 {
+            part.sort_unstable_by_key(|&i| pairs[i as usize]);
+        }
+    }
+    order
 }
 
 /// The first eight bytes as a number that sorts as they do, with zeros for those that are not there.

@@ -1,0 +1,190 @@
+//! Masks of local states against a walk of all tokens, on a vocabulary large enough for every shortcut.
+
+use std::collections::BTreeSet;
+
+use super::loops::{Worth, looped};
+use super::tails::below;
+use super::walk::{Found, Walker};
+use super::{Masks, Shared};
+use crate::constraint::testing::Random;
+use crate::machine::{BASE, Local, Machine, Program, ROOT, Reached, Thread};
+use crate::vocab::{TokenId, Vocabulary};
+use crate::{Constraint, Policy};
+use std::sync::Arc;
+
+/// All printable characters and two bytes of a character of two, and thousands of strings of them.
+fn vocabulary(random: &mut Random) -> Vocabulary {
+    let bytes = serde_json::json!(
+        {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+    );
+    // How such a tokenizer spells a blank and the two bytes.
+    let mut letters: Vec<char> = ('!'..='~').collect();
+    letters.extend(['\u{120}', '\u{c3}', '\u{a9}']);
+    let mut words: BTreeSet<String> = letters.iter().map(char::to_string).collect();
+    let usual: Vec<char> = "aabcdexyzAB01 -_.".replace(' ', "\u{120}").chars().collect();
+    while words.len() < 6_000 {
+        let len = if random.below(10) == 0 { 24 } else { 9 };
+        let mut word = String::new();
+        for _ in 0..2 + random.below(len) {
+            let from = if random.below(12) == 0 { &letters } else { &usual };
+            word.push(*random.pick(from));
+            if random.below(40) == 0 {
+                word.push_str("\u{c3}\u{a9}");
+            }
+        }
+        words.insert(word);
+    }
+    let vocab: serde_json::Map<String, serde_json::Value> =
+        words.into_iter().enumerate().map(|(i, word)| (word, i.into())).collect();
+    let json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": bytes, "post_processor": null, "decoder": bytes,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocab, "merges": []}
+    });
+    Vocabulary::from_bytes(json.to_string().as_bytes()).expect("a tokenizer of random words")
+}
+
+/// A pattern like those in schemas: classes that go round, repetitions, words that are looked for.
+fn pattern(random: &mut Random) -> String {
+    let classes = [
+        "[a-z]",
+        "[A-Za-z0-9_-]",
+        "[a-z0-9.-]",
+        "[^/:*]",
+        "[^a]",
+        "[^ ]",
+        ".",
+        "[0-9]",
+        "[a-zA-Z0-9 _.]",
+        "[^-_.0-9]",
+        "[b-e]",
+        "\\S",
+        "\\w",
+        "[!-~]",
+    ];
+    let ends = ["*", "+", "", "{1,3}", "{9}", "{2,12}", "{0,40}", "?"];
+    let words = ["ab", "a", "x.y", "-", "cde", "0", " ", "/"];
+    let mut text = String::new();
+    for _ in 0..1 + random.below(4) {
+        match random.below(4) {
+            0 => text += &random.pick(&words[..]).replace('.', "\\."),
+            1 => {
+                let part = format!("{}{}", random.pick(&classes[..]), random.pick(&ends[..]));
+                text += &format!("({part}|{}{part})*", random.pick(&words[..]).replace('.', "\\."));
+            }
+            _ => text += &format!("{}{}", random.pick(&classes[..]), random.pick(&ends[..])),
+        }
+    }
+    text
+}
+
+struct Setting {
+    vocab: Vocabulary,
+    base: Program,
+    shared: Arc<Shared>,
+}
+
+impl Setting {
+    fn new(random: &mut Random) -> Setting {
+        let vocab = vocabulary(random);
+        let alphabet: [bool; 256] = std::array::from_fn(|b| vocab.has_byte(b as u8));
+        let ir = Constraint::regex("a").expect("a pattern");
+        let mut base = Program::base(&Policy::default(), &alphabet, ir.ir()).expect("a base");
+        base.determinise();
+        let states = base.dfa_len() as u32;
+        let mut machine = Machine::new(base.clone(), vocab.quoted_strings().clone());
+        let shared = Masks::base(&vocab, &mut machine, states);
+        Setting { vocab, base, shared }
+    }
+
+    fn machine(&self, constraint: &Constraint) -> Option<Machine> {
+        let program = Program::extend(&self.base, constraint.ir()).ok()?;
+        Some(Machine::new(program, self.vocab.quoted_strings().clone()))
+    }
+
+    /// What a walk of all tokens finds.
+    fn walked(&self, machine: &mut Machine, thread: Thread) -> (BTreeSet<TokenId>, BTreeSet<(TokenId, u16)>) {
+        let mut found = Found::default();
+        let trie = self.vocab.trie();
+        Walker::default().walk(machine, trie, &[thread], (u16::MAX, None), &mut found);
+        (found.tokens.iter().map(|t| t.0).collect(), self.tails(&found))
+    }
+
+    fn tails(&self, found: &Found) -> BTreeSet<(TokenId, u16)> {
+        let tails = found.exits.iter().flat_map(|e| below(self.vocab.trie(), e.0));
+        tails.map(|tail| (tail.token, tail.offset)).collect()
+    }
+}
+
+/// The states that some texts of a grammar lead to, inside an array if it is one, without a register.
+fn states(machine: &mut Machine, random: &mut Random) -> Vec<u32> {
+    let mut threads = machine.threads(machine.initial()).to_vec();
+    if !machine.is_flat() {
+        let mut reached = Reached::default();
+        machine.step(&threads, b'[', &mut reached);
+        threads = reached.threads;
+    }
+    let plain = threads.iter().map(|thread| thread.local).filter(|local| local.register == 0);
+    let mut states: BTreeSet<u32> = plain.map(|local| local.state).collect();
+    let mut todo: Vec<u32> = states.iter().copied().collect();
+    while let Some(state) = todo.pop().filter(|_| states.len() < 40) {
+        let row = machine.row(state);
+        let mut ends: Vec<u32> = row.into_iter().filter(|&to| to != 0).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        for to in ends {
+            if random.below(3) > 0 && states.insert(to) {
+                todo.push(to);
+            }
+        }
+    }
+    states.into_iter().collect()
+}
+
+fn row_tokens(base: Option<&[u32]>, more: &[TokenId]) -> BTreeSet<TokenId> {
+    let base = base.unwrap_or_default();
+    let dense = (0..base.len() as u32 * 32).filter(|t| base[*t as usize / 32] >> (t % 32) & 1 == 1);
+    dense.chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn shortcuts_find_what_a_walk_finds() {
+    let mut random = Random::new(11);
+    let setting = Setting::new(&mut random);
+    let free = Worth { all: 0, each: 0, others: u32::MAX };
+    let (mut by_loops, mut masks_compared) = (0, 0);
+    for case in 0..220 {
+        let text = pattern(&mut random);
+        let schema = serde_json::json!({"type": "string", "pattern": format!("^{text}$")}).to_string();
+        let searched = serde_json::json!({"type": "string", "not": {"pattern": text}});
+        let searched = serde_json::json!({"type": "array", "items": searched}).to_string();
+        let constraint = match case % 3 {
+            0 => Constraint::regex(&text),
+            1 => Constraint::json_schema(&schema),
+            _ => Constraint::json_schema(&searched),
+        };
+        let Some(mut machine) = constraint.ok().and_then(|c| setting.machine(&c)) else { continue };
+        let mut masks = Masks::new(&setting.vocab, setting.shared.clone());
+        let mut walker = Walker::default();
+        for state in states(&mut machine, &mut random) {
+            let stack = if machine.is_flat() { ROOT } else { BASE };
+            let thread = Thread { local: Local { state, register: 0, n: 0 }, stack };
+            let (tokens, exits) = setting.walked(&mut machine, thread);
+            if let Some((row, found)) = looped(&mut machine, &setting.vocab, &mut walker, thread, free) {
+                let more: Vec<TokenId> = found.tokens.iter().map(|t| t.0).collect();
+                assert_eq!(row_tokens(Some(&row), &more), tokens, "{text} {case} {state}");
+                assert_eq!(setting.tails(&found), exits, "{text} {case} {state}");
+                by_loops += 1;
+            }
+            let mask = masks.walked(&mut machine, thread);
+            assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
+            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
+                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
+            });
+            assert_eq!(tails, exits, "{text} {case} {state}");
+            masks_compared += 1;
+        }
+    }
+    assert!(by_loops > 300 && masks_compared > 800, "{by_loops} {masks_compared}");
+}
