@@ -25,7 +25,7 @@ use crate::machine::{Local, Machine, StackId, Thread};
 use crate::vocab::{ByteSet, ClassSet, Slice, SliceKind, Vocabulary, byte_group, byte_set, each_class};
 
 /// Most states looked at per slice; what lies behind is taken for dead or alive, whichever is safe.
-const MAX_STATES: usize = 1_200;
+const MAX_STATES: usize = 600;
 /// Of so many first bytes a state may die for a slice to be of use; where more kill, a walk ends soon anyway.
 const FEW: u32 = 3;
 /// Or of bytes that so few tokens have, of each 1,000.

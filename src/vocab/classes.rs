@@ -1,9 +1,10 @@
 //! Tokens by the classes of their bytes: which have only such behind the first, as rows of bits.
 //!
 //! Two rows for each of some forty classes: the tokens that begin with a byte of it, and those that have one further
-//! on. (A third kind, by the finer classes of [`ByteSet`], finds tokens with all of some letters.) The tokens all of whose bytes are of certain classes are then the union of some rows and a complement, 16 KB
+//! on. The tokens all of whose bytes are of certain classes are then the union of some rows and a complement, 16 KB
 //! each for 128k tokens: about half a microsecond per class that is left out, whichever classes they are. It
-//! serves the states for which no ready-made slice (`slices`) fits. Cost: one pass over the bytes of the vocabulary
+//! serves the states for which no ready-made slice (`slices`) fits. A third kind of row, by the classes of [`ByteSet`],
+//! finds the tokens that have all of some letters. Cost: one pass over the bytes of the vocabulary
 //! and 2.3 MB for 128k tokens. Rejected: slices for more classes, of which each has a trie of its own, and which are
 //! still not those of the next pattern.
 
