@@ -70,3 +70,29 @@ fn counted_repetitions_of_what_may_be_empty() {
         assert!(bytes < 1_500_000, "{body}: {bytes} bytes");
     }
 }
+
+/// `schema_tree`: whether arrays of different arrays, nested without end, can have enough items was looked for in
+/// ever deeper brackets. The steps were counted, but not that each had to be told to all arrays around it, whose scans
+/// pushed each other out of what is remembered: minutes for a schema of a few lines.
+#[test]
+fn different_items_that_nest_without_end() {
+    let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
+    for one_of in [
+        r##"{"maxItems":2,"if":{"properties":{"ab":{"minLength":0},"a":{"multipleOf":3}}}},
+               {"contains":{"type":"array"},"type":"object","$ref":"#/$defs/s"},
+               {"contains":{"not":{"type":"object"}},"properties":{"ab":{"items":{"type":["array","number"]}}},
+                "dependentSchemas":{"ab":{"allOf":[{"exclusiveMinimum":92},{"exclusiveMinimum":28}],"$ref":"#"}}}"##,
+        r##"{"maxItems":2,"if":{"properties":{"ab":{"minLength":0},"a":{"multipleOf":3}}}},
+               {"contains":{"type":"array"},"then":{"else":{"maxItems":4},"properties":{"ab":{"type":"object"}}}},
+               {"$ref":"#/$defs/s","properties":{"x":{"multipleOf":3}},"if":{"minimum":-16.5}}"##,
+    ] {
+        let schema = format!(
+            r##"{{"multipleOf":3,"uniqueItems":true,"items":{{"$ref":"#","if":{{"minimum":-16.5}},
+                "items":{{"propertyNames":{{"pattern":"[^a]$","type":"integer"}}}},"oneOf":[{one_of}]}},
+                "$defs":{{"s":{{"type":"string"}}}}}}"##
+        );
+        let error = compiler.compile(&Constraint::json_schema(&schema).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ffwd::ErrorKind::TooComplex, "{error}");
+        assert!(error.to_string().contains("different items"), "{error}");
+    }
+}

@@ -25,6 +25,8 @@ pub(super) type Scope = (RegisterIx, TextId);
 
 /// Most scans that are kept; others are made again.
 const MAX_SCANS: usize = 1 << 18;
+/// Of the places of a text that is scanned in one go every so many is kept, and the last.
+const SCANNED: usize = 64;
 /// Most cursors that are kept.
 const MAX_CURSORS: usize = 50_000;
 
@@ -285,9 +287,12 @@ impl Machine {
             self.distinct.scans.clear();
         }
         let mut before = at;
-        for &(b, at) in bytes.iter().rev() {
+        for (left, &(b, at)) in bytes.iter().enumerate().rev() {
             scanned = self.scan_byte(scanned, b, before, at);
-            self.distinct.scans.insert((start, at), scanned);
+            // Not all of a long way: the scans of arrays deep in each other would push each other out.
+            if left % SCANNED == 0 {
+                self.distinct.scans.insert((start, at), scanned);
+            }
             before = at;
         }
         scanned

@@ -24,8 +24,8 @@ use super::written::{NO_TEXT, TextId};
 
 /// Most different items that an array may be asked to have.
 const MAX_ENOUGH: u32 = 10_000;
-/// Most bytes tried to find the values of one kind of items.
-const MAX_STEPS: usize = 2_000_000;
+/// Most bytes tried to find the values of one kind of items, each counted once more for each array it is in.
+const MAX_STEPS: usize = 1_000_000;
 /// No end can be reached.
 const FAR: u32 = u32::MAX / 4;
 
@@ -196,8 +196,9 @@ impl Lists {
     /// Adds what may follow a node, the nearest to an end last; the budget left, `None` if there is none.
     fn expand(&mut self, node: Node, limit: u32, mut budget: usize, todo: &mut Vec<Node>) -> Option<usize> {
         let mut next: Vec<(u32, Node)> = Vec::new();
+        let each = 1 + self.machine.scopes(&node.threads).len();
         for b in self.bytes(&node, limit) {
-            budget = budget.checked_sub(1)?;
+            budget = budget.checked_sub(each)?;
             let mut reached = Reached::default();
             // Arrays that begin here remember from here on; all others are as far as the text says.
             let text = self.machine.written.longer(node.text, b, true);
