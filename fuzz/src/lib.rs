@@ -23,10 +23,13 @@ pub fn vocabulary() -> &'static vocab::TestVocab {
     VOCAB.get_or_init(|| vocab::TestVocab::new(7, 200, &[]))
 }
 
+/// Bytes of a grammar's tables, few enough that long runs make them anew now and then.
+const TABLES: usize = 16 << 20;
+
 /// One compiler for all inputs; its base grammar is made once.
 pub fn compiler() -> &'static Compiler {
     static COMPILER: OnceLock<Compiler> = OnceLock::new();
-    COMPILER.get_or_init(|| Compiler::new(vocabulary().vocab.clone()))
+    COMPILER.get_or_init(|| Compiler::new(vocabulary().vocab.clone()).with_table_limit(TABLES))
 }
 
 /// Compiles what parsed. An error must say something, and its text must be printable.
