@@ -11,7 +11,7 @@
 //! does to the outputs of the embedded model.
 //!
 //! Rejected: activations in 16 bits by a scale for each row, which was here before. It is a hundred times finer than
-//! the weights and takes twice the instructions: a forward over eight rows of the embedded model cost a fifth more, and of
+//! the weights and takes twice the instructions: a forward over eight rows of the embedded model cost a quarter more, and of
 //! 340 evaluation texts it got as many fields right. Widening the weights to single precision has a
 //! quarter of the products to an instruction. The matrix unit of newer Intel processors (AMX) adds up a block for sixteen rows
 //! and outputs in one instruction, but its sums come to the vectors by way of memory and do not overlap with their work:
