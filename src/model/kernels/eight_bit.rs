@@ -128,7 +128,8 @@ impl WideWork for Round<'_> {
             // SAFETY: a block on either side; and by the caller's promise.
             let (scale, sum) = unsafe { V::round_block(x.as_ptr(), out.as_mut_ptr()) };
             self.scales[i * self.step] = scale;
-            self.less[i * self.step] = -i32::from(ZERO) * sum;
+            // The sum of what is no number means nothing and may be large.
+            self.less[i * self.step] = (-i32::from(ZERO)).wrapping_mul(sum);
         }
     }
 }
