@@ -119,11 +119,13 @@ fn walk(matcher: &mut Matcher, vocab: &Vocabulary, random: &mut Random) -> Optio
     None
 }
 
-/// Whether a number in a JSON text has more than fifteen digits.
-fn has_long_number(text: &str) -> bool {
+/// Whether the validator may be wrong about a JSON text: it calculates in binary floating point, which has no room for more
+/// than fifteen digits, and its `.` takes all line ends but one, where ECMA-262 has four that it does not take.
+fn is_beyond(text: &str) -> bool {
     let number = |part: &str| part.bytes().filter(u8::is_ascii_digit).count() > 15;
     let outside = text.split('"').step_by(2);
-    outside.flat_map(|part| part.split(|c: char| !c.is_ascii_digit() && c != '.')).any(number)
+    ["\\r", "\u{2028}", "\u{2029}"].iter().any(|end| text.contains(end))
+        || outside.flat_map(|part| part.split(|c: char| !c.is_ascii_digit() && c != '.')).any(number)
 }
 
 #[test]
@@ -162,11 +164,11 @@ fn walks_end_in_valid_instances() {
             };
             let shown = String::from_utf8_lossy(&text).into_owned();
             match serde_json::from_slice::<serde_json::Value>(&text) {
+                Err(e) if e.to_string().starts_with("recursion limit") => beyond += 1,
                 Err(e) => faults.push(format!("{}: not JSON ({e}): {shown}", entry.id)),
                 Ok(value) => match validator.validate(&value) {
                     Ok(()) => valid += 1,
-                    // The validator calculates in binary floating point, which has no room for these.
-                    Err(_) if has_long_number(&shown) => beyond += 1,
+                    Err(_) if is_beyond(&shown) => beyond += 1,
                     Err(e) => {
                         let short: String = shown.chars().take(600).collect();
                         faults.push(format!("{}: {e} at {}: {short}", entry.id, e.instance_path()));
@@ -176,15 +178,15 @@ fn walks_end_in_valid_instances() {
         }
     }
     eprintln!(
-        "{valid} walks ended in valid instances, {} unfinished, {} faults, {beyond} with numbers that the validator \
-         cannot hold; {refused} schemas refused, {unchecked} that it cannot read",
+        "{valid} walks ended in valid instances, {} unfinished, {} faults, {beyond} that the validator cannot judge; \
+         {refused} schemas refused, {unchecked} that it cannot read",
         unfinished.len(),
         faults.len()
     );
     unfinished.dedup();
     eprintln!("unfinished: {unfinished:?}");
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(40)].join("\n"));
-    assert!(beyond * 100 <= valid, "{beyond} with long numbers");
+    assert!(beyond * 100 <= valid, "{beyond} beyond the validator");
     assert!(valid > bench.entries.len() / 2, "most schemas must compile and end");
     assert!(unfinished.len() * 20 < bench.entries.len(), "{unfinished:?}");
 }
