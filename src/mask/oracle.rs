@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use super::loops::{Worth, looped};
 use super::tails::below;
 use super::walk::{Found, Walker};
+use super::wide::Wide;
 use super::{Masks, Shared};
 use crate::constraint::testing::Random;
-use crate::machine::{BASE, Local, Machine, Program, ROOT, Reached, Thread};
+use crate::machine::{BASE, ConfigId, Local, Machine, Program, ROOT, Reached, Thread};
 use crate::vocab::{TokenId, Vocabulary};
 use crate::{Constraint, Policy};
 use std::sync::Arc;
 
-/// All printable characters and two bytes of a character of two, and thousands of strings of them.
+/// Every byte, and thousands of strings of printable characters and a character of two bytes.
 fn vocabulary(random: &mut Random) -> Vocabulary {
     let bytes = serde_json::json!(
         {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
@@ -20,7 +21,11 @@ fn vocabulary(random: &mut Random) -> Vocabulary {
     // How such a tokenizer spells a blank and the two bytes.
     let mut letters: Vec<char> = ('!'..='~').collect();
     letters.extend(['\u{120}', '\u{c3}', '\u{a9}']);
-    let mut words: BTreeSet<String> = letters.iter().map(char::to_string).collect();
+    // The others it spells as the characters from 256 on, in their order.
+    let itself = |b: &u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let spelled = (0..=255u8).filter(itself).map(char::from);
+    let others = (0..=255u8).filter(|b| !itself(b)).zip('\u{100}'..).map(|(_, c)| c);
+    let mut words: BTreeSet<String> = spelled.chain(others).map(String::from).collect();
     let usual: Vec<char> = "aabcdexyzAB01 -_.".replace(' ', "\u{120}").chars().collect();
     while words.len() < 6_000 {
         let len = if random.below(10) == 0 { 24 } else { 9 };
@@ -187,4 +192,58 @@ fn shortcuts_find_what_a_walk_finds() {
         }
     }
     assert!(by_loops > 300 && masks_compared > 800, "{by_loops} {masks_compared}");
+}
+
+/// Whether some threads of a configuration are walked as one.
+fn has_joined(machine: &mut Machine, config: ConfigId) -> bool {
+    let threads = machine.threads(config);
+    let plain = threads.iter().filter(|thread| thread.local.register == 0 && thread.stack != ROOT);
+    let stacks: Vec<u32> = plain
+        .filter(|thread| machine.live(thread.local.state).len() >= Wide::LEAST)
+        .map(|thread| thread.stack)
+        .collect();
+    stacks.iter().collect::<BTreeSet<_>>().len() < stacks.len()
+}
+
+#[test]
+fn threads_walked_as_one_allow_what_each_does() {
+    let mut random = Random::new(12);
+    let setting = Setting::new(&mut random);
+    let tokens: Vec<TokenId> = (0..setting.vocab.len() as u32).collect();
+    let mut joined = 0;
+    for _ in 0..200 {
+        let one: Vec<serde_json::Value> = (0..2 + random.below(3))
+            .map(|_| serde_json::json!({"type": "string", "pattern": pattern(&mut random)}))
+            .collect();
+        let schema = serde_json::json!({"type": "array", "items": {"oneOf": one}}).to_string();
+        let constraint = Constraint::json_schema(&schema);
+        let Some(mut machine) = constraint.ok().and_then(|c| setting.machine(&c)) else { continue };
+        let mut masks = Masks::new(&setting.vocab, setting.shared.clone());
+        let mut config = machine.initial();
+        for step in 0..12 {
+            if has_joined(&mut machine, config) {
+                joined += 1;
+                let mask = masks.mask(&mut machine, config);
+                let mut row = vec![0; setting.vocab.len().div_ceil(32)];
+                mask.write(&mut row);
+                for &token in &tokens {
+                    let bytes = setting.vocab.token_bytes(token);
+                    let legal = !bytes.is_empty() && machine.allows(config, bytes);
+                    assert_eq!(
+                        row[token as usize / 32] >> (token % 32) & 1 == 1,
+                        legal,
+                        "{schema} {bytes:?}"
+                    );
+                }
+            }
+            let forced: Option<&[u8]> = [&b"["[..], b"\""].get(step).copied();
+            let mut next = || match forced {
+                Some(bytes) => bytes.to_vec(),
+                None => setting.vocab.token_bytes(*random.pick(&tokens)).to_vec(),
+            };
+            let Some(bytes) = (0..200).map(|_| next()).find(|b| machine.allows(config, b)) else { break };
+            config = machine.step_bytes(config, &bytes);
+        }
+    }
+    assert!(joined > 50, "{joined}");
 }
