@@ -15,12 +15,15 @@ use std::io::{Read, Seek};
 use super::LoadOptions;
 use super::batch::{Segment, Span, chunks};
 use super::config::{ModelConfig, bad};
-use super::kernels::{Attention, Rotation, rms_norm, rms_norm_heads, silu_times};
+use super::kernels::{Attention, Rotation, add, rms_norm, rms_norm_heads, silu_times};
 use super::weights::{Matrix, Part, Projection, Slot, Source};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Tokens that run together at most.
 const CHUNK: usize = 256;
+/// Rows that go through a feed-forward together, so that what lies between its products stays in a core's own caches.
+/// All of a prompt's 220 rows at once took 3 % more of a forward; 24 to 64 are alike.
+const FEED_ROWS: usize = 48;
 
 struct Block {
     attention_norm: Vec<f32>,
@@ -221,7 +224,9 @@ impl Llama {
             if kept == 0 {
                 break;
             }
-            self.feed_forward(block, &mut x, kept, &mut s)?;
+            for rows in x.chunks_mut(FEED_ROWS * c.hidden) {
+                self.feed_forward(block, rows, &mut s)?;
+            }
         }
         for span in spans {
             segments[span.segment].cache.len += span.tokens.len();
@@ -346,8 +351,10 @@ impl Llama {
         Ok(kept)
     }
 
-    fn feed_forward(&self, block: &Block, x: &mut [f32], rows: usize, s: &mut Scratch) -> Result<()> {
+    /// Adds the feed-forward to all rows of `x`.
+    fn feed_forward(&self, block: &Block, x: &mut [f32], s: &mut Scratch) -> Result<()> {
         let c = &self.config;
+        let rows = x.len() / c.hidden;
         s.normed.resize(x.len(), 0.0);
         rms_norm(x, &block.feed_forward_norm, c.norm_eps, &mut s.normed);
         block.gate_up.forward(&s.normed, rows, &mut s.gate_up)?;
@@ -356,11 +363,5 @@ impl Llama {
         block.down.forward(&s.active, rows, &mut s.update)?;
         add(x, &s.update);
         Ok(())
-    }
-}
-
-fn add(x: &mut [f32], update: &[f32]) {
-    for (a, b) in x.iter_mut().zip(update) {
-        *a += b;
     }
 }

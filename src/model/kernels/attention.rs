@@ -8,10 +8,8 @@
 //! which other rows run along. Keys by position were rejected: a score was a sum across a vector then, 31
 //! instructions for a head of 64.
 
-use super::vector::{LANES, Vector, Work};
 use super::wide::{WIDE, Wide, WideWork};
-use super::{Target, spread, total, vector, wide};
-use crate::numeric::exp;
+use super::{Target, spread, wide};
 
 /// Positions whose keys lie together: element c of the keys of position p at
 /// `(p / KEY_BLOCK * width + c) * KEY_BLOCK + p % KEY_BLOCK`, the width that of all key heads.
@@ -126,7 +124,7 @@ impl Attention<'_> {
                 let branch = from.max(self.fork) - origin..query.end - origin;
                 s.copy_within(branch.start + self.shift..branch.end + self.shift, branch.start);
             }
-            vector::run(Softmax { s: &mut s[from - origin..query.end - origin], scale });
+            wide::run(Softmax { s: &mut s[from - origin..query.end - origin], scale });
         }
         wide::run(WeightedSums {
             a: self,
@@ -252,38 +250,32 @@ struct Softmax<'a> {
     scale: f32,
 }
 
-impl Work for Softmax<'_> {
+impl WideWork for Softmax<'_> {
     #[inline(always)]
-    unsafe fn with<V: Vector>(self) {
-        let Softmax { s, scale } = self;
-        let mut max = [f32::NEG_INFINITY; LANES];
-        let larger = |a: f32, b: f32| if b > a { b } else { a };
-        let mut chunks = s.chunks_exact(LANES);
-        for c in &mut chunks {
-            for i in 0..LANES {
-                max[i] = larger(max[i], c[i]);
-            }
-        }
-        let max = max.iter().chain(chunks.remainder()).fold(f32::NEG_INFINITY, |a, b| larger(a, *b));
-        let mut acc = [0f32; LANES];
-        let mut chunks = s.chunks_exact_mut(LANES);
-        // SAFETY: whole chunks; and the caller's promise.
+    unsafe fn with<V: Wide>(self) {
+        let (s, n) = (self.s.as_mut_ptr(), self.s.len());
+        let whole = n - n % WIDE;
+        // SAFETY: in bounds by these lengths; and the caller's promise.
         unsafe {
-            let (minus, by, mut sum) = (V::splat(-max), V::splat(scale), V::splat(0.0));
-            for c in &mut chunks {
-                let e = V::load(c.as_ptr()).plus(minus).times(by).exp();
-                e.store(c.as_mut_ptr());
+            // What is behind the last score weighs nothing.
+            let last = V::load_part(s.add(whole), n - whole, f32::NEG_INFINITY);
+            let mut most = last;
+            for i in (0..whole).step_by(WIDE) {
+                most = most.larger(V::load(s.add(i)));
+            }
+            let (minus, by) = (V::splat(-most.largest()), V::splat(self.scale));
+            let mut sum = V::splat(0.0);
+            for i in (0..whole).step_by(WIDE) {
+                let e = V::load(s.add(i)).plus(minus).times(by).exp();
+                e.store(s.add(i));
                 sum = sum.plus(e);
             }
-            sum.store(acc.as_mut_ptr());
-        }
-        for (v, acc) in chunks.into_remainder().iter_mut().zip(&mut acc) {
-            *v = exp((*v - max) * scale);
-            *acc += *v;
-        }
-        let inverse = 1.0 / total(&acc);
-        for v in s.iter_mut() {
-            *v *= inverse;
+            let last = last.plus(minus).times(by).exp();
+            let inverse = V::splat(1.0 / sum.plus(last).total());
+            for i in (0..whole).step_by(WIDE) {
+                V::load(s.add(i)).times(inverse).store(s.add(i));
+            }
+            last.times(inverse).store_part(s.add(whole), n - whole);
         }
     }
 }

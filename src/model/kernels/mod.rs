@@ -25,9 +25,7 @@ mod vector;
 mod wide;
 
 use vector::{LANES, Vector, Work, run};
-use wide::{WIDE, Wide};
-
-use crate::numeric::exp;
+use wide::{WIDE, Wide, WideWork};
 
 pub(crate) use attention::{Attention, KEY_BLOCK};
 pub(crate) use eight_bit::{
@@ -196,7 +194,7 @@ fn total(v: &[f32; LANES]) -> f32 {
 pub(crate) fn silu_times(gate_up: &[f32], width: usize, out: &mut [f32]) {
     for (row, out) in gate_up.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
         let (gate, up) = row.split_at(width);
-        run(SiluTimes { gate, up, out });
+        wide::run(SiluTimes { gate, up, out });
     }
 }
 
@@ -206,24 +204,28 @@ struct SiluTimes<'a> {
     out: &'a mut [f32],
 }
 
-impl Work for SiluTimes<'_> {
+impl WideWork for SiluTimes<'_> {
     #[inline(always)]
-    unsafe fn with<V: Vector>(self) {
-        let (gate, up) = (self.gate.chunks_exact(LANES), self.up.chunks_exact(LANES));
-        let rest = gate.remainder().iter().zip(up.remainder());
-        let mut out = self.out.chunks_exact_mut(LANES);
-        for ((gate, up), out) in gate.zip(up).zip(&mut out) {
-            // SAFETY: whole chunks; and the caller's promise.
+    unsafe fn with<V: Wide>(self) {
+        let n = self.out.len();
+        assert!(self.gate.len() == n && self.up.len() == n);
+        for i in (0..n).step_by(WIDE) {
+            // SAFETY: no more than the elements from `i` on; and the caller's promise.
             unsafe {
-                let gate = V::load(gate.as_ptr());
-                let below = gate.times(V::splat(-1.0)).exp().plus(V::splat(1.0));
-                gate.over(below).times(V::load(up.as_ptr())).store(out.as_mut_ptr());
+                let gate = V::load_part(self.gate.as_ptr().add(i), n - i, 0.0);
+                let up = V::load_part(self.up.as_ptr().add(i), n - i, 0.0);
+                silu(gate).times(up).store_part(self.out.as_mut_ptr().add(i), n - i);
             }
         }
-        for ((gate, up), out) in rest.zip(out.into_remainder()) {
-            *out = gate / (1.0 + exp(-gate)) * up;
-        }
     }
+}
+
+/// # Safety
+/// As for all of [`Wide`].
+#[inline(always)]
+unsafe fn silu<V: Wide>(x: V) -> V {
+    // SAFETY: by the caller's promise.
+    unsafe { x.over(x.times(V::splat(-1.0)).exp().plus(V::splat(1.0))) }
 }
 
 /// Cosines and sines for some positions: `[position][pair]`.
@@ -252,14 +254,62 @@ impl Rotation {
     /// Turns the heads in `row` (consecutive, each `2 * half` wide) by the angles of the `i`-th
     /// position. Pairs are (j, j + half), as in Hugging Face models.
     pub fn apply(&self, i: usize, row: &mut [f32]) {
-        let cos = &self.cos[i * self.half..(i + 1) * self.half];
-        let sin = &self.sin[i * self.half..(i + 1) * self.half];
-        for head in row.chunks_exact_mut(2 * self.half) {
-            let (a, b) = head.split_at_mut(self.half);
-            for j in 0..self.half {
-                let (x, y) = (a[j], b[j]);
-                a[j] = x * cos[j] - y * sin[j];
-                b[j] = x * sin[j] + y * cos[j];
+        let angles = i * self.half..(i + 1) * self.half;
+        wide::run(Rotate { cos: &self.cos[angles.clone()], sin: &self.sin[angles], row });
+    }
+}
+
+struct Rotate<'a> {
+    cos: &'a [f32],
+    sin: &'a [f32],
+    row: &'a mut [f32],
+}
+
+impl WideWork for Rotate<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Wide>(self) {
+        let half = self.cos.len();
+        assert!(self.sin.len() == half);
+        for head in self.row.chunks_exact_mut(2 * half) {
+            let (a, b) = head.split_at_mut(half);
+            for j in (0..half).step_by(WIDE) {
+                let n = WIDE.min(half - j);
+                // SAFETY: n elements of each; and the caller's promise.
+                unsafe {
+                    let cos = V::load_part(self.cos.as_ptr().add(j), n, 0.0);
+                    let sin = V::load_part(self.sin.as_ptr().add(j), n, 0.0);
+                    let x = V::load_part(a.as_ptr().add(j), n, 0.0);
+                    let y = V::load_part(b.as_ptr().add(j), n, 0.0);
+                    let minus = sin.times(V::splat(-1.0));
+                    x.times(cos).plus(y.times(minus)).store_part(a.as_mut_ptr().add(j), n);
+                    x.times(sin).plus(y.times(cos)).store_part(b.as_mut_ptr().add(j), n);
+                }
+            }
+        }
+    }
+}
+
+/// `x += update`, element by element.
+pub(crate) fn add(x: &mut [f32], update: &[f32]) {
+    wide::run(Add { x, update });
+}
+
+struct Add<'a> {
+    x: &'a mut [f32],
+    update: &'a [f32],
+}
+
+impl WideWork for Add<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Wide>(self) {
+        let n = self.x.len();
+        assert_eq!(self.update.len(), n);
+        for i in (0..n).step_by(WIDE) {
+            // SAFETY: no more than the elements from `i` on; and the caller's promise.
+            unsafe {
+                let update = V::load_part(self.update.as_ptr().add(i), n - i, 0.0);
+                let sum = V::load_part(self.x.as_ptr().add(i), n - i, 0.0).plus(update);
+                sum.store_part(self.x.as_mut_ptr().add(i), n - i);
             }
         }
     }

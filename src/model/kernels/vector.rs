@@ -4,8 +4,6 @@
 //! the vectors was tried and rejected: whether it did changed with details of the surrounding code, and
 //! the loss was a factor of four.
 
-use crate::numeric::exp;
-
 /// How many numbers a vector has. Part of the definition of the results, the same on every machine.
 pub(super) const LANES: usize = 8;
 
@@ -22,11 +20,7 @@ pub(crate) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
-    unsafe fn plus(self, other: Self) -> Self;
     unsafe fn times(self, other: Self) -> Self;
-    unsafe fn over(self, other: Self) -> Self;
-    /// [`exp`] of each, with the same bits.
-    unsafe fn exp(self) -> Self;
     /// The sum of the lanes: halves onto each other until one is left.
     unsafe fn total(self) -> f32;
     /// The totals of four vectors.
@@ -86,23 +80,8 @@ impl<const FMA: bool> Vector for Portable<FMA> {
     }
 
     #[inline(always)]
-    unsafe fn plus(self, other: Self) -> Self {
-        Portable(std::array::from_fn(|i| self.0[i] + other.0[i]))
-    }
-
-    #[inline(always)]
     unsafe fn times(self, other: Self) -> Self {
         Portable(std::array::from_fn(|i| self.0[i] * other.0[i]))
-    }
-
-    #[inline(always)]
-    unsafe fn over(self, other: Self) -> Self {
-        Portable(std::array::from_fn(|i| self.0[i] / other.0[i]))
-    }
-
-    #[inline(always)]
-    unsafe fn exp(self) -> Self {
-        Portable(self.0.map(exp))
     }
 
     #[inline(always)]
@@ -116,7 +95,6 @@ impl<const FMA: bool> Vector for Portable<FMA> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{LANES, Vector};
-    use crate::numeric::exp_parts as exp;
     use std::arch::x86_64::*;
 
     /// Needs AVX2 and FMA.
@@ -154,43 +132,8 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn plus(self, other: Self) -> Self {
-            Avx2(unsafe { _mm256_add_ps(self.0, other.0) })
-        }
-
-        #[inline(always)]
         unsafe fn times(self, other: Self) -> Self {
             Avx2(unsafe { _mm256_mul_ps(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        unsafe fn over(self, other: Self) -> Self {
-            Avx2(unsafe { _mm256_div_ps(self.0, other.0) })
-        }
-
-        // The operations of `numeric::exp`, one by one: the compiler does not vectorise that by itself.
-        #[inline(always)]
-        unsafe fn exp(self) -> Self {
-            unsafe {
-                // Of two, these take the second if one is no number.
-                let clamped = _mm256_min_ps(_mm256_set1_ps(88.0), self.0);
-                let clamped = _mm256_max_ps(_mm256_set1_ps(-87.0), clamped);
-                let round = _mm256_set1_ps(exp::ROUND);
-                let shifted = _mm256_add_ps(_mm256_mul_ps(clamped, _mm256_set1_ps(exp::LOG2_E)), round);
-                let n = _mm256_sub_ps(shifted, round);
-                let r = _mm256_sub_ps(clamped, _mm256_mul_ps(n, _mm256_set1_ps(exp::LN2_HIGH)));
-                let r = _mm256_sub_ps(r, _mm256_mul_ps(n, _mm256_set1_ps(exp::LN2_LOW)));
-                let mut p = _mm256_set1_ps(exp::TERMS[0]);
-                for term in &exp::TERMS[1..] {
-                    p = _mm256_add_ps(_mm256_mul_ps(p, r), _mm256_set1_ps(*term));
-                }
-                let p = _mm256_add_ps(_mm256_mul_ps(_mm256_mul_ps(p, r), r), r);
-                let p = _mm256_add_ps(p, _mm256_set1_ps(1.0));
-                let bits = _mm256_add_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(exp::BIAS));
-                let power = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(bits));
-                let under = _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, _mm256_set1_ps(-87.0));
-                Avx2(_mm256_andnot_ps(under, _mm256_mul_ps(p, power)))
-            }
         }
 
         #[inline(always)]
@@ -286,7 +229,7 @@ mod tests {
             let mut out = [0.0; 9];
             unsafe {
                 let v = V::load(x.as_ptr()).multiply_add(V::load(x[8..].as_ptr()), V::splat(x[3]));
-                let v = v.plus(V::splat(x[7])).times(V::load(x[2..].as_ptr())).over(V::load(x[9..].as_ptr()));
+                let v = v.times(V::load(x[2..].as_ptr()));
                 let v = v.multiply_add(V::splat(x[5]), V::load_part(x[16..].as_ptr(), 5));
                 let v = v.multiply_add(V::splat(x[6]), V::from_bytes(0xff80_7f01_0012_3456));
                 v.store(out.as_mut_ptr());
@@ -295,19 +238,6 @@ mod tests {
         }
         // SAFETY: as above.
         unsafe { assert_eq!(run::<Avx2>(&x), run::<Portable<true>>(&x)) }
-        for i in -4000..1000 {
-            let x: [f32; 8] = std::array::from_fn(|j| i as f32 * 0.1 + j as f32 * 0.0123);
-            let mut out = [0f32; 8];
-            // SAFETY: as above.
-            unsafe { Avx2::load(x.as_ptr()).exp().store(out.as_mut_ptr()) };
-            assert_eq!(out.map(f32::to_bits), x.map(|x| exp(x).to_bits()), "{x:?}");
-        }
-        let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -87.0, -87.1, 88.0, 88.1, -0.0];
-        let mut out = [0f32; 8];
-        // SAFETY: as above.
-        unsafe { Avx2::load(odd.as_ptr()).exp().store(out.as_mut_ptr()) };
-        assert!(out[0].is_nan() && exp(odd[0]).is_nan());
-        assert_eq!(out[1..], odd.map(exp)[1..]);
         // SAFETY: as above.
         unsafe {
             let v = [0, 3, 7, 16].map(|at| Avx2::load(x[at..].as_ptr()));

@@ -1,0 +1,101 @@
+//! Sixteen numbers as an array: for processors without vectors that are known here, and what the others are compared with.
+
+use super::{WIDE, Wide, there_and_back};
+use crate::numeric::exp;
+
+/// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Portable<const FMA: bool>([f32; WIDE]);
+
+// SAFETY of the bodies: only what the trait asks of the caller.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl<const FMA: bool> Wide for Portable<FMA> {
+    const MANY: bool = false;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Portable([x; WIDE])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Portable(unsafe { from.cast::<[f32; WIDE]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { to.cast::<[f32; WIDE]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn plus(self, b: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] + b.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn over(self, b: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] / b.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn larger(self, b: Self) -> Self {
+        Portable(std::array::from_fn(|i| if b.0[i] > self.0[i] { b.0[i] } else { self.0[i] }))
+    }
+
+    #[inline(always)]
+    unsafe fn exp(self) -> Self {
+        Portable(self.0.map(exp))
+    }
+
+    #[inline(always)]
+    unsafe fn times(self, b: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] * b.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+        let mut v = self.0;
+        for (v, (a, b)) in v.iter_mut().zip(a.0.iter().zip(b.0)) {
+            *v = if FMA { a.mul_add(b, *v) } else { a * b + *v };
+        }
+        Portable(v)
+    }
+
+    #[inline(always)]
+    unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32) {
+        let (x, out) = unsafe { (x.cast::<[f32; 32]>().read_unaligned(), &mut *out.cast::<[i8; 32]>()) };
+        let (there, back) = there_and_back(x.iter().fold(0, |most, v| most.max(v.abs().to_bits())));
+        let mut sum = 0;
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = (x * there).round_ties_even() as i8;
+            sum += i32::from(*out);
+        }
+        (back, sum)
+    }
+
+    #[inline(always)]
+    unsafe fn block_sums<const R: usize, const G: usize>(
+        x: *const i8,
+        less: *const i32,
+        w: [*const u8; G],
+    ) -> [[Self; R]; G] {
+        let mut out = [[Portable([0.0; WIDE]); R]; G];
+        // Arrays of bytes need no more alignment than what is pointed to has.
+        let x = unsafe { &*x.cast::<[[[i8; 4]; 8]; R]>() };
+        for (out, w) in out.iter_mut().zip(w) {
+            let w = unsafe { &*w.cast::<[[[u8; 4]; WIDE]; 8]>() };
+            for (r, (out, x)) in out.iter_mut().zip(x).enumerate() {
+                let mut sums = [unsafe { less.add(r).read_unaligned() }; WIDE];
+                for (x, w) in x.iter().zip(w) {
+                    for (sum, w) in sums.iter_mut().zip(w) {
+                        for (x, w) in x.iter().zip(w) {
+                            *sum += i32::from(*x) * i32::from(*w);
+                        }
+                    }
+                }
+                *out = Portable(sums.map(|sum| sum as f32));
+            }
+        }
+        out
+    }
+}
