@@ -82,7 +82,7 @@ fn forwards(criterion: &mut Criterion) -> Result<()> {
 }
 
 fn modes(criterion: &mut Criterion) -> Result<()> {
-    let engine = Engine::embedded()?;
+    let engine = Engine::embedded()?.with_prefix_bytes(0);
     let grammar = engine.compiler().compile(&Constraint::json_schema(SCHEMA)?)?;
     let mut group = criterion.benchmark_group("extract");
     for mode in Mode::ALL {

@@ -5,7 +5,7 @@
 use ffwd::{Engine, Mode, extract};
 
 fn main() -> ffwd::Result<()> {
-    let engine = Engine::embedded()?;
+    let engine = Engine::embedded()?.with_prefix_bytes(0);
     let (text, schema) = (include_str!("data/invoice.txt"), include_str!("data/invoice.schema.json"));
     // The first call measures what forwards cost; later ones are timed alike.
     engine.generate(&extract::request(schema, text)?)?;

@@ -60,8 +60,9 @@ fn main() -> Result<()> {
             .ok_or_else(|| bad("--limit needs a number"))?;
         arguments.drain(at..at + 2);
     }
-    let engine = Engine::embedded()?;
-    let wide = Engine::builder().options(LoadOptions::with_precision(Precision::F32)).build()?;
+    let engine = Engine::embedded()?.with_prefix_bytes(0);
+    let wide =
+        Engine::builder().options(LoadOptions::with_precision(Precision::F32)).prefix_bytes(0).build()?;
     println!("ms per forward by tokens: {:.3?}", engine.target().cost_table().points());
     for path in &arguments {
         let text = std::fs::read_to_string(path).map_err(|e| bad(&format!("{path}: {e}")))?;

@@ -28,7 +28,7 @@ pub(super) fn run() -> Result<()> {
     );
     for (name, precision) in [("Q8_0", Precision::Q8_0), ("F32", Precision::F32)] {
         let options = LoadOptions::with_precision(precision);
-        let engine = Arc::new(Engine::builder().options(options).build()?);
+        let engine = Arc::new(Engine::builder().options(options).prefix_bytes(0).build()?);
         let kinds = (0..KINDS).map(|i| kind(&engine, i)).collect::<Result<Vec<_>>>()?;
         for (what, mode, long_prompt) in [
             ("off, short prompts", Mode::Off, false),
@@ -49,6 +49,13 @@ pub(super) fn run() -> Result<()> {
         neighbours(name, &engine, &kinds)?;
     }
     Ok(())
+}
+
+/// A batch in which every prompt is read anew, as one after another: what is compared is the batch alone.
+fn options(batch: usize) -> SchedulerOptions {
+    let mut options = SchedulerOptions::with_batch(batch);
+    options.prefix_bytes = 0;
+    options
 }
 
 /// A schema of its own kind, compiled: two to four members of different names and types.
@@ -82,7 +89,7 @@ fn compare(name: &str, what: &str, engine: &Arc<Engine>, request: &dyn Fn(usize)
     let mut texts: [Vec<String>; 2] = Default::default();
     for _ in 0..ROUNDS {
         for batched in [false, true] {
-            let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::with_batch(KINDS))?;
+            let scheduler = Scheduler::new(engine.clone(), options(KINDS))?;
             let (start, processor) = (Instant::now(), processor_seconds());
             let requests = (0..count).map(|i| request(i % KINDS));
             let outputs = if batched {
@@ -143,7 +150,7 @@ fn neighbours(name: &str, engine: &Arc<Engine>, kinds: &[(String, CompiledGramma
         let mut best = [0f64; 3];
         for _ in 0..ROUNDS {
             for (kind, best) in best.iter_mut().enumerate() {
-                let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::with_batch(16))?;
+                let scheduler = Scheduler::new(engine.clone(), options(16))?;
                 let others = (0..if kind == 0 { 0 } else { 8 })
                     .map(|i| scheduler.submit(company(kind, mode, i).max_tokens(8 * TOKENS)))
                     .collect::<Result<Vec<_>>>()?;

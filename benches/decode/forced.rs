@@ -120,7 +120,7 @@ fn curve(engine: &Engine) -> Result<()> {
 }
 
 pub(super) fn run_all() -> Result<()> {
-    let engine = Engine::embedded()?;
+    let engine = Engine::embedded()?.with_prefix_bytes(0);
     println!("target, ms by tokens: {:.3?}", engine.target().cost_table().points());
     whole(&engine)?;
     curve(&engine)

@@ -79,7 +79,7 @@ fn misleading(request: Request) -> Request {
 pub(super) fn run() -> Result<()> {
     let rounds = std::env::var("FFWD_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(5);
     let step = std::env::var("FFWD_STEP").ok().and_then(|r| r.parse().ok()).unwrap_or(30);
-    let engine = Engine::embedded()?;
+    let engine = Engine::embedded()?.with_prefix_bytes(0);
     costs(&engine);
     let tasks = tasks(&engine, step)?;
     let plain: fn(Request) -> Request = |r| r;

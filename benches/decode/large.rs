@@ -131,7 +131,7 @@ fn engine() -> Result<Engine> {
     write(&path).map_err(failed)?;
     let target = Model::from_gguf(&path, &LoadOptions::default())?;
     let draft = Model::embedded_draft(&LoadOptions::default())?;
-    Engine::from_parts(target, Some(draft), embedded::vocabulary()?)
+    Ok(Engine::from_parts(target, Some(draft), embedded::vocabulary()?)?.with_prefix_bytes(0))
 }
 
 pub(super) fn run() -> Result<()> {

@@ -17,7 +17,8 @@ const TAIL: &str = "<|im_end|>\n<|im_start|>assistant\n";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut builder = Engine::builder();
+    // Every record is read anew, there as here.
+    let mut builder = Engine::builder().prefix_bytes(0);
     for pair in arguments.chunks(2) {
         builder = match pair {
             [name, path] if name == "--model" => builder.model(path),

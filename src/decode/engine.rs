@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::events::{CancelToken, Event};
+use super::prefix::{DEFAULT_BYTES, Prefixes};
 use super::request::{Prompt, Request};
 use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
@@ -49,16 +50,32 @@ pub struct Engine {
     estimates: Arc<Mutex<Estimates>>,
     /// The tokens that draft models always choose among.
     always: OnceLock<Arc<Vec<TokenId>>>,
+    /// What prompts so far began with.
+    prefixes: Mutex<Prefixes>,
 }
 
 /// Which models an [`Engine`] is made of.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct EngineBuilder {
     model: Option<PathBuf>,
     draft: Option<PathBuf>,
     no_draft: bool,
     options: LoadOptions,
     chat: Option<ChatTemplate>,
+    prefix_bytes: usize,
+}
+
+impl Default for EngineBuilder {
+    fn default() -> Self {
+        EngineBuilder {
+            model: None,
+            draft: None,
+            no_draft: false,
+            options: LoadOptions::default(),
+            chat: None,
+            prefix_bytes: DEFAULT_BYTES,
+        }
+    }
 }
 
 impl EngineBuilder {
@@ -84,6 +101,12 @@ impl EngineBuilder {
     /// A chat template instead of the model's own.
     pub fn chat_template(mut self, template: ChatTemplate) -> Self {
         self.chat = Some(template);
+        self
+    }
+
+    /// See [`Engine::with_prefix_bytes`].
+    pub fn prefix_bytes(mut self, most: usize) -> Self {
+        self.prefix_bytes = most;
         self
     }
 
@@ -120,7 +143,7 @@ impl EngineBuilder {
             (None, Some(_)) => None,
         };
         let engine = Engine::from_parts(target, draft, vocab)?;
-        Ok(Engine { chat: self.chat.map(Ok).or(chat), ..engine })
+        Ok(Engine { chat: self.chat.map(Ok).or(chat), ..engine.with_prefix_bytes(self.prefix_bytes) })
     }
 }
 
@@ -218,7 +241,23 @@ impl Engine {
         }
         let size = target.config().vocab_size;
         let compiler = Compiler::new(vocab.with_logits_size(size)?);
-        Ok(Engine { target, draft, compiler, chat: None, estimates: Arc::default(), always: OnceLock::new() })
+        let prefixes = Mutex::new(Prefixes::new(DEFAULT_BYTES));
+        let (estimates, always) = (Arc::default(), OnceLock::new());
+        Ok(Engine { target, draft, compiler, chat: None, estimates, always, prefixes })
+    }
+
+    /// Most bytes of keys and values kept for prompts to come that begin like earlier ones, with the same instructions
+    /// and schema (default 64 MiB). What two prompts have begun with is not read again; 0 keeps nothing. This changes the
+    /// time only. With a model whose rows vary ([`Model::varies_with_rows`]) nothing is kept. A
+    /// [`Scheduler`](super::Scheduler) has its own.
+    pub fn with_prefix_bytes(mut self, most: usize) -> Engine {
+        self.prefixes = Mutex::new(Prefixes::new(most));
+        self
+    }
+
+    /// Bytes of keys and values kept for prompts to come.
+    pub fn prefix_bytes(&self) -> usize {
+        self.prefixes.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }
 
     /// The model's chat template, if it has one.
@@ -313,10 +352,37 @@ impl Engine {
         let start = Instant::now();
         let grammar = self.grammar(request)?;
         let compile_seconds = start.elapsed().as_secs_f64();
-        let mut output = self.session(request, grammar, None)?.run(on_event)?;
+        let mut session = self.session(request, grammar, None)?;
+        let shared = self.begin(&mut session);
+        let mut output = session.run(on_event, |session| self.keep(session, shared))?;
         output.stats.compile_seconds = compile_seconds;
         tracing::debug!(stats = ?output.stats, "generated");
         Ok(output)
+    }
+
+    /// Lets a session begin with what is kept of its prompt; how much of it is worth keeping, beyond that.
+    fn begin(&self, session: &mut Session) -> Option<usize> {
+        // Where a row's bits depend on those beside it, the output would depend on earlier ones.
+        if self.target.varies_with_rows() {
+            return None;
+        }
+        let (found, shared) = {
+            let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
+            (prefixes.find(session.prompt()), prefixes.meet(session.prompt()))
+        };
+        if let Some(found) = found {
+            session.adopt(found.copy());
+        }
+        shared
+    }
+
+    /// Keeps the first `shared` tokens of a session's prompt, if they have been through the model.
+    fn keep(&self, session: &Session, shared: Option<usize>) {
+        if let Some(shared) = shared.filter(|n| session.cached() >= *n) {
+            let beginning = session.prefix(shared);
+            let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
+            prefixes.keep(&session.prompt()[..shared], beginning);
+        }
     }
 
     /// The compiled constraint of a request, if it has one.

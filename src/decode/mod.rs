@@ -11,6 +11,7 @@ mod engine;
 mod events;
 mod fields;
 mod labels;
+mod prefix;
 mod request;
 mod scheduler;
 mod session;

@@ -132,6 +132,8 @@ pub struct Stats {
     pub forwards: usize,
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
+    /// How many of them an earlier prompt began with too, so that their keys and values were there already.
+    pub prompt_cached: usize,
     /// Output tokens that came from forced runs.
     pub forced: usize,
     /// Output tokens that closed it before the limit or ended its thinking, without asking the model.

@@ -6,10 +6,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::handle::Answer;
-use super::prefix::{FEWEST, Prefixes, common};
 use super::queue::{Ready, internal};
 use crate::decode::Event;
 use crate::decode::engine::Output;
+use crate::decode::prefix::{FEWEST, Prefixes, common};
 use crate::decode::session::{Company, Need, Session};
 use crate::error::Result;
 
@@ -104,8 +104,8 @@ impl Active {
     /// Begins with what is kept of its prompt; how many tokens that are.
     pub fn adopt(&mut self, prefixes: &mut Prefixes) -> usize {
         let Some(session) = &mut self.session else { return 0 };
-        if let Some(beginning) = prefixes.copy(session.prompt()) {
-            session.adopt(beginning);
+        if let Some(found) = prefixes.find(session.prompt()) {
+            session.adopt(found.copy());
         }
         session.cached()
     }

@@ -13,7 +13,6 @@
 mod active;
 mod handle;
 mod helpers;
-mod prefix;
 mod queue;
 mod runner;
 
@@ -24,6 +23,7 @@ pub use handle::{Handle, Occurrence};
 pub use queue::Rejected;
 
 use super::engine::Engine;
+use super::prefix::DEFAULT_BYTES;
 use super::request::Request;
 use crate::error::{Error, ErrorKind, Result};
 use queue::Queue;
@@ -62,7 +62,7 @@ impl Default for SchedulerOptions {
             queue: 64,
             rows: 256,
             cache_bytes: 1 << 30,
-            prefix_bytes: 64 << 20,
+            prefix_bytes: DEFAULT_BYTES,
             slack: 5,
             compilers: 1,
             helpers: cores - 1,

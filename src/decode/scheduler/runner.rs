@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::active::Active;
 use super::helpers::Helpers;
-use super::prefix::Prefixes;
 use super::queue::{Queue, Ready, cancelled, internal};
 use super::{Figures, SchedulerOptions};
 use crate::decode::engine::Engine;
+use crate::decode::prefix::Prefixes;
 use crate::decode::session::{Company, MaskJob, Need, Session};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, Segment};

@@ -99,13 +99,20 @@ impl MaskJob {
 }
 
 impl Session {
-    /// Runs to the end, alone.
-    pub(in crate::decode) fn run(mut self, mut on_event: Option<&mut dyn FnMut(Event)>) -> Result<Output> {
+    /// Runs to the end, alone; `at_end` sees it there before its caches go.
+    pub(in crate::decode) fn run(
+        mut self,
+        mut on_event: Option<&mut dyn FnMut(Event)>,
+        at_end: impl FnOnce(&Session),
+    ) -> Result<Output> {
         self.stats.spent = Some(Spent::default());
         loop {
             let need = self.step(&mut on_event)?;
             let model = match &need {
-                Need::Nothing(finish) => return Ok(self.close_books(finish, &mut on_event)),
+                Need::Nothing(finish) => {
+                    at_end(&self);
+                    return Ok(self.close_books(finish, &mut on_event));
+                }
                 Need::Target => self.target.clone(),
                 Need::Draft => match &self.drafting.model {
                     Some(draft) => draft.model().clone(),
@@ -342,6 +349,7 @@ impl Session {
     /// of fewer tokens than the prompt has.
     pub(in crate::decode) fn adopt(&mut self, (target, draft): (KvCache, Option<KvCache>)) {
         if self.cache.is_empty() && target.len() < self.prompt {
+            self.stats.prompt_cached = target.len();
             self.cache = target;
             if let (Some(model), Some(cache)) = (&mut self.drafting.model, draft) {
                 model.adopt(&self.history, cache);

@@ -1,12 +1,15 @@
 //! Keys and values of beginnings that many prompts share: instructions, schemas.
 //!
-//! A beginning is kept once two prompts have had it, as a copy of its own, and copied into the cache of
+//! An engine keeps them for generations one after another, a scheduler for those of a batch. A beginning is kept once two
+//! prompts have had it, as a copy of its own, and copied into the cache of
 //! each later request. A look-up compares with every entry, a copy is a small part of the forward it saves
 //! (the bytes of the cache against the bytes of the weights times tokens). What was used longest ago goes
 //! first when the bytes are spent. Pages that caches point to were rejected: attention would have to
 //! gather them, and copies are cheap.
 
 use std::collections::VecDeque;
+
+use std::sync::Arc;
 
 use crate::model::KvCache;
 use crate::vocab::TokenId;
@@ -15,13 +18,15 @@ use crate::vocab::TokenId;
 pub(super) const FEWEST: usize = 16;
 /// Prompts remembered to find out what they share.
 const REMEMBERED: usize = 64;
+/// Bytes that are kept where nothing else is said.
+pub(super) const DEFAULT_BYTES: usize = 64 << 20;
 
 /// Keys and values of the target and, if there is one, the draft model.
 pub(super) type Beginning = (KvCache, Option<KvCache>);
 
 struct Entry {
     tokens: Vec<TokenId>,
-    caches: Beginning,
+    caches: Arc<Beginning>,
     used: u64,
 }
 
@@ -52,9 +57,9 @@ impl Prefixes {
         self.entries.iter().map(|e| common(&e.tokens, prompt)).max().unwrap_or(0)
     }
 
-    /// A copy of the longest beginning of the prompt that is kept, the last token excepted: its logits
+    /// The longest beginning of the prompt that is kept, the last token excepted: its logits
     /// are wanted, so it has to run.
-    pub fn copy(&mut self, prompt: &[TokenId]) -> Option<Beginning> {
+    pub fn find(&mut self, prompt: &[TokenId]) -> Option<Found> {
         self.clock += 1;
         let most = prompt.len().saturating_sub(1);
         let entry = self.entries.iter_mut().max_by_key(|e| common(&e.tokens, prompt))?;
@@ -63,7 +68,7 @@ impl Prefixes {
             return None;
         }
         entry.used = self.clock;
-        Some((entry.caches.0.prefix(len), entry.caches.1.as_ref().map(|c| c.prefix(len))))
+        Some(Found { caches: entry.caches.clone(), len })
     }
 
     /// Remembers a prompt; how many of its first tokens an earlier one had, if that is worth keeping.
@@ -82,7 +87,7 @@ impl Prefixes {
     /// Keeps a beginning, unless it is kept already or larger than all may be.
     pub fn keep(&mut self, tokens: &[TokenId], caches: Beginning) {
         self.clock += 1;
-        let entry = Entry { tokens: tokens.to_vec(), caches, used: self.clock };
+        let entry = Entry { tokens: tokens.to_vec(), caches: Arc::new(caches), used: self.clock };
         if self.kept(tokens) >= tokens.len() || entry.bytes() > self.most_bytes {
             return;
         }
@@ -95,6 +100,20 @@ impl Prefixes {
             let Some(oldest) = oldest else { break };
             self.entries.swap_remove(oldest);
         }
+    }
+}
+
+/// A beginning to copy, which may take a while, when nobody waits for what keeps it.
+pub(super) struct Found {
+    caches: Arc<Beginning>,
+    len: usize,
+}
+
+impl Found {
+    /// A copy of its own.
+    pub fn copy(&self) -> Beginning {
+        let (target, draft) = &*self.caches;
+        (target.prefix(self.len), draft.as_ref().map(|c| c.prefix(self.len)))
     }
 }
 
@@ -122,7 +141,7 @@ mod tests {
         let [a, b, c] = [1, 2, 3].map(prompt);
         let one = run(&a).0.bytes();
         let mut prefixes = Prefixes::new(2 * one);
-        assert!(prefixes.copy(&a).is_none());
+        assert!(prefixes.find(&a).is_none());
         assert_eq!(prefixes.meet(&a), None, "nobody had it before");
         assert_eq!(prefixes.meet(&a), Some(40));
         assert_eq!(prefixes.meet(&[&a[..20], &b[..]].concat()), Some(20));
@@ -132,8 +151,8 @@ mod tests {
         assert_eq!((prefixes.kept(&a), prefixes.bytes()), (40, 2 * one));
         assert_eq!(prefixes.meet(&a), None, "it is kept");
         // The last token has to run.
-        assert_eq!(prefixes.copy(&a).unwrap().0.len(), 39);
-        assert_eq!(prefixes.copy(&[&a[..], &b[..]].concat()).unwrap().0.len(), 40);
+        assert_eq!(prefixes.find(&a).unwrap().copy().0.len(), 39);
+        assert_eq!(prefixes.find(&[&a[..], &b[..]].concat()).unwrap().copy().0.len(), 40);
         prefixes.keep(&c, run(&c));
         assert_eq!([&a, &b, &c].map(|p| prefixes.kept(p)), [40, 0, 40]);
         // A longer one takes the place of its beginning; one that is too long is not kept.
@@ -146,7 +165,7 @@ mod tests {
         assert_eq!(prefixes.kept(&endless), 0);
         // And what was copied is what was computed.
         let next = |mut cache: KvCache| model.forward(&[7], &mut cache, 0..1).unwrap();
-        let copied = prefixes.copy(&longer).unwrap().0;
+        let copied = prefixes.find(&longer).unwrap().copy().0;
         assert_eq!(next(copied), next(run(&longer[..44]).0));
     }
 }
