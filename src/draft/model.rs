@@ -93,10 +93,10 @@ impl DraftModel {
     /// Gets ready to draft after `history` and `draft`: to go along with `candidates`, proposals of other
     /// sources, as far as it would have chosen them itself, and to add one token of its own, in one
     /// forward over [`segment`](Self::segment), whose logits [`judge`](Self::judge) takes. Returns how many
-    /// tokens that is over; nothing where its context is full.
+    /// tokens that is over; nothing where its context is full. If it is to run,
+    /// [`choose_among`](Self::choose_among) comes next.
     pub fn prepare(
         &mut self,
-        vocab: &Vocabulary,
         history: &[TokenId],
         draft: &[Proposal],
         candidates: &[Proposal],
@@ -115,25 +115,35 @@ impl DraftModel {
         }
         self.cache.truncate(same);
         self.seen.truncate(same);
-        self.only.clear();
-        let list = self.shortlist.get_or_insert_with(|| shortlist(vocab, &self.always, history));
-        if !list.is_empty() {
-            // What is copied may be spelled in other tokens than the prompt.
-            let mut list = list.clone();
-            list.extend(candidates.iter().map(|c| c.token));
-            list.sort_unstable();
-            list.dedup();
-            self.only.resize(candidates.len() + 1, list);
-        }
         Some(self.input.len())
     }
 
-    /// The only tokens that are legal behind the draft, if they are few.
-    pub fn choose_among(&mut self, tokens: Vec<TokenId>) {
-        if !tokens.is_empty() {
-            self.only.clear();
-            self.only.push(tokens);
+    /// Notes what it chooses among: the `few` tokens that are legal behind the draft, if there are any and no
+    /// `candidates`, else those that the prompt, the beginning of `history`, suggests, and the candidates.
+    pub fn choose_among(
+        &mut self,
+        vocab: &Vocabulary,
+        history: &[TokenId],
+        candidates: &[Proposal],
+        few: Vec<TokenId>,
+    ) {
+        self.only.clear();
+        if candidates.is_empty() && !few.is_empty() {
+            self.only.push(few);
+            return;
         }
+        let list = self.shortlist.get_or_insert_with(|| shortlist(vocab, &self.always, history));
+        if list.is_empty() {
+            return;
+        }
+        let mut list = list.clone();
+        for candidate in candidates {
+            // What is copied may be spelled in other tokens than the prompt.
+            if let Err(at) = list.binary_search(&candidate.token) {
+                list.insert(at, candidate.token);
+            }
+        }
+        self.only.resize(candidates.len() + 1, list);
     }
 
     /// What is to be run next: all of it, or if that is more than `most` a part that wants no logits.

@@ -184,7 +184,8 @@ impl Widest {
     }
 }
 
-/// Whether the tokens of a slice that kill a state are found soon.
+/// Whether the tokens of a slice that kill a state are found soon. Who takes the slice finds them again: what is kept would
+/// mostly be of slices that are not taken.
 fn is_cheap(
     machine: &mut Machine,
     vocab: &Vocabulary,

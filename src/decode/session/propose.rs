@@ -238,19 +238,22 @@ impl Session {
         }
         let gate = &mut self.drafting.gate;
         let (drafted, copied) = (&draft.proposals, &draft.copied);
-        let Some(pending) = model.prepare(&self.vocab, &self.history, drafted, copied) else {
+        let Some(pending) = model.prepare(&self.history, drafted, copied) else {
             return false;
         };
-        if copied.is_empty() {
-            model.choose_among(few(matcher, self.vocab.len() / FEW));
-        }
         // The prompt is read once; what comes after it is weighed call by call.
         let reading = pending >= self.prompt.min(MUCH);
         if reading && !gate.begins(pending, left) {
             return false;
         }
         draft.call = if reading { 1 + draft.copied.len() } else { pending };
-        gate.asks(&draft.worth, draft.place, &draft.copied, draft.call)
+        let asks = gate.asks(&draft.worth, draft.place, &draft.copied, draft.call);
+        if asks {
+            let most = self.vocab.len() / FEW;
+            let few = if draft.copied.is_empty() { few(matcher, most) } else { Vec::new() };
+            model.choose_among(&self.vocab, &self.history, &draft.copied, few);
+        }
+        asks
     }
 
     /// Goes on with what the draft model says. A draft is an offer: if that model fails it is not asked

@@ -52,15 +52,16 @@ pub(super) const FEW: usize = 16;
 /// The legal tokens, sorted; none if they are more than `most`.
 pub(super) fn few(matcher: &mut Matcher, most: usize) -> Vec<TokenId> {
     let mask = matcher.bitmask();
-    let mut tokens = Vec::new();
+    let count: u32 = mask.base().iter().map(|word| word.count_ones()).sum();
+    if count as usize > most {
+        return Vec::new();
+    }
+    let mut tokens = Vec::with_capacity(count as usize + mask.more().len() + mask.ends().len());
     for (i, word) in mask.base().iter().enumerate() {
         let mut word = *word;
         while word != 0 {
             tokens.push(i as TokenId * 32 + word.trailing_zeros());
             word &= word - 1;
-        }
-        if tokens.len() > most {
-            return Vec::new();
         }
     }
     tokens.extend(mask.more().iter().chain(mask.ends()));
