@@ -1,6 +1,6 @@
 //! How good and how fast the embedded models are on evaluation texts, in every mode.
 //!
-//! cargo run --release --example evaluate -- FILE.jsonl... [--limit N]
+//! cargo run --release --example evaluate -- FILE.jsonl... [--limit N] [--precision q8_0|f32|q4_k]
 //!
 //! Each line holds `text`, `gold`, and either `schema` (a record is extracted) or `labels` (one of them is
 //! chosen; lines for several labels are passed over). A field counts as right if it equals the gold one,
@@ -52,27 +52,38 @@ impl Arm {
 
 fn main() -> Result<()> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut limit = usize::MAX;
-    if let Some(at) = arguments.iter().position(|a| a == "--limit") {
-        limit = arguments
-            .get(at + 1)
-            .and_then(|n| n.parse().ok())
-            .ok_or_else(|| bad("--limit needs a number"))?;
-        arguments.drain(at..at + 2);
-    }
-    let engine = Engine::embedded()?.with_prefix_bytes(0);
-    let wide =
-        Engine::builder().options(LoadOptions::with_precision(Precision::F32)).prefix_bytes(0).build()?;
+    let mut option = |name: &str| {
+        let at = arguments.iter().position(|a| a == name)?;
+        Some(arguments.drain(at..(at + 2).min(arguments.len())).nth(1).unwrap_or_default())
+    };
+    let limit = match option("--limit") {
+        Some(n) => n.parse().map_err(|_| bad("--limit needs a number"))?,
+        None => usize::MAX,
+    };
+    let precision =
+        option("--precision").map_or(Ok(Precision::Q8_0), |p| p.parse().map_err(|e: String| bad(&e)))?;
+    let load = |precision| {
+        let builder = Engine::builder().options(LoadOptions::with_precision(precision));
+        builder.prefix_bytes(0).build()
+    };
+    let engine = load(precision)?;
+    // The embedded weights are of eight bits: wide they are the same numbers.
+    let wide = if precision == Precision::Q8_0 { Some(load(Precision::F32)?) } else { None };
     println!("ms per forward by tokens: {:.3?}", engine.target().cost_table().points());
     for path in &arguments {
         let text = std::fs::read_to_string(path).map_err(|e| bad(&format!("{path}: {e}")))?;
-        file(&engine, &wide, path, text.lines().take(limit))?;
+        file(&engine, wide.as_ref(), path, text.lines().take(limit))?;
     }
     Ok(())
 }
 
-fn file<'a>(engine: &Engine, wide: &Engine, path: &str, lines: impl Iterator<Item = &'a str>) -> Result<()> {
-    let arms = Arm::all();
+fn file<'a>(
+    engine: &Engine,
+    wide: Option<&Engine>,
+    path: &str,
+    lines: impl Iterator<Item = &'a str>,
+) -> Result<()> {
+    let arms: Vec<Arm> = Arm::all().into_iter().filter(|arm| wide.is_some() || !arm.wide).collect();
     let mut rows: Vec<Row> = arms.iter().map(|_| Row::default()).collect();
     let (mut refused, mut passed_over) = (0, 0);
     for line in lines {
@@ -89,7 +100,7 @@ fn file<'a>(engine: &Engine, wide: &Engine, path: &str, lines: impl Iterator<Ite
         let mut off = None;
         for (row, arm) in rows.iter_mut().zip(&arms) {
             let request = request(&entry)?.mode(arm.mode);
-            let engine = if arm.wide { wide } else { engine };
+            let engine = wide.filter(|_| arm.wide).unwrap_or(engine);
             let output = engine.generate(&if arm.ungated { request.ungated() } else { request })?;
             let off = off.get_or_insert_with(|| output.text.clone());
             count(row, &entry, &output, off);
@@ -135,6 +146,10 @@ fn file<'a>(engine: &Engine, wide: &Engine, path: &str, lines: impl Iterator<Ite
             percent(row.right, row.fields),
             percent(row.records, row.documents),
         );
+    }
+    if wide.is_none() {
+        // The README's tables are of the weights as they are.
+        return Ok(());
     }
     let name = std::path::Path::new(path).file_stem().map(|s| s.to_string_lossy().into_owned());
     let table = markdown(&rows, &arms);

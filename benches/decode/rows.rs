@@ -5,7 +5,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use candle_core::quantized::gguf_file::Content;
+use candle_core::quantized::gguf_file::{self, Content};
+use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use candle_transformers::models::quantized_llama::ModelWeights;
 use ffwd::model::{LoadOptions, Model, Precision};
@@ -42,7 +43,7 @@ fn own(model: &Model, m: usize, all: bool) -> Result<f64> {
     })
 }
 
-fn stock(path: &str, m: usize) -> Result<f64> {
+fn stock(path: &std::path::Path, m: usize) -> Result<f64> {
     let bad = |e: candle_core::Error| Error::new(ErrorKind::Model, e.to_string());
     let mut file = std::fs::File::open(path).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
     let content = Content::read(&mut file).map_err(bad)?;
@@ -61,19 +62,49 @@ fn stock(path: &str, m: usize) -> Result<f64> {
     Ok(best)
 }
 
+/// The embedded model with its layers in four bits, as files of larger models are; the embedding stays as it is.
+fn in_four_bits(from: &str, to: &std::path::Path) -> candle_core::Result<()> {
+    let mut file = std::fs::File::open(from)?;
+    let content = Content::read(&mut file)?;
+    let mut tensors = Vec::new();
+    for name in content.tensor_infos.keys() {
+        let tensor = content.tensor(&mut file, name, &Device::Cpu)?;
+        let layer = tensor.shape().rank() == 2 && name.starts_with("blk.");
+        tensors.push((
+            name.as_str(),
+            match layer {
+                true => QTensor::quantize(&tensor.dequantize(&Device::Cpu)?, GgmlDType::Q4K)?,
+                false => tensor,
+            },
+        ));
+    }
+    let metadata: Vec<_> = content.metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
+    let tensors: Vec<_> = tensors.iter().map(|(name, tensor)| (*name, tensor)).collect();
+    gguf_file::write(&mut std::fs::File::create(to)?, &metadata, &tensors)
+}
+
 pub(super) fn run() -> Result<()> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/model-q8_0.gguf");
+    let dir = tempfile::tempdir().map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
+    let four = dir.path().join("four.gguf");
+    in_four_bits(path, &four).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
     println!("ms of a forward behind {CACHED} tokens; `all` with the logits of every row");
     println!(
-        "{:>4} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "rows", "Q8_0 all", "Q8_0", "candle", "ratio", "F32"
+        "{:>4} {:>10} {:>10} {:>10} {:>6} {:>10} {:>10} {:>6} {:>10}",
+        "rows", "Q8_0 all", "Q8_0", "candle", "ratio", "Q4_K", "candle", "ratio", "F32"
     );
-    let q8 = Model::embedded_target(&LoadOptions::with_precision(Precision::Q8_0))?;
-    let f32 = Model::embedded_target(&LoadOptions::with_precision(Precision::F32))?;
+    let load = |precision| Model::embedded_target(&LoadOptions::with_precision(precision));
+    let (q8, f32) = (load(Precision::Q8_0)?, load(Precision::F32)?);
+    let q4 = Model::from_gguf(&four, &LoadOptions::default())?;
     for m in SIZES {
         let (all, one, wide) = (own(&q8, m, true)?, own(&q8, m, false)?, own(&f32, m, false)?);
-        let stock = stock(path, m)?;
-        println!("{m:>4} {all:>10.3} {one:>10.3} {stock:>10.3} {:>10.2} {wide:>10.3}", one / stock);
+        let (few, few_stock) = (own(&q4, m, false)?, stock(&four, m)?);
+        let stock = stock(path.as_ref(), m)?;
+        println!(
+            "{m:>4} {all:>10.3} {one:>10.3} {stock:>10.3} {:>6.2} {few:>10.3} {few_stock:>10.3} {:>6.2} {wide:>10.3}",
+            one / stock,
+            few / few_stock
+        );
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! rejected: their scales are packed in six bits and half precision, and unpacking them again at each
 //! product costs as much as the product. Widened, they take a sixteenth to a quarter of a byte per weight.
 
-use super::kernels::{K_BLOCK, Q4, Q6, Q8, Q8_BLOCK, Q8_GROUP, Q8_ZERO};
+use super::kernels::{BLOCK, GROUP, HIGH, K_BLOCK, LOW, PAIR, Place, Q4, Q6, Q8, ZERO, blocks};
 use super::safetensors::f16_to_f32;
 
 /// Bytes of a `Q8_0` block: a half-precision scale and the values.
@@ -27,22 +27,22 @@ pub(super) struct EightBit {
 impl EightBit {
     /// From the blocks of a matrix with `rows` rows; what is missing in the last group are zeros.
     pub fn from_blocks(blocks: &[u8], rows: usize, width: usize) -> Self {
-        let padded = rows.next_multiple_of(Q8_GROUP);
+        let padded = rows.next_multiple_of(GROUP);
         let mut all =
-            EightBit { quants: vec![Q8_ZERO; padded * width], scales: vec![0.0; padded * width / Q8_BLOCK] };
+            EightBit { quants: vec![ZERO; padded * width], scales: vec![0.0; padded * width / BLOCK] };
         for (i, block) in blocks.chunks_exact(Q8_BYTES).enumerate() {
-            let (quant, scale) = Q8::place(width, i * Q8_BLOCK / width, i * Q8_BLOCK % width);
+            let (quant, scale) = Q8::place(width, i * BLOCK / width, i * BLOCK % width);
             all.scales[scale] = half(block);
             // The weights of one output lie by fours, 64 bytes apart. Known lengths spare the checks: it is millions of blocks.
             let (Some(to), Some(from)) = (
-                all.quants[quant..].first_chunk_mut::<{ 7 * 4 * Q8_GROUP + 4 }>(),
+                all.quants[quant..].first_chunk_mut::<{ 7 * 4 * GROUP + 4 }>(),
                 block[2..].first_chunk::<32>(),
             ) else {
                 unreachable!("a whole block, and its place among those of sixteen outputs");
             };
-            for four in 0..Q8_BLOCK / 4 {
+            for four in 0..BLOCK / 4 {
                 for i in 0..4 {
-                    to[four * 4 * Q8_GROUP + i] = from[four * 4 + i].wrapping_add(Q8_ZERO);
+                    to[four * 4 * GROUP + i] = from[four * 4 + i].wrapping_add(ZERO);
                 }
             }
         }
@@ -58,35 +58,59 @@ impl EightBit {
     }
 }
 
-/// `Q4_K` with values and scales apart.
+/// `Q4_K` with values and scales apart, the weights of sixteen outputs beside each other.
 pub(super) struct FourBit {
     quants: Vec<u8>,
-    scales: Vec<[f32; 2]>,
+    pairs: Vec<f32>,
 }
 
 impl FourBit {
-    pub fn from_blocks(blocks: &[u8]) -> Self {
-        let count = blocks.len() / Q4_BYTES;
-        let (mut quants, mut scales) =
-            (Vec::with_capacity(count * K_BLOCK / 2), Vec::with_capacity(count * K_BLOCK / 32));
-        for block in blocks.chunks_exact(Q4_BYTES) {
+    /// From the blocks of a matrix with `rows` rows; what is missing in the last group are zeros.
+    pub fn from_blocks(from: &[u8], rows: usize, width: usize) -> Self {
+        let count = blocks(rows, width);
+        let mut all = FourBit { quants: vec![0; count * LOW], pairs: vec![0.0; count * PAIR] };
+        for (i, block) in from.chunks_exact(Q4_BYTES).enumerate() {
+            let (row, first) = (i * K_BLOCK / width, i * K_BLOCK % width);
             let (d, min) = (half(block), half(&block[2..]));
             let (packed, values) = block[4..].split_at(12);
-            for i in 0..8 {
+            for (i, values) in (0..8).zip(values.chunks_exact(BLOCK).flat_map(|v| [v, v])) {
+                let at = Place::new(width, row, first + i * BLOCK);
                 let (s, m) = six_bits(packed, i);
-                scales.push([d * f32::from(s), min * f32::from(m)]);
+                all.pairs[at.pair] = d * f32::from(s);
+                all.pairs[at.pair + GROUP] = min * f32::from(m);
+                // Of 64 weights the first 32 lie below the others.
+                let shift = i % 2 * 4;
+                put_low(&mut all.quants[at.low..], |j| values[j] >> shift & 15);
             }
-            quants.extend_from_slice(values);
         }
-        FourBit { quants, scales }
+        all
     }
 
     pub fn matrix(&self, rows: usize, width: usize) -> Q4<'_> {
-        Q4 { quants: &self.quants, scales: &self.scales, rows, width }
+        Q4::new(&self.quants, &self.pairs, rows, width)
     }
 
     pub fn bytes(&self) -> usize {
-        self.quants.len() + size_of_val(&self.scales[..])
+        self.quants.len() + size_of_val(&self.pairs[..])
+    }
+}
+
+/// Writes the low four bits of an output's 32 weights, given by number, from the place of the first one on: fours of them 64
+/// bytes apart, the first four fours below the others.
+fn put_low(to: &mut [u8], value: impl Fn(usize) -> u8) {
+    for (four, to) in to.chunks_mut(64).take(4).enumerate() {
+        for (i, to) in to[..4].iter_mut().enumerate() {
+            *to = value(four * 4 + i) | value(BLOCK / 2 + four * 4 + i) << 4;
+        }
+    }
+}
+
+/// The same of the upper two bits: four fours above each other, and the others 64 bytes behind them.
+fn put_high(to: &mut [u8], value: impl Fn(usize) -> u8) {
+    for (half, to) in to.chunks_mut(64).take(2).enumerate() {
+        for (i, to) in to[..4].iter_mut().enumerate() {
+            *to = (0..4).fold(0, |all, four| all | value(half * BLOCK / 2 + four * 4 + i) << (2 * four));
+        }
     }
 }
 
@@ -99,42 +123,51 @@ fn six_bits(packed: &[u8], i: usize) -> (u8, u8) {
     }
 }
 
-/// `Q6_K` with values and scales apart.
+/// `Q6_K` with values and scales apart, the weights of sixteen outputs beside each other.
 pub(super) struct SixBit {
     low: Vec<u8>,
     high: Vec<u8>,
-    scales: Vec<f32>,
+    pairs: Vec<f32>,
 }
 
 impl SixBit {
-    pub fn from_blocks(blocks: &[u8]) -> Self {
-        let count = blocks.len() / Q6_BYTES;
-        let mut all = SixBit {
-            low: Vec::with_capacity(count * K_BLOCK / 2),
-            high: Vec::with_capacity(count * K_BLOCK / 4),
-            scales: Vec::with_capacity(count * K_BLOCK / 16),
-        };
-        for block in blocks.chunks_exact(Q6_BYTES) {
-            all.low.extend_from_slice(&block[..128]);
-            all.high.extend_from_slice(&block[128..192]);
-            let d = half(&block[208..]);
-            all.scales.extend(block[192..208].iter().map(|s| d * f32::from(s.cast_signed())));
+    /// From the blocks of a matrix with `rows` rows; what is missing in the last group are zeros.
+    pub fn from_blocks(from: &[u8], rows: usize, width: usize) -> Self {
+        let count = blocks(rows, width);
+        let (low, high) = (vec![0; count * LOW], vec![0; count * HIGH]);
+        let mut all = SixBit { low, high, pairs: vec![0.0; count * PAIR] };
+        for (i, block) in from.chunks_exact(Q6_BYTES).enumerate() {
+            let (row, first) = (i * K_BLOCK / width, i * K_BLOCK % width);
+            let (d, scales) = (half(&block[208..]), &block[192..208]);
+            for i in 0..8 {
+                let at = Place::new(width, row, first + i * BLOCK);
+                for half in 0..2 {
+                    let scale = scales[2 * i + half].cast_signed();
+                    all.pairs[at.pair + half * GROUP] = d * f32::from(scale);
+                }
+                // Each 128 weights have 64 bytes of low halves, of the weights 0 to 31 and 64 to 95, then 32 to 63 and 96 to 127,
+                // and 32 bytes with the upper bits of the weights 32 apart.
+                let (run, quarter) = (i / 4, i % 4);
+                let (low, shift) = (&block[run * 64 + quarter % 2 * 32..], quarter / 2 * 4);
+                put_low(&mut all.low[at.low..], |j| low[j] >> shift & 15);
+                let high = &block[128 + run * 32..];
+                put_high(&mut all.high[at.high..], |j| high[j] >> (2 * quarter) & 3);
+            }
         }
         all
     }
 
     pub fn matrix(&self, rows: usize, width: usize) -> Q6<'_> {
-        Q6 { low: &self.low, high: &self.high, scales: &self.scales, rows, width }
+        Q6::new(&self.low, &self.high, &self.pairs, rows, width)
     }
 
     pub fn bytes(&self) -> usize {
-        self.low.len() + self.high.len() + size_of_val(&self.scales[..])
+        self.low.len() + self.high.len() + size_of_val(&self.pairs[..])
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernels::widen;
     use super::*;
     use candle_core::quantized::{GgmlDType, QTensor};
     use candle_core::{Device, Tensor};
@@ -142,7 +175,7 @@ mod tests {
     /// Candle's own widening of the same blocks is the reference, bit for bit.
     #[test]
     fn blocks_widen_as_candle_widens_them() {
-        let (rows, width) = (3, 512);
+        let (rows, width) = (19, 512);
         let values: Vec<f32> = (0..rows * width).map(|i| (i as f32 * 0.37).sin() * (i % 91) as f32).collect();
         let tensor = Tensor::from_slice(&values, (rows, width), &Device::Cpu).unwrap();
         for dtype in [GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::Q6K] {
@@ -151,17 +184,16 @@ mod tests {
                 q.dequantize(&Device::Cpu).unwrap().flatten_all().unwrap().to_vec1().unwrap();
             let blocks = q.data().unwrap();
             let mut got = vec![0.0; rows * width];
-            match dtype {
-                GgmlDType::Q8_0 => {
-                    let all = EightBit::from_blocks(&blocks, rows, width);
-                    for (row, got) in got.chunks_exact_mut(width).enumerate() {
-                        all.matrix(rows, width).widen_row(row, got);
+            for (row, got) in got.chunks_exact_mut(width).enumerate() {
+                match dtype {
+                    GgmlDType::Q8_0 => {
+                        EightBit::from_blocks(&blocks, rows, width).matrix(rows, width).widen_row(row, got)
                     }
+                    GgmlDType::Q4K => {
+                        FourBit::from_blocks(&blocks, rows, width).matrix(rows, width).widen_row(row, got)
+                    }
+                    _ => SixBit::from_blocks(&blocks, rows, width).matrix(rows, width).widen_row(row, got),
                 }
-                GgmlDType::Q4K => {
-                    widen(&FourBit::from_blocks(&blocks).matrix(rows, width), 0, rows, &mut got)
-                }
-                _ => widen(&SixBit::from_blocks(&blocks).matrix(rows, width), 0, rows, &mut got),
             }
             assert!(want.iter().any(|v| v.abs() > 10.0));
             assert_eq!(got, want, "{dtype:?}");

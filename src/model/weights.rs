@@ -17,8 +17,7 @@ use super::blocks::{EightBit, FourBit, SixBit};
 use super::config::{Architecture, ModelConfig, bad};
 use super::gguf::Gguf;
 use super::kernels::{
-    K_BLOCK, Out, Q8_BLOCK, Rows, product, product_eight_bit, product_eight_bit_some, product_packed,
-    product_some, widen,
+    BLOCK, K_BLOCK, Out, Rows, product, product_rounded, product_rounded_some, product_some,
 };
 use super::safetensors::Safetensors;
 use crate::error::{Error, Result};
@@ -64,7 +63,7 @@ impl Stored {
             (Stored::F32(v), Precision::Q4K) if inputs.is_multiple_of(K_BLOCK) => {
                 quantise(&v, outputs, inputs, GgmlDType::Q4K)
             }
-            (Stored::F32(v), Precision::Q8_0 | Precision::Q4K) if inputs.is_multiple_of(Q8_BLOCK) => {
+            (Stored::F32(v), Precision::Q8_0 | Precision::Q4K) if inputs.is_multiple_of(BLOCK) => {
                 quantise(&v, outputs, inputs, GgmlDType::Q8_0)
             }
             (s @ Stored::F32(_), _) => Ok(s),
@@ -112,8 +111,12 @@ impl Matrix {
             Stored::Quantised(GgmlDType::Q8_0, bytes) => {
                 Elements::Q8(Arc::new(EightBit::from_blocks(&bytes, outputs, inputs)))
             }
-            Stored::Quantised(GgmlDType::Q4K, bytes) => Elements::Q4(Arc::new(FourBit::from_blocks(&bytes))),
-            Stored::Quantised(GgmlDType::Q6K, bytes) => Elements::Q6(Arc::new(SixBit::from_blocks(&bytes))),
+            Stored::Quantised(GgmlDType::Q4K, bytes) => {
+                Elements::Q4(Arc::new(FourBit::from_blocks(&bytes, outputs, inputs)))
+            }
+            Stored::Quantised(GgmlDType::Q6K, bytes) => {
+                Elements::Q6(Arc::new(SixBit::from_blocks(&bytes, outputs, inputs)))
+            }
             Stored::Quantised(dtype, bytes) => {
                 Elements::Quantised(Arc::new(qtensor(dtype, &bytes, outputs, inputs).map_err(candle_error)?))
             }
@@ -139,15 +142,15 @@ impl Matrix {
                 Ok(())
             }
             Elements::Q8(w) => {
-                product_eight_bit(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+                product_rounded(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
             Elements::Q4(w) => {
-                product_packed(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+                product_rounded(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
             Elements::Q6(w) => {
-                product_packed(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+                product_rounded(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
             Elements::Quantised(q) if split && !SAME_FOR_ANY_ROWS => {
@@ -167,9 +170,9 @@ impl Matrix {
         let (n, k) = (self.outputs, self.inputs);
         match &self.elements {
             Elements::F32(w) => product_some(x, &Rows::new(w, n, k), outputs, out),
-            Elements::Q8(w) => product_eight_bit_some(x, &w.matrix(n, k), outputs, out),
-            Elements::Q4(w) => product_some(x, &w.matrix(n, k), outputs, out),
-            Elements::Q6(w) => product_some(x, &w.matrix(n, k), outputs, out),
+            Elements::Q8(w) => product_rounded_some(x, &w.matrix(n, k), outputs, out),
+            Elements::Q4(w) => product_rounded_some(x, &w.matrix(n, k), outputs, out),
+            Elements::Q6(w) => product_rounded_some(x, &w.matrix(n, k), outputs, out),
             Elements::Quantised(_) => {
                 let mut all = vec![0.0; n];
                 self.forward(x, 1, split, &mut all, n, 0)?;
@@ -192,11 +195,11 @@ impl Matrix {
                 Ok(())
             }
             Elements::Q4(w) => {
-                widen(&w.matrix(n, k), i, i + 1, out);
+                w.matrix(n, k).widen_row(i, out);
                 Ok(())
             }
             Elements::Q6(w) => {
-                widen(&w.matrix(n, k), i, i + 1, out);
+                w.matrix(n, k).widen_row(i, out);
                 Ok(())
             }
             Elements::Quantised(q) => {

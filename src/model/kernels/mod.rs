@@ -19,8 +19,10 @@ use candle_core::utils::barrier_pool;
 
 mod attention;
 mod eight_bit;
-mod packed;
+mod few_bits;
+mod integers;
 mod product;
+mod rounded;
 mod vector;
 mod wide;
 
@@ -28,12 +30,11 @@ use vector::{LANES, Vector, Work, run};
 use wide::{WIDE, Wide, WideWork};
 
 pub(crate) use attention::{Attention, KEY_BLOCK};
-pub(crate) use eight_bit::{
-    Q8, Q8_BLOCK, Q8_GROUP, ZERO as Q8_ZERO, product_eight_bit, product_eight_bit_some,
-};
-pub(crate) use packed::{K_BLOCK, Q4, Q6};
-use product::in_items;
-pub(crate) use product::{Out, Rows, product, product_packed, product_some, widen};
+pub(crate) use eight_bit::Q8;
+pub(crate) use few_bits::{HIGH, K_BLOCK, LOW, PAIR, Place, Q4, Q6, blocks};
+pub(crate) use integers::{GROUP, product_rounded, product_rounded_some};
+pub(crate) use product::{Out, Rows, product, product_some};
+pub(crate) use rounded::{BLOCK, ZERO};
 
 /// Multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;

@@ -15,8 +15,6 @@ pub(crate) trait Vector: Copy {
     /// otherwise). They need no alignment.
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
-    /// The eight bytes of `q`, the lowest first, as numbers from 0 to 255.
-    unsafe fn from_bytes(q: u64) -> Self;
     unsafe fn store(self, to: *mut f32);
     /// `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
@@ -58,11 +56,6 @@ impl<const FMA: bool> Vector for Portable<FMA> {
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         Portable(unsafe { from.cast::<[f32; LANES]>().read_unaligned() })
-    }
-
-    #[inline(always)]
-    unsafe fn from_bytes(q: u64) -> Self {
-        Portable(q.to_le_bytes().map(f32::from))
     }
 
     #[inline(always)]
@@ -114,11 +107,6 @@ mod x86 {
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
             Avx2(unsafe { _mm256_loadu_ps(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn from_bytes(q: u64) -> Self {
-            unsafe { Avx2(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(q.cast_signed())))) }
         }
 
         #[inline(always)]
@@ -231,7 +219,6 @@ mod tests {
                 let v = V::load(x.as_ptr()).multiply_add(V::load(x[8..].as_ptr()), V::splat(x[3]));
                 let v = v.times(V::load(x[2..].as_ptr()));
                 let v = v.multiply_add(V::splat(x[5]), V::load_part(x[16..].as_ptr(), 5));
-                let v = v.multiply_add(V::splat(x[6]), V::from_bytes(0xff80_7f01_0012_3456));
                 v.store(out.as_mut_ptr());
                 (out, v.total())
             }

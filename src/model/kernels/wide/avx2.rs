@@ -69,6 +69,69 @@ impl Wide for Avx2 {
         })
     }
 
+    type Integers = [__m256i; 2];
+    type Bytes = [__m256i; 2];
+
+    #[inline(always)]
+    unsafe fn integers(x: i32) -> Self::Integers {
+        unsafe { [_mm256_set1_epi32(x); 2] }
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(from: *const u8) -> Self::Bytes {
+        unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
+    }
+
+    #[inline(always)]
+    unsafe fn low(b: Self::Bytes) -> Self::Bytes {
+        unsafe {
+            let bits = _mm256_set1_epi8(0x0f);
+            [_mm256_and_si256(b[0], bits), _mm256_and_si256(b[1], bits)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn high(b: Self::Bytes) -> Self::Bytes {
+        unsafe { Self::low([_mm256_srli_epi16::<4>(b[0]), _mm256_srli_epi16::<4>(b[1])]) }
+    }
+
+    #[inline(always)]
+    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes {
+        unsafe {
+            let moved = match k {
+                0 => [_mm256_slli_epi16::<4>(b[0]), _mm256_slli_epi16::<4>(b[1])],
+                1 => [_mm256_slli_epi16::<2>(b[0]), _mm256_slli_epi16::<2>(b[1])],
+                2 => b,
+                _ => [_mm256_srli_epi16::<2>(b[0]), _mm256_srli_epi16::<2>(b[1])],
+            };
+            let bits = _mm256_set1_epi8(0x30);
+            [_mm256_and_si256(moved[0], bits), _mm256_and_si256(moved[1], bits)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers {
+        unsafe {
+            let (x, ones) = (_mm256_set1_epi32(x), _mm256_set1_epi16(1));
+            // Two products are at most 2 * 63 * 128, which sixteen bits hold.
+            let fours = [
+                _mm256_madd_epi16(_mm256_maddubs_epi16(w[0], x), ones),
+                _mm256_madd_epi16(_mm256_maddubs_epi16(w[1], x), ones),
+            ];
+            [_mm256_add_epi32(sums[0], fours[0]), _mm256_add_epi32(sums[1], fours[1])]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn floats(x: Self::Integers) -> Self {
+        Avx2(unsafe { [_mm256_cvtepi32_ps(x[0]), _mm256_cvtepi32_ps(x[1])] })
+    }
+
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from) }

@@ -105,6 +105,57 @@ impl Wide for Avx512 {
         Avx512(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
     }
 
+    type Integers = __m512i;
+    type Bytes = __m512i;
+
+    #[inline(always)]
+    unsafe fn integers(x: i32) -> Self::Integers {
+        unsafe { _mm512_set1_epi32(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(from: *const u8) -> Self::Bytes {
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn low(b: Self::Bytes) -> Self::Bytes {
+        unsafe { _mm512_and_si512(b, _mm512_set1_epi8(0x0f)) }
+    }
+
+    #[inline(always)]
+    unsafe fn high(b: Self::Bytes) -> Self::Bytes {
+        unsafe { Self::low(_mm512_srli_epi16::<4>(b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes {
+        unsafe {
+            let moved = match k {
+                0 => _mm512_slli_epi16::<4>(b),
+                1 => _mm512_slli_epi16::<2>(b),
+                2 => b,
+                _ => _mm512_srli_epi16::<2>(b),
+            };
+            _mm512_and_si512(moved, _mm512_set1_epi8(0x30))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        unsafe { _mm512_or_si512(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers {
+        unsafe { _mm512_dpbusd_epi32(sums, w, _mm512_set1_epi32(x)) }
+    }
+
+    #[inline(always)]
+    unsafe fn floats(x: Self::Integers) -> Self {
+        Avx512(unsafe { _mm512_cvtepi32_ps(x) })
+    }
+
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from) }

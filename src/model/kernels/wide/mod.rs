@@ -94,6 +94,22 @@ pub(crate) trait Wide: Copy {
     }
     /// `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
+    /// Sixteen integers.
+    type Integers: Copy;
+    /// 64 bytes.
+    type Bytes: Copy;
+    unsafe fn integers(x: i32) -> Self::Integers;
+    unsafe fn bytes(from: *const u8) -> Self::Bytes;
+    /// The lower four bits of each byte.
+    unsafe fn low(b: Self::Bytes) -> Self::Bytes;
+    /// The upper four bits of each byte.
+    unsafe fn high(b: Self::Bytes) -> Self::Bytes;
+    /// Bits 2k and 2k + 1 of each byte, k below 4, as its bits 4 and 5.
+    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes;
+    unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// Adds to each integer the products of its four bytes of `w`, each below 64, with the four bytes of `x`, which have a sign.
+    unsafe fn dot(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers;
+    unsafe fn floats(x: Self::Integers) -> Self;
     /// Calls for the memory there, which need not exist, to be brought to the caches.
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {

@@ -61,6 +61,55 @@ impl<const FMA: bool> Wide for Portable<FMA> {
         Portable(v)
     }
 
+    type Integers = [i32; WIDE];
+    type Bytes = [u8; 4 * WIDE];
+
+    #[inline(always)]
+    unsafe fn integers(x: i32) -> Self::Integers {
+        [x; WIDE]
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(from: *const u8) -> Self::Bytes {
+        unsafe { from.cast::<Self::Bytes>().read() }
+    }
+
+    #[inline(always)]
+    unsafe fn low(b: Self::Bytes) -> Self::Bytes {
+        b.map(|b| b & 0x0f)
+    }
+
+    #[inline(always)]
+    unsafe fn high(b: Self::Bytes) -> Self::Bytes {
+        b.map(|b| b >> 4)
+    }
+
+    #[inline(always)]
+    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes {
+        b.map(|b| (b >> (2 * k) & 3) << 4)
+    }
+
+    #[inline(always)]
+    unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        std::array::from_fn(|i| a[i] | b[i])
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers {
+        let (mut sums, x) = (sums, x.to_ne_bytes());
+        for (sum, w) in sums.iter_mut().zip(w.chunks_exact(4)) {
+            for (w, x) in w.iter().zip(x) {
+                *sum += i32::from(*w) * i32::from(x.cast_signed());
+            }
+        }
+        sums
+    }
+
+    #[inline(always)]
+    unsafe fn floats(x: Self::Integers) -> Self {
+        Portable(x.map(|x| x as f32))
+    }
+
     #[inline(always)]
     unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32) {
         let (x, out) = unsafe { (x.cast::<[f32; 32]>().read_unaligned(), &mut *out.cast::<[i8; 32]>()) };
