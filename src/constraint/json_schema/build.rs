@@ -85,7 +85,7 @@ impl Goals<'_> {
             if !shape.object.values.contains_key(&name) {
                 shape.object.values.change().insert(name, Terms::new());
             }
-            properties.push((name, self.goal(&terms)?, shape.object.required.contains(&name)));
+            properties.push((name, self.goal(&terms)?, shape.object.required.contains(name)));
         }
         Ok(properties)
     }

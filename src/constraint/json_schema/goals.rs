@@ -26,6 +26,9 @@ const MAX_RESERVED: usize = 1_000;
 /// Index of a goal.
 pub(super) type GoalId = u32;
 
+/// No goal yet.
+const NO_GOAL: GoalId = GoalId::MAX;
+
 #[derive(Debug, Clone, Copy)]
 enum State {
     New,
@@ -67,6 +70,10 @@ struct Frame {
 pub(super) struct Goals<'p> {
     pub front: Front<'p>,
     goals: Vec<Goal>,
+    /// Goals of a single schema, by its id, and [`NO_GOAL`]; most are.
+    single: Vec<GoalId>,
+    /// The goal of no terms.
+    free: Option<GoalId>,
     ids: FxHashMap<Terms, GoalId>,
     pub any: NodeId,
     pub never: NodeId,
@@ -95,6 +102,8 @@ impl<'p> Goals<'p> {
         Goals {
             front,
             goals: Vec::new(),
+            single: Vec::new(),
+            free: None,
             ids: FxHashMap::default(),
             any,
             never,
@@ -143,6 +152,9 @@ impl<'p> Goals<'p> {
 
     /// The goal of a list of terms.
     pub fn goal(&mut self, terms: &[Term]) -> Result<GoalId> {
+        if let ([], Some(free)) = (terms, self.free) {
+            return Ok(free);
+        }
         if let [Term::Pos(id)] = *terms
             && self.front.doc.value(id) == Value::Bool(false)
         {
@@ -150,8 +162,8 @@ impl<'p> Goals<'p> {
         }
         let tidy = self.front.tidy(terms)?;
         let referred = matches!(tidy[..], [Term::Pos(_)]) && !terms.contains(&tidy[0]);
-        let id = match self.ids.get(&tidy) {
-            Some(&id) => id,
+        let id = match self.known(&tidy) {
+            Some(id) => id,
             None => {
                 let id = self.goals.len() as GoalId;
                 if self.goals.len() >= MAX_GOALS {
@@ -166,12 +178,37 @@ impl<'p> Goals<'p> {
                     Some(_) => State::New,
                 };
                 self.goals.push(Goal { terms: tidy.clone(), state, referred: false, culprit: None });
-                self.ids.insert(tidy, id);
+                self.note(tidy, id);
                 id
             }
         };
         self.goals[id as usize].referred |= referred;
         Ok(id)
+    }
+
+    /// The goal of tidied terms, if there is one.
+    fn known(&self, terms: &Terms) -> Option<GoalId> {
+        match terms[..] {
+            [] => self.free,
+            [Term::Pos(id)] => self.single.get(id.0 as usize).copied().filter(|&goal| goal != NO_GOAL),
+            _ => self.ids.get(terms).copied(),
+        }
+    }
+
+    fn note(&mut self, terms: Terms, goal: GoalId) {
+        match terms[..] {
+            [] => self.free = Some(goal),
+            [Term::Pos(Id(id))] => {
+                let at = id as usize;
+                if at >= self.single.len() {
+                    self.single.resize(self.front.doc.len().max(at + 1), NO_GOAL);
+                }
+                self.single[at] = goal;
+            }
+            _ => {
+                self.ids.insert(terms, goal);
+            }
+        }
     }
 
     /// The node of a goal; of one that is still being built, a reference to its rule.
