@@ -202,7 +202,7 @@ impl Front<'_> {
                     shape.types = shape.types.without(Types::OBJECT);
                     let why = format!("the required property {:?} allows no value", self.doc.name(name));
                     if let Some(&Term::Pos(id)) = shape.terms.first() {
-                        self.blame(id, &why);
+                        self.blame(id, why);
                     }
                     break;
                 }

@@ -4,6 +4,7 @@
 //! Everything that may be asked twice is memoised under interned keys, so the cost of a run is linear
 //! in the number of distinct conjunctions. Free functions with a dozen parameters were the alternative.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -32,6 +33,9 @@ pub(super) const MAX_NODES: usize = 2_000_000;
 pub(super) const MAX_GOALS: usize = 200_000;
 /// Most steps of checking literals against schemas, and of merging shapes.
 pub(super) const MAX_STEPS: u64 = 20_000_000;
+
+/// A schema, and why nothing satisfies it. Most reasons are fixed texts, and most are never told.
+pub(super) type Culprit = (Id, Cow<'static, str>);
 
 /// Whether a schema is known not to apply to the same value as itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +73,7 @@ pub(super) struct Front<'p> {
     /// Unknown keywords that were looked at.
     pub unknown: FxHashSet<Name>,
     /// Why the last alternative was dropped.
-    pub culprit: Option<(Id, String)>,
+    pub culprit: Option<Culprit>,
     pub numbers: FxHashMap<Id, Rc<Number>>,
     /// What `unevaluated…` looks at, by the keyword's place; and the sets in use.
     pub alternatives: unevaluated::Known,

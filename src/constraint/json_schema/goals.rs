@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::demands::Planned;
 use super::expand::{Fork, Mode};
 use super::extras::Keys;
-use super::front::{Front, MAX_GOALS, MAX_NODES};
+use super::front::{Culprit, Front, MAX_GOALS, MAX_NODES};
 use super::json::{Id, Name, Value};
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
 use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
@@ -43,7 +43,7 @@ struct Goal {
     /// Whether a `$ref` leads to exactly this goal.
     referred: bool,
     /// Why nothing satisfies it.
-    culprit: Option<(Id, String)>,
+    culprit: Option<Culprit>,
 }
 
 /// A shape with the goals of its children.
@@ -85,7 +85,7 @@ pub(super) struct Goals<'p> {
     /// Lists to be used again.
     spare: Vec<Vec<Plan>>,
     /// Why the goal being built came to nothing.
-    pub culprit: Option<(Id, String)>,
+    pub culprit: Option<Culprit>,
 }
 
 /// What makes two string languages the same.
@@ -143,7 +143,7 @@ impl<'p> Goals<'p> {
                 .culprit
                 .take()
                 .or(self.front.culprit.take())
-                .unwrap_or_else(|| (root, "the keywords contradict each other".to_string()));
+                .unwrap_or_else(|| (root, "the keywords contradict each other".into()));
             return Err(self.front.error(ErrorKind::Unsatisfiable, at, format!("no value is valid: {why}")));
         }
         self.front.ir.set_root(node);
@@ -158,7 +158,7 @@ impl<'p> Goals<'p> {
         if let [Term::Pos(id)] = *terms
             && self.front.doc.value(id) == Value::Bool(false)
         {
-            self.front.culprit = Some((id, "the schema is `false`".to_string()));
+            self.front.culprit = Some((id, "the schema is `false`".into()));
         }
         let tidy = self.front.tidy(terms)?;
         let referred = matches!(tidy[..], [Term::Pos(_)]) && !terms.contains(&tidy[0]);
@@ -242,10 +242,10 @@ impl<'p> Goals<'p> {
     }
 
     /// Why a goal allows nothing.
-    pub fn reason(&self, goal: GoalId) -> Option<(Id, String)> {
+    pub fn reason(&self, goal: GoalId) -> Option<Culprit> {
         let goal = &self.goals[goal as usize];
         goal.culprit.clone().or_else(|| match goal.terms[..] {
-            [Term::Pos(id)] => Some((id, "this schema allows no value".to_string())),
+            [Term::Pos(id)] => Some((id, "this schema allows no value".into())),
             _ => None,
         })
     }
