@@ -76,6 +76,11 @@ impl Merged {
 impl Interner {
     /// Brings in a whole constraint and returns its root here.
     pub(super) fn import(&mut self, from: &Ir) -> Result<NodeId> {
+        look_up(&self.copied(from)?, from.root())
+    }
+
+    /// Brings in a whole constraint and returns where its nodes are here.
+    fn copied(&mut self, from: &Ir) -> Result<Vec<NodeId>> {
         let first_rule = self.ir.rule_count() as u32;
         for _ in 0..from.rule_count() {
             self.ir.declare_rule();
@@ -91,7 +96,7 @@ impl Interner {
                 self.ir.define_rule(RuleId(first_rule + r), look_up(&here, body)?);
             }
         }
-        look_up(&here, from.root())
+        Ok(here)
     }
 
     /// Brings in a node without parts.
@@ -299,4 +304,55 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         }
         leaf => leaf.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constraint::{Constraint, Policy};
+
+    const SCHEMAS: [&str; 4] = [
+        r#"{"properties": {"a": {"type": "integer"}, "b": {"minimum": 3, "maxLength": 5}, "c": {"enum": [1, "x"]}},
+            "patternProperties": {"^[a-c]+$": {"items": {"type": "integer"}}}, "minProperties": 2}"#,
+        r##"{"$defs": {"tree": {"properties": {"l": {"$ref": "#/$defs/tree"}, "n": {"type": ["null", "number"]}}}},
+            "prefixItems": [{"$ref": "#/$defs/tree"}, {"type": "integer"}, {"type": "string", "pattern": "^a{2,3}b"}],
+            "items": {"uniqueItems": true, "minItems": 1, "items": {"type": "string"}}, "maxItems": 9}"##,
+        r#"{"items": {"allOf": [{"pattern": "ab"}, {"pattern": "ba"}], "type": "string"}, "uniqueItems": true}"#,
+        r#"{"anyOf": [{"type": "integer"}, {"const": {"a": [1, 2]}}, {"type": "array", "items": {"type": "integer"}}],
+            "contains": {"type": "string"}}"#,
+    ];
+
+    #[test]
+    fn nodes_that_are_not_copied_are_equal_where_copies_are() {
+        let mut base = Interner::default();
+        let (mut twice, mut known) = (0, 0);
+        for schema in SCHEMAS {
+            let constraint = Constraint::json_schema_with(schema, Policy::default()).unwrap();
+            let from = constraint.ir();
+            let mut alone = Interner::default();
+            let copies = alone.copied(from).unwrap();
+            let merged = base.merge(from).unwrap();
+            let nodes = merged.nodes(from);
+            for (&a, i) in copies.iter().zip(0..) {
+                let first = copies.iter().position(|&b| b == a).unwrap();
+                assert_eq!(
+                    nodes.same(NodeId(i)),
+                    NodeId(first as u32),
+                    "{schema} {:?}",
+                    from.node(NodeId(i))
+                );
+                twice += usize::from(first < i as usize);
+            }
+            // Beside a base, the ones that are copied to where they were already are those of the base.
+            let before = base.ir.len() as u32;
+            let here = base.copied(from).unwrap();
+            let of_base = |id: NodeId| merged.based.iter().find(|b| b.0 == nodes.same(id)).map(|b| b.1);
+            for id in (0..from.len() as u32).map(NodeId) {
+                let there = here[id.0 as usize];
+                assert_eq!(of_base(id), (there.0 < before).then_some(there), "{schema} {:?}", from.node(id));
+                known += usize::from(there.0 < before);
+            }
+        }
+        assert!(twice > 5 && known > 5, "{twice} {known}");
+    }
 }
