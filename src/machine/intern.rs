@@ -1,12 +1,14 @@
 //! Hash-consing of the representation: equal sub-constraints become one node.
 //!
 //! Two `{"type":"integer"}` in a schema, or in two schemas, then lead to the same rule, and so to the
-//! same states and masks. Equality is checked, not only hashed. One hash look-up per node.
+//! same states and masks. Equality is checked, not only hashed. One hash look-up per node. The nodes of a
+//! constraint stay where they are, and a list says of each which one it equals ([`Nodes`]); to copy them
+//! into an arena beside those of the base was a tenth of the time to compile a small schema.
 
-use std::hash::BuildHasher;
+use std::hash::{Hash, Hasher};
 
 use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::FxHasher;
 
 use crate::constraint::ir::{
     AutomatonState, Demand, Extra, Ir, Node, NodeId, Object, Parts, Property, RuleId,
@@ -20,9 +22,65 @@ pub(super) struct Interner {
     known: HashTable<NodeId>,
 }
 
+/// Nodes of which equal ones count as one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nodes<'a> {
+    ir: &'a Ir,
+    /// For each node the first one that equals it; empty if no two are equal.
+    same: &'a [NodeId],
+}
+
+impl<'a> Nodes<'a> {
+    /// The nodes of an arena in which no two are equal, or in which nobody asks.
+    pub(super) fn of(ir: &'a Ir) -> Nodes<'a> {
+        Nodes { ir, same: &[] }
+    }
+
+    /// A node.
+    pub(super) fn node(&self, id: NodeId) -> &'a Node {
+        self.ir.node(id)
+    }
+
+    /// The node that stands for all that equal one.
+    pub(super) fn same(&self, id: NodeId) -> NodeId {
+        self.same.get(id.0 as usize).copied().unwrap_or(id)
+    }
+
+    /// The body of a rule.
+    pub(super) fn rule(&self, rule: RuleId) -> Option<NodeId> {
+        self.ir.rule(rule)
+    }
+
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.ir.len()
+    }
+}
+
+/// Which nodes of a constraint are equal.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// For each node the first one that equals it.
+    same: Vec<NodeId>,
+    /// Nodes that equal one of the base, and that one.
+    pub(super) based: Vec<(NodeId, NodeId)>,
+}
+
+impl Merged {
+    /// The nodes of the constraint.
+    pub(super) fn nodes<'a>(&'a self, ir: &'a Ir) -> Nodes<'a> {
+        Nodes { ir, same: &self.same }
+    }
+}
+
 impl Interner {
     /// Brings in a whole constraint and returns its root here.
     pub(super) fn import(&mut self, from: &Ir) -> Result<NodeId> {
+        look_up(&self.copied(from)?, from.root())
+    }
+
+    /// Brings in a whole constraint and returns where its nodes are here.
+    fn copied(&mut self, from: &Ir) -> Result<Vec<NodeId>> {
         let first_rule = self.ir.rule_count() as u32;
         for _ in 0..from.rule_count() {
             self.ir.declare_rule();
@@ -38,28 +96,167 @@ impl Interner {
                 self.ir.define_rule(RuleId(first_rule + r), look_up(&here, body)?);
             }
         }
-        look_up(&here, from.root())
+        Ok(here)
+    }
+
+    /// Brings in a node without parts.
+    pub(super) fn add(&mut self, leaf: Node) -> NodeId {
+        self.intern(leaf)
     }
 
     fn intern(&mut self, node: Node) -> NodeId {
-        let hash = FxBuildHasher.hash_one(&node);
+        let hash = hash(&node, |id| id.0);
         let ir = &mut self.ir;
         if let Some(&id) = self.known.find(hash, |&id| *ir.node(id) == node) {
             return id;
         }
         let id = ir.push(node);
-        self.known.insert_unique(hash, id, |&id| FxBuildHasher.hash_one(ir.node(id)));
+        self.known.insert_unique(hash, id, |&id| self::hash(ir.node(id), |id| id.0));
         id
+    }
+
+    /// Finds out which nodes of a constraint are equal, and which equal one here.
+    pub(super) fn merge(&self, from: &Ir) -> Result<Merged> {
+        let mut merged = Merged { same: Vec::with_capacity(from.len()), based: Vec::new() };
+        let mut known: HashTable<NodeId> = HashTable::with_capacity(from.len());
+        // What a node is called while others are compared: the node here that it equals, or a number beyond
+        // those of all nodes here.
+        let first = self.ir.len() as u32;
+        let mut names: Vec<u32> = Vec::with_capacity(from.len());
+        for id in (0..from.len() as u32).map(NodeId) {
+            let node = from.node(id);
+            let mut missing = false;
+            let hash = hash(node, |child| {
+                names.get(child.0 as usize).copied().unwrap_or_else(|| {
+                    missing = true;
+                    0
+                })
+            });
+            if missing {
+                return Err(misplaced());
+            }
+            let name = |child: NodeId| names[child.0 as usize];
+            if let Some(&other) = known.find(hash, |&other| equal(node, name, from.node(other), name)) {
+                merged.same.push(other);
+                names.push(names[other.0 as usize]);
+                continue;
+            }
+            let known_here = |&here: &NodeId| equal(node, name, self.ir.node(here), |id| id.0);
+            // Rules are numbered anew in each.
+            let here = self.known.find(hash, known_here).filter(|_| !matches!(node, Node::Rule(_)));
+            merged.same.push(id);
+            merged.based.extend(here.map(|&here| (id, here)));
+            names.push(here.map_or(first + id.0, |here| here.0));
+            // There is room for all.
+            known.insert_unique(hash, id, |_| 0);
+        }
+        let rules = (0..from.rule_count() as u32).filter_map(|r| from.rule(RuleId(r)));
+        match rules.chain([from.root()]).all(|id| (id.0 as usize) < from.len()) {
+            true => Ok(merged),
+            false => Err(misplaced()),
+        }
     }
 }
 
+/// A hash of a node whose parts have other names.
+fn hash(node: &Node, mut name: impl FnMut(NodeId) -> u32) -> u64 {
+    let mut hasher = FxHasher::default();
+    std::mem::discriminant(node).hash(&mut hasher);
+    match node {
+        Node::Concat(parts) | Node::Union(parts) => parts.iter().for_each(|&p| name(p).hash(&mut hasher)),
+        Node::Repeat { node, min, max } => (name(*node), min, max).hash(&mut hasher),
+        Node::Automaton { states, quotes } => {
+            quotes.hash(&mut hasher);
+            for state in states {
+                state.accept.hash(&mut hasher);
+                state.edges.iter().for_each(|&(node, to)| (name(node), to).hash(&mut hasher));
+            }
+        }
+        Node::JsonString { lang, min_chars, max_chars } => {
+            (lang.map(name), min_chars, max_chars).hash(&mut hasher);
+        }
+        Node::JsonArray { prefix, rest, min, max } => {
+            prefix.iter().for_each(|&p| name(p).hash(&mut hasher));
+            (rest.map(name), min, max).hash(&mut hasher);
+        }
+        Node::JsonSet { item, min, max } => (name(*item), min, max).hash(&mut hasher),
+        Node::JsonUnique { array, enough } => {
+            name(*array).hash(&mut hasher);
+            enough.iter().for_each(|&(node, count)| (name(node), count).hash(&mut hasher));
+        }
+        Node::JsonObject(object) => {
+            (object.min, object.max).hash(&mut hasher);
+            for extra in object.extra.iter().chain(object.demand.iter().map(|d| &d.entry)) {
+                (extra.keys.map(&mut name), name(extra.value)).hash(&mut hasher);
+            }
+            for property in &object.properties {
+                (&property.name, name(property.value), property.required).hash(&mut hasher);
+            }
+        }
+        leaf => leaf.hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+/// Whether two nodes are equal whose parts have these names.
+fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(NodeId) -> u32) -> bool {
+    let same = |a: NodeId, b: NodeId| name_a(a) == name_b(b);
+    let all = |a: &[NodeId], b: &[NodeId]| a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b));
+    let some = |a: Option<NodeId>, b: Option<NodeId>| a.map(&name_a) == b.map(&name_b);
+    let counted = |a: &(NodeId, u32), b: &(NodeId, u32)| same(a.0, b.0) && a.1 == b.1;
+    let extra = |a: &Extra, b: &Extra| some(a.keys, b.keys) && same(a.value, b.value);
+    match (a, b) {
+        (Node::Concat(a), Node::Concat(b)) | (Node::Union(a), Node::Union(b)) => all(a, b),
+        (Node::Repeat { node, min, max }, Node::Repeat { node: other, min: least, max: most }) => {
+            (min, max) == (least, most) && same(*node, *other)
+        }
+        (Node::Automaton { states, quotes }, Node::Automaton { states: others, quotes: quoted }) => {
+            let state = |(a, b): (&AutomatonState, &AutomatonState)| {
+                a.accept == b.accept && pairs(&a.edges, &b.edges, counted)
+            };
+            quotes == quoted && states.len() == others.len() && states.iter().zip(others).all(state)
+        }
+        (
+            Node::JsonString { lang, min_chars, max_chars },
+            Node::JsonString { lang: other, min_chars: least, max_chars: most },
+        ) => (min_chars, max_chars) == (least, most) && some(*lang, *other),
+        (
+            Node::JsonArray { prefix, rest, min, max },
+            Node::JsonArray { prefix: first, rest: other, min: least, max: most },
+        ) => (min, max) == (least, most) && some(*rest, *other) && all(prefix, first),
+        (Node::JsonSet { item, min, max }, Node::JsonSet { item: other, min: least, max: most }) => {
+            (min, max) == (least, most) && same(*item, *other)
+        }
+        (Node::JsonUnique { array, enough }, Node::JsonUnique { array: other, enough: kinds }) => {
+            same(*array, *other) && pairs(enough, kinds, counted)
+        }
+        (Node::JsonObject(a), Node::JsonObject(b)) => {
+            let property = |a: &Property, b: &Property| {
+                a.required == b.required && same(a.value, b.value) && a.name == b.name
+            };
+            let demand = |a: &Demand, b: &Demand| a.meets == b.meets && extra(&a.entry, &b.entry);
+            (a.min, a.max) == (b.min, b.max)
+                && pairs(&a.properties, &b.properties, property)
+                && pairs(&a.extra, &b.extra, extra)
+                && pairs(&a.demand, &b.demand, demand)
+        }
+        // What is left has no parts; of different kinds, nothing is equal.
+        _ => a == b,
+    }
+}
+
+/// Whether two lists are equal, element by element.
+fn pairs<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+}
+
 fn look_up(here: &[NodeId], id: NodeId) -> Result<NodeId> {
-    here.get(id.0 as usize).copied().ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidOption,
-            "a constraint refers to a node that was added later or elsewhere",
-        )
-    })
+    here.get(id.0 as usize).copied().ok_or_else(misplaced)
+}
+
+fn misplaced() -> Error {
+    let message = "a constraint refers to a node that was added later or elsewhere";
+    Error::new(ErrorKind::InvalidOption, message)
 }
 
 fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<Node> {
@@ -107,4 +304,55 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         }
         leaf => leaf.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constraint::{Constraint, Policy};
+
+    const SCHEMAS: [&str; 4] = [
+        r#"{"properties": {"a": {"type": "integer"}, "b": {"minimum": 3, "maxLength": 5}, "c": {"enum": [1, "x"]}},
+            "patternProperties": {"^[a-c]+$": {"items": {"type": "integer"}}}, "minProperties": 2}"#,
+        r##"{"$defs": {"tree": {"properties": {"l": {"$ref": "#/$defs/tree"}, "n": {"type": ["null", "number"]}}}},
+            "prefixItems": [{"$ref": "#/$defs/tree"}, {"type": "integer"}, {"type": "string", "pattern": "^a{2,3}b"}],
+            "items": {"uniqueItems": true, "minItems": 1, "items": {"type": "string"}}, "maxItems": 9}"##,
+        r#"{"items": {"allOf": [{"pattern": "ab"}, {"pattern": "ba"}], "type": "string"}, "uniqueItems": true}"#,
+        r#"{"anyOf": [{"type": "integer"}, {"const": {"a": [1, 2]}}, {"type": "array", "items": {"type": "integer"}}],
+            "contains": {"type": "string"}}"#,
+    ];
+
+    #[test]
+    fn nodes_that_are_not_copied_are_equal_where_copies_are() {
+        let mut base = Interner::default();
+        let (mut twice, mut known) = (0, 0);
+        for schema in SCHEMAS {
+            let constraint = Constraint::json_schema_with(schema, Policy::default()).unwrap();
+            let from = constraint.ir();
+            let mut alone = Interner::default();
+            let copies = alone.copied(from).unwrap();
+            let merged = base.merge(from).unwrap();
+            let nodes = merged.nodes(from);
+            for (&a, i) in copies.iter().zip(0..) {
+                let first = copies.iter().position(|&b| b == a).unwrap();
+                assert_eq!(
+                    nodes.same(NodeId(i)),
+                    NodeId(first as u32),
+                    "{schema} {:?}",
+                    from.node(NodeId(i))
+                );
+                twice += usize::from(first < i as usize);
+            }
+            // Beside a base, the ones that are copied to where they were already are those of the base.
+            let before = base.ir.len() as u32;
+            let here = base.copied(from).unwrap();
+            let of_base = |id: NodeId| merged.based.iter().find(|b| b.0 == nodes.same(id)).map(|b| b.1);
+            for id in (0..from.len() as u32).map(NodeId) {
+                let there = here[id.0 as usize];
+                assert_eq!(of_base(id), (there.0 < before).then_some(there), "{schema} {:?}", from.node(id));
+                known += usize::from(there.0 < before);
+            }
+        }
+        assert!(twice > 5 && known > 5, "{twice} {known}");
+    }
 }

@@ -16,7 +16,7 @@ use crate::constraint::policy::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::dfa::Dfa;
-use super::intern::Interner;
+use super::intern::{Interner, Nodes};
 use super::liveness::{Block, Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::object::Memory;
@@ -41,8 +41,9 @@ pub struct Program {
     pub(super) root: (RuleIx, RegisterIx),
     /// Whether the rules that the base does not have call nothing.
     pub(super) flat: bool,
-    interner: Interner,
-    rule_of_node: FxHashMap<NodeId, Value>,
+    /// The nodes of a base, and the rules of those that are values.
+    interner: Arc<Interner>,
+    rule_of_node: Arc<FxHashMap<NodeId, Value>>,
     alphabet: [bool; 256],
     policy: Policy,
 }
@@ -85,17 +86,23 @@ impl Program {
             rule_ok: Vec::new(),
             root: (STRING, 0),
             flat: false,
-            interner: Interner::default(),
-            rule_of_node: FxHashMap::default(),
+            interner: Arc::default(),
+            rule_of_node: Arc::default(),
             alphabet: *alphabet,
             policy: policy.clone(),
         };
         program.starts[STRING.0 as usize] = text::plain_string(&mut program.nfa, alphabet);
         program.starts[UNSPACED.0 as usize] = text::unspaced_string(&mut program.nfa, alphabet);
-        let root = program.interner.import(common)?;
-        program.seed(Node::JsonString { lang: None, min_chars: 0, max_chars: None }, STRING)?;
-        let any = program.seed(Node::JsonAny, ANY)?;
-        let (_, blocks) = program.lower(&[root, any], Some(any))?;
+        let mut interner = Interner::default();
+        let root = interner.import(common)?;
+        let string = interner.add(Node::JsonString { lang: None, min_chars: 0, max_chars: None });
+        let any = interner.add(Node::JsonAny);
+        let known = [(string, Some((STRING, 0))), (any, Some((ANY, 0)))];
+        let lowered = program.lower(Nodes::of(&interner.ir), root, known, true)?;
+        let Lowered { of_node, blocks, .. } = lowered;
+        let rules = (0..).map(NodeId).zip(of_node).filter_map(|(node, value)| Some((node, value?)));
+        program.rule_of_node = Arc::new(rules.collect());
+        program.interner = Arc::new(interner);
         // In a vocabulary without quotes or braces some of these cannot match; that is no error yet.
         let blocks = [&[Block { first: 2, trimmed: false }], &blocks[..]].concat();
         program.finish(2, 0, &blocks);
@@ -120,8 +127,10 @@ impl Program {
             ..*base
         };
         let (first_state, first_rule) = (program.nfa.len() as NfaId, program.starts.len());
-        let root = program.interner.import(ir)?;
-        let (root, blocks) = program.lower(&[root], None)?;
+        let merged = base.interner.merge(ir)?;
+        let rule = |&(node, here)| Some((node, *base.rule_of_node.get(&here)?));
+        let known = merged.based.iter().filter_map(rule);
+        let Lowered { root, blocks, .. } = program.lower(merged.nodes(ir), ir.root(), known, false)?;
         program.finish(first_state, first_rule, &blocks);
         super::enough::settle(&mut program, first_state, first_rule, &blocks)?;
         match root {
@@ -171,30 +180,31 @@ impl Program {
         self.dfa.len()
     }
 
-    /// Lowers the values of `nodes` and all they need; returns the rule of the first. `any` is the
-    /// node of any JSON value while the base is built. Also the states of each rule.
-    fn lower(&mut self, nodes: &[NodeId], any: Option<NodeId>) -> Result<(Value, Vec<Block>)> {
-        let interner = std::mem::take(&mut self.interner);
+    /// Lowers the value of `root` and all it needs; of some nodes the values are `known`. With `any`, the
+    /// rules of any JSON value are built, too.
+    fn lower(
+        &mut self,
+        nodes: Nodes<'_>,
+        root: NodeId,
+        known: impl IntoIterator<Item = (NodeId, Value)>,
+        any: bool,
+    ) -> Result<Lowered> {
         let mut rules = Rules {
-            ir: &interner.ir,
+            ir: nodes,
             starts: std::mem::take(&mut self.starts),
             registers: std::mem::take(&mut self.registers),
-            of_node: std::mem::take(&mut self.rule_of_node),
+            of_node: vec![None; nodes.len()],
             named: FxHashMap::default(),
             queue: Vec::new(),
             any_order: self.policy.key_order == KeyOrder::Any,
         };
-        let mut values = Vec::new();
-        let mut result = Ok(());
-        if any.is_some() {
+        for (node, value) in known {
+            rules.of_node[node.0 as usize] = Some(value);
+        }
+        if any {
             rules.queue.push(Job::Any);
         }
-        for &node in nodes {
-            match rules.value(node) {
-                Ok(value) => values.push(value),
-                Err(e) => result = Err(e),
-            }
-        }
+        let root = rules.value(root);
         let mut build = Build {
             rules,
             nfa: &mut self.nfa,
@@ -203,24 +213,10 @@ impl Program {
             policy: &self.policy,
             blocks: Vec::new(),
         };
-        let result = result.and_then(|()| build.drain());
-        let blocks = build.blocks;
-        let rules = build.rules;
-        self.starts = rules.starts;
-        self.registers = rules.registers;
-        self.rule_of_node = rules.of_node;
-        self.interner = interner;
-        result?;
-        Ok((values.into_iter().next().flatten(), blocks))
-    }
-
-    fn seed(&mut self, node: Node, rule: RuleIx) -> Result<NodeId> {
-        let mut ir = Ir::new();
-        let root = ir.push(node);
-        ir.set_root(root);
-        let id = self.interner.import(&ir)?;
-        self.rule_of_node.insert(id, Some((rule, 0)));
-        Ok(id)
+        let result = root.and_then(|root| build.drain().map(|()| root));
+        let Build { rules: Rules { starts, registers, of_node, .. }, blocks, .. } = build;
+        (self.starts, self.registers) = (starts, registers);
+        Ok(Lowered { root: result?, of_node, blocks })
     }
 
     /// Decides liveness once more, after something was found that cannot match.
@@ -244,6 +240,15 @@ impl Program {
     }
 }
 
+/// What lowering a constraint has made.
+struct Lowered {
+    root: Value,
+    /// The values of the nodes that needed one.
+    of_node: Vec<Option<Value>>,
+    /// The states of each rule.
+    blocks: Vec<Block>,
+}
+
 /// A rule that is still to be built.
 enum Job {
     /// Any JSON value and its containers.
@@ -262,10 +267,11 @@ enum Job {
 
 /// Which rules there are, and which are still to be built.
 pub(super) struct Rules<'a> {
-    pub ir: &'a Ir,
+    pub ir: Nodes<'a>,
     pub starts: Vec<NfaId>,
     pub registers: Vec<Register>,
-    of_node: FxHashMap<NodeId, Value>,
+    /// By the node that stands for all that are equal.
+    of_node: Vec<Option<Value>>,
     named: FxHashMap<RuleId, RuleIx>,
     queue: Vec<Job>,
     pub any_order: bool,
@@ -320,7 +326,7 @@ impl Rules<'_> {
         let rule = self.new_rule()?;
         // Known before its items are looked at: they may contain the array itself.
         let register = self.new_register(Register::None);
-        self.of_node.insert(node, Some((rule, register)));
+        self.of_node[node.0 as usize] = Some(Some((rule, register)));
         let prefix = prefix.iter().map(|&p| self.value(p)).collect::<Result<Vec<_>>>()?;
         let rest = rest.map(|r| self.value(r)).transpose()?.flatten();
         let longest = if rest.is_some() { u32::MAX } else { prefix.len() as u32 };
@@ -335,7 +341,8 @@ impl Rules<'_> {
 impl Calls for Rules<'_> {
     /// The rule that matches `node` alone, made known but not yet built.
     fn value(&mut self, node: NodeId) -> Result<Value> {
-        if let Some(&known) = self.of_node.get(&node) {
+        let node = self.ir.same(node);
+        if let Some(known) = self.of_node[node.0 as usize] {
             return Ok(known);
         }
         let ir = self.ir;
@@ -365,7 +372,7 @@ impl Calls for Rules<'_> {
                 Some((rule, register))
             }
         };
-        self.of_node.insert(node, value);
+        self.of_node[node.0 as usize] = Some(value);
         Ok(value)
     }
 }

@@ -8,13 +8,14 @@
 
 use std::sync::Arc;
 
-use crate::constraint::ir::{Extra, Ir, MAX_DEMANDS, Node, NodeId, Object, Property};
+use crate::constraint::ir::{Extra, MAX_DEMANDS, Node, NodeId, Object, Property};
 use crate::error::{Error, ErrorKind, Result};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::dfa::DfaId;
+use super::intern::Nodes;
 use super::lower::{Build, FRESH, MEMBERS, STRING};
 use super::nfa::{ACCEPT, DEAD, NfaId, RegisterIx, RuleIx, State, Test};
 use super::register::{Fresh, List, Members, NameTrie, Names, Register, Slot, Undeclared};
@@ -35,7 +36,7 @@ pub(super) enum Memory {
 }
 
 /// What the rule of a node has to remember.
-pub(super) fn memory(ir: &Ir, node: NodeId, any_order: bool) -> Memory {
+pub(super) fn memory(ir: Nodes<'_>, node: NodeId, any_order: bool) -> Memory {
     let object = match ir.node(node) {
         Node::JsonObject(object) => object,
         Node::JsonSet { .. } => return Memory::Members,

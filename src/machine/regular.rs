@@ -5,12 +5,13 @@
 //! must escape becomes the path of its one spelling. So patterns, lengths and escapes are one
 //! automaton, and every decoded text has exactly one spelling.
 
-use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
+use crate::constraint::ir::{AutomatonState, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::intern::Nodes;
 use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
 
 /// Most automaton states of one grammar.
@@ -39,7 +40,7 @@ impl Calls for NoCalls {
 
 /// Lowers regular nodes into one arena.
 pub(super) struct Lowering<'a> {
-    pub ir: &'a Ir,
+    pub ir: Nodes<'a>,
     pub nfa: &'a mut Nfa,
     /// Bytes that the vocabulary can spell.
     pub alphabet: &'a [bool; 256],
@@ -63,7 +64,7 @@ struct Shared {
 
 impl<'a> Lowering<'a> {
     /// Lowers into `nfa`; `escaped` if the bytes are the decoded text of a JSON string.
-    pub(super) fn new(ir: &'a Ir, nfa: &'a mut Nfa, alphabet: &'a [bool; 256], escaped: bool) -> Self {
+    pub(super) fn new(ir: Nodes<'a>, nfa: &'a mut Nfa, alphabet: &'a [bool; 256], escaped: bool) -> Self {
         Lowering { ir, nfa, alphabet, escaped, quotes: false, shared: None }
     }
 
@@ -81,8 +82,8 @@ impl<'a> Lowering<'a> {
         if self.nfa.len() > MAX_NFA_STATES {
             return Err(too_complex("automaton states", MAX_NFA_STATES));
         }
-        let ir = self.ir;
-        let shared = match ir.node(node) {
+        let node = self.ir.same(node);
+        let shared = match self.ir.node(node) {
             Node::Class(_) | Node::Concat(_) | Node::Union(_) => self.shared.as_ref(),
             _ => None,
         };

@@ -14,6 +14,7 @@ use crate::constraint::ir::{Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::dfa::{Dfa, DfaId};
+use super::intern::Nodes;
 use super::liveness::{Block, Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
 use super::register::{Lengths, NameTrie, OFF_TRIE};
@@ -41,7 +42,7 @@ const UTF8: [&[(u8, u8)]; 9] = [
 pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering::new(&ir, nfa, alphabet, true);
+    let mut lowering = Lowering::new(Nodes::of(&ir), nfa, alphabet, true);
     let body = lowering.nfa.push(State::Dead, 0);
     let close = lowering.byte(b'"', ACCEPT, TEXT);
     let mut parts: Vec<NfaId> = UTF8
@@ -71,7 +72,7 @@ const SPACES: [(u32, u32); 9] = [
 pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering::new(&ir, nfa, alphabet, true);
+    let mut lowering = Lowering::new(Nodes::of(&ir), nfa, alphabet, true);
     let body = lowering.nfa.push(State::Dead, 0);
     let mut parts = vec![lowering.byte(b'"', ACCEPT, TEXT)];
     let mut next = 0x21;
@@ -91,7 +92,7 @@ pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
 }
 
 /// The start of the rule for a string whose text lies in `lang`; [`DEAD`] if there is none.
-pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: &Ir, lang: NodeId) -> Result<NfaId> {
+pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, lang: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
     let mut lowering = Lowering::new(ir, nfa, alphabet, true);
     let close = lowering.byte(b'"', ACCEPT, TEXT);
@@ -101,7 +102,7 @@ pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: &Ir, lang: No
 }
 
 /// The start of the rule for strings, literals and numbers; [`DEAD`] if there are none.
-pub(super) fn scalar(nfa: &mut Nfa, alphabet: &[bool; 256], ir: &Ir, node: NodeId) -> Result<NfaId> {
+pub(super) fn scalar(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, node: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
     let (mut todo, mut starts) = (vec![node], Vec::new());
     while let Some(node) = todo.pop() {
@@ -159,7 +160,7 @@ pub(super) fn any_number(nfa: &mut Nfa, alphabet: &[bool; 256], policy: &Policy)
         parts.push(ir.repeat(exponent, 0, Some(1)));
     }
     let number = ir.concat(parts);
-    Lowering::new(&ir, nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
+    Lowering::new(Nodes::of(&ir), nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
 }
 
 /// Whether byte `b` out of a state begins a new character of the text.

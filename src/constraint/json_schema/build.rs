@@ -85,7 +85,7 @@ impl Goals<'_> {
             if !shape.object.values.contains_key(&name) {
                 shape.object.values.change().insert(name, Terms::new());
             }
-            properties.push((name, self.goal(&terms)?, shape.object.required.contains(&name)));
+            properties.push((name, self.goal(&terms)?, shape.object.required.contains(name)));
         }
         Ok(properties)
     }
@@ -446,8 +446,8 @@ impl Goals<'_> {
                 let reason = self.reason(goal);
                 let own = self.at(&plan.shape);
                 self.culprit.get_or_insert_with(|| match reason {
-                    Some((at, reason)) => (at, format!("{why}: {reason}")),
-                    None => (own, why),
+                    Some((at, reason)) => (at, format!("{why}: {reason}").into()),
+                    None => (own, why.into()),
                 });
                 return Ok(());
             }
@@ -503,7 +503,7 @@ impl Goals<'_> {
             }
         };
         let at = plan.shape.object.count_at.unwrap_or(self.at(&plan.shape));
-        self.culprit.get_or_insert((at, culprit.to_string()));
+        self.culprit.get_or_insert((at, culprit.into()));
         Ok(())
     }
 

@@ -100,7 +100,7 @@ impl Front<'_> {
             let (name, schema) = self.doc.members(mine)[i];
             let Some(other) = self.doc.get(others, name) else { continue };
             let required =
-                beside.object.required.contains(&name) || self.demands(a, name) || self.demands(b, name);
+                beside.object.required.contains(name) || self.demands(a, name) || self.demands(b, name);
             if required && self.apart(schema, other, None)? {
                 return Ok(true);
             }
@@ -190,7 +190,7 @@ impl Front<'_> {
     pub fn dead(&mut self, shape: &mut Shape) -> Result<bool> {
         shape.drop_contradictions();
         if shape.types.meets(Types::OBJECT) {
-            let mut names: SmallVec<[Name; 16]> = shape.object.required.iter().copied().collect();
+            let mut names: SmallVec<[Name; 16]> = shape.object.required.names().collect();
             names.sort_unstable();
             for name in names {
                 let undeclared = match shape.object.values.get(&name) {
@@ -202,7 +202,7 @@ impl Front<'_> {
                     shape.types = shape.types.without(Types::OBJECT);
                     let why = format!("the required property {:?} allows no value", self.doc.name(name));
                     if let Some(&Term::Pos(id)) = shape.terms.first() {
-                        self.blame(id, &why);
+                        self.blame(id, why);
                     }
                     break;
                 }

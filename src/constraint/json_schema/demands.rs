@@ -132,7 +132,7 @@ impl Goals<'_> {
         if shape.object.demands.is_empty() {
             return Ok(());
         }
-        let mut names: Vec<Name> = shape.object.values.keys().copied().collect();
+        let mut names: Vec<Name> = shape.object.values.keys().collect();
         names.sort_unstable();
         // Demands with what they ask of the value, and the declared names that they mean.
         let mut kept: Vec<(Demand, Vec<Name>)> = Vec::new();
@@ -144,7 +144,7 @@ impl Goals<'_> {
                     meant.push(name);
                 }
             }
-            if self.asks_nothing(&demand) && meant.iter().any(|n| shape.object.required.contains(n)) {
+            if self.asks_nothing(&demand) && meant.iter().any(|n| shape.object.required.contains(*n)) {
                 continue;
             }
             let within = |a: &[Name], b: &[Name]| a.iter().all(|n| b.contains(n));

@@ -8,6 +8,7 @@
 //! The order of properties is decided here: a schema's own `properties` first, then those of its
 //! sub-schemas in the order in which their keywords are written.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
@@ -270,9 +271,9 @@ impl Front<'_> {
     }
 
     /// Remembers why a fork died.
-    pub fn blame(&mut self, id: Id, why: &str) {
+    pub fn blame(&mut self, id: Id, why: impl Into<Cow<'static, str>>) {
         if self.empty_depth == 0 {
-            self.culprit.get_or_insert_with(|| (id, why.to_string()));
+            self.culprit.get_or_insert_with(|| (id, why.into()));
         }
     }
 

@@ -53,6 +53,15 @@ impl Goals<'_> {
             // Nothing is said about them.
             return Ok(vec![(Keys::All, self.goal(&[])?)]);
         }
+        if let [group] = &shape.object.groups[..]
+            && group.patterns.is_empty()
+            && shape.object.names.is_empty()
+        {
+            // Nothing tells one of them from another.
+            let terms: Terms = group.additional.map(Term::Pos).into_iter().collect();
+            let goal = self.goal(&terms)?;
+            return Ok(if self.goal_never(goal) { Vec::new() } else { vec![(Keys::All, goal)] });
+        }
         let mut parts = vec![Part { tests: Vec::new(), language: None, terms: Terms::new() }];
         for group in &shape.object.groups {
             parts = self.split(parts, &group.patterns, group.additional)?;

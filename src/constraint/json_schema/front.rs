@@ -4,6 +4,7 @@
 //! Everything that may be asked twice is memoised under interned keys, so the cost of a run is linear
 //! in the number of distinct conjunctions. Free functions with a dozen parameters were the alternative.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -33,6 +34,18 @@ pub(super) const MAX_GOALS: usize = 200_000;
 /// Most steps of checking literals against schemas, and of merging shapes.
 pub(super) const MAX_STEPS: u64 = 20_000_000;
 
+/// A schema, and why nothing satisfies it. Most reasons are fixed texts, and most are never told.
+pub(super) type Culprit = (Id, Cow<'static, str>);
+
+/// Whether a schema is known not to apply to the same value as itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grounded {
+    Unknown,
+    /// Being looked at.
+    OnPath,
+    Yes,
+}
+
 /// The state of one run.
 pub(super) struct Front<'p> {
     pub doc: Doc,
@@ -51,7 +64,8 @@ pub(super) struct Front<'p> {
     pub violations: FxHashMap<Id, Rc<Vec<Terms>>>,
     /// Depth of nested emptiness questions.
     pub empty_depth: u32,
-    checked: FxHashMap<Id, bool>,
+    /// By schema, what is known of what applies to the same value.
+    checked: Vec<Grounded>,
     pub steps: u64,
     pub warned: FxHashSet<(u32, Name)>,
     /// A buffer for the keywords of a schema.
@@ -59,7 +73,7 @@ pub(super) struct Front<'p> {
     /// Unknown keywords that were looked at.
     pub unknown: FxHashSet<Name>,
     /// Why the last alternative was dropped.
-    pub culprit: Option<(Id, String)>,
+    pub culprit: Option<Culprit>,
     pub numbers: FxHashMap<Id, Rc<Number>>,
     /// What `unevaluated…` looks at, by the keyword's place; and the sets in use.
     pub alternatives: unevaluated::Known,
@@ -85,7 +99,7 @@ impl<'p> Front<'p> {
             empty: FxHashMap::default(),
             violations: FxHashMap::default(),
             empty_depth: 0,
-            checked: FxHashMap::default(),
+            checked: Vec::new(),
             steps: 0,
             warned: FxHashSet::default(),
             keywords: Vec::new(),
@@ -230,38 +244,47 @@ impl<'p> Front<'p> {
 
     /// Makes sure that no schema applies to the same value as itself; visits each schema once.
     pub fn check_grounded(&mut self, root: Id) -> Result<()> {
-        if self.checked.contains_key(&root) {
+        if *self.grounded(root) != Grounded::Unknown {
             return Ok(());
         }
         let neighbours = self.in_place(root)?;
         if neighbours.is_empty() {
-            self.checked.insert(root, true);
+            *self.grounded(root) = Grounded::Yes;
             return Ok(());
         }
-        // `false`: on the path; `true`: done. Each entry: the schema and its next neighbours.
+        // Each entry: the schema and its next neighbours.
         let mut path = vec![(root, neighbours)];
-        self.checked.insert(root, false);
+        *self.grounded(root) = Grounded::OnPath;
         while let Some((id, rest)) = path.last_mut() {
             let Some(next) = rest.pop() else {
-                self.checked.insert(*id, true);
+                *self.grounded(*id) = Grounded::Yes;
                 path.pop();
                 continue;
             };
-            match self.checked.get(&next) {
-                Some(true) => {}
-                Some(false) => {
+            match self.grounded(next) {
+                Grounded::Yes => {}
+                Grounded::OnPath => {
                     return Err(self
                         .invalid(next, "the schema applies to the same value as itself, without end")
                         .hint("let the recursion pass through `properties` or `items`"));
                 }
-                None => {
+                Grounded::Unknown => {
                     let neighbours = self.in_place(next)?;
-                    self.checked.insert(next, false);
+                    *self.grounded(next) = Grounded::OnPath;
                     path.push((next, neighbours));
                 }
             }
         }
         Ok(())
+    }
+
+    /// What is known of a schema; there may be more schemas than at the last look.
+    fn grounded(&mut self, id: Id) -> &mut Grounded {
+        let at = id.0 as usize;
+        if at >= self.checked.len() {
+            self.checked.resize(self.doc.len().max(at + 1), Grounded::Unknown);
+        }
+        &mut self.checked[at]
     }
 
     /// The schemas that apply to the same value.

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::demands::Planned;
 use super::expand::{Fork, Mode};
 use super::extras::Keys;
-use super::front::{Front, MAX_GOALS, MAX_NODES};
+use super::front::{Culprit, Front, MAX_GOALS, MAX_NODES};
 use super::json::{Id, Name, Value};
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
 use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
@@ -25,6 +25,9 @@ const MAX_RESERVED: usize = 1_000;
 
 /// Index of a goal.
 pub(super) type GoalId = u32;
+
+/// No goal yet.
+const NO_GOAL: GoalId = GoalId::MAX;
 
 #[derive(Debug, Clone, Copy)]
 enum State {
@@ -40,7 +43,7 @@ struct Goal {
     /// Whether a `$ref` leads to exactly this goal.
     referred: bool,
     /// Why nothing satisfies it.
-    culprit: Option<(Id, String)>,
+    culprit: Option<Culprit>,
 }
 
 /// A shape with the goals of its children.
@@ -67,6 +70,10 @@ struct Frame {
 pub(super) struct Goals<'p> {
     pub front: Front<'p>,
     goals: Vec<Goal>,
+    /// Goals of a single schema, by its id, and [`NO_GOAL`]; most are.
+    single: Vec<GoalId>,
+    /// The goal of no terms.
+    free: Option<GoalId>,
     ids: FxHashMap<Terms, GoalId>,
     pub any: NodeId,
     pub never: NodeId,
@@ -78,7 +85,7 @@ pub(super) struct Goals<'p> {
     /// Lists to be used again.
     spare: Vec<Vec<Plan>>,
     /// Why the goal being built came to nothing.
-    pub culprit: Option<(Id, String)>,
+    pub culprit: Option<Culprit>,
 }
 
 /// What makes two string languages the same.
@@ -95,6 +102,8 @@ impl<'p> Goals<'p> {
         Goals {
             front,
             goals: Vec::new(),
+            single: Vec::new(),
+            free: None,
             ids: FxHashMap::default(),
             any,
             never,
@@ -134,7 +143,7 @@ impl<'p> Goals<'p> {
                 .culprit
                 .take()
                 .or(self.front.culprit.take())
-                .unwrap_or_else(|| (root, "the keywords contradict each other".to_string()));
+                .unwrap_or_else(|| (root, "the keywords contradict each other".into()));
             return Err(self.front.error(ErrorKind::Unsatisfiable, at, format!("no value is valid: {why}")));
         }
         self.front.ir.set_root(node);
@@ -143,15 +152,18 @@ impl<'p> Goals<'p> {
 
     /// The goal of a list of terms.
     pub fn goal(&mut self, terms: &[Term]) -> Result<GoalId> {
+        if let ([], Some(free)) = (terms, self.free) {
+            return Ok(free);
+        }
         if let [Term::Pos(id)] = *terms
             && self.front.doc.value(id) == Value::Bool(false)
         {
-            self.front.culprit = Some((id, "the schema is `false`".to_string()));
+            self.front.culprit = Some((id, "the schema is `false`".into()));
         }
         let tidy = self.front.tidy(terms)?;
         let referred = matches!(tidy[..], [Term::Pos(_)]) && !terms.contains(&tidy[0]);
-        let id = match self.ids.get(&tidy) {
-            Some(&id) => id,
+        let id = match self.known(&tidy) {
+            Some(id) => id,
             None => {
                 let id = self.goals.len() as GoalId;
                 if self.goals.len() >= MAX_GOALS {
@@ -166,12 +178,37 @@ impl<'p> Goals<'p> {
                     Some(_) => State::New,
                 };
                 self.goals.push(Goal { terms: tidy.clone(), state, referred: false, culprit: None });
-                self.ids.insert(tidy, id);
+                self.note(tidy, id);
                 id
             }
         };
         self.goals[id as usize].referred |= referred;
         Ok(id)
+    }
+
+    /// The goal of tidied terms, if there is one.
+    fn known(&self, terms: &Terms) -> Option<GoalId> {
+        match terms[..] {
+            [] => self.free,
+            [Term::Pos(id)] => self.single.get(id.0 as usize).copied().filter(|&goal| goal != NO_GOAL),
+            _ => self.ids.get(terms).copied(),
+        }
+    }
+
+    fn note(&mut self, terms: Terms, goal: GoalId) {
+        match terms[..] {
+            [] => self.free = Some(goal),
+            [Term::Pos(Id(id))] => {
+                let at = id as usize;
+                if at >= self.single.len() {
+                    self.single.resize(self.front.doc.len().max(at + 1), NO_GOAL);
+                }
+                self.single[at] = goal;
+            }
+            _ => {
+                self.ids.insert(terms, goal);
+            }
+        }
     }
 
     /// The node of a goal; of one that is still being built, a reference to its rule.
@@ -205,10 +242,10 @@ impl<'p> Goals<'p> {
     }
 
     /// Why a goal allows nothing.
-    pub fn reason(&self, goal: GoalId) -> Option<(Id, String)> {
+    pub fn reason(&self, goal: GoalId) -> Option<Culprit> {
         let goal = &self.goals[goal as usize];
         goal.culprit.clone().or_else(|| match goal.terms[..] {
-            [Term::Pos(id)] => Some((id, "this schema allows no value".to_string())),
+            [Term::Pos(id)] => Some((id, "this schema allows no value".into())),
             _ => None,
         })
     }

@@ -28,7 +28,7 @@ impl Front<'_> {
             shape.object.late.push(name);
         }
         if shape.object.values.get(&name).is_some_and(|terms| !terms.contains(&term))
-            && let Some(terms) = shape.object.values.change().get_mut(&name)
+            && let Some(terms) = shape.object.values.change().get_mut(name)
         {
             terms.push(term);
         }
@@ -89,8 +89,11 @@ impl Front<'_> {
         let first = shape.object.values.is_empty() && shape.object.groups.is_empty();
         if first && patterns.is_empty() && exact.is_empty() {
             // The first schema with properties, and mostly the only one: nothing to merge with.
-            let values = properties.iter().map(|&(name, s)| (name, smallvec![Term::Pos(s)]));
-            shape.object.values.change().extend(values);
+            let values = shape.object.values.change();
+            values.reserve(properties.len());
+            for &(name, schema) in &properties {
+                values.insert(name, smallvec![Term::Pos(schema)]);
+            }
             shape.object.order.extend(properties.iter().map(|p| p.0));
             if additional.is_some() {
                 shape.object.groups.push(Rc::new(Group { patterns, additional }));
@@ -115,7 +118,7 @@ impl Front<'_> {
             }
         }
         let declared: rustc_hash::FxHashMap<Name, Id> = properties.into_iter().collect();
-        let known: Vec<Name> = shape.object.values.keys().copied().collect();
+        let known: Vec<Name> = shape.object.values.keys().collect();
         for name in known {
             let mut said: Vec<Id> = declared.get(&name).copied().into_iter().collect();
             said.extend(exact.iter().filter(|e| e.0 == name).map(|e| e.1));
@@ -127,8 +130,9 @@ impl Front<'_> {
             if said.is_empty() {
                 said.extend(additional);
             }
-            let terms = shape.object.values.change().entry(name).or_default();
-            said.into_iter().for_each(|s| add_term(terms, Term::Pos(s)));
+            if let Some(terms) = shape.object.values.change().get_mut(name) {
+                said.into_iter().for_each(|s| add_term(terms, Term::Pos(s)));
+            }
         }
         if !patterns.is_empty() || additional.is_some() {
             shape.object.groups.push(Rc::new(Group { patterns, additional }));
@@ -149,7 +153,7 @@ pub(super) fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
 }
 
 pub(super) fn require(shape: &mut Shape, name: Name) {
-    if shape.object.required.insert(name) {
+    if shape.object.required.insert(name, ()) {
         shape.object.late.push(name);
     }
 }

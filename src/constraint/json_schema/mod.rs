@@ -35,6 +35,7 @@ mod literal;
 mod members;
 mod minimise;
 mod multiples;
+mod named;
 mod negate;
 mod nfa;
 mod number;

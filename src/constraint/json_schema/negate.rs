@@ -120,7 +120,7 @@ impl Front<'_> {
             let holds = match *term {
                 _ if shape.terms.contains(term) => true,
                 Term::Types(types) => shape.types.without(types).is_empty(),
-                Term::Require(name) => shape.object.required.contains(&name),
+                Term::Require(name) => shape.object.required.contains(name),
                 Term::Forbid(name) => shape.object.values.get(&name).is_some_and(|v| v.contains(&FALSE)),
                 Term::Property(name, schema, true) => {
                     shape.object.values.get(&name).is_some_and(|v| v.contains(&Term::Pos(schema)))

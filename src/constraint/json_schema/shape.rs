@@ -9,12 +9,12 @@
 
 use std::rc::Rc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::contains::Contains;
 use super::demands::Demand;
 use super::json::{Id, Name};
+use super::named::Named;
 use super::number::Number;
 use super::termset::TermSet;
 
@@ -248,11 +248,11 @@ pub(super) struct Group {
 /// What is known about names. Shared between the forks of a choice, of which many come to nothing before they
 /// say anything about properties.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known(Option<Rc<FxHashMap<Name, Terms>>>);
+pub(super) struct Known(Option<Rc<Named<Terms>>>);
 
 impl Known {
     pub fn get(&self, name: &Name) -> Option<&Terms> {
-        self.0.as_ref()?.get(name)
+        self.0.as_ref()?.get(*name)
     }
 
     pub fn contains_key(&self, name: &Name) -> bool {
@@ -267,12 +267,12 @@ impl Known {
         self.0.as_ref().map_or(0, |known| known.len())
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &Name> {
-        self.0.iter().flat_map(|known| known.keys())
+    pub fn keys(&self) -> impl Iterator<Item = Name> {
+        self.0.iter().flat_map(|known| known.names())
     }
 
     /// To add something: copied if it is shared.
-    pub fn change(&mut self) -> &mut FxHashMap<Name, Terms> {
+    pub fn change(&mut self) -> &mut Named<Terms> {
         Rc::make_mut(self.0.get_or_insert_default())
     }
 }
@@ -286,7 +286,7 @@ pub(super) struct ObjectPart {
     pub values: Known,
     /// Names in `values` that `properties` did not declare, and required ones.
     pub late: Vec<Name>,
-    pub required: FxHashSet<Name>,
+    pub required: Named<()>,
     pub groups: Vec<Rc<Group>>,
     pub min: u32,
     pub max: Option<u32>,

@@ -1,0 +1,105 @@
+//! What is known by name, in the order in which it came: of the properties of one object, mostly a few.
+//!
+//! A name is looked for among a few one by one, and beyond that in an index. A hash map from the start was
+//! rejected: one for each object, and the code that makes it grow, were a twentieth of what a small schema
+//! takes; and the order in which it is gone through says nothing.
+
+use rustc_hash::FxHashMap;
+
+use super::json::Name;
+
+/// Up to so many names are compared one by one.
+const FEW: usize = 16;
+
+/// Values by name.
+#[derive(Debug, Clone)]
+pub(super) struct Named<T> {
+    list: Vec<(Name, T)>,
+    /// Where each name is in the list, once there are more than a few.
+    index: FxHashMap<Name, u32>,
+}
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Named { list: Vec::new(), index: FxHashMap::default() }
+    }
+}
+
+impl<T> Named<T> {
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub fn contains(&self, name: Name) -> bool {
+        self.position(name).is_some()
+    }
+
+    pub fn get(&self, name: Name) -> Option<&T> {
+        self.position(name).map(|at| &self.list[at].1)
+    }
+
+    pub fn get_mut(&mut self, name: Name) -> Option<&mut T> {
+        self.position(name).map(|at| &mut self.list[at].1)
+    }
+
+    /// Adds a value for a name that has none; whether it had none.
+    pub fn insert(&mut self, name: Name, value: T) -> bool {
+        let new = !self.contains(name);
+        if new {
+            self.push(name, value);
+        }
+        new
+    }
+
+    /// Makes room for so many more.
+    pub fn reserve(&mut self, more: usize) {
+        self.list.reserve(more);
+    }
+
+    /// The names.
+    pub fn names(&self) -> impl Iterator<Item = Name> + '_ {
+        self.list.iter().map(|entry| entry.0)
+    }
+
+    fn push(&mut self, name: Name, value: T) {
+        self.list.push((name, value));
+        if self.list.len() == FEW + 1 {
+            self.index.extend(self.list.iter().map(|entry| entry.0).zip(0..));
+        } else if self.list.len() > FEW {
+            self.index.insert(name, self.list.len() as u32 - 1);
+        }
+    }
+
+    fn position(&self, name: Name) -> Option<usize> {
+        if self.list.len() <= FEW {
+            return self.list.iter().position(|entry| entry.0 == name);
+        }
+        self.index.get(&name).map(|&at| at as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_many_names_are_found_and_stay_in_order() {
+        let mut named = Named::default();
+        let mut order: Vec<Name> = Vec::new();
+        for i in 0..200u32 {
+            let name = Name(i * i % 83);
+            assert_eq!(named.contains(name), order.contains(&name));
+            assert_eq!(named.insert(name, i), !order.contains(&name));
+            if !order.contains(&name) {
+                order.push(name);
+            }
+            assert_eq!(named.names().collect::<Vec<_>>(), order);
+            assert!(named.get(name).is_some_and(|&first| first * first % 83 == name.0));
+            assert!(!named.contains(Name(83)));
+        }
+    }
+}
