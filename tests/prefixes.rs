@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use ffwd::decode::CancelToken;
+use ffwd::constraint::token_machine::Labels;
+use ffwd::decode::{CancelToken, LabelOptions};
 use ffwd::model::embedded;
 use ffwd::model::{LoadOptions, Model, Precision};
 use ffwd::sample::SamplingParams;
@@ -63,6 +64,25 @@ fn outputs_are_those_of_an_engine_that_keeps_nothing() {
         assert!(cached > 2000, "{cached}");
         assert!(keeps.prefix_bytes() > 0 && forgets.prefix_bytes() == 0);
     }
+}
+
+#[test]
+fn labels_have_the_probabilities_they_have_without() {
+    let keeps = Engine::embedded().unwrap();
+    let forgets = Engine::builder().prefix_bytes(0).build().unwrap();
+    let labels = Labels::new(["invoice", "invoice reminder", "letter", "order > chairs", "order > lamps"]);
+    let trie = keeps.label_trie(&labels).unwrap();
+    for top in [None, Some(2)] {
+        for text in TEXTS {
+            let options = LabelOptions { top, ..LabelOptions::default() };
+            let prompt =
+                Prompt::text(format!("{}\n\n{text}\n\nTopic:", "Which of our topics is it? ".repeat(4)));
+            let [got, want] =
+                [&keeps, &forgets].map(|e| e.label_probabilities(&prompt, &trie, &options).unwrap());
+            assert_eq!(format!("{got:?}"), format!("{want:?}"), "{text}");
+        }
+    }
+    assert!(keeps.prefix_bytes() > 0 && forgets.prefix_bytes() == 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::events::{CancelToken, Event};
-use super::prefix::{DEFAULT_BYTES, Prefixes};
+use super::prefix::{Beginning, DEFAULT_BYTES, Prefixes};
 use super::request::{Prompt, Request};
 use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
@@ -353,36 +353,36 @@ impl Engine {
         let grammar = self.grammar(request)?;
         let compile_seconds = start.elapsed().as_secs_f64();
         let mut session = self.session(request, grammar, None)?;
-        let shared = self.begin(&mut session);
-        let mut output = session.run(on_event, |session| self.keep(session, shared))?;
+        let (known, shared) = self.known(session.prompt());
+        if let Some(known) = known {
+            session.adopt(known);
+        }
+        let mut output = session.run(on_event, |session| {
+            if let Some(shared) = shared.filter(|n| session.cached() >= *n) {
+                self.keep(&session.prompt()[..shared], session.prefix(shared));
+            }
+        })?;
         output.stats.compile_seconds = compile_seconds;
         tracing::debug!(stats = ?output.stats, "generated");
         Ok(output)
     }
 
-    /// Lets a session begin with what is kept of its prompt; how much of it is worth keeping, beyond that.
-    fn begin(&self, session: &mut Session) -> Option<usize> {
+    /// A copy of what is kept of a prompt, and how much of the prompt is worth keeping, if that is more.
+    pub(super) fn known(&self, prompt: &[TokenId]) -> (Option<Beginning>, Option<usize>) {
         // Where a row's bits depend on those beside it, the output would depend on earlier ones.
         if self.target.varies_with_rows() {
-            return None;
+            return (None, None);
         }
         let (found, shared) = {
             let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
-            (prefixes.find(session.prompt()), prefixes.meet(session.prompt()))
+            (prefixes.find(prompt), prefixes.meet(prompt))
         };
-        if let Some(found) = found {
-            session.adopt(found.copy());
-        }
-        shared
+        (found.map(|found| found.copy()), shared)
     }
 
-    /// Keeps the first `shared` tokens of a session's prompt, if they have been through the model.
-    fn keep(&self, session: &Session, shared: Option<usize>) {
-        if let Some(shared) = shared.filter(|n| session.cached() >= *n) {
-            let beginning = session.prefix(shared);
-            let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
-            prefixes.keep(&session.prompt()[..shared], beginning);
-        }
+    /// Keeps what a prompt begins with.
+    pub(super) fn keep(&self, tokens: &[TokenId], caches: Beginning) {
+        self.prefixes.lock().unwrap_or_else(PoisonError::into_inner).keep(tokens, caches);
     }
 
     /// The compiled constraint of a request, if it has one.

@@ -142,11 +142,12 @@ impl Engine {
         if prompt.is_empty() {
             return Err(wrong("the prompt is empty"));
         }
+        let (known, shared) = self.known(&prompt);
         let mut walk = Walk {
             model: self.target(),
             trie,
             ends: self.vocabulary().eos(),
-            cache: self.target().new_cache()?,
+            cache: known.map_or_else(|| self.target().new_cache(), |known| Ok(known.0))?,
             prompt,
             path: Vec::new(),
             choices: FxHashMap::default(),
@@ -161,6 +162,9 @@ impl Engine {
             // A single label leaves no choice, but what the model thinks of it is worth knowing.
             let rows = walk.forward(&[], 0)?;
             walk.look_at_beginning(&rows[0])?;
+        }
+        if let Some(shared) = shared.filter(|n| walk.cache.len() >= *n) {
+            self.keep(&walk.prompt[..shared], (walk.cache.prefix(shared), None));
         }
         Ok(walk.report(found, all))
     }

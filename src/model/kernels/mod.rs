@@ -2,7 +2,7 @@
 //! attention.
 //!
 //! Every result row is a function of its own inputs only, computed in one fixed order: a product of
-//! row and column is eight running sums over the width, added up at the end in one tree (or, of 8-bit
+//! row and column is eight running sums over the width, added up at the end in one tree (or, of quantised
 //! weights, exact sums of blocks in their order; in attention, one sum in order), however many rows and columns are worked on together and
 //! by however many threads. So the logits of a position
 //! have the same bits whether it was run alone, in a verified chunk, or in a prefill, and speculative
