@@ -294,15 +294,15 @@ fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::de
 }
 
 /// As many generations as FFWD_EXACTNESS says (the docs' figures: 10,000), each with a text, constraint,
-/// sampling, limit and mix of sources of its own. FFWD_EXACTNESS_F32 runs them in single precision.
+/// sampling, limit and mix of sources of its own. FFWD_EXACTNESS_PRECISION runs them in another precision.
 #[test]
 fn many_generations_are_those_of_off() {
     let wanted: usize = std::env::var("FFWD_EXACTNESS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
-    let engine = match std::env::var_os("FFWD_EXACTNESS_F32") {
-        None => engine(),
-        Some(_) => {
-            let f32 = ffwd::model::LoadOptions::with_precision(ffwd::model::Precision::F32);
-            Engine::builder().options(f32).build().unwrap()
+    let engine = match std::env::var("FFWD_EXACTNESS_PRECISION") {
+        Err(_) => engine(),
+        Ok(precision) => {
+            let options = ffwd::model::LoadOptions::with_precision(precision.parse().unwrap());
+            Engine::builder().options(options).build().unwrap()
         }
     };
     let constraints: Vec<Constraint> = SCHEMAS[..3]

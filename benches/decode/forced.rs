@@ -31,14 +31,33 @@ fn run(engine: &Engine, schema: &str, change: fn(Request) -> Request) -> Result<
 /// A name, and what is changed about the request.
 type Arm = (&'static str, fn(Request) -> Request);
 
-/// A document of one constant.
-fn whole(engine: &Engine) -> Result<()> {
+/// Numbered names, which the model splits in a way of its own.
+fn numbered() -> String {
     let words = ["invoice", "total", "customer", "city", "order", "number", "date", "name", "amount"];
     let members: Vec<String> =
         (0..40).map(|i| format!("\"{}_{i}\":\"{}\"", words[i % 9], words[(i * 5 + 1) % 9])).collect();
-    let document = format!("{{{}}}", members.join(","));
+    format!("{{{}}}", members.join(","))
+}
+
+/// Records as the model was trained to write them, of more than 200 tokens together.
+fn records(engine: &Engine) -> Result<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eval/synthetic_seen.jsonl");
+    let lines = std::fs::read_to_string(path).unwrap_or_default();
+    let golds = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut all = Vec::new();
+    for gold in golds.map(|entry| entry["gold"].to_string()) {
+        all.push(gold);
+        if engine.vocabulary().encode(&all.join(","))?.len() > 200 {
+            break;
+        }
+    }
+    Ok(format!("[{}]", all.join(",")))
+}
+
+/// A document of one constant.
+fn whole(engine: &Engine, what: &str, document: &str) -> Result<()> {
     let schema = format!("{{\"const\":{document}}}");
-    let tokens = engine.vocabulary().encode(&document)?;
+    let tokens = engine.vocabulary().encode(document)?;
     let prompt = engine.vocabulary().encode_template(&extract::prompt(&schema, TEXT).to_text())?;
     let mut cache = engine.target().new_cache()?;
     engine.target().forward(&prompt, &mut cache, 0..0)?;
@@ -49,7 +68,7 @@ fn whole(engine: &Engine) -> Result<()> {
         Ok(start.elapsed().as_secs_f64() * 1e3)
     });
     let read = read.collect::<Result<Vec<f64>>>()?.into_iter().fold(f64::INFINITY, f64::min);
-    println!("\na document of one constant, {} tokens; read as a prompt: {read:.1} ms", tokens.len());
+    println!("\na document of one constant, {what}: {} tokens; read as a prompt: {read:.1} ms", tokens.len());
     let arms: [Arm; 6] = [
         ("off", |r| r.mode(Mode::Off)),
         ("exact", |r| r),
@@ -122,6 +141,7 @@ fn curve(engine: &Engine) -> Result<()> {
 pub(super) fn run_all() -> Result<()> {
     let engine = Engine::embedded()?.with_prefix_bytes(0);
     println!("target, ms by tokens: {:.3?}", engine.target().cost_table().points());
-    whole(&engine)?;
+    whole(&engine, "numbered names", &numbered())?;
+    whole(&engine, "records", &records(&engine)?)?;
     curve(&engine)
 }
