@@ -18,6 +18,9 @@ use crate::model::{LoadOptions, Model};
 use crate::sample::{Sampler, SamplingParams};
 use crate::vocab::{TokenId, Vocabulary};
 
+/// What part of the bytes of the weights is kept of prompts, at least.
+const SHARE_KEPT: usize = 8;
+
 /// A finished generation.
 #[derive(Debug, Clone)]
 pub struct Output {
@@ -55,27 +58,14 @@ pub struct Engine {
 }
 
 /// Which models an [`Engine`] is made of.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct EngineBuilder {
     model: Option<PathBuf>,
     draft: Option<PathBuf>,
     no_draft: bool,
     options: LoadOptions,
     chat: Option<ChatTemplate>,
-    prefix_bytes: usize,
-}
-
-impl Default for EngineBuilder {
-    fn default() -> Self {
-        EngineBuilder {
-            model: None,
-            draft: None,
-            no_draft: false,
-            options: LoadOptions::default(),
-            chat: None,
-            prefix_bytes: DEFAULT_BYTES,
-        }
-    }
+    prefix_bytes: Option<usize>,
 }
 
 impl EngineBuilder {
@@ -106,7 +96,7 @@ impl EngineBuilder {
 
     /// See [`Engine::with_prefix_bytes`].
     pub fn prefix_bytes(mut self, most: usize) -> Self {
-        self.prefix_bytes = most;
+        self.prefix_bytes = Some(most);
         self
     }
 
@@ -143,7 +133,11 @@ impl EngineBuilder {
             (None, Some(_)) => None,
         };
         let engine = Engine::from_parts(target, draft, vocab)?;
-        Ok(Engine { chat: self.chat.map(Ok).or(chat), ..engine.with_prefix_bytes(self.prefix_bytes) })
+        let engine = match self.prefix_bytes {
+            Some(most) => engine.with_prefix_bytes(most),
+            None => engine,
+        };
+        Ok(Engine { chat: self.chat.map(Ok).or(chat), ..engine })
     }
 }
 
@@ -241,13 +235,15 @@ impl Engine {
         }
         let size = target.config().vocab_size;
         let compiler = Compiler::new(vocab.with_logits_size(size)?);
-        let prefixes = Mutex::new(Prefixes::new(DEFAULT_BYTES));
+        let kept = DEFAULT_BYTES.max(target.weight_bytes() / SHARE_KEPT);
+        let prefixes = Mutex::new(Prefixes::new(kept));
         let (estimates, always) = (Arc::default(), OnceLock::new());
         Ok(Engine { target, draft, compiler, chat: None, estimates, always, prefixes })
     }
 
     /// Most bytes of keys and values kept for prompts to come that begin like earlier ones, with the same instructions
-    /// and schema (default 64 MiB). What two prompts have begun with is not read again; 0 keeps nothing. This changes the
+    /// and schema (default 64 MiB, or an eighth of what the target's weights take if that is more: a token of a large model has
+    /// many). What two prompts have begun with is not read again; 0 keeps nothing. This changes the
     /// time only. With a model whose rows vary ([`Model::varies_with_rows`]) nothing is kept. A
     /// [`Scheduler`](super::Scheduler) has its own.
     pub fn with_prefix_bytes(mut self, most: usize) -> Engine {

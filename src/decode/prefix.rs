@@ -8,7 +8,6 @@
 //! gather them, and copies are cheap.
 
 use std::collections::VecDeque;
-
 use std::sync::Arc;
 
 use crate::model::KvCache;
