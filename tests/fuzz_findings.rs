@@ -96,3 +96,27 @@ fn different_items_that_nest_without_end() {
         assert!(error.to_string().contains("different items"), "{error}");
     }
 }
+
+/// `lark`: a grammar that ends too soon behind a character of several bytes. The error quoted the last byte.
+#[test]
+fn grammars_that_end_in_the_middle() {
+    let lark =
+        "start: \"ä\" B  // Ж\n  | /[é-ü]+/ \"…\" %json {\"const\": \"€\"}\nB: \"\\u00e9\" ~ 2..3 // ǎЖ";
+    let gbnf = "root ::= \"ä\" b # Ж\n  | [é-ü]+ \"…\"\nb ::= (\"€\" | \"\\u20ac\"){2,3} # ǎЖ";
+    assert!(Constraint::lark("sta//ǎЖ").is_err());
+    let mut errors = 0;
+    for text in [lark, gbnf] {
+        for end in (0..=text.len()).filter(|&i| text.is_char_boundary(i)) {
+            for more in ["", "Ж", "\"Ж", "//Ж", "#Ж", "[Ж", "/Ж", "{Ж", "\\Ж", "\"\\xЖ", "\"\\u00Ж"]
+            {
+                let text = format!("{}{more}", &text[..end]);
+                let found = [Constraint::lark(&text), Constraint::ebnf(&text)];
+                errors += found.iter().filter(|found| found.is_err()).count();
+                // Behind more text than an error quotes whole.
+                let long = format!("{}\n{text}", "// Ж\n".repeat(12_000));
+                errors += usize::from(more == "Ж" && Constraint::lark(&long).is_err());
+            }
+        }
+    }
+    assert!(errors > 3000, "{errors}");
+}

@@ -13,7 +13,10 @@ const MAX_QUOTED: usize = 64 << 10;
 
 /// An error about a span of a grammar, with line and column.
 pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, span: Span) -> Error {
-    let (start, end) = (span.0.min(text.len()), span.1.clamp(span.0.min(text.len()), text.len()));
+    // Of a character that a span ends in, all is quoted: "the last byte" may be in the middle of one.
+    let next = |at: usize| (at..=text.len()).find(|&i| text.is_char_boundary(i)).unwrap_or(text.len());
+    let start = (0..=span.0.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+    let end = next(span.1.max(start));
     let before = &text[..start];
     let line = before.matches('\n').count() + 1;
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -21,8 +24,7 @@ pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, spa
     if text.len() <= MAX_QUOTED {
         return lower::fault(kind, message, text, start, end).at(place);
     }
-    let crop = |at: usize| (at..=text.len()).find(|&i| text.is_char_boundary(i)).unwrap_or(text.len());
-    let (from, to) = (crop(start.saturating_sub(100)), crop(end.min(start + 200) + 100));
+    let (from, to) = (next(start.saturating_sub(100)), next(end.min(start + 200) + 100));
     lower::fault(kind, message, &text[from..to], start - from, end.min(to) - from).at(place)
 }
 
