@@ -11,7 +11,7 @@ use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
 use crate::chat::{self, ChatOptions, ChatTemplate, Message};
-use crate::draft::{DraftModel, Estimates, Gate, Lookup, always_listed};
+use crate::draft::{DraftModel, Estimates, Gate, Lookup, Splits, always_listed};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
 use crate::model::{LoadOptions, Model};
@@ -51,6 +51,8 @@ pub struct Engine {
     chat: Option<Result<ChatTemplate>>,
     /// How often drafts were accepted in all generations so far.
     estimates: Arc<Mutex<Estimates>>,
+    /// How the target splits forced runs.
+    splits: Arc<Mutex<Splits>>,
     /// The tokens that draft models always choose among.
     always: OnceLock<Arc<Vec<TokenId>>>,
     /// What prompts so far began with.
@@ -237,8 +239,8 @@ impl Engine {
         let compiler = Compiler::new(vocab.with_logits_size(size)?);
         let kept = DEFAULT_BYTES.max(target.weight_bytes() / SHARE_KEPT);
         let prefixes = Mutex::new(Prefixes::new(kept));
-        let (estimates, always) = (Arc::default(), OnceLock::new());
-        Ok(Engine { target, draft, compiler, chat: None, estimates, always, prefixes })
+        let (estimates, splits, always) = (Arc::default(), Arc::default(), OnceLock::new());
+        Ok(Engine { target, draft, compiler, chat: None, estimates, splits, always, prefixes })
     }
 
     /// Most bytes of keys and values kept for prompts to come that begin like earlier ones, with the same instructions
@@ -445,7 +447,8 @@ impl Engine {
         let max = request.max_draft;
         // The text of the unverified modes depends on where drafts end, which must not depend on anything
         // but the request.
-        let shared = (request.mode == Mode::Exact).then(|| self.estimates.clone());
+        let exact = request.mode == Mode::Exact;
+        let (shared, splits) = (exact.then(|| self.estimates.clone()), exact.then(|| self.splits.clone()));
         let mut gate = match &shared {
             _ if request.ungated || !on => Gate::open(max),
             None => Gate::fixed(max),
@@ -462,6 +465,6 @@ impl Engine {
         let always = || self.always.get_or_init(|| Arc::new(always_listed(self.vocabulary()))).clone();
         let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
         let (branches, adversary) = (request.branches, request.adversary.take());
-        Ok(Drafting { model, lookup, gate, branches, shared, adversary })
+        Ok(Drafting { model, lookup, gate, branches, shared, splits, adversary })
     }
 }

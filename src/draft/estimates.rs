@@ -41,7 +41,8 @@ pub const ASKED: u8 = 5;
 pub struct State {
     /// The kind of place.
     pub class: Class,
-    /// Of a forced run: 0 its first token, 1 a further one, 2 its last one. Of a copy: 0 where only the key
+    /// Of a forced run: 0 its first token, 1 a further one, 2 its last one, 3 any that the
+    /// target chose there before, 4 in a place like it. Of a copy: 0 where only the key
     /// is known, 1 the first token of another, 2 a further one, 3 what the draft model would have written,
     /// too. Of the draft model: how sure it is, from 0 to 4. Of a branch: 0 and 1 the draft model's second choice, 2
     /// one of a few ways to go on, 3 another split of a run.

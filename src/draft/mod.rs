@@ -14,6 +14,7 @@ mod lookup;
 mod model;
 mod report;
 mod shortlist;
+mod splits;
 
 pub(crate) use estimates::Ran;
 pub use estimates::{Class, Estimates, State};
@@ -23,6 +24,7 @@ pub use lookup::{Lookup, Span};
 pub use model::{DraftModel, Second};
 pub use report::{GateLine, GateReport};
 pub(crate) use shortlist::always_listed;
+pub(crate) use splits::{CHOSEN, Splits};
 
 use serde::Serialize;
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::Source;
 use super::estimates::{ASKED, Class, Estimates, State};
+use super::splits::{CHOSEN, CHOSEN_ELSEWHERE};
 
 /// One decision, or sums over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -86,6 +87,8 @@ fn grade(source: Source, grade: u8) -> &'static str {
     match (source, grade) {
         (Source::Forced, 0) => "first of a run",
         (Source::Forced, 1) => "inside a run",
+        (Source::Forced, CHOSEN) => "chosen here before",
+        (Source::Forced, CHOSEN_ELSEWHERE) => "chosen elsewhere",
         (Source::Forced, _) => "last of a run",
         (Source::Lookup, 0) => "behind its label",
         (Source::Lookup, 1) => "first of a copy",

@@ -48,11 +48,11 @@ pub(super) fn shortlist(vocab: &Vocabulary, always: &[TokenId], prompt: &[TokenI
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A vocabulary of these tokens, in this order; `Ġ` is a blank.
-    fn vocabulary(tokens: &[&str]) -> Vocabulary {
+    pub fn vocabulary(tokens: &[&str]) -> Vocabulary {
         let vocab: serde_json::Map<_, _> =
             (0..).zip(tokens).map(|(id, token)| ((*token).to_owned(), serde_json::Value::from(id))).collect();
         let tokenizer = serde_json::json!({

@@ -11,7 +11,7 @@
 use super::propose::Draft;
 use super::step::few;
 use super::{Mode, Session};
-use crate::draft::{Class, Proposal, Second, Source, State, Worth, take_legal};
+use crate::draft::{CHOSEN, Class, Proposal, Second, Source, State, Worth, take_legal};
 use crate::matcher::Matcher;
 use crate::model;
 use crate::vocab::TokenId;
@@ -179,24 +179,24 @@ impl Session {
     }
 }
 
-/// Another split of the forced run `tokens`, which is to be drafted behind `before` proposals, if there is one: by
-/// longest token.
+/// Another split of the forced `run`, which is to be drafted behind `before` proposals, if there is one: by longest
+/// token, where it is not known what the target chooses.
 pub(super) fn doubt_split(
     before: usize,
     matcher: &mut Matcher,
-    tokens: &[TokenId],
+    run: &[Proposal],
     place: State,
 ) -> Option<Doubt> {
-    if tokens.is_empty() {
+    if run.is_empty() {
         return None;
     }
     let longest = matcher.forced_tokens();
-    let same = longest.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-    if same == longest.len() || same == tokens.len() {
+    let same = longest.iter().zip(run).take_while(|(a, b)| **a == b.token).count();
+    if same == longest.len() || run.get(same).is_none_or(|p| p.state.grade == CHOSEN) {
         return None;
     }
     let mut matcher = matcher.fork();
-    if tokens[..same].iter().any(|t| matcher.accept_token(*t).is_err()) {
+    if run[..same].iter().any(|p| matcher.accept_token(p.token).is_err()) {
         return None;
     }
     let tokens = longest[same..].to_vec();

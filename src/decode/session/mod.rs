@@ -24,13 +24,13 @@ use super::request::room;
 use super::stats::{BySource, Finish, Mode, Stats};
 use super::stop::{Stops, satisfies};
 use super::thinking::Thinking;
-use crate::draft::{DraftModel, Estimates, Gate, Lookup, Proposal, Source};
+use crate::draft::{DraftModel, Estimates, Gate, Lookup, Proposal, Source, Splits};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::{Branch, KvCache, Model};
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
-use propose::Draft;
+use propose::{Draft, last_few};
 pub(super) use step::{Company, MaskJob, Need};
 
 /// What proposes tokens besides forced runs.
@@ -42,6 +42,8 @@ pub(super) struct Drafting {
     pub branches: bool,
     /// What generations of this engine learn together; nothing in the unverified modes.
     pub shared: Option<Arc<Mutex<Estimates>>>,
+    /// How the target splits forced runs; likewise.
+    pub splits: Option<Arc<Mutex<Splits>>>,
     /// Instead of all sources: proposes anything after (history, output so far). For tests.
     pub adversary: Option<Adversary>,
 }
@@ -145,6 +147,8 @@ enum Ending {
 struct Finished {
     proposals: Vec<Proposal>,
     branches: Vec<branches::Branch>,
+    /// What is forced behind the proposals.
+    rest: Vec<u8>,
 }
 
 impl Finished {
@@ -346,7 +350,7 @@ impl Session {
     }
 
     /// Figures and estimates from a verified draft.
-    fn learn(&mut self, draft: &Finished, verified: &Verified) {
+    fn learn(&mut self, draft: &Finished, verified: &Verified, rows: &[Vec<f32>]) {
         let add = |counts: &mut BySource, source| match source {
             Source::Forced => counts.forced += 1,
             Source::Lookup => counts.lookup += 1,
@@ -370,6 +374,15 @@ impl Session {
         for (i, branch) in draft.branches.iter().enumerate() {
             let matched = verified.branch.filter(|b| b.0 == i).map_or(0, |b| b.1);
             count(&branch.proposals, matched, branch.after == verified.matched);
+        }
+        let bytes = self.matcher.as_ref().is_some_and(|m| !m.is_token_level());
+        let forced =
+            bytes && (!draft.rest.is_empty() || draft.proposals.iter().any(|p| p.source == Source::Forced));
+        if let Some(splits) = self.drafting.splits.as_ref().filter(|_| forced) {
+            let mut splits = splits.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = last_few(&self.history, &[]);
+            let drafted = (&draft.proposals[..], &draft.rest[..]);
+            splits.learn(&self.vocab, &before, drafted, rows, verified.matched);
         }
     }
 

@@ -4,11 +4,13 @@
 //! the window is full, a source would be worth less than its row, or nobody knows how to go on. The
 //! draft is a hypothesis throughout: matcher and text are copies that run ahead of the output.
 
+use std::sync::PoisonError;
+
 use super::Session;
 use super::branches::{Branch, Doubt, MOST_DOUBTS, doubt_split};
 use super::step::{FEW, few};
 use crate::decode::stats::Mode;
-use crate::draft::{Class, Proposal, Source, Span, State, Worth, open_string, take_legal};
+use crate::draft::{Class, Proposal, Source, Span, Splits, State, Worth, open_string, take_legal};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
@@ -34,6 +36,8 @@ pub(super) struct Draft {
     pub doubts: Vec<Doubt>,
     pub branches: Vec<Branch>,
     branched: bool,
+    /// What is forced behind it, where a run does not fit.
+    pub rest: Vec<u8>,
     /// Nothing is to be added.
     pub done: bool,
 }
@@ -61,6 +65,7 @@ impl Session {
             doubts: Vec::new(),
             branches: Vec::new(),
             branched: false,
+            rest: Vec::new(),
             done: self.mode == Mode::Off,
         };
         if let Some(adversary) = &mut self.drafting.adversary
@@ -116,17 +121,26 @@ impl Session {
         let Some(matcher) = &mut draft.matcher else { return true };
         let last = draft.proposals.last().map(|p| p.token).or(self.history.last().copied());
         let tokens = matcher.drafted_forced_tokens(last);
-        if draft.doubts.len() < MOST_DOUBTS && self.may_doubt_split(&draft.worth, place) {
-            draft.doubts.extend(doubt_split(draft.proposals.len(), matcher, &tokens, place));
-        }
         let end = tokens.len().saturating_sub(1);
-        let forced = tokens.into_iter().enumerate().map(|(i, token)| {
+        let proposal = |(i, token)| {
             let grade = if i == 0 { 0 } else { 1 + u8::from(i == end) };
             Proposal { token, source: Source::Forced, state: State { grade, ..place } }
-        });
+        };
+        let mut forced: Vec<Proposal> = tokens.into_iter().enumerate().map(proposal).collect();
+        if let Some(splits) = self.drafting.splits.as_ref().filter(|_| !matcher.is_token_level()) {
+            let splits = splits.lock().unwrap_or_else(PoisonError::into_inner);
+            forced = splits.respell(&self.vocab, &last_few(&self.history, &draft.proposals), &forced);
+        }
+        if draft.doubts.len() < MOST_DOUBTS && self.may_doubt_split(&draft.worth, place) {
+            draft.doubts.extend(doubt_split(draft.proposals.len(), matcher, &forced, place));
+        }
         let mut legal = Vec::new();
-        take_legal(Some(&mut matcher.fork()), forced, draft.room, &mut legal);
-        self.draft(draft, legal)
+        take_legal(Some(&mut matcher.fork()), forced.iter().copied(), draft.room, &mut legal);
+        let before = draft.proposals.len();
+        let all = self.draft(draft, legal);
+        let left = &forced[draft.proposals.len() - before..];
+        draft.rest = left.iter().flat_map(|p| self.vocab.token_bytes(p.token)).copied().collect();
+        all && draft.rest.is_empty()
     }
 
     /// Appends those of the legal `proposals` that are worth their cost; whether these are all.
@@ -298,6 +312,13 @@ impl Session {
 const MUCH: usize = 64;
 /// Bytes that are looked through for a key.
 const KEY_REACH: usize = 256;
+
+/// The last tokens of history and draft that the split of what comes next may depend on.
+pub(super) fn last_few(history: &[TokenId], draft: &[Proposal]) -> Vec<TokenId> {
+    let drafted = &draft[draft.len().saturating_sub(Splits::REACH)..];
+    let behind = history.len().saturating_sub(Splits::REACH - drafted.len());
+    history[behind..].iter().copied().chain(drafted.iter().map(|p| p.token)).collect()
+}
 
 /// A number for the last key of a JSON text (what stands between quotes in front of a colon), 0 if there is
 /// none nearby. What looks like a key inside a string only makes another number.

@@ -273,15 +273,16 @@ impl Session {
             return Ok(());
         }
         let draft = self.draft.take();
-        let draft =
-            draft.map(|d| Finished { proposals: d.proposals, branches: d.branches }).unwrap_or_default();
+        let draft = draft
+            .map(|d| Finished { proposals: d.proposals, branches: d.branches, rest: d.rest })
+            .unwrap_or_default();
         self.stats.drafted += draft.rows();
         let skipped = rows.len() - 1 - draft.rows();
         let begun = Instant::now();
         let verified = self.judge(&draft, &mut rows, skipped);
         self.masks.clear();
         let verified = verified?;
-        self.learn(&draft, &verified);
+        self.learn(&draft, &verified, &rows[skipped..]);
         let judged = verified.tokens.len().max(1);
         let committed = self.commit(&draft, verified);
         self.drafting.gate.judged(judged, begun.elapsed().as_secs_f64() * 1e3);
