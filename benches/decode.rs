@@ -3,8 +3,8 @@
 //!
 //! Forwards run behind 300 cached tokens and return the logits of every row, as verification needs
 //! them. Prompts are processed within the extraction times. `-- batch` prints only the figures of
-//! `batch.rs`, `-- gate`, `-- rows`, `-- forced` and `-- large` those of the files of these names (the last only on
-//! request: it needs a gigabyte and some minutes); candle's threads are set by `CANDLE_NUM_THREADS`.
+//! `batch.rs`, `-- gate`, `-- schema`, `-- rows`, `-- forced` and `-- large` those of the files of these names (the last only
+//! on request: it needs a gigabyte and some minutes); candle's threads are set by `CANDLE_NUM_THREADS`.
 
 #[path = "decode/batch.rs"]
 mod batch;
@@ -14,6 +14,8 @@ mod forced;
 mod gate;
 #[path = "decode/large.rs"]
 mod large;
+#[path = "decode/one_schema.rs"]
+mod one_schema;
 #[path = "decode/rows.rs"]
 mod rows;
 
@@ -42,6 +44,9 @@ fn main() -> Result<()> {
     if std::env::args().any(|a| a == "large") {
         return large::run();
     }
+    if std::env::args().any(|a| a == "schema") {
+        return one_schema::run(Engine::embedded, 10, 20);
+    }
     if std::env::args().any(|a| a == "forced") {
         return forced::run_all();
     }
@@ -55,6 +60,7 @@ fn main() -> Result<()> {
     criterion.final_summary();
     rows::run()?;
     gate::run()?;
+    one_schema::run(Engine::embedded, 10, 20)?;
     forced::run_all()?;
     batch::run()
 }

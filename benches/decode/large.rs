@@ -125,19 +125,23 @@ fn write(path: &Path) -> candle_core::Result<()> {
 }
 
 /// The large model, from a file that is gone afterwards.
-fn engine() -> Result<Engine> {
+fn target() -> Result<Model> {
     let dir = tempfile::tempdir().map_err(failed)?;
     let path = dir.path().join("model.gguf");
     write(&path).map_err(failed)?;
-    let target = Model::from_gguf(&path, &LoadOptions::default())?;
+    Model::from_gguf(&path, &LoadOptions::default())
+}
+
+fn engine(target: &Model) -> Result<Engine> {
     let draft = Model::embedded_draft(&LoadOptions::default())?;
-    Ok(Engine::from_parts(target, Some(draft), embedded::vocabulary()?)?.with_prefix_bytes(0))
+    Engine::from_parts(target.clone(), Some(draft), embedded::vocabulary()?)
 }
 
 pub(super) fn run() -> Result<()> {
     let setting =
         |name: &str, otherwise| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(otherwise);
-    let engine = engine()?;
-    println!("the large model: {} MB", engine.target().weight_bytes() / 1_000_000);
-    super::gate::records(&engine, setting("FFWD_ROUNDS", 2), setting("FFWD_STEP", 120))
+    let (target, rounds) = (target()?, setting("FFWD_ROUNDS", 2));
+    println!("the large model: {} MB", target.weight_bytes() / 1_000_000);
+    super::gate::records(&engine(&target)?.with_prefix_bytes(0), rounds, setting("FFWD_STEP", 120))?;
+    super::one_schema::run(|| engine(&target), rounds, 4)
 }
