@@ -352,8 +352,7 @@ fn spelled(vocab: &Vocabulary, matcher: &mut Matcher, span: &Span, place: State)
             None => bytes.truncate(value),
         }
     }
-    let text = std::str::from_utf8(&bytes).ok();
-    let tokens = text.and_then(|text| vocab.encode(text).ok()).unwrap_or_default();
+    let tokens = std::str::from_utf8(&bytes).map(|text| in_words(vocab, text)).unwrap_or_default();
     let mut at = 0;
     let proposals = copies(tokens, place).map(|copy| {
         let forced = at > value;
@@ -366,4 +365,45 @@ fn spelled(vocab: &Vocabulary, matcher: &mut Matcher, span: &Span, place: State)
     let mut legal = Vec::new();
     take_legal(Some(matcher), proposals, usize::MAX, &mut legal);
     legal
+}
+
+/// The tokens of a text, word by word: tokenizers cut there, too, and words come again where copies do not. A draft may be
+/// split in another way than the tokenizer would.
+fn in_words(vocab: &Vocabulary, text: &str) -> Vec<TokenId> {
+    let mut tokens = Vec::new();
+    let mut begin = 0;
+    let bytes = text.as_bytes();
+    let ends = |at: usize| match bytes[at] {
+        b' ' => bytes[at - 1] != b' ',
+        b'"' => bytes[at - 1].is_ascii_alphanumeric(),
+        _ => false,
+    };
+    for end in (1..bytes.len()).filter(|&at| ends(at)).chain([bytes.len()]) {
+        let Ok(word) = vocab.encode_again(&text[begin..end]) else { break };
+        tokens.extend_from_slice(&word);
+        begin = end;
+    }
+    tokens
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_where_the_tokenizer_splits() {
+        let vocab = crate::model::embedded::vocabulary().unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eval/handwritten_dev.jsonl");
+        let mut texts = 0;
+        for line in std::fs::read_to_string(path).unwrap().lines() {
+            let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+            // Both prose and JSON, escapes and all.
+            for text in [entry["text"].as_str().unwrap(), &entry["gold"].to_string(), line] {
+                assert_eq!(in_words(&vocab, text), vocab.encode(text).unwrap(), "{text}");
+                texts += 1;
+            }
+        }
+        assert!(texts >= 100);
+        assert!(in_words(&vocab, "").is_empty());
+    }
 }
