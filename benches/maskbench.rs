@@ -1,8 +1,8 @@
 //! MaskBench: masks along the instances of many schemas, for ffwd, (feature `bench-llguidance`) llguidance and
 //! (the package `benches/xgrammar`) XGrammar in the same process, interleaved schema by schema.
 //!
-//! Every schema is compiled anew, nothing is warmed up for it; what depends on the vocabulary alone
-//! is made once for each engine before the first schema. At every token of every instance the mask is
+//! Every schema is compiled anew, nothing is warmed up for it; what depends on the vocabulary alone, or on nothing at all
+//! (the formats of JSON Schema, `Compiler::warm_up`), is made once for each engine before the first schema. At every token of every instance the mask is
 //! computed into a caller's row, the instance's token is looked up in it and accepted; at the end an
 //! end token must be legal. One thread, wall-clock time of each single call. For ffwd the same instances
 //! are then followed once more (*warm*): into a row, and with masks that are only borrowed. Its bytes are
@@ -248,6 +248,7 @@ impl Ffwd {
         // The base of the policy belongs to the vocabulary, not to a schema.
         let any = Constraint::json_object().with_policy(policy());
         compiler.compile(&any).map_err(|e| e.to_string())?;
+        compiler.warm_up();
         Ok(Ffwd { compiler, row, setup_ms: ms(started) })
     }
 }

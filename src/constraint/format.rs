@@ -71,7 +71,7 @@ pub fn widest(name: &str, ir: &mut Ir) -> Option<NodeId> {
 }
 
 /// The formats; parsing their patterns takes longer than copying the nodes.
-const NAMES: [&str; 19] = [
+pub(super) const NAMES: [&str; 19] = [
     "date",
     "time",
     "date-time",

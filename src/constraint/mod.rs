@@ -27,6 +27,7 @@ pub(crate) mod testing;
 pub mod token_machine;
 
 pub use ir::Ir;
+pub(crate) use json_schema::formats::prepare as prepare_formats;
 pub use policy::{KeyOrder, Policy, Whitespace};
 
 use std::sync::Arc;

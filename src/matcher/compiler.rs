@@ -13,7 +13,7 @@ use super::tokens::TokenTables;
 use crate::constraint::ir::{Ir, Node};
 use crate::constraint::number::{NumberSpec, number};
 use crate::constraint::substring::Quotable;
-use crate::constraint::{Constraint, Policy};
+use crate::constraint::{Constraint, Policy, prepare_formats};
 use crate::error::Result;
 use crate::machine::{Machine, Program};
 use crate::mask::Masks;
@@ -65,6 +65,12 @@ impl Compiler {
     /// number of cores unless set here. Each costs a copy of the grammar's tables, once it is needed.
     pub fn with_replicas(self, most: usize) -> Self {
         Compiler { replicas: most, ..self }
+    }
+
+    /// Makes what all constraints share and few ask for, rather than when the first one does: the automata of the formats
+    /// of JSON Schema. For servers, so that nobody waits for them; they are made once in a process, in 14 ms together.
+    pub fn warm_up(&self) {
+        prepare_formats();
     }
 
     /// The vocabulary.

@@ -160,7 +160,11 @@ impl Front<'_> {
         if terms.len() < 2 || self.empty_depth >= MAX_EMPTY_DEPTH {
             return Ok(false);
         }
-        if let Some(&known) = self.empty.get(&terms) {
+        let depth = self.empty_depth;
+        // Asked from further outside, more could be told.
+        if let Some(&(known, told)) = self.empty.get(&terms)
+            && (known || told <= depth)
+        {
             return Ok(known);
         }
         if let [Term::Pos(first), ref rest @ ..] = terms[..] {
@@ -168,21 +172,15 @@ impl Front<'_> {
                 if let Term::Pos(other) = *term
                     && self.apart(first, other, None)?
                 {
-                    self.empty.insert(terms, true);
+                    self.empty.insert(terms, (true, depth));
                     return Ok(true);
                 }
             }
         }
         // Also the answer for the same question inside itself.
-        self.empty.insert(terms.clone(), false);
-        let depth = self.empty_depth;
+        self.empty.insert(terms.clone(), (false, 0));
         let empty = self.none(Fork::new(&terms))?;
-        if empty || depth == 0 {
-            self.empty.insert(terms, empty);
-        } else {
-            // Deeper down, "cannot tell" may be due to the depth.
-            self.empty.remove(&terms);
-        }
+        self.empty.insert(terms, (empty, depth));
         Ok(empty)
     }
 

@@ -6,6 +6,7 @@
 //! else, costs nothing. The number of parts is bounded by [`MAX_PARTS`].
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use smallvec::smallvec;
 
@@ -30,7 +31,7 @@ pub(super) enum Keys {
     All,
     /// Names that match one of these patterns.
     Patterns(Vec<(Name, Id)>),
-    Automaton(Rc<Dfa>),
+    Automaton(Arc<Dfa>),
 }
 
 /// Patterns with the schemas they come from.
@@ -42,7 +43,7 @@ struct Part {
     /// Sets of patterns of which one matches, or none does.
     tests: Vec<(Rc<Patterns>, bool)>,
     /// The names that pass the first so many tests, once they were needed.
-    language: Option<(usize, Rc<Dfa>)>,
+    language: Option<(usize, Arc<Dfa>)>,
     terms: Terms,
 }
 
@@ -154,7 +155,7 @@ impl Goals<'_> {
     }
 
     /// The names that pass the tests of a part; `None` if there are no tests.
-    fn part_language(&mut self, part: &mut Part) -> Result<Option<Rc<Dfa>>> {
+    fn part_language(&mut self, part: &mut Part) -> Result<Option<Arc<Dfa>>> {
         let from = part.language.as_ref().map_or(0, |l| l.0);
         for i in from..part.tests.len() {
             let (patterns, holds) = part.tests[i].clone();
@@ -166,13 +167,13 @@ impl Goals<'_> {
                 }
                 None => dfa,
             };
-            part.language = Some((i + 1, Rc::new(language)));
+            part.language = Some((i + 1, Arc::new(language)));
         }
         Ok(part.language.as_ref().map(|l| l.1.clone()))
     }
 
     /// The names of several parts together; `None` if there are none besides the declared ones.
-    fn keys(&mut self, mut parts: Vec<Part>, names: Option<&Rc<Dfa>>, shape: &Shape) -> Result<Option<Keys>> {
+    fn keys(&mut self, mut parts: Vec<Part>, names: Option<&Arc<Dfa>>, shape: &Shape) -> Result<Option<Keys>> {
         if names.is_none() {
             // Parts that cover both sides of a test, as when additional properties have the same schema.
             if parts.iter().any(|p| p.tests.is_empty()) || (parts.len() == 2 && complementary(&parts)) {
@@ -203,7 +204,7 @@ impl Goals<'_> {
         if all.is_empty() || self.listed(&all, shape) {
             return Ok(None);
         }
-        Ok(Some(if all.is_everything() { Keys::All } else { Keys::Automaton(Rc::new(all)) }))
+        Ok(Some(if all.is_everything() { Keys::All } else { Keys::Automaton(Arc::new(all)) }))
     }
 
     /// Whether a finite set of patterns only matches declared names.
@@ -250,7 +251,7 @@ impl Front<'_> {
     }
 
     /// The names that satisfy `propertyNames`.
-    pub fn name_language(&mut self, terms: &[Term]) -> Result<Rc<Dfa>> {
+    pub fn name_language(&mut self, terms: &[Term]) -> Result<Arc<Dfa>> {
         let mut fork = Fork::new(terms);
         fork.shape.types = Types::STRING;
         let shapes = self.expand(fork, Mode::Exact)?.unwrap_or_default();
@@ -268,8 +269,8 @@ impl Front<'_> {
             });
         }
         match all {
-            Some(all) => Ok(Rc::new(all)),
-            None => Dfa::words([]).map(Rc::new),
+            Some(all) => Ok(Arc::new(all)),
+            None => Dfa::words([]).map(Arc::new),
         }
     }
 
@@ -304,8 +305,8 @@ impl Front<'_> {
     }
 
     /// The texts that pass all tests; `None`: all texts.
-    pub fn language(&mut self, part: &StringPart) -> Result<Option<Rc<Dfa>>> {
-        let mut all: Option<Rc<Dfa>> = None;
+    pub fn language(&mut self, part: &StringPart) -> Result<Option<Arc<Dfa>>> {
+        let mut all: Option<Arc<Dfa>> = None;
         let mut excluded: Vec<Name> = Vec::new();
         for &(test, holds, at) in &part.tests {
             let own = match (test, holds) {
@@ -314,23 +315,23 @@ impl Front<'_> {
                     continue;
                 }
                 (Test::Format(name), false) => match self.widest_format(name, at)? {
-                    Some(dfa) => Rc::new(dfa.complement()),
+                    Some(dfa) => Arc::new(dfa.complement()),
                     None => continue,
                 },
                 _ => match self.automaton(test, at)? {
                     Some(dfa) if holds => dfa,
-                    Some(dfa) => Rc::new((*dfa).clone().complement()),
+                    Some(dfa) => Arc::new((*dfa).clone().complement()),
                     None => continue,
                 },
             };
             all = Some(match all {
-                Some(all) => Rc::new(all.intersect(&own).map_err(|e| e.at(self.doc.place(at)))?),
+                Some(all) => Arc::new(all.intersect(&own).map_err(|e| e.at(self.doc.place(at)))?),
                 None => own,
             });
         }
         if !excluded.is_empty() {
             let others = Dfa::words(excluded.iter().map(|&n| self.doc.name(n)))?.complement();
-            all = Some(Rc::new(match all {
+            all = Some(Arc::new(match all {
                 Some(all) => all.intersect(&others)?,
                 None => others,
             }));

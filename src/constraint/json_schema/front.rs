@@ -5,13 +5,14 @@
 //! in the number of distinct conjunctions. Free functions with a dozen parameters were the alternative.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use super::documents::Documents;
+use super::formats;
 use super::json::{Doc, Id, Name, Value};
 use super::keywords::{self as kw, Draft};
 use super::lang::Dfa;
@@ -56,10 +57,10 @@ pub(super) struct Front<'p> {
     /// Nodes of languages that only the automata here read.
     scratch: Ir,
     /// Automata by test; formats that are not known are `None`.
-    automata: FxHashMap<Test, Option<Rc<Dfa>>>,
+    automata: FxHashMap<Test, Option<Arc<Dfa>>>,
     /// Nodes of formats by name; `None` for those that are not known.
     formats: FxHashMap<Name, Option<NodeId>>,
-    pub empty: FxHashMap<Terms, bool>,
+    pub empty: FxHashMap<Terms, (bool, u32)>,
     /// The ways to violate each schema that was negated.
     pub violations: FxHashMap<Id, Rc<Vec<Terms>>>,
     /// Depth of nested emptiness questions.
@@ -323,7 +324,7 @@ impl<'p> Front<'p> {
     }
 
     /// The automaton of a test on text; `None` for a format that is not known.
-    pub fn automaton(&mut self, test: Test, at: Id) -> Result<Option<Rc<Dfa>>> {
+    pub fn automaton(&mut self, test: Test, at: Id) -> Result<Option<Arc<Dfa>>> {
         if let Some(known) = self.automata.get(&test) {
             return Ok(known.clone());
         }
@@ -339,29 +340,14 @@ impl<'p> Front<'p> {
                 Some(node.and_then(|node| Dfa::from_nfa(&Nfa::new(&self.scratch, node)?)))
             }
             Test::Format(name) => {
-                let dfa = self.format_automaton(name).map_err(|e| e.at(self.doc.place(at)))?;
+                let dfa = formats::automaton(self.doc.name(name)).map_err(|e| e.at(self.doc.place(at)))?;
                 self.automata.insert(test, dfa.clone());
                 return Ok(dfa);
             }
         };
-        let dfa = dfa.transpose().map_err(|e| e.at(self.doc.place(at)))?.map(Rc::new);
+        let dfa = dfa.transpose().map_err(|e| e.at(self.doc.place(at)))?.map(Arc::new);
         self.automata.insert(test, dfa.clone());
         Ok(dfa)
-    }
-
-    /// The automaton of a format, made once per thread: there are a dozen, and they are large.
-    fn format_automaton(&mut self, name: Name) -> Result<Option<Rc<Dfa>>> {
-        thread_local! {
-            static KNOWN: RefCell<FxHashMap<String, Rc<Dfa>>> = RefCell::default();
-        }
-        let known = KNOWN.with_borrow(|known| known.get(self.doc.name(name)).cloned());
-        if known.is_some() {
-            return Ok(known);
-        }
-        let Some(node) = self.format_node(name) else { return Ok(None) };
-        let dfa = Rc::new(Dfa::from_nfa(&Nfa::new(&self.scratch, node)?)?);
-        KNOWN.with_borrow_mut(|known| known.insert(self.doc.name(name).to_string(), dfa.clone()));
-        Ok(Some(dfa))
     }
 
     /// The automaton of all texts that may be of a format, also those that are not generated; `None` for

@@ -25,6 +25,7 @@ mod demands;
 mod documents;
 mod expand;
 mod extras;
+pub(super) mod formats;
 mod front;
 mod goals;
 pub(super) mod json;

@@ -1,0 +1,40 @@
+//! The automata of formats, which all schemas share.
+//!
+//! Determinising one takes up to milliseconds, more than most schemas take as a whole, and depends on nothing: each is made
+//! once, when it is first asked for or by [`prepare`], and kept. Tables made when the crate is built were rejected: nearly
+//! all schemas need none of them, and they would add to every program.
+
+use std::sync::{Arc, OnceLock};
+
+use super::lang::Dfa;
+use super::nfa::Nfa;
+use crate::constraint::format;
+use crate::constraint::ir::Ir;
+use crate::error::Result;
+
+/// The automaton of the decoded texts of a format; `None` for one that is not known.
+///
+/// # Errors
+/// `TooComplex` for one that is too large, as of `Dfa::from_nfa`.
+pub(super) fn automaton(name: &str) -> Result<Option<Arc<Dfa>>> {
+    static MADE: [OnceLock<Arc<Dfa>>; format::NAMES.len()] = [const { OnceLock::new() }; format::NAMES.len()];
+    let Some(at) = format::NAMES.iter().position(|&n| n == name) else { return Ok(None) };
+    if let Some(made) = MADE[at].get() {
+        return Ok(Some(made.clone()));
+    }
+    let mut ir = Ir::new();
+    let Some(node) = format::language(name, &mut ir) else { return Ok(None) };
+    let dfa = Arc::new(Dfa::from_nfa(&Nfa::new(&ir, node)?)?);
+    // Another thread may have made it meanwhile.
+    Ok(Some(MADE[at].get_or_init(|| dfa).clone()))
+}
+
+/// Makes all of them, as far as they are not too large.
+pub(crate) fn prepare() {
+    for name in format::NAMES {
+        if let Err(error) = automaton(name) {
+            // Whoever asks for it is told.
+            tracing::debug!(%error, name, "no automaton of a format");
+        }
+    }
+}
