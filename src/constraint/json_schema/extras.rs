@@ -173,7 +173,12 @@ impl Goals<'_> {
     }
 
     /// The names of several parts together; `None` if there are none besides the declared ones.
-    fn keys(&mut self, mut parts: Vec<Part>, names: Option<&Arc<Dfa>>, shape: &Shape) -> Result<Option<Keys>> {
+    fn keys(
+        &mut self,
+        mut parts: Vec<Part>,
+        names: Option<&Arc<Dfa>>,
+        shape: &Shape,
+    ) -> Result<Option<Keys>> {
         if names.is_none() {
             // Parts that cover both sides of a test, as when additional properties have the same schema.
             if parts.iter().any(|p| p.tests.is_empty()) || (parts.len() == 2 && complementary(&parts)) {

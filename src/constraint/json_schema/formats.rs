@@ -38,3 +38,21 @@ pub(crate) fn prepare() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_has_an_automaton_that_is_made_once() {
+        prepare();
+        for name in format::NAMES {
+            let (one, again) = (automaton(name).unwrap().unwrap(), automaton(name).unwrap().unwrap());
+            assert!(Arc::ptr_eq(&one, &again), "{name}");
+            assert!(!one.matches("(\u{0}["), "{name}");
+        }
+        assert!(automaton("no-such-format").unwrap().is_none());
+        let date = automaton("date").unwrap().unwrap();
+        assert!(date.matches("2024-02-29") && !date.matches("2023-02-29"));
+    }
+}
