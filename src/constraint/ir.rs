@@ -224,7 +224,7 @@ pub struct Demand {
 }
 
 /// Most conditions on the undeclared properties of one object.
-pub const MAX_DEMANDS: u32 = 4;
+pub const MAX_DEMANDS: u32 = 6;
 
 /// Undeclared properties of an [`Object`] whose decoded names lie in `keys`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

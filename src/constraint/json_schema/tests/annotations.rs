@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::naive::accepts;
 use crate::constraint::Policy;
+use crate::constraint::ir::MAX_DEMANDS;
 use crate::constraint::json_schema::parse;
 use crate::constraint::testing::Random;
 use crate::error::ErrorKind;
@@ -162,6 +163,47 @@ fn unevaluated_is_what_another_validator_says() {
         assert!(refused.len() < 40, "{} refused: {refused:#?}", refused.len());
         assert!(compared > 350 && valid > 1_500 && invalid > 1_500, "{compared}, {valid}, {invalid}");
     }
+}
+
+/// As many properties that must be there without being named as there may be, each of which may be any of several.
+#[test]
+fn properties_that_must_be_there_are_what_another_validator_says() {
+    let letters = ["a", "b", "c", "d", "e", "f"];
+    assert_eq!(letters.len(), MAX_DEMANDS as usize);
+    let names = ["", "ab", "cde", "ef", "abcdef", "g"];
+    let of = names.len();
+    let mut instances = Vec::new();
+    for code in 0..of.pow(3) {
+        let members = [code % of, code / of % of, code / of / of].map(|i| names[i]);
+        if members[0] <= members[1] && members[1] <= members[2] {
+            for values in 0..8 {
+                let object: serde_json::Map<_, _> = members
+                    .iter()
+                    .enumerate()
+                    .filter(|m| !m.1.is_empty())
+                    .map(|(i, &name)| (name.to_owned(), [json!(0), json!("s")][values >> i & 1].clone()))
+                    .collect();
+                instances.push(vec![Value::Object(object).to_string()]);
+            }
+        }
+    }
+    instances.sort();
+    instances.dedup();
+    let mut random = Random::new(5);
+    let mut counts = Counts::default();
+    for n in 1..=letters.len() {
+        for _ in 0..n / 2 {
+            let part = |letter: &&str| {
+                let value = [json!(false), json!({"type": "integer"})][random.below(2)].clone();
+                json!({"not": {"patternProperties": {*letter: value}}})
+            };
+            let parts: Vec<Value> = letters[..n].iter().map(part).collect();
+            compare(&json!({"type": "object", "allOf": parts}), &instances, &mut counts);
+        }
+    }
+    let Counts { compared, valid, invalid, refused } = counts;
+    assert!(refused.is_empty(), "{refused:?}");
+    assert!(compared == 9 && valid > 100 && invalid > 500, "{compared}, {valid}, {invalid}");
 }
 
 /// A schema for objects that are told apart by values, or by what they have.
