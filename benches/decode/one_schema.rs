@@ -50,8 +50,11 @@ struct Sum {
     prompts: usize,
 }
 
+/// A name, whether what prompts begin with is kept, and what is changed about a request.
+type Arm = (&'static str, bool, fn(Request) -> Request);
+
 pub(super) fn run(engine: impl Fn() -> Result<Engine>, rounds: usize, texts: usize) -> Result<()> {
-    let arms: [(&str, bool, fn(Request) -> Request); 4] = [
+    let arms: [Arm; 4] = [
         ("off", true, |r| r.mode(Mode::Off)),
         ("exact", true, |r| r),
         ("off, every prompt anew", false, |r| r.mode(Mode::Off)),
