@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ffwd::constraint::token_machine::Labels;
-use ffwd::decode::{CancelToken, LabelOptions};
+use ffwd::decode::{BeamOptions, CancelToken, LabelOptions, Ranked};
 use ffwd::model::embedded;
 use ffwd::model::{LoadOptions, Model, Precision};
 use ffwd::sample::SamplingParams;
@@ -64,6 +64,35 @@ fn outputs_are_those_of_an_engine_that_keeps_nothing() {
         assert!(cached > 2000, "{cached}");
         assert!(keeps.prefix_bytes() > 0 && forgets.prefix_bytes() == 0);
     }
+}
+
+#[test]
+fn several_outputs_are_those_of_an_engine_that_keeps_nothing() {
+    let (keeps, forgets) = (Engine::embedded().unwrap(), Engine::embedded().unwrap().with_prefix_bytes(0));
+    let sampling = SamplingParams { temperature: 0.8, seed: 3, ..SamplingParams::default() };
+    let same = |a: Ranked, b: Ranked| {
+        let of = |r: &Ranked| {
+            r.outputs
+                .iter()
+                .map(|s| (s.output.tokens.clone(), s.log_probability.to_bits()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&a), of(&b));
+        assert_eq!(a.forwards, b.forwards);
+    };
+    let beams = BeamOptions::default();
+    for text in TEXTS {
+        let sampled = || request(text).max_tokens(40).mode(Mode::Off).sampling(sampling.clone());
+        same(keeps.best_of(&sampled(), 3).unwrap(), forgets.best_of(&sampled(), 3).unwrap());
+        let searched = || request(text).max_tokens(40);
+        same(
+            keeps.beam_search(&searched(), 2, &beams).unwrap(),
+            forgets.beam_search(&searched(), 2, &beams).unwrap(),
+        );
+    }
+    assert!(keeps.prefix_bytes() > 0 && forgets.prefix_bytes() == 0);
+    let ranked = keeps.best_of(&request(TEXT).max_tokens(40).sampling(sampling), 2).unwrap();
+    assert!(ranked.outputs.iter().all(|s| s.output.stats.prompt_cached > 16));
 }
 
 #[test]

@@ -146,6 +146,7 @@ struct Continuation {
 }
 
 struct Search<'a> {
+    engine: &'a Engine,
     model: &'a Model,
     vocab: &'a Vocabulary,
     sampler: Sampler,
@@ -181,6 +182,7 @@ impl<'a> Search<'a> {
         let history = request.prompt.encode(vocab)?;
         let sampler = Sampler::new(request.sampling.clone())?;
         let search = Search {
+            engine,
             model,
             vocab,
             sampler: if request.logprobs { sampler.with_logprobs() } else { sampler },
@@ -203,11 +205,15 @@ impl<'a> Search<'a> {
     }
 
     fn run(mut self, root: Beam) -> Result<Ranked> {
+        // How much of the prompt is worth keeping for later requests.
+        let mut shared = None;
         match self.is_over(&root) {
             Some(finish) => self.end(root, &finish, None),
             None => {
+                let (known, worth) = self.engine.known(&root.history);
+                shared = worth.map(|n| root.history[..n].to_vec());
+                self.caches.push(known.map_or_else(|| self.model.new_cache(), |known| Ok(known.0))?);
                 self.live.push(root);
-                self.caches.push(self.model.new_cache()?);
             }
         }
         while !self.live.is_empty() && !self.is_decided() {
@@ -219,6 +225,9 @@ impl<'a> Search<'a> {
                 break;
             }
             let rows = self.forward()?;
+            if let Some(shared) = shared.take() {
+                self.engine.keep(&shared, (self.caches[0].prefix(shared.len()), None));
+            }
             let chosen = self.choose(rows)?;
             self.go_on(&chosen)?;
         }

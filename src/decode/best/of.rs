@@ -111,11 +111,22 @@ struct Samples<'a> {
 
 impl Samples<'_> {
     fn run(mut self) -> Result<Ranked> {
-        // The first runs the prompt for all.
+        // The first runs the prompt for all, as far as it was not read for earlier requests.
+        let mut shared = None;
+        if let Some(first) = self.samples.first_mut().and_then(|first| first.session.as_mut()) {
+            let (known, worth) = self.engine.known(first.prompt());
+            shared = worth;
+            if let Some(known) = known {
+                first.adopt(known);
+            }
+        }
         self.round(1)?;
         if let Some((first, others)) = self.samples.split_first_mut()
             && let Some(first) = &first.session
         {
+            if let Some(shared) = shared.filter(|n| first.cached() >= *n) {
+                self.engine.keep(&first.prompt()[..shared], first.prefix(shared));
+            }
             // The last token's logits are wanted by each.
             let shared = first.prompt().len() - 1;
             for other in others.iter_mut().filter_map(|s| s.session.as_mut()) {
