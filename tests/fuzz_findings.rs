@@ -120,3 +120,26 @@ fn grammars_that_end_in_the_middle() {
     }
     assert!(errors > 3000, "{errors}");
 }
+
+/// `lark`, `regex`: a dozen plus signs in a row were written out one inside the other, thousands of copies of what they
+/// repeat, and a mask took a second.
+#[test]
+fn repetitions_of_repetitions() {
+    let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
+    let pluses = "+".repeat(25);
+    let regexes =
+        [format!("a{pluses}b"), "((((((a?)*)+)?)*)+)?b".into(), "(a{2,}){3,}b".into(), "(?:a??)*?b".into()];
+    let lark = format!("start: x{} /a{pluses}b/\nx: \"a\"*", "*".repeat(25));
+    let constraints = regexes.iter().map(|r| Constraint::regex(r)).chain([Constraint::lark(&lark)]);
+    let fewest = [1, 0, 6, 0, 1];
+    for (constraint, fewest) in constraints.zip(fewest) {
+        let grammar = compiler.compile(&constraint.unwrap()).unwrap();
+        for count in 0..9 {
+            let text = "a".repeat(count) + "b";
+            let tokens = compiler.vocabulary().encode(&text).unwrap();
+            let mut matcher = grammar.matcher();
+            let accepted = tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
+            assert_eq!(accepted, count >= fewest, "{text}");
+        }
+    }
+}

@@ -391,7 +391,62 @@ impl Ir {
         match (min, max) {
             (1, Some(1)) => node,
             (0, Some(0)) => self.push(Node::Empty),
-            _ => self.push(Node::Repeat { node, min, max }),
+            _ => match *self.node(node) {
+                Node::Repeat { node: inner, min: least, max: most }
+                    if let Some((min, max)) = repeated((least, most), (min, max)) =>
+                {
+                    self.push(Node::Repeat { node: inner, min, max })
+                }
+                _ => self.push(Node::Repeat { node, min, max }),
+            },
         }
+    }
+}
+
+/// How often a part is repeated whose repetition `inner` is repeated `outer` times, where that is one span that is known
+/// without knowing the part: `(x+)+` written out would copy what it repeats with each sign, so a dozen of them thousands of times.
+pub(crate) fn repeated(inner: (u32, Option<u32>), outer: (u32, Option<u32>)) -> Option<(u32, Option<u32>)> {
+    match (inner, outer) {
+        (_, (_, Some(0))) => None,
+        ((0, None), _) => Some((0, None)),
+        ((1, None), (min, _)) => Some((min, None)),
+        ((0, Some(1)), (_, max)) => Some((0, max)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_of_repetitions_are_as_often() {
+        const FAR: usize = 12;
+        let spans = (0..4u32)
+            .flat_map(|min| (min..5).map(Some).chain([None]).map(move |max| (min, max)).collect::<Vec<_>>());
+        // Which numbers of parts, up to some, there can be.
+        let counts = |(min, max): (u32, Option<u32>)| -> [bool; FAR + 1] {
+            std::array::from_fn(|n| n >= min as usize && max.is_none_or(|max| n <= max as usize))
+        };
+        let mut known = 0;
+        for inner in spans.clone() {
+            for outer in spans.clone() {
+                let Some(found) = repeated(inner, outer) else { continue };
+                known += 1;
+                let once = counts(inner);
+                let mut sums = [false; FAR + 1];
+                let mut all = [false; FAR + 1];
+                sums[0] = true;
+                // More than so many rounds add no part.
+                for round in 0..=FAR as u32 + 4 {
+                    if round >= outer.0 && outer.1.is_none_or(|max| round <= max) {
+                        (0..=FAR).for_each(|n| all[n] |= sums[n]);
+                    }
+                    sums = std::array::from_fn(|n| (0..=n).any(|m| sums[n - m] && once[m]));
+                }
+                assert_eq!(counts(found), all, "{inner:?} {outer:?}");
+            }
+        }
+        assert!(known > 30);
     }
 }

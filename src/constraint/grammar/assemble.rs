@@ -5,7 +5,7 @@
 //! depth, and each its own.
 
 use super::cursor::Cursor;
-use super::rules::{Expr, ExprId, Grammar, Span};
+use super::rules::{ExprId, Grammar, Span};
 use crate::error::Result;
 
 /// One open group, or the whole definition.
@@ -84,7 +84,7 @@ impl Assembler {
         let Some(outer) = self.outer.pop() else { return Ok(()) };
         let mut group = std::mem::replace(&mut self.current, outer).finish(grammar);
         if close == ']' {
-            group = grammar.push(Expr::Repeat(group, 0, Some(1)));
+            group = grammar.repeat(group, 0, Some(1));
         }
         self.item(group);
         Ok(())
@@ -111,7 +111,7 @@ impl Assembler {
                 .invalid("nothing to repeat", span)
                 .hint("a repetition follows a string, a class, a name or a group"));
         };
-        let expr = grammar.push(Expr::Repeat(last, min, max));
+        let expr = grammar.repeat(last, min, max);
         self.item(expr);
         Ok(())
     }

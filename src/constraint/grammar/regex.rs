@@ -110,7 +110,7 @@ fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
         HirKind::Capture(capture) => return convert(&capture.sub, span, grammar),
         HirKind::Repetition(repetition) => {
             let sub = convert(&repetition.sub, span, grammar)?;
-            Expr::Repeat(sub, repetition.min, repetition.max)
+            return Ok(grammar.repeat(sub, repetition.min, repetition.max));
         }
         HirKind::Concat(parts) => {
             let parts = parts.iter().map(|p| convert(p, span, grammar)).collect::<Result<_>>()?;

@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use super::cursor::fault;
-use crate::constraint::ir::Ir;
+use crate::constraint::ir::{Ir, repeated};
 use crate::constraint::pattern::distance;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -75,6 +75,16 @@ impl Grammar {
     pub(super) fn push(&mut self, expr: Expr) -> ExprId {
         self.exprs.push(expr);
         self.exprs.len() as ExprId - 1
+    }
+
+    /// A repetition.
+    pub(super) fn repeat(&mut self, part: ExprId, min: u32, max: Option<u32>) -> ExprId {
+        if let Expr::Repeat(inner, least, most) = *self.expr(part)
+            && let Some((min, max)) = repeated((least, most), (min, max))
+        {
+            return self.push(Expr::Repeat(inner, min, max));
+        }
+        self.push(Expr::Repeat(part, min, max))
     }
 
     pub(super) fn expr(&self, id: ExprId) -> &Expr {
