@@ -58,7 +58,7 @@ fn gbnf_elements() {
         r#"root ::= "a"* "b"+ "c"? "d"{2} "e"{2,} "f"{2,4} "g"{,4} "h"{ 1 , 2 } ("i" | "j")+"#,
         r#"("a"{0,} "b"{1,} "c"{0,1} "d"{2,2} "e"{2,} "f"{2,4} "g"{0,4} "h"{1,2} <"i" | "j">{1,})"#,
     );
-    reads("root ::= \"ab\"* \"c\"*?", r#"("ab"{0,} "c"{0,}{0,1})"#);
+    reads("root ::= \"ab\"* \"c\"*?", r#"("ab"{0,} "c"{0,})"#);
     reads("root ::=\n  item # one\n  | # or\n  (item\n item)\n\nitem ::= \"x\"", "<item | (item item)>");
     reads("a-1 ::= \"x\"\nroot ::= a-1\n a-1\nb_2 ::= \"y\"", "(a-1 a-1)");
     reads("root ::=", "\"\"");
