@@ -104,13 +104,14 @@ fn branches_that_go_on_from_nowhere_are_refused() {
 
 #[test]
 fn generations_with_branches_are_those_without() {
-    let engine = exact::engine();
+    // One each: an engine learns from what it wrote before.
+    let (engine, other) = (exact::engine(), exact::engine());
     let text = "The lamp is green, and its price is 12. It was ordered on Friday.";
     let schema = r#"{"type":"object","properties":{"colour":{"enum":["red","green","blue"]},"paid":{"type":"boolean"},
         "day":{"enum":["Monday","Tuesday","Friday"]},"price":{"type":"integer"},"kind":{"enum":["lamp","chair"]}},
         "required":["colour","paid","day","price","kind"],"additionalProperties":false}"#;
     let (mut forwards, mut taken) = ([0, 0, 0], 0);
-    for seed in 0..40 {
+    for seed in 0..80 {
         let sampling =
             SamplingParams { temperature: (seed % 4) as f32 * 0.5, seed, ..SamplingParams::default() };
         let request = || {
@@ -120,7 +121,7 @@ fn generations_with_branches_are_those_without() {
                 .draft_model(seed % 2 == 0)
         };
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-        let without = engine.generate(&request().ungated().branches(false)).unwrap();
+        let without = other.generate(&request().ungated().branches(false)).unwrap();
         let with = engine.generate(&request().ungated()).unwrap();
         assert_eq!(with.tokens, off.tokens, "{} against {}", with.text, off.text);
         assert_eq!((without.tokens, without.stats.drafted_by_source.branch), (off.tokens, 0));
@@ -130,5 +131,5 @@ fn generations_with_branches_are_those_without() {
         }
     }
     eprintln!("forwards: {forwards:?}; {taken} branches taken");
-    assert!(taken > 20 && forwards[2] + 40 < forwards[1], "{forwards:?}, {taken}");
+    assert!(taken > 40 && forwards[2] + 40 < forwards[1], "{forwards:?}, {taken}");
 }

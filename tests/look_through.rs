@@ -15,7 +15,6 @@ type Variant = (&'static str, fn(Request) -> Request);
 fn each_source_saves_forwards() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/eval");
     let slice = if std::env::var_os("FFWD_EVAL_ALL").is_some() { usize::MAX } else { 12 };
-    let engine = Engine::embedded().unwrap();
     let variants: [Variant; 6] = [
         ("off", |r| r.mode(Mode::Off)),
         ("forced", |r| r.ungated().lookup(false).draft_model(false)),
@@ -24,6 +23,8 @@ fn each_source_saves_forwards() {
         ("all", |r| r.ungated()),
         ("all, gated", |r| r),
     ];
+    // One each: an engine learns from what it wrote before.
+    let engines: Vec<Engine> = variants.iter().map(|_| Engine::embedded().unwrap()).collect();
     let mut sums: Vec<Vec<Stats>> = vec![Vec::new(); variants.len()];
     for name in ["handwritten_dev", "synthetic_seen", "synthetic_heldout"] {
         let lines = std::fs::read_to_string(root.join(name).with_extension("jsonl")).unwrap();
@@ -34,7 +35,7 @@ fn each_source_saves_forwards() {
                 continue;
             }
             let mut tokens = None;
-            for ((_, variant), sums) in variants.iter().zip(&mut sums) {
+            for (((_, variant), engine), sums) in variants.iter().zip(&engines).zip(&mut sums) {
                 let output = engine.generate(&variant(extract::request(&schema, text).unwrap())).unwrap();
                 assert_eq!(tokens.get_or_insert(output.tokens.clone()), &output.tokens, "{}", entry["id"]);
                 sums.push(output.stats);
@@ -66,4 +67,26 @@ fn each_source_saves_forwards() {
     assert!(forwards[4] * 20 <= forwards[3] * 21, "{forwards:?}");
     let calls = |v: usize| sum(v, |s| s.draft_forwards);
     assert!(calls(4) * 10 <= calls(3) * 9);
+}
+
+/// A constant that the model splits in a way of its own: an engine knows how once it wrote it.
+#[test]
+fn a_constant_written_before_is_written_in_as_few_forwards_as_drafts_allow() {
+    const DRAFT: usize = 24;
+    let words = ["invoice", "total", "customer", "city", "order", "number", "date", "name", "amount"];
+    let members: Vec<String> =
+        (0..40).map(|i| format!("\"{}_{i}\":\"{}\"", words[i % 9], words[(i * 5 + 1) % 9])).collect();
+    let schema = format!("{{\"const\":{{{}}}}}", members.join(","));
+    let engine = Engine::embedded().unwrap();
+    let request = || {
+        let request = extract::request(&schema, "Bright Glacier Consulting sells lamps.").unwrap();
+        request.lookup(false).draft_model(false).branches(false).ungated().max_draft(DRAFT)
+    };
+    let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+    let runs = [(); 4].map(|()| engine.generate(&request()).unwrap());
+    assert!(runs.iter().all(|run| run.tokens == off.tokens));
+    let forwards = runs.map(|run| run.stats.forwards);
+    let fewest = off.tokens.len().div_ceil(DRAFT + 1);
+    eprintln!("{} tokens in {forwards:?} forwards, at least {fewest}", off.tokens.len());
+    assert!(forwards[0] > fewest + 5 && forwards[3] <= fewest + 1, "{forwards:?}, {fewest}");
 }

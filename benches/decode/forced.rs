@@ -1,6 +1,7 @@
 //! What forced runs are worth by themselves: a document that is forced as a whole against reading it as a
 //! prompt, and records with more and more of their tokens forced against the ceiling that the measured costs
-//! of forwards set. Decoding only: the time that reading the prompt takes by itself is taken off. How the model splits forced runs is learned from output to output, so the first one of an engine stands apart.
+//! of forwards set. Decoding only: the time that reading the prompt takes by itself is taken off. How the model splits
+//! forced runs is learned from output to output, so the first one of an engine stands apart.
 
 use ffwd::vocab::TokenId;
 use ffwd::{Engine, Mode, Request, Result, extract};
