@@ -22,6 +22,9 @@ const BRANCHING: f64 = 0.04;
 /// How quickly that follows what is measured.
 const FOLLOW: f64 = 0.1;
 
+/// Rows up to which forwards are reckoned once for a round.
+const MOST_READY: usize = 32;
+
 /// What a round is worth as far as it is drafted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Worth {
@@ -58,6 +61,8 @@ pub struct Gate {
     sequences: usize,
     /// Positions in the cache.
     cached: usize,
+    /// Milliseconds of a forward of the target in this round over 0, 1, 2 and so on rows of each sequence.
+    forward_ms: Vec<f64>,
     /// Milliseconds for the mask, the choice and the bookkeeping of a row.
     judging: f64,
     /// Whether costs count.
@@ -86,6 +91,7 @@ impl Gate {
             max,
             sequences: 1,
             cached: 0,
+            forward_ms: Vec::new(),
             judging: JUDGING,
             open: false,
             fixed: false,
@@ -136,6 +142,10 @@ impl Gate {
         self.cached = cached;
         self.estimates.next_round();
         self.rounds += 1;
+        let mut forward_ms = std::mem::take(&mut self.forward_ms);
+        forward_ms.clear();
+        forward_ms.extend((0..=self.max.min(MOST_READY) + 2).map(|rows| self.forward(rows)));
+        self.forward_ms = forward_ms;
         Worth { rows: 0, survival: 1.0, tokens: 1.0, ms: self.forward(1) + self.judging }
     }
 
@@ -147,7 +157,8 @@ impl Gate {
     /// Milliseconds of a forward of the target over so many rows of each sequence, the share of one.
     fn forward(&self, rows: usize) -> f64 {
         let n = self.sequences;
-        self.target.ms_behind(n * rows, self.cached) / n as f64
+        let ready = self.forward_ms.get(rows).copied();
+        ready.unwrap_or_else(|| self.target.ms_behind(n * rows, self.cached) / n as f64)
     }
 
     /// What the row behind so many proposals adds.
@@ -169,11 +180,12 @@ impl Gate {
         }
         let plain = self.forward(1) + self.judging;
         let rate = self.estimates.rate(Source::Model, State { grade: ASKED, ..State::FREE });
+        let call = self.call(1);
         let (mut survival, mut tokens, mut ms, mut best) = (1.0, 1.0, plain, plain);
         for rows in 0..self.max {
             survival *= rate;
             tokens += survival;
-            ms += self.row(rows) + self.call(1);
+            ms += self.row(rows) + call;
             best = f64::min(best, ms / tokens);
         }
         (plain - best) * self.estimates.length().min(left as f64) > self.call(prompt)
@@ -194,6 +206,24 @@ impl Gate {
     /// As [`takes`](Self::takes), before it is known whether the proposals are legal; nothing is counted.
     pub fn would_take(&self, worth: &Worth, proposals: &[Proposal]) -> usize {
         if self.open { proposals.len() } else { best(worth, &self.steps(worth, proposals)) }
+    }
+
+    /// Whether any copy at `place` can be worth its rows: to be asked before the source is looked through. Reckons with
+    /// the likeliest proposals that a copy may have, so what it turns down [`takes`](Self::takes) would leave out, too.
+    pub fn may_copy(&self, worth: &Worth, place: State) -> bool {
+        if self.open || self.report.is_some() {
+            return true;
+        }
+        let rate = |source, grade| self.estimates.rate(source, State { grade, ..place });
+        let first = rate(Source::Lookup, 0).max(rate(Source::Lookup, 1));
+        let further = rate(Source::Lookup, 2).max(rate(Source::Forced, 1));
+        let (mut survival, mut tokens, mut ms) = (worth.survival, worth.tokens, worth.ms);
+        (worth.rows..self.max).any(|row| {
+            survival *= if row == worth.rows { first } else { further };
+            tokens += survival;
+            ms += self.row(row);
+            tokens * worth.ms >= worth.tokens * ms
+        })
     }
 
     /// Whether to ask the draft model for a token at `place`, in one call over `pending` tokens in which it
@@ -445,6 +475,49 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn copies_that_are_not_looked_for_would_not_be_taken() {
+        let mut random = crate::constraint::testing::Random::new(7);
+        let (mut none, mut some) = (0, 0);
+        for _ in 0..2000 {
+            let mut gate =
+                Gate::new(&table(random.below(110) as f64 / 100.0), None, 12, Estimates::default());
+            gate.judging = 0.0;
+            let state = |class, grade| State { class, grade, key: 3 };
+            for class in [Class::Opening, Class::String, Class::Structure] {
+                for (source, grade) in
+                    [(0, Source::Lookup), (1, Source::Lookup), (2, Source::Lookup), (1, Source::Forced)]
+                        .map(|(grade, source)| (source, grade))
+                {
+                    let accepted = random.below(11);
+                    (0..40).for_each(|_| {
+                        gate.estimates.learn((source, state(class, grade), random.below(10) < accepted))
+                    });
+                }
+                let mut worth = gate.begin(64);
+                for _ in 0..random.below(4) {
+                    gate.add(&mut worth, &FORCED);
+                }
+                let first = u8::from(class != Class::Opening);
+                let mut copy =
+                    vec![Proposal { token: 1, source: Source::Lookup, state: state(class, first) }];
+                copy.extend((0..random.below(12)).map(|i| match i < 5 {
+                    true => Proposal { token: 1, source: Source::Lookup, state: state(class, 2) },
+                    false => Proposal { token: 1, source: Source::Forced, state: state(class, 1) },
+                }));
+                let taken = gate.takes(&worth, &copy);
+                match gate.may_copy(&worth, state(class, 0)) {
+                    true => some += usize::from(taken > 0),
+                    false => {
+                        assert_eq!(taken, 0);
+                        none += 1;
+                    }
+                }
+            }
+        }
+        assert!(none > 500 && some > 500, "{none} {some}");
     }
 
     #[test]

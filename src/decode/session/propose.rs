@@ -38,6 +38,8 @@ pub(super) struct Draft {
     branched: bool,
     /// What is forced behind it, where a run does not fit.
     pub rest: Vec<u8>,
+    /// The tokens that its rows are judged by, where these are few; made when it is done.
+    pub only: Option<Vec<Vec<TokenId>>>,
     /// Nothing is to be added.
     pub done: bool,
 }
@@ -66,6 +68,7 @@ impl Session {
             branches: Vec::new(),
             branched: false,
             rest: Vec::new(),
+            only: None,
             done: self.mode == Mode::Off,
         };
         if let Some(adversary) = &mut self.drafting.adversary
@@ -194,7 +197,7 @@ impl Session {
     /// What the source suggests here, as far as the constraint allows it.
     fn copied(&self, draft: &mut Draft, place: State) -> Vec<Proposal> {
         let Some(lookup) = &self.drafting.lookup else { return Vec::new() };
-        if draft.proposals.len() >= draft.room {
+        if draft.proposals.len() >= draft.room || !self.drafting.gate.may_copy(&draft.worth, place) {
             return Vec::new();
         }
         let mut probe = draft.matcher.as_ref().map(Matcher::fork);
@@ -210,7 +213,7 @@ impl Session {
         }
         let Some(text) = lookup.continue_text(&draft.text) else { return Vec::new() };
         let mut copied: Vec<Proposal> =
-            copies(self.vocab.encode(&text).unwrap_or_default(), place).take(draft.room).collect();
+            copies(in_words(&self.vocab, &text), place).take(draft.room).collect();
         // Whether tokens are legal takes time, too: of what will not be taken one is enough, for the record.
         copied.truncate(self.drafting.gate.would_take(&draft.worth, &copied).max(1));
         let mut legal = Vec::new();

@@ -172,6 +172,9 @@ impl Session {
             if self.is_cancelled() {
                 continue;
             }
+            if !asks && draft.only.is_none() {
+                draft.only = Some(self.asked_for(&draft));
+            }
             self.draft = Some(draft);
             return Ok(if asks { Need::Draft } else { Need::Target });
         }
@@ -217,41 +220,42 @@ impl Session {
             first..self.input.len()
         };
         self.only.clear();
-        if !rows.is_empty() {
-            self.ask_for_few(skipped);
+        if let Some(only) = self.draft.as_mut().and_then(|d| d.only.as_mut()).filter(|_| !rows.is_empty()) {
+            self.only.resize(if only.is_empty() { 0 } else { skipped }, Vec::new());
+            self.only.append(only);
         }
         rows
     }
 
-    /// Notes which logits the rows of the draft are judged by, where these are few: behind a key, between
+    /// Which logits the rows of a draft are judged by, where these are few: behind a key, between
     /// values, in numbers. Not in `off` mode, which is what all others are compared with, and not where
     /// probabilities among all tokens are asked for.
-    fn ask_for_few(&mut self, skipped: usize) {
-        let Some(matcher) = self.matcher.as_ref().filter(|_| self.mode == Mode::Exact) else { return };
+    fn asked_for(&self, draft: &Draft) -> Vec<Vec<TokenId>> {
+        let mut only = Vec::new();
+        let Some(matcher) = self.matcher.as_ref().filter(|_| self.mode == Mode::Exact) else { return only };
         if self.sampler.reports() {
-            return;
+            return only;
         }
         let most = self.vocab.len() / FEW;
         let mut at = matcher.fork();
-        self.only.resize(skipped, Vec::new());
-        self.only.push(few(&mut at, most));
-        let Some(draft) = &self.draft else { return };
+        only.push(few(&mut at, most));
         for proposal in &draft.proposals {
             if at.accept_token(proposal.token).is_err() {
-                return;
+                return only;
             }
-            self.only.push(few(&mut at, most));
+            only.push(few(&mut at, most));
         }
         for branch in &draft.branches {
             let mut at = matcher.fork();
             let trunk = draft.proposals[..branch.after].iter().all(|p| at.accept_token(p.token).is_ok());
             for proposal in &branch.proposals {
                 if !trunk || at.accept_token(proposal.token).is_err() {
-                    return;
+                    return only;
                 }
-                self.only.push(few(&mut at, most));
+                only.push(few(&mut at, most));
             }
         }
+        only
     }
 
     /// Goes on with the logits of the segment.
