@@ -351,15 +351,8 @@ impl Engine {
         let grammar = self.grammar(request)?;
         let compile_seconds = start.elapsed().as_secs_f64();
         let mut session = self.session(request, grammar, None)?;
-        let (known, shared) = self.known(session.prompt());
-        if let Some(known) = known {
-            session.adopt(known);
-        }
-        let mut output = session.run(on_event, |session| {
-            if let Some(shared) = shared.filter(|n| session.cached() >= *n) {
-                self.keep(&session.prompt()[..shared], session.prefix(shared));
-            }
-        })?;
+        let shared = self.adopt(&mut session);
+        let mut output = session.run(on_event, |session| self.keep_of(session, shared))?;
         output.stats.compile_seconds = compile_seconds;
         tracing::debug!(stats = ?output.stats, "generated");
         Ok(output)
@@ -378,9 +371,33 @@ impl Engine {
         (found.map(|found| found.copy()), shared)
     }
 
-    /// Keeps what a prompt begins with.
-    pub(super) fn keep(&self, tokens: &[TokenId], caches: Beginning) {
-        self.prefixes.lock().unwrap_or_else(PoisonError::into_inner).keep(tokens, caches);
+    /// Keeps the first `shared` tokens of a prompt, if that was found to be worth it and so many are `cached`;
+    /// `caches` copies them.
+    pub(super) fn keep(
+        &self,
+        prompt: &[TokenId],
+        shared: Option<usize>,
+        cached: usize,
+        caches: impl FnOnce(usize) -> Beginning,
+    ) {
+        if let Some(shared) = shared.filter(|n| cached >= *n) {
+            let caches = caches(shared);
+            self.prefixes.lock().unwrap_or_else(PoisonError::into_inner).keep(&prompt[..shared], caches);
+        }
+    }
+
+    /// Lets a session begin with what is kept of its prompt; how much of that is worth keeping, if it is more.
+    pub(super) fn adopt(&self, session: &mut Session) -> Option<usize> {
+        let (known, shared) = self.known(session.prompt());
+        if let Some(known) = known {
+            session.adopt(known);
+        }
+        shared
+    }
+
+    /// Keeps the first `shared` tokens of a session's prompt, as [`adopt`](Self::adopt) found them worth it.
+    pub(super) fn keep_of(&self, session: &Session, shared: Option<usize>) {
+        self.keep(session.prompt(), shared, session.cached(), |n| session.prefix(n));
     }
 
     /// The compiled constraint of a request, if it has one.

@@ -163,9 +163,7 @@ impl Engine {
             let rows = walk.forward(&[], 0)?;
             walk.look_at_beginning(&rows[0])?;
         }
-        if let Some(shared) = shared.filter(|n| walk.cache.len() >= *n) {
-            self.keep(&walk.prompt[..shared], (walk.cache.prefix(shared), None));
-        }
+        self.keep(&walk.prompt, shared, walk.cache.len(), |n| (walk.cache.prefix(n), None));
         Ok(walk.report(found, all))
     }
 }

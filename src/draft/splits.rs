@@ -185,6 +185,7 @@ fn text(vocab: &Vocabulary, run: &[Proposal]) -> Vec<u8> {
 mod tests {
     use super::super::shortlist::tests::vocabulary;
     use super::*;
+    use crate::constraint::testing::Random;
     use proptest::prelude::*;
 
     const LETTERS: usize = 4;
@@ -321,12 +322,8 @@ mod tests {
         let vocab = words();
         let (mut with, mut without) = (0, 0);
         for seed in 0..20u64 {
-            let mut x: u64 = seed * 2 + 1;
-            let letter = |_| {
-                x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                b'a' + (x >> 40) as u8 % LETTERS as u8
-            };
-            let text: Vec<u8> = (0..150).map(letter).collect();
+            let mut random = Random::new(seed);
+            let text: Vec<u8> = (0..150).map(|_| b'a' + random.below(LETTERS) as u8).collect();
             // Choices depend on the last token alone, so they are the same where splits meet again.
             let model = |written: &[TokenId]| logits(&vocab, written, 1, seed);
             let (plain, _) = write(&mut Splits::default(), &vocab, &text, model, 0);

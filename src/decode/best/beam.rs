@@ -18,9 +18,9 @@ use crate::decode::stats::{Finish, Mode, Stats};
 use crate::decode::stop::{Stops, satisfies};
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::{CompiledGrammar, Matcher};
-use crate::model::{KvCache, Model, Segment};
+use crate::model::{KvCache, Segment};
 use crate::sample::{Sampled, Sampler};
-use crate::vocab::{TokenId, Vocabulary};
+use crate::vocab::TokenId;
 
 /// How beams are ranked, and when the search ends.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -147,8 +147,6 @@ struct Continuation {
 
 struct Search<'a> {
     engine: &'a Engine,
-    model: &'a Model,
-    vocab: &'a Vocabulary,
     sampler: Sampler,
     stops: Stops,
     stop_tokens: usize,
@@ -183,8 +181,6 @@ impl<'a> Search<'a> {
         let sampler = Sampler::new(request.sampling.clone())?;
         let search = Search {
             engine,
-            model,
-            vocab,
             sampler: if request.logprobs { sampler.with_logprobs() } else { sampler },
             stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
             stop_tokens: request.stop_tokens.len(),
@@ -205,14 +201,15 @@ impl<'a> Search<'a> {
     }
 
     fn run(mut self, root: Beam) -> Result<Ranked> {
-        // How much of the prompt is worth keeping for later requests.
+        // The prompt and how much of it is worth keeping for later requests, until it has been read.
         let mut shared = None;
         match self.is_over(&root) {
             Some(finish) => self.end(root, &finish, None),
             None => {
                 let (known, worth) = self.engine.known(&root.history);
-                shared = worth.map(|n| root.history[..n].to_vec());
-                self.caches.push(known.map_or_else(|| self.model.new_cache(), |known| Ok(known.0))?);
+                shared = worth.map(|n| (root.history.clone(), n));
+                let new = || self.engine.target().new_cache();
+                self.caches.push(known.map_or_else(new, |known| Ok(known.0))?);
                 self.live.push(root);
             }
         }
@@ -225,8 +222,9 @@ impl<'a> Search<'a> {
                 break;
             }
             let rows = self.forward()?;
-            if let Some(shared) = shared.take() {
-                self.engine.keep(&shared, (self.caches[0].prefix(shared.len()), None));
+            if let Some((prompt, shared)) = shared.take() {
+                let cache = &self.caches[0];
+                self.engine.keep(&prompt, Some(shared), cache.len(), |n| (cache.prefix(n), None));
             }
             let chosen = self.choose(rows)?;
             self.go_on(&chosen)?;
@@ -251,15 +249,16 @@ impl<'a> Search<'a> {
                 Segment { tokens, branches: &[], cache, rows: tokens.len() - 1..tokens.len(), only: &[] }
             })
             .collect();
-        let results = self.model.forward_batch(&mut segments);
+        let results = self.engine.target().forward_batch(&mut segments);
         results.into_iter().map(|rows| rows.map(|rows| rows.into_iter().flatten().collect())).collect()
     }
 
     /// The `width` most probable continuations of all live beams.
     fn choose(&mut self, rows: Vec<Vec<f32>>) -> Result<Vec<Continuation>> {
         // Of the tokens that end an output one counts, so there may be that many in front of others.
-        let most = self.width + self.vocab.eos().len() + self.stop_tokens;
-        let mut mask = vec![0; self.vocab.bitmask_words()];
+        let vocab = self.engine.vocabulary();
+        let most = self.width + vocab.eos().len() + self.stop_tokens;
+        let mut mask = vec![0; vocab.bitmask_words()];
         let mut all = Vec::new();
         for (i, (beam, mut logits)) in self.live.iter_mut().zip(rows).enumerate() {
             let mask = beam.matcher.as_mut().map(|matcher| {
@@ -277,7 +276,8 @@ impl<'a> Search<'a> {
             };
             let mut may_end = true;
             for sampled in found {
-                let ends = self.vocab.eos().contains(&sampled.token) || self.stops.is_stop(sampled.token);
+                let ends = self.engine.vocabulary().eos().contains(&sampled.token)
+                    || self.stops.is_stop(sampled.token);
                 if !ends || std::mem::replace(&mut may_end, false) {
                     let log_probability = beam.log_probability + f64::from(sampled.logprob);
                     all.push(Continuation { beam: i, sampled, log_probability });
@@ -299,13 +299,13 @@ impl<'a> Search<'a> {
             next.log_probability = *log_probability;
             next.choices += 1;
             let token = sampled.token;
-            if self.vocab.eos().contains(&token) {
+            if self.engine.vocabulary().eos().contains(&token) {
                 self.end(next, &Finish::Stop, None);
             } else if self.stops.is_stop(token) {
                 self.end(next, &Finish::StopToken { token }, None);
             } else {
                 self.append(&mut next, sampled)?;
-                let new = self.vocab.token_bytes(token).len();
+                let new = self.engine.vocabulary().token_bytes(token).len();
                 if let Some((cut, index)) = self.stops.find(&next.text, new) {
                     let stop = self.stops.text(index).into();
                     self.end(next, &Finish::StopText { stop }, Some(cut));
@@ -326,7 +326,7 @@ impl<'a> Search<'a> {
             matcher.accept_token(sampled.token)?;
         }
         beam.history.push(sampled.token);
-        beam.text.extend_from_slice(self.vocab.token_bytes(sampled.token));
+        beam.text.extend_from_slice(self.engine.vocabulary().token_bytes(sampled.token));
         if self.logprobs {
             let known = sampled.raw_logprob.zip(sampled.legal_mass);
             beam.logprobs.push(known.map(|(raw, legal_mass)| TokenLogprob {
@@ -367,7 +367,7 @@ impl<'a> Search<'a> {
         let Beam { mut history, mut text, log_probability, choices, logprobs, matcher } = beam;
         let tokens = history.split_off(self.prompt);
         text.truncate(cut.unwrap_or(text.len()));
-        let complete = matcher.is_none_or(|m| satisfies(&m, &tokens, &text, self.vocab));
+        let complete = matcher.is_none_or(|m| satisfies(&m, &tokens, &text, self.engine.vocabulary()));
         let mut stats = Stats {
             tokens: tokens.len(),
             forwards: self.forwards,

@@ -112,21 +112,13 @@ struct Samples<'a> {
 impl Samples<'_> {
     fn run(mut self) -> Result<Ranked> {
         // The first runs the prompt for all, as far as it was not read for earlier requests.
-        let mut shared = None;
-        if let Some(first) = self.samples.first_mut().and_then(|first| first.session.as_mut()) {
-            let (known, worth) = self.engine.known(first.prompt());
-            shared = worth;
-            if let Some(known) = known {
-                first.adopt(known);
-            }
-        }
+        let first = self.samples.first_mut().and_then(|first| first.session.as_mut());
+        let shared = first.and_then(|first| self.engine.adopt(first));
         self.round(1)?;
         if let Some((first, others)) = self.samples.split_first_mut()
             && let Some(first) = &first.session
         {
-            if let Some(shared) = shared.filter(|n| first.cached() >= *n) {
-                self.engine.keep(&first.prompt()[..shared], first.prefix(shared));
-            }
+            self.engine.keep_of(first, shared);
             // The last token's logits are wanted by each.
             let shared = first.prompt().len() - 1;
             for other in others.iter_mut().filter_map(|s| s.session.as_mut()) {
