@@ -173,3 +173,23 @@ fn limits_are_errors() {
     let (a, b) = (Constraint::regex("a+").unwrap(), Constraint::regex("b+").unwrap());
     assert_eq!(a.and(&b).unwrap_err().kind(), ErrorKind::Unsatisfiable);
 }
+
+#[test]
+fn what_stands_behind_a_marker_begins_behind_the_first_one() {
+    let setting = Setting::new();
+    let answers = ["(?:a|ba|)", "[ab]+", "é?b"];
+    for marker in ["a", "aa", "ab", "aba", "é", "éé", "bab"] {
+        for pattern in answers {
+            let constraint = Constraint::regex(pattern).unwrap().behind_marker(marker).unwrap();
+            let answer = regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
+            let is = |text: &String| {
+                let at = text.find(marker).map(|at| at + marker.len());
+                at.is_some_and(|at| answer.is_match(&text[at..]))
+            };
+            let expected: Vec<bool> = setting.texts.iter().map(is).collect();
+            assert_eq!(setting.members(&constraint), expected, "{pattern} behind {marker}");
+            assert!(expected.contains(&true));
+        }
+    }
+    assert_eq!(Constraint::json_object().behind_marker("").unwrap_err().kind(), ErrorKind::InvalidOption);
+}

@@ -5,6 +5,7 @@
 mod exact;
 
 use exact::engine;
+use ffwd::constraint::token_machine::Labels;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ fn thinking_ends_by_its_marker_or_by_its_budget() {
     let engine = engine();
     let (mut by_itself, mut by_budget) = (0, 0);
     // Markers that the model writes of itself, and ones that it never would.
-    for end in ["</think>", "\n\n", "0", "e", "\": "] {
+    for end in ["</think>", "\n\n", "0", "e", "\": ", "---"] {
         for budget in [0, 1, 7, 30] {
             for (seed, temperature) in [(0, 0.0), (1, 1.0), (2, 1.5)] {
                 let with = || request().think_until(end, budget).temperature(temperature).seed(seed);
@@ -38,6 +39,7 @@ fn thinking_ends_by_its_marker_or_by_its_budget() {
                 let at = output.text.find(end).expect(&what);
                 let answer = output.answer.expect(&what);
                 assert_eq!(answer, output.text[at + end.len()..], "{what}");
+                assert!(answer.is_empty() || answer.starts_with('{'), "{what}");
                 let spent = |n: usize| engine.vocabulary().decode(&output.tokens[..n]).len();
                 match output.stats.unasked {
                     0 => {
@@ -83,4 +85,35 @@ fn thinking_needs_a_marker_and_a_constraint() {
     let grammar = engine.compiler().compile(&Constraint::regex("a").unwrap()).unwrap();
     assert_eq!(kind(request().grammar(grammar).think_until("</think>", 5)), ErrorKind::InvalidOption);
     assert_eq!(engine.generate(&request()).unwrap().answer, Some(engine.generate(&request()).unwrap().text));
+}
+
+#[test]
+fn labels_may_stand_behind_thinking() {
+    let engine = engine();
+    let names = ["invoice", "order", "letter of thanks", "invoice reminder"];
+    let labels = Constraint::labels(&Labels::new(names).several("; ").at_most(2));
+    let mut marked = 0;
+    for end in ["</think>", "\n\n", "e", "---"] {
+        for budget in [0, 3, 25] {
+            for (seed, temperature) in [(0, 0.0), (1, 1.3)] {
+                let request = || {
+                    let request = Request::new(Prompt::text(TEXT)).constraint(labels.clone());
+                    request.think_until(end, budget).temperature(temperature).seed(seed).max_tokens(60)
+                };
+                let output = both(&engine, request);
+                let what = format!("{end:?} {budget}: {:?}", output.text);
+                let answer = output.answer.expect(&what);
+                assert!(output.complete && output.finish == Finish::Stop, "{what}");
+                assert_eq!(answer, output.text[output.text.find(end).expect(&what) + end.len()..], "{what}");
+                let chosen: Vec<&str> = answer.trim_start().split("; ").collect();
+                assert!(chosen.iter().all(|c| names.contains(c)) && chosen.len() <= 2, "{what}");
+                marked += usize::from(output.stats.unasked == 0);
+                // Too few tokens for all of it: the shortest way out.
+                let short = || request().max_tokens(budget + 12).close_before_limit(true);
+                let output = both(&engine, short);
+                assert!(output.complete, "{end:?} {budget}: {:?}", output.text);
+            }
+        }
+    }
+    assert!(marked > 0, "the model never wrote a marker of its own");
 }

@@ -360,3 +360,97 @@ fn machines_over_tokens_do_not_combine() {
         assert_eq!(result.expect_err("refused").kind(), ErrorKind::Unsupported);
     }
 }
+
+/// Whether bytes are text as far as they go: what may be missing is the end of a character.
+fn is_text(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|e| e.error_len().is_none()) || std::str::from_utf8(bytes).is_ok()
+}
+
+#[test]
+fn tokens_behind_a_marker_come_behind_the_first_one() {
+    let words = TestVocab::new(5, 60, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    let special = words.vocab.token_id("{}<|pad|>").expect("a special token that ends nothing");
+    let mut fsm = TokenFsm::new();
+    fsm.add_transition(0, [special, 65], 1).add_transition(1, 66, 1).add_transition(1, [67, 68], 2).accept(2);
+    let tokens = Constraint::token_fsm(&fsm);
+    let alone = compiler.compile(&tokens).unwrap();
+    let (mut inside, mut behind, mut ended) = (0, 0, 0);
+    for (seed, marker) in ["]}", "--", "null", "\n", "\"\"\"", "é"].into_iter().enumerate() {
+        let grammar = compiler.compile(&tokens.behind_marker(marker).unwrap()).unwrap();
+        let mut random = Random::new(seed as u64);
+        let mut matcher = grammar.matcher();
+        let mut path: Vec<TokenId> = Vec::new();
+        for _ in 0..400 {
+            // How many tokens the text has, if its marker has come.
+            let text = |n: usize| {
+                path[..n].iter().flat_map(|&t| words.tokens[t as usize].clone()).collect::<Vec<_>>()
+            };
+            let has = |text: &[u8]| text.windows(marker.len()).any(|w| w == marker.as_bytes());
+            let split = (0..=path.len()).find(|&n| has(&text(n)));
+            let mut expected = BTreeSet::new();
+            match split {
+                Some(n) => {
+                    let mut reference = alone.matcher();
+                    path[n..].iter().for_each(|&t| reference.accept_token(t).unwrap());
+                    expected = row(&mut reference);
+                    assert_eq!(matcher.is_accepting(), reference.is_accepting());
+                    assert_eq!(matcher.is_terminated(), reference.is_terminated());
+                    assert_eq!(matcher.forced_tokens(), reference.forced_tokens());
+                    behind += 1;
+                }
+                None => {
+                    for (t, bytes) in words.tokens.iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
+                        let all = [text(path.len()), bytes.clone()].concat();
+                        if is_text(&all) && !has(&all[..all.len() - 1]) {
+                            expected.insert(t as TokenId);
+                        }
+                    }
+                    assert!(!matcher.is_accepting() && !matcher.is_terminated());
+                    assert!(matcher.forced_tokens().is_empty());
+                    inside += 1;
+                }
+            }
+            assert_eq!(row(&mut matcher), expected, "{marker:?} after {path:?}");
+            for t in 0..words.vocab.logits_size() as TokenId {
+                assert_eq!(matcher.allows(t), expected.contains(&t), "{marker:?} after {path:?}: {t}");
+                let verdict = matcher.explain(t).verdict;
+                assert_eq!(verdict == Verdict::Legal, expected.contains(&t), "{verdict:?}");
+            }
+            let mut fork = matcher.fork();
+            // A character that is not whole yet cannot be completed by a marker alone.
+            if split.is_some() || std::str::from_utf8(&text(path.len())).is_ok() {
+                let completion = matcher.token_completion().expect("there always is one");
+                assert!(
+                    completion.iter().all(|&t| fork.accept_token(t).is_ok()),
+                    "{completion:?} after {path:?}"
+                );
+                assert!(fork.is_accepting());
+            }
+            let legal: Vec<TokenId> = expected.into_iter().filter(|t| !words.eos.contains(t)).collect();
+            let marked: Vec<TokenId> = legal
+                .iter()
+                .copied()
+                .filter(|&t| {
+                    marker.as_bytes().contains(&words.tokens[t as usize].first().copied().unwrap_or(b'x'))
+                })
+                .collect();
+            if legal.is_empty() || random.chance(8) {
+                ended += usize::from(legal.is_empty());
+                let n = random.below(path.len() + 1);
+                matcher.rollback(n);
+                path.truncate(path.len() - n);
+            } else {
+                let from = if marked.is_empty() || random.chance(40) { &legal } else { &marked };
+                let token = *random.pick(from);
+                matcher.accept_token(token).expect("its bit is set");
+                path.push(token);
+            }
+        }
+    }
+    assert!(inside > 500 && behind > 300 && ended > 20, "{inside} {behind} {ended}");
+    assert_eq!(
+        tokens.behind_marker("a").unwrap().behind_marker("b").unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
+}

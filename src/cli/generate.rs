@@ -63,16 +63,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     };
     let mut request = args.decode.apply(Request::new(prompt));
     let constrained = constraint.is_some();
-    if args.constraint.has_labels()
-        && let Some(constraint) = &constraint
-        && args.think_until.is_none()
-    {
-        let grammar = engine.compiler().compile(constraint)?;
-        grammar.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
-        request = request.grammar(grammar);
-    } else if let Some(constraint) = constraint {
-        request = request.constraint(constraint);
+    let labels = constraint.as_ref().filter(|_| args.constraint.has_labels());
+    let labels = labels.map(|labels| engine.compiler().compile(labels)).transpose()?;
+    if let Some(labels) = &labels {
+        labels.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
     }
+    request = match (labels.filter(|_| args.think_until.is_none()), constraint) {
+        (Some(labels), _) => request.grammar(labels),
+        (None, Some(constraint)) => request.constraint(constraint),
+        (None, None) => request,
+    };
     if let Some(end) = &args.think_until {
         request = request.think_until(end, args.think_budget);
     }

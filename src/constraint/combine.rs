@@ -71,6 +71,37 @@ impl Constraint {
         finished(ir, root, &self.policy, "every text satisfies the constraint, so its negation has none")
     }
 
+    /// Any text up to the first `marker`, the marker, and then this constraint, which may be one over tokens: then the
+    /// marker ends a token.
+    ///
+    /// ```
+    /// # fn main() -> ffwd::Result<()> {
+    /// use ffwd::Constraint;
+    /// let answer = Constraint::choice(["yes", "no"])?.behind_marker("Answer: ")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the marker is empty, or this constraint has one in front already and is over tokens.
+    pub fn behind_marker(&self, marker: &str) -> Result<Constraint> {
+        if marker.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidOption, "the marker is empty")
+                .hint("name a text, such as </think>"));
+        }
+        let ends = Constraint::regex("(?s:.*)")?.then(&Constraint::choice([marker])?)?;
+        // Where a marker may begin inside of another (`---`), the first one that is complete counts.
+        let text = ends.and(&ends.then(&Constraint::regex("(?s:.+)")?)?.not()?)?;
+        match &self.tokens {
+            None => text.then(self),
+            Some(_) if self.marker.is_some() => {
+                let message = "there is a text with a marker in front of these tokens already";
+                Err(Error::new(ErrorKind::Unsupported, message).hint("leave out one of the two"))
+            }
+            tokens => Ok(Constraint { tokens: tokens.clone(), marker: Some(marker.to_string()), ..text }),
+        }
+    }
+
     fn joined(
         &self,
         other: &Constraint,
@@ -103,7 +134,7 @@ impl Constraint {
         }
         let message = "constraints over tokens cannot be combined with others";
         Err(Error::new(ErrorKind::Unsupported, message)
-            .hint("for labels beside other text, or behind thinking, use `Constraint::choice`"))
+            .hint("for labels beside other text use `Constraint::choice`; behind thinking they may stand"))
     }
 
     fn need_regular(&self, operation: &str) -> Result<()> {

@@ -42,18 +42,20 @@ use crate::error::Result;
 pub struct Constraint {
     ir: Ir,
     policy: Policy,
-    /// Instead of the representation: a machine over tokens.
+    /// Instead of the representation, or behind it: a machine over tokens.
     tokens: Option<TokenMachine>,
+    /// What the text in front of a machine over tokens ends with; none if there is no text.
+    marker: Option<String>,
 }
 
 impl Constraint {
     /// A constraint from a representation built by hand.
     pub fn from_ir(ir: Ir, policy: Policy) -> Self {
-        Constraint { ir, policy, tokens: None }
+        Constraint { ir, policy, tokens: None, marker: None }
     }
 
     fn from_tokens(tokens: TokenMachine) -> Self {
-        Constraint { ir: Ir::new(), policy: Policy::default(), tokens: Some(tokens) }
+        Constraint { ir: Ir::new(), policy: Policy::default(), tokens: Some(tokens), marker: None }
     }
 
     /// What a machine over tokens accepts, built by hand; see [`TokenFsm`].
@@ -268,6 +270,11 @@ impl Constraint {
     /// The machine over tokens, if it is one.
     pub(crate) fn token_machine(&self) -> Option<&TokenMachine> {
         self.tokens.as_ref()
+    }
+
+    /// What the text in front of the machine over tokens ends with, if there is one.
+    pub(crate) fn marker(&self) -> Option<&str> {
+        self.marker.as_deref()
     }
 
     /// Whether it is made of tokens: see [`token_machine`].

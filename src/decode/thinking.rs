@@ -1,13 +1,13 @@
 //! Free text first, up to an end marker; then the constraint.
 //!
-//! The gate is part of the constraint: text without the marker, the marker, what was asked for. So masks,
-//! forced runs and drafts see one automaton, and a draft may reach over the marker. Only the budget is
+//! The gate is part of the constraint ([`Constraint::behind_marker`]): text up to the first marker, then what was asked
+//! for. So masks, forced runs and drafts see one machine, and a draft may reach over the marker. Only the budget is
 //! looked after here: when it is spent the marker is emitted, at a position that depends on nothing else.
 //! Cost: a search for the marker in each new token. Switching masks on behind the marker was rejected:
 //! every part that advances would have to know on which side it is.
 
 use crate::constraint::Constraint;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// Thinking of one generation.
 #[derive(Debug, Clone)]
@@ -27,19 +27,24 @@ impl Thinking {
         &self.end
     }
 
+    /// What is put behind `text`, which does not hold the marker, to end thinking: the marker, or what is missing of one
+    /// that would be complete before all of that is there (`---` behind a `-`).
+    pub(super) fn missing(&self, text: &[u8]) -> &str {
+        let end = self.end.as_bytes();
+        let begun = (1..end.len()).rev().filter(|&n| text.ends_with(&end[..n]));
+        // Where the rest is what the marker begins with, it begins with a character.
+        begun
+            .map(|n| (&end[n..], n))
+            .find(|(rest, _)| end.starts_with(rest))
+            .map_or(&self.end, |(_, n)| &self.end[n..])
+    }
+
     /// Thinking and then `answer`.
     ///
     /// # Errors
     /// If the marker is empty.
     pub(super) fn gate(&self, answer: &Constraint) -> Result<Constraint> {
-        if self.end.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidOption, "the marker that ends thinking is empty")
-                .hint("name a text, such as </think>"));
-        }
-        let marker = Constraint::choice([&self.end])?;
-        let any = Constraint::regex("(?s:.*)")?;
-        let holds_marker = any.then(&marker)?.then(&any)?;
-        holds_marker.not()?.then(&marker)?.then(answer)
+        answer.behind_marker(&self.end)
     }
 
     /// Where the answer begins in `text`, if the marker ends in its last `new` bytes.
@@ -60,6 +65,14 @@ mod tests {
         assert_eq!(thinking.answer_begins(b"</</t>{", 3), Some(6));
         assert_eq!(thinking.answer_begins(b"</</t>{", 1), None, "it was there before");
         assert_eq!(thinking.answer_begins(b"</t", 3), None);
+        let missing =
+            |end: &str, text: &str| Thinking::new(end.into(), 3).missing(text.as_bytes()).to_string();
+        assert_eq!((&*missing("---", "a--"), &*missing("---", "-a")), ("-", "---"));
+        assert_eq!(
+            (&*missing("</t>", "a</"), &*missing("éé", "é"), &*missing("aba", "xab")),
+            ("</t>", "é", "a")
+        );
+        assert_eq!((&*missing("aba", "a"), &*missing("abab", "ab")), ("aba", "ab"));
         assert!(Thinking::new(String::new(), 1).gate(&Constraint::json_object()).is_err());
     }
 }

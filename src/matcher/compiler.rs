@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::Matcher;
+use super::lead::Led;
 use super::runtime::{Memory, Replicas, Runtime, TABLE_LIMIT, Tables};
 use super::tokens::TokenTables;
 use crate::constraint::ir::{Ir, Node};
@@ -97,13 +98,17 @@ impl Compiler {
             Some(tokens) => {
                 let (tables, more) = TokenTables::compile(tokens, &self.vocab)?;
                 warnings.extend(more);
-                Tables::Tokens(tables)
+                match constraint.marker() {
+                    Some(marker) => {
+                        let (machine, masks) = self.automaton(constraint)?;
+                        Tables::Led(Led { machine, masks, marker: marker.into(), tables })
+                    }
+                    None => Tables::Tokens(tables),
+                }
             }
             None => {
-                let base = self.base(constraint.policy())?;
-                let program = Program::extend(&base.program, constraint.ir())?;
-                let machine = Machine::new(program, self.vocab.quoted_strings().clone());
-                Tables::Bytes { machine, masks: Masks::new(&self.vocab, base.masks.clone()) }
+                let (machine, masks) = self.automaton(constraint)?;
+                Tables::Bytes { machine, masks }
             }
         };
         Ok(CompiledGrammar(Arc::new(Grammar {
@@ -113,6 +118,14 @@ impl Compiler {
             token_level: constraint.is_token_level(),
             replicas: Replicas::new(Runtime::new(tables, self.table_limit), self.replicas),
         })))
+    }
+
+    /// The automaton over bytes of a constraint, and its masks.
+    fn automaton(&self, constraint: &Constraint) -> Result<(Machine, Masks)> {
+        let base = self.base(constraint.policy())?;
+        let program = Program::extend(&base.program, constraint.ir())?;
+        let machine = Machine::new(program, self.vocab.quoted_strings().clone());
+        Ok((machine, Masks::new(&self.vocab, base.masks.clone())))
     }
 
     fn base(&self, policy: &Policy) -> Result<Arc<Base>> {
@@ -220,6 +233,12 @@ impl CompiledGrammar {
             Tables::Tokens(tables) => {
                 let [configs, full] = tables.sizes();
                 [0, 0, 0, configs, full, 0, 0]
+            }
+            Tables::Led(led) => {
+                let [nfa, dfa, stacks, configs] = led.machine.sizes();
+                let [full, local, next] = led.masks.sizes();
+                let [more, rows] = led.tables.sizes();
+                [nfa, dfa, stacks, configs + more, full + rows, local, next]
             }
         }
     }

@@ -62,13 +62,13 @@ impl Matcher {
         let verdict = match () {
             () if legal => Verdict::Legal,
             () if self.ended => Verdict::Ended,
-            () if self.token_level && !is_end => Verdict::NoTransition,
+            () if self.is_at_tokens() && !is_end => Verdict::NoTransition,
             () if !bytes.is_empty() => return self.explain_bytes(bytes),
             () if is_end => Verdict::Unfinished,
             () if self.vocabulary().is_special(token) => Verdict::Special,
             () => Verdict::Unknown,
         };
-        if self.token_level {
+        if self.is_at_tokens() {
             let mut fork = self.fork();
             let fits = if legal && fork.accept_token(token).is_ok() { bytes.len() } else { 0 };
             return explained(fork, fits, verdict);
@@ -83,7 +83,7 @@ impl Matcher {
         if self.ended {
             return self.explained(&[], Verdict::Ended);
         }
-        if self.token_level {
+        if self.is_at_tokens() {
             return self.explain_text(bytes);
         }
         let mut fork = self.fork();
@@ -150,7 +150,7 @@ impl Matcher {
 
 fn explained(mut at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
     let vocab = at.vocabulary().clone();
-    if at.token_level {
+    if at.is_at_tokens() {
         return explained_state(at, fits, verdict);
     }
     let possible = |b: &u8| token_of_byte(&vocab, *b).is_some_and(|t| at.allows(t));
@@ -170,7 +170,7 @@ fn explained(mut at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
 fn explained_state(at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
     let config = at.history.current();
     let mut runtime = at.replica.lock();
-    let (mut examples, state) = match runtime.tokens().filter(|_| !at.ended) {
+    let (mut examples, state) = match runtime.tokens(config).filter(|_| !at.ended) {
         Some(tables) => (tables.tokens(config), Some(tables.describe(config, &at.vocab))),
         None => (Vec::new(), None),
     };

@@ -10,6 +10,7 @@ mod bitmask;
 mod compiler;
 mod explain;
 mod history;
+mod lead;
 mod path;
 mod quotes;
 mod runtime;
@@ -288,7 +289,9 @@ impl Matcher {
         }
         let at = self.history.current();
         let ended = self.ended;
-        self.replica.lock().tokens().map(|tables| if ended { Vec::new() } else { tables.forced(at) })
+        // In a text in front of it any token may come.
+        let mut runtime = self.replica.lock();
+        Some(runtime.tokens(at).filter(|_| !ended).map_or_else(Vec::new, |tables| tables.forced(at)))
     }
 
     /// Tokens by which the output could be completed from here, few of them; only of a machine over
@@ -297,12 +300,17 @@ impl Matcher {
         if self.ended {
             return self.token_level.then(Vec::new);
         }
-        self.replica.lock().tokens()?.completion(self.history.current())
+        self.replica.lock().completion(self.history.current(), &self.vocab)
     }
 
     /// Whether the grammar is made of tokens rather than bytes.
     pub fn is_token_level(&self) -> bool {
         self.token_level
+    }
+
+    /// Whether what comes next is made of tokens: not in a text in front of them.
+    fn is_at_tokens(&self) -> bool {
+        self.token_level && self.replica.lock().tokens(self.history.current()).is_some()
     }
 
     /// The forced run in tokens, the longest token first that fits into the rest of the run.

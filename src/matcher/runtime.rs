@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use rustc_hash::FxHashMap;
 
 use super::history::History;
+use super::lead::Led;
 use super::tokens::TokenTables;
 use crate::machine::{ConfigId, DEAD_CONFIG, Machine};
 use crate::mask::{Mask, Masks};
@@ -55,6 +56,8 @@ pub(super) enum Tables {
     Bytes { machine: Machine, masks: Masks },
     /// A machine over tokens.
     Tokens(TokenTables),
+    /// One behind a text.
+    Led(Led),
 }
 
 /// The bytes that must come next, and the configuration after them.
@@ -102,6 +105,7 @@ impl Runtime {
         let to = match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.step_bytes(config, bytes),
             Tables::Tokens(tables) => tables.step(config, token),
+            Tables::Led(led) => led.step(config, token, bytes),
         };
         if self.accepted.len() >= MAX_ACCEPTED {
             self.accepted.clear();
@@ -116,6 +120,7 @@ impl Runtime {
         match &self.tables {
             Tables::Bytes { machine, .. } => machine.initial(),
             Tables::Tokens(tables) => tables.initial(),
+            Tables::Led(led) => led.initial(),
         }
     }
 
@@ -125,6 +130,7 @@ impl Runtime {
         match &mut self.tables {
             Tables::Bytes { machine, masks } => masks.mask(machine, config),
             Tables::Tokens(tables) => tables.mask(config),
+            Tables::Led(led) => led.mask(config),
         }
     }
 
@@ -134,6 +140,7 @@ impl Runtime {
         match &self.tables {
             Tables::Bytes { machine, .. } => machine.is_accepting(config),
             Tables::Tokens(tables) => tables.is_accepting(config),
+            Tables::Led(led) => led.is_accepting(config),
         }
     }
 
@@ -143,6 +150,7 @@ impl Runtime {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.is_final(config),
             Tables::Tokens(tables) => tables.is_final(config),
+            Tables::Led(led) => led.is_final(config),
         }
     }
 
@@ -150,7 +158,7 @@ impl Runtime {
     pub(super) fn in_text(&mut self, config: ConfigId) -> bool {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.in_text(config),
-            Tables::Tokens(_) => false,
+            Tables::Tokens(_) | Tables::Led(_) => false,
         }
     }
 
@@ -158,15 +166,25 @@ impl Runtime {
     pub(super) fn machine(&mut self) -> Option<&mut Machine> {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => Some(machine),
-            Tables::Tokens(_) => None,
+            Tables::Tokens(_) | Tables::Led(_) => None,
         }
     }
 
-    /// The machine over tokens, if it is one.
-    pub(super) fn tokens(&mut self) -> Option<&mut TokenTables> {
+    /// The machine over tokens, if the configuration is one of its.
+    pub(super) fn tokens(&mut self, config: ConfigId) -> Option<&mut TokenTables> {
         match &mut self.tables {
             Tables::Bytes { .. } => None,
             Tables::Tokens(tables) => Some(tables),
+            Tables::Led(led) => (!Led::is_text(config)).then_some(&mut led.tables),
+        }
+    }
+
+    /// Tokens by which the output could be completed, of a machine over tokens.
+    pub(super) fn completion(&mut self, config: ConfigId, vocab: &Vocabulary) -> Option<Vec<TokenId>> {
+        match &mut self.tables {
+            Tables::Bytes { .. } => None,
+            Tables::Tokens(tables) => tables.completion(config),
+            Tables::Led(led) => led.completion(config, vocab),
         }
     }
 
@@ -200,6 +218,7 @@ impl Runtime {
         let automaton = match &self.tables {
             Tables::Bytes { machine, .. } => machine.fixed_bytes(),
             Tables::Tokens(tables) => tables.fixed_bytes(),
+            Tables::Led(led) => led.machine.fixed_bytes() + led.tables.fixed_bytes(),
         };
         Memory { automaton, states, masks, transitions: self.transitions(), replicas: 1 }
     }
@@ -211,6 +230,7 @@ impl Runtime {
                 Tables::Bytes { machine: machine.renewed(), masks: masks.renewed() }
             }
             Tables::Tokens(tables) => Tables::Tokens(tables.renewed()),
+            Tables::Led(led) => Tables::Led(led.renewed()),
         };
         Runtime::new(tables, self.limit)
     }
@@ -222,6 +242,7 @@ impl Runtime {
                 Tables::Bytes { machine: machine.clone(), masks: masks.copy() }
             }
             Tables::Tokens(tables) => Tables::Tokens(tables.copy()),
+            Tables::Led(led) => Tables::Led(led.copy()),
         };
         Runtime { accepted: self.accepted.clone(), ..Runtime::new(tables, self.limit) }
     }
@@ -250,6 +271,7 @@ impl Tables {
         match self {
             Tables::Bytes { machine, masks } => [machine.bytes(), masks.bytes()],
             Tables::Tokens(tables) => [tables.state_bytes(), tables.mask_bytes()],
+            Tables::Led(led) => led.bytes(),
         }
     }
 }

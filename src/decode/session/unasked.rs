@@ -49,7 +49,7 @@ impl Session {
     /// Emits the marker that ends thinking.
     pub(super) fn end_thinking(&mut self) -> Result<()> {
         let Some(thinking) = &self.thinking else { return Ok(()) };
-        let tokens = self.vocab.encode(thinking.end())?;
+        let tokens = self.vocab.encode(thinking.missing(&self.text))?;
         for token in tokens {
             let Some(matcher) = &self.matcher else { break };
             let mut next = matcher.fork();
