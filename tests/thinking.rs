@@ -6,6 +6,7 @@ mod exact;
 
 use exact::engine;
 use ffwd::constraint::token_machine::Labels;
+use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
 use serde_json::Value;
 
@@ -116,4 +117,19 @@ fn labels_may_stand_behind_thinking() {
         }
     }
     assert!(marked > 0, "the model never wrote a marker of its own");
+}
+
+#[test]
+fn a_marker_that_has_begun_is_completed() {
+    let engine = engine();
+    let dash = engine.vocabulary().encode("-").unwrap()[0];
+    let sampling = || SamplingParams { logit_bias: vec![(dash, 1000.0)], ..SamplingParams::default() };
+    for (budget, unasked) in [(0, "---"), (1, "--"), (2, "-"), (3, "")] {
+        let request = || request().think_until("---", budget).sampling(sampling());
+        let output = both(&engine, request);
+        let what = format!("{budget}: {:?}", output.text);
+        assert!(output.text.starts_with("---{") && output.answer.unwrap().starts_with('{'), "{what}");
+        let spelled = engine.vocabulary().encode(unasked).unwrap().len();
+        assert_eq!(output.stats.unasked, if budget < 3 { spelled } else { 0 }, "{what}");
+    }
 }
