@@ -19,6 +19,8 @@
 //! (16 KB for 128k tokens). Storing a dense row per state was rejected: 16 KB times every state, and
 //! in-string states of different properties would share nothing.
 
+mod bunch;
+mod crowd;
 mod dead;
 mod deadly;
 mod distinct;
