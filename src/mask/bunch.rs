@@ -6,7 +6,7 @@
 //! bytes of one class do the same to each thread, also what follows from the states that they lead to.
 //!
 //! Cost: a hash look-up for each node of the trie, and a step of all threads for each set and class of bytes.
-//! Small sets are not worth it ([`FEW`]). To intern them as configurations of the machine was rejected: those
+//! Sets of up to [`FEW`] are not worth it. To intern them as configurations of the machine was rejected: those
 //! live as long as the tables, and a walk tries far more than any output takes.
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ struct Bunch {
 }
 
 /// The sets met.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Bunches {
     list: Vec<Bunch>,
     index: FxHashMap<Arc<[Thread]>, BunchId>,
@@ -53,21 +53,43 @@ pub(super) struct Bunches {
     /// By the threads as a byte leaves them, before they enter and leave rules.
     entered: FxHashMap<Box<[Thread]>, Step>,
     bytes: usize,
+    /// Most bytes held during a walk.
+    room: usize,
     raw: Vec<Thread>,
     reached: Reached,
 }
 
+impl Default for Bunches {
+    fn default() -> Self {
+        Bunches::new(MAX_BYTES)
+    }
+}
+
 impl Bunches {
+    /// None yet, with room for so many bytes of them.
+    pub(super) fn new(room: usize) -> Self {
+        Bunches {
+            list: Vec::new(),
+            index: FxHashMap::default(),
+            steps: FxHashMap::default(),
+            entered: FxHashMap::default(),
+            bytes: 0,
+            room,
+            raw: Vec::new(),
+            reached: Reached::default(),
+        }
+    }
+
     /// Makes room after a walk.
     pub(super) fn trim(&mut self) {
         if self.bytes > MAX_KEPT {
-            *self = Bunches::default();
+            *self = Bunches::new(self.room);
         }
     }
 
     /// The number of a set; `None` if it is small or there is no room.
     pub(super) fn of(&mut self, machine: &mut Machine, threads: &[Thread]) -> Option<BunchId> {
-        (threads.len() > FEW && self.bytes <= MAX_BYTES).then(|| self.intern(machine, threads))
+        (threads.len() > FEW && !self.is_full()).then(|| self.intern(machine, threads))
     }
 
     /// The threads of a set.
@@ -87,7 +109,7 @@ impl Bunches {
 
     /// Whether nothing more is to be put in.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes > MAX_BYTES
+        self.bytes >= self.room
     }
 
     /// Where a byte leads.

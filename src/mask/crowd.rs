@@ -8,8 +8,9 @@
 //! their readings.
 //!
 //! Cost: the stacks and frames below the configuration, once each, and for each different set a walk of its
-//! tails. For a few stacks that is not worth it ([`CROWD`]): sets made one are new to the memo, where those of
-//! single states are known, mostly from the base.
+//! tails. For up to [`CROWD`] pairs of a set and a stack that is not worth it: sets made one are new to the memo,
+//! where those of single states are known, mostly from the base. A walk of the whole trie from all threads was
+//! rejected: every path of it makes stacks that no output has, and they stay as long as the tables.
 
 use std::collections::BTreeMap;
 

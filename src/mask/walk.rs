@@ -57,6 +57,12 @@ pub(super) struct Walker {
 }
 
 impl Walker {
+    /// A walker that remembers so many bytes of sets of threads.
+    #[cfg(test)]
+    pub(super) fn with_room(room: usize) -> Self {
+        Walker { bunches: Bunches::new(room), ..Walker::default() }
+    }
+
     /// Walks a whole trie, starting from `threads` at its root. Tokens without a byte of the groups
     /// `need` are known not to be legal and may be passed over, as may those that begin with `skip`.
     pub(super) fn walk(
