@@ -242,13 +242,30 @@ impl Machine {
         out.clear();
         for thread in threads {
             if let Some(local) = self.step_local(thread.local, b) {
-                if self.dfa.is_busy(local.state) {
-                    self.todo.push((local, thread.stack));
-                } else {
-                    out.threads.push(Thread { local, stack: thread.stack });
-                }
+                self.arrive(Thread { local, ..*thread }, out);
             }
         }
+        self.settled_in(out);
+    }
+
+    /// As [`Machine::step`], for threads whose local step is done.
+    pub fn settle(&mut self, arrived: &[Thread], out: &mut Reached) {
+        out.clear();
+        arrived.iter().for_each(|&thread| self.arrive(thread, out));
+        self.settled_in(out);
+    }
+
+    #[inline]
+    fn arrive(&mut self, thread: Thread, out: &mut Reached) {
+        if self.dfa.is_busy(thread.local.state) {
+            self.todo.push((thread.local, thread.stack));
+        } else {
+            out.threads.push(thread);
+        }
+    }
+
+    #[inline]
+    fn settled_in(&mut self, out: &mut Reached) {
         if !self.todo.is_empty() {
             self.close(out);
         }

@@ -13,12 +13,16 @@
 //!
 //! States for which no slice of the vocabulary fits, but which go round in some class of bytes, are answered by rows of
 //! bits and a walk of what leads out (`loops`); threads that return to the same places are one for their mask.
+//! Ambiguous grammars have hundreds of threads and stacks: walks remember where bytes lead from sets of threads
+//! (`bunch`), and stacks are left once, by all tokens that are not legal yet (`crowd`).
 //!
 //! Inside string text the vocabulary slices answer for 95% of the tokens; character counts and
 //! forbidden names then only filter a few hundred exits. A warm mask is one hash look-up and a copy
 //! (16 KB for 128k tokens). Storing a dense row per state was rejected: 16 KB times every state, and
 //! in-string states of different properties would share nothing.
 
+mod bunch;
+mod crowd;
 mod dead;
 mod deadly;
 mod distinct;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::crowd::CROWD;
 use super::loops::{Worth, looped};
 use super::tails::below;
 use super::walk::{Found, Walker};
@@ -246,4 +247,75 @@ fn threads_walked_as_one_allow_what_each_does() {
         }
     }
     assert!(joined > 50, "{joined}");
+}
+
+/// A random grammar in which most texts have many readings.
+fn ambiguous(random: &mut Random) -> String {
+    let texts = ["[a-e]", "\"a\"", "[a-zA-Z]", "[^x]", "\"ab\"", "[a-z0-9._-]", "[b-d] [c-e]"];
+    let mut text = || *random.pick(&texts[..]);
+    let mut shapes = vec![
+        format!("root {} root", text()),
+        format!("{} root root {}?", text(), text()),
+        format!("root root {}", text()),
+        format!("other root? {}", text()),
+        format!("{} other other", text()),
+    ];
+    let text = text();
+    while shapes.len() > 3 {
+        shapes.remove(random.below(shapes.len()));
+    }
+    let empty = if random.below(3) == 0 { " | \"\"" } else { "" };
+    format!(
+        "root ::= {text} | {}{empty}\nother ::= root | {text} other root | root other {text}\n",
+        shapes.join(" | ")
+    )
+}
+
+#[test]
+fn crowds_allow_what_their_threads_do() {
+    let mut random = Random::new(13);
+    let setting = Setting::new(&mut random);
+    let tokens: Vec<TokenId> = (0..setting.vocab.len() as u32).collect();
+    let (mut compared, mut crowds, mut most) = (0, 0, 0);
+    for _ in 0..12 {
+        let text = ambiguous(&mut random);
+        let Some(mut machine) = setting.machine(&Constraint::ebnf(&text).expect("a grammar")) else {
+            continue;
+        };
+        let mut masks = Masks::new(&setting.vocab, setting.shared.clone());
+        // Where a byte leads from a set of threads is never remembered, soon no more, always.
+        let mut walkers = [0, 20_000, usize::MAX].map(Walker::with_room);
+        let mut config = machine.initial();
+        for _ in 0..7 {
+            let mask = masks.mask(&mut machine, config);
+            let mut row = vec![0; setting.vocab.len().div_ceil(32)];
+            mask.write(&mut row);
+            let legal = row_tokens(Some(&row), &[]);
+            let threads = machine.threads(config);
+            // The larger a set, the longer it takes not to remember.
+            let from = if threads.len() > 2 * CROWD { 2 } else { 0 };
+            for walker in &mut walkers[from..] {
+                let mut found = Found::default();
+                walker.walk(&mut machine, setting.vocab.trie(), &threads, (u16::MAX, None), &mut found);
+                let found: BTreeSet<TokenId> = found.tokens.iter().map(|t| t.0).collect();
+                assert_eq!(found, legal, "{text}");
+            }
+            for &token in (0..50).map(|_| random.pick(&tokens)) {
+                let bytes = setting.vocab.token_bytes(token);
+                let allowed = !bytes.is_empty() && machine.allows(config, bytes);
+                assert_eq!(legal.contains(&token), allowed, "{text} {bytes:?}");
+            }
+            compared += 1;
+            crowds += usize::from(threads.len() > CROWD);
+            most = most.max(threads.len());
+            let short = |t: &&TokenId| setting.vocab.token_bytes(**t).len() < 5;
+            let legal: Vec<&TokenId> = legal.iter().filter(short).collect();
+            if legal.is_empty() {
+                break;
+            }
+            let token = **random.pick(&legal);
+            config = machine.step_bytes(config, setting.vocab.token_bytes(token));
+        }
+    }
+    assert!(compared > 50 && crowds > 15 && most > 2 * CROWD, "{compared} {crowds} {most}");
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mask;
+use super::crowd::{CROWD, MANY_TAILS};
 use super::layers::{ExitId, Layers, LocalMask, Shared, Sliced, Walked};
 use super::loops::{Worth, looped};
 use super::tails::{Tail, Tails, below, set_key};
@@ -31,8 +32,6 @@ pub struct Masks {
 
 /// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
 const MAX_FULL_BYTES: usize = 64 << 20;
-/// So many stack nodes are looked at before what they add is checked for repetition.
-const UNCHECKED: usize = 32;
 /// Most tokens of a slice that are tried one by one.
 const MAX_SINGLE: usize = 8_000;
 
@@ -135,7 +134,7 @@ impl Masks {
 
     /// Bytes of the masks, those of the base not counted.
     pub fn bytes(&self) -> usize {
-        self.own.bytes() + self.full_bytes + self.full.capacity() * 13
+        self.own.bytes() + self.full_bytes + self.full.capacity() * 13 + self.walker.bytes()
     }
 
     /// Number of masks of configurations, local states and continuations held.
@@ -169,7 +168,7 @@ impl Masks {
             exits.extend(group.iter().filter_map(|thread| local.exits.map(|e| (e, thread.stack))));
         }
         let mut seen: FxHashSet<(ExitId, StackId)> = FxHashSet::default();
-        let mut added: FxHashSet<(Local, ExitId)> = FxHashSet::default();
+        let mut walked = 0;
         for (exits, stack) in named {
             for frame in machine.frames(stack).iter() {
                 let ret = machine.after_fresh(frame.ret);
@@ -182,13 +181,18 @@ impl Masks {
             if stack == ROOT || !seen.insert((exits, stack)) {
                 continue;
             }
+            if seen.len() > CROWD || todo.len() > CROWD || walked > MANY_TAILS {
+                todo.push((exits, stack));
+                return self.crowded(machine, union, todo);
+            }
             for group in machine.frames(stack).chunk_by(|a, b| a.ret == b.ret) {
                 let ret = group[0].ret;
+                let known = self.own.next.len();
                 let next = self.next(machine, ret, exits);
-                // To add the same tokens again does no harm, but would be most of the work.
-                if seen.len() < UNCHECKED || added.insert((ret, exits)) {
-                    self.add(&mut union, &next);
+                if self.own.next.len() > known {
+                    walked += self.tails(exits).entries.len();
                 }
+                self.add(&mut union, &next);
                 todo.extend(group.iter().filter_map(|frame| next.exits.map(|e| (e, frame.parent))));
             }
         }
@@ -250,7 +254,7 @@ impl Masks {
         &layers.exits[id as usize / 2]
     }
 
-    fn intern_exits(&mut self, entries: Vec<Tail>) -> Option<ExitId> {
+    pub(super) fn intern_exits(&mut self, entries: Vec<Tail>) -> Option<ExitId> {
         if entries.is_empty() {
             return None;
         }
@@ -562,7 +566,7 @@ impl Masks {
     }
 
     /// Layer 2: what follows where a rule ended at `exits` and returns to `ret`.
-    fn next(&mut self, machine: &mut Machine, ret: Local, exits: ExitId) -> LocalMask {
+    pub(super) fn next(&mut self, machine: &mut Machine, ret: Local, exits: ExitId) -> LocalMask {
         let ret = machine.settled(ret, self.vocab.max_token_len() as u32);
         let key = (ret, exits);
         if let Some(known) = self.shared.layers.next.get(&key).or_else(|| self.own.next.get(&key)) {

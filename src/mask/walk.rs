@@ -7,6 +7,7 @@
 //! for every stack. On the stack of the root rule ([`ROOT`]) nothing follows. Cost:
 //! about 3 ns per node tested while one thread is alive and no rule is entered or left.
 
+use super::bunch::{BunchId, Bunches};
 use crate::bytes::Bytes;
 use crate::machine::{Local, Machine, ROOT, Reached, Thread};
 use crate::vocab::{TokenId, Trie, TrieNode, byte_group};
@@ -31,8 +32,10 @@ struct Level {
     rest: Bytes,
     /// Byte groups of which a token must still have one.
     need: u16,
-    /// Where its threads start in the pool, or [`ALONE`].
+    /// Where its threads start in the pool, or [`ALONE`], or [`BUNCH`].
     from: usize,
+    /// The threads, if they are many.
+    bunch: BunchId,
     /// The only thread: most walks never have another, and need no pool.
     one: Thread,
 }
@@ -41,6 +44,8 @@ struct Level {
 const UNLISTED: u32 = u32::MAX;
 /// In place of an index: there is one thread, and it is in the level.
 const ALONE: usize = usize::MAX;
+/// In place of an index: the threads are a bunch.
+const BUNCH: usize = usize::MAX - 1;
 
 /// Buffers of a walk, kept between walks.
 #[derive(Default)]
@@ -48,9 +53,16 @@ pub(super) struct Walker {
     pool: Vec<Thread>,
     levels: Vec<Level>,
     reached: Reached,
+    bunches: Bunches,
 }
 
 impl Walker {
+    /// A walker that remembers so many bytes of sets of threads.
+    #[cfg(test)]
+    pub(super) fn with_room(room: usize) -> Self {
+        Walker { bunches: Bunches::new(room), ..Walker::default() }
+    }
+
     /// Walks a whole trie, starting from `threads` at its root. Tokens without a byte of the groups
     /// `need` are known not to be legal and may be passed over, as may those that begin with `skip`.
     pub(super) fn walk(
@@ -97,6 +109,11 @@ impl Walker {
         self.levels.clear();
     }
 
+    /// Bytes held between walks.
+    pub(super) fn bytes(&self) -> usize {
+        self.bunches.bytes()
+    }
+
     /// Walks what is left of a level, and all below.
     fn run(&mut self, machine: &mut Machine, trie: &Trie, mut level: Level, found: &mut Found) {
         loop {
@@ -110,10 +127,13 @@ impl Walker {
                 None
             };
             let Some(p) = child else {
-                if level.from != ALONE {
+                if level.from < BUNCH {
                     self.pool.truncate(level.from);
                 }
-                let Some(above) = self.levels.pop() else { return };
+                let Some(above) = self.levels.pop() else {
+                    self.bunches.trim();
+                    return;
+                };
                 level = above;
                 continue;
             };
@@ -139,6 +159,26 @@ impl Walker {
                     continue;
                 }
                 machine.step(&[level.one], byte, &mut self.reached);
+            } else if level.from == BUNCH && !self.bunches.is_full() {
+                let step = self.bunches.step(machine, level.bunch, byte);
+                if let Some(n) = step.exit {
+                    found.exits.push((p, n));
+                }
+                let Some(to) = step.to else {
+                    if step.ended {
+                        found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, 0)));
+                    }
+                    continue;
+                };
+                let n = if let [one] = self.bunches.threads(to) { one.local.n } else { 0 };
+                found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
+                if trie.end(p) > p + 1 {
+                    let below = self.level_of(trie, p, to, need);
+                    self.levels.push(std::mem::replace(&mut level, below));
+                }
+                continue;
+            } else if level.from == BUNCH {
+                machine.step(self.bunches.threads(level.bunch), byte, &mut self.reached);
             } else {
                 machine.step(&self.pool[level.from..], byte, &mut self.reached);
             }
@@ -173,27 +213,42 @@ impl Walker {
         threads: &[Thread],
         need: u16,
     ) -> Level {
-        let mut rest = Bytes::default();
-        let mut fan = trie.fan(p).unwrap_or(UNLISTED);
-        if fan != UNLISTED {
-            threads.iter().for_each(|t| rest = rest.or(&machine.live(t.local.state)));
-            let all = trie.fan_bytes(fan);
-            rest = rest.and(all);
-            // Where most are left, to look for each is more work than to skip the others.
-            if rest.len() * 3 > all.len() {
-                fan = UNLISTED;
-            }
+        if let Some(bunch) = self.bunches.of(machine, threads) {
+            return self.level_of(trie, p, bunch, need);
         }
+        let (fan, rest) = fan(trie, p, || {
+            threads.iter().fold(Bytes::default(), |all, t| all.or(&machine.live(t.local.state)))
+        });
         let (from, one) = match *threads {
             [one] => (ALONE, one),
-            _ => {
-                let nowhere = Thread { local: Local { state: 0, register: 0, n: 0 }, stack: ROOT };
-                (self.pool.len(), nowhere)
-            }
+            _ => (self.pool.len(), NOWHERE),
         };
         if from != ALONE {
             self.pool.extend_from_slice(threads);
         }
-        Level { end: trie.end(p), next: p + 1, fan, rest, need, from, one }
+        Level { end: trie.end(p), next: p + 1, fan, rest, need, from, bunch: 0, one }
     }
+
+    /// The children of `p`, where a bunch stands.
+    fn level_of(&mut self, trie: &Trie, p: TrieNode, bunch: BunchId, need: u16) -> Level {
+        let (fan, rest) = fan(trie, p, || self.bunches.live(bunch));
+        let (from, one) = match *self.bunches.threads(bunch) {
+            [one] => (ALONE, one),
+            _ => (BUNCH, NOWHERE),
+        };
+        Level { end: trie.end(p), next: p + 1, fan, rest, need, from, bunch, one }
+    }
+}
+
+/// In place of a thread.
+const NOWHERE: Thread = Thread { local: Local { state: 0, register: 0, n: 0 }, stack: ROOT };
+
+/// The list of children of a node, if it is to be used, and those on whose bytes threads can go on.
+#[inline]
+fn fan(trie: &Trie, p: TrieNode, live: impl FnOnce() -> Bytes) -> (u32, Bytes) {
+    let Some(fan) = trie.fan(p) else { return (UNLISTED, Bytes::default()) };
+    let all = trie.fan_bytes(fan);
+    let rest = live().and(all);
+    // Where most are left, to look for each is more work than to skip the others.
+    if rest.len() * 3 > all.len() { (UNLISTED, rest) } else { (fan, rest) }
 }
