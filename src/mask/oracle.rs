@@ -277,7 +277,7 @@ fn crowds_allow_what_their_threads_do() {
     let setting = Setting::new(&mut random);
     let tokens: Vec<TokenId> = (0..setting.vocab.len() as u32).collect();
     let (mut compared, mut crowds, mut most) = (0, 0, 0);
-    for _ in 0..12 {
+    for _ in 0..9 {
         let text = ambiguous(&mut random);
         let Some(mut machine) = setting.machine(&Constraint::ebnf(&text).expect("a grammar")) else {
             continue;
@@ -286,14 +286,14 @@ fn crowds_allow_what_their_threads_do() {
         // Where a byte leads from a set of threads is never remembered, soon no more, always.
         let mut walkers = [0, 20_000, usize::MAX].map(Walker::with_room);
         let mut config = machine.initial();
-        for _ in 0..7 {
+        for _ in 0..5 {
             let mask = masks.mask(&mut machine, config);
             let mut row = vec![0; setting.vocab.len().div_ceil(32)];
             mask.write(&mut row);
             let legal = row_tokens(Some(&row), &[]);
             let threads = machine.threads(config);
             // The larger a set, the longer it takes not to remember.
-            let from = if threads.len() > 2 * CROWD { 2 } else { 0 };
+            let from = if threads.len() > CROWD { 2 } else { 0 };
             for walker in &mut walkers[from..] {
                 let mut found = Found::default();
                 walker.walk(&mut machine, setting.vocab.trie(), &threads, (u16::MAX, None), &mut found);
@@ -317,5 +317,5 @@ fn crowds_allow_what_their_threads_do() {
             config = machine.step_bytes(config, setting.vocab.token_bytes(token));
         }
     }
-    assert!(compared > 50 && crowds > 15 && most > 2 * CROWD, "{compared} {crowds} {most}");
+    assert!(compared > 30 && crowds > 4 && most > 2 * CROWD, "{compared} {crowds} {most}");
 }
