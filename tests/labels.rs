@@ -195,12 +195,21 @@ fn in_a_batch_they_give_what_they_give_alone() {
 }
 
 #[test]
-fn thinking_in_front_of_labels_is_refused() {
-    let engine = engine();
-    let labels = Constraint::labels(&Labels::new(["a"]));
-    let request = Request::new(Prompt::text("x")).constraint(labels).think_until("</t>", 5);
-    let error = engine.generate(&request).err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+fn labels_behind_thinking_are_the_same_in_a_batch() {
+    let engine = Arc::new(engine());
+    let labels = Constraint::labels(&Labels::new(["invoice", "order", "letter"]));
+    let request = |seed: u64| {
+        let request =
+            Request::new(Prompt::text("A text: ")).constraint(labels.clone()).temperature(1.0).seed(seed);
+        request.think_until("e", 6).max_tokens(40)
+    };
+    let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::default()).unwrap();
+    let handles: Vec<_> = (0..12).map(|seed| scheduler.submit(request(seed)).unwrap()).collect();
+    for (handle, seed) in handles.into_iter().zip(0..) {
+        let (batched, alone) = (handle.wait().unwrap(), engine.generate(&request(seed)).unwrap());
+        assert_eq!((&batched.tokens, &batched.answer), (&alone.tokens, &alone.answer));
+        assert!(alone.complete);
+    }
 }
 
 /// The probability of a label as a product over its tokens and the end, each from a forward of its own over
