@@ -135,6 +135,8 @@ impl Gate {
     /// arithmetic and drafts are worth less.
     pub fn in_company(&mut self, sequences: usize) {
         self.sequences = sequences.max(1);
+        // What was reckoned for another company no longer holds.
+        self.forward_ms.clear();
     }
 
     /// The next round begins behind so many positions: what it is worth without a draft.
@@ -142,6 +144,7 @@ impl Gate {
         self.cached = cached;
         self.estimates.next_round();
         self.rounds += 1;
+        // Empty meanwhile, so that each is reckoned anew.
         let mut forward_ms = std::mem::take(&mut self.forward_ms);
         forward_ms.clear();
         forward_ms.extend((0..=self.max.min(MOST_READY) + 2).map(|rows| self.forward(rows)));
@@ -488,8 +491,7 @@ mod tests {
             let state = |class, grade| State { class, grade, key: 3 };
             for class in [Class::Opening, Class::String, Class::Structure] {
                 for (source, grade) in
-                    [(0, Source::Lookup), (1, Source::Lookup), (2, Source::Lookup), (1, Source::Forced)]
-                        .map(|(grade, source)| (source, grade))
+                    [(Source::Lookup, 0), (Source::Lookup, 1), (Source::Lookup, 2), (Source::Forced, 1)]
                 {
                     let accepted = random.below(11);
                     (0..40).for_each(|_| {
@@ -528,6 +530,7 @@ mod tests {
         gate.begin(64);
         assert!((gate.row(0) - 0.1).abs() < 1e-9);
         gate.in_company(4);
+        assert!((gate.forward(1) - 1.3 / 4.0).abs() < 1e-9, "at once, in the middle of a round");
         gate.begin(64);
         assert!((gate.forward(1) - 1.3 / 4.0).abs() < 1e-9);
         assert!((gate.row(0) - 1.1 / 4.0).abs() < 1e-9);

@@ -20,7 +20,7 @@ use super::Mask;
 use super::layers::{ExitId, LocalMask};
 use super::tables::Masks;
 use super::tails::Tail;
-use super::union::{Union, tokens_of};
+use super::union::Union;
 use crate::machine::{Local, Machine, ROOT, StackId};
 use crate::vocab::TokenId;
 
@@ -88,7 +88,7 @@ impl Masks {
                 }
             }
         }
-        Mask::of_tokens(tokens_of(&legal.0).collect())
+        Mask::of_row(legal.0)
     }
 
     /// What is left of some sets of exits, as one.

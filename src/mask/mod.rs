@@ -70,6 +70,15 @@ impl Mask {
         Mask { base: Some(row.into()), tokens: Box::default() }
     }
 
+    /// A mask of the tokens whose bits are set in a row.
+    fn of_row(row: Vec<u32>) -> Mask {
+        let count: u32 = row.iter().map(|word| word.count_ones()).sum();
+        match count as usize > row.len() {
+            true => Mask { base: Some(row.into()), tokens: Box::default() },
+            false => Mask { base: None, tokens: union::tokens_of(&row).collect() },
+        }
+    }
+
     /// Writes the mask into `row` (bit t % 32 of word t / 32), overwriting all of it.
     pub fn write(&self, row: &mut [u32]) {
         let copied = match &self.base {
