@@ -9,10 +9,10 @@
 
 use smallvec::SmallVec;
 
-use super::deadly::{Deadly, Way, may_kill};
+use super::deadly::{Way, may_kill};
 use super::slice::{Contained, Near};
 use super::union::tokens_of;
-use crate::machine::{Local, Machine};
+use crate::machine::Machine;
 use crate::vocab::{ByteSet, Slice, TokenId, Trie, TrieNode, Vocabulary, byte_set};
 
 /// Most steps to find the tokens that kill a state for that to be no reason to try a narrower slice.
@@ -45,15 +45,14 @@ pub(super) fn dead_tokens(
         }
     }
     let main = ends.iter().filter(|end| end.0 != 0).max_by_key(|end| end.1).map_or(0, |end| end.0);
-    let found = contained.deadly(main).map(|deadly| suspects(vocab, slice, deadly));
+    let found = contained.deadly(main).map(|ways| suspects(vocab, slice, ways));
     let Some((suspects, _)) = found.filter(|found| main != 0 && found.1 <= SUSPECTS) else {
         return walk(machine, vocab, slice, (top, state), contained, &mut left);
     };
-    let local = Local { state, register: 0, n: 0 };
     let offset = trie.depth(top);
     let kills = |t: &TokenId| {
         let bytes = vocab.token_bytes(*t).get(offset..).unwrap_or_default();
-        bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_none()
+        bytes.iter().fold(state, |state, &b| if state == 0 { 0 } else { machine.step_state(state, b) }) == 0
     };
     let mut dead: Vec<TokenId> = tokens_of(&suspects).filter(kills).collect();
     for p in trie.children(top).filter(first) {
@@ -72,8 +71,8 @@ pub(super) fn dead_tokens(
 }
 
 /// The tokens of a slice that have the bytes of which a state dies, and how many they are.
-fn suspects(vocab: &Vocabulary, slice: &Slice, deadly: &Deadly) -> (Vec<u32>, usize) {
-    let pairs = deadly.ways().iter().map(|way| (way.all, way.any));
+fn suspects(vocab: &Vocabulary, slice: &Slice, ways: &[Way]) -> (Vec<u32>, usize) {
+    let pairs = ways.iter().map(|way| (way.all, way.any));
     let row = vocab.classes().with_all_and_any(pairs, &slice.mask);
     let count = row.iter().map(|word| word.count_ones() as usize).sum();
     (row, count)
@@ -94,7 +93,7 @@ struct Level<'a> {
 impl<'a> Level<'a> {
     #[inline]
     fn of(trie: &Trie, near: &'a Near, p: TrieNode, state: u32) -> Self {
-        let deadly = near.deadly(state).map(Deadly::ways);
+        let deadly = near.deadly(state);
         match trie.fan(p).map(|fan| trie.listed_in(fan)) {
             Some(list) => {
                 Level { next: list.start as u32, end: list.end as u32, listed: true, state, deadly }

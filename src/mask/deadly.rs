@@ -14,17 +14,19 @@ use crate::vocab::ByteSet;
 const STEPS: usize = 16;
 
 /// One kind of deadly string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     /// Bytes that it holds.
     pub all: ByteSet,
     /// Of these it holds at least one.
     pub any: ByteSet,
+    /// Whether the states before know of it.
+    told: bool,
 }
 
 /// All kinds of deadly strings of a state; none if it cannot die.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Deadly(SmallVec<[Way; 2]>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Deadly(SmallVec<[Way; Deadly::MOST + 1]>);
 
 impl Deadly {
     /// Most ways kept apart.
@@ -32,17 +34,12 @@ impl Deadly {
 
     /// Any string may be deadly.
     pub fn unknown() -> Self {
-        Deadly(smallvec![Way { all: 0, any: ByteSet::MAX }])
+        Deadly(smallvec![Way { all: 0, any: ByteSet::MAX, told: false }])
     }
 
     /// Dies of each byte of the set, which is not empty.
     pub fn of(any: ByteSet) -> Self {
-        Deadly(smallvec![Way { all: 0, any }])
-    }
-
-    /// Bytes that may kill at once.
-    pub fn at_once(&self) -> ByteSet {
-        self.0.iter().filter(|way| way.all & !way.any == 0).fold(0, |set, way| set | way.any)
+        Deadly(smallvec![Way { all: 0, any, told: false }])
     }
 
     /// The ways, for [`may_kill`].
@@ -78,9 +75,14 @@ impl Deadly {
         let common = |&(a, b): &(usize, usize)| (self.0[a].all & self.0[b].all).count_ones();
         if let Some((a, b)) = pairs.max_by_key(common) {
             let (b, a) = (self.0.remove(b), self.0.remove(a));
-            self.add(Way { all: a.all & b.all, any: a.any | b.any });
+            self.add(Way { all: a.all & b.all, any: a.any | b.any, told: false });
         }
     }
+}
+
+/// Bytes that may kill at once.
+pub(super) fn at_once(ways: &[Way]) -> ByteSet {
+    ways.iter().filter(|way| way.all & !way.any == 0).fold(0, |set, way| set | way.any)
 }
 
 /// Whether a string of these bytes may kill in one of the ways.
@@ -135,7 +137,11 @@ pub(super) fn propagate(mut deadly: Vec<Deadly>, into: &Incoming) -> Vec<Deadly>
     let mut steps = into.edges.len() * STEPS;
     while let Some(n) = todo.pop_front() {
         waiting[n] = false;
-        let ways = deadly[n].0.clone();
+        let mut ways: SmallVec<[Way; 8]> = SmallVec::new();
+        for way in deadly[n].0.iter_mut().filter(|way| !way.told) {
+            ways.push(*way);
+            way.told = true;
+        }
         for &Into { from, byte, .. } in into.of(n) {
             let Some(left) = steps.checked_sub(1) else {
                 deadly.fill(Deadly::unknown());

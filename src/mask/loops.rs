@@ -12,7 +12,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::walk::{Found, Walker};
+use super::walk::{Found, Needed, Walker};
 use crate::bytes::Bytes;
 use crate::machine::{Local, Machine, StackId, Thread};
 use crate::vocab::{ByteSet, ClassSet, Classes, TrieNode, Vocabulary, byte_set, each_class, has_plain};
@@ -109,7 +109,7 @@ pub(super) fn looped(
     }
     while let Some(byte) = others.pop() {
         if trie.first(byte) != 0 {
-            walker.walk_from(machine, trie, trie.first(byte), &[thread], u16::MAX, &mut found);
+            walker.walk_from(machine, trie, trie.first(byte), &[thread], Needed::NOTHING, &mut found);
         }
     }
     Some((row, found))
@@ -315,7 +315,7 @@ impl Skim<'_> {
             if kept.out.has(trie.byte(p)) || !self.machine.stays(to, self.stack) {
                 let local = Local { state: level.state, register: 0, n: 0 };
                 let thread = Thread { local, stack: self.stack };
-                self.walker.walk_from(self.machine, trie, p, &[thread], u16::MAX, self.found);
+                self.walker.walk_from(self.machine, trie, p, &[thread], Needed::NOTHING, self.found);
                 continue;
             }
             if trie.depth(p) > longest {

@@ -26,6 +26,7 @@ mod crowd;
 mod dead;
 mod deadly;
 mod distinct;
+mod explored;
 mod layers;
 mod loops;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::crowd::CROWD;
 use super::loops::{Worth, looped};
 use super::tails::below;
-use super::walk::{Found, Walker};
+use super::walk::{Found, Needed, Walker};
 use super::wide::Wide;
 use super::{Masks, Shared};
 use crate::constraint::testing::Random;
@@ -14,8 +14,8 @@ use crate::vocab::{TokenId, Vocabulary};
 use crate::{Constraint, Policy};
 use std::sync::Arc;
 
-/// Every byte, and thousands of strings of printable characters and a character of two bytes.
-fn vocabulary(random: &mut Random) -> Vocabulary {
+/// Every byte, some words, and thousands of strings of printable characters and a character of two bytes.
+fn vocabulary(random: &mut Random, more: &[String]) -> Vocabulary {
     let bytes = serde_json::json!(
         {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
     );
@@ -28,6 +28,7 @@ fn vocabulary(random: &mut Random) -> Vocabulary {
     let others = (0..=255u8).filter(|b| !itself(b)).zip('\u{100}'..).map(|(_, c)| c);
     let mut words: BTreeSet<String> = spelled.chain(others).map(String::from).collect();
     let usual: Vec<char> = "aabcdexyzAB01 -_.".replace(' ', "\u{120}").chars().collect();
+    words.extend(more.iter().cloned());
     while words.len() < 6_000 {
         let len = if random.below(10) == 0 { 24 } else { 9 };
         let mut word = String::new();
@@ -93,7 +94,11 @@ struct Setting {
 
 impl Setting {
     fn new(random: &mut Random) -> Setting {
-        let vocab = vocabulary(random);
+        Setting::with_words(random, &[])
+    }
+
+    fn with_words(random: &mut Random, more: &[String]) -> Setting {
+        let vocab = vocabulary(random, more);
         let alphabet: [bool; 256] = std::array::from_fn(|b| vocab.has_byte(b as u8));
         let ir = Constraint::regex("a").expect("a pattern");
         let mut base = Program::base(&Policy::default(), &alphabet, ir.ir()).expect("a base");
@@ -113,7 +118,7 @@ impl Setting {
     fn walked(&self, machine: &mut Machine, thread: Thread) -> (BTreeSet<TokenId>, BTreeSet<(TokenId, u16)>) {
         let mut found = Found::default();
         let trie = self.vocab.trie();
-        Walker::default().walk(machine, trie, &[thread], (u16::MAX, None), &mut found);
+        Walker::default().walk(machine, trie, &[thread], (Needed::NOTHING, None), &mut found);
         (found.tokens.iter().map(|t| t.0).collect(), self.tails(&found))
     }
 
@@ -193,6 +198,57 @@ fn shortcuts_find_what_a_walk_finds() {
         }
     }
     assert!(by_loops > 300 && masks_compared > 800, "{by_loops} {masks_compared}");
+}
+
+/// Words that are counted have more states than are looked at, and those that are far away are looked at in part.
+#[test]
+fn words_are_counted_as_a_walk_counts_them() {
+    let mut random = Random::new(14);
+    // Long ones that end a string, and long ones with characters of two bytes, as the tokenizer spells them.
+    let mut long = |last: &str| {
+        let text: String = (0..8 + random.below(9)).map(|_| *random.pick(&['a', 'b', 'c', '-'])).collect();
+        format!("{text}{last}")
+    };
+    let ends = (0..400).map(|i| long(if i % 2 == 0 { "\"" } else { "\u{c3}\u{a9}aaaaaabbb" }));
+    let more: Vec<String> = ends.collect();
+    let setting = Setting::with_words(&mut random, &more);
+    let words = ["\\S+", "[^ ]{1,4}", "[^-]+", "[a-z]+", "[^.]*a", "(?:a|[^ -])+"];
+    let between = ["\\s+", " ", "-+", "[ .]", "\\s*-"];
+    let (mut partly, mut nowhere, mut compared) = (0, 0, 0);
+    for case in 0..160 {
+        let (word, space) = (random.pick(&words[..]), random.pick(&between[..]));
+        let (word, space, least) = match case % 4 {
+            // The quote is not near.
+            0 => ("[^x]", "y?", 9 + random.below(6)),
+            // More is alive behind characters of two bytes.
+            1 => ("(?:[a-z]|\u{e9}[^ ]{6})", "-?", 0),
+            _ => (*word, *space, random.below(3)),
+        };
+        let text = format!("^(?:{word}{space}){{{least},{}}}{word}$", least + 3 + random.below(30));
+        let schema = serde_json::json!({"type": "string", "pattern": text}).to_string();
+        let Some(mut machine) = Constraint::json_schema(&schema).ok().and_then(|c| setting.machine(&c))
+        else {
+            continue;
+        };
+        let mut masks = Masks::new(&setting.vocab, setting.shared.clone());
+        for state in states(&mut machine, &mut random) {
+            let stack = if machine.is_flat() { ROOT } else { BASE };
+            let thread = Thread { local: Local { state, register: 0, n: 0 }, stack };
+            let (tokens, exits) = setting.walked(&mut machine, thread);
+            let mask = masks.walked(&mut machine, thread);
+            assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
+            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
+                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
+            });
+            assert_eq!(tails, exits, "{text} {case} {state}");
+            if let Some(contained) = masks.slice_of(&mut machine, thread, false) {
+                partly += usize::from(contained.near().is_partial());
+                nowhere += usize::from(contained.need.reach < u32::MAX);
+            }
+            compared += 1;
+        }
+    }
+    assert!(partly > 200 && nowhere > 200 && compared > 2_000, "{partly} {nowhere} {compared}");
 }
 
 /// Whether some threads of a configuration are walked as one.
@@ -296,7 +352,13 @@ fn crowds_allow_what_their_threads_do() {
             let from = if threads.len() > CROWD { 2 } else { 0 };
             for walker in &mut walkers[from..] {
                 let mut found = Found::default();
-                walker.walk(&mut machine, setting.vocab.trie(), &threads, (u16::MAX, None), &mut found);
+                walker.walk(
+                    &mut machine,
+                    setting.vocab.trie(),
+                    &threads,
+                    (Needed::NOTHING, None),
+                    &mut found,
+                );
                 let found: BTreeSet<TokenId> = found.tokens.iter().map(|t| t.0).collect();
                 assert_eq!(found, legal, "{text}");
             }

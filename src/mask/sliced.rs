@@ -49,12 +49,15 @@ impl Masks {
         }
         if unsure.len() <= MAX_LONG && alive.safe >= Slice::SHORT {
             // Most have not the bytes to kill.
-            let may = |set| deadly.is_none_or(|deadly| may_kill(deadly.ways(), set));
+            let may = |set| deadly.is_none_or(|ways| may_kill(ways, set));
             let long = data.long_between(alive.safe, alive.most).filter(|long| may(long.1));
             walked.dead.extend(long.map(|long| long.0).filter(kills));
             return;
         }
-        let dead = dead_tokens(machine, vocab, data, (top, local.state), contained, usize::MAX);
+        let dead = match self.dead.take() {
+            Some((of, dead)) if of == (local.state, top != 0, slice) => Some(dead),
+            _ => dead_tokens(machine, vocab, data, (top, local.state), contained, usize::MAX),
+        };
         walked.dead.extend(dead.into_iter().flatten());
     }
 
@@ -102,9 +105,18 @@ impl Masks {
         if let Some(known) = self.known_slice(thread, spaced) {
             return known;
         }
-        let widest = Widest::of(machine, &self.vocab, thread, spaced);
+        let mut widest = Widest::of(machine, &self.vocab, thread, spaced);
+        self.keep_dead(&mut widest, thread, spaced);
         let found = widest.or_narrower(machine, &self.vocab, thread, spaced);
         self.note_slice(thread, spaced, found)
+    }
+
+    /// Keeps the tokens that kill a state for the next question: mostly who looks for a slice takes it at once.
+    fn keep_dead(&mut self, widest: &mut Widest, thread: Thread, spaced: bool) {
+        if let Widest::Good((contained, _), dead) = widest {
+            let of = (thread.local.state, spaced, contained.slice);
+            self.dead = dead.take().map(|dead| (of, dead));
+        }
     }
 
     fn known_slice(&self, thread: Thread, spaced: bool) -> Option<Option<Contained>> {
@@ -137,7 +149,8 @@ impl Masks {
             Some(known) => known,
             None => match Widest::of(machine, &self.vocab, thread, false) {
                 Widest::Useless => None,
-                widest => {
+                mut widest => {
+                    self.keep_dead(&mut widest, thread, false);
                     let found = widest.or_narrower(machine, &self.vocab, thread, false);
                     self.note_slice(thread, false, found)
                 }

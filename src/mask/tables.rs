@@ -10,7 +10,7 @@ use super::layers::{ExitId, Layers, LocalMask, Shared, Sliced, Walked};
 use super::loops::{Worth, looped};
 use super::tails::{Tail, Tails, below, set_key};
 use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
-use super::walk::{Found, Walker};
+use super::walk::{Found, Needed, Walker};
 use super::wide::Wide;
 use crate::machine::{BASE, ConfigId, Local, Machine, ROOT, Reached, StackId, Thread};
 use crate::vocab::{TokenId, Vocabulary};
@@ -28,6 +28,8 @@ pub struct Masks {
     full_bytes: usize,
     walker: Walker,
     sorter: Sorter,
+    /// By state, whether a blank goes before, and slice: the tokens that kill the state whose slice was looked for last.
+    pub(super) dead: Option<((u32, bool, usize), Vec<TokenId>)>,
 }
 
 /// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
@@ -84,6 +86,7 @@ impl Masks {
             full_bytes: 0,
             walker: Walker::default(),
             sorter: Sorter::default(),
+            dead: None,
         }
     }
 
@@ -129,6 +132,7 @@ impl Masks {
             full_bytes: self.full_bytes,
             walker: Walker::default(),
             sorter: Sorter::default(),
+            dead: None,
         }
     }
 
@@ -373,7 +377,7 @@ impl Masks {
             let top = trie.first(byte);
             if top != 0 {
                 trie.tokens_below(top).iter().for_each(|&t| dense[t as usize / 32] &= !(1 << (t % 32)));
-                self.walker.walk_from(machine, trie, top, &[thread], u16::MAX, &mut found);
+                self.walker.walk_from(machine, trie, top, &[thread], Needed::NOTHING, &mut found);
             }
         }
         found.tokens.iter().for_each(|&(t, _)| dense[t as usize / 32] |= 1 << (t % 32));
@@ -408,7 +412,7 @@ impl Masks {
         let contained = if sliced { self.slice_of(machine, Thread { local, stack }, false) } else { None };
         let mut walked = Walked::default();
         let (trie, need) = match &contained {
-            None => (vocab.trie(), u16::MAX),
+            None => (vocab.trie(), Needed::NOTHING),
             Some(contained) => {
                 self.take_slice(machine, &vocab, (0, local), contained, &mut walked);
                 (&vocab.slices()[contained.slice].residue, contained.need)
@@ -426,6 +430,7 @@ impl Masks {
         for (node, n) in found.exits {
             walked.exits.extend(below(trie, node).map(|t| (t, n)));
         }
+        self.dead = None;
         walked
     }
 
@@ -576,7 +581,7 @@ impl Masks {
         machine.enter(ret, BASE, &mut reached);
         let tails = self.tails(exits).clone();
         let mut found = Found::default();
-        self.walker.walk(machine, &tails.trie, &reached.threads, (u16::MAX, None), &mut found);
+        self.walker.walk(machine, &tails.trie, &reached.threads, (Needed::NOTHING, None), &mut found);
         let mut further: Vec<Tail> = found.exits.iter().flat_map(|e| tails.below(e.0)).collect();
         if reached.exit.is_some() {
             further.extend_from_slice(&tails.entries);

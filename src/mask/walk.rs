@@ -21,6 +21,18 @@ pub(super) struct Found {
     pub exits: Vec<(TrieNode, u32)>,
 }
 
+/// What tokens must have to be legal: those of at most `reach` bytes, a byte of these groups.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Needed {
+    pub groups: u16,
+    pub reach: u32,
+}
+
+impl Needed {
+    /// Nothing.
+    pub const NOTHING: Needed = Needed { groups: u16::MAX, reach: u32::MAX };
+}
+
 /// A subtree that is being walked.
 struct Level {
     /// One past it.
@@ -63,18 +75,18 @@ impl Walker {
         Walker { bunches: Bunches::new(room), ..Walker::default() }
     }
 
-    /// Walks a whole trie, starting from `threads` at its root. Tokens without a byte of the groups
-    /// `need` are known not to be legal and may be passed over, as may those that begin with `skip`.
+    /// Walks a whole trie, starting from `threads` at its root. Tokens without what is needed are known not to be
+    /// legal and may be passed over, as may those that begin with `skip`.
     pub(super) fn walk(
         &mut self,
         machine: &mut Machine,
         trie: &Trie,
         threads: &[Thread],
-        (need, skip): (u16, Option<u8>),
+        (need, skip): (Needed, Option<u8>),
         found: &mut Found,
     ) {
         self.begin();
-        let mut level = self.level(machine, trie, 0, threads, need);
+        let mut level = self.level(machine, trie, 0, threads, need.groups);
         match skip {
             Some(byte) if level.fan != UNLISTED => level.rest.remove(byte),
             Some(byte) => {
@@ -85,7 +97,7 @@ impl Walker {
             }
             None => {}
         }
-        self.run(machine, trie, level, found);
+        self.run(machine, trie, level, need.reach, found);
     }
 
     /// Walks the node `top` and those below it; `threads` stand at its parent.
@@ -95,13 +107,13 @@ impl Walker {
         trie: &Trie,
         top: TrieNode,
         threads: &[Thread],
-        need: u16,
+        need: Needed,
         found: &mut Found,
     ) {
         self.begin();
-        let level = self.level(machine, trie, 0, threads, need);
+        let level = self.level(machine, trie, 0, threads, need.groups);
         let level = Level { end: trie.end(top), next: top, fan: UNLISTED, ..level };
-        self.run(machine, trie, level, found);
+        self.run(machine, trie, level, need.reach, found);
     }
 
     fn begin(&mut self) {
@@ -115,7 +127,7 @@ impl Walker {
     }
 
     /// Walks what is left of a level, and all below.
-    fn run(&mut self, machine: &mut Machine, trie: &Trie, mut level: Level, found: &mut Found) {
+    fn run(&mut self, machine: &mut Machine, trie: &Trie, mut level: Level, reach: u32, found: &mut Found) {
         loop {
             let child = if level.fan != UNLISTED {
                 level.rest.pop().map(|byte| trie.child_in(level.fan, byte))
@@ -137,7 +149,7 @@ impl Walker {
                 level = above;
                 continue;
             };
-            if trie.groups(p) & level.need == 0 {
+            if trie.groups(p) & level.need == 0 && trie.depth(p) + trie.height(p) <= reach as usize {
                 continue;
             }
             let byte = trie.byte(p);

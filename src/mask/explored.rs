@@ -1,0 +1,359 @@
+//! The states that strings over a vocabulary slice lead to, and what they tell.
+//!
+//! A search from one state, the shorter strings first, through pairs of a state and where the text stands in a character.
+//! Characters of several bytes take ten times as many states as ASCII, so they are followed near the first state only;
+//! further away each of their bytes is taken for dead or alive, whichever is safe, and so is what lies behind the last
+//! state looked at. Backwards from what kills and from what is unknown go the answers (`Near`): shortest and longest paths, and
+//! the bytes that a deadly string must have. Cost: about a microsecond per state, most of it for making it, and a few
+//! steps per edge. Rejected: the same number of states whatever their characters, which reaches nine words of
+//! `(\S+\s+){0,49}` instead of twenty and takes twice as long.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::deadly::{Deadly, Incoming, Into, propagate};
+use super::slice::{Alive, Between, Near, are_few};
+use crate::bytes::Bytes;
+use crate::machine::{Machine, StackId};
+use crate::vocab::{ByteSet, ClassSet, Slice, SliceKind, Vocabulary, byte_group, byte_set, each_class};
+
+/// Most states looked at per slice; what lies behind is taken for dead or alive, whichever is safe.
+const MAX_STATES: usize = 600;
+/// Behind so many, characters of several bytes are not followed: they take ten times as many states as ASCII, and tokens
+/// that have some rarely have much before them.
+const NEAR: usize = if cfg!(test) { 40 } else { 300 };
+/// Most states between characters looked at behind those.
+const FAR: usize = if cfg!(test) { 6 } else { 32 };
+/// A narrow slice is given up if most of so many states die of some byte.
+const SAMPLE: usize = 32;
+
+/// Where some bytes lead.
+#[derive(Clone, Copy)]
+struct Edge {
+    to: u32,
+    /// Whether a character ends there.
+    ends: bool,
+    bytes: ByteSet,
+}
+
+/// The states that strings over a slice lead to.
+pub(super) struct Explored {
+    /// Each with the state of the plain string automaton, which knows where a character of several bytes
+    /// ends.
+    nodes: Vec<(u32, u32)>,
+    edges: Vec<SmallVec<[Edge; 4]>>,
+    /// Per node, the bytes of the slice that kill.
+    deadly: Vec<ByteSet>,
+    /// How many nodes were looked at; the others count as deadly and as alive for ever.
+    known: usize,
+    /// From how many of those only characters of one byte were followed, and which.
+    far: usize,
+    is_far: Vec<bool>,
+    /// Byte groups of which a legal token outside the slice has at least one, if it leads to nothing unknown by ASCII.
+    pub need: u16,
+    /// ASCII bytes of the slice that kill somewhere.
+    pub killers: [bool; 128],
+    /// Those that kill the first state, and whether they kill wherever a character begins, and nothing else does.
+    first: Bytes,
+    uniform: bool,
+    /// The text automaton between characters.
+    body: u32,
+    /// By state of the text automaton, which bytes belong to the slice there, and where they lead in it.
+    inside: FxHashMap<u32, Rc<[u32; 256]>>,
+}
+
+impl Explored {
+    /// Follows the strings over the slice's characters from `state`; `None` if many first bytes kill.
+    pub fn from(
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        slice: &Slice,
+        (state, stack): (u32, StackId),
+    ) -> Option<Explored> {
+        let ascii: Vec<u8> = (0..0x80).filter(|&b| slice.kind.has_ascii(b) && vocab.has_byte(b)).collect();
+        let unspaced = slice.kind == SliceKind::JsonUnspaced;
+        let body = if unspaced { machine.unspaced_body() } else { machine.string_body() };
+        if ascii.is_empty() || body == 0 && slice.kind.has_unicode() {
+            // A vocabulary that cannot spell strings has no such automaton.
+            return None;
+        }
+        // A token that ends inside a character is outside the slice, too.
+        let need = if slice.kind.has_unicode() { byte_group(0x80) } else { 0 };
+        let mut found = Explored {
+            nodes: vec![(state, body)],
+            edges: vec![],
+            deadly: vec![],
+            known: 0,
+            far: 0,
+            is_far: vec![],
+            need,
+            killers: [false; 128],
+            first: Bytes::default(),
+            uniform: true,
+            body,
+            inside: FxHashMap::default(),
+        };
+        let mut index = FxHashMap::from_iter([((state, body), 0u32)]);
+        let mut leads_out = false;
+        while found.known < found.nodes.len().min(MAX_STATES) {
+            if found.far == FAR && found.is_far_now(slice.kind) {
+                break;
+            }
+            leads_out |= machine.leads_out(found.nodes[found.known].0, stack);
+            found.expand(machine, vocab, slice.kind, &mut index);
+            // Where a narrower class loses some letters, there is a narrower one without them.
+            let bearable = match slice.kind.has_unicode() {
+                true => found.uniform || are_few(vocab, found.deadly[0]),
+                false => found.deadly[0] == 0,
+            };
+            // So do enumerations and the like, whose ends are no use, either.
+            let dying = || found.deadly[1..].iter().filter(|&&set| set != 0).count() * 2 > found.known;
+            if !bearable || found.known == SAMPLE && !slice.kind.has_unicode() && dying() {
+                return None;
+            }
+        }
+        let whole = found.is_whole();
+        if found.uniform(vocab) == 0 && !are_few(vocab, found.deadly[0]) {
+            return None;
+        }
+        if leads_out && !(whole && found.deadly.iter().all(|&d| d == 0)) {
+            // What dies inside the rule may live on behind it.
+            return None;
+        }
+        if leads_out {
+            // What follows there may hold any byte.
+            found.need = u16::MAX;
+        }
+        Some(found)
+    }
+
+    /// Whether all was looked at.
+    fn is_whole(&self) -> bool {
+        self.known == self.nodes.len() && self.far == 0
+    }
+
+    /// Whether of the next node only characters of one byte are to be followed.
+    fn is_far_now(&self, kind: SliceKind) -> bool {
+        self.known >= NEAR && kind.has_unicode() && self.nodes[self.known].1 == self.body
+    }
+
+    /// The bytes of the slice in a state of the text automaton with where they lead in it, one more each; 0
+    /// for the others.
+    fn inside(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        kind: SliceKind,
+        text: u32,
+    ) -> Rc<[u32; 256]> {
+        let body = self.body;
+        let table = self.inside.entry(text).or_insert_with(|| {
+            Rc::new(std::array::from_fn(|b| match b as u8 {
+                b @ 0x80.. if kind.has_unicode() => match machine.step_state(text, b) {
+                    0 => 0,
+                    after => after + 1,
+                },
+                b @ ..0x80 if text == body && kind.has_ascii(b) && vocab.has_byte(b) => body + 1,
+                _ => 0,
+            }))
+        });
+        table.clone()
+    }
+
+    /// Finds where the bytes lead from the next node.
+    fn expand(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        kind: SliceKind,
+        index: &mut FxHashMap<(u32, u32), u32>,
+    ) {
+        let (state, text) = self.nodes[self.known];
+        let inside = self.inside(machine, vocab, kind, text);
+        let is_far = self.is_far_now(kind);
+        let mut edges: SmallVec<[Edge; 4]> = SmallVec::new();
+        let mut deadly = 0;
+        let mut kills = Bytes::default();
+        let mut last = (0, 0, 0);
+        let row = machine.row(state);
+        let bytes = match text == self.body {
+            true if is_far => 0..0x80,
+            true => 0..0x100,
+            // The others are not inside a character, and there is one of several bytes already.
+            false => 0x80..0xc0,
+        };
+        for at in bytes {
+            let (b, after, next) = (at as u8, inside[at], row[at]);
+            if after == 0 {
+                self.need |= if next == 0 { 0 } else { byte_group(b) };
+            } else if next == 0 {
+                deadly |= byte_set(b);
+                kills.insert(b, b);
+                if b < 0x80 {
+                    self.killers[b as usize] = true;
+                }
+            } else if (next, after) == (last.0, last.1) {
+                // Bytes that stand together mostly lead to the same place.
+                edges[last.2].bytes |= byte_set(b);
+            } else {
+                let to = *index.entry((next, after - 1)).or_insert_with(|| {
+                    self.nodes.push((next, after - 1));
+                    self.nodes.len() as u32 - 1
+                });
+                let ends = after - 1 == self.body;
+                let at = edges.iter().position(|e| (e.to, e.ends) == (to, ends)).unwrap_or(edges.len());
+                if at == edges.len() {
+                    edges.push(Edge { to, ends, bytes: 0 });
+                }
+                edges[at].bytes |= byte_set(b);
+                last = (next, after, at);
+            }
+        }
+        if is_far {
+            // Whichever is safe: each of them may kill, and none has to.
+            deadly |= (0x80..=0xff).fold(0, |set, b| set | byte_set(b));
+        }
+        if self.known == 0 {
+            self.first = kills;
+            self.uniform = (0x80..=0xff).all(|b| !kills.has(b));
+        }
+        let expected = if text == self.body { self.first } else { Bytes::default() };
+        self.uniform &= kills == expected;
+        self.edges.push(edges);
+        self.deadly.push(deadly);
+        self.is_far.push(is_far);
+        self.far += usize::from(is_far);
+        self.known += 1;
+    }
+
+    /// The classes of the bytes that kill, if each of them kills wherever a character begins, and nothing else
+    /// does anywhere.
+    pub fn uniform(&self, vocab: &Vocabulary) -> ClassSet {
+        let (mut others, whole) = (self.first, self.is_whole());
+        let classes = vocab.classes().wholly(|b| self.first.has(b));
+        for class in each_class(classes) {
+            vocab.classes().members(class).iter().for_each(|&b| others.remove(b));
+        }
+        if self.uniform && whole && others == Bytes::default() { classes } else { 0 }
+    }
+
+    /// The answers for the states of all nodes, of strings without some bytes where those alone kill. A state that is met
+    /// both between characters and inside one, or inside different ones, gets the worst.
+    pub fn near(&self, without: ClassSet) -> Arc<Near> {
+        let numbers = self.nodes[..self.known].iter().map(|node| node.0);
+        let first = numbers.clone().min().unwrap_or_default();
+        let states = numbers.max().map_or(0, |last| (last - first) as usize + 1);
+        let between = (0..self.known).filter(|&n| self.nodes[n].1 == self.body);
+        let alive = vec![Near::UNKNOWN; states];
+        let mut near = Near { between: Vec::new(), first, alive, ways: Vec::new(), starts: Vec::new() };
+        if without != 0 || self.is_whole() && self.deadly.iter().all(|&d| d == 0) {
+            let all = |n: usize| Between { state: self.nodes[n].0, clear: u32::MAX, reach: u32::MAX };
+            near.between = between.map(all).collect();
+            self.nodes.iter().for_each(|node| near.alive[(node.0 - first) as usize] = Alive::FOR_EVER);
+            return Arc::new(near);
+        }
+        let into = self.into();
+        let safe = self.distances(&into, |n| n >= self.known || self.deadly[n] != 0);
+        let clear = self.distances(&into, |n| n >= self.known || self.is_far[n]);
+        // Characters of several bytes are asked for by `need`.
+        let reach = self.distances(&into, |n| n >= self.known && self.nodes[n].1 == self.body);
+        let between = between.map(|n| Between { state: self.nodes[n].0, clear: clear[n], reach: reach[n] });
+        near.between = between.collect();
+        let (most, mut deadly) = (self.most(&into), propagate(self.kills(), &into));
+        // The node of each state.
+        let mut of: Vec<Option<usize>> = vec![None; states];
+        for (n, node) in self.nodes.iter().enumerate() {
+            let state = node.0.wrapping_sub(first) as usize;
+            match of.get_mut(state) {
+                None => {} // not looked at
+                Some(None) => {
+                    of[state] = Some(n);
+                    near.alive[state] = Alive { safe: safe[n], most: most[n] };
+                }
+                Some(&mut Some(other)) => {
+                    let alive = &mut near.alive[state];
+                    *alive = Alive { safe: alive.safe.min(safe[n]), most: alive.most.max(most[n]) };
+                    let ways = std::mem::take(&mut deadly[n]);
+                    deadly[other].join(&ways);
+                }
+            }
+        }
+        let unknown = Deadly::unknown();
+        near.starts.push(0);
+        for node in of {
+            near.ways.extend_from_slice(node.map_or(&unknown, |n| &deadly[n]).ways());
+            near.starts.push(near.ways.len() as u32);
+        }
+        Arc::new(near)
+    }
+
+    /// For each node, the edges into it.
+    fn into(&self) -> Incoming {
+        let edges = (0..).zip(&self.edges).flat_map(|(from, edges)| {
+            edges.iter().map(move |&Edge { to, ends, bytes }| {
+                let byte = if bytes.is_power_of_two() { bytes } else { 0 };
+                (to, Into { from, byte, ends })
+            })
+        });
+        Incoming::new(self.nodes.len(), edges)
+    }
+
+    /// For each node, what kills it at once.
+    fn kills(&self) -> Vec<Deadly> {
+        let known = self.deadly.iter().map(|&set| if set == 0 { Deadly::default() } else { Deadly::of(set) });
+        let unknown = std::iter::repeat_with(Deadly::unknown).take(self.nodes.len() - self.known);
+        known.chain(unknown).collect()
+    }
+
+    /// For each node, how many whole characters can follow before one of some nodes is met: a shortest path, on which
+    /// the edges that end a character have length 1.
+    fn distances(&self, into: &Incoming, ends: impl Fn(usize) -> bool) -> Vec<u32> {
+        let mut lengths = vec![u32::MAX; self.nodes.len()];
+        let mut todo = VecDeque::new();
+        for n in (0..self.nodes.len()).filter(|&n| ends(n)) {
+            lengths[n] = 0;
+            todo.push_back((n, 0));
+        }
+        while let Some((n, length)) = todo.pop_front() {
+            if lengths[n] < length {
+                continue;
+            }
+            for &Into { from, ends, .. } in into.of(n) {
+                let (from, longer) = (from as usize, length + u32::from(ends));
+                if longer < lengths[from] {
+                    lengths[from] = longer;
+                    if ends { todo.push_back((from, longer)) } else { todo.push_front((from, longer)) }
+                }
+            }
+        }
+        lengths
+    }
+
+    /// For each node, how many characters can follow at most: a longest path, [`u32::MAX`] where there is a
+    /// cycle, or a node that was not looked at.
+    fn most(&self, into: &Incoming) -> Vec<u32> {
+        // Behind those that are far there is one more that is never settled.
+        let left =
+            self.edges.iter().zip(&self.is_far).map(|(edges, &is_far)| edges.len() + usize::from(is_far));
+        let mut left: Vec<usize> = left.collect();
+        let mut longest = vec![0; self.nodes.len()];
+        let mut settled = vec![false; self.nodes.len()];
+        let mut todo: Vec<usize> = (0..self.known).filter(|&n| left[n] == 0).collect();
+        while let Some(n) = todo.pop() {
+            settled[n] = true;
+            for &Into { from, ends, .. } in into.of(n) {
+                let from = from as usize;
+                longest[from] = longest[from].max(longest[n] + u32::from(ends));
+                left[from] -= 1;
+                if left[from] == 0 {
+                    todo.push(from);
+                }
+            }
+        }
+        longest.iter().zip(settled).map(|(&n, settled)| if settled { n } else { u32::MAX }).collect()
+    }
+}
