@@ -9,7 +9,6 @@
 //! `(\S+\s+){0,49}` instead of twenty and takes twice as long.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -19,7 +18,7 @@ use super::deadly::{Deadly, Incoming, Into, propagate};
 use super::slice::{Alive, Between, Near, are_few};
 use crate::bytes::Bytes;
 use crate::machine::{Machine, StackId};
-use crate::vocab::{ByteSet, ClassSet, Slice, SliceKind, Vocabulary, byte_group, byte_set, each_class};
+use crate::vocab::{ByteSet, ClassSet, SliceKind, Vocabulary, byte_group, byte_set, each_class};
 
 /// Most states looked at per slice; what lies behind is taken for dead or alive, whichever is safe.
 const MAX_STATES: usize = 600;
@@ -38,6 +37,49 @@ struct Edge {
     /// Whether a character ends there.
     ends: bool,
     bytes: ByteSet,
+}
+
+/// Bytes that stand together, and where the text stands in its character behind them: a state of the text automaton, or
+/// none if they are not of the slice there.
+#[derive(Clone, Copy)]
+struct Run {
+    lo: u8,
+    hi: u8,
+    after: Option<u32>,
+    bytes: ByteSet,
+}
+
+/// The runs of bytes by slice and state of the text automaton; the same for all searches of a grammar.
+#[derive(Clone, Default)]
+pub(super) struct Spelled(FxHashMap<(usize, u32), Arc<[Run]>>);
+
+impl Spelled {
+    /// All bytes between characters, and those that go on inside one.
+    fn runs(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        (slice, text, body): (usize, u32, u32),
+    ) -> Arc<[Run]> {
+        let kind = vocab.slices()[slice].kind;
+        let made = || {
+            let mut runs: Vec<Run> = Vec::new();
+            // Inside a character there is one of several bytes already, and no need to know of others.
+            for b in if text == body { 0..=0xff } else { 0x80..=0xbf } {
+                let after = match b {
+                    0x80.. if kind.has_unicode() => Some(machine.step_state(text, b)).filter(|&to| to != 0),
+                    ..0x80 if kind.has_ascii(b) && vocab.has_byte(b) => Some(body),
+                    _ => None,
+                };
+                match runs.last_mut().filter(|run| run.after == after) {
+                    Some(run) => (run.hi, run.bytes) = (b, run.bytes | byte_set(b)),
+                    None => runs.push(Run { lo: b, hi: b, after, bytes: byte_set(b) }),
+                }
+            }
+            runs.into()
+        };
+        self.0.entry((slice, text)).or_insert_with(made).clone()
+    }
 }
 
 /// The states that strings over a slice lead to.
@@ -62,8 +104,6 @@ pub(super) struct Explored {
     uniform: bool,
     /// The text automaton between characters.
     body: u32,
-    /// By state of the text automaton, which bytes belong to the slice there, and where they lead in it.
-    inside: FxHashMap<u32, Rc<[u32; 256]>>,
 }
 
 impl Explored {
@@ -71,18 +111,20 @@ impl Explored {
     pub fn from(
         machine: &mut Machine,
         vocab: &Vocabulary,
-        slice: &Slice,
+        slice: usize,
+        spelled: &mut Spelled,
         (state, stack): (u32, StackId),
     ) -> Option<Explored> {
-        let ascii: Vec<u8> = (0..0x80).filter(|&b| slice.kind.has_ascii(b) && vocab.has_byte(b)).collect();
-        let unspaced = slice.kind == SliceKind::JsonUnspaced;
+        let kind = vocab.slices()[slice].kind;
+        let ascii: Vec<u8> = (0..0x80).filter(|&b| kind.has_ascii(b) && vocab.has_byte(b)).collect();
+        let unspaced = kind == SliceKind::JsonUnspaced;
         let body = if unspaced { machine.unspaced_body() } else { machine.string_body() };
-        if ascii.is_empty() || body == 0 && slice.kind.has_unicode() {
+        if ascii.is_empty() || body == 0 && kind.has_unicode() {
             // A vocabulary that cannot spell strings has no such automaton.
             return None;
         }
         // A token that ends inside a character is outside the slice, too.
-        let need = if slice.kind.has_unicode() { byte_group(0x80) } else { 0 };
+        let need = if kind.has_unicode() { byte_group(0x80) } else { 0 };
         let mut found = Explored {
             nodes: vec![(state, body)],
             edges: vec![],
@@ -95,24 +137,23 @@ impl Explored {
             first: Bytes::default(),
             uniform: true,
             body,
-            inside: FxHashMap::default(),
         };
         let mut index = FxHashMap::from_iter([((state, body), 0u32)]);
         let mut leads_out = false;
         while found.known < found.nodes.len().min(MAX_STATES) {
-            if found.far == FAR && found.is_far_now(slice.kind) {
+            if found.far == FAR && found.is_far_now(kind) {
                 break;
             }
             leads_out |= machine.leads_out(found.nodes[found.known].0, stack);
-            found.expand(machine, vocab, slice.kind, &mut index);
+            found.expand(machine, vocab, slice, spelled, &mut index);
             // Where a narrower class loses some letters, there is a narrower one without them.
-            let bearable = match slice.kind.has_unicode() {
+            let bearable = match kind.has_unicode() {
                 true => found.uniform || are_few(vocab, found.deadly[0]),
                 false => found.deadly[0] == 0,
             };
             // So do enumerations and the like, whose ends are no use, either.
             let dying = || found.deadly[1..].iter().filter(|&&set| set != 0).count() * 2 > found.known;
-            if !bearable || found.known == SAMPLE && !slice.kind.has_unicode() && dying() {
+            if !bearable || found.known == SAMPLE && !kind.has_unicode() && dying() {
                 return None;
             }
         }
@@ -141,76 +182,43 @@ impl Explored {
         self.known >= NEAR && kind.has_unicode() && self.nodes[self.known].1 == self.body
     }
 
-    /// The bytes of the slice in a state of the text automaton with where they lead in it, one more each; 0
-    /// for the others.
-    fn inside(
-        &mut self,
-        machine: &mut Machine,
-        vocab: &Vocabulary,
-        kind: SliceKind,
-        text: u32,
-    ) -> Rc<[u32; 256]> {
-        let body = self.body;
-        let table = self.inside.entry(text).or_insert_with(|| {
-            Rc::new(std::array::from_fn(|b| match b as u8 {
-                b @ 0x80.. if kind.has_unicode() => match machine.step_state(text, b) {
-                    0 => 0,
-                    after => after + 1,
-                },
-                b @ ..0x80 if text == body && kind.has_ascii(b) && vocab.has_byte(b) => body + 1,
-                _ => 0,
-            }))
-        });
-        table.clone()
-    }
-
     /// Finds where the bytes lead from the next node.
     fn expand(
         &mut self,
         machine: &mut Machine,
         vocab: &Vocabulary,
-        kind: SliceKind,
+        slice: usize,
+        spelled: &mut Spelled,
         index: &mut FxHashMap<(u32, u32), u32>,
     ) {
         let (state, text) = self.nodes[self.known];
-        let inside = self.inside(machine, vocab, kind, text);
-        let is_far = self.is_far_now(kind);
+        let runs = spelled.runs(machine, vocab, (slice, text, self.body));
+        let is_far = self.is_far_now(vocab.slices()[slice].kind);
         let mut edges: SmallVec<[Edge; 4]> = SmallVec::new();
         let mut deadly = 0;
         let mut kills = Bytes::default();
-        let mut last = (0, 0, 0);
         let row = machine.row(state);
-        let bytes = match text == self.body {
-            true if is_far => 0..0x80,
-            true => 0..0x100,
-            // The others are not inside a character, and there is one of several bytes already.
-            false => 0x80..0xc0,
-        };
-        for at in bytes {
-            let (b, after, next) = (at as u8, inside[at], row[at]);
-            if after == 0 {
-                self.need |= if next == 0 { 0 } else { byte_group(b) };
-            } else if next == 0 {
-                deadly |= byte_set(b);
-                kills.insert(b, b);
-                if b < 0x80 {
-                    self.killers[b as usize] = true;
+        for run in runs.iter().take_while(|run| !(is_far && run.lo >= 0x80)) {
+            let mut lo = run.lo as usize;
+            while lo <= run.hi as usize {
+                let next = row[lo];
+                let same = row[lo..=run.hi as usize].iter().take_while(|&&to| to == next).count();
+                let (from, to) = (lo as u8, (lo + same - 1) as u8);
+                lo += same;
+                let bytes = match (from, to) == (run.lo, run.hi) {
+                    true => run.bytes,
+                    false => (from..=to).fold(0, |set, b| set | byte_set(b)),
+                };
+                match (run.after, next) {
+                    (None, 0) => {}
+                    (None, _) => self.need |= (from..=to).fold(0, |need, b| need | byte_group(b)),
+                    (Some(_), 0) => {
+                        deadly |= bytes;
+                        kills.insert(from, to);
+                        (from..=to.min(0x7f)).for_each(|b| self.killers[b as usize] = true);
+                    }
+                    (Some(after), _) => self.add_edge(&mut edges, index, (next, after), bytes),
                 }
-            } else if (next, after) == (last.0, last.1) {
-                // Bytes that stand together mostly lead to the same place.
-                edges[last.2].bytes |= byte_set(b);
-            } else {
-                let to = *index.entry((next, after - 1)).or_insert_with(|| {
-                    self.nodes.push((next, after - 1));
-                    self.nodes.len() as u32 - 1
-                });
-                let ends = after - 1 == self.body;
-                let at = edges.iter().position(|e| (e.to, e.ends) == (to, ends)).unwrap_or(edges.len());
-                if at == edges.len() {
-                    edges.push(Edge { to, ends, bytes: 0 });
-                }
-                edges[at].bytes |= byte_set(b);
-                last = (next, after, at);
             }
         }
         if is_far {
@@ -228,6 +236,24 @@ impl Explored {
         self.is_far.push(is_far);
         self.far += usize::from(is_far);
         self.known += 1;
+    }
+
+    /// Adds bytes to the edge to a node, which may be new.
+    fn add_edge(
+        &mut self,
+        edges: &mut SmallVec<[Edge; 4]>,
+        index: &mut FxHashMap<(u32, u32), u32>,
+        node: (u32, u32),
+        bytes: ByteSet,
+    ) {
+        let to = *index.entry(node).or_insert_with(|| {
+            self.nodes.push(node);
+            self.nodes.len() as u32 - 1
+        });
+        match edges.iter_mut().find(|edge| edge.to == to) {
+            Some(edge) => edge.bytes |= bytes,
+            None => edges.push(Edge { to, ends: node.1 == self.body, bytes }),
+        }
     }
 
     /// The classes of the bytes that kill, if each of them kills wherever a character begins, and nothing else

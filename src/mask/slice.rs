@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::dead::{SOON, dead_tokens};
 use super::deadly::{Way, at_once};
-use super::explored::Explored;
+use super::explored::{Explored, Spelled};
 use super::walk::Needed;
 use crate::machine::{Local, Machine, Thread};
 use crate::vocab::{ByteSet, ClassSet, TokenId, Vocabulary};
@@ -152,14 +152,22 @@ pub(super) enum Widest {
 
 impl Widest {
     /// Tries the widest slice with or without a leading blank within the rule of a state.
-    pub fn of(machine: &mut Machine, vocab: &Vocabulary, thread: Thread, spaced: bool) -> Widest {
+    pub fn of(
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        spelled: &mut Spelled,
+        thread: Thread,
+        spaced: bool,
+    ) -> Widest {
         // Every slice has these letters; most states of a grammar take none of them.
         let state = thread.local.state;
         if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && machine.step_state(state, b) == 0) {
             return Widest::AllUseless;
         }
         let first = vocab.slices().iter().position(|s| s.spaced == spaced);
-        let Some((answer, killers)) = first.and_then(|first| try_slice(machine, vocab, thread, first)) else {
+        let Some((answer, killers)) =
+            first.and_then(|first| try_slice(machine, vocab, spelled, thread, first))
+        else {
             return Widest::Useless;
         };
         if answer.0.alive.safe >= MANY {
@@ -176,6 +184,7 @@ impl Widest {
         self,
         machine: &mut Machine,
         vocab: &Vocabulary,
+        spelled: &mut Spelled,
         thread: Thread,
         spaced: bool,
     ) -> Option<Answer> {
@@ -193,7 +202,7 @@ impl Widest {
                 // What kills in a wider slice is in this one, too.
                 continue;
             }
-            let Some((answer, killers)) = try_slice(machine, vocab, thread, slice) else { continue };
+            let Some((answer, killers)) = try_slice(machine, vocab, spelled, thread, slice) else { continue };
             if answer.0.alive.safe >= MANY {
                 return Some(answer);
             }
@@ -219,10 +228,11 @@ fn found_soon(
 fn try_slice(
     machine: &mut Machine,
     vocab: &Vocabulary,
+    spelled: &mut Spelled,
     Thread { local: Local { state, .. }, stack }: Thread,
     slice: usize,
 ) -> Option<(Answer, [bool; 128])> {
-    let found = Explored::from(machine, vocab, &vocab.slices()[slice], (state, stack))?;
+    let found = Explored::from(machine, vocab, slice, spelled, (state, stack))?;
     let without = found.uniform(vocab);
     let (groups, near) = (found.need, found.near(without));
     let contained = |state, reach| {

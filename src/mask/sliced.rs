@@ -105,9 +105,9 @@ impl Masks {
         if let Some(known) = self.known_slice(thread, spaced) {
             return known;
         }
-        let mut widest = Widest::of(machine, &self.vocab, thread, spaced);
+        let mut widest = Widest::of(machine, &self.vocab, &mut self.spelled, thread, spaced);
         self.keep_dead(&mut widest, thread, spaced);
-        let found = widest.or_narrower(machine, &self.vocab, thread, spaced);
+        let found = widest.or_narrower(machine, &self.vocab, &mut self.spelled, thread, spaced);
         self.note_slice(thread, spaced, found)
     }
 
@@ -147,11 +147,11 @@ impl Masks {
         }
         let contained = match self.known_slice(thread, false) {
             Some(known) => known,
-            None => match Widest::of(machine, &self.vocab, thread, false) {
+            None => match Widest::of(machine, &self.vocab, &mut self.spelled, thread, false) {
                 Widest::Useless => None,
                 mut widest => {
                     self.keep_dead(&mut widest, thread, false);
-                    let found = widest.or_narrower(machine, &self.vocab, thread, false);
+                    let found = widest.or_narrower(machine, &self.vocab, &mut self.spelled, thread, false);
                     self.note_slice(thread, false, found)
                 }
             },

@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mask;
 use super::crowd::{CROWD, MANY_TAILS};
+use super::explored::Spelled;
 use super::layers::{ExitId, Layers, LocalMask, Shared, Sliced, Walked};
 use super::loops::{Worth, looped};
 use super::tails::{Tail, Tails, below, set_key};
@@ -28,6 +29,7 @@ pub struct Masks {
     full_bytes: usize,
     walker: Walker,
     sorter: Sorter,
+    pub(super) spelled: Spelled,
     /// By state, whether a blank goes before, and slice: the tokens that kill the state whose slice was looked for last.
     pub(super) dead: Option<((u32, bool, usize), Vec<TokenId>)>,
 }
@@ -86,6 +88,7 @@ impl Masks {
             full_bytes: 0,
             walker: Walker::default(),
             sorter: Sorter::default(),
+            spelled: Spelled::default(),
             dead: None,
         }
     }
@@ -132,6 +135,7 @@ impl Masks {
             full_bytes: self.full_bytes,
             walker: Walker::default(),
             sorter: Sorter::default(),
+            spelled: Spelled::default(),
             dead: None,
         }
     }
