@@ -469,6 +469,9 @@ impl Dfa {
         let mut active: SmallVec<[(u8, NfaId); 16]> = SmallVec::new();
         let mut next = 0;
         let mut targets: SmallVec<[NfaId; 16]> = SmallVec::new();
+        // What stands between the letters of a word that is looked for mostly leads to one place: its closure is made
+        // once.
+        let mut met: SmallVec<[(SmallVec<[NfaId; 8]>, DfaId); 8]> = SmallVec::new();
         for pair in cuts.windows(2) {
             let (lo, hi) = (pair[0] as u8, (pair[1] - 1) as u8);
             active.retain(|&mut (end, _)| end >= lo);
@@ -478,10 +481,19 @@ impl Dfa {
             }
             targets.clear();
             targets.extend(active.iter().map(|a| a.1));
+            targets.sort_unstable();
+            targets.dedup();
             let to = match targets[..] {
                 [] => NONE,
                 [one] => self.start(nfa, one),
-                _ => self.closure(nfa, &targets),
+                _ => match met.iter().find(|(known, _)| known[..] == targets[..]) {
+                    Some(&(_, to)) => to,
+                    None => {
+                        let to = self.closure(nfa, &targets);
+                        met.push((SmallVec::from_slice(&targets), to));
+                        to
+                    }
+                },
             };
             if to == NONE {
                 continue;
