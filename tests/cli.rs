@@ -141,6 +141,38 @@ fn bad_input_is_one_clear_error() {
 }
 
 #[test]
+fn inspect_reads_tokenizers_of_models() {
+    use ffwd::model::embedded::{TARGET_GGUF, TOKENIZER_JSON};
+    let dir = tempfile::tempdir().unwrap();
+    let (alone, folder) = (dir.path().join("alone"), dir.path().join("folder"));
+    for place in [&alone, &folder] {
+        std::fs::create_dir(place).unwrap();
+        std::fs::write(place.join("model.gguf"), TARGET_GGUF).unwrap();
+    }
+    std::fs::write(folder.join("tokenizer.json"), TOKENIZER_JSON).unwrap();
+    let inspect = |path: &std::path::Path| {
+        let path = path.to_str().unwrap();
+        texts(&ffwd(&["inspect", "--json-schema", SCHEMA, "--prefix", "{", "--json", "--tokenizer", path])).0
+    };
+    let want = texts(&ffwd(&["inspect", "--json-schema", SCHEMA, "--prefix", "{", "--json"])).0;
+    assert!(want.contains("\"legal_tokens\": 1"), "{want}");
+    for path in [alone.join("model.gguf"), alone.clone(), folder.join("tokenizer.json"), folder.clone()] {
+        assert_eq!(inspect(&path), want, "{path:?}");
+    }
+    // What `--model` reads at the same path: the file beside it goes first.
+    std::fs::write(folder.join("tokenizer.json"), "{}").unwrap();
+    std::fs::write(alone.join("model.gguf"), &TARGET_GGUF[..2000]).unwrap();
+    for (path, part) in
+        [(folder.join("model.gguf"), "tokenizer.json"), (alone.join("model.gguf"), "model.gguf")]
+    {
+        let output = ffwd(&["inspect", "--regex", "a", "--tokenizer", path.to_str().unwrap()]);
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.contains(part) && out.is_empty() && !err.contains("panicked"), "{err}");
+    }
+}
+
+#[test]
 fn generate_and_inspect() {
     let (out, _) =
         texts(&ffwd(&["generate", "Sentiment of 'good': ", "--choice", "positive", "--choice", "negative"]));

@@ -1,6 +1,8 @@
 //! `ffwd inspect`: what the engine sees at a point of the output.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -17,6 +19,7 @@ use crate::vocab::{TokenId, Vocabulary};
     ffwd inspect --json-schema invoice.schema.json --prefix '{\"vendor\":\"A' --json\n  \
     ffwd inspect --json-schema invoice.schema.json --after '{\"invoice_number\":\"INV-1' --why '\",\"total'\n  \
     ffwd inspect --regex '(ab|cd)+' --prefix ab --tokenizer tokenizer.json\n  \
+    ffwd inspect --json-object --tokenizer model.gguf\n  \
     ffwd inspect --labels topics.txt --prefix ' Technology' --why ' > AI'")]
 pub(super) struct Args {
     #[command(flatten)]
@@ -27,8 +30,8 @@ pub(super) struct Args {
     /// Explain whether and why this token (or any text) may or may not come next
     #[arg(long, value_name = "TOKEN_TEXT")]
     why: Option<String>,
-    /// A Hugging Face tokenizer.json [default: that of the embedded models]
-    #[arg(long, value_name = "FILE")]
+    /// A Hugging Face tokenizer.json, a GGUF file, or the folder of a model [default: that of the embedded models]
+    #[arg(long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -128,7 +131,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         ));
     };
     let vocab = match &args.tokenizer {
-        Some(file) => Vocabulary::from_file(file)?,
+        Some(path) => vocabulary(path)?,
         None => embedded_vocabulary()?,
     };
     let grammar = Compiler::new(vocab.clone()).compile(&constraint)?;
@@ -144,6 +147,19 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         output::line(&table(&report))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The vocabulary of a tokenizer's file, or that which `--model` would find at the same path.
+fn vocabulary(path: &Path) -> Result<Vocabulary> {
+    let is_gguf = || {
+        let mut magic = [0; 4];
+        let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+        read.is_ok() && magic == *b"GGUF"
+    };
+    match path.is_dir() || is_gguf() {
+        true => Vocabulary::of_model(path),
+        false => Vocabulary::from_file(path),
+    }
 }
 
 #[cfg(feature = "embedded")]
