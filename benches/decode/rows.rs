@@ -62,8 +62,8 @@ fn stock(path: &std::path::Path, m: usize) -> Result<f64> {
     Ok(best)
 }
 
-/// The embedded model with its layers in four bits, as files of larger models are; the embedding stays as it is.
-fn in_four_bits(from: &str, to: &std::path::Path) -> candle_core::Result<()> {
+/// The embedded model with its layers in fewer bits, as files of larger models are; the embedding stays as it is.
+fn in_fewer_bits(from: &str, to: &std::path::Path, blocks: GgmlDType) -> candle_core::Result<()> {
     let mut file = std::fs::File::open(from)?;
     let content = Content::read(&mut file)?;
     let mut tensors = Vec::new();
@@ -73,7 +73,7 @@ fn in_four_bits(from: &str, to: &std::path::Path) -> candle_core::Result<()> {
         tensors.push((
             name.as_str(),
             match layer {
-                true => QTensor::quantize(&tensor.dequantize(&Device::Cpu)?, GgmlDType::Q4K)?,
+                true => QTensor::quantize(&tensor.dequantize(&Device::Cpu)?, blocks)?,
                 false => tensor,
             },
         ));
@@ -86,25 +86,26 @@ fn in_four_bits(from: &str, to: &std::path::Path) -> candle_core::Result<()> {
 pub(super) fn run() -> Result<()> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/model-q8_0.gguf");
     let dir = tempfile::tempdir().map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
-    let four = dir.path().join("four.gguf");
-    in_four_bits(path, &four).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
+    let fewer = |name: &str, blocks| -> Result<_> {
+        let to = dir.path().join(name);
+        in_fewer_bits(path, &to, blocks).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
+        Ok((Model::from_gguf(&to, &LoadOptions::default())?, to))
+    };
+    let (q6, six) = fewer("six.gguf", GgmlDType::Q6K)?;
+    let (q4, four) = fewer("four.gguf", GgmlDType::Q4K)?;
     println!("ms of a forward behind {CACHED} tokens; `all` with the logits of every row");
-    println!(
-        "{:>4} {:>10} {:>10} {:>10} {:>6} {:>10} {:>10} {:>6} {:>10}",
-        "rows", "Q8_0 all", "Q8_0", "candle", "ratio", "Q4_K", "candle", "ratio", "F32"
-    );
+    print!("{:>4} {:>9}", "rows", "Q8_0 all");
+    ["Q8_0", "Q6_K", "Q4_K"].iter().for_each(|name| print!(" {name:>9} {:>9} {:>6}", "candle", "ratio"));
+    println!(" {:>9}", "F32");
     let load = |precision| Model::embedded_target(&LoadOptions::with_precision(precision));
     let (q8, f32) = (load(Precision::Q8_0)?, load(Precision::F32)?);
-    let q4 = Model::from_gguf(&four, &LoadOptions::default())?;
     for m in SIZES {
-        let (all, one, wide) = (own(&q8, m, true)?, own(&q8, m, false)?, own(&f32, m, false)?);
-        let (few, few_stock) = (own(&q4, m, false)?, stock(&four, m)?);
-        let stock = stock(path.as_ref(), m)?;
-        println!(
-            "{m:>4} {all:>10.3} {one:>10.3} {stock:>10.3} {:>6.2} {few:>10.3} {few_stock:>10.3} {:>6.2} {wide:>10.3}",
-            one / stock,
-            few / few_stock
-        );
+        print!("{m:>4} {:>9.3}", own(&q8, m, true)?);
+        for (model, file) in [(&q8, path.as_ref()), (&q6, six.as_path()), (&q4, four.as_path())] {
+            let (own, stock) = (own(model, m, false)?, stock(file, m)?);
+            print!(" {own:>9.3} {stock:>9.3} {:>6.2}", own / stock);
+        }
+        println!(" {:>9.3}", own(&f32, m, false)?);
     }
     Ok(())
 }
