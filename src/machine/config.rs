@@ -19,7 +19,7 @@ use crate::bytes::Bytes;
 use super::dfa::{Call, Dfa, DfaId, NONE};
 use super::distinct::Distinct;
 use super::lower::{COUNTING, STRING, UNSPACED};
-use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx};
+use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx, TEXT};
 use super::register::Register;
 use super::text::begins_char;
 use super::written::{NO_TEXT, TextId, UNKNOWN, Written};
@@ -638,5 +638,10 @@ impl Machine {
     pub fn is_text_state(&self, state: DfaId) -> bool {
         let state = self.dfa.state(state);
         state.in_text() && !state.mid_escape()
+    }
+
+    /// Whether all that the state stands for is inside the text of a string: only a quote leads out of that.
+    pub fn is_only_text(&self, state: DfaId) -> bool {
+        self.dfa.members(state).iter().all(|&member| self.nfa.flags(member) & TEXT != 0)
     }
 }

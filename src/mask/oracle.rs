@@ -206,7 +206,7 @@ fn words_are_counted_as_a_walk_counts_them() {
     let mut random = Random::new(14);
     // Long ones that end a string, and long ones with characters of two bytes, as the tokenizer spells them.
     let mut long = |last: &str| {
-        let text: String = (0..8 + random.below(9)).map(|_| *random.pick(&['a', 'b', 'c', '-'])).collect();
+        let text: String = (0..3 + random.below(14)).map(|_| *random.pick(&['a', 'b', 'c', '-'])).collect();
         format!("{text}{last}")
     };
     let ends = (0..400).map(|i| long(if i % 2 == 0 { "\"" } else { "\u{c3}\u{a9}aaaaaabbb" }));
@@ -220,11 +220,13 @@ fn words_are_counted_as_a_walk_counts_them() {
         let (word, space, least) = match case % 4 {
             // The quote is not near.
             0 => ("[^x]", "y?", 9 + random.below(6)),
-            // More is alive behind characters of two bytes.
-            1 => ("(?:[a-z]|\u{e9}[^ ]{6})", "-?", 0),
             _ => (*word, *space, random.below(3)),
         };
-        let text = format!("^(?:{word}{space}){{{least},{}}}{word}$", least + 3 + random.below(30));
+        let text = match case % 4 {
+            // More is alive behind a character of two bytes, which is not near.
+            1 => format!("^[^ ]{{{}}}(?:[^ \u{e9}]|\u{e9}[^ ]{{12}})$", 5 + random.below(6)),
+            _ => format!("^(?:{word}{space}){{{least},{}}}{word}$", least + 3 + random.below(30)),
+        };
         let schema = serde_json::json!({"type": "string", "pattern": text}).to_string();
         let Some(mut machine) = Constraint::json_schema(&schema).ok().and_then(|c| setting.machine(&c))
         else {
@@ -249,6 +251,40 @@ fn words_are_counted_as_a_walk_counts_them() {
         }
     }
     assert!(partly > 200 && nowhere > 200 && compared > 2_000, "{partly} {nowhere} {compared}");
+}
+
+/// What a search did not look at may end the rule, and a token go on behind it.
+#[test]
+fn rules_that_end_out_of_sight_go_on_behind_it() {
+    let mut random = Random::new(15);
+    let words: Vec<String> = (0..300)
+        .map(|_| {
+            let mut text = |n: usize| (0..n).map(|_| *random.pick(&['a', 'b', 'c'])).collect::<String>();
+            let (before, behind) = (text(5), text(3));
+            format!("{}{before}\u{c3}\u{a9}{behind}", text(3))
+        })
+        .collect();
+    let setting = Setting::with_words(&mut random, &words);
+    let mut behind = 0;
+    for n in 5..12 {
+        let grammar =
+            format!("root ::= word [a-z]+\nword ::= \"(\" word \")\" | {} \"\u{e9}\"\n", "[^ ] ".repeat(n));
+        let constraint = Constraint::ebnf(&grammar).expect("a grammar");
+        let mut machine = setting.machine(&constraint).expect("a machine");
+        let mut masks = Masks::new(&setting.vocab, setting.shared.clone());
+        let mut config = machine.initial();
+        for _ in 0..=n {
+            let mask = masks.mask(&mut machine, config);
+            for token in 0..setting.vocab.len() as TokenId {
+                let bytes = setting.vocab.token_bytes(token);
+                let legal = !bytes.is_empty() && machine.allows(config, bytes);
+                assert_eq!(mask.contains(token), legal, "{n} {bytes:?}");
+                behind += usize::from(legal && bytes.len() > 10);
+            }
+            config = machine.step_bytes(config, b"a");
+        }
+    }
+    assert!(behind > 100, "{behind}");
 }
 
 /// Whether some threads of a configuration are walked as one.
