@@ -437,11 +437,9 @@ impl Dfa {
                 _ => {}
             }
         }
-        let ranges = if let [(lo, hi, to)] = edges[..] {
-            let to = self.start(nfa, to);
-            (to != NONE).then_some((lo, hi, to)).into_iter().collect()
-        } else {
-            self.split(nfa, &mut edges)
+        let ranges = match edges.windows(2).all(|pair| pair[0].1 < pair[1].0) {
+            true => self.closures(nfa, &edges),
+            false => self.split(nfa, &mut edges),
         };
         let table = if ranges.len() <= 4 {
             Table::Ranges(ranges.as_slice().into())
@@ -456,6 +454,19 @@ impl Dfa {
         self.heap += table.bytes();
         // Those of a base are all known.
         self.own.tables[id as usize - self.first] = table;
+    }
+
+    /// Where edges lead that are in order and do not overlap, as most states have them.
+    fn closures(&mut self, nfa: &Nfa, edges: &[(u8, u8, NfaId)]) -> SmallVec<[(u8, u8, DfaId); 8]> {
+        let mut ranges: SmallVec<[(u8, u8, DfaId); 8]> = SmallVec::new();
+        for &(lo, hi, to) in edges {
+            match (self.start(nfa, to), ranges.last_mut()) {
+                (NONE, _) => {}
+                (to, Some(last)) if last.2 == to && u16::from(last.1) + 1 == u16::from(lo) => last.1 = hi,
+                (to, _) => ranges.push((lo, hi, to)),
+            }
+        }
+        ranges
     }
 
     /// Cuts overlapping edges into disjoint ranges with one target each.

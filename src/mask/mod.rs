@@ -27,6 +27,7 @@ mod dead;
 mod deadly;
 mod distinct;
 mod explored;
+mod further;
 mod layers;
 mod loops;
 #[cfg(test)]
@@ -38,6 +39,7 @@ mod tails;
 mod union;
 mod walk;
 mod wide;
+mod written;
 
 use std::sync::Arc;
 

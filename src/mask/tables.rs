@@ -27,7 +27,7 @@ pub struct Masks {
     full: FxHashMap<ConfigId, Arc<Mask>>,
     /// Bytes held by `full`.
     full_bytes: usize,
-    walker: Walker,
+    pub(super) walker: Walker,
     sorter: Sorter,
     pub(super) spelled: Spelled,
     /// By state, whether a blank goes before, and slice: the tokens that kill the state whose slice was looked for last.
@@ -162,15 +162,17 @@ impl Masks {
         for group in threads.chunk_by(alike) {
             let Thread { local, stack } = group[0];
             let exits = if machine.is_fresh(local) { &mut named } else { &mut todo };
+            let further = if stack == ROOT { None } else { self.further(machine, local, &union) };
             // A state that does not accept may lead to ones that do; those of a base are known already.
             let apart = stack == ROOT && local.register == 0;
             let rooted = |machine: &Machine| {
                 machine.is_flat() && !self.shared.layers.local.contains_key(&local)
                     || machine.accepts(local.state)
             };
-            let local = match apart && rooted(machine) {
-                true => self.rooted(machine, local),
-                false => self.local(machine, local),
+            let local = match further {
+                Some(mask) => mask,
+                None if apart && rooted(machine) => self.rooted(machine, local),
+                None => self.local(machine, local),
             };
             self.add(&mut union, &local);
             exits.extend(group.iter().filter_map(|thread| local.exits.map(|e| (e, thread.stack))));
@@ -237,18 +239,6 @@ impl Masks {
         all.into()
     }
 
-    /// Takes out the tokens that write a name twice: masks are made without remembering names that were
-    /// only tried.
-    fn without_repetitions(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
-        let mut repeats = Vec::new();
-        for token in self.vocab.repeating_tokens(machine.has_sets()) {
-            if mask.contains(token) && !machine.allows(config, self.vocab.token_bytes(token)) {
-                repeats.push(token);
-            }
-        }
-        mask.remove(&repeats);
-    }
-
     fn add(&self, union: &mut Union, mask: &LocalMask) {
         union.add_tokens(&mask.tokens);
         if let Some(exits) = mask.exits {
@@ -284,7 +274,7 @@ impl Masks {
     }
 
     /// Layer 1: the mask of a local state.
-    fn local(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
+    pub(super) fn local(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
         let local = machine.settled(local, self.vocab.max_token_len() as u32);
         if let Some(known) = self.shared.layers.local.get(&local).or_else(|| self.own.local.get(&local)) {
             return known.clone();
@@ -316,7 +306,8 @@ impl Masks {
                 return self.fresh_text(machine, local);
             }
             if machine.is_fresh(local) {
-                return self.fresh_language(machine, local);
+                let free = self.local(machine, Local { register: 0, n: 0, ..local });
+                return self.fresh_language(machine, local, free);
             }
             if let Some(mask) = self.spare_text(machine, local) {
                 return mask;
@@ -394,7 +385,7 @@ impl Masks {
         LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
     }
 
-    fn local_mask(
+    pub(super) fn local_mask(
         &mut self,
         mut base: Option<Arc<[u32]>>,
         tokens: impl ExactSizeIterator<Item = TokenId>,
@@ -501,69 +492,8 @@ impl Masks {
         Some(self.local_mask(base, tokens.into_iter(), exits))
     }
 
-    /// Text that must not become one of some names: only an exit can complete a name.
-    fn fresh_text(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
-        let text = self.text(machine, local.state);
-        let vocab = self.vocab.clone();
-        let (now, next) = (machine.is_written(local, &[]), machine.written_next(local));
-        let mut completes = |tail: &Tail| {
-            // The byte at the exit is the closing quote.
-            match &vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)] {
-                [] => now,
-                rest => next[rest[0] as usize] && machine.is_written(local, rest),
-            }
-        };
-        let exits: Vec<Tail> = text.exits.iter().map(|e| e.0).filter(|t| !completes(t)).collect();
-        if exits.len() == text.exits.len() {
-            return self.local(machine, Local { register: 0, n: 0, ..local });
-        }
-        let base = self.base_of(&text, u32::MAX);
-        self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)
-    }
-
-    /// Text of a language that must not become what was written: only tokens on the way there need a look.
-    fn fresh_language(&mut self, machine: &mut Machine, local: Local) -> LocalMask {
-        let free = self.local(machine, Local { register: 0, n: 0, ..local });
-        let vocab = self.vocab.clone();
-        let trie = vocab.trie();
-        // Tokens that complete what was written, or can only become that.
-        let mut stuck = FxHashSet::default();
-        for rest in machine.written_rests(local) {
-            let mut at = Some(local);
-            for (i, &byte) in rest.iter().enumerate() {
-                let Some(node) = trie.find(&rest[..=i]) else { break };
-                at = at.and_then(|at| machine.step_local(at, byte));
-                if at.is_none() {
-                    stuck.extend(trie.tokens_below(node).iter().copied());
-                    break;
-                }
-            }
-        }
-        if stuck.is_empty() {
-            return free;
-        }
-        let base = free.base.map(|base| {
-            let mut row = base.to_vec();
-            for &t in &stuck {
-                if let Some(word) = row.get_mut(t as usize / 32) {
-                    *word &= !(1 << (t % 32));
-                }
-            }
-            Arc::from(row)
-        });
-        let tokens: Vec<TokenId> = free.tokens.iter().copied().filter(|t| !stuck.contains(t)).collect();
-        let exits = match free.exits {
-            Some(exits) => {
-                let tails = self.tails(exits).clone();
-                tails.entries.iter().filter(|tail| !stuck.contains(&tail.token)).copied().collect()
-            }
-            None => Vec::new(),
-        };
-        self.local_mask(base, tokens.into_iter(), exits)
-    }
-
     /// What a text state allows, with character counts.
-    fn text(&mut self, machine: &mut Machine, state: u32) -> Arc<Walked> {
+    pub(super) fn text(&mut self, machine: &mut Machine, state: u32) -> Arc<Walked> {
         if let Some(known) = self.shared.layers.text.get(&state).or_else(|| self.own.text.get(&state)) {
             return known.clone();
         }

@@ -38,6 +38,19 @@ impl Union {
         }
     }
 
+    /// The tokens of a row that are not in the union, if that has a dense part and they are at most so many.
+    pub(super) fn missing(&self, row: &[u32], most: usize) -> Option<Vec<u32>> {
+        let base = self.base.as_ref()?.iter().chain(std::iter::repeat(&0));
+        let mut missing: Vec<u32> = row.iter().zip(base).map(|(all, has)| all & !has).collect();
+        for &t in &self.tokens {
+            if let Some(word) = missing.get_mut(t as usize / 32) {
+                *word &= !(1 << (t % 32));
+            }
+        }
+        let count: usize = missing.iter().map(|word| word.count_ones() as usize).sum();
+        (count <= most).then_some(missing)
+    }
+
     /// As a row of its own for so many tokens.
     pub(super) fn into_row(self, tokens: usize) -> Vec<u32> {
         let mut row = self.base.map_or_else(Vec::new, |base| base.to_vec());

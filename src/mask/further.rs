@@ -1,0 +1,55 @@
+//! What a further reading of a text adds to a mask.
+//!
+//! An object with several patterns for its names has an automaton for each set of patterns that a name may match,
+//! and while a name is written all of them are alive. By the first of them nearly all tokens of text are legal, so of
+//! the others only those need a look that are not, and the tokens outside of the widest slice, through which
+//! the name may end. Cost: some tens of nanoseconds for each token that is missing, and a walk of what slices leave.
+//! Rejected: the mask of each state by itself, which searches as many automata as there are sets of patterns.
+
+use super::layers::LocalMask;
+use super::tables::Masks;
+use super::tails::below;
+use super::union::{Union, tokens_of};
+use super::walk::{Found, Needed};
+use crate::machine::{BASE, Local, Machine, Thread};
+use crate::vocab::{SliceKind, TokenId, byte_group};
+
+/// Most tokens of text that may be missing for a second look at each to be worth it.
+const MISSING: usize = 1_000;
+
+impl Masks {
+    /// What a state inside a text adds to a mask that has nearly all tokens of text; `None` where the mask of the state
+    /// is known, or is to be made as any.
+    pub(super) fn further(
+        &mut self,
+        machine: &mut Machine,
+        local: Local,
+        union: &Union,
+    ) -> Option<LocalMask> {
+        let local = machine.settled(local, self.vocab.max_token_len() as u32);
+        let free = Local { register: 0, n: 0, ..local };
+        let is_known = |at| self.shared.layers.local.contains_key(at) || self.own.local.contains_key(at);
+        let is_new = local == free || machine.is_fresh(local) && !machine.is_open_text(local);
+        if is_known(&local) || is_known(&free) || !is_new || !machine.is_only_text(local.state) {
+            return None;
+        }
+        let vocab = self.vocab.clone();
+        let slice = vocab.slices().iter().find(|slice| slice.kind == SliceKind::JsonText && !slice.spaced)?;
+        let missing = union.missing(&slice.mask, MISSING)?;
+        let stays = |t: &TokenId| {
+            let mut bytes = vocab.token_bytes(*t).iter();
+            bytes.try_fold(free, |at, &b| machine.step_local(at, b)).is_some()
+        };
+        let mut tokens: Vec<TokenId> = tokens_of(&missing).filter(stays).collect();
+        // Of the bytes that are not text itself a string takes quotes, backslashes and parts of characters.
+        let groups = [b'"', b'\\', 0x80].into_iter().fold(0, |all, b| all | byte_group(b));
+        let need = Needed { groups, reach: u32::MAX };
+        let mut found = Found::default();
+        let thread = [Thread { local: free, stack: BASE }];
+        self.walker.walk(machine, &slice.residue, &thread, (need, None), &mut found);
+        tokens.extend(found.tokens.iter().map(|t| t.0));
+        let exits = found.exits.iter().flat_map(|e| below(&slice.residue, e.0)).collect();
+        let mask = self.local_mask(None, tokens.into_iter(), exits);
+        Some(if local == free { mask } else { self.fresh_language(machine, local, mask) })
+    }
+}
