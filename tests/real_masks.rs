@@ -250,6 +250,44 @@ fn rules_end_within_long_tokens() {
     assert!(behind > 0, "no token goes on behind a rule");
 }
 
+/// Two readings of a text: what one refuses another may allow by ending where text goes on.
+#[test]
+fn what_one_reading_refuses_another_ends_before() {
+    for word in ["zz", "qu", "ck", "é", "-"] {
+        let any = match word.chars().collect::<Vec<_>>()[..] {
+            [one] => format!("([^{one}])*"),
+            [a, b] => format!("([^{a}]|{a}[^{b}])*"),
+            _ => unreachable!("one or two characters"),
+        };
+        let rules = format!("a: \"(\" a \")\" | A\nA: /{any}/\nb: \"(\" b \")\" | B\nB: /[a-z ]{{0,3}}/\n");
+        for start in [format!("a | b \"{word}\" a \";\""), format!("b \"{word}\" /[a-z]*/ | a")] {
+            let grammar = format!("start: {start}\n{rules}");
+            let constraint = Constraint::lark(&grammar).expect("a grammar");
+            let mut walk = Walk::new(&constraint).expect("a machine");
+            walk.wander(3, &mut Random::new(1), &|| grammar.clone());
+        }
+    }
+}
+
+/// Names that only escapes tell apart.
+#[test]
+fn names_with_escapes() {
+    for (n, pattern) in [r"^\n", r"^\\\\", r"^.?\t", r"^[\n\\\\]", r"^\u0001", r"^[^\n]*$"].iter().enumerate()
+    {
+        for more in [r#", "e$": {"maximum": 5}"#, ""] {
+            let rules = format!(r#""patternProperties": {{"{pattern}": {{"type": "integer"}}{more}}}"#);
+            let schema =
+                format!(r#"{{"type": "object", {rules}, "additionalProperties": {{"type": "string"}}}}"#);
+            let constraint = Constraint::json_schema(&schema).expect("a schema");
+            let mut walk = Walk::new(&constraint).expect("a machine");
+            for text in ["{", "\""] {
+                walk.accept(pair().vocab.token_id(text).expect("a token")).expect("legal");
+            }
+            walk.wander(1, &mut Random::new(n as u64), &|| schema.clone());
+        }
+    }
+}
+
 #[test]
 fn real_schemas() {
     let Some(dir) = data::bench_dir() else {
