@@ -18,7 +18,7 @@ use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State,
 pub const MAX_NFA_STATES: usize = 1_000_000;
 /// Deepest nesting of regular nodes.
 const MAX_DEPTH: usize = 1_000;
-/// Most branches whose edges become those of a state of an automaton; any class of characters has fewer.
+/// Most branches whose edges become those of a state of an automaton; most classes of characters have fewer.
 const MAX_UNFOLDED: usize = 64;
 
 /// The rule and register of a value; `None` if it cannot match.

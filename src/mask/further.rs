@@ -3,7 +3,7 @@
 //! An object with several patterns for its names has an automaton for each set of patterns that a name may match,
 //! and while a name is written all of them are alive. By the first of them nearly all tokens of text are legal, so of
 //! the others only those need a look that are not, and the tokens outside of the widest slice, through which
-//! the name may end. Cost: some tens of nanoseconds for each token that is missing, and a walk of what slices leave.
+//! the name may end. Cost: some tens of nanoseconds for each token that is missing, and once for a state a walk of what slices leave.
 //! Rejected: the mask of each state by itself, which searches as many automata as there are sets of patterns.
 
 use super::layers::LocalMask;
@@ -12,7 +12,7 @@ use super::tails::below;
 use super::union::{Union, tokens_of};
 use super::walk::{Found, Needed};
 use crate::machine::{BASE, Local, Machine, Thread};
-use crate::vocab::{SliceKind, TokenId, byte_group};
+use crate::vocab::{Slice, SliceKind, TokenId, byte_group};
 
 /// Most tokens of text that may be missing for a second look at each to be worth it.
 const MISSING: usize = 1_000;
@@ -40,16 +40,29 @@ impl Masks {
             let mut bytes = vocab.token_bytes(*t).iter();
             bytes.try_fold(free, |at, &b| machine.step_local(at, b)).is_some()
         };
-        let mut tokens: Vec<TokenId> = tokens_of(&missing).filter(stays).collect();
+        let more: Vec<TokenId> = tokens_of(&missing).filter(stays).collect();
+        let mut mask = self.outside(machine, free, slice);
+        if !more.is_empty() {
+            mask.tokens = mask.tokens.iter().copied().chain(more).collect();
+        }
+        Some(if local == free { mask } else { self.fresh_language(machine, local, mask) })
+    }
+
+    /// What a state inside a text allows of the tokens outside of the slice of text.
+    fn outside(&mut self, machine: &mut Machine, local: Local, slice: &Slice) -> LocalMask {
+        if let Some(known) = self.own.outside.get(&local.state) {
+            return known.clone();
+        }
         // Of the bytes that are not text itself a string takes quotes, backslashes and parts of characters.
         let groups = [b'"', b'\\', 0x80].into_iter().fold(0, |all, b| all | byte_group(b));
         let need = Needed { groups, reach: u32::MAX };
         let mut found = Found::default();
-        let thread = [Thread { local: free, stack: BASE }];
+        let thread = [Thread { local, stack: BASE }];
         self.walker.walk(machine, &slice.residue, &thread, (need, None), &mut found);
-        tokens.extend(found.tokens.iter().map(|t| t.0));
         let exits = found.exits.iter().flat_map(|e| below(&slice.residue, e.0)).collect();
-        let mask = self.local_mask(None, tokens.into_iter(), exits);
-        Some(if local == free { mask } else { self.fresh_language(machine, local, mask) })
+        let mask = self.local_mask(None, found.tokens.iter().map(|t| t.0), exits);
+        self.own.heap += mask.bytes();
+        self.own.outside.insert(local.state, mask.clone());
+        mask
     }
 }

@@ -55,6 +55,8 @@ pub(super) struct Sliced {
 pub(super) struct Layers {
     pub(super) local: FxHashMap<Local, LocalMask>,
     pub(super) text: FxHashMap<u32, Arc<Walked>>,
+    /// By state inside a text: what it allows of the tokens outside of the slice of text.
+    pub(super) outside: FxHashMap<u32, LocalMask>,
     pub(super) slice_of: FxHashMap<(u32, bool, bool), Option<Contained>>,
     pub(super) exits: Vec<Arc<Tails>>,
     /// By [`set_key`], the next free number behind it where two sets have the same.
@@ -69,8 +71,9 @@ impl Layers {
         // Keys and values in hash tables, an eighth of whose slots are free.
         let masks = self.local.capacity() * (size_of::<(Local, LocalMask)>() + 1)
             + self.next.capacity() * (size_of::<(Local, ExitId, LocalMask)>() + 1);
+        let outside = self.outside.capacity() * (size_of::<(u32, LocalMask)>() + 1);
         let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 17;
-        masks + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
+        masks + outside + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
     }
 }
 
