@@ -5,6 +5,7 @@
 //! must escape becomes the path of its one spelling. So patterns, lengths and escapes are one
 //! automaton, and every decoded text has exactly one spelling.
 
+use crate::bytes::Bytes;
 use crate::constraint::ir::{AutomatonState, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -328,8 +329,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// One state for each state of the automaton, with the edges of all of its classes, so that to determinise it again
-    /// is to look at it; a second one for edges that overlap, as first bytes of characters and backslashes may. From
-    /// the last to the first, so that most states are made after those they lead to, as elsewhere. Rejected: a
+    /// is to look at it; and those of classes that begin with the same bytes, as escapes and characters of several bytes
+    /// may. From the last to the first, so that most states are made after those they lead to, as elsewhere. Rejected: a
     /// branch for each class. Sets of seven states were joined and sorted then where one says it all, two fifths of
     /// the time of a mask that has to look at some hundred states.
     fn automaton(
@@ -343,6 +344,7 @@ impl<'a> Lowering<'a> {
             return Ok(DEAD);
         }
         let mut here: Vec<Option<NfaId>> = vec![None; states.len()];
+        let flags = self.flags();
         let (mut parts, mut edges) = (Vec::new(), Vec::new());
         for (q, state) in states.iter().enumerate().rev() {
             parts.clear();
@@ -350,7 +352,7 @@ impl<'a> Lowering<'a> {
             for &(node, next) in &state.edges {
                 // A state that is not there matches nothing.
                 let next = match here.get_mut(next as usize) {
-                    Some(next) => *next.get_or_insert_with(|| self.nfa.push(State::Dead, 0)),
+                    Some(next) => *next.get_or_insert_with(|| self.nfa.push(State::Dead, flags)),
                     None => DEAD,
                 };
                 if let Some((lo, hi)) = self.plain(node) {
@@ -358,33 +360,54 @@ impl<'a> Lowering<'a> {
                     continue;
                 }
                 let part = self.node(calls, node, next, depth + 1)?;
-                if part != DEAD && !self.unfold(part, &mut edges) {
+                if part != DEAD {
                     parts.push(part);
                 }
             }
             if self.nfa.len() > MAX_NFA_STATES {
                 return Err(too_complex("automaton states", MAX_NFA_STATES));
             }
-            if state.accept && !self.unfold(to, &mut edges) {
+            if state.accept {
                 parts.push(to);
             }
             edges.retain(|e| e.2 != DEAD);
-            for edges in apart(&mut edges) {
-                let state = self.sparse(&edges, self.flags());
-                if state != DEAD {
-                    parts.push(state);
-                }
-            }
+            self.fold(&mut parts, &mut edges);
+            edges.sort_unstable();
             match here[q] {
-                Some(at) => self.nfa.set(at, State::Union(&parts)),
-                None => here[q] = Some(self.union(&parts)),
+                Some(at) if parts.is_empty() && !edges.is_empty() => self.nfa.set(at, State::Sparse(&edges)),
+                known => {
+                    let plain = self.sparse(&edges, flags);
+                    if plain != DEAD {
+                        parts.push(plain);
+                    }
+                    match known {
+                        Some(at) => self.nfa.set(at, State::Union(&parts)),
+                        None => here[q] = Some(self.union(&parts)),
+                    }
+                }
             }
         }
         Ok(here.first().copied().flatten().unwrap_or(DEAD))
     }
 
-    /// Adds the edges out of a state and its branches, if it has no other ways on and is like the states of the automaton
-    /// otherwise. `false` if not, with nothing added.
+    /// Moves the edges of branches to the edges of the state, where that makes one state of several.
+    fn fold(&self, parts: &mut Vec<NfaId>, edges: &mut Vec<(u8, u8, NfaId)>) {
+        let plain = !edges.is_empty();
+        let (mut folded, mut last) = (0, DEAD);
+        parts.retain(|&part| {
+            let fits = self.unfold(part, edges);
+            (folded, last) = if fits { (folded + 1, part) } else { (folded, last) };
+            !fits
+        });
+        if !plain && folded == 1 {
+            // It says it all already.
+            edges.clear();
+            parts.push(last);
+        }
+    }
+
+    /// Adds the edges out of a state and its branches, if it has no other ways on, is like the states of the automaton
+    /// otherwise, and no byte would be twice among them. `false` if not, with nothing added.
     fn unfold(&self, from: NfaId, edges: &mut Vec<(u8, u8, NfaId)>) -> bool {
         let before = edges.len();
         let mut todo: SmallVec<[NfaId; 16]> = smallvec![from];
@@ -396,13 +419,27 @@ impl<'a> Lowering<'a> {
                 State::Union(parts) if left > 0 => todo.extend_from_slice(parts),
                 State::Byte { lo, hi, to } if alike => edges.push((lo, hi, to)),
                 State::Sparse(list) if alike => edges.extend_from_slice(list),
-                _ => {
-                    edges.truncate(before);
-                    return false;
-                }
+                _ => left = 0,
+            }
+            if left == 0 {
+                break;
             }
         }
-        true
+        let (old, new) = edges.split_at(before);
+        let mut taken = Bytes::default();
+        old.iter().for_each(|&(lo, hi, _)| taken.insert(lo, hi));
+        let fits = |taken: &mut Bytes, &(lo, hi, _): &(u8, u8, NfaId)| {
+            let mut own = Bytes::default();
+            own.insert(lo, hi);
+            let free = own.and(taken) == Bytes::default();
+            taken.insert(lo, hi);
+            free
+        };
+        let unfolded = left > 0 && new.iter().all(|edge| fits(&mut taken, edge));
+        if !unfolded {
+            edges.truncate(before);
+        }
+        unfolded
     }
 
     /// The bytes of a node that is one of a range of bytes which stand for themselves.
@@ -485,22 +522,6 @@ struct TrieNode {
     ends: bool,
     child: usize,
     sibling: usize,
-}
-
-/// Edges in order, adjacent ones made one, without those that overlap the one before; and those.
-fn apart(edges: &mut [(u8, u8, NfaId)]) -> [Vec<(u8, u8, NfaId)>; 2] {
-    edges.sort_unstable();
-    let (mut one, mut rest) = (Vec::with_capacity(edges.len()), Vec::new());
-    for &(lo, hi, to) in edges.iter() {
-        match one.last_mut() {
-            Some(last @ &mut (_, end, same)) if same == to && u16::from(end) + 1 == u16::from(lo) => {
-                last.1 = hi
-            }
-            Some(&mut (_, end, _)) if end >= lo => rest.push((lo, hi, to)),
-            _ => one.push((lo, hi, to)),
-        }
-    }
-    [one, rest]
 }
 
 /// Whether a byte of decoded text must be escaped in JSON.
