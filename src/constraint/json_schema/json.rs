@@ -10,6 +10,7 @@
 
 mod made;
 mod plain;
+mod twins;
 
 use rustc_hash::FxHashMap;
 

@@ -93,6 +93,9 @@ impl Refs {
         if let Some(uri) = metaschema {
             refs.read_vocabulary(doc, &uri, documents)?;
         }
+        if refs.resources.len() == 1 && !refs.is_dynamic && doc.offers_choices() {
+            doc.unify();
+        }
         if refs.is_dynamic {
             let own = refs.in_scope(doc, root, 0)?;
             doc.set_root(own);

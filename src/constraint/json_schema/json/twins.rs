@@ -1,0 +1,139 @@
+//! Equal schemas of a document are one: the first of them stands wherever another one stood.
+//!
+//! Schemas that were made by a program repeat their parts instead of referring to them, and what keeps the
+//! branches of a `oneOf` apart is then found only when `S` beside "not `S`" is seen to be impossible without
+//! a look inside. Titles, descriptions and comments do not count; the order of members does, since it is the
+//! order of the output. Three passes over the arena, each linear: what each value is (top down, parents have
+//! the higher ids), what it equals (bottom up), and who stands for it. Comparing schemas where two of them meet was
+//! rejected: the memos of merging are keyed by place.
+
+use rustc_hash::FxHashMap;
+
+use super::{Doc, Id, Name, Value};
+use crate::constraint::json_schema::keywords as kw;
+use crate::constraint::json_schema::refs::names_members;
+
+/// What a value of the document is read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// A schema, or a list of schemas.
+    Schema,
+    /// Schemas under names of the user, as in `properties`.
+    Named,
+    /// Anything else.
+    Data,
+}
+
+impl Doc {
+    /// Whether there are keywords for which [`unify`](Doc::unify) is worth its time.
+    pub fn offers_choices(&self) -> bool {
+        self.members.iter().any(|m| matches!(m.0, kw::ONE_OF | kw::NOT | kw::IF))
+    }
+
+    /// Makes equal schemas one. References must not depend on where in the document they stand: it has
+    /// neither embedded resources nor further texts.
+    pub fn unify(&mut self) {
+        let (roles, names) = self.roles();
+        let twins = self.twins(&roles, &names);
+        for (value, _) in self.values.iter().zip(&roles).filter(|v| *v.1 != Role::Data) {
+            let children: &mut dyn Iterator<Item = &mut Id> = match *value {
+                Value::Array { first, len } => {
+                    &mut self.elements[first as usize..(first + len) as usize].iter_mut()
+                }
+                Value::Object { first, len } => {
+                    &mut self.members[first as usize..(first + len) as usize].iter_mut().map(|m| &mut m.1)
+                }
+                _ => continue,
+            };
+            for child in children {
+                let unified = match self.values[child.0 as usize] {
+                    Value::Array { .. } | Value::Object { .. } => true,
+                    // Other scalars are no schemas; they keep their places, for messages.
+                    Value::Bool(_) => roles[child.0 as usize] == Role::Schema,
+                    _ => false,
+                };
+                if unified {
+                    *child = twins[child.0 as usize];
+                }
+            }
+        }
+    }
+
+    /// What each value is read as, and the name of the member that it is.
+    fn roles(&self) -> (Vec<Role>, Vec<Option<Name>>) {
+        let mut roles = vec![Role::Data; self.values.len()];
+        let mut names = vec![None; self.values.len()];
+        roles[self.root.0 as usize] = Role::Schema;
+        for at in (0..self.values.len()).rev() {
+            let (id, role) = (Id(at as u32), roles[at]);
+            for &child in self.elements(id) {
+                roles[child.0 as usize] = role;
+            }
+            for &(name, child) in self.members(id) {
+                names[child.0 as usize] = Some(name);
+                roles[child.0 as usize] = match role {
+                    Role::Data => Role::Data,
+                    Role::Named => Role::Schema,
+                    Role::Schema if names_members(name) => Role::Named,
+                    Role::Schema if holds_schemas(name) => Role::Schema,
+                    // What an unknown keyword holds is not known; as a literal it equals only the very same.
+                    Role::Schema => Role::Data,
+                };
+            }
+        }
+        (roles, names)
+    }
+
+    /// The first value that each one equals.
+    fn twins(&self, roles: &[Role], names: &[Option<Name>]) -> Vec<Id> {
+        let mut twins: Vec<Id> = Vec::with_capacity(roles.len());
+        let mut known: FxHashMap<Box<[u32]>, Id> = FxHashMap::default();
+        let mut key = Vec::new();
+        for (id, &role) in (0..).map(Id).zip(roles) {
+            key.clear();
+            let kind = |kind: u32| kind * 4 + role as u32;
+            match self.value(id) {
+                Value::Null => key.push(kind(0)),
+                // That a keyword is `false` is told with the place of that keyword.
+                Value::Bool(holds) => {
+                    let name = names[id.0 as usize].map_or(u32::MAX, |name| name.0);
+                    key.extend([kind(1), u32::from(holds), name]);
+                }
+                Value::Number(text) => key.extend([kind(2), text.0]),
+                Value::String(text) => key.extend([kind(3), text.0]),
+                Value::Array { .. } => {
+                    key.push(kind(4));
+                    key.extend(self.elements(id).iter().map(|e| twins[e.0 as usize].0));
+                }
+                Value::Object { .. } => {
+                    key.push(kind(5));
+                    let members =
+                        self.members(id).iter().filter(|m| !(role == Role::Schema && self.only_tells(**m)));
+                    key.extend(members.flat_map(|m| [m.0.0, twins[m.1.0 as usize].0]));
+                }
+            }
+            twins.push(match known.get(&key[..]) {
+                Some(&first) => first,
+                None => {
+                    known.insert(key.as_slice().into(), id);
+                    id
+                }
+            });
+        }
+        twins
+    }
+
+    /// Whether a member of a schema is text for its readers.
+    fn only_tells(&self, (name, at): (Name, Id)) -> bool {
+        matches!(name, kw::TITLE | kw::DESCRIPTION | kw::COMMENT)
+            && matches!(self.value(at), Value::String(_))
+    }
+}
+
+/// Whether the value of this keyword is a schema or a list of schemas.
+fn holds_schemas(name: Name) -> bool {
+    matches!(name, kw::ADDITIONAL_PROPERTIES | kw::PROPERTY_NAMES | kw::UNEVALUATED_PROPERTIES)
+        || matches!(name, kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS | kw::UNEVALUATED_ITEMS)
+        || matches!(name, kw::CONTAINS | kw::ALL_OF | kw::ANY_OF | kw::ONE_OF | kw::NOT)
+        || matches!(name, kw::IF | kw::THEN | kw::ELSE)
+}
