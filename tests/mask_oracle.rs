@@ -477,6 +477,11 @@ fn bounded_containers() {
     });
 }
 
+#[test]
+fn objects_with_few_names() {
+    random_cases("few names", 300, shapes::demanding);
+}
+
 /// Vocabularies that cannot spell everything: what needs a missing byte is impossible.
 #[test]
 fn vocabularies_without_some_bytes() {

@@ -155,7 +155,7 @@ impl Node {
             Node::JsonObject(object) => {
                 let property = |p: &Property| Property { value: to(p.value), ..p.clone() };
                 let other = |e: &Extra| Extra { keys: e.keys.map(&to), value: to(e.value) };
-                let demand = |d: &Demand| Demand { meets: d.meets, entry: other(&d.entry) };
+                let demand = |d: &Demand| Demand { entry: other(&d.entry), ..*d };
                 Node::JsonObject(Box::new(Object {
                     properties: object.properties.iter().map(property).collect(),
                     extra: object.extra.iter().map(other).collect(),
@@ -184,7 +184,8 @@ pub struct Object {
     /// names are never spelled as undeclared ones.
     pub extra: Vec<Extra>,
     /// Undeclared properties that must be there, among any number of those in `extra`; keys need
-    /// not be disjoint from those of `extra`, but of each there must be more than an object can have.
+    /// not be disjoint from those of `extra`, but of each there must be more than an object can have, unless
+    /// the names alone meet the demand.
     pub demand: Vec<Demand>,
     /// Fewest properties, of any kind.
     pub min: u32,
@@ -219,6 +220,9 @@ pub struct Property {
 pub struct Demand {
     /// The conditions it meets, a bit each, at most [`MAX_DEMANDS`].
     pub meets: u32,
+    /// Whether every undeclared property with such a name meets them, because the entries of `extra` that have
+    /// the name ask as much of the value. Then there need not be many names.
+    pub by_name: bool,
     /// Its name and value.
     pub entry: Extra,
 }

@@ -234,7 +234,9 @@ fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(Nod
             let property = |a: &Property, b: &Property| {
                 a.required == b.required && same(a.value, b.value) && a.name == b.name
             };
-            let demand = |a: &Demand, b: &Demand| a.meets == b.meets && extra(&a.entry, &b.entry);
+            let demand = |a: &Demand, b: &Demand| {
+                (a.meets, a.by_name) == (b.meets, b.by_name) && extra(&a.entry, &b.entry)
+            };
             (a.min, a.max) == (b.min, b.max)
                 && pairs(&a.properties, &b.properties, property)
                 && pairs(&a.extra, &b.extra, extra)
@@ -294,7 +296,7 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
             let other = |e: &Extra| -> Result<Extra> {
                 Ok(Extra { keys: some(&e.keys)?, value: look_up(here, e.value)? })
             };
-            let demand = |d: &Demand| Ok(Demand { meets: d.meets, entry: other(&d.entry)? });
+            let demand = |d: &Demand| Ok(Demand { entry: other(&d.entry)?, ..*d });
             Node::JsonObject(Box::new(Object {
                 properties: object.properties.iter().map(property).collect::<Result<_>>()?,
                 extra: object.extra.iter().map(other).collect::<Result<_>>()?,

@@ -287,11 +287,11 @@ impl Build<'_> {
     /// The undeclared properties that lead from some demands that are met to others, followed by `after`.
     fn extras(&mut self, draft: &mut Draft, (from, to): (u32, u32), after: NfaId) -> Result<NfaId> {
         let object = draft.object;
-        let same = object.extra.iter().filter(|_| from == to);
+        let same = object.extra.iter().filter(|_| from == to).map(|extra| (extra, true));
         let new = object.demand.iter().filter(|d| d.meets & !from != 0 && from | d.meets == to);
         let mut starts: SmallVec<[NfaId; 4]> = SmallVec::new();
         let mut entries = Vec::new();
-        for entry in same.chain(new.map(|d| &d.entry)) {
+        for (entry, by_name) in same.chain(new.map(|d| (&d.entry, d.by_name))) {
             let value = self.rules.value(entry.value)?;
             let key = self.key(draft, entry)?;
             let start = self.undeclared_member(key, value, after);
@@ -300,7 +300,9 @@ impl Build<'_> {
             if start == DEAD {
                 continue;
             }
-            if from != to && self.different(key, MANY) != u32::MAX {
+            // Others could use up the names. Where the name alone meets the demand, what reads such a property as
+            // one of the others runs beside what reads it as the one that is asked for, and allows no more.
+            if !by_name && self.different(key, MANY) != u32::MAX {
                 let message = "an undeclared property that must be there has a bounded number of names";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .hint("declare these names as properties, or state what is allowed instead"));

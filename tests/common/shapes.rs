@@ -100,10 +100,15 @@ impl Shape {
                     }
                     made
                 };
+                // A demand that says what is said of such names anyway.
+                let said =
+                    |keys: &Option<Shape>, value: &Shape| extra.iter().any(|e| (&e.0, &e.1) == (keys, value));
+                let flags: Vec<(u32, bool)> = demand.iter().map(|d| (d.0, said(&d.1, &d.2))).collect();
                 let extra = entries(extra);
-                let bits = demand.iter().map(|d| d.0);
                 let entries = entries(&demand.iter().map(|d| (d.1.clone(), d.2.clone())).collect::<Vec<_>>());
-                let demand = bits.zip(entries).map(|(meets, entry)| Demand { meets, entry }).collect();
+                let demand = flags.into_iter().zip(entries);
+                let demand =
+                    demand.map(|((meets, by_name), entry)| Demand { meets, by_name, entry }).collect();
                 Node::JsonObject(Box::new(Object { properties, extra, demand, min: *min, max: *max }))
             }
             Any => Node::JsonAny,
@@ -341,6 +346,12 @@ fn any_char() -> Shape {
     ])
 }
 
+/// Between one and four texts with this beginning.
+fn few(beginning: &str, random: &mut Random) -> Shape {
+    let texts = (0..1 + random.below(4)).map(|i| bytes(&format!("{beginning}{}", &"12"[..i % 3])));
+    Union(texts.collect())
+}
+
 /// A regular language of texts.
 pub fn text(random: &mut Random, depth: usize) -> Shape {
     const WORDS: &[&str] = &[
@@ -547,6 +558,27 @@ fn comparable(random: &mut Random, depth: usize) -> Shape {
     }
 }
 
+/// An object of few undeclared names, some of which must be there.
+pub fn demanding(random: &mut Random) -> Shape {
+    let short =
+        |random: &mut Random| Union(vec![bytes("1"), bytes(random.pick::<&str>(&["2", "true", "1"]))]);
+    let mut extra = vec![(Some(few("a", random)), short(random))];
+    if random.chance(60) {
+        extra.push((Some(few("b", random)), short(random)));
+    }
+    if random.chance(30) {
+        extra.push((Some(Repeat(Box::new(bytes("c")), 1, None)), short(random)));
+    }
+    let mut demand = Vec::new();
+    for (keys, value) in extra.iter().take(1 + random.below(2)) {
+        let value = if random.chance(80) { value.clone() } else { bytes("1") };
+        demand.push((1 << random.below(2), keys.clone(), value));
+    }
+    let props = if random.chance(40) { vec![("d".into(), bytes("1"), random.chance(50))] } else { vec![] };
+    let (min, max) = if random.chance(50) { bounds(random, 4) } else { (0, None) };
+    Obj { props, extra, demand, min, max }
+}
+
 /// An array without equal items, of any kind.
 pub fn unique(random: &mut Random) -> Shape {
     let prefix = match random.below(3) {
@@ -588,6 +620,10 @@ fn object(random: &mut Random, depth: usize, rules: usize) -> Shape {
         3 | 4 => vec![(None, value(random, depth - 1, rules))],
         5 => vec![(Some(text(random, 2)), value(random, depth - 1, rules))],
         6 => vec![(Some(any_char()), Never), (starting("ab", random), value(random, depth - 1, rules))],
+        7 if random.chance(50) => vec![
+            (Some(few("a", random)), value(random, depth - 1, rules)),
+            (Some(few("b", random)), value(random, depth - 1, rules)),
+        ],
         _ => vec![
             (starting("a", random), value(random, depth - 1, rules)),
             (starting("b", random), value(random, depth - 1, rules)),
@@ -599,6 +635,12 @@ fn object(random: &mut Random, depth: usize, rules: usize) -> Shape {
             (1, starting("a", random), value(random, depth - 1, rules)),
             (1 + random.below(3) as u32, starting("", random), value(random, depth - 1, rules)),
         ],
+        3 if !extra.is_empty() => {
+            // Names that there may be few of, and that meet demands whatever their values.
+            let count = 1 + random.below(2);
+            let said = extra.iter().take(count);
+            said.map(|(keys, value)| (1 + random.below(3) as u32, keys.clone(), value.clone())).collect()
+        }
         2 => (1..4).map(|meets| (meets, starting("b", random), value(random, depth - 1, rules))).collect(),
         _ => vec![],
     };

@@ -50,8 +50,8 @@ pub(super) struct Planned {
     /// Declared properties that can meet demands (a bit each), by index, with the goals of their values
     /// then.
     declared: Vec<(usize, u32, GoalId)>,
-    /// Undeclared ones.
-    extra: Vec<(u32, Keys, GoalId)>,
+    /// Undeclared ones; the flag: each of that name meets them, whatever its value.
+    extra: Vec<(u32, Keys, GoalId, bool)>,
 }
 
 impl Planned {
@@ -263,7 +263,8 @@ impl Goals<'_> {
                 }
                 let Some(both) = both.filter(|b| !b.is_empty() && !self.listed(b, shape)) else { continue };
                 let keys = if both.is_everything() { Keys::All } else { Keys::Automaton(both.into()) };
-                planned.extra.push((meets, keys, self.narrowed(*goal, demands, meets)?));
+                let narrowed = self.narrowed(*goal, demands, meets)?;
+                planned.extra.push((meets, keys, narrowed, narrowed == *goal));
             }
         }
         Ok(Some(planned))
@@ -351,11 +352,11 @@ impl Goals<'_> {
         parts: &mut Vec<NodeId>,
     ) -> Result<()> {
         let mut demand = Vec::new();
-        for (meets, keys, goal) in planned.extra.iter().filter(|e| e.0 & !wanted == 0) {
+        for (meets, keys, goal, by_name) in planned.extra.iter().filter(|e| e.0 & !wanted == 0) {
             let value = self.node(*goal);
             if !self.is_never(value) {
                 let entry = Extra { keys: self.keys_node(keys)?, value };
-                demand.push(ir::Demand { meets: *meets, entry });
+                demand.push(ir::Demand { meets: *meets, by_name: *by_name, entry });
             }
         }
         if demand.iter().fold(0, |all, d| all | d.meets) != wanted {
