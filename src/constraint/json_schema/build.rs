@@ -38,6 +38,8 @@ impl Goals<'_> {
         let (mut properties, mut extra, mut prefix) = (Vec::new(), Vec::new(), Vec::new());
         let (mut rest, mut contains, mut demand) = (self.goal(&[])?, Vec::new(), None);
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
+            self.front.settle_contains(&mut shape.array)?;
+            shape.drop_contradictions();
             for terms in &shape.array.prefix {
                 prefix.push(self.goal(terms)?);
             }

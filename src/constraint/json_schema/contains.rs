@@ -13,7 +13,7 @@ use super::front::Front;
 use super::goals::{GoalId, Goals, Plan};
 use super::json::Id;
 use super::keywords as kw;
-use super::shape::{ArrayPart, Term, Terms, add_term};
+use super::shape::{ArrayPart, Term, Terms, add_term, lower_max};
 use crate::constraint::ir::{AutomatonState, Edges, Node, NodeId};
 use crate::constraint::policy::Whitespace;
 use crate::error::Result;
@@ -69,6 +69,38 @@ impl Front<'_> {
             }
         }
         Ok(false)
+    }
+}
+
+impl Front<'_> {
+    /// Drops conditions for which every item counts, or none does: they bound the number of items, or say nothing.
+    /// Lists of different words that must differ from each other are of this kind.
+    pub fn settle_contains(&mut self, part: &mut ArrayPart) -> Result<()> {
+        let mut kept = Vec::new();
+        for condition in std::mem::take(&mut part.contains) {
+            let (mut all, mut none) = (true, condition.min == 0);
+            for at in condition.from as usize..=part.uniform_from().max(condition.from as usize) {
+                if part.max.is_some_and(|max| at >= max as usize) {
+                    break;
+                }
+                for (holds, term) in [(&mut all, condition.fails), (&mut none, condition.counts)] {
+                    let mut terms = part.item(at).clone();
+                    add_term(&mut terms, term);
+                    *holds = *holds && self.value_empty(&terms)?;
+                }
+            }
+            if all {
+                let least = if condition.min > 0 { condition.from.saturating_add(condition.min) } else { 0 };
+                part.min = part.min.max(least);
+                if let Some(max) = condition.max {
+                    lower_max(&mut part.max, condition.from.saturating_add(max));
+                }
+            } else if !none {
+                kept.push(condition);
+            }
+        }
+        part.contains = kept;
+        Ok(())
     }
 }
 

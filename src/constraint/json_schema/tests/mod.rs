@@ -1,6 +1,7 @@
 //! Tests of the JSON Schema front end: tables, the corpus against another validator, mutations.
 
 mod annotations;
+mod counted_items;
 mod coverage;
 mod mutation;
 mod naive;
