@@ -487,6 +487,12 @@ impl Front<'_> {
                 }
             }
             _ if self.is_true(then) => return Ok(None),
+            // Many names that may be there only beside some values of another one: split by that value, most choices
+            // are made once one of them is.
+            _ if self.tells_apart(then)? => {
+                let absent = smallvec![Term::Neg(then), Term::Forbid(name)];
+                return Ok(Some(Item::Choice(Rc::new(vec![smallvec![Term::Pos(then)], absent]), then)));
+            }
             _ => present.push(Term::Pos(then)),
         }
         Ok(Some(Item::Choice(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))

@@ -114,6 +114,18 @@ impl Front<'_> {
         Ok(literal || self.only_text(schema).is_some())
     }
 
+    /// Whether a schema says nothing but that some properties, where they are, have few values.
+    pub fn tells_apart(&mut self, schema: Id) -> Result<bool> {
+        let keywords: SmallVec<[(Name, Id); 8]> = self.asserting(schema).collect();
+        let [(kw::PROPERTIES, at)] = keywords[..] else { return Ok(false) };
+        for (_, value) in self.object(at)? {
+            if !self.is_telling(value)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Whether all of these terms follow from what is merged, as far as that is easily seen.
     pub fn implied(&mut self, shape: &Shape, terms: &[Term]) -> Result<bool> {
         for term in terms {

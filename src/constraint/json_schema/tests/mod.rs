@@ -3,6 +3,7 @@
 mod annotations;
 mod counted_items;
 mod coverage;
+mod dependencies;
 mod mutation;
 mod naive;
 mod table;
