@@ -203,7 +203,7 @@ fn many_branches_of_common_parts() {
         Constraint::json_schema(&schema.to_string()).and_then(|constraint| compiler.compile(&constraint))
     };
     let grammar = compile(&schema).expect("equal parts need no look inside");
-    let error = compile(&told_apart(&schema, &mut 0)).err().expect("and different ones do");
+    let error = compile(&told_apart(&schema, &mut 0)).expect_err("and different ones do");
     assert_eq!(error.kind(), ErrorKind::TooComplex);
     let validator = jsonschema::validator_for(&schema).unwrap();
     for text in [
