@@ -415,7 +415,7 @@ impl Front<'_> {
             }
             kw::DEPENDENCIES | kw::DEPENDENT_REQUIRED | kw::DEPENDENT_SCHEMAS => {
                 for (name, then) in self.object(at)? {
-                    items.extend(self.dependency_choice(name, then)?);
+                    items.extend(self.dependency_choice(id, name, then)?);
                 }
             }
             _ => self.refuse_keyword(fork, Types::ALL, name, at),
@@ -477,25 +477,40 @@ impl Front<'_> {
         Some(Item::Choice(Rc::new(vec![yes, no]), at))
     }
 
-    fn dependency_choice(&mut self, name: Name, then: Id) -> Result<Option<Item>> {
+    /// The choice that a schema's dependency of a name is.
+    fn dependency_choice(&mut self, id: Id, name: Name, then: Id) -> Result<Option<Item>> {
+        let listed = matches!(self.doc.value(then), Value::Array { .. } | Value::String(_));
         let mut present: Terms = smallvec![Term::Types(Types::OBJECT), Term::Require(name)];
-        match self.doc.value(then) {
-            Value::Array { .. } | Value::String(_) => {
-                present.extend(self.names(then)?.into_iter().map(Term::Require));
-                if present.len() == 2 {
-                    return Ok(None);
+        if listed {
+            let others = self.names(then)?;
+            match others[..] {
+                [] => return Ok(None),
+                // Many names may need the same one: split by that, one choice settles the others.
+                [other] if self.declares(id, &[name, other]) => {
+                    let neither =
+                        smallvec![Term::Types(Types::OBJECT), Term::Forbid(other), Term::Forbid(name)];
+                    let choice = vec![smallvec![Term::Require(other)], neither];
+                    return Ok(Some(Item::Choice(Rc::new(choice), then)));
                 }
+                _ => present.extend(others.into_iter().map(Term::Require)),
             }
-            _ if self.is_true(then) => return Ok(None),
-            // Many names that may be there only beside some values of another one: split by that value, most choices
+        } else if self.is_true(then) {
+            return Ok(None);
+        } else if self.declares(id, &[name]) && self.tells_apart(id, then)? {
+            // Many names may be there only beside some values of another one: split by that value, most choices
             // are made once one of them is.
-            _ if self.tells_apart(then)? => {
-                let absent = smallvec![Term::Neg(then), Term::Forbid(name)];
-                return Ok(Some(Item::Choice(Rc::new(vec![smallvec![Term::Pos(then)], absent]), then)));
-            }
-            _ => present.push(Term::Pos(then)),
+            let absent = smallvec![Term::Neg(then), Term::Forbid(name)];
+            return Ok(Some(Item::Choice(Rc::new(vec![smallvec![Term::Pos(then)], absent]), then)));
+        } else {
+            present.push(Term::Pos(then));
         }
         Ok(Some(Item::Choice(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))
+    }
+
+    /// Whether a schema's `properties` list these names, so that no choice decides on their order.
+    pub fn declares(&self, schema: Id, names: &[Name]) -> bool {
+        let own = self.doc.get(schema, kw::PROPERTIES);
+        own.is_some_and(|own| names.iter().all(|&name| self.doc.get(own, name).is_some()))
     }
 
     fn multiple_of(&mut self, shape: &mut Shape, at: Id) -> Result<()> {

@@ -114,12 +114,12 @@ impl Front<'_> {
         Ok(literal || self.only_text(schema).is_some())
     }
 
-    /// Whether a schema says nothing but that some properties, where they are, have few values.
-    pub fn tells_apart(&mut self, schema: Id) -> Result<bool> {
+    /// Whether a schema says nothing but that some properties that `outer` declares have few values.
+    pub fn tells_apart(&mut self, outer: Id, schema: Id) -> Result<bool> {
         let keywords: SmallVec<[(Name, Id); 8]> = self.asserting(schema).collect();
         let [(kw::PROPERTIES, at)] = keywords[..] else { return Ok(false) };
-        for (_, value) in self.object(at)? {
-            if !self.is_telling(value)? {
+        for (name, value) in self.object(at)? {
+            if !self.declares(outer, &[name]) || !self.is_telling(value)? {
                 return Ok(false);
             }
         }

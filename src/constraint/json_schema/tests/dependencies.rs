@@ -1,6 +1,8 @@
 //! Properties that may be there only beside some values of others: random schemas compared with another
 //! validator on every object of a few properties.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::naive::accepts;
@@ -71,6 +73,17 @@ fn every_small_object_is_judged_rightly() {
         }
         let mut schema = json!({"type": "object", "additionalProperties": false, "properties": {"t":
             {"type": "string", "maxLength": 1}, "u": {}, "a": {}, "b": {}, "c": {}}, "dependentSchemas": dependencies});
+        if random.below(2) == 0 {
+            let mut required = Map::new();
+            for _ in 0..1 + random.below(3) {
+                let others: Vec<&str> = (0..random.below(3)).map(|_| NAMES[random.below(5)].0).collect();
+                required.insert(
+                    NAMES[random.below(5)].0.into(),
+                    others.into_iter().collect::<BTreeSet<_>>().into_iter().collect(),
+                );
+            }
+            schema["dependentRequired"] = Value::Object(required);
+        }
         match random.below(5) {
             0 => schema["required"] = json!(["t"]),
             1 => schema["not"] = json!({"dependentSchemas": {"a": dependency(&mut random)}}),
@@ -90,6 +103,27 @@ fn every_small_object_is_judged_rightly() {
         }
     }
     assert!(valid > 10_000 && compared - valid > 10_000, "{valid} of {compared} are valid");
+}
+
+/// As above, with twenty names that need the same other one.
+#[test]
+fn many_names_beside_one() {
+    let names: Vec<String> = (0..20).map(|i| format!("option{i}")).collect();
+    let all = std::iter::once("base").chain(names.iter().map(String::as_str));
+    let properties: Map<String, Value> = all.map(|name| (name.into(), json!({"type": "null"}))).collect();
+    let needs: Map<String, Value> = names.iter().map(|n| (n.clone(), json!(["base"]))).collect();
+    let schema = json!({"type": "object", "properties": properties, "additionalProperties": false,
+        "dependentRequired": needs});
+    let ir = parse(&schema.to_string(), &Policy::default()).expect("two kinds of objects");
+    for (text, valid) in [
+        ("{}", true),
+        (r#"{"base":null}"#, true),
+        (r#"{"base":null,"option4":null,"option9":null}"#, true),
+        (r#"{"option4":null}"#, false),
+        (r#"{"option2":null,"option19":null}"#, false),
+    ] {
+        assert_eq!(accepts(&ir, text), valid, "{text}");
+    }
 }
 
 /// Each on its own, twenty dependencies would be a million kinds of objects.
