@@ -70,9 +70,7 @@ impl Front<'_> {
         }
         Ok(false)
     }
-}
 
-impl Front<'_> {
     /// Drops conditions for which every item counts, or none does: they bound the number of items, or say nothing.
     /// Lists of different words that must differ from each other are of this kind.
     pub fn settle_contains(&mut self, part: &mut ArrayPart) -> Result<()> {
