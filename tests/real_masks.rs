@@ -183,7 +183,7 @@ fn expression(random: &mut Random, depth: usize) -> String {
 
 #[test]
 fn random_expressions() {
-    let (count, seed) = (number("FFWD_REAL_MASKS", 24), number("FFWD_REAL_SEED", 0));
+    let (count, seed) = (number("FFWD_REAL_MASKS", 40), number("FFWD_REAL_SEED", 0));
     let (mut compared, mut refused) = (0, 0);
     for n in 0..count {
         let mut random = Random::new((seed * 1_000_003 + n) as u64);
