@@ -141,6 +141,18 @@ fn bad_input_is_one_clear_error() {
 }
 
 #[test]
+fn inspect_shows_the_shortest_end() {
+    let inspect = |more: &[&str]| texts(&ffwd(&[&["inspect", "--prefix", "a"], more].concat())).0;
+    let out = inspect(&["--regex", "a+(cc|b{3})"]);
+    assert!(out.contains("shortest end   \"cc\" (2 bytes)"), "{out}");
+    let report: serde_json::Value =
+        serde_json::from_str(&inspect(&["--regex", "a+(cc|b{3})", "--json"])).unwrap();
+    assert_eq!(report["completion"], "cc");
+    let out = inspect(&["--regex", "a+"]);
+    assert!(!out.contains("shortest end"), "{out}");
+}
+
+#[test]
 fn inspect_reads_tokenizers_of_models() {
     use ffwd::model::embedded::{TARGET_GGUF, TOKENIZER_JSON};
     let dir = tempfile::tempdir().unwrap();

@@ -53,6 +53,8 @@ struct Report {
     terminated: bool,
     in_string: bool,
     path: String,
+    /// The shortest text that completes the output; none if the search took too long.
+    completion: Option<String>,
     /// Of constraints over tokens: the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
@@ -123,6 +125,8 @@ struct Token {
 
 /// Most tokens shown.
 const MAX_SHOWN: usize = 24;
+/// Most characters shown of the shortest completion.
+const MAX_COMPLETION: usize = 200;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let Some(constraint) = args.constraint.constraint()? else {
@@ -214,7 +218,17 @@ fn report(matcher: &mut Matcher, vocab: &Vocabulary, prefix: &str) -> Report {
         sizes: Sizes::of(matcher),
         why: None,
         warnings: matcher.grammar().warnings().to_vec(),
+        // Last, for it adds to the sizes.
+        completion: completion(matcher, vocab),
     }
+}
+
+fn completion(matcher: &Matcher, vocab: &Vocabulary) -> Option<String> {
+    let bytes = match matcher.is_token_level() {
+        true => vocab.decode(&matcher.token_completion()?),
+        false => matcher.shortest_completion(usize::MAX)?,
+    };
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The longest legal token for each first byte: what can come next, at a glance.
@@ -294,6 +308,11 @@ fn table(r: &Report) -> String {
     ];
     if !r.forced_tokens.is_empty() {
         lines.push(format!("in tokens      {}", list(&r.forced_tokens)));
+    }
+    if let Some(text) = r.completion.as_ref().filter(|text| !text.is_empty()) {
+        let shown: String = text.chars().take(MAX_COMPLETION).collect();
+        let more = if shown.len() < text.len() { "..." } else { "" };
+        lines.push(format!("shortest end   {shown:?}{more} ({} bytes)", text.len()));
     }
     lines.push(format!("may end here   {}", yes(r.accepting)));
     lines.push(format!("must end here  {}", yes(r.terminated)));

@@ -3,13 +3,11 @@
 //! A [`Closer`] holds bytes that complete the output from where it stands. After each token it finds out
 //! whether they, or an end of them, still do, which is nearly always so (text goes on inside a string,
 //! a comma was written that stood in the completion); only otherwise, or when they are too long for
-//! what is left, it searches. The search goes over bytes in layers: states of equal length that look
-//! alike (the same mask, the same shape of the bytes that led there) are taken for one, bytes that lead
-//! to nothing new are tried once, an open string is closed where it may be. So a completion that is
-//! found is one; that there is no shorter one is certain only for constraints with few choices. Cost:
-//! a validation of the completion per token, and [`MAX_STATES`] masks for each search. Exact distances
-//! by backward search over the automaton would need all of its states at once, which is what the
-//! machine avoids. Machines over tokens know their completions themselves.
+//! what is left, it asks the constraint for the shortest ([`Matcher::shortest_completion`]). Of short ones others that are
+//! a little longer are tried, too, for one of more bytes may have fewer tokens. That search goes over bytes in
+//! layers: states of equal length that look alike (the same mask, the same shape of the bytes that led
+//! there) are taken for one. Cost: a validation of the completion per token, and for each search a few steps for each byte of the
+//! completion, or [`MAX_STATES`] masks if it is short. Machines over tokens know their completions themselves.
 
 use std::hash::{Hash, Hasher};
 
@@ -18,11 +16,13 @@ use rustc_hash::{FxHashSet, FxHasher};
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Most states that a search looks at.
-const MAX_STATES: usize = 6000;
+/// Most bytes of completions beside which others are looked for, with fewer tokens.
+const SHORT: usize = 24;
+/// Most states that this looks at.
+const MAX_STATES: usize = 300;
 /// Most states of one length.
 const MAX_LAYER: usize = 256;
-/// Layers searched behind the first completion, for one of more bytes and fewer tokens.
+/// By how many bytes such a completion may be longer.
 const MORE_LAYERS: usize = 12;
 /// Bytes legal at one place beyond which the one taken says little about the state.
 const FEW: usize = 4;
@@ -111,25 +111,31 @@ impl Closer {
     /// A completion of at most `left` tokens, of few tokens.
     fn search(&mut self, start: &Matcher, left: usize) -> Option<Vec<u8>> {
         let vocab = start.vocabulary().clone();
-        let longest = left.saturating_mul(vocab.max_token_len());
+        let shortest = start.shortest_completion(left.saturating_mul(vocab.max_token_len()))?;
+        let mut best = fewest(&vocab, &shortest).map(|tokens| (tokens.len(), shortest.clone()));
+        if shortest.len() <= SHORT && best.as_ref().is_none_or(|b| b.0 > 1) {
+            self.with_fewer_tokens(start, shortest.len() + MORE_LAYERS, &mut best);
+        }
+        best.filter(|b| b.0 <= left).map(|b| b.1)
+    }
+
+    /// Looks for completions of at most `longest` bytes that have fewer tokens than the best one, if there is any.
+    fn with_fewer_tokens(&mut self, start: &Matcher, longest: usize, best: &mut Option<(usize, Vec<u8>)>) {
         let mut layer = vec![Node { matcher: start.fork(), bytes: Vec::new(), shape: Vec::new() }];
-        let mut best: Option<(usize, Vec<u8>)> = None;
-        let (mut states, mut until) = (0, usize::MAX);
-        for depth in 0.. {
+        let mut states = 0;
+        for _ in 0..=longest {
             for node in layer.iter().filter(|n| n.matcher.is_accepting()) {
-                let Some(tokens) = fewest(&vocab, &node.bytes) else { continue };
+                let Some(tokens) = fewest(start.vocabulary(), &node.bytes) else { continue };
                 if best.as_ref().is_none_or(|b| tokens.len() < b.0) {
-                    best = Some((tokens.len(), node.bytes.clone()));
+                    *best = Some((tokens.len(), node.bytes.clone()));
                 }
-                until = until.min(depth + MORE_LAYERS);
             }
             states += layer.len();
-            if layer.is_empty() || depth >= until || depth >= longest || states > MAX_STATES {
-                break;
+            if layer.is_empty() || states > MAX_STATES {
+                return;
             }
             layer = self.next_layer(layer);
         }
-        best.filter(|b| b.0 <= left).map(|b| b.1)
     }
 
     /// The states one byte further.
@@ -270,5 +276,26 @@ mod tests {
             assert_eq!(closer.tokens(&vocab).len(), least);
             assert!(Closer::new(&matcher, None, least - 1).is_none());
         }
+    }
+
+    #[test]
+    fn finds_completions_behind_thousands_of_choices() {
+        let names: Vec<String> = (0..40).map(|i| format!("property_{i}")).collect();
+        let words: Vec<String> = (0..400).map(|i| format!("value {}", i * 7919 % 4001)).collect();
+        let properties: serde_json::Map<String, serde_json::Value> =
+            names.iter().map(|name| (name.clone(), serde_json::json!({"enum": words}))).collect();
+        let required: Vec<&String> = names.iter().step_by(2).collect();
+        let schema = serde_json::json!({"type": "object", "properties": properties, "required": required});
+        let compiler = Compiler::new(vocabulary());
+        let grammar = compiler.compile(&Constraint::json_schema(&schema.to_string()).unwrap()).unwrap();
+        let mut matcher = grammar.matcher();
+        let closer = Closer::new(&matcher, None, 2000).expect("there is one");
+        let tokens = closer.tokens(matcher.vocabulary());
+        for &token in &tokens {
+            matcher.accept_token(token).unwrap();
+        }
+        assert!(matcher.is_accepting());
+        assert!(Closer::new(&grammar.matcher(), None, tokens.len()).is_some());
+        assert!(Closer::new(&grammar.matcher(), None, tokens.len() / 2).is_none());
     }
 }

@@ -18,6 +18,7 @@ use crate::bytes::Bytes;
 
 use super::dfa::{Call, Dfa, DfaId, NONE};
 use super::distinct::Distinct;
+use super::least::Least;
 use super::lower::{COUNTING, STRING, UNSPACED};
 use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx, TEXT};
 use super::register::Register;
@@ -136,6 +137,8 @@ pub struct Machine {
     met: FxHashSet<(Local, StackId)>,
     /// The stacks that `close` has returned from, once it has met many things.
     popped: FxHashSet<StackId>,
+    /// Lower bounds for ways to the end, once they were asked for.
+    pub(super) least: Option<Arc<Least>>,
 }
 
 /// So many entries and returns after one byte are not checked for repetition: a hash look-up each

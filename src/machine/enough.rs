@@ -13,11 +13,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::config::{BASE, Machine, Reached, StackId, Thread};
+use super::config::{BASE, Machine, Reached, Thread};
 use super::distinct::all_differ;
+use super::least::{Below, Least};
 use super::liveness::Block;
 use super::lower::Program;
-use super::nfa::{DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
+use super::nfa::{NfaId, RegisterIx, RuleIx, State};
 use super::register::{Distinct, Register};
 use super::value::{ValueId, is_space};
 use super::written::{NO_TEXT, TextId};
@@ -26,9 +27,6 @@ use super::written::{NO_TEXT, TextId};
 const MAX_ENOUGH: u32 = 10_000;
 /// Most bytes tried to find the values of one kind of items, each counted once more for each array it is in.
 const MAX_STEPS: usize = 1_000_000;
-/// No end can be reached.
-const FAR: u32 = u32::MAX / 4;
-
 type Rule = (RuleIx, RegisterIx);
 /// A text of each of some values.
 type Texts = Vec<Box<[u8]>>;
@@ -104,10 +102,8 @@ fn asks(distinct: &Distinct, registers: &[Register]) -> bool {
 /// The values of kinds of items.
 struct Lists {
     machine: Machine,
-    /// Fewest bytes from each state to the end of its rule.
-    far: Vec<u32>,
-    /// The same from behind a stack's rules to the end of what is on it.
-    below: Vec<u32>,
+    least: Arc<Least>,
+    below: Below,
     known: FxHashMap<(Rule, u32), Arc<Texts>>,
 }
 
@@ -121,9 +117,9 @@ struct Node {
 
 impl Lists {
     fn new(program: &Program) -> Self {
-        let far = distances(&program.nfa, &program.starts);
-        let machine = Machine::new(program.clone(), Arc::default());
-        Lists { machine, far, below: vec![0, 0], known: FxHashMap::default() }
+        let mut machine = Machine::new(program.clone(), Arc::default());
+        let least = machine.least();
+        Lists { machine, least, below: Below::default(), known: FxHashMap::default() }
     }
 
     /// The places with few values, in order; `None` if they cannot be filled with different ones.
@@ -213,7 +209,10 @@ impl Lists {
                 (0, b'"') => 1,
                 (other, _) => other,
             };
-            let far = if reached.exit.is_some() { 0 } else { self.nearest(&reached.threads) };
+            let far = match reached.exit {
+                Some(_) => 0,
+                None => self.machine.least_of_threads(&self.least, &mut self.below, &reached.threads),
+            };
             let exits = reached.exit.is_some();
             next.push((far, Node { threads: reached.threads, text, exits, in_text }));
         }
@@ -234,60 +233,5 @@ impl Lists {
         bytes.sort_unstable();
         bytes.dedup();
         bytes
-    }
-
-    /// Fewest bytes after which some thread is at its end, counters and the like aside.
-    fn nearest(&mut self, threads: &[Thread]) -> u32 {
-        let mut least = FAR;
-        for thread in threads {
-            let members = self.machine.dfa.members(thread.local.state);
-            let inside = members.iter().map(|&s| self.far[s as usize]).min().unwrap_or(FAR);
-            least = least.min(inside.saturating_add(self.below(thread.stack)));
-        }
-        least
-    }
-
-    fn below(&mut self, stack: StackId) -> u32 {
-        // Nodes are made after those below them.
-        while self.below.len() <= stack as usize {
-            let mut least = FAR;
-            for frame in self.machine.frames(self.below.len() as StackId).iter() {
-                let members = self.machine.dfa.members(frame.ret.state);
-                let inside = members.iter().map(|&s| self.far[s as usize]).min().unwrap_or(FAR);
-                least = least.min(inside.saturating_add(self.below[frame.parent as usize]));
-            }
-            self.below.push(least);
-        }
-        self.below[stack as usize]
-    }
-}
-
-/// Fewest bytes from each state to the end of its rule: repeated passes until nothing changes. States come
-/// after those they lead to, so that few passes do.
-fn distances(nfa: &Nfa, starts: &[NfaId]) -> Vec<u32> {
-    let mut far = vec![FAR; nfa.len()];
-    loop {
-        let mut changed = false;
-        for s in DEAD..nfa.len() as NfaId {
-            let of = |to: NfaId| far[to as usize];
-            let called = |rule: RuleIx, to| of(starts[rule.0 as usize]).saturating_add(of(to));
-            let new = match nfa.state(s) {
-                State::Dead => FAR,
-                State::Accept => 0,
-                State::Byte { to, .. } | State::CallItem { to } => of(to).saturating_add(1),
-                State::Sparse(edges) => edges.iter().map(|e| of(e.2).saturating_add(1)).min().unwrap_or(FAR),
-                State::Union(parts) => parts.iter().map(|&p| of(p)).min().unwrap_or(FAR),
-                State::Call { rule, to, .. } | State::CallFresh { rule, to, .. } => called(rule, to),
-                State::Guard { to, .. } => of(to),
-            };
-            let new = new.min(FAR);
-            if new < far[s as usize] {
-                far[s as usize] = new;
-                changed = true;
-            }
-        }
-        if !changed {
-            return far;
-        }
     }
 }

@@ -10,7 +10,7 @@
 //! `lower` (values to rules), `object` (their properties), `liveness` (no dead ends), `recursion`,
 //! `intern`, `dfa` (lazy subset construction), `register` (counters), `written` (what objects have so
 //! far), `fresh` (guards and new names), `distinct` (items that differ as values: `value`, `open`, `rich`,
-//! `enough`), `config` (threads, stacks, configurations).
+//! `enough`), `config` (threads, stacks, configurations), `shortest` (ways to the end, guided by `least`).
 
 pub mod config;
 pub mod dfa;
@@ -18,6 +18,7 @@ mod distinct;
 mod enough;
 mod fresh;
 mod intern;
+mod least;
 mod liveness;
 mod lower;
 pub mod nfa;
@@ -27,6 +28,7 @@ mod recursion;
 pub mod register;
 mod regular;
 mod rich;
+mod shortest;
 mod text;
 mod value;
 mod written;

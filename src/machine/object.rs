@@ -281,7 +281,7 @@ impl Build<'_> {
         let text = self.lowering().bytes(name, close);
         let member = self.byte(b'"', text);
         let value = if member == DEAD { None } else { rule };
-        Ok((member, Slot { required: property.required, value }))
+        Ok((member, Slot { required: property.required, value, name: name.len() as u32 }))
     }
 
     /// The undeclared properties that lead from some demands that are met to others, followed by `after`.

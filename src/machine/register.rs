@@ -112,6 +112,8 @@ pub struct Slot {
     pub required: bool,
     /// The rule of its value; `None`: it cannot be written.
     pub value: Option<RuleIx>,
+    /// Bytes of its spelled name, quotes not counted.
+    pub name: u32,
 }
 
 /// Undeclared properties that can be written when some demands are met, and after which others are.

@@ -303,6 +303,25 @@ impl Matcher {
         self.replica.lock().completion(self.history.current(), &self.vocab)
     }
 
+    /// Bytes by which the output could be completed from here: the fewest, but where properties are counted or must be
+    /// new and there are too many ways to try them all. Empty where the output may end. `None` if all are more than `most`, or
+    /// of a machine over tokens (see [`token_completion`](Self::token_completion)).
+    ///
+    /// Costs a few steps for each byte, and once for a grammar a few passes over its states.
+    pub fn shortest_completion(&self, most: usize) -> Option<Vec<u8>> {
+        if self.token_level {
+            return None;
+        }
+        if self.ended {
+            return Some(Vec::new());
+        }
+        let mut runtime = self.replica.lock();
+        let found = runtime.machine()?.shortest(self.history.current(), most);
+        runtime.note_size();
+        self.replica.retire_if_full(&runtime);
+        found
+    }
+
     /// Whether the grammar is made of tokens rather than bytes.
     pub fn is_token_level(&self) -> bool {
         self.token_level

@@ -111,8 +111,13 @@ impl Runtime {
             self.accepted.clear();
         }
         self.accepted.insert((config, token), to);
-        self.full = self.bytes() > self.limit;
+        self.note_size();
         to
+    }
+
+    /// Notes whether the tables have grown beyond their limit.
+    pub(super) fn note_size(&mut self) {
+        self.full = self.bytes() > self.limit;
     }
 
     /// The configuration at the start.

@@ -62,6 +62,7 @@ impl Machine {
             calls: Vec::new(),
             met: FxHashSet::default(),
             popped: FxHashSet::default(),
+            least: None,
         };
         machine.prepare_distinct();
         let reached = machine.at_start(root, ROOT);
@@ -78,7 +79,14 @@ impl Machine {
     /// Bytes of what was met so far: states, stacks, configurations, names.
     pub fn bytes(&self) -> usize {
         let stacks = self.stacks.capacity() * 16 + self.stack_index.capacity() * 24;
+        let least = self.least.as_ref().map_or(0, |least| least.bytes());
         let configs = self.configs.capacity() * size_of::<Config>() + self.config_index.capacity() * 32;
-        self.dfa.bytes() + self.written.table_bytes() + self.distinct.bytes() + stacks + configs + self.heap
+        self.dfa.bytes()
+            + self.written.table_bytes()
+            + self.distinct.bytes()
+            + stacks
+            + configs
+            + least
+            + self.heap
     }
 }

@@ -1,0 +1,277 @@
+//! How many bytes it takes to end, at least.
+//!
+//! The guide of [`shortest`](super::shortest): the length of the shortest text from every automaton state to the end
+//! of its rule (Knuth 1977, "A generalization of Dijkstra's algorithm", by repeated passes). What a state does not
+//! show is added from its register: characters and items that are missing, properties that must be there in
+//! any order. The sum over a stack is a lower bound for what its thread has before it, and exact but where properties are counted or
+//! texts must be new. Cost: a pass over all states for each level that rules are nested in, once for a grammar. Rejected: distances
+//! between configurations, which would need all of them at once.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::config::{BASE, Frame, Local, Machine, StackId, Thread};
+use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State, Test};
+use super::register::{Items, Members, Register};
+
+/// The bound of what cannot be ended, or of what is nested too deeply to tell.
+const FAR: u32 = u32::MAX;
+/// Most passes. Bounds of what is nested deeper are too high, which costs the shortest way there but no way.
+const MAX_PASSES: usize = 100;
+
+/// Bytes of a declared property that are neither of its name nor of its value: two quotes, a colon and a comma.
+const AROUND: u32 = 4;
+
+/// The lower bounds of a program.
+#[derive(Debug)]
+pub(super) struct Least {
+    /// By automaton state: to the end of its rule, registers aside.
+    states: Vec<u32>,
+    /// By automaton state: how many entries of its object that way begins, all of which the register counts.
+    entries: Vec<u32>,
+    /// By register: what it adds to the shortest text of a rule that runs with it.
+    added: Vec<u32>,
+    /// By register of an object: its shortest property with a comma.
+    property: Vec<u32>,
+}
+
+impl Least {
+    pub fn new(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Least {
+        let unknown = vec![FAR; registers.len()];
+        let mut least = Least {
+            states: vec![FAR; nfa.len()],
+            entries: vec![0; nfa.len()],
+            added: unknown.clone(),
+            property: unknown,
+        };
+        least.states[ACCEPT as usize] = 0;
+        for _ in 0..MAX_PASSES {
+            let mut changed = false;
+            for state in 0..nfa.len() as NfaId {
+                let bound = least.of_state(nfa, starts, registers, state);
+                changed |= std::mem::replace(&mut least.states[state as usize], bound) != bound;
+                let entries = least.entries_of(nfa, state);
+                changed |= std::mem::replace(&mut least.entries[state as usize], entries) != entries;
+            }
+            for (i, register) in registers.iter().enumerate() {
+                let added = match register {
+                    Register::Items(items) => least.of_items(starts, registers, items, 0..items.min, true),
+                    Register::Members(members) => {
+                        let property = least.of_property(starts, members);
+                        changed |= std::mem::replace(&mut least.property[i], property) != property;
+                        let count = members.rule.map_or(0, |r| least.entries[starts[r.0 as usize] as usize]);
+                        least.of_entries(starts, (i as RegisterIx, members), |_| false, count)
+                    }
+                    _ => 0,
+                };
+                changed |= std::mem::replace(&mut least.added[i], added) != added;
+            }
+            if !changed {
+                break;
+            }
+        }
+        least
+    }
+
+    pub fn bytes(&self) -> usize {
+        (2 * self.states.len() + self.added.len() + self.property.len()) * 4
+    }
+
+    fn of_state(&self, nfa: &Nfa, starts: &[NfaId], registers: &[Register], state: NfaId) -> u32 {
+        let at = |to: NfaId| self.states[to as usize];
+        match nfa.state(state) {
+            State::Dead => FAR,
+            State::Accept => 0,
+            State::Byte { to, .. } => at(to).saturating_add(1),
+            State::Sparse(edges) => edges.iter().map(|e| at(e.2)).min().unwrap_or(FAR).saturating_add(1),
+            State::Union(parts) => parts.iter().map(|&part| at(part)).min().unwrap_or(FAR),
+            State::Call { rule, register, to } | State::CallFresh { rule, register, to } => {
+                self.of_text(starts, registers, (rule, register)).saturating_add(at(to))
+            }
+            // Items are the register's.
+            State::CallItem { to } | State::Guard { to, .. } => at(to),
+        }
+    }
+
+    /// How many entries begin on the shortest way from a state, the most if there are several ways.
+    fn entries_of(&self, nfa: &Nfa, state: NfaId) -> u32 {
+        let at = |to: NfaId| self.entries[to as usize];
+        let nearest = |ways: &mut dyn Iterator<Item = NfaId>| {
+            let way = ways.map(|to| (self.states[to as usize], std::cmp::Reverse(at(to)))).min();
+            way.map_or(0, |way| way.1.0)
+        };
+        match nfa.state(state) {
+            State::Dead | State::Accept => 0,
+            State::Byte { to, .. } | State::Call { to, .. } | State::CallItem { to } => at(to),
+            State::CallFresh { to, .. } | State::Guard { test: Test::Take(..), to } => {
+                at(to).saturating_add(1)
+            }
+            State::Guard { to, .. } => at(to),
+            State::Sparse(edges) => nearest(&mut edges.iter().map(|e| e.2)),
+            State::Union(parts) => nearest(&mut parts.iter().copied()),
+        }
+    }
+
+    /// The shortest text of a rule with a register.
+    fn of_text(
+        &self,
+        starts: &[NfaId],
+        registers: &[Register],
+        (rule, register): (RuleIx, RegisterIx),
+    ) -> u32 {
+        let text = self.states[starts[rule.0 as usize] as usize];
+        match &registers[register as usize] {
+            // Quotes are not counted.
+            Register::Chars { min, .. } => text.max(min.saturating_add(2)),
+            _ => text.saturating_add(self.added[register as usize]),
+        }
+    }
+
+    /// Some items with a comma before each, but not before the first if that is `bare`.
+    fn of_items(
+        &self,
+        starts: &[NfaId],
+        registers: &[Register],
+        items: &Items,
+        which: std::ops::Range<u32>,
+        bare: bool,
+    ) -> u32 {
+        if which.is_empty() {
+            return 0;
+        }
+        let of =
+            |item: Option<(RuleIx, RegisterIx)>| item.map_or(FAR, |i| self.of_text(starts, registers, i));
+        let prefix = items.prefix.len() as u32;
+        let mut sum = which.len() as u32 - u32::from(bare);
+        for n in which.start..which.end.min(prefix) {
+            sum = sum.saturating_add(of(items.prefix[n as usize]));
+        }
+        let others = which.end.saturating_sub(which.start.max(prefix));
+        if others == 0 { sum } else { sum.saturating_add(of(items.rest).saturating_mul(others)) }
+    }
+
+    /// The shortest property of an object with a comma, or the shortest item of an array of different ones.
+    fn of_property(&self, starts: &[NfaId], members: &Members) -> u32 {
+        let of = |rule: RuleIx| self.states[starts[rule.0 as usize] as usize];
+        // The texts of rules of names have their quotes.
+        let declared = members
+            .properties
+            .iter()
+            .filter_map(|slot| Some(of(slot.value?).saturating_add(slot.name).saturating_add(AROUND)));
+        let others = members.lists.iter().flat_map(|list| &list.entries).map(|entry| match members.set {
+            true => of(entry.key.0).saturating_add(1),
+            false => of(entry.key.0).saturating_add(of(entry.value)).saturating_add(2),
+        });
+        declared.chain(others).min().unwrap_or(FAR)
+    }
+
+    /// What an object or an array of different items with `count` entries, among them those that its state leads to,
+    /// has to get beside: declared properties that must be there in any order, and as many entries as are missing.
+    fn of_entries(
+        &self,
+        starts: &[NfaId],
+        (register, members): (RegisterIx, &Members),
+        has: impl Fn(u32) -> bool,
+        count: u32,
+    ) -> u32 {
+        let of = |rule: RuleIx| self.states[starts[rule.0 as usize] as usize];
+        let (mut sum, mut waiting, mut any) = (0u32, 0, count > 0);
+        if !members.ordered {
+            for (i, slot) in members.properties.iter().enumerate() {
+                if has(i as u32) {
+                    any = true;
+                } else if slot.required {
+                    let value = slot.value.map_or(FAR, of);
+                    sum = sum.saturating_add(value).saturating_add(slot.name).saturating_add(AROUND);
+                    waiting += 1;
+                }
+            }
+        }
+        let min = if members.counted { members.min } else { 0 };
+        let missing = min.saturating_sub(count).saturating_sub(waiting);
+        let others = self.property[register as usize].saturating_mul(missing);
+        // The first has no comma.
+        sum.saturating_add(others).saturating_sub(u32::from(!any))
+    }
+}
+
+/// What is missing below the stacks met so far.
+#[derive(Debug, Default)]
+pub(super) struct Below(FxHashMap<StackId, u32>);
+
+impl Below {
+    fn known(&self, stack: StackId) -> Option<u32> {
+        if stack <= BASE { Some(0) } else { self.0.get(&stack).copied() }
+    }
+}
+
+impl Machine {
+    /// The lower bounds of the states.
+    pub(super) fn least(&mut self) -> Arc<Least> {
+        let (nfa, starts, registers) = (&self.nfa, &self.starts, &self.registers);
+        self.least.get_or_insert_with(|| Arc::new(Least::new(nfa, starts, registers))).clone()
+    }
+
+    /// What is missing from a local state to the end of its rule; `called` if it waits for a call to return.
+    fn least_of_local(&self, least: &Least, local: Local, called: bool) -> u32 {
+        let members = self.dfa.members(local.state);
+        let own = members.iter().map(|&s| least.states[s as usize]).min().unwrap_or(FAR);
+        match &self.registers[local.register as usize] {
+            Register::Chars { min, .. } if own > 0 => own.max(min.saturating_sub(local.n).saturating_add(1)),
+            Register::Items(items) => {
+                // The first has no comma, and that of the next one was written where it may begin.
+                let (scans, calls) = (self.dfa.state(local.state).scans, self.dfa.calls(local.state));
+                let to = if calls && !scans { items.min.max(local.n + 1) } else { items.min };
+                let bare = calls || local.n == 0;
+                let items = least.of_items(&self.starts, &self.registers, items, local.n..to, bare);
+                own.saturating_add(items)
+            }
+            Register::Members(entries) => {
+                let set = self.written.set(local.n);
+                // An item, or a name that is not declared, counts once it was written.
+                let names = |s: &NfaId| matches!(self.nfa.state(*s), State::Byte { lo: b':', .. });
+                let writing = called && (entries.set || members.iter().any(names));
+                let ways = members.iter().map(|&s| (least.states[s as usize], least.entries[s as usize]));
+                let ahead = ways.filter(|way| way.0 == own).map(|way| way.1).max().unwrap_or(0);
+                let count = set.count.saturating_add(u32::from(writing)).saturating_add(ahead);
+                let entries = (local.register, &**entries);
+                own.saturating_add(least.of_entries(&self.starts, entries, |i| set.has(i), count))
+            }
+            _ => own,
+        }
+    }
+
+    /// What is missing once what stands on a stack has ended.
+    fn least_below(&self, least: &Least, below: &mut Below, stack: StackId) -> u32 {
+        let mut todo = vec![stack];
+        while let Some(&top) = todo.last() {
+            if below.known(top).is_some() {
+                todo.pop();
+                continue;
+            }
+            let frames = &self.stacks[top as usize];
+            let unknown = frames.iter().find(|frame| below.known(frame.parent).is_none());
+            if let Some(frame) = unknown {
+                todo.push(frame.parent);
+                continue;
+            }
+            let of = |f: &Frame| {
+                let parent = below.known(f.parent).unwrap_or(FAR);
+                self.least_of_local(least, f.ret, true).saturating_add(parent)
+            };
+            let bound = frames.iter().map(of).min().unwrap_or(FAR);
+            below.0.insert(top, bound);
+        }
+        below.known(stack).unwrap_or(FAR)
+    }
+
+    /// At least so many bytes are missing from the nearest of some threads to where nothing is left on its stack.
+    pub(super) fn least_of_threads(&self, least: &Least, below: &mut Below, threads: &[Thread]) -> u32 {
+        let of = |below: &mut Below, thread: &Thread| {
+            let own = self.least_of_local(least, thread.local, false);
+            own.saturating_add(self.least_below(least, below, thread.stack))
+        };
+        threads.iter().map(|thread| of(below, thread)).min().unwrap_or(FAR)
+    }
+}
