@@ -3,11 +3,11 @@
 //! A [`Closer`] holds bytes that complete the output from where it stands. After each token it finds out
 //! whether they, or an end of them, still do, which is nearly always so (text goes on inside a string,
 //! a comma was written that stood in the completion); only otherwise, or when they are too long for
-//! what is left, it asks the constraint for the shortest ([`Matcher::shortest_completion`]). Of short ones others that are
-//! a little longer are tried, too, for one of more bytes may have fewer tokens. That search goes over bytes in
-//! layers: states of equal length that look alike (the same mask, the same shape of the bytes that led
-//! there) are taken for one. Cost: a validation of the completion per token, and for each search a few steps for each byte of the
-//! completion, or [`MAX_STATES`] masks if it is short. Machines over tokens know their completions themselves.
+//! what is left, it asks the constraint for the shortest ([`Matcher::shortest_completion`]). Of bytes, that is: where it
+//! does not fit, one of more bytes may have fewer tokens. That search goes over bytes in layers: states of equal length
+//! that look alike (the same mask, the same shape of the bytes that led there) are taken for one. Cost: a
+//! validation of the completion per token, a few steps for each byte of a new one, and [`MAX_STATES`] masks where the end is near.
+//! Machines over tokens know their completions themselves.
 
 use std::hash::{Hash, Hasher};
 
@@ -16,10 +16,8 @@ use rustc_hash::{FxHashSet, FxHasher};
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Most bytes of completions beside which others are looked for, with fewer tokens.
-const SHORT: usize = 24;
-/// Most states that this looks at.
-const MAX_STATES: usize = 300;
+/// Most states that the search for fewer tokens looks at.
+const MAX_STATES: usize = 6000;
 /// Most states of one length.
 const MAX_LAYER: usize = 256;
 /// By how many bytes such a completion may be longer.
@@ -112,30 +110,31 @@ impl Closer {
     fn search(&mut self, start: &Matcher, left: usize) -> Option<Vec<u8>> {
         let vocab = start.vocabulary().clone();
         let shortest = start.shortest_completion(left.saturating_mul(vocab.max_token_len()))?;
-        let mut best = fewest(&vocab, &shortest).map(|tokens| (tokens.len(), shortest.clone()));
-        if shortest.len() <= SHORT && best.as_ref().is_none_or(|b| b.0 > 1) {
-            self.with_fewer_tokens(start, shortest.len() + MORE_LAYERS, &mut best);
+        if fits(&vocab, &shortest, left) {
+            return Some(shortest);
         }
-        best.filter(|b| b.0 <= left).map(|b| b.1)
+        self.in_fewest_tokens(start, shortest.len() + MORE_LAYERS).filter(|bytes| fits(&vocab, bytes, left))
     }
 
-    /// Looks for completions of at most `longest` bytes that have fewer tokens than the best one, if there is any.
-    fn with_fewer_tokens(&mut self, start: &Matcher, longest: usize, best: &mut Option<(usize, Vec<u8>)>) {
+    /// The completion of at most `longest` bytes that has the fewest tokens, of those that a search over bytes finds.
+    fn in_fewest_tokens(&mut self, start: &Matcher, longest: usize) -> Option<Vec<u8>> {
+        let mut best: Option<(usize, Vec<u8>)> = None;
         let mut layer = vec![Node { matcher: start.fork(), bytes: Vec::new(), shape: Vec::new() }];
         let mut states = 0;
         for _ in 0..=longest {
             for node in layer.iter().filter(|n| n.matcher.is_accepting()) {
                 let Some(tokens) = fewest(start.vocabulary(), &node.bytes) else { continue };
                 if best.as_ref().is_none_or(|b| tokens.len() < b.0) {
-                    *best = Some((tokens.len(), node.bytes.clone()));
+                    best = Some((tokens.len(), node.bytes.clone()));
                 }
             }
             states += layer.len();
             if layer.is_empty() || states > MAX_STATES {
-                return;
+                break;
             }
             layer = self.next_layer(layer);
         }
+        best.map(|b| b.1)
     }
 
     /// The states one byte further.
