@@ -182,7 +182,9 @@ fn long_and_wide_constraints() {
     assert!((300 * 5..300 * 12).contains(&many), "{many}");
     let words: Vec<String> = (0..20_000).map(|i| format!("{i:05} and more")).collect();
     let properties: serde_json::Map<String, serde_json::Value> =
-        (0..300).map(|i| (format!("p{i:03}"), json!({"enum": words}))).collect();
-    let wide = json!({"type": "object", "properties": properties, "required": ["p299", "p000"]});
+        (0..300).map(|i| (format!("p{i:03}"), json!({"$ref": "#/$defs/words"}))).collect();
+    let required = ["p299", "p000"];
+    let wide = json!({"type": "object", "properties": properties, "required": required,
+        "$defs": {"words": {"enum": words}}});
     assert_eq!(completion(wide, usize::MAX), Some(2 * (r#""p000":"00000 and more","#.len()) + 1));
 }
