@@ -187,4 +187,13 @@ fn long_and_wide_constraints() {
     let wide = json!({"type": "object", "properties": properties, "required": required,
         "$defs": {"words": {"enum": words}}});
     assert_eq!(completion(wide, usize::MAX), Some(2 * (r#""p000":"00000 and more","#.len()) + 1));
+    let nested = |items: u32| {
+        (0..200).fold(json!({"const": 1}), |inner, i| match i % 2 {
+            0 => json!({"type": "array", "items": inner, "minItems": items}),
+            _ => json!({"type": "object", "properties": {"a": inner, "b": {"enum": words[..50]}}, "required": ["a"]}),
+        })
+    };
+    assert_eq!(completion(nested(1), usize::MAX), Some(100 * r#"{"a":[]}"#.len() + 1));
+    // The text doubles with each array.
+    assert_eq!(completion(nested(2), usize::MAX), None);
 }

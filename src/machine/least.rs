@@ -17,8 +17,8 @@ use super::register::{Items, Members, Register};
 
 /// The bound of what cannot be ended, or of what is nested too deeply to tell.
 const FAR: u32 = u32::MAX;
-/// Most passes. Bounds of what is nested deeper are too high, which costs the shortest way there but no way.
-const MAX_PASSES: usize = 100;
+/// Most states looked at in all passes. What is nested deeper than these tell has no bound, and no completion is found from outside it.
+const MAX_LOOKS: usize = 1 << 25;
 
 /// Bytes of a declared property that are neither of its name nor of its value: two quotes, a colon and a comma.
 const AROUND: u32 = 4;
@@ -46,7 +46,7 @@ impl Least {
             property: unknown,
         };
         least.states[ACCEPT as usize] = 0;
-        for _ in 0..MAX_PASSES {
+        for _ in 0..MAX_LOOKS / nfa.len() {
             let mut changed = false;
             for state in 0..nfa.len() as NfaId {
                 let bound = least.of_state(nfa, starts, registers, state);
