@@ -3,7 +3,7 @@
 //! Checked at every step, for any constraint: the mask agrees with `allows` and `validate_tokens`; end
 //! tokens are legal exactly where the output may end; special and padded ids never are; no dead end;
 //! the forced run is what the masks of single bytes say; a rollback and a fork bring back the mask that
-//! was seen there.
+//! was seen there; what is said to complete the output does.
 
 use ffwd::{CompiledGrammar, Matcher, TokenId};
 
@@ -30,6 +30,8 @@ pub struct Walk {
     forks: Vec<(Matcher, Seen)>,
 }
 
+/// Most bytes of a completion that is looked at.
+const MAX_COMPLETION: usize = 1 << 11;
 /// Most forks kept for the check at the end.
 const MAX_FORKS: usize = 4;
 
@@ -88,9 +90,23 @@ impl Walk {
             }
             self.check_some(script.byte());
         }
+        self.check_completion();
         for (mut fork, seen) in std::mem::take(&mut self.forks) {
             assert_eq!(see(&mut fork), seen, "a fork changed with its origin");
         }
+    }
+
+    /// What is said to complete the output does.
+    fn check_completion(&self) {
+        let vocab = &vocabulary().vocab;
+        let Some(bytes) = self.matcher.shortest_completion(MAX_COMPLETION) else { return };
+        let mut fork = self.matcher.fork();
+        for byte in &bytes {
+            let mut ids = 0..vocab.len() as TokenId;
+            let Some(token) = ids.find(|&t| vocab.token_bytes(t) == [*byte]) else { return };
+            fork.accept_token(token).expect("a byte of a completion");
+        }
+        assert!(fork.is_accepting(), "{:?} completes nothing", String::from_utf8_lossy(&bytes));
     }
 
     /// Heads for an end with tokens that close what is open. Whether it got there within `most` tokens.
