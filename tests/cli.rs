@@ -108,6 +108,8 @@ fn bad_input_is_one_clear_error() {
     let never = file("never.json", r#"{"type":"integer","minimum":3,"maximum":2}"#);
     let remote = file("remote.json", r#"{"properties":{"a":{"$ref":"https://example.com/x.json"}}}"#);
     let quoting = file("quoting.json", r#"{"type":"string","x-verbatim":true}"#);
+    let unknown =
+        file("unknown.json", r#"{"properties":{"a":{"type":"string","format":"zip-code-of-mars"}}}"#);
     let long = file("long.txt", &"word ".repeat(5000));
     let cases: Vec<(Vec<&str>, i32, &str)> = vec![
         (vec!["extract", "nope.txt", "--schema", SCHEMA], 1, "nope.txt"),
@@ -128,6 +130,9 @@ fn bad_input_is_one_clear_error() {
         (vec!["inspect", "--json-schema", &quoting, "--source", "nope.txt"], 1, "nope.txt"),
         (vec!["inspect", "--regex", "a", "--source", TEXT], 2, "--json-schema"),
         (vec!["inspect", "--regex", "ab", "--prefix", "x"], 1, "forbids"),
+        (vec!["inspect", "--json-object", "--whitespace", "0"], 2, "`single` or a number from 1 to 64"),
+        (vec!["inspect", "--json-schema", &unknown, "--strict"], 1, "#/properties/a/format"),
+        (vec!["extract", TEXT, "--schema", &unknown, "--strict"], 1, "#/properties/a/format"),
         (vec!["inspect", "--regex", "ab", "--tokenizer", SCHEMA], 1, "tokenizer"),
     ];
     for (args, code, part) in cases {
@@ -182,6 +187,32 @@ fn inspect_reads_tokenizers_of_models() {
         assert_eq!(output.status.code(), Some(1), "{err}");
         assert!(err.contains(part) && out.is_empty() && !err.contains("panicked"), "{err}");
     }
+}
+
+#[test]
+fn values_are_spelled_as_asked() {
+    let compact = texts(&ffwd(&["extract", TEXT, "--schema", SCHEMA])).0;
+    let (spaced, err) = texts(&ffwd(&["extract", TEXT, "--schema", SCHEMA, "--whitespace", "single"]));
+    // The embedded model knows compact records only, so its values are worth little here.
+    let [a, b]: [Value; 2] = [&compact, &spaced].map(|text| serde_json::from_str(text).unwrap());
+    let names = |record: &Value| record.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&a), names(&b), "{err}");
+    assert!(compact.starts_with(r#"{"invoice_number":"INV-20417","vendor":""#), "{compact}");
+    assert!(
+        spaced.starts_with(r#"{"invoice_number": ""#) && spaced.contains(r#"", "vendor": ""#),
+        "{spaced}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let schema = dir.path().join("schema.json");
+    std::fs::write(&schema, r#"{"properties": {"a": {"type": "integer"}, "b": {"enum": [1.5]}}}"#).unwrap();
+    let ends = |more: &[&str]| {
+        let prefix = r#"{"b": 1.50, "a": 2.0}"#;
+        let args = ["inspect", "--json-schema", schema.to_str().unwrap(), "--prefix", prefix];
+        ffwd(&[&args, more].concat()).status.success()
+    };
+    let all = ["--whitespace", "single", "--any-order", "--equal-numbers", "--strict"];
+    assert!(ends(&all));
+    assert!(!ends(&all[1..]) && !ends(&all[2..]) && !ends(&all[..3]) && !ends(&[]));
 }
 
 #[test]

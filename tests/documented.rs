@@ -5,7 +5,7 @@ mod common;
 use common::vocab::TestVocab;
 use ffwd::constraint::substring::SubstringOptions;
 use ffwd::constraint::token_machine::{Labels, Levels, TokenFsm};
-use ffwd::{CompiledGrammar, Compiler, Constraint, Policy, Result};
+use ffwd::{CompiledGrammar, Compiler, Constraint, Policy, Result, Whitespace};
 
 const PAGE: &str = include_str!("../docs/constraints.md");
 
@@ -85,6 +85,14 @@ fn the_examples_hold() {
         let text = &example.constraint;
         compiler.compile(&match example.kind {
             "json_schema" => Constraint::json_schema(text)?,
+            "json_schema_single" => {
+                let single = Policy { whitespace: Whitespace::SingleSpace, ..Policy::default() };
+                Constraint::json_schema_with(text, single)?
+            }
+            "json_schema_equal" => {
+                let equal = Policy { equal_numbers: true, ..Policy::default() };
+                Constraint::json_schema_with(text, equal)?
+            }
             "regex" => Constraint::regex(text)?,
             "pattern" => Constraint::pattern(text)?,
             "gbnf" => Constraint::gbnf(text)?,

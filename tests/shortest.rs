@@ -33,12 +33,14 @@ fn vocabulary() -> TestVocab {
     TestVocab::new(9, 40, &missing)
 }
 
-fn policies() -> [Policy; 3] {
+fn policies() -> [Policy; 5] {
     let base = Policy::default();
     [
         base.clone(),
         Policy { key_order: KeyOrder::Any, ..base.clone() },
-        Policy { whitespace: Whitespace::Flexible { max: 1 }, max_integer_digits: 3, ..base },
+        Policy { whitespace: Whitespace::Flexible { max: 1 }, max_integer_digits: 3, ..base.clone() },
+        Policy { whitespace: Whitespace::SingleSpace, ..base.clone() },
+        Policy { whitespace: Whitespace::SingleSpace, key_order: KeyOrder::Any, ..base },
     ]
 }
 
@@ -196,4 +198,29 @@ fn long_and_wide_constraints() {
     assert_eq!(completion(nested(1), usize::MAX), Some(100 * r#"{"a":[]}"#.len() + 1));
     // The text doubles with each array.
     assert_eq!(completion(nested(2), usize::MAX), None);
+}
+
+#[test]
+fn objects_in_any_order_inside_each_other() {
+    let vocab = TestVocab::new(9, 40, &[]);
+    let compiler = Compiler::new(vocab.vocab.clone());
+    let policy = Policy { key_order: KeyOrder::Any, ..Policy::default() };
+    // What an inner object asks for must be known from outside: the names that may be invented are endless.
+    let inner = json!({"type": "object", "properties": {"name": {"type": "integer"}, "uri": {"type": "string"}},
+        "required": ["uri", "name"]});
+    let outer = |items: u32| {
+        let list = json!({"type": "array", "minItems": items, "items": inner});
+        json!({"type": "object", "properties": {"list": list, "more": inner}, "required": ["list"],
+            "additionalProperties": inner, "minProperties": 2})
+    };
+    let one = r#"{"name":0,"uri":""}"#.len();
+    // Two orders of each item, and no bound on what stands between.
+    for items in [0, 1, 4, 600] {
+        let constraint = Constraint::json_schema_with(&outer(items).to_string(), policy.clone()).unwrap();
+        let matcher = compiler.compile(&constraint).unwrap().matcher();
+        let found = matcher.shortest_completion(usize::MAX).map(|bytes| bytes.len());
+        let list = items as usize * (one + 1) - usize::from(items > 0);
+        // The other property has no name.
+        assert_eq!(found, Some(r#"{"list":[],"":}"#.len() + list + one), "{items} items");
+    }
 }

@@ -559,7 +559,7 @@ fn schemas_in_other_constraints_quote() {
     let mut random = Random::new(3);
     for constraint in [
         Constraint::structural_tag_quoting(&tag, Policy::default(), source, &options).unwrap(),
-        Constraint::lark_quoting(&lark, source, &options).unwrap(),
+        Constraint::lark_quoting(&lark, Policy::default(), source, &options).unwrap(),
     ] {
         let grammar = compiler.compile(&constraint).unwrap();
         for (text, quoted) in [("thirty days", true), ("thirty day", false), ("ten days", false)] {

@@ -1,14 +1,19 @@
-//! JSON Schema as text, with flexible white space and exponents if it begins with a blank.
+//! JSON Schema as text, with flexible white space and exponents if it begins with a blank, with any order, single blanks and
+//! every spelling of a number if it begins with a tab.
 #![no_main]
 
-use ffwd::{Constraint, Policy, Whitespace};
+use ffwd::{Constraint, KeyOrder, Policy, Whitespace};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     ffwd_fuzz::try_text(data, |text| {
-        let policy = if text.starts_with(' ') {
-            Policy { whitespace: Whitespace::Flexible { max: 2 }, exponent: true, ..Policy::default() }
-        } else {
-            Policy::default()
+        let base = Policy::default();
+        let policy = match text.chars().next() {
+            Some(' ') => Policy { whitespace: Whitespace::Flexible { max: 2 }, exponent: true, ..base },
+            Some('\t') => {
+                let (whitespace, key_order) = (Whitespace::SingleSpace, KeyOrder::Any);
+                Policy { whitespace, key_order, equal_numbers: true, ..base }
+            }
+            _ => base,
         };
         Constraint::json_schema_with(text, policy)
     });

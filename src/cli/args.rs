@@ -238,12 +238,6 @@ pub(super) struct ConstraintKind {
 pub(super) struct ConstraintArgs {
     #[command(flatten)]
     kind: ConstraintKind,
-    /// Allow whitespace in JSON, at most this many characters at one place
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
-    whitespace: Option<u8>,
-    /// Accept the properties of JSON objects in any order, not only in that of the schema
-    #[arg(long)]
-    any_order: bool,
     /// A file with the text that `"x-verbatim": true` in the JSON Schema means
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
@@ -251,9 +245,42 @@ pub(super) struct ConstraintArgs {
     #[arg(long)]
     whole_words: bool,
     #[command(flatten)]
+    spelling: SpellingArgs,
+    #[command(flatten)]
     labels: LabelOptions,
     #[command(flatten)]
     references: ReferenceArgs,
+}
+
+/// How the JSON of an output may be spelled, and what becomes of warnings.
+#[derive(Args)]
+pub(super) struct SpellingArgs {
+    /// Whitespace in JSON: none (as the embedded models know it), one blank behind each comma and colon, or at
+    /// most N characters at one place (1 to 64)
+    #[arg(long, value_name = "compact|single|N", default_value = "compact", value_parser = whitespace)]
+    whitespace: Whitespace,
+    /// Accept the properties of JSON objects in any order, not only in that of the schema
+    #[arg(long)]
+    any_order: bool,
+    /// Accept `1.0` where the schema has 1, and integers with zeros behind the point
+    #[arg(long)]
+    equal_numbers: bool,
+    /// Refuse what there would be a warning for: formats that are not known, misspelled keywords
+    #[arg(long)]
+    strict: bool,
+}
+
+impl SpellingArgs {
+    pub(super) fn policy(&self) -> Policy {
+        let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
+        let (whitespace, equal_numbers) = (self.whitespace, self.equal_numbers);
+        Policy { whitespace, key_order, equal_numbers, ..Policy::default() }
+    }
+
+    /// The constraint, without warnings if they are to be errors.
+    pub(super) fn checked(&self, constraint: Constraint) -> Result<Constraint> {
+        if self.strict { constraint.strict() } else { Ok(constraint) }
+    }
 }
 
 impl ConstraintArgs {
@@ -278,9 +305,7 @@ impl ConstraintArgs {
         if kind.labels.is_none() {
             self.labels.of_no_use()?;
         }
-        let whitespace = self.whitespace.map_or(Whitespace::Compact, |max| Whitespace::Flexible { max });
-        let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
-        let policy = Policy { whitespace, key_order, ..Policy::default() };
+        let policy = self.spelling.policy();
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
         let source = self.source.as_deref().map(read).transpose()?;
         let constraint = if let Some(file) = &kind.json_schema {
@@ -294,8 +319,8 @@ impl ConstraintArgs {
         } else if let Some(file) = &kind.grammar {
             let text = read(file)?;
             let made = match &source {
-                Some(source) => Constraint::lark_quoting(&text, source, &spans),
-                None => Constraint::ebnf(&text),
+                Some(source) => Constraint::lark_quoting(&text, policy, source, &spans),
+                None => Constraint::ebnf_with(&text, policy),
             };
             made.map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.structural_tag {
@@ -321,10 +346,21 @@ impl ConstraintArgs {
         } else {
             return Ok(None);
         };
+        let constraint = self.spelling.checked(constraint)?;
         for warning in constraint.warnings() {
             eprintln!("warning: {warning}");
         }
         Ok(Some(constraint))
+    }
+}
+
+/// A policy of whitespace by its name on the command line.
+fn whitespace(text: &str) -> std::result::Result<Whitespace, String> {
+    match (text, text.parse()) {
+        ("compact", _) => Ok(Whitespace::Compact),
+        ("single", _) => Ok(Whitespace::SingleSpace),
+        (_, Ok(max @ 1..=64)) => Ok(Whitespace::Flexible { max }),
+        _ => Err("must be `compact`, `single` or a number from 1 to 64".to_owned()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::args::{DecodeArgs, ModelArgs, read};
+use super::args::{DecodeArgs, ModelArgs, SpellingArgs, read};
 use super::output;
 use super::references::{ReferenceArgs, Supplied};
 use crate::constraint::Constraint;
@@ -48,6 +48,8 @@ pub(super) struct Args {
     /// Values with `"x-verbatim": true` in the schema begin and end at words of the text
     #[arg(long)]
     whole_words: bool,
+    #[command(flatten)]
+    spelling: SpellingArgs,
     #[command(flatten)]
     references: ReferenceArgs,
     #[command(flatten)]
@@ -88,7 +90,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     // What is quoted differs from text to text; all else is compiled once.
     let constraint = match extract::is_quoting(&schema) {
         true => None,
-        false => Some(documents.supply(JsonSchema::new(&schema)).constraint().map_err(in_schema)?),
+        false => {
+            let schema = documents.supply(JsonSchema::new(&schema)).policy(args.spelling.policy());
+            let checked = schema.constraint().and_then(|constraint| args.spelling.checked(constraint));
+            Some(checked.map_err(in_schema)?)
+        }
     };
     constraint.as_ref().into_iter().for_each(warn);
     let engine = Arc::new(args.models.engine()?);
@@ -143,8 +149,10 @@ fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
                 if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
             let constraint = documents
                 .supply(JsonSchema::new(schema))
+                .policy(args.spelling.policy())
                 .quoting(&text, &bounds)
                 .constraint()
+                .and_then(|constraint| args.spelling.checked(constraint))
                 .map_err(|e| in_file(e.at(Place::File(args.schema.clone()))))?;
             if first {
                 warn(&constraint);

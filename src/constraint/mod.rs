@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use self::substring::SubstringOptions;
 use self::token_machine::{Labels, TokenFsm, TokenMachine, TokenMasks};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A parsed constraint: the representation and the spelling policy, ready to be compiled for a
 /// vocabulary.
@@ -112,6 +112,15 @@ impl Constraint {
         Ok(Self::from_ir(grammar::parse(text)?, Policy::default()))
     }
 
+    /// Like [`ebnf`](Self::ebnf), with a policy for the JSON values of schemas in it (`%json`).
+    ///
+    /// # Errors
+    /// As [`ebnf`](Self::ebnf).
+    pub fn ebnf_with(text: &str, policy: Policy) -> Result<Self> {
+        let ir = grammar::parse_from(text, &policy, None)?;
+        Ok(Self::from_ir(ir, policy))
+    }
+
     /// A grammar in the notation of llama.cpp: `root ::= "yes" | "no"`. See [`grammar::gbnf`].
     ///
     /// # Errors
@@ -129,13 +138,19 @@ impl Constraint {
         Ok(Self::from_ir(grammar::lark::parse(text)?, Policy::default()))
     }
 
-    /// Like [`lark`](Self::lark), with a text that strings with `"x-verbatim": true` in its schemas quote from.
+    /// Like [`lark`](Self::lark), with a policy for the JSON values of its schemas and a text that strings with
+    /// `"x-verbatim": true` in them quote from.
     ///
     /// # Errors
     /// As [`lark`](Self::lark), and those of [`substring::Source::new`].
-    pub fn lark_quoting(text: &str, source: &str, options: &SubstringOptions) -> Result<Self> {
-        let ir = grammar::lark::parse_from(text, Some((source, options)))?;
-        Ok(Self::from_ir(ir, Policy::default()))
+    pub fn lark_quoting(
+        text: &str,
+        policy: Policy,
+        source: &str,
+        options: &SubstringOptions,
+    ) -> Result<Self> {
+        let ir = grammar::lark::parse_from(text, &policy, Some((source, options)))?;
+        Ok(Self::from_ir(ir, policy))
     }
 
     /// Any JSON object, nested to any depth.
@@ -287,8 +302,9 @@ impl Constraint {
         &self.policy
     }
 
-    /// Replaces the policy. Number caps and exponents of a JSON Schema are fixed when it is parsed
-    /// (see [`json_schema_with`](Self::json_schema_with)); whitespace takes effect here.
+    /// Replaces the policy. How the numbers of a JSON Schema are written, and the arrays and objects of its `enum` and `const`,
+    /// is fixed when it is parsed (see [`json_schema_with`](Self::json_schema_with)); whitespace and order elsewhere take effect
+    /// here.
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -297,5 +313,18 @@ impl Constraint {
     /// What the user should know about how this constraint is honoured.
     pub fn warnings(&self) -> &[String] {
         &self.ir.warnings
+    }
+
+    /// The constraint, if there is nothing to [warn](Self::warnings) of: for those who would rather have an error than a format
+    /// that is not known, a keyword with a misspelling, or a rule that nothing uses.
+    ///
+    /// # Errors
+    /// `Unsupported` with the first warning.
+    pub fn strict(self) -> Result<Self> {
+        let Some((first, others)) = self.ir.warnings.split_first() else { return Ok(self) };
+        let more = if others.is_empty() { String::new() } else { format!(" (and {} more)", others.len()) };
+        let message = format!("not in strict mode: {first}{more}");
+        Err(Error::new(ErrorKind::Unsupported, message)
+            .hint("correct it or leave it out; without strict mode this is a warning"))
     }
 }

@@ -25,7 +25,8 @@ pub use decimal::Decimal;
 /// What a number must satisfy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NumberSpec {
-    /// Only integers, written without fraction and exponent.
+    /// Only integers, written without exponent, and without fraction unless the policy has
+    /// [`equal_numbers`](Policy::equal_numbers).
     pub integer: bool,
     /// Lower bound, and whether it is exclusive.
     pub minimum: Option<(Decimal, bool)>,
@@ -71,7 +72,11 @@ pub fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId>
         }
     }
     let bounded = spec.minimum.is_some() || spec.maximum.is_some();
-    let root = ir.union(signed);
+    let mut root = ir.union(signed);
+    if spec.integer && policy.equal_numbers && policy.max_fraction_digits > 0 {
+        let zeros = zeros(ir, policy.max_fraction_digits);
+        root = ir.concat(vec![root, zeros]);
+    }
     if policy.exponent && !bounded && !spec.integer && spec.scale.is_none() {
         let exponent = exponent(ir);
         return Ok(ir.concat(vec![root, exponent]));
@@ -91,6 +96,14 @@ fn exponent(ir: &mut Ir) -> NodeId {
     let digit = ir.push(Node::Class(smallvec![(b'0', b'9')]));
     let digits = ir.repeat(digit, 1, Some(3));
     let all = ir.concat(vec![e, sign, digits]);
+    ir.repeat(all, 0, Some(1))
+}
+
+/// Nothing, or a point and at most `most` zeros.
+fn zeros(ir: &mut Ir, most: u8) -> NodeId {
+    let (point, zero) = (ir.bytes("."), ir.bytes("0"));
+    let zeros = ir.repeat(zero, 1, Some(u32::from(most)));
+    let all = ir.concat(vec![point, zeros]);
     ir.repeat(all, 0, Some(1))
 }
 

@@ -10,12 +10,22 @@ pub enum Whitespace {
     /// None at all: `{"a":1,"b":[2,3]}`.
     #[default]
     Compact,
+    /// One blank behind each comma and each colon, none elsewhere: `{"a": 1, "b": [2, 3]}`. As most models have
+    /// seen JSON written (Python's `json.dumps`); no more is left open than in [`Compact`](Self::Compact).
+    SingleSpace,
     /// At each place where JSON allows it, up to `max` bytes out of space, tab, newline and
     /// carriage return; never without end.
     Flexible {
         /// Most whitespace bytes at one place, 1 to 64.
         max: u8,
     },
+}
+
+impl Whitespace {
+    /// The fewest bytes behind a comma or a colon.
+    pub(crate) fn least_gap(self) -> u32 {
+        u32::from(self == Whitespace::SingleSpace)
+    }
 }
 
 /// The order of an object's properties.
@@ -43,6 +53,10 @@ pub struct Policy {
     pub max_fraction_digits: u8,
     /// Whether `number` may be written with an exponent of up to three digits (default no).
     pub exponent: bool,
+    /// Whether the numbers of `enum` and `const` may be written in every way that equals them, and integers with zeros behind
+    /// the point (default no: as the schema writes them, and without a point). `1` is then also `1.0` and `1.00`.
+    /// For texts that others wrote.
+    pub equal_numbers: bool,
 }
 
 impl Default for Policy {
@@ -53,6 +67,7 @@ impl Default for Policy {
             max_integer_digits: 20,
             max_fraction_digits: 20,
             exponent: false,
+            equal_numbers: false,
         }
     }
 }

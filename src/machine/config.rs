@@ -129,6 +129,8 @@ pub struct Machine {
     initial: ConfigId,
     /// Whether the root rule calls nothing, so that no rule of the constraint's own is ever called.
     flat: bool,
+    /// The fewest bytes behind a comma or a colon.
+    pub(super) gap: u32,
     /// Bytes of the lists of threads and frames.
     heap: usize,
     pub(super) todo: Vec<(Local, StackId)>,

@@ -223,10 +223,12 @@ impl Lists {
 
     /// Bytes that may follow; of those that lead to the same only as many as could matter.
     fn bytes(&mut self, node: &Node, limit: u32) -> Vec<u8> {
+        // A blank that must be there leads on as others do.
+        let spaces = node.in_text > 0 || self.machine.gap > 0;
         let mut bytes = Vec::new();
         for thread in &node.threads {
             for (lo, hi, _) in self.machine.dfa.ranges(&self.machine.nfa, thread.local.state) {
-                let telling = (lo..=hi).filter(|&b| node.in_text > 0 || !is_space(b));
+                let telling = (lo..=hi).filter(|&b| spaces || !is_space(b));
                 bytes.extend(telling.take(limit as usize + 1));
             }
         }

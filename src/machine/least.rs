@@ -13,15 +13,12 @@ use rustc_hash::FxHashMap;
 
 use super::config::{BASE, Frame, Local, Machine, StackId, Thread};
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State, Test};
-use super::register::{Items, Members, Register};
+use super::register::{Items, Members, Register, Slot};
 
 /// The bound of what cannot be ended, or of what is nested too deeply to tell.
 const FAR: u32 = u32::MAX;
 /// Most states looked at in all passes. What is nested deeper than these tell has no bound, and no completion is found from outside it.
 const MAX_LOOKS: usize = 1 << 25;
-
-/// Bytes of a declared property that are neither of its name nor of its value: two quotes, a colon and a comma.
-const AROUND: u32 = 4;
 
 /// The lower bounds of a program.
 #[derive(Debug)]
@@ -34,16 +31,19 @@ pub(super) struct Least {
     added: Vec<u32>,
     /// By register of an object: its shortest property with a comma.
     property: Vec<u32>,
+    /// Bytes of a comma or a colon with what must stand behind it.
+    separator: u32,
 }
 
 impl Least {
-    pub fn new(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Least {
+    pub fn new(nfa: &Nfa, starts: &[NfaId], registers: &[Register], gap: u32) -> Least {
         let unknown = vec![FAR; registers.len()];
         let mut least = Least {
             states: vec![FAR; nfa.len()],
             entries: vec![0; nfa.len()],
             added: unknown.clone(),
             property: unknown,
+            separator: 1 + gap,
         };
         least.states[ACCEPT as usize] = 0;
         for _ in 0..MAX_LOOKS / nfa.len() {
@@ -58,10 +58,10 @@ impl Least {
                 let added = match register {
                     Register::Items(items) => least.of_items(starts, registers, items, 0..items.min, true),
                     Register::Members(members) => {
-                        let property = least.of_property(starts, members);
+                        let property = least.of_property(starts, registers, members);
                         changed |= std::mem::replace(&mut least.property[i], property) != property;
                         let count = members.rule.map_or(0, |r| least.entries[starts[r.0 as usize] as usize]);
-                        least.of_entries(starts, (i as RegisterIx, members), |_| false, count)
+                        least.of_entries((starts, registers), (i as RegisterIx, members), |_| false, count)
                     }
                     _ => 0,
                 };
@@ -143,7 +143,8 @@ impl Least {
         let of =
             |item: Option<(RuleIx, RegisterIx)>| item.map_or(FAR, |i| self.of_text(starts, registers, i));
         let prefix = items.prefix.len() as u32;
-        let mut sum = which.len() as u32 - u32::from(bare);
+        let commas = which.len() as u32 - u32::from(bare);
+        let mut sum = self.separator.saturating_mul(commas);
         for n in which.start..which.end.min(prefix) {
             sum = sum.saturating_add(of(items.prefix[n as usize]));
         }
@@ -152,30 +153,33 @@ impl Least {
     }
 
     /// The shortest property of an object with a comma, or the shortest item of an array of different ones.
-    fn of_property(&self, starts: &[NfaId], members: &Members) -> u32 {
-        let of = |rule: RuleIx| self.states[starts[rule.0 as usize] as usize];
+    fn of_property(&self, starts: &[NfaId], registers: &[Register], members: &Members) -> u32 {
+        let of = |text: (RuleIx, RegisterIx)| self.of_text(starts, registers, text);
+        let slots = members.properties.iter();
+        let declared = slots.filter_map(|slot| Some(of(slot.value?).saturating_add(self.around(slot))));
         // The texts of rules of names have their quotes.
-        let declared = members
-            .properties
-            .iter()
-            .filter_map(|slot| Some(of(slot.value?).saturating_add(slot.name).saturating_add(AROUND)));
         let others = members.lists.iter().flat_map(|list| &list.entries).map(|entry| match members.set {
-            true => of(entry.key.0).saturating_add(1),
-            false => of(entry.key.0).saturating_add(of(entry.value)).saturating_add(2),
+            true => of(entry.key).saturating_add(self.separator),
+            false => of(entry.key).saturating_add(of(entry.value)).saturating_add(2 * self.separator),
         });
         declared.chain(others).min().unwrap_or(FAR)
+    }
+
+    /// What a declared property takes beside its value: its name, two quotes, a colon and a comma.
+    fn around(&self, slot: &Slot) -> u32 {
+        slot.name.saturating_add(2 + 2 * self.separator)
     }
 
     /// What an object or an array of different items with `count` entries, among them those that its state leads to,
     /// has to get beside: declared properties that must be there in any order, and as many entries as are missing.
     fn of_entries(
         &self,
-        starts: &[NfaId],
+        (starts, registers): (&[NfaId], &[Register]),
         (register, members): (RegisterIx, &Members),
         has: impl Fn(u32) -> bool,
         count: u32,
     ) -> u32 {
-        let of = |rule: RuleIx| self.states[starts[rule.0 as usize] as usize];
+        let of = |text: (RuleIx, RegisterIx)| self.of_text(starts, registers, text);
         let (mut sum, mut waiting, mut any) = (0u32, 0, count > 0);
         if !members.ordered {
             for (i, slot) in members.properties.iter().enumerate() {
@@ -183,7 +187,7 @@ impl Least {
                     any = true;
                 } else if slot.required {
                     let value = slot.value.map_or(FAR, of);
-                    sum = sum.saturating_add(value).saturating_add(slot.name).saturating_add(AROUND);
+                    sum = sum.saturating_add(value).saturating_add(self.around(slot));
                     waiting += 1;
                 }
             }
@@ -192,7 +196,7 @@ impl Least {
         let missing = min.saturating_sub(count).saturating_sub(waiting);
         let others = self.property[register as usize].saturating_mul(missing);
         // The first has no comma.
-        sum.saturating_add(others).saturating_sub(u32::from(!any))
+        sum.saturating_add(others).saturating_sub(if any { 0 } else { self.separator })
     }
 }
 
@@ -209,8 +213,8 @@ impl Below {
 impl Machine {
     /// The lower bounds of the states.
     pub(super) fn least(&mut self) -> Arc<Least> {
-        let (nfa, starts, registers) = (&self.nfa, &self.starts, &self.registers);
-        self.least.get_or_insert_with(|| Arc::new(Least::new(nfa, starts, registers))).clone()
+        let (nfa, starts, registers, gap) = (&self.nfa, &self.starts, &self.registers, self.gap);
+        self.least.get_or_insert_with(|| Arc::new(Least::new(nfa, starts, registers, gap))).clone()
     }
 
     /// What is missing from a local state to the end of its rule; `called` if it waits for a call to return.
@@ -221,7 +225,8 @@ impl Machine {
             Register::Chars { min, .. } if own > 0 => own.max(min.saturating_sub(local.n).saturating_add(1)),
             Register::Items(items) => {
                 // The first has no comma, and that of the next one was written where it may begin.
-                let (scans, calls) = (self.dfa.state(local.state).scans, self.dfa.calls(local.state));
+                let scans = self.dfa.state(local.state).scans;
+                let calls = self.dfa.calls(local.state) || members.iter().any(|&s| self.is_gap(s));
                 let to = if calls && !scans { items.min.max(local.n + 1) } else { items.min };
                 let bare = calls || local.n == 0;
                 let items = least.of_items(&self.starts, &self.registers, items, local.n..to, bare);
@@ -236,10 +241,17 @@ impl Machine {
                 let ahead = ways.filter(|way| way.0 == own).map(|way| way.1).max().unwrap_or(0);
                 let count = set.count.saturating_add(u32::from(writing)).saturating_add(ahead);
                 let entries = (local.register, &**entries);
-                own.saturating_add(least.of_entries(&self.starts, entries, |i| set.has(i), count))
+                let program = (&*self.starts, &*self.registers);
+                own.saturating_add(least.of_entries(program, entries, |i| set.has(i), count))
             }
             _ => own,
         }
+    }
+
+    /// Whether a state waits for what must stand between a comma and the next item.
+    fn is_gap(&self, state: NfaId) -> bool {
+        let item = |to: NfaId| matches!(self.nfa.state(to), State::CallItem { .. });
+        self.gap > 0 && matches!(self.nfa.state(state), State::Byte { to, .. } if item(to))
     }
 
     /// What is missing once what stands on a stack has ended.

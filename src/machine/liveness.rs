@@ -337,10 +337,10 @@ impl<'a> Liveness<'a> {
     fn effective(&self, members: &Members) -> Members {
         let mut members = members.clone();
         for slot in &mut members.properties {
-            slot.value = slot.value.filter(|rule| self.rule_ok[rule.0 as usize]);
+            slot.value = slot.value.filter(|value| self.rule_ok[value.0.0 as usize]);
         }
         for list in &mut members.lists {
-            list.entries.retain(|e| self.rule_ok[e.key.0.0 as usize] && self.rule_ok[e.value.0 as usize]);
+            list.entries.retain(|e| self.rule_ok[e.key.0.0 as usize] && self.rule_ok[e.value.0.0 as usize]);
         }
         members.find_covers();
         members
@@ -402,8 +402,8 @@ fn parts(register: &Register) -> impl Iterator<Item = RuleIx> + '_ {
     };
     let items = items.into_iter().flat_map(|items| items.prefix.iter().chain([&items.rest]).flatten());
     let members = members.into_iter().flat_map(|members| {
-        let extras = members.lists.iter().flat_map(|l| &l.entries).flat_map(|e| [e.key.0, e.value]);
-        members.properties.iter().filter_map(|slot| slot.value).chain(extras)
+        let extras = members.lists.iter().flat_map(|l| &l.entries).flat_map(|e| [e.key.0, e.value.0]);
+        members.properties.iter().filter_map(|slot| Some(slot.value?.0)).chain(extras)
     });
     items.map(|item| item.0).chain(members)
 }

@@ -66,6 +66,11 @@ pub(super) const FRESH: RegisterIx = 3;
 const MAX_RULES: usize = 500_000;
 
 impl Program {
+    /// The fewest bytes behind a comma or a colon.
+    pub(super) fn least_gap(&self) -> u32 {
+        self.policy.whitespace.least_gap()
+    }
+
     /// The program of the values that need no schema: strings, any JSON value, and whatever else is
     /// given as `common`. Others extend it.
     pub fn base(policy: &Policy, alphabet: &[bool; 256], common: &Ir) -> Result<Program> {
@@ -486,6 +491,14 @@ impl Build<'_> {
         }
     }
 
+    /// What stands behind a comma or a colon, as the policy has it.
+    pub fn gap(&mut self, to: NfaId) -> NfaId {
+        match self.policy.whitespace {
+            Whitespace::SingleSpace => self.byte(b' ', to),
+            _ => self.space(to),
+        }
+    }
+
     /// Optional whitespace, as the policy has it.
     pub fn space(&mut self, to: NfaId) -> NfaId {
         let Whitespace::Flexible { max } = self.policy.whitespace else { return to };
@@ -511,7 +524,7 @@ impl Build<'_> {
             None => self.nfa.push(State::CallItem { to: after }, 0),
         };
         let close = self.byte(b']', ACCEPT);
-        let spaced_next = self.space(next);
+        let spaced_next = self.gap(next);
         let comma = self.byte(b',', spaced_next);
         let more = self.union(&[comma, close]);
         let more = self.space(more);

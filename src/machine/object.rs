@@ -160,7 +160,7 @@ impl Build<'_> {
         };
         let possible = self.rules.starts[key.0.0 as usize] != DEAD;
         let names = if possible { self.different(key, min) } else { 0 };
-        let entries = possible.then_some(Undeclared { key, value: key.0, names }).into_iter().collect();
+        let entries = possible.then_some(Undeclared { key, value: key, names }).into_iter().collect();
         let members = Members {
             rule: Some(rule),
             set: true,
@@ -271,16 +271,15 @@ impl Build<'_> {
 
     /// `"name":value` and then `to`; the name as it is spelled.
     fn declared_member(&mut self, property: &Property, name: &[u8], to: NfaId) -> Result<(NfaId, Slot)> {
-        let value = self.rules.value(property.value)?;
-        let rule = value.map(|v| v.0);
-        let value = self.call(value, to);
-        let value = self.space(value);
+        let of = self.rules.value(property.value)?;
+        let value = self.call(of, to);
+        let value = self.gap(value);
         let colon = self.byte(b':', value);
         let colon = self.space(colon);
         let close = self.byte(b'"', colon);
         let text = self.lowering().bytes(name, close);
         let member = self.byte(b'"', text);
-        let value = if member == DEAD { None } else { rule };
+        let value = if member == DEAD { None } else { of };
         Ok((member, Slot { required: property.required, value, name: name.len() as u32 }))
     }
 
@@ -296,7 +295,7 @@ impl Build<'_> {
             let key = self.key(draft, entry)?;
             let start = self.undeclared_member(key, value, after);
             starts.push(start);
-            let (Some(key), Some((value, _))) = (key, value) else { continue };
+            let (Some(key), Some(value)) = (key, value) else { continue };
             if start == DEAD {
                 continue;
             }
@@ -391,7 +390,7 @@ impl Build<'_> {
     /// An undeclared property, followed by `to`.
     fn undeclared_member(&mut self, key: Value, value: Value, to: NfaId) -> NfaId {
         let value = self.call(value, to);
-        let value = self.space(value);
+        let value = self.gap(value);
         let colon = self.byte(b':', value);
         let colon = self.space(colon);
         match key {
@@ -404,7 +403,7 @@ impl Build<'_> {
 
     /// A comma and then the property.
     fn separated(&mut self, property: NfaId) -> NfaId {
-        let spaced = self.space(property);
+        let spaced = self.gap(property);
         self.byte(b',', spaced)
     }
 

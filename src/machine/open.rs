@@ -116,10 +116,12 @@ impl Machine {
     /// The bytes that some thread can take and that make a difference to values.
     fn telling_bytes(&mut self, node: &Place) -> Vec<u8> {
         let in_text = self.scan(node.tight[0].0.1, node.text).quote > 0;
+        // A blank that must be there leads on as others do.
+        let spaces = in_text || self.gap > 0;
         let mut bytes: Vec<u8> = Vec::new();
         for thread in &node.threads {
             for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
-                bytes.extend((lo..=hi).filter(|&b| in_text || !is_space(b)));
+                bytes.extend((lo..=hi).filter(|&b| spaces || !is_space(b)));
             }
         }
         bytes.sort_unstable();

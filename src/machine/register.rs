@@ -110,8 +110,8 @@ pub struct Members {
 pub struct Slot {
     /// Whether it must be there.
     pub required: bool,
-    /// The rule of its value; `None`: it cannot be written.
-    pub value: Option<RuleIx>,
+    /// Rule and register of its value; `None`: it cannot be written.
+    pub value: Option<(RuleIx, RegisterIx)>,
     /// Bytes of its spelled name, quotes not counted.
     pub name: u32,
 }
@@ -132,8 +132,8 @@ pub struct List {
 pub struct Undeclared {
     /// Rule and register of the names.
     pub key: (RuleIx, RegisterIx),
-    /// The rule of the values.
-    pub value: RuleIx,
+    /// Rule and register of the values.
+    pub value: (RuleIx, RegisterIx),
     /// How many different names there are, [`u32::MAX`] for more than matter.
     pub names: u32,
 }

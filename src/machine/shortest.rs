@@ -42,7 +42,7 @@ struct Search<'a> {
     nodes: Vec<Node>,
     /// The least depth at which a configuration was met.
     met: FxHashMap<ConfigId, u32>,
-    /// Nodes to look at, the best first: by what orders them, by what is missing.
+    /// Nodes to look at, the best first: by what orders them, of equals the deepest.
     open: BinaryHeap<Reverse<(u32, u32, u32)>>,
     greedy: bool,
     most: u32,
@@ -66,7 +66,7 @@ impl Machine {
                 most,
             };
             let missing = search.missing(config) as usize;
-            search.add(Node { config, from: 0, byte: 0, depth: 0 });
+            search.add_within(Node { config, from: 0, byte: 0, depth: 0 }, u32::MAX);
             if missing > MAX_NODES {
                 return None;
             }
@@ -89,7 +89,7 @@ enum Outcome {
 impl Search<'_> {
     fn run(&mut self, budget: usize) -> Outcome {
         let mut left = budget;
-        while let Some(Reverse((_, _, at))) = self.open.pop() {
+        while let Some(Reverse((first, _, at))) = self.open.pop() {
             let Node { config, depth, .. } = self.nodes[at as usize];
             if self.machine.is_accepting(config) {
                 return Outcome::Found(at);
@@ -98,8 +98,11 @@ impl Search<'_> {
                 continue;
             }
             let before = self.nodes.len();
-            self.expand(at, config, depth);
-            if self.nodes.len() > before + 1 {
+            let later = self.expand(at, first);
+            if later != u32::MAX {
+                self.open.push(Reverse((later, u32::MAX - depth, at)));
+            }
+            if self.nodes.len() != before + 1 {
                 left -= 1;
             }
             if left == 0 || self.nodes.len() > MAX_NODES {
@@ -109,9 +112,11 @@ impl Search<'_> {
         Outcome::TooFar
     }
 
-    /// Adds what is one byte further than a node.
-    fn expand(&mut self, at: u32, config: ConfigId, depth: u32) {
-        let before = self.nodes.len();
+    /// Adds what is one byte further than a node and orders before or with `first`; what the best of the others orders
+    /// by, or [`u32::MAX`]. Most ways on are detours that nobody ever looks at (partial expansion: Yoshizumi, Miura, Ishida 2000).
+    fn expand(&mut self, at: u32, first: u32) -> u32 {
+        let Node { config, depth, .. } = self.nodes[at as usize];
+        let (before, mut later) = (self.nodes.len(), u32::MAX);
         for all in [false, true] {
             let mut bytes = self.machine.telling(config, all);
             if self.greedy && !bytes.is_empty() {
@@ -122,31 +127,38 @@ impl Search<'_> {
             for byte in bytes {
                 let next = self.machine.step_bytes(config, &[byte]);
                 if next != DEAD_CONFIG {
-                    self.add(Node { config: next, from: at, byte, depth: depth + 1 });
+                    later = later
+                        .min(self.add_within(Node { config: next, from: at, byte, depth: depth + 1 }, first));
                 }
             }
             // Only where texts must be new are bytes of one range not alike.
-            if self.nodes.len() > before || !(self.machine.remembers() || self.machine.distinct.on) {
-                return;
+            let found = self.nodes.len() > before || later != u32::MAX;
+            if found || !(self.machine.remembers() || self.machine.distinct.on) {
+                break;
             }
         }
+        later
     }
 
-    fn add(&mut self, node: Node) {
-        let known = self.met.entry(node.config).or_insert(u32::MAX);
-        if *known <= node.depth {
-            return;
+    /// Adds a node if it orders before or with `first`; what it orders by if it does not.
+    fn add_within(&mut self, node: Node, first: u32) -> u32 {
+        if self.met.get(&node.config).is_some_and(|&known| known <= node.depth) {
+            return u32::MAX;
         }
-        *known = node.depth;
         let missing = self.missing(node.config);
         let whole = node.depth.saturating_add(missing);
         if whole > self.most {
-            return;
+            return u32::MAX;
         }
+        let order = if self.greedy { missing } else { whole };
+        if order > first {
+            return order;
+        }
+        self.met.insert(node.config, node.depth);
         // Of equals the deepest, also in the greedy search: a text that is not new yet goes on.
-        let order = if self.greedy { (missing, u32::MAX - node.depth) } else { (whole, missing) };
-        self.open.push(Reverse((order.0, order.1, self.nodes.len() as u32)));
+        self.open.push(Reverse((order, u32::MAX - node.depth, self.nodes.len() as u32)));
         self.nodes.push(node);
+        u32::MAX
     }
 
     /// At least so many bytes are missing behind a configuration.

@@ -303,9 +303,17 @@ impl<'a> Oracle<'a> {
         self.cat(open, rest)
     }
 
+    /// What stands behind commas and colons.
+    fn gap(&mut self) -> Id {
+        match self.policy.whitespace {
+            Whitespace::SingleSpace => self.lit(b" "),
+            _ => self.space(),
+        }
+    }
+
     fn space(&mut self) -> Id {
         match self.policy.whitespace {
-            Whitespace::Compact => EMPTY,
+            Whitespace::Compact | Whitespace::SingleSpace => EMPTY,
             Whitespace::Flexible { max } => {
                 let class = self.class(&[(b' ', b' '), (b'\t', b'\n'), (b'\r', b'\r')]);
                 self.rep(class, 0, Some(u32::from(max)))
@@ -394,9 +402,9 @@ impl<'a> Oracle<'a> {
 
     /// Behind an element and its white space: the end, or a comma and one more.
     fn then(&mut self, before: &[Id], element: Id, close: &[u8], again: Name) -> Id {
-        let (close, comma, space) = (self.lit(close), self.lit(b","), self.space());
+        let (close, comma, space, gap) = (self.lit(close), self.lit(b","), self.space(), self.gap());
         let again = self.name(again);
-        let more = self.cats(&[comma, space, element, space, again]);
+        let more = self.cats(&[comma, gap, element, space, again]);
         let all = [before, &[close, more]].concat();
         self.or(&all)
     }
@@ -425,7 +433,7 @@ impl<'a> Oracle<'a> {
             let item = self.of_node(item);
             let space = self.space();
             let comma = if count == 0 { EMPTY } else { self.lit(b",") };
-            let gap = if count == 0 { EMPTY } else { space };
+            let gap = if count == 0 { EMPTY } else { self.gap() };
             // Where nothing depends on the count any more, it stands still.
             let settled = max.is_none() && count >= *min && count as usize >= prefix.len() && count > 0;
             let again = self.name(Name::Items(id, if settled { count } else { count + 1 }));

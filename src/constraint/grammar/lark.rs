@@ -45,19 +45,23 @@ use crate::error::{Error, ErrorKind, Result};
 /// [`ErrorKind::Unsatisfiable`] if no text ends, [`ErrorKind::TooComplex`] above a limit; and those of
 /// [`json_schema::parse`] with the pointer into the embedded schema.
 pub fn parse(text: &str) -> Result<Ir> {
-    parse_from(text, None)
+    parse_from(text, &Policy::default(), None)
 }
 
-/// The same with a text that `x-verbatim` means in the schemas.
-pub(in crate::constraint) fn parse_from(text: &str, source: json_schema::Quoting<'_>) -> Result<Ir> {
-    compile(&grammar(text, source)?)
+/// The same with a policy for the schemas and a text that `x-verbatim` means in them.
+pub(in crate::constraint) fn parse_from(
+    text: &str,
+    policy: &Policy,
+    source: json_schema::Quoting<'_>,
+) -> Result<Ir> {
+    compile(&grammar(text, policy, source)?)
 }
 
 /// The rules of a grammar in the Lark subset.
-pub(super) fn grammar(text: &str, source: json_schema::Quoting<'_>) -> Result<Grammar> {
+pub(super) fn grammar(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<Grammar> {
     check_length(text)?;
     let (cursor, grammar) = (Cursor::new(text), Grammar::new(text));
-    let mut parser = Parser { cursor, grammar, source, in_rule: false, priorities: 0 };
+    let mut parser = Parser { cursor, grammar, policy, source, in_rule: false, priorities: 0 };
     parser.blanks();
     while parser.cursor.peek().is_some() {
         if parser.cursor.peek() == Some('%') {
@@ -77,6 +81,8 @@ pub(super) fn grammar(text: &str, source: json_schema::Quoting<'_>) -> Result<Gr
 struct Parser<'a> {
     cursor: Cursor<'a>,
     grammar: Grammar,
+    /// How the values of schemas are spelled.
+    policy: &'a Policy,
     /// What `x-verbatim` means in schemas.
     source: json_schema::Quoting<'a>,
     /// Whether a rule is being read, whose strings are terminals, or a terminal.
@@ -352,7 +358,7 @@ impl<'a> Parser<'a> {
             return Err(error.hint("write `%json { ... }` with a JSON Schema"));
         };
         let schema = &self.cursor.rest()[..length];
-        let ir = json_schema::parse_from(schema, &Policy::default(), self.source).map_err(|error| {
+        let ir = json_schema::parse_from(schema, self.policy, self.source).map_err(|error| {
             self.cursor.pos += length;
             let place = self.grammar.fault(ErrorKind::InvalidSchema, "", self.span(start));
             place.places().iter().cloned().fold(error, Error::at)

@@ -64,6 +64,8 @@ mod rules;
 mod tests;
 
 use super::ir::Ir;
+use super::json_schema::Quoting;
+use super::policy::Policy;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Longest grammar in bytes.
@@ -75,7 +77,12 @@ pub const MAX_TEXT: usize = 4 << 20;
 /// # Errors
 /// Those of [`gbnf::parse`] and [`lark::parse`].
 pub fn parse(text: &str) -> Result<Ir> {
-    if is_gbnf(text) { gbnf::parse(text) } else { lark::parse(text) }
+    parse_from(text, &Policy::default(), None)
+}
+
+/// The same with a policy for JSON Schemas in it and a text that `x-verbatim` means in them.
+pub(super) fn parse_from(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
+    if is_gbnf(text) { gbnf::parse(text) } else { lark::parse_from(text, policy, source) }
 }
 
 /// Whether `::=` stands outside of strings, classes and comments. A quote that is never closed ends at

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::rules::{Expr, ExprId, Grammar};
 use super::{gbnf, is_gbnf, lark, parse};
+use crate::constraint::Policy;
 use crate::constraint::ir::Node;
 use crate::error::{Error, ErrorKind, Place};
 
@@ -39,7 +40,7 @@ fn reads(text: &str, expected: &str) {
 
 #[track_caller]
 fn reads_lark(text: &str, expected: &str) {
-    let grammar = lark::grammar(text, None).unwrap_or_else(|e| panic!("{e}"));
+    let grammar = lark::grammar(text, &Policy::default(), None).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(body(&grammar, "start"), expected, "{text}");
 }
 
@@ -90,7 +91,8 @@ fn lark_elements() {
         "('INT 'NUM 'WORD)",
     );
     reads_lark("start: %json {\"const\": \"}\"} \"x\"", "('json0 '\"x\")");
-    let grammar = lark::grammar("start: A\nA.3: \"a\" B\nB: \"b\"\nC: \"c\"", None).unwrap();
+    let grammar =
+        lark::grammar("start: A\nA.3: \"a\" B\nB: \"b\"\nC: \"c\"", &Policy::default(), None).unwrap();
     assert_eq!(body(&grammar, "A"), r#"("a" B)"#);
     assert_eq!(grammar.warnings.len(), 2, "{:?}", grammar.warnings);
 }

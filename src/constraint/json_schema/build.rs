@@ -103,7 +103,7 @@ impl Goals<'_> {
             }
             if let Some(literals) = shape.literals.clone() {
                 for &literal in literals.iter() {
-                    self.literal(literal, &mut words, &mut parts);
+                    self.literal(literal, &mut words, &mut parts)?;
                 }
                 continue;
             }
@@ -167,28 +167,50 @@ impl Goals<'_> {
         id
     }
 
-    /// Spells a literal; with flexible whitespace or order, arrays and objects become nodes.
-    fn literal(&mut self, id: Id, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) {
-        let structured = matches!(self.front.doc.value(id), Value::Array { .. } | Value::Object { .. });
+    /// Spells a literal; what may be spelled in several ways becomes nodes.
+    fn literal(&mut self, id: Id, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
         let policy = self.front.policy;
-        if structured && (policy.whitespace != Whitespace::Compact || policy.key_order == KeyOrder::Any) {
-            let node = self.literal_node(id);
-            parts.push(node);
-            return;
+        let one_way = policy.whitespace == Whitespace::Compact && policy.key_order == KeyOrder::Declared;
+        let as_node = match self.front.doc.value(id) {
+            Value::Array { .. } | Value::Object { .. } => !one_way || policy.equal_numbers,
+            Value::Number(_) => policy.equal_numbers,
+            _ => false,
+        };
+        if as_node {
+            parts.push(self.literal_node(id)?);
+            return Ok(());
         }
         let mut text = Vec::new();
         self.front.doc.write(id, &mut text);
         words.push(text);
+        Ok(())
     }
 
-    /// A structured literal as nodes, children first (explicit stack).
-    fn literal_node(&mut self, root: Id) -> NodeId {
+    /// A number in every spelling that is equal to it, that of the schema among them.
+    fn equal_number(&mut self, text: Name, at: Id) -> Result<NodeId> {
+        let own = self.front.ir.bytes(self.front.doc.name(text));
+        // Numbers of more digits than the policy allows are written as in the schema.
+        let Ok(exact) = Decimal::parse(self.front.doc.name(text)) else { return Ok(own) };
+        let bound = Some((exact, false));
+        let spec = NumberSpec { integer: false, minimum: bound.clone(), maximum: bound, scale: None };
+        let key = Some((text, false));
+        let equal = self.number_node((false, key, key, None), &spec, at)?;
+        let ways: Vec<NodeId> = [own, equal].into_iter().filter(|&way| !self.is_never(way)).collect();
+        Ok(self.front.ir.union(ways))
+    }
+
+    /// A literal as nodes, children first (explicit stack).
+    fn literal_node(&mut self, root: Id) -> Result<NodeId> {
         let mut todo = vec![(root, false)];
         let mut made: Vec<NodeId> = Vec::new();
         while let Some((id, ready)) = todo.pop() {
             let children: Vec<Id> = match self.front.doc.value(id) {
                 Value::Array { .. } => self.front.doc.elements(id).to_vec(),
                 Value::Object { .. } => self.front.doc.members(id).iter().map(|m| m.1).collect(),
+                Value::Number(text) if self.front.policy.equal_numbers => {
+                    made.push(self.equal_number(text, id)?);
+                    continue;
+                }
                 _ => {
                     let mut text = Vec::new();
                     self.front.doc.write(id, &mut text);
@@ -217,7 +239,7 @@ impl Goals<'_> {
             };
             made.push(self.front.ir.push(node));
         }
-        made.pop().unwrap_or(self.never)
+        Ok(made.pop().unwrap_or(self.never))
     }
 
     fn number(&mut self, shape: &Shape, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
@@ -232,15 +254,22 @@ impl Goals<'_> {
         let scale = if integer { None } else { shape.number.scale };
         let key = (integer, key(&shape.number.min), key(&shape.number.max), scale);
         let whole = shape.types.meets(Types::INT);
+        // Zeros behind the last digit that counts make no other number.
+        let finer = match scale {
+            Some(scale) if self.front.policy.equal_numbers => {
+                multiples(&Number::new(&format!("1e-{scale}")))?
+            }
+            _ => None,
+        };
         let spec = NumberSpec {
             integer,
             minimum: self.decimal(&shape.number.min, at)?,
             maximum: self.decimal(&shape.number.max, at)?,
-            scale,
+            scale: scale.filter(|_| finer.is_none()),
         };
-        let node = match shape.number.divisors.is_empty() && whole {
+        let node = match shape.number.divisors.is_empty() && whole && finer.is_none() {
             true => self.number_node(key, &spec, at)?,
-            false => self.computed_numbers(shape, &spec, whole)?,
+            false => self.computed_numbers(shape, &spec, (whole, finer))?,
         };
         parts.push(node);
         Ok(())
@@ -253,9 +282,14 @@ impl Goals<'_> {
         Ok(Some((decimal, bound.exclusive)))
     }
 
-    /// Of the numbers of a specification, those that the divisors divide, or do not, and that are no
-    /// integers unless `whole` says so. They are written without exponents, whatever the policy.
-    fn computed_numbers(&mut self, shape: &Shape, spec: &NumberSpec, whole: bool) -> Result<NodeId> {
+    /// Of the numbers of a specification, those that the divisors divide, or do not, that are among others,
+    /// and that are no integers unless `whole` says so. They are written without exponents, whatever the policy.
+    fn computed_numbers(
+        &mut self,
+        shape: &Shape,
+        spec: &NumberSpec,
+        (whole, among): (bool, Option<Dfa>),
+    ) -> Result<NodeId> {
         let at = shape.number.divisors.first().map_or(self.at(shape), |d| d.1);
         let policy = Policy { exponent: false, ..self.front.policy.clone() };
         let mut scratch = Ir::new();
@@ -274,6 +308,9 @@ impl Goals<'_> {
             let wanted = if divides { multiples } else { multiples.complement() };
             all = all.intersect(&wanted).map_err(|e| located(self, e, at))?;
         }
+        if let Some(others) = among {
+            all = all.intersect(&others).map_err(|e| located(self, e, at))?;
+        }
         if !whole && let Some(integers) = multiples(&Number::new("1"))? {
             all = all.intersect(&integers.complement()).map_err(|e| located(self, e, at))?;
         }
@@ -288,6 +325,9 @@ impl Goals<'_> {
         at: Id,
         words: &mut Vec<Vec<u8>>,
     ) -> Result<bool> {
+        if self.front.policy.equal_numbers {
+            return Ok(false);
+        }
         let part = &shape.number;
         let bound = |b: &Option<Bound>| -> Option<i64> {
             let text = self.front.doc.name(b.as_ref()?.text);

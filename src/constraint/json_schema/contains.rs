@@ -192,12 +192,15 @@ impl Goals<'_> {
     /// An item with what separates it from its neighbours.
     pub fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
         let space = self.space();
-        let ir = &mut self.front.ir;
         if !comma {
-            return ir.concat(vec![item, space]);
+            return self.front.ir.concat(vec![item, space]);
         }
-        let comma = ir.bytes(",");
-        ir.concat(vec![comma, space, item, space])
+        let gap = match self.front.policy.whitespace {
+            Whitespace::SingleSpace => self.front.ir.bytes(" "),
+            _ => space,
+        };
+        let comma = self.front.ir.bytes(",");
+        self.front.ir.concat(vec![comma, gap, item, space])
     }
 
     /// Optional whitespace, as the policy has it.

@@ -64,7 +64,8 @@ impl<'a> Leaves<'a> {
 
     /// A text of a grammar.
     pub fn grammar(&mut self, doc: &Doc, text: &Phrase) -> Result<NodeId> {
-        let ir = grammar::parse(&text.text).map_err(|e| e.at(doc.place(text.at)))?;
+        let ir = grammar::parse_from(&text.text, self.policy, self.source)
+            .map_err(|e| e.at(doc.place(text.at)))?;
         Ok(self.ir.append(&ir))
     }
 }

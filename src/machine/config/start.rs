@@ -21,19 +21,20 @@ type Fixed = (Arc<Nfa>, Arc<[NfaId]>, Arc<[Register]>);
 impl Machine {
     /// A machine at the start of `program`; `shown` are the texts between quotes inside single tokens.
     pub fn new(program: Program, shown: Arc<Shown>) -> Self {
+        let gap = program.least_gap();
         let fixed = (Arc::new(program.nfa), program.starts.into(), program.registers.into());
-        Machine::started(fixed, (program.root, program.flat), program.dfa, Written::new(shown))
+        Machine::started(fixed, (program.root, program.flat, gap), program.dfa, Written::new(shown))
     }
 
     /// A machine for the same program that has met nothing yet.
     pub fn renewed(&self) -> Self {
         let fixed = (self.nfa.clone(), self.starts.clone(), self.registers.clone());
-        Machine::started(fixed, (self.root, self.flat), self.dfa.renewed(), self.written.renewed())
+        Machine::started(fixed, (self.root, self.flat, self.gap), self.dfa.renewed(), self.written.renewed())
     }
 
     fn started(
         (nfa, starts, registers): Fixed,
-        (root, flat): ((RuleIx, RegisterIx), bool),
+        (root, flat, gap): ((RuleIx, RegisterIx), bool, u32),
         dfa: Dfa,
         written: Written,
     ) -> Self {
@@ -57,6 +58,7 @@ impl Machine {
             config_index: FxHashMap::from_iter([((empty, false, NO_TEXT), DEAD_CONFIG)]),
             initial: DEAD_CONFIG,
             flat,
+            gap,
             heap: 0,
             todo: Vec::new(),
             calls: Vec::new(),

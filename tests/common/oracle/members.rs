@@ -81,8 +81,8 @@ impl Oracle<'_> {
         let count = self.objects[object as usize].names.len() as u32;
         let mut parts = if self.may_close(object) { vec![self.lit(b"]")] } else { vec![] };
         if max.is_none_or(|max| count < max) && (all || count < min) {
-            let (comma, space) = (self.lit(b","), self.space());
-            let separator = if count > 0 { self.cat(comma, space) } else { EMPTY };
+            let (comma, gap) = (self.lit(b","), self.gap());
+            let separator = if count > 0 { self.cat(comma, gap) } else { EMPTY };
             let fresh = Fresh { object, value: NEVER, meets: 0, name: Vec::new(), escape: Vec::new() };
             let item = self.of_node(item);
             let item = self.intern(Expr::Item(item, Box::new(fresh)));
@@ -116,15 +116,15 @@ impl Oracle<'_> {
         if content.max.is_some_and(|max| count >= max) {
             return self.or(&parts);
         }
-        let (space, colon) = (self.space(), self.lit(b":"));
-        let (separator, gap) = if count > 0 { (self.lit(b","), space) } else { (EMPTY, EMPTY) };
+        let (space, gap, colon) = (self.space(), self.gap(), self.lit(b":"));
+        let (separator, first) = if count > 0 { (self.lit(b","), gap) } else { (EMPTY, EMPTY) };
         let (open, missing) = self.open_properties(object);
         for i in open {
             let property = &content.properties[i];
             let text = self.lit(property.name.as_bytes());
             let (key, value) = (self.string(text), self.of_node(property.value));
             let again = self.after_member(with_name(&written, property.name.as_bytes(), i + 1, 0));
-            parts.push(self.cats(&[separator, gap, key, space, colon, space, value, space, again]));
+            parts.push(self.cats(&[separator, first, key, space, colon, gap, value, space, again]));
         }
         if missing && self.policy.key_order == KeyOrder::Declared {
             return self.or(&parts);
@@ -150,7 +150,7 @@ impl Oracle<'_> {
             };
             let fresh = Fresh { object, value, meets, name: Vec::new(), escape: Vec::new() };
             let (quote, rest) = (self.lit(b"\""), self.intern(Expr::Fresh(text, Box::new(fresh))));
-            parts.push(self.cats(&[separator, gap, quote, rest]));
+            parts.push(self.cats(&[separator, first, quote, rest]));
         }
         self.or(&parts)
     }
@@ -162,9 +162,9 @@ impl Oracle<'_> {
             return NEVER;
         }
         let last = self.content(written.node).properties.len();
-        let (space, colon) = (self.space(), self.lit(b":"));
+        let (space, gap, colon) = (self.space(), self.gap(), self.lit(b":"));
         let again = self.after_member(with_name(&written, name, last, fresh.meets));
-        self.cats(&[space, colon, space, fresh.value, space, again])
+        self.cats(&[space, colon, gap, fresh.value, space, again])
     }
 
     pub(super) fn derive_fresh(&mut self, text: Id, mut fresh: Fresh, byte: u8) -> Id {

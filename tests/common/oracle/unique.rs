@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
+use ffwd::Whitespace;
 use serde_json::Value;
 
 use super::{EMPTY, Expr, Id, NEVER, Oracle};
@@ -175,8 +176,11 @@ impl Oracle<'_> {
             // Bytes that lead to the same make a difference only to what is equal.
             let mut alike: HashMap<Id, usize> = HashMap::new();
             let (most, inside) = (items.values.len() + 8, items.in_string);
+            let spaced = self.policy.whitespace == Whitespace::SingleSpace;
             for b in 0..=255u8 {
-                if !self.alphabet[b as usize] || !inside && b" \t\n\r".contains(&b) {
+                // White space that may be left out does not help.
+                let idle = !inside && !spaced && b" \t\n\r".contains(&b);
+                if !self.alphabet[b as usize] || idle {
                     continue;
                 }
                 let next = self.derive(rest, b);
