@@ -216,6 +216,36 @@ fn values_are_spelled_as_asked() {
 }
 
 #[test]
+fn tags_are_written_with_the_tokens_of_their_marks() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tag.json");
+    let tag = r#"{"type": "structural_tag", "format": {"type": "tag", "begin": "<tool_call>",
+        "content": {"type": "regex", "pattern": "[ab]"}, "end": "</tool_call>"}}"#;
+    std::fs::write(&file, tag).unwrap();
+    let file = file.to_str().unwrap();
+    let (out, err) = texts(&ffwd(&["inspect", "--structural-tag", file, "--json"]));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    // A special token of the embedded tokenizer.
+    assert_eq!(report["forced_tokens"][0]["text"], "<tool_call>", "{err}");
+    assert_eq!(report["warnings"], serde_json::json!([]));
+    let (out, err) = texts(&ffwd(&[
+        "generate",
+        "x",
+        "--structural-tag",
+        file,
+        "--think-until",
+        "</think>",
+        "--think-budget",
+        "2",
+    ]));
+    assert!(
+        ["a", "b"].map(|content| format!("<tool_call>{content}</tool_call>\n")).contains(&out),
+        "{out:?}"
+    );
+    assert!(!err.contains("warning"), "{err}");
+}
+
+#[test]
 fn generate_and_inspect() {
     let (out, _) =
         texts(&ffwd(&["generate", "Sentiment of 'good': ", "--choice", "positive", "--choice", "negative"]));

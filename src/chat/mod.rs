@@ -211,7 +211,8 @@ impl ChatTemplate {
         options: &ChatOptions,
         vocab: &Vocabulary,
     ) -> Result<Vec<(bool, String)>> {
-        let guard = Guard::new(vocab.special_texts(), &self.texts(messages, options)?)?;
+        let reserved = vocab.reserved_texts();
+        let guard = Guard::new(&reserved, &self.texts(messages, options)?)?;
         self.guarded(messages, options, &guard, vocab.normalises_special_tokens())
     }
 

@@ -52,7 +52,13 @@ pub(super) struct ModelArgs {
 
 impl ModelArgs {
     pub(super) fn engine(&self) -> Result<Engine> {
-        let mut builder = Engine::builder().options(LoadOptions::with_precision(self.precision));
+        self.engine_with(Vec::new())
+    }
+
+    /// An engine for outputs with these markers.
+    pub(super) fn engine_with(&self, markers: Vec<String>) -> Result<Engine> {
+        let mut builder =
+            Engine::builder().options(LoadOptions::with_precision(self.precision)).markers(markers);
         if let Some(model) = &self.model {
             builder = builder.model(self.locate(model, true)?);
         }

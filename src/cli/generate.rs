@@ -52,7 +52,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.decode.sampling_is_valid()?;
     let constraint = args.constraint.constraint()?;
-    let engine = args.models.engine()?;
+    let marks = constraint.iter().flat_map(|constraint| constraint.ir().marks.clone());
+    let engine = args.models.engine_with(marks.chain(args.think_until.clone()).collect())?;
     let prompt = match args.chat || args.system.is_some() {
         false => Prompt::text(&args.prompt),
         true => {
@@ -63,16 +64,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     };
     let mut request = args.decode.apply(Request::new(prompt));
     let constrained = constraint.is_some();
-    let labels = constraint.as_ref().filter(|_| args.constraint.has_labels());
-    let labels = labels.map(|labels| engine.compiler().compile(labels)).transpose()?;
-    if let Some(labels) = &labels {
-        labels.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+    if let Some(constraint) = constraint {
+        let grammar = engine.compiler().compile(&constraint)?;
+        // Those of the constraint itself were told when it was read.
+        let others = grammar.warnings().iter().skip(constraint.warnings().len());
+        others.for_each(|warning| eprintln!("warning: {warning}"));
+        request = match args.think_until.is_none() {
+            true => request.grammar(grammar),
+            false => request.constraint(constraint),
+        };
     }
-    request = match (labels.filter(|_| args.think_until.is_none()), constraint) {
-        (Some(labels), _) => request.grammar(labels),
-        (None, Some(constraint)) => request.constraint(constraint),
-        (None, None) => request,
-    };
     if let Some(end) = &args.think_until {
         request = request.think_until(end, args.think_budget);
     }

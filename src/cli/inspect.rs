@@ -137,7 +137,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let vocab = match &args.tokenizer {
         Some(path) => vocabulary(path)?,
         None => embedded_vocabulary()?,
-    };
+    }
+    .with_markers(&constraint.ir().marks)?;
     let grammar = Compiler::new(vocab.clone()).compile(&constraint)?;
     let mut matcher = grammar.matcher();
     advance(&mut matcher, &vocab, &args.prefix)?;

@@ -92,14 +92,16 @@ impl Constraint {
         let ends = Constraint::regex("(?s:.*)")?.then(&Constraint::choice([marker])?)?;
         // Where a marker may begin inside of another (`---`), the first one that is complete counts.
         let text = ends.and(&ends.then(&Constraint::regex("(?s:.+)")?)?.not()?)?;
-        match &self.tokens {
+        let mut marked = match &self.tokens {
             None => text.then(self),
             Some(_) if self.marker.is_some() => {
                 let message = "there is a text with a marker in front of these tokens already";
                 Err(Error::new(ErrorKind::Unsupported, message).hint("leave out one of the two"))
             }
             tokens => Ok(Constraint { tokens: tokens.clone(), marker: Some(marker.to_string()), ..text }),
-        }
+        }?;
+        marked.ir.marks.push(marker.to_string());
+        Ok(marked)
     }
 
     fn joined(

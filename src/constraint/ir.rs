@@ -248,6 +248,8 @@ pub struct Ir {
     root: NodeId,
     /// Things honoured less strictly than the user may think (unknown formats and the like).
     pub warnings: Vec<String>,
+    /// Texts that tokenizers may have as special tokens: how tags begin and end, triggers, markers.
+    pub marks: Vec<String>,
     /// The texts that spans are quoted from.
     pub sources: Vec<Arc<Quotable>>,
     /// Nodes of classes of characters that were lowered to UTF-8.
@@ -268,6 +270,7 @@ impl Ir {
             rules: Vec::new(),
             root: NodeId(0),
             warnings: Vec::new(),
+            marks: Vec::new(),
             sources: Vec::new(),
             classes: FxHashMap::default(),
         }
@@ -313,6 +316,7 @@ impl Ir {
                 self.warnings.push(warning.clone());
             }
         }
+        self.marks.extend(other.marks.iter().cloned());
         other.sources.iter().for_each(|source| self.add_source(source.clone()));
         moved(other.root)
     }

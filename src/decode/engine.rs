@@ -68,6 +68,7 @@ pub struct EngineBuilder {
     options: LoadOptions,
     chat: Option<ChatTemplate>,
     prefix_bytes: Option<usize>,
+    markers: Vec<String>,
 }
 
 impl EngineBuilder {
@@ -99,6 +100,13 @@ impl EngineBuilder {
     /// See [`Engine::with_prefix_bytes`].
     pub fn prefix_bytes(mut self, most: usize) -> Self {
         self.prefix_bytes = Some(most);
+        self
+    }
+
+    /// Texts that outputs hold as markers, such as `[TOOL_CALLS]` in a structural tag or `[/THINK]` behind thinking: special
+    /// tokens in them are text for this engine; see [`Vocabulary::with_markers`].
+    pub fn markers<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
+        self.markers.extend(texts.into_iter().map(Into::into));
         self
     }
 
@@ -134,7 +142,7 @@ impl EngineBuilder {
             (None, None) => embedded_draft(&self.options)?,
             (None, Some(_)) => None,
         };
-        let engine = Engine::from_parts(target, draft, vocab)?;
+        let engine = Engine::from_parts(target, draft, vocab.with_markers(&self.markers)?)?;
         let engine = match self.prefix_bytes {
             Some(most) => engine.with_prefix_bytes(most),
             None => engine,
@@ -404,6 +412,12 @@ impl Engine {
     pub(super) fn grammar(&self, request: &Request) -> Result<Option<CompiledGrammar>> {
         Ok(match (&request.thinking, &request.grammar, &request.constraint) {
             (Some(thinking), None, Some(constraint)) => {
+                if let Some(special) = self.vocabulary().special_within(thinking.end()) {
+                    let message = format!("thinking ends with `{special}`, which is a special token");
+                    return Err(Error::new(ErrorKind::InvalidOption, message).hint(
+                        "name it when the engine is built (`EngineBuilder::markers`), or another marker if it ends a generation",
+                    ));
+                }
                 Some(self.compiler.compile(&thinking.gate(constraint)?)?)
             }
             (Some(_), ..) => {

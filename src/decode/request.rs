@@ -62,7 +62,7 @@ impl Prompt {
     pub(super) fn encode(&self, vocab: &Vocabulary) -> Result<Vec<TokenId>> {
         let mut tokens = Vec::new();
         for (template, text) in &self.parts {
-            let part = if *template { vocab.encode_template(text) } else { vocab.encode(text) };
+            let part = if *template { vocab.encode_template(text) } else { vocab.encode_outside(text) };
             tokens.extend(part?);
         }
         // Some write it themselves; an empty prompt stays empty, which is refused.
@@ -232,9 +232,10 @@ impl Request {
     }
 
     /// Lets the model write freely before it answers: any text up to `end`, then what satisfies the
-    /// constraint. After `budget` tokens without `end` it is emitted, without asking the model; that may
+    /// constraint. After `budget` tokens without `end` (and the end of a character) it is emitted, without asking the model; that may
     /// cost a few tokens more. See [`Output::answer`](super::Output::answer). Needs a constraint that is
-    /// not compiled yet, and a vocabulary that spells `end` in tokens of text.
+    /// not compiled yet. A marker that the tokenizer has as a special token must have been made text
+    /// ([`EngineBuilder::markers`](super::EngineBuilder::markers)).
     pub fn think_until(mut self, end: impl Into<String>, budget: usize) -> Self {
         self.thinking = Some(Thinking::new(end.into(), budget));
         self

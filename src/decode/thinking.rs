@@ -27,6 +27,12 @@ impl Thinking {
         &self.end
     }
 
+    /// Whether the marker has to be emitted behind `emitted` tokens that spell `text`: not before a character that was begun
+    /// in one token is ended in others.
+    pub(super) fn is_over(&self, text: &[u8], emitted: usize) -> bool {
+        emitted >= self.budget && is_whole(text)
+    }
+
     /// What is put behind `text`, which does not hold the marker, to end thinking: the marker, or what is missing of one
     /// that would be complete before all of that is there (`---` behind a `-`).
     pub(super) fn missing(&self, text: &[u8]) -> &str {
@@ -55,6 +61,12 @@ impl Thinking {
     }
 }
 
+/// Whether a text that can go on as UTF-8 ends with a whole character.
+fn is_whole(text: &[u8]) -> bool {
+    let last = text.iter().rposition(|b| b & 0xc0 != 0x80).unwrap_or(0);
+    std::str::from_utf8(&text[last..]).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +85,10 @@ mod tests {
             ("</t>", "é", "a")
         );
         assert_eq!((&*missing("aba", "a"), &*missing("abab", "ab")), ("aba", "ab"));
+        let over = |text: &[u8]| Thinking::new("x".into(), 2).is_over(text, 2);
+        assert!(over(b"") && over("a\u{1f600}".as_bytes()) && over("é".as_bytes()));
+        assert!(!over(b"a\xf0") && !over(b"\xf0\x9f\x98") && !over(b"\xc3") && !over(b"aa\xe2\x82"));
+        assert!(!Thinking::new("x".into(), 2).is_over(b"a", 1));
         assert!(Thinking::new(String::new(), 1).gate(&Constraint::json_object()).is_err());
     }
 }

@@ -39,6 +39,9 @@ struct Base {
     masks: Arc<Shared>,
 }
 
+/// Most texts of a constraint that are searched for special tokens.
+const MAX_MARKS: usize = 1_000;
+
 impl Compiler {
     /// A compiler; makes the base of the default policy now.
     pub fn new(vocab: Vocabulary) -> Self {
@@ -94,6 +97,7 @@ impl Compiler {
     /// [`token_machine`](crate::constraint::token_machine).
     pub fn compile(&self, constraint: &Constraint) -> Result<CompiledGrammar> {
         let mut warnings = constraint.warnings().to_vec();
+        warnings.extend(self.spelled_out(constraint));
         let tables = match constraint.token_machine() {
             Some(tokens) => {
                 let (tables, more) = TokenTables::compile(tokens, &self.vocab)?;
@@ -118,6 +122,23 @@ impl Compiler {
             token_level: constraint.is_token_level(),
             replicas: Replicas::new(Runtime::new(tables, self.table_limit), self.replicas),
         })))
+    }
+
+    /// Says which special tokens a constraint asks for letter by letter.
+    fn spelled_out(&self, constraint: &Constraint) -> Vec<String> {
+        let marks = constraint.ir().marks.iter().take(MAX_MARKS);
+        let mut found: Vec<(&str, &str)> =
+            marks.filter_map(|mark| Some((self.vocab.special_within(mark)?, mark.as_str()))).collect();
+        found.sort_by_key(|f| f.0);
+        found.dedup_by_key(|f| f.0);
+        let say = |(special, mark): (&str, &str)| {
+            format!(
+                "`{special}` is a special token of the tokenizer, but `{}` is written in tokens of text; to have the \
+                 token, name it as a marker (`Vocabulary::with_markers`, `EngineBuilder::markers`)",
+                mark.escape_debug()
+            )
+        };
+        found.into_iter().map(say).collect()
     }
 
     /// The automaton over bytes of a constraint, and its masks.

@@ -3,11 +3,12 @@
 //! Everything the engine asks of a tokenizer is computed once here and shared behind an [`Arc`]:
 //! cloning a [`Vocabulary`] copies a pointer. Loading the 128k-token Llama 3 vocabulary costs a few
 //! hundred milliseconds, most of it spent in the tokenizer's own parser. Special tokens have no
-//! bytes, so no constraint can ever match them as text; ids between [`Vocabulary::len`] and
+//! bytes, so no constraint can ever match them as text (but see [`Vocabulary::with_markers`]); ids between [`Vocabulary::len`] and
 //! [`Vocabulary::logits_size`] (padded logits) have none either and stay masked.
 
 mod bytes;
 mod classes;
+mod marked;
 mod memo;
 mod quoted;
 mod slices;
@@ -43,6 +44,7 @@ pub struct Vocabulary {
 
 struct Inner {
     tokenizer: Tokenizer,
+    spelling: Spelling,
     /// The same tokenizer reading special tokens as text, made when a text first contains one.
     literal: OnceLock<Tokenizer>,
     /// Texts that drafts were made of.
@@ -53,6 +55,10 @@ struct Inner {
     starts: Vec<u32>,
     special: HashSet<TokenId>,
     special_texts: Vec<String>,
+    /// Special tokens of the tokenizer's file that are text here.
+    made_text: Vec<String>,
+    /// The tokenizer reading those as text that has no meaning, made when such a text first comes from outside.
+    outside: OnceLock<Tokenizer>,
     /// Whether a special token is looked for in the text as the tokenizer changes it, so that other letters
     /// than its own can spell it.
     normalises_special: bool,
@@ -117,6 +123,14 @@ impl Vocabulary {
 
     /// Of a tokenizer whose tokens are spelled so.
     pub(crate) fn new(tokenizer: Tokenizer, spelling: Spelling) -> Result<Self> {
+        let inner = Self::inner(tokenizer, spelling)?;
+        let eos = guess_eos(&inner.tokenizer, &inner.special);
+        let bos = in_front(&inner.tokenizer, &inner.special);
+        let logits_size = inner.starts.len() - 1;
+        Ok(Vocabulary { inner: Arc::new(inner), bos: bos.into(), eos: eos.into(), logits_size })
+    }
+
+    fn inner(tokenizer: Tokenizer, spelling: Spelling) -> Result<Inner> {
         let entries = tokenizer.get_vocab(true);
         let len = entries.values().max().map_or(0, |&id| id as usize + 1);
         if len == 0 || len > MAX_TOKENS {
@@ -171,16 +185,17 @@ impl Vocabulary {
         let classes = Classes::new(pairs(), len);
         let quoted = Quoted::new(pairs());
         let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
-        let eos = guess_eos(&tokenizer, &special);
-        let bos = in_front(&tokenizer, &special);
-        let inner = Inner {
+        Ok(Inner {
             tokenizer,
+            spelling,
             literal: OnceLock::new(),
             memo: Memo::default(),
             bytes,
             starts,
             special,
             special_texts,
+            made_text: Vec::new(),
+            outside: OnceLock::new(),
             normalises_special,
             alphabet,
             unreachable,
@@ -191,8 +206,7 @@ impl Vocabulary {
             classes,
             quoted,
             max_token_len,
-        };
-        Ok(Vocabulary { inner: Arc::new(inner), bos: bos.into(), eos: eos.into(), logits_size: len })
+        })
     }
 
     /// Sets the tokens that stand in front of a plain prompt. Without this they are those that the post-processor of a
@@ -271,12 +285,6 @@ impl Vocabulary {
     /// The tokens that end a generation; may be empty.
     pub fn eos(&self) -> &[TokenId] {
         &self.eos
-    }
-
-    /// The spellings of all special tokens.
-    #[cfg(feature = "model")]
-    pub(crate) fn special_texts(&self) -> &[String] {
-        &self.inner.special_texts
     }
 
     /// Whether special tokens can be spelled with other letters than their own.

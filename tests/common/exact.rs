@@ -4,10 +4,17 @@ use ffwd::Engine;
 use ffwd::model::{LoadOptions, Precision};
 
 /// Both precisions do so on x86-64; elsewhere only single precision does.
+#[allow(dead_code)]
 pub fn engine() -> Engine {
-    let engine = Engine::embedded().unwrap();
+    engine_with(&[])
+}
+
+/// The same for outputs with markers.
+pub fn engine_with(markers: &[&str]) -> Engine {
+    let builder = || Engine::builder().markers(markers.iter().copied());
+    let engine = builder().build().unwrap();
     if !engine.target().varies_with_rows() {
         return engine;
     }
-    Engine::builder().options(LoadOptions::with_precision(Precision::F32)).build().unwrap()
+    builder().options(LoadOptions::with_precision(Precision::F32)).build().unwrap()
 }

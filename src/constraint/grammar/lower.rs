@@ -69,7 +69,14 @@ pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
     let root = lowering.done.last().copied().flatten().unwrap_or(NodeId(0));
     ir.set_root(root);
     ir.warnings.extend(grammar.warnings.iter().cloned());
+    ir.marks.extend(grammar.literals().filter_map(mark));
     Ok(ir)
+}
+
+/// A literal that could be a special token, which all have brackets or bars.
+fn mark(literal: &[u8]) -> Option<String> {
+    let could = literal.len() > 2 && literal.iter().any(|b| b"<[|".contains(b));
+    could.then(|| String::from_utf8(literal.to_vec()).ok())?
 }
 
 fn successors(graphs: &[Option<Graph>]) -> Vec<Vec<u32>> {

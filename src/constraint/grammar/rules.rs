@@ -147,6 +147,14 @@ impl Grammar {
         fault(kind, message, &self.text, span)
     }
 
+    /// The texts that stand in the rules.
+    pub fn literals(&self) -> impl Iterator<Item = &[u8]> {
+        self.exprs.iter().filter_map(|expr| match expr {
+            Expr::Literal(text) => Some(&text[..]),
+            _ => None,
+        })
+    }
+
     /// Checks that every name is defined and finds the start rule; warns of rules that nothing uses.
     ///
     /// # Errors

@@ -78,6 +78,7 @@ impl Reader<'_, '_> {
         for &at in object.list("structures")? {
             let item = Object::new(self.doc, at, "a structure", &["begin", "schema", "end"])?;
             let (begin, end) = (item.text("begin")?, item.text("end")?);
+            self.leaves.ir.marks.extend([begin.text.to_string(), end.text.to_string()]);
             let schema = item.required("schema")?;
             let content = Format { at: schema, kind: Kind::Node(self.leaves.schema(self.doc, schema)?) };
             tags.push(Tag { begin, content, ends: vec![end.text] });
@@ -219,6 +220,8 @@ impl Reader<'_, '_> {
             }
             _ => vec![phrase(doc, end, "end")?.text],
         };
+        self.leaves.ir.marks.push(begin.text.to_string());
+        self.leaves.ir.marks.extend(ends.iter().map(ToString::to_string));
         let content = self.format(object.required("content")?, depth + 1)?;
         Ok(Tag { begin, content, ends })
     }

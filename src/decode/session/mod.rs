@@ -319,9 +319,9 @@ impl Session {
         fields.unfinished()
     }
 
-    /// Whether the budget for thinking is spent behind `emitted` tokens.
-    fn is_out_of_thought(&self, emitted: usize, answering: bool) -> bool {
-        !answering && self.thinking.as_ref().is_some_and(|t| emitted >= t.budget)
+    /// Whether the budget for thinking is spent behind `emitted` tokens that spell `text`.
+    fn is_out_of_thought(&self, text: &[u8], emitted: usize, answering: bool) -> bool {
+        !answering && self.thinking.as_ref().is_some_and(|t| t.is_over(text, emitted))
     }
 
     /// Whether the output can still be completed in time behind `token`, which leads to `next` and is

@@ -153,7 +153,7 @@ impl Session {
                 if let Some(finish) = self.finished() {
                     return Ok(Need::Nothing(finish));
                 }
-                if self.is_out_of_thought(self.emitted(), self.answer.is_some()) {
+                if self.is_out_of_thought(&self.text, self.emitted(), self.answer.is_some()) {
                     self.end_thinking()?;
                     self.tell(on_event);
                     continue;

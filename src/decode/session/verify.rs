@@ -109,7 +109,7 @@ impl Session {
             answering |=
                 self.thinking.as_ref().is_some_and(|t| t.answer_begins(&text, bytes.len()).is_some());
             let over = position + 1 >= self.max_tokens
-                || self.is_out_of_thought(position + 1, answering)
+                || self.is_out_of_thought(&text, position + 1, answering)
                 || self.stops.find(&text, bytes.len()).is_some()
                 || matcher.as_ref().is_some_and(Matcher::is_terminated);
             match next {
