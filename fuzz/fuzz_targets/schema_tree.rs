@@ -2,15 +2,30 @@
 //! valid for an independent validator.
 #![no_main]
 
-use ffwd::{Constraint, Policy};
+use ffwd::{Constraint, KeyOrder, Policy, Whitespace};
 use ffwd_fuzz::{Bytes, Walk, compile, schema};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut bytes = Bytes::new(data);
     let schema = schema::document(&mut bytes);
     let text = schema.to_string();
+    let whitespace = match bytes.below(4) {
+        0 | 1 => Whitespace::Compact,
+        2 => Whitespace::SingleSpace,
+        _ => Whitespace::Flexible { max: 1 },
+    };
+    let key_order = if bytes.below(4) == 3 { KeyOrder::Any } else { KeyOrder::Declared };
+    let equal_numbers = bytes.below(4) == 3;
     // Numbers that the validator, which calculates in binary floating point, gets right.
-    let policy = Policy { max_integer_digits: 9, max_fraction_digits: 3, ..Policy::default() };
+    let (max_integer_digits, max_fraction_digits) = (9, 3);
+    let policy = Policy {
+        whitespace,
+        key_order,
+        max_integer_digits,
+        max_fraction_digits,
+        equal_numbers,
+        ..Policy::default()
+    };
     let Some(grammar) = compile(Constraint::json_schema_with(&text, policy)) else { return };
     let mut walk = Walk::new(&grammar);
     walk.follow(&mut bytes, 48);
