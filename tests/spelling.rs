@@ -141,8 +141,11 @@ fn zeros_behind_the_point_change_nothing_else() {
             let other = with_zeros(&text, &mut random);
             let want = accepts(&equal, &text);
             assert!(want || !accepts(&strict, &text), "{}: only without other spellings: {text}", entry.id);
-            assert_eq!(accepts(&equal, &other), want, "{}: {other}", entry.id);
-            respelled += usize::from(want && other != text);
+            let found = accepts(&equal, &other);
+            // Where `1.0` is no integer.
+            let old = want && ["draft-03", "draft-04"].iter().any(|draft| entry.schema.contains(draft));
+            assert!(found == want || old, "{}: {other}", entry.id);
+            respelled += usize::from(found && other != text);
         }
     }
     assert!(respelled > 100, "{respelled}");
@@ -191,9 +194,14 @@ fn instance(random: &mut Random) -> String {
 fn equal_numbers_are_judged_as_values() {
     let compiler = Compiler::new(TestVocab::new(2, 50, &[]).vocab);
     let (mut valid, mut invalid, mut refused, mut impossible) = (0, 0, 0, 0);
-    for seed in 0..600 {
+    for seed in 0..800 {
         let mut random = Random::new(seed);
-        let schema = schema(&mut random, 2);
+        let mut schema = schema(&mut random, 2);
+        // Where `1.0` is no integer, some of what is valid is not written.
+        let old = seed % 4 == 3;
+        if old {
+            schema["$schema"] = "http://json-schema.org/draft-04/schema#".into();
+        }
         let validator = jsonschema::validator_for(&schema).expect("a schema");
         let loose = Policy { equal_numbers: true, max_fraction_digits: 6, ..Policy::default() };
         let grammar = match compiled(&compiler, &schema.to_string(), loose) {
@@ -210,7 +218,7 @@ fn equal_numbers_are_judged_as_values() {
             let text = with_zeros(&instance(&mut random), &mut random);
             let want = validator.is_valid(&serde_json::from_str(&text).expect("JSON"));
             let accepted = grammar.as_ref().is_some_and(|grammar| accepts(grammar, &text));
-            assert_eq!(accepted, want, "seed {seed}: {text} for {schema}");
+            assert!(accepted == want || old && want, "seed {seed}: {text} for {schema}");
             *if want { &mut valid } else { &mut invalid } += 1;
         }
     }

@@ -25,9 +25,10 @@ pub use decimal::Decimal;
 /// What a number must satisfy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NumberSpec {
-    /// Only integers, written without exponent, and without fraction unless the policy has
-    /// [`equal_numbers`](Policy::equal_numbers).
+    /// Only integers, written without exponent.
     pub integer: bool,
+    /// Whether integers may have zeros behind a point.
+    pub zeros: bool,
     /// Lower bound, and whether it is exclusive.
     pub minimum: Option<(Decimal, bool)>,
     /// Upper bound, and whether it is exclusive.
@@ -73,7 +74,7 @@ pub fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId>
     }
     let bounded = spec.minimum.is_some() || spec.maximum.is_some();
     let mut root = ir.union(signed);
-    if spec.integer && policy.equal_numbers && policy.max_fraction_digits > 0 {
+    if spec.integer && spec.zeros && policy.max_fraction_digits > 0 {
         let zeros = zeros(ir, policy.max_fraction_digits);
         root = ir.concat(vec![root, zeros]);
     }

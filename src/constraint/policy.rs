@@ -54,8 +54,8 @@ pub struct Policy {
     /// Whether `number` may be written with an exponent of up to three digits (default no).
     pub exponent: bool,
     /// Whether the numbers of `enum` and `const` may be written in every way that equals them, and integers with zeros behind
-    /// the point (default no: as the schema writes them, and without a point). `1` is then also `1.0` and `1.00`.
-    /// For texts that others wrote.
+    /// the point (default no: as the schema writes them, and without a point). `1` is then also `1.0` and `1.00`, but not in a
+    /// schema of draft 4, where these are no integers. For texts that others wrote.
     pub equal_numbers: bool,
 }
 

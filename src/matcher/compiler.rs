@@ -176,7 +176,7 @@ fn common_values(policy: &Policy) -> Result<Ir> {
     let mut ir = Ir::new();
     let mut values = Vec::new();
     for integer in [true, false] {
-        let spec = NumberSpec { integer, ..NumberSpec::default() };
+        let spec = NumberSpec { integer, zeros: policy.equal_numbers, ..NumberSpec::default() };
         values.push(number(&spec, policy, &mut ir)?);
     }
     for word in ["null", "true", "false"] {

@@ -11,6 +11,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use super::extras::{Keys, nothing};
 use super::goals::{GoalId, Goals, Plan};
 use super::json::{Id, Name, Value};
+use super::keywords::Draft;
 use super::lang::Dfa;
 use super::lang_ir;
 use super::multiples::multiples;
@@ -189,10 +190,13 @@ impl Goals<'_> {
     /// A number in every spelling that is equal to it, that of the schema among them.
     fn equal_number(&mut self, text: Name, at: Id) -> Result<NodeId> {
         let own = self.front.ir.bytes(self.front.doc.name(text));
-        // Numbers of more digits than the policy allows are written as in the schema.
-        let Ok(exact) = Decimal::parse(self.front.doc.name(text)) else { return Ok(own) };
+        // Numbers of more digits than the policy allows are written as in the schema. For draft 4 so are integers, which a
+        // point makes another type.
+        let whole = Number::new(self.front.doc.name(text)).is_integer();
+        let exact = Decimal::parse(self.front.doc.name(text)).ok();
+        let Some(exact) = exact.filter(|_| !whole || self.front.draft > Draft::D4) else { return Ok(own) };
         let bound = Some((exact, false));
-        let spec = NumberSpec { integer: false, minimum: bound.clone(), maximum: bound, scale: None };
+        let spec = NumberSpec { minimum: bound.clone(), maximum: bound, ..NumberSpec::default() };
         let key = Some((text, false));
         let equal = self.number_node((false, key, key, None), &spec, at)?;
         let ways: Vec<NodeId> = [own, equal].into_iter().filter(|&way| !self.is_never(way)).collect();
@@ -263,6 +267,7 @@ impl Goals<'_> {
         };
         let spec = NumberSpec {
             integer,
+            zeros: self.front.policy.equal_numbers && self.front.draft > Draft::D4,
             minimum: self.decimal(&shape.number.min, at)?,
             maximum: self.decimal(&shape.number.max, at)?,
             scale: scale.filter(|_| finer.is_none()),

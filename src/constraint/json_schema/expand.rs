@@ -516,7 +516,10 @@ impl Front<'_> {
     fn multiple_of(&mut self, shape: &mut Shape, at: Id) -> Result<()> {
         let divisor = self.divisor(at)?;
         match divisor.negative_power_of_ten() {
-            Some(0) => shape.types = shape.types.without(Types::FRACTION),
+            // In draft 4 `1.0` is a multiple of 1, but no integer.
+            Some(0) if !self.policy.equal_numbers || self.draft > Draft::D4 => {
+                shape.types = shape.types.without(Types::FRACTION);
+            }
             Some(k) => lower_max(&mut shape.number.scale, k),
             None => {
                 if let Value::Number(text) = self.doc.value(at) {

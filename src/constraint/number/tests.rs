@@ -13,7 +13,7 @@ fn spec(integer: bool, minimum: &str, maximum: &str, scale: Option<u32>) -> Numb
         let digits = text.trim_matches(['(', ')']);
         (!digits.is_empty()).then(|| (decimal(digits), digits.len() < text.len()))
     };
-    NumberSpec { integer, minimum: bound(minimum), maximum: bound(maximum), scale }
+    NumberSpec { integer, zeros: false, minimum: bound(minimum), maximum: bound(maximum), scale }
 }
 
 /// The obvious check of a text against specification and policy.
@@ -24,11 +24,16 @@ fn allowed(text: &str, spec: &NumberSpec, policy: &Policy) -> bool {
         magnitude.split_once(['e', 'E']).map_or((magnitude, None), |(m, e)| (m, Some(e)));
     let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let free = spec.minimum.is_none() && spec.maximum.is_none() && spec.scale.is_none() && !spec.integer;
-    let fraction_cap = if spec.integer { 0 } else { spec.scale.unwrap_or(u32::MAX) };
+    let zeros = spec.zeros && fraction.bytes().all(|b| b == b'0');
+    let fraction_cap = match spec.integer {
+        true if zeros => u32::MAX,
+        true => 0,
+        false => spec.scale.unwrap_or(u32::MAX),
+    };
     integer.len() <= usize::from(policy.max_integer_digits)
         && fraction.len() <= usize::from(policy.max_fraction_digits).min(fraction_cap as usize)
         && exponent.is_none_or(|e| free && policy.exponent && e.trim_start_matches(['+', '-']).len() <= 3)
-        && !(spec.integer && text == "-0")
+        && !(spec.integer && text.starts_with('-') && value == decimal("0"))
         && spec.minimum.as_ref().is_none_or(|(b, exclusive)| value > *b || (!exclusive && value == *b))
         && spec.maximum.as_ref().is_none_or(|(b, exclusive)| value < *b || (!exclusive && value == *b))
 }
@@ -168,6 +173,7 @@ fn agrees_with_exact_comparison_near_long_bounds() {
         let Ok(high_value) = Decimal::parse(&high) else { continue };
         let spec = NumberSpec {
             integer: round % 7 == 0,
+            zeros: round % 2 == 0,
             minimum: (round % 5 != 0).then(|| (decimal(&low), round % 2 == 0)),
             maximum: (round % 4 != 0).then_some((high_value, round % 3 == 0)),
             scale: if round % 11 == 0 { Some(3) } else { None },
