@@ -81,6 +81,9 @@ fn a_tag_is_written_with_the_tokens_of_its_marks() {
         matcher.accept_token(token).unwrap();
     }
     assert!(matcher.is_accepting());
+    let ending = format!("root ::= \"<tool_call>{}\"", marked.token_text(marked.eos()[0]).unwrap());
+    let ending = Compiler::new(marked.clone()).compile(&Constraint::ebnf(&ending).unwrap()).unwrap();
+    assert!(ending.warnings()[0].contains("ends generations"), "{:?}", ending.warnings());
     for grammar in ["root ::= \"<tool_call>\" [a-z]+", "start: \"<tool_call>\" /[a-z]+/"] {
         let constraint = Constraint::ebnf(grammar).unwrap();
         assert_eq!(

@@ -132,10 +132,16 @@ impl Compiler {
         found.sort_by_key(|f| f.0);
         found.dedup_by_key(|f| f.0);
         let say = |(special, mark): (&str, &str)| {
+            let ends = self.vocab.token_id(special).is_some_and(|id| self.vocab.eos().contains(&id));
+            let help = match ends {
+                true => "it ends generations, so it cannot be text",
+                false => {
+                    "to have the token, name it as a marker (`Vocabulary::with_markers`, `EngineBuilder::markers`)"
+                }
+            };
+            let mark = mark.escape_debug();
             format!(
-                "`{special}` is a special token of the tokenizer, but `{}` is written in tokens of text; to have the \
-                 token, name it as a marker (`Vocabulary::with_markers`, `EngineBuilder::markers`)",
-                mark.escape_debug()
+                "`{special}` is a special token of the tokenizer, but `{mark}` is written in tokens of text; {help}"
             )
         };
         found.into_iter().map(say).collect()
