@@ -303,15 +303,20 @@ fn real_schemas() {
     let mut compared = 0;
     for (n, entry) in data::load(&dir.join(file)).expect("readable data").iter().enumerate().step_by(every) {
         let mut random = Random::new((seed * 1_000_003 + n) as u64);
-        let (loose, any_order) = (random.chance(30), random.chance(30));
+        let (spaces, any_order) = (random.below(10), random.chance(30));
+        let whitespace = match spaces {
+            0..3 => Whitespace::Flexible { max: 2 },
+            3..5 => Whitespace::SingleSpace,
+            _ => Whitespace::Compact,
+        };
         let policy = Policy {
-            whitespace: if loose { Whitespace::Flexible { max: 2 } } else { Whitespace::Compact },
+            whitespace,
             key_order: if any_order { KeyOrder::Any } else { KeyOrder::Declared },
             ..Policy::default()
         };
         let Ok(constraint) = Constraint::json_schema_with(&entry.schema, policy) else { continue };
         let Some(mut walk) = Walk::new(&constraint) else { continue };
-        let what = || format!("schema {}, loose {loose}, any order {any_order}", entry.id);
+        let what = || format!("schema {}, {whitespace:?}, any order {any_order}", entry.id);
         walk.wander(states, &mut random, &what);
         // States that texts of people lead to.
         let valid: Vec<_> = entry.tests.iter().filter(|t| t.valid).collect();
