@@ -267,3 +267,32 @@ fn schemas_inside_other_constraints_are_spelled_as_the_policy_says() {
     let compact = compiler.compile(&Constraint::ebnf(&grammar).unwrap()).unwrap();
     assert!(accepts(&compact, r#"x{"a":[1,2]}"#) && !accepts(&compact, r#"x{"a": [1, 2]}"#));
 }
+
+#[test]
+fn long_lists_of_numbers_have_every_spelling() {
+    let equal = Policy { equal_numbers: true, ..Policy::default() };
+    let list: Vec<String> =
+        (0..50_000).map(|i| format!("{}.5", i * 7)).chain((0..10_000).map(|i| (i * 7).to_string())).collect();
+    let compiler = Compiler::new(TestVocab::new(1, 50, &[]).vocab);
+    let schema = format!("{{\"enum\": [{}, 1e3, 0, -2.50, 0.123456789012345678901]}}", list.join(","));
+    let grammar = compiled(&compiler, &schema, equal).unwrap();
+    for text in [
+        "7.5",
+        "349993.500",
+        "7",
+        "69993.0",
+        "1e3",
+        "1000.0",
+        "0",
+        "-0",
+        "0.00",
+        "-2.5",
+        "-2.500",
+        "0.123456789012345678901",
+    ] {
+        assert!(accepts(&grammar, text), "{text}");
+    }
+    for text in ["8", "8.5", "7.05", "7.", "07", "1e2", "2.5", "-7", "0.1234567890123456789010"] {
+        assert!(!accepts(&grammar, text), "{text}");
+    }
+}

@@ -100,6 +100,38 @@ fn exponent(ir: &mut Ir) -> NodeId {
     ir.repeat(all, 0, Some(1))
 }
 
+/// What zeros may stand behind the digits of a number: whether a point stands in front of them, and at most how many.
+pub(super) type Tail = (bool, u8);
+
+/// The shortest texts of one number without exponent (two for zero, which may have a sign), and the zeros that may stand behind
+/// them under `policy`; `None` if it has more digits than that. Numbers with the same tail can share it ([`tail`]).
+pub(super) fn equal_texts(value: &Decimal, policy: &Policy) -> Option<(Vec<Vec<u8>>, Tail)> {
+    let (integer, fraction) = value.digits();
+    let left = usize::from(policy.max_fraction_digits).checked_sub(fraction.len())? as u8;
+    if integer.len() > usize::from(policy.max_integer_digits).max(1) {
+        return None;
+    }
+    let mut text: Vec<u8> = Vec::with_capacity(integer.len() + fraction.len() + 2);
+    text.extend(value.is_negative().then_some(b'-'));
+    text.extend(integer.iter().map(|digit| b'0' + digit));
+    text.extend((!fraction.is_empty()).then_some(b'.'));
+    text.extend(fraction.iter().map(|digit| b'0' + digit));
+    let signed = value.is_zero().then(|| b"-0".to_vec());
+    Some(([text].into_iter().chain(signed).collect(), (fraction.is_empty(), left)))
+}
+
+/// The texts of a tail.
+pub(super) fn tail((point, most): Tail, ir: &mut Ir) -> NodeId {
+    match (point, most) {
+        (_, 0) => ir.push(Node::Empty),
+        (true, _) => zeros(ir, most),
+        (false, _) => {
+            let zero = ir.bytes("0");
+            ir.repeat(zero, 0, Some(u32::from(most)))
+        }
+    }
+}
+
 /// Nothing, or a point and at most `most` zeros.
 fn zeros(ir: &mut Ir, most: u8) -> NodeId {
     let (point, zero) = (ir.bytes("."), ir.bytes("0"));

@@ -4,6 +4,7 @@
 //! place where a refusal becomes an error: a keyword that is not supported does no harm to a type that
 //! cannot occur.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
 use rustc_hash::{FxBuildHasher, FxHashSet};
@@ -19,7 +20,7 @@ use super::nfa::Nfa;
 use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
 use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Property};
-use crate::constraint::number::{Decimal, NumberSpec};
+use crate::constraint::number::{self, Decimal, NumberSpec};
 use crate::constraint::policy::{KeyOrder, Policy, Whitespace};
 use crate::constraint::{ecma, format};
 use crate::error::{Error, ErrorKind, Result};
@@ -32,6 +33,14 @@ const FEW_NAMES: usize = 16;
 
 /// A class of characters and how often it may occur.
 type Repeated = (Vec<(char, char)>, u32, Option<u32>);
+
+/// The texts of literals, as they are collected.
+#[derive(Default)]
+struct Literals {
+    words: Vec<Vec<u8>>,
+    /// Numbers that may be written in several ways, by the zeros that may follow.
+    numbers: BTreeMap<number::Tail, Vec<Vec<u8>>>,
+}
 
 impl Goals<'_> {
     /// Finds the goals of a shape's children.
@@ -96,15 +105,15 @@ impl Goals<'_> {
     /// The node of a goal from its planned shapes.
     pub fn build(&mut self, plans: &[Plan]) -> Result<NodeId> {
         let mut parts: Vec<NodeId> = Vec::new();
-        let mut words: Vec<Vec<u8>> = Vec::new();
+        let mut literals = Literals::default();
         for plan in plans {
             let shape = &plan.shape;
             if shape.is_free() {
                 return Ok(self.any);
             }
-            if let Some(literals) = shape.literals.clone() {
-                for &literal in literals.iter() {
-                    self.literal(literal, &mut words, &mut parts)?;
+            if let Some(values) = shape.literals.clone() {
+                for &literal in values.iter() {
+                    self.literal(literal, &mut literals, &mut parts);
                 }
                 continue;
             }
@@ -116,11 +125,11 @@ impl Goals<'_> {
             }
             for (types, word) in [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")] {
                 if shape.types.meets(types) {
-                    words.push(word.into());
+                    literals.words.push(word.into());
                 }
             }
             if shape.types.meets(Types::NUMBER) {
-                self.number(shape, &mut words, &mut parts)?;
+                self.number(shape, &mut literals.words, &mut parts)?;
             }
             if shape.types.meets(Types::STRING) {
                 parts.push(self.string(shape)?);
@@ -137,9 +146,7 @@ impl Goals<'_> {
             let mut seen = rustc_hash::FxHashSet::default();
             parts.retain(|&p| seen.insert(p));
         }
-        if !words.is_empty() {
-            parts.insert(0, self.words(words));
-        }
+        self.literals(literals, &mut parts);
         Ok(match parts.len() {
             0 => self.never,
             _ => self.front.ir.union(parts),
@@ -169,42 +176,58 @@ impl Goals<'_> {
     }
 
     /// Spells a literal; what may be spelled in several ways becomes nodes.
-    fn literal(&mut self, id: Id, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
+    fn literal(&mut self, id: Id, literals: &mut Literals, parts: &mut Vec<NodeId>) {
         let policy = self.front.policy;
         let one_way = policy.whitespace == Whitespace::Compact && policy.key_order == KeyOrder::Declared;
         let as_node = match self.front.doc.value(id) {
             Value::Array { .. } | Value::Object { .. } => !one_way || policy.equal_numbers,
-            Value::Number(_) => policy.equal_numbers,
+            Value::Number(text) if policy.equal_numbers => return self.equal_number(text, literals),
             _ => false,
         };
         if as_node {
-            parts.push(self.literal_node(id)?);
-            return Ok(());
+            parts.push(self.literal_node(id));
+            return;
         }
         let mut text = Vec::new();
         self.front.doc.write(id, &mut text);
-        words.push(text);
-        Ok(())
+        literals.words.push(text);
     }
 
-    /// A number in every spelling that is equal to it, that of the schema among them.
-    fn equal_number(&mut self, text: Name, at: Id) -> Result<NodeId> {
-        let own = self.front.ir.bytes(self.front.doc.name(text));
+    /// Adds a number in every spelling that is equal to it, that of the schema among them.
+    fn equal_number(&self, text: Name, literals: &mut Literals) {
+        let own = self.front.doc.name(text);
+        let policy = self.front.policy;
         // Numbers of more digits than the policy allows are written as in the schema. For draft 4 so are integers, which a
         // point makes another type.
-        let whole = Number::new(self.front.doc.name(text)).is_integer();
-        let exact = Decimal::parse(self.front.doc.name(text)).ok();
-        let Some(exact) = exact.filter(|_| !whole || self.front.draft > Draft::D4) else { return Ok(own) };
-        let bound = Some((exact, false));
-        let spec = NumberSpec { minimum: bound.clone(), maximum: bound, ..NumberSpec::default() };
-        let key = Some((text, false));
-        let equal = self.number_node((false, key, key, None), &spec, at)?;
-        let ways: Vec<NodeId> = [own, equal].into_iter().filter(|&way| !self.is_never(way)).collect();
-        Ok(self.front.ir.union(ways))
+        let as_written = self.front.draft <= Draft::D4 && Number::new(own).is_integer();
+        let exact = Decimal::parse(own).ok().filter(|_| !as_written);
+        let equal = exact.and_then(|exact| number::equal_texts(&exact, policy));
+        let digits = own.split('.').nth(1).map_or(0, str::len);
+        let plain = !own.contains(['e', 'E']) && digits <= usize::from(policy.max_fraction_digits);
+        if equal.is_none() || !plain {
+            literals.words.push(own.into());
+        }
+        if let Some((texts, tail)) = equal {
+            literals.numbers.entry(tail).or_default().extend(texts);
+        }
+    }
+
+    /// The nodes of collected literals.
+    fn literals(&mut self, literals: Literals, parts: &mut Vec<NodeId>) {
+        // The zeros behind numbers are there once, however many numbers there are.
+        for (tail, texts) in literals.numbers {
+            let texts = self.words(texts);
+            let ir = &mut self.front.ir;
+            let tail = number::tail(tail, ir);
+            parts.push(ir.concat(vec![texts, tail]));
+        }
+        if !literals.words.is_empty() {
+            parts.insert(0, self.words(literals.words));
+        }
     }
 
     /// A literal as nodes, children first (explicit stack).
-    fn literal_node(&mut self, root: Id) -> Result<NodeId> {
+    fn literal_node(&mut self, root: Id) -> NodeId {
         let mut todo = vec![(root, false)];
         let mut made: Vec<NodeId> = Vec::new();
         while let Some((id, ready)) = todo.pop() {
@@ -212,7 +235,10 @@ impl Goals<'_> {
                 Value::Array { .. } => self.front.doc.elements(id).to_vec(),
                 Value::Object { .. } => self.front.doc.members(id).iter().map(|m| m.1).collect(),
                 Value::Number(text) if self.front.policy.equal_numbers => {
-                    made.push(self.equal_number(text, id)?);
+                    let (mut literals, mut parts) = (Literals::default(), Vec::new());
+                    self.equal_number(text, &mut literals);
+                    self.literals(literals, &mut parts);
+                    made.push(self.front.ir.union(parts));
                     continue;
                 }
                 _ => {
@@ -243,7 +269,7 @@ impl Goals<'_> {
             };
             made.push(self.front.ir.push(node));
         }
-        Ok(made.pop().unwrap_or(self.never))
+        made.pop().unwrap_or(self.never)
     }
 
     fn number(&mut self, shape: &Shape, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
