@@ -243,6 +243,15 @@ fn tags_are_written_with_the_tokens_of_their_marks() {
         "{out:?}"
     );
     assert!(!err.contains("warning"), "{err}");
+    // What ends a generation cannot be a mark: a warning, or in strict mode an error.
+    let grammar = dir.path().join("ends.gbnf");
+    std::fs::write(&grammar, "root ::= \"<|im_end|>\"").unwrap();
+    let args = ["inspect", "--grammar", grammar.to_str().unwrap()];
+    let (out, err) = texts(&ffwd(&args));
+    assert!(out.contains("warning        `<|im_end|>` is a special token"), "{out} {err}");
+    let strict = ffwd(&[&args[..], &["--strict"]].concat());
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(texts(&strict).1.contains("ends generations"), "{:?}", texts(&strict));
 }
 
 #[test]

@@ -130,7 +130,11 @@ fn byte_level_tokenizers_of_every_known_name() {
             if let Meta::Numbers(types) = value(&mut metadata, "token_type") {
                 types.extend([5, 5]);
             }
-            same(name, &of(&metadata).unwrap(), &want, 2000);
+            let got = of(&metadata).unwrap();
+            same(name, &got, &want, 2000);
+            let marked = |v: &Vocabulary| v.clone().with_markers(&["<think>", "</think>"]).unwrap();
+            assert!(!marked(&got).is_special(got.token_id("<think>").unwrap()));
+            same(name, &marked(&got), &marked(&want), 300);
         }
     }
 }
@@ -151,7 +155,10 @@ fn the_tokenizer_of_llama_3() {
     let bytes = std::fs::read(&path).unwrap();
     let want = Vocabulary::from_bytes(&bytes).unwrap().with_eos(vec![128_009]);
     let json = serde_json::from_slice(&bytes).unwrap();
-    same("llama 3", &of(&of_json(&json, "llama-bpe", 128_009)).unwrap(), &want, 2000);
+    let got = of(&of_json(&json, "llama-bpe", 128_009)).unwrap();
+    same("llama 3", &got, &want, 2000);
+    let marked = |v: Vocabulary| v.with_markers(&["<|python_tag|>"]).unwrap();
+    same("llama 3 with a marker", &marked(got), &marked(want), 500);
 }
 
 /// The words that the name `default` cuts have no `tokenizer.json` to compare with; here every word is a token.

@@ -13,6 +13,7 @@ use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, KeyOrder, Policy, Whitespace};
 use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::matcher::CompiledGrammar;
 #[cfg(feature = "hub")]
 use crate::model::hub::FetchOptions;
 use crate::model::{LoadOptions, Precision};
@@ -290,6 +291,24 @@ impl SpellingArgs {
 }
 
 impl ConstraintArgs {
+    /// What there is to warn of once the vocabulary is known; what concerns the constraint itself was told before.
+    ///
+    /// # Errors
+    /// In strict mode, if there is anything.
+    pub(super) fn compiled<'g>(
+        &self,
+        constraint: &Constraint,
+        grammar: &'g CompiledGrammar,
+    ) -> Result<&'g [String]> {
+        let others = grammar.warnings().get(constraint.warnings().len()..).unwrap_or_default();
+        match others.first() {
+            Some(first) if self.spelling.strict => {
+                Err(Error::new(ErrorKind::Unsupported, format!("not in strict mode: {first}")))
+            }
+            _ => Ok(others),
+        }
+    }
+
     /// Whether the output is made of labels.
     pub(super) fn has_labels(&self) -> bool {
         self.kind.labels.is_some()

@@ -66,9 +66,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let constrained = constraint.is_some();
     if let Some(constraint) = constraint {
         let grammar = engine.compiler().compile(&constraint)?;
-        // Those of the constraint itself were told when it was read.
-        let others = grammar.warnings().iter().skip(constraint.warnings().len());
-        others.for_each(|warning| eprintln!("warning: {warning}"));
+        for warning in args.constraint.compiled(&constraint, &grammar)? {
+            eprintln!("warning: {warning}");
+        }
         request = match args.think_until.is_none() {
             true => request.grammar(grammar),
             false => request.constraint(constraint),

@@ -140,6 +140,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
     .with_markers(&constraint.ir().marks)?;
     let grammar = Compiler::new(vocab.clone()).compile(&constraint)?;
+    // The report has them.
+    args.constraint.compiled(&constraint, &grammar)?;
     let mut matcher = grammar.matcher();
     advance(&mut matcher, &vocab, &args.prefix)?;
     let mut report = report(&mut matcher, &vocab, &args.prefix);

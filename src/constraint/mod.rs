@@ -302,8 +302,8 @@ impl Constraint {
         &self.policy
     }
 
-    /// Replaces the policy. How the numbers of a JSON Schema are written, and the arrays and objects of its `enum` and `const`,
-    /// is fixed when it is parsed (see [`json_schema_with`](Self::json_schema_with)); whitespace and order elsewhere take effect
+    /// Replaces the policy. How the numbers of a JSON Schema are written, the arrays and objects of its `enum` and `const`, and
+    /// arrays with `contains`, is fixed when it is parsed (see [`json_schema_with`](Self::json_schema_with)); whitespace and order elsewhere take effect
     /// here.
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -316,7 +316,8 @@ impl Constraint {
     }
 
     /// The constraint, if there is nothing to [warn](Self::warnings) of: for those who would rather have an error than a format
-    /// that is not known, a keyword with a misspelling, or a rule that nothing uses.
+    /// that is not known, a keyword with a misspelling, or a rule that nothing uses. What only a vocabulary can tell is said when
+    /// it is compiled ([`CompiledGrammar::warnings`](crate::CompiledGrammar::warnings)).
     ///
     /// # Errors
     /// `Unsupported` with the first warning.

@@ -94,6 +94,7 @@ impl Search<'_> {
             if self.machine.is_accepting(config) {
                 return Outcome::Found(at);
             }
+            // What is open was met.
             if self.met[&config] < depth {
                 continue;
             }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use tokenizers::{AddedToken, Tokenizer};
 
-use super::{TokenId, Vocabulary, encode_with};
+use super::{TokenId, Vocabulary, encode_with, read};
 use crate::error::{Error, ErrorKind, Result};
 
 impl Vocabulary {
-    /// The vocabulary in which the special tokens that are in these texts are text, but for those that end a generation.
-    /// The texts are what outputs hold: how tags of tool calls begin and end, what ends thinking.
+    /// The vocabulary in which the special tokens that are in these texts are text, but for those that end a generation and those
+    /// with bytes that are no tokens of their own ([`has_byte`](Self::has_byte)). The texts are what outputs hold: how tags of tool calls begin and end, what ends thinking.
     ///
     /// ```no_run
     /// # fn main() -> ffwd::Result<()> {
@@ -29,7 +29,11 @@ impl Vocabulary {
     pub fn with_markers<S: AsRef<str>>(self, texts: &[S]) -> Result<Vocabulary> {
         let is_marked = |special: &String| {
             let ends = self.token_id(special).is_none_or(|id| self.eos.contains(&id));
-            !special.is_empty() && !ends && texts.iter().any(|text| text.as_ref().contains(special.as_str()))
+            let spelled = special.bytes().all(|b| self.has_byte(b));
+            !special.is_empty()
+                && spelled
+                && !ends
+                && texts.iter().any(|text| text.as_ref().contains(special.as_str()))
         };
         let mut made: Vec<String> =
             self.inner.special_texts.iter().filter(|s| is_marked(s)).cloned().collect();
@@ -87,5 +91,5 @@ fn as_text(tokenizer: &Tokenizer, names: &[String]) -> Result<Tokenizer, String>
             token["special"] = false.into();
         }
     }
-    Tokenizer::from_bytes(file.to_string()).map_err(|e| e.to_string())
+    read(file.to_string().as_bytes())
 }

@@ -113,12 +113,7 @@ impl Vocabulary {
         let spelling = Spelling::of(&file)
             .map_err(|e| fail(e).hint("use a byte-level BPE, SentencePiece or character tokenizer"))?;
         drop(file);
-        // The tokenizers crate indexes its tables without checks in places; a hostile file must not
-        // take the process with it.
-        let tokenizer = std::panic::catch_unwind(|| Tokenizer::from_bytes(json))
-            .map_err(|_| fail("the tokenizer file is inconsistent".into()))?
-            .map_err(|e| fail(format!("not a tokenizer file: {e}")))?;
-        Self::new(tokenizer, spelling)
+        Self::new(read(json).map_err(fail)?, spelling)
     }
 
     /// Of a tokenizer whose tokens are spelled so.
@@ -303,7 +298,8 @@ impl Vocabulary {
         self.inner.tokenizer.id_to_token(id)
     }
 
-    /// Encodes text in which special tokens have no meaning.
+    /// Encodes text in which special tokens have no meaning: text of an output, in which [markers](Self::with_markers) are
+    /// tokens. For text from outside see [`encode_outside`](Self::encode_outside).
     ///
     /// # Errors
     /// If the tokenizer refuses the text.
@@ -419,6 +415,14 @@ impl Vocabulary {
 
 /// Largest vocabulary or logits width accepted.
 const MAX_TOKENS: usize = 1 << 22;
+
+/// Reads a tokenizer. The tokenizers crate indexes its tables without checks in places; a hostile file must not
+/// take the process with it.
+fn read(json: &[u8]) -> std::result::Result<Tokenizer, String> {
+    std::panic::catch_unwind(|| Tokenizer::from_bytes(json))
+        .map_err(|_| "the tokenizer file is inconsistent".to_owned())?
+        .map_err(|e| format!("not a tokenizer file: {e}"))
+}
 
 fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<TokenId>> {
     let encoding = tokenizer
