@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use common::random::Random;
 use common::vocab::TestVocab;
-use ffwd::{CompiledGrammar, Compiler, Constraint, ErrorKind, Matcher};
+use ffwd::{CompiledGrammar, Compiler, Constraint, ErrorKind, KeyOrder, Matcher, Policy};
 use reference::{Format, Tag, Tags, accepts};
 
 #[path = "structural_tag/reference.rs"]
@@ -84,6 +84,9 @@ fn format(random: &mut Random, depth: usize) -> Format {
         9 => {
             let mut triggers = vec![word(random)];
             triggers.extend(words(random, 2));
+            if random.chance(30) {
+                return dispatch(random, depth, triggers);
+            }
             let tags = tags(random, depth, &triggers);
             Format::Triggered { triggers, tags, excludes: words(random, 2) }
         }
@@ -92,6 +95,18 @@ fn format(random: &mut Random, depth: usize) -> Format {
             Format::Separated { tags: tags(random, depth, &[]), separator }
         }
     }
+}
+
+/// What the document can call a `dispatch`.
+fn dispatch(random: &mut Random, depth: usize, triggers: Vec<String>) -> Format {
+    let tag = |begin: &String| Tag {
+        begin: begin.clone(),
+        content: format(random, depth + 1),
+        ends: vec![String::new()],
+    };
+    let list = triggers.iter().map(tag).collect();
+    let tags = Tags { list, at_least_one: false, stop_after_first: random.chance(30) };
+    Format::Triggered { triggers, tags, excludes: words(random, 2) }
 }
 
 /// All texts over three letters, the shorter first.
@@ -291,6 +306,74 @@ fn tools_in_free_text() {
     let both = format!("a {call}</function> b{call}</function>");
     assert!(at(&both).expect("two calls").is_accepting());
     assert!(at(&format!("{call}</function><function=add>x")).is_none());
+}
+
+/// A schema in any order matches what it matches by itself under that policy, and the same schema beside it keeps its
+/// order: all orders and choices of some properties, and of what is in them.
+#[test]
+fn properties_in_any_order() {
+    let words = TestVocab::new(3, 60, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    let any = Policy { key_order: KeyOrder::Any, ..Policy::default() };
+    let inner = r#"{"type":"object","properties":{"x":{"const":1},"y":{"const":2}},"required":["x"],"additionalProperties":false}"#;
+    let schemas = [
+        format!(r#"{{"type":"object","properties":{{"a":{{"type":"integer"}},"b":{inner},"c":{{"enum":[{{"p":1,"q":2}}]}}}}}}"#),
+        format!(r#"{{"type":"object","properties":{{"a":true,"b":{inner}}},"required":["b"],"minProperties":2,"maxProperties":3}}"#),
+        r#"{"type":"object","properties":{"a":{"type":"integer"}},"patternProperties":{"^[bc]$":{"type":"object"}},"additionalProperties":false}"#.into(),
+        r#"{"type":"object","required":["c","a"],"oneOf":[{"required":["b"]},{"properties":{"a":{"const":7}}}]}"#.into(),
+        r#"{"type":"array","items":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"object"}}},"uniqueItems":true}"#.into(),
+    ];
+    let values = [
+        ("a", &["7", "8"][..]),
+        ("b", &[r#"{"x":1,"y":2}"#, r#"{"y":2,"x":1}"#, r#"{"y":2}"#]),
+        ("c", &[r#"{"p":1,"q":2}"#, r#"{"q":2,"p":1}"#]),
+    ];
+    let mut texts = vec![vec![]];
+    for _ in 0..3 {
+        let shorter = texts.clone();
+        for (name, of) in values {
+            for (value, text) in of.iter().flat_map(|v| shorter.iter().map(move |t| (v, t))) {
+                texts.push([&text[..], &[format!(r#""{name}":{value}"#)]].concat());
+            }
+        }
+    }
+    let mut texts: Vec<String> = texts.iter().map(|members| format!("{{{}}}", members.join(","))).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    let accepts = |grammar: &CompiledGrammar, text: &str| {
+        after(grammar, &words, text.as_bytes()).is_some_and(|m| m.is_accepting())
+    };
+    for schema in schemas {
+        let leaf =
+            |any_order| format!(r#"{{"type":"json_schema","json_schema":{schema},"any_order":{any_order}}}"#);
+        let tag = |format: String| {
+            let text = format!(r#"{{"type":"structural_tag","format":{format}}}"#);
+            compiler.compile(&Constraint::structural_tag(&text).expect("valid")).expect("satisfiable")
+        };
+        let own = |policy| {
+            let constraint = Constraint::json_schema_with(&schema, policy).expect("valid");
+            compiler.compile(&constraint).expect("satisfiable")
+        };
+        let (free, fixed) = (own(any.clone()), own(Policy::default()));
+        let both = format!(
+            r#"{{"type":"sequence","elements":[{},{{"type":"const_string","value":"|"}},{}]}}"#,
+            leaf(true),
+            leaf(false)
+        );
+        let (alone, both) = (tag(leaf(true)), tag(both));
+        let array = schema.contains("items");
+        let (mut freely, mut declared) = (0, 0);
+        for (i, text) in texts.iter().enumerate() {
+            let other = &texts[(i * 7919) % texts.len()];
+            let text = if array { format!("[{text},{other}]") } else { text.clone() };
+            let (is_free, is_fixed) = (accepts(&free, &text), accepts(&fixed, &text));
+            assert_eq!(accepts(&alone, &text), is_free, "{text} for {schema}");
+            assert!(is_free || !is_fixed, "{text} for {schema}");
+            assert_eq!(accepts(&both, &format!("{text}|{text}")), is_fixed, "{text} twice for {schema}");
+            (freely, declared) = (freely + usize::from(is_free), declared + usize::from(is_fixed));
+        }
+        assert!(declared > 0 && freely > declared, "{declared} of {freely} for {schema}");
+    }
 }
 
 /// Tool names that begin alike are one path: the longest common part is forced.

@@ -174,7 +174,7 @@ impl Node {
 }
 
 /// A JSON object. Declared properties appear in their order, optional ones may be left out, and undeclared
-/// ones come last, in any order; or all of them in any order, if the policy says so. Names are decoded
+/// ones come last, in any order; or all of them in any order, if the policy or the object says so. Names are decoded
 /// text, and no name occurs twice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Object {
@@ -191,6 +191,8 @@ pub struct Object {
     pub min: u32,
     /// Most properties, of any kind.
     pub max: Option<u32>,
+    /// Whether properties come in any order, whatever the policy says.
+    pub any_order: bool,
 }
 
 /// One state of [`Node::Automaton`].
@@ -325,6 +327,15 @@ impl Ir {
     pub(crate) fn add_source(&mut self, source: Arc<Quotable>) {
         if !self.sources.contains(&source) {
             self.sources.push(source);
+        }
+    }
+
+    /// The properties of all objects come in any order from now on.
+    pub(super) fn free_order(&mut self) {
+        for node in &mut self.nodes {
+            if let Node::JsonObject(object) = node {
+                object.any_order = true;
+            }
         }
     }
 

@@ -185,7 +185,7 @@ fn hash(node: &Node, mut name: impl FnMut(NodeId) -> u32) -> u64 {
             enough.iter().for_each(|&(node, count)| (name(node), count).hash(&mut hasher));
         }
         Node::JsonObject(object) => {
-            (object.min, object.max).hash(&mut hasher);
+            (object.min, object.max, object.any_order).hash(&mut hasher);
             for extra in object.extra.iter().chain(object.demand.iter().map(|d| &d.entry)) {
                 (extra.keys.map(&mut name), name(extra.value)).hash(&mut hasher);
             }
@@ -237,10 +237,12 @@ fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(Nod
             let demand = |a: &Demand, b: &Demand| {
                 (a.meets, a.by_name) == (b.meets, b.by_name) && extra(&a.entry, &b.entry)
             };
-            (a.min, a.max) == (b.min, b.max)
-                && pairs(&a.properties, &b.properties, property)
-                && pairs(&a.extra, &b.extra, extra)
-                && pairs(&a.demand, &b.demand, demand)
+            // Taken apart, so that a new field cannot be forgotten: what differs in it would become one object.
+            let Object { properties, extra: extras, demand: demands, min, max, any_order } = &**a;
+            (*min, *max, *any_order) == (b.min, b.max, b.any_order)
+                && pairs(properties, &b.properties, property)
+                && pairs(extras, &b.extra, extra)
+                && pairs(demands, &b.demand, demand)
         }
         // What is left has no parts; of different kinds, nothing is equal.
         _ => a == b,

@@ -44,6 +44,7 @@ pub(super) fn memory(ir: Nodes<'_>, node: NodeId, any_order: bool) -> Memory {
     };
     let extras = object.extra.iter().chain(object.demand.iter().map(|d| &d.entry));
     let declared = object.properties.len();
+    let any_order = any_order || object.any_order;
     if is_counted(object) || any_order && declared + extras.clone().count() > 1 {
         return Memory::Members;
     }
@@ -94,7 +95,7 @@ impl Build<'_> {
         if all >= 1 << MAX_DEMANDS {
             return Err(too_complex("conditions on undeclared properties", MAX_DEMANDS as usize));
         }
-        let (counted, any_order) = (is_counted(object), self.rules.any_order);
+        let (counted, any_order) = (is_counted(object), self.rules.any_order || object.any_order);
         let remembers = own.1 != 0 && own.1 != MEMBERS;
         let mut draft = Draft {
             object,

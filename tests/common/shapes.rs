@@ -109,7 +109,11 @@ impl Shape {
                 let demand = flags.into_iter().zip(entries);
                 let demand =
                     demand.map(|((meets, by_name), entry)| Demand { meets, by_name, entry }).collect();
-                Node::JsonObject(Box::new(Object { properties, extra, demand, min: *min, max: *max }))
+                // Some objects have an order of their own; which ones costs no random number.
+                let names: usize = props.iter().map(|p| p.0.len() + usize::from(p.2)).sum();
+                let any_order = (names + extra.len() + *min as usize) % 4 == 3;
+                let (min, max) = (*min, *max);
+                Node::JsonObject(Box::new(Object { properties, extra, demand, min, max, any_order }))
             }
             Any => Node::JsonAny,
             Rule(body) => {

@@ -65,6 +65,16 @@ impl Format {
                 json!({"type": "repeat", "content": content.value(), "min": min, "max": max})
             }
             Format::Tag(tag) => tag.value(),
+            Format::Triggered { triggers, tags, excludes } if tags.are_rules(triggers) => {
+                let rules = tags.list.iter().map(|tag| json!([tag.begin, tag.content.value()]));
+                let mut format = json!({
+                    "type": "dispatch", "rules": rules.collect::<Vec<_>>(), "excludes": excludes});
+                // Said or not, it is true.
+                if tags.stop_after_first || triggers.len() > 1 {
+                    format["loop"] = json!(!tags.stop_after_first);
+                }
+                format
+            }
             Format::Triggered { triggers, tags, excludes } => json!({
                 "type": "triggered_tags", "triggers": triggers, "tags": tags.value(), "excludes": excludes,
                 "at_least_one": tags.at_least_one, "stop_after_first": tags.stop_after_first}),
@@ -86,6 +96,12 @@ impl Tag {
 }
 
 impl Tags {
+    /// Whether these are rules of a `dispatch`.
+    fn are_rules(&self, triggers: &[String]) -> bool {
+        let rule = |(tag, trigger): (&Tag, &String)| tag.begin == *trigger && tag.ends == [""];
+        !self.at_least_one && self.list.len() == triggers.len() && self.list.iter().zip(triggers).all(rule)
+    }
+
     fn value(&self) -> Vec<Value> {
         self.list.iter().map(Tag::value).collect()
     }

@@ -570,7 +570,8 @@ impl Goals<'_> {
                 } else {
                     properties.retain(|p| p.required);
                 }
-                let object = Object { properties, extra: entries, demand: Vec::new(), min, max };
+                let object =
+                    Object { properties, extra: entries, demand: Vec::new(), min, max, any_order: false };
                 parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
                 return Ok(());
             }

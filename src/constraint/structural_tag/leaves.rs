@@ -10,7 +10,7 @@ use super::format::Phrase;
 use crate::constraint::ir::{Ir, NodeId};
 use crate::constraint::json_schema::Quoting;
 use crate::constraint::json_schema::json::{Doc, Id};
-use crate::constraint::{Policy, grammar, json_schema, regex};
+use crate::constraint::{KeyOrder, Policy, grammar, json_schema, regex};
 use crate::error::{Error, Place, Result};
 
 /// Leaves in one representation.
@@ -19,7 +19,8 @@ pub(super) struct Leaves<'a> {
     policy: &'a Policy,
     /// What `x-verbatim` means in schemas.
     source: Quoting<'a>,
-    schemas: FxHashMap<String, NodeId>,
+    /// By text, and whether properties come in any order.
+    schemas: FxHashMap<(String, bool), NodeId>,
 }
 
 impl<'a> Leaves<'a> {
@@ -27,8 +28,9 @@ impl<'a> Leaves<'a> {
         Leaves { ir: Ir::new(), policy, source, schemas: FxHashMap::default() }
     }
 
-    /// A JSON value valid against the schema at `at`; a string there holds the text of the schema.
-    pub fn schema(&mut self, doc: &Doc, at: Id) -> Result<NodeId> {
+    /// A JSON value valid against the schema at `at`; a string there holds the text of the schema. With `any_order`, the
+    /// properties of its objects come in any order whatever the policy says.
+    pub fn schema(&mut self, doc: &Doc, at: Id, any_order: bool) -> Result<NodeId> {
         let text = match doc.string(at) {
             Some(inner) => doc.name(inner).to_owned(),
             None => {
@@ -38,12 +40,19 @@ impl<'a> Leaves<'a> {
                 String::from_utf8_lossy(&text).into_owned()
             }
         };
-        if let Some(&known) = self.schemas.get(&text) {
+        let key = (text, any_order);
+        if let Some(&known) = self.schemas.get(&key) {
             return Ok(known);
         }
         let place = doc.pointer(at);
-        let mut ir =
-            json_schema::parse_from(&text, self.policy, self.source).map_err(|e| moved(&e, &place))?;
+        let mut policy = self.policy.clone();
+        if any_order {
+            policy.key_order = KeyOrder::Any;
+        }
+        let mut ir = json_schema::parse_from(&key.0, &policy, self.source).map_err(|e| moved(&e, &place))?;
+        if any_order {
+            ir.free_order();
+        }
         for warning in &mut ir.warnings {
             // They begin with a pointer into the schema.
             *warning = match warning.strip_prefix('#') {
@@ -52,7 +61,7 @@ impl<'a> Leaves<'a> {
             };
         }
         let node = self.ir.append(&ir);
-        self.schemas.insert(text, node);
+        self.schemas.insert(key, node);
         Ok(node)
     }
 

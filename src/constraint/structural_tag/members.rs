@@ -66,10 +66,10 @@ impl<'a> Object<'a> {
         phrase(self.doc, self.required(name)?, name)
     }
 
-    /// A truth value; absent: false.
-    pub fn flag(&self, name: &str) -> Result<bool> {
+    /// A truth value, and what it is if it is absent.
+    pub fn flag(&self, name: &str, absent: bool) -> Result<bool> {
         match self.optional(name).map(|id| (id, self.doc.value(id))) {
-            None => Ok(false),
+            None => Ok(absent),
             Some((_, Value::Bool(value))) => Ok(value),
             Some((id, _)) => Err(invalid(self.doc, id, format!("`{name}` must be true or false"))),
         }

@@ -14,7 +14,7 @@
 //! | format | members | matches |
 //! |---|---|---|
 //! | `const_string` | `value` | this text |
-//! | `json_schema` | `json_schema` | a JSON value |
+//! | `json_schema` | `json_schema`, `any_order`? | a JSON value; properties in any order, or as the policy says |
 //! | `regex` | `pattern` | a text that matches as a whole |
 //! | `any_text` | `excludes`? | any text without the excluded ones |
 //! | `sequence`, `or` | `elements` | all in order; one |
@@ -23,6 +23,7 @@
 //! | `tag` | `begin`, `content`, `end` | the three; `end` may be a list of which one comes |
 //! | `triggered_tags` | `triggers`, `tags`, `excludes`?, `at_least_one`?, `stop_after_first`? | free text with tags |
 //! | `tags_with_separator` | `tags`, `separator`, `at_least_one`?, `stop_after_first`? | tags and nothing else |
+//! | `dispatch` | `rules`, `loop`?, `excludes`? | free text with patterns, each followed by its format |
 //!
 //! **Free text** (`any_text`, and what stands around the tags of `triggered_tags`) is any Unicode text.
 //!
@@ -34,6 +35,8 @@
 //! * It contains no excluded text. One that overlaps with the trigger or end behind it is not contained.
 //! * `at_least_one`: it cannot end before a tag has been written. `stop_after_first`: it ends with the
 //!   first tag. Text may precede the first tag in any case.
+//! * `dispatch`: a rule is `[pattern, format]`, a tag that begins with its trigger and has an empty end; `loop` (true if
+//!   absent) is the opposite of `stop_after_first`.
 //! * An empty `end` is no text: what ends the content is what follows the tag.
 
 mod format;

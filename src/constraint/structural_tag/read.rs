@@ -15,7 +15,7 @@ use crate::error::{ErrorKind, Result};
 const MAX_NESTING: usize = 128;
 
 /// The types of formats.
-const TYPES: [&str; 14] = [
+const TYPES: [&str; 15] = [
     "const_string",
     "json_schema",
     "regex",
@@ -30,16 +30,16 @@ const TYPES: [&str; 14] = [
     "tag",
     "triggered_tags",
     "tags_with_separator",
+    "dispatch",
 ];
 
 /// Types that others know and this crate does not, and what to do about each.
-const FOREIGN: [(&str, &str); 7] = [
+const FOREIGN: [(&str, &str); 6] = [
     ("token", TOKENS),
     ("exclude_token", TOKENS),
     ("any_tokens", TOKENS),
     ("token_triggered_tags", TOKENS),
     ("token_dispatch", TOKENS),
-    ("dispatch", "use `triggered_tags`"),
     ("qwen_xml_parameter", "only values spelled as JSON are supported; use `json_schema`"),
 ];
 
@@ -80,7 +80,8 @@ impl Reader<'_, '_> {
             let (begin, end) = (item.text("begin")?, item.text("end")?);
             self.leaves.ir.marks.extend([begin.text.to_string(), end.text.to_string()]);
             let schema = item.required("schema")?;
-            let content = Format { at: schema, kind: Kind::Node(self.leaves.schema(self.doc, schema)?) };
+            let content =
+                Format { at: schema, kind: Kind::Node(self.leaves.schema(self.doc, schema, false)?) };
             tags.push(Tag { begin, content, ends: vec![end.text] });
         }
         object.list("triggers")?;
@@ -134,6 +135,7 @@ impl Reader<'_, '_> {
                 let tags = self.tags(&object, depth)?;
                 Kind::Separated { tags, separator: object.text("separator")?.text, many: many(&object)? }
             }
+            "dispatch" => return self.dispatch(&object(&["rules", "loop", "excludes"])?, depth),
             _ => return Err(self.unknown_type(&name)),
         };
         Ok(Format { at, kind })
@@ -166,13 +168,9 @@ impl Reader<'_, '_> {
             let message = "only the style `json` is supported";
             return Err(error(self.doc, ErrorKind::Unsupported, style, message));
         }
-        if object.flag("any_order")? {
-            let at = object.required("any_order")?;
-            let message = "`any_order` is not supported: declared properties come in their order";
-            return Err(error(self.doc, ErrorKind::Unsupported, at, message));
-        }
+        let any_order = object.flag("any_order", false)?;
         let schema = object.required("json_schema")?;
-        Ok(Format { at, kind: Kind::Node(self.leaves.schema(self.doc, schema)?) })
+        Ok(Format { at, kind: Kind::Node(self.leaves.schema(self.doc, schema, any_order)?) })
     }
 
     fn bounds(&self, object: &Object<'_>) -> Result<(u32, Option<u32>)> {
@@ -226,6 +224,34 @@ impl Reader<'_, '_> {
         Ok(Tag { begin, content, ends })
     }
 
+    /// Free text with patterns, each of which is followed by a format: tags that begin with their trigger and have no
+    /// end.
+    fn dispatch(&mut self, object: &Object<'_>, depth: usize) -> Result<Format> {
+        let doc = self.doc;
+        let mut tags = Vec::new();
+        for &at in object.list("rules")? {
+            let rule = match doc.value(at) {
+                Value::Array { .. } => doc.elements(at),
+                _ => &[],
+            };
+            let &[pattern, content] = rule else {
+                return Err(invalid(doc, at, "a rule must be an array of a pattern and a format"));
+            };
+            let begin = phrase(doc, pattern, "pattern")?;
+            if begin.text.is_empty() {
+                return Err(invalid(doc, pattern, "an empty pattern")
+                    .hint("the empty text occurs everywhere; put the format in a `sequence`"));
+            }
+            self.leaves.ir.marks.push(begin.text.to_string());
+            let content = self.format(content, depth + 1)?;
+            tags.push(Tag { begin, content, ends: vec!["".into()] });
+        }
+        let triggers = tags.iter().map(|tag| tag.begin.clone()).collect();
+        let excludes = object.phrases("excludes")?;
+        let many = Many { at_least_one: false, stop_after_first: !object.flag("loop", true)? };
+        self.triggered(object.at, Triggered { triggers, tags, excludes, many })
+    }
+
     /// Checks that each tag has its trigger.
     fn triggered(&mut self, at: Id, triggered: Triggered) -> Result<Format> {
         let mut shortest: Vec<&str> = triggered.triggers.iter().map(|t| &*t.text).collect();
@@ -246,7 +272,7 @@ impl Reader<'_, '_> {
 
 fn many(object: &Object<'_>) -> Result<Many> {
     Ok(Many {
-        at_least_one: object.flag("at_least_one")?,
-        stop_after_first: object.flag("stop_after_first")?,
+        at_least_one: object.flag("at_least_one", false)?,
+        stop_after_first: object.flag("stop_after_first", false)?,
     })
 }

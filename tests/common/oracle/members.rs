@@ -35,11 +35,11 @@ impl Oracle<'_> {
     /// The declared properties that may be written next, by index, and whether some must be written.
     fn open_properties(&self, object: u32) -> (Vec<usize>, bool) {
         let written = &self.objects[object as usize];
-        let properties = self.content(written.node).properties;
+        let Object { properties, any_order, .. } = self.content(written.node);
         let mut open = Vec::new();
         let mut missing = false;
         for (i, property) in properties.iter().enumerate() {
-            let ordered = self.policy.key_order == KeyOrder::Declared;
+            let ordered = self.policy.key_order == KeyOrder::Declared && !any_order;
             if written.names.contains(&property.name.as_bytes().to_vec()) || ordered && i < written.next {
                 continue;
             }
@@ -126,7 +126,7 @@ impl Oracle<'_> {
             let again = self.after_member(with_name(&written, property.name.as_bytes(), i + 1, 0));
             parts.push(self.cats(&[separator, first, key, space, colon, gap, value, space, again]));
         }
-        if missing && self.policy.key_order == KeyOrder::Declared {
+        if missing && self.policy.key_order == KeyOrder::Declared && !content.any_order {
             return self.or(&parts);
         }
         let extra = content.extra.iter().map(|e| (e.keys, Some(e.value), 0));

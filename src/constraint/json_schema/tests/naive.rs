@@ -192,7 +192,7 @@ impl Naive<'_> {
 
     fn object(&mut self, at: usize, id: NodeId) -> Ends {
         let Node::JsonObject(object) = self.ir.node(id).clone() else { unreachable!() };
-        let crate::constraint::ir::Object { properties, extra, demand, min, max } = *object;
+        let crate::constraint::ir::Object { properties, extra, demand, min, max, any_order: _ } = *object;
         let mut found = Ends::new();
         if self.text.get(at) != Some(&b'{') {
             return found;
