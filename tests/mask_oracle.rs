@@ -482,6 +482,20 @@ fn bounded_containers() {
 }
 
 #[test]
+fn texts_as_they_are() {
+    random_cases("texts", 200, |random| {
+        let (min, lang) = (random.below(6) as u32, shapes::text(random, 3));
+        let text = Shape::Raw(Box::new(lang), min, random.chance(60).then(|| min + random.below(5) as u32));
+        Shape::Concat(vec![text, Shape::Bytes(random.pick(&["", "a", "\"", "\n</f>"]).as_bytes().to_vec())])
+    });
+}
+
+#[test]
+fn objects_in_a_markup() {
+    random_cases("markup", 300, shapes::call);
+}
+
+#[test]
 fn objects_with_few_names() {
     random_cases("few names", 360, shapes::demanding);
 }

@@ -174,19 +174,15 @@ fn is_regular(ir: &Ir) -> bool {
             continue;
         }
         match ir.node(id) {
-            Node::Never | Node::Empty | Node::Bytes(_) | Node::Class(_) | Node::Literals(_) => {}
-            Node::Concat(parts) | Node::Union(parts) => todo.extend_from_slice(parts),
-            Node::Repeat { node, .. } => todo.push(*node),
-            Node::Automaton { states, .. } => {
-                todo.extend(states.iter().flat_map(|s| s.edges.iter().map(|e| e.0)));
-            }
             Node::Rule(_)
+            | Node::Text { .. }
             | Node::JsonString { .. }
             | Node::JsonArray { .. }
             | Node::JsonSet { .. }
             | Node::JsonUnique { .. }
             | Node::JsonObject(_)
             | Node::JsonAny => return false,
+            node => node.parts(|part| todo.push(part)),
         }
     }
     true

@@ -71,6 +71,15 @@ pub enum Node {
     },
     /// A reference to a rule.
     Rule(RuleId),
+    /// A text of `lang` (as in [`JsonString`](Node::JsonString)) as it is, between so many characters.
+    Text {
+        /// The texts.
+        lang: NodeId,
+        /// Fewest characters.
+        min_chars: u32,
+        /// Most characters.
+        max_chars: Option<u32>,
+    },
     /// A JSON string with its quotes. The *decoded* text is in `lang` (a regular node over UTF-8
     /// bytes, without `Rule` or `Json*` nodes below; `None`: any text) and has between
     /// `min_chars` and `max_chars` Unicode scalar values.
@@ -114,7 +123,7 @@ pub enum Node {
         /// one that can be ended.
         enough: Vec<(NodeId, u32)>,
     },
-    /// A JSON object.
+    /// A JSON object, or one whose properties are written in a markup.
     JsonObject(Box<Object>),
     /// Any JSON value.
     JsonAny,
@@ -126,8 +135,39 @@ impl Node {
         Node::Automaton { states, quotes: false }
     }
 
+    /// The nodes of which this one is made.
+    pub(super) fn parts(&self, mut part: impl FnMut(NodeId)) {
+        match self {
+            Node::Never
+            | Node::Empty
+            | Node::Bytes(_)
+            | Node::Class(_)
+            | Node::Literals(_)
+            | Node::Rule(_)
+            | Node::JsonAny => {}
+            Node::Concat(parts) | Node::Union(parts) => parts.iter().copied().for_each(part),
+            Node::Repeat { node, .. } => part(*node),
+            Node::Automaton { states, .. } => {
+                states.iter().flat_map(|s| &s.edges).for_each(|edge| part(edge.0));
+            }
+            Node::Text { lang, .. } => part(*lang),
+            Node::JsonString { lang, .. } => lang.iter().copied().for_each(part),
+            Node::JsonArray { prefix, rest, .. } => prefix.iter().chain(rest).copied().for_each(part),
+            Node::JsonSet { item, .. } => part(*item),
+            Node::JsonUnique { array, enough } => {
+                part(*array);
+                enough.iter().for_each(|&(node, _)| part(node));
+            }
+            Node::JsonObject(object) => {
+                let entries = object.extra.iter().chain(object.demand.iter().map(|d| &d.entry));
+                entries.filter_map(|entry| entry.keys).for_each(&mut part);
+                object.values().for_each(part);
+            }
+        }
+    }
+
     /// The same node elsewhere: with other ids of nodes, and rules that come after `first_rule` others.
-    fn moved(&self, to: impl Fn(NodeId) -> NodeId, first_rule: u32) -> Node {
+    pub(super) fn moved(&self, to: impl Fn(NodeId) -> NodeId, first_rule: u32) -> Node {
         let all = |ids: &[NodeId]| ids.iter().map(|&id| to(id)).collect::<Parts>();
         match self {
             Node::Concat(parts) => Node::Concat(all(parts)),
@@ -143,6 +183,9 @@ impl Node {
             Node::Rule(rule) => Node::Rule(RuleId(first_rule + rule.0)),
             Node::JsonString { lang, min_chars, max_chars } => {
                 Node::JsonString { lang: lang.map(to), min_chars: *min_chars, max_chars: *max_chars }
+            }
+            Node::Text { lang, min_chars, max_chars } => {
+                Node::Text { lang: to(*lang), min_chars: *min_chars, max_chars: *max_chars }
             }
             Node::JsonArray { prefix, rest, min, max } => {
                 Node::JsonArray { prefix: all(prefix).into_vec(), rest: rest.map(to), min: *min, max: *max }
@@ -160,6 +203,7 @@ impl Node {
                     properties: object.properties.iter().map(property).collect(),
                     extra: object.extra.iter().map(other).collect(),
                     demand: object.demand.iter().map(demand).collect(),
+                    markup: object.markup.clone(),
                     ..**object
                 }))
             }
@@ -193,6 +237,46 @@ pub struct Object {
     pub max: Option<u32>,
     /// Whether properties come in any order, whatever the policy says.
     pub any_order: bool,
+    /// How properties are written, if not as in JSON.
+    pub markup: Option<Arc<Markup>>,
+}
+
+impl Object {
+    /// The values of all properties, declared or not.
+    pub(super) fn values(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let entries = self.extra.iter().chain(self.demand.iter().map(|d| &d.entry));
+        self.properties.iter().map(|p| p.value).chain(entries.map(|entry| entry.value))
+    }
+}
+
+/// A way of writing the properties of an object one after the other, without braces, quotes, colons and commas: `open`, the
+/// name as it is, `named`, the value, `close`. Every undeclared property says which names it can have.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Markup {
+    /// In front of a name.
+    pub open: Box<str>,
+    /// Between a name and its value.
+    pub named: Box<str>,
+    /// Behind a value.
+    pub close: Box<str>,
+    /// In front of the first property.
+    pub first: Gap,
+    /// Between two properties.
+    pub between: Gap,
+    /// Behind the last property.
+    pub last: Gap,
+}
+
+/// What stands at a place of a [`Markup`], unless the policy asks for flexible white space: then that stands there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Gap {
+    /// Nothing.
+    #[default]
+    None,
+    /// A line break.
+    Line,
+    /// A line break or nothing.
+    MayLine,
 }
 
 /// One state of [`Node::Automaton`].

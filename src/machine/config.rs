@@ -303,11 +303,12 @@ impl Machine {
                     continue;
                 }
                 let state = self.dfa.state(local.state);
-                if state.scans {
+                let (scans, accept) = (state.scans, state.accept);
+                let calls = (!state.calls.is_empty()).then(|| state.calls.clone());
+                if scans && !(accept && self.is_spent(local)) {
                     out.threads.push(Thread { local, stack });
                 }
-                let calls = (!state.calls.is_empty()).then(|| state.calls.clone());
-                if state.accept && self.may_end(local) {
+                if accept && self.may_end(local) {
                     match stack {
                         ROOT => out.ended = true,
                         BASE => out.exit = Some(local.n),
@@ -426,9 +427,9 @@ impl Machine {
         let free = Some(Local { state, register: 0, n: 0 });
         match &self.registers[register as usize] {
             Register::None | Register::Distinct(_) => Some(Local { state, ..local }),
-            Register::Chars { min, max, lengths } => {
-                let n = n.saturating_add(u32::from(begins_char(mid_escape, b)));
-                if n > *max || accept && n < *min {
+            Register::Chars { min, max, lengths, raw } => {
+                let n = n.saturating_add(u32::from(begins_char(mid_escape, *raw, b)));
+                if n > *max || accept && !raw && n < *min {
                     return None;
                 }
                 let (least, most) = (min.saturating_sub(n), max.saturating_sub(n));
@@ -467,7 +468,7 @@ impl Machine {
             }
             Register::Fresh(_) if self.written.is_near(self.written.place(local.n)) => local,
             Register::Fresh(_) => free,
-            Register::Chars { min, max, lengths } => {
+            Register::Chars { min, max, lengths, .. } => {
                 let slack = lengths.as_ref().map_or(0, |l| l.slack);
                 let far = max.saturating_sub(local.n) >= horizon.saturating_add(slack);
                 if local.n >= *min && far { free } else { local }
@@ -480,11 +481,21 @@ impl Machine {
         }
     }
 
+    /// Whether a text as it is, which may end here, is so long that no byte can follow.
+    fn is_spent(&mut self, local: Local) -> bool {
+        match &self.registers[local.register as usize] {
+            Register::Chars { raw: true, .. } => {
+                self.settled(local, 1).register != 0 && self.ranges(local).is_empty()
+            }
+            _ => false,
+        }
+    }
+
     /// The bounds of a character register whose states can all close at once and go on for ever:
     /// further characters at least and at most.
     pub fn char_bounds(&self, local: Local) -> Option<(u32, u32)> {
         match &self.registers[local.register as usize] {
-            Register::Chars { min, max, lengths } if lengths.as_ref().is_none_or(|l| l.uniform) => {
+            Register::Chars { min, max, lengths, .. } if lengths.as_ref().is_none_or(|l| l.uniform) => {
                 Some((min.saturating_sub(local.n), max.saturating_sub(local.n)))
             }
             _ => None,
@@ -495,7 +506,7 @@ impl Machine {
     /// maximum can matter to any state, and how many may follow at all.
     pub fn spare_chars(&self, local: Local) -> Option<(u32, u32)> {
         match &self.registers[local.register as usize] {
-            Register::Chars { min, max, lengths: Some(lengths) } if local.n >= *min => {
+            Register::Chars { min, max, lengths: Some(lengths), .. } if local.n >= *min => {
                 let rest = max.saturating_sub(local.n);
                 // Nearer to the maximum even the rest of a character can decide.
                 Some((rest.checked_sub(lengths.slack)?, rest))

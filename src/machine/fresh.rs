@@ -15,13 +15,15 @@ use super::register::{OFF_TRIE, Register};
 use super::written::{NO_TEXT, Place, TextId, UNKNOWN};
 
 impl Machine {
-    /// Whether a rule that has matched may end: its text is new, if it must be.
+    /// Whether a rule that has matched may end: its text is new, if it must be, and long enough.
     pub(super) fn may_end(&self, local: Local) -> bool {
         match self.registers[local.register as usize] {
             Register::Fresh(_) => {
                 let place = self.written.place(local.n);
                 !self.written.has(place.set, place.text)
             }
+            // Where it could end it could go on, too: a string ends with its quote, and is asked there.
+            Register::Chars { min, raw: true, .. } => local.n >= min,
             _ => true,
         }
     }

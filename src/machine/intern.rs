@@ -175,6 +175,9 @@ fn hash(node: &Node, mut name: impl FnMut(NodeId) -> u32) -> u64 {
         Node::JsonString { lang, min_chars, max_chars } => {
             (lang.map(name), min_chars, max_chars).hash(&mut hasher);
         }
+        Node::Text { lang, min_chars, max_chars } => {
+            (name(*lang), min_chars, max_chars).hash(&mut hasher);
+        }
         Node::JsonArray { prefix, rest, min, max } => {
             prefix.iter().for_each(|&p| name(p).hash(&mut hasher));
             (rest.map(name), min, max).hash(&mut hasher);
@@ -185,7 +188,7 @@ fn hash(node: &Node, mut name: impl FnMut(NodeId) -> u32) -> u64 {
             enough.iter().for_each(|&(node, count)| (name(node), count).hash(&mut hasher));
         }
         Node::JsonObject(object) => {
-            (object.min, object.max, object.any_order).hash(&mut hasher);
+            (object.min, object.max, object.any_order, &object.markup).hash(&mut hasher);
             for extra in object.extra.iter().chain(object.demand.iter().map(|d| &d.entry)) {
                 (extra.keys.map(&mut name), name(extra.value)).hash(&mut hasher);
             }
@@ -221,6 +224,10 @@ fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(Nod
             Node::JsonString { lang: other, min_chars: least, max_chars: most },
         ) => (min_chars, max_chars) == (least, most) && some(*lang, *other),
         (
+            Node::Text { lang, min_chars, max_chars },
+            Node::Text { lang: other, min_chars: least, max_chars: most },
+        ) => (min_chars, max_chars) == (least, most) && same(*lang, *other),
+        (
             Node::JsonArray { prefix, rest, min, max },
             Node::JsonArray { prefix: first, rest: other, min: least, max: most },
         ) => (min, max) == (least, most) && some(*rest, *other) && all(prefix, first),
@@ -238,8 +245,9 @@ fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(Nod
                 (a.meets, a.by_name) == (b.meets, b.by_name) && extra(&a.entry, &b.entry)
             };
             // Taken apart, so that a new field cannot be forgotten: what differs in it would become one object.
-            let Object { properties, extra: extras, demand: demands, min, max, any_order } = &**a;
-            (*min, *max, *any_order) == (b.min, b.max, b.any_order)
+            let Object { properties, extra: extras, demand: demands, min, max, any_order, markup } =
+                &**a;
+            (*min, *max, *any_order, markup) == (b.min, b.max, b.any_order, &b.markup)
                 && pairs(properties, &b.properties, property)
                 && pairs(extras, &b.extra, extra)
                 && pairs(demands, &b.demand, demand)
@@ -281,6 +289,9 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
         Node::JsonString { lang, min_chars, max_chars } => {
             Node::JsonString { lang: some(lang)?, min_chars: *min_chars, max_chars: *max_chars }
         }
+        Node::Text { lang, min_chars, max_chars } => {
+            Node::Text { lang: look_up(here, *lang)?, min_chars: *min_chars, max_chars: *max_chars }
+        }
         Node::JsonArray { prefix, rest, min, max } => {
             Node::JsonArray { prefix: all(prefix)?.into_vec(), rest: some(rest)?, min: *min, max: *max }
         }
@@ -303,6 +314,7 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
                 properties: object.properties.iter().map(property).collect::<Result<_>>()?,
                 extra: object.extra.iter().map(other).collect::<Result<_>>()?,
                 demand: object.demand.iter().map(demand).collect::<Result<_>>()?,
+                markup: object.markup.clone(),
                 ..**object
             }))
         }

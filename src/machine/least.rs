@@ -31,7 +31,9 @@ pub(super) struct Least {
     added: Vec<u32>,
     /// By register of an object: its shortest property with a comma.
     property: Vec<u32>,
-    /// Bytes of a comma or a colon with what must stand behind it.
+    /// Whether a state stands directly behind the name of an undeclared property.
+    named: Vec<bool>,
+    /// Bytes of a comma with what must stand behind it, in arrays.
     separator: u32,
 }
 
@@ -43,6 +45,7 @@ impl Least {
             entries: vec![0; nfa.len()],
             added: unknown.clone(),
             property: unknown,
+            named: behind_names(nfa),
             separator: 1 + gap,
         };
         least.states[ACCEPT as usize] = 0;
@@ -75,7 +78,7 @@ impl Least {
     }
 
     pub fn bytes(&self) -> usize {
-        (2 * self.states.len() + self.added.len() + self.property.len()) * 4
+        (2 * self.states.len() + self.added.len() + self.property.len()) * 4 + self.named.len()
     }
 
     fn of_state(&self, nfa: &Nfa, starts: &[NfaId], registers: &[Register], state: NfaId) -> u32 {
@@ -123,7 +126,7 @@ impl Least {
         let text = self.states[starts[rule.0 as usize] as usize];
         match &registers[register as usize] {
             // Quotes are not counted.
-            Register::Chars { min, .. } => text.max(min.saturating_add(2)),
+            Register::Chars { min, raw, .. } => text.max(min.saturating_add(if *raw { 0 } else { 2 })),
             _ => text.saturating_add(self.added[register as usize]),
         }
     }
@@ -156,18 +159,12 @@ impl Least {
     fn of_property(&self, starts: &[NfaId], registers: &[Register], members: &Members) -> u32 {
         let of = |text: (RuleIx, RegisterIx)| self.of_text(starts, registers, text);
         let slots = members.properties.iter();
-        let declared = slots.filter_map(|slot| Some(of(slot.value?).saturating_add(self.around(slot))));
-        // The texts of rules of names have their quotes.
-        let others = members.lists.iter().flat_map(|list| &list.entries).map(|entry| match members.set {
-            true => of(entry.key).saturating_add(self.separator),
-            false => of(entry.key).saturating_add(of(entry.value)).saturating_add(2 * self.separator),
+        let declared = slots.filter_map(|slot| Some(of(slot.value?).saturating_add(around(members, slot))));
+        let others = members.lists.iter().flat_map(|list| &list.entries).map(|entry| {
+            let value = if members.set { 0 } else { of(entry.value) };
+            of(entry.key).saturating_add(value).saturating_add(members.around.undeclared)
         });
         declared.chain(others).min().unwrap_or(FAR)
-    }
-
-    /// What a declared property takes beside its value: its name, two quotes, a colon and a comma.
-    fn around(&self, slot: &Slot) -> u32 {
-        slot.name.saturating_add(2 + 2 * self.separator)
     }
 
     /// What an object or an array of different items with `count` entries, among them those that its state leads to,
@@ -187,7 +184,7 @@ impl Least {
                     any = true;
                 } else if slot.required {
                     let value = slot.value.map_or(FAR, of);
-                    sum = sum.saturating_add(value).saturating_add(self.around(slot));
+                    sum = sum.saturating_add(value).saturating_add(around(members, slot));
                     waiting += 1;
                 }
             }
@@ -196,8 +193,29 @@ impl Least {
         let missing = min.saturating_sub(count).saturating_sub(waiting);
         let others = self.property[register as usize].saturating_mul(missing);
         // The first has no comma.
-        sum.saturating_add(others).saturating_sub(if any { 0 } else { self.separator })
+        sum.saturating_add(others).saturating_sub(if any { 0 } else { members.around.comma })
     }
+}
+
+/// What a declared property takes beside its value, with its comma.
+fn around(members: &Members, slot: &Slot) -> u32 {
+    slot.name.saturating_add(members.around.declared)
+}
+
+/// Whether a state stands directly behind the name of an undeclared property.
+fn behind_names(nfa: &Nfa) -> Vec<bool> {
+    let mut behind = vec![false; nfa.len()];
+    let states = (0..nfa.len() as NfaId).map(|state| nfa.state(state));
+    let mut todo: Vec<NfaId> =
+        states.filter_map(|s| if let State::CallFresh { to, .. } = s { Some(to) } else { None }).collect();
+    while let Some(state) = todo.pop() {
+        if let (false, State::Union(parts)) =
+            (std::mem::replace(&mut behind[state as usize], true), nfa.state(state))
+        {
+            todo.extend_from_slice(parts);
+        }
+    }
+    behind
 }
 
 /// What is missing below the stacks met so far.
@@ -222,6 +240,7 @@ impl Machine {
         let members = self.dfa.members(local.state);
         let own = members.iter().map(|&s| least.states[s as usize]).min().unwrap_or(FAR);
         match &self.registers[local.register as usize] {
+            Register::Chars { min, raw: true, .. } => own.max(min.saturating_sub(local.n)),
             Register::Chars { min, .. } if own > 0 => own.max(min.saturating_sub(local.n).saturating_add(1)),
             Register::Items(items) => {
                 // The first has no comma, and that of the next one was written where it may begin.
@@ -235,8 +254,7 @@ impl Machine {
             Register::Members(entries) => {
                 let set = self.written.set(local.n);
                 // An item, or a name that is not declared, counts once it was written.
-                let names = |s: &NfaId| matches!(self.nfa.state(*s), State::Byte { lo: b':', .. });
-                let writing = called && (entries.set || members.iter().any(names));
+                let writing = called && (entries.set || members.iter().any(|&s| least.named[s as usize]));
                 let ways = members.iter().map(|&s| (least.states[s as usize], least.entries[s as usize]));
                 let ahead = ways.filter(|way| way.0 == own).map(|way| way.1).max().unwrap_or(0);
                 let count = set.count.saturating_add(u32::from(writing)).saturating_add(ahead);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::constraint::Policy;
-use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
+use crate::constraint::ir::{Gap, Ir, Node, NodeId, RuleId};
 use crate::constraint::policy::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -80,7 +80,7 @@ impl Program {
             starts: vec![DEAD; 4],
             registers: vec![
                 Register::None,
-                Register::Chars { min: 0, max: u32::MAX - 1, lengths: None },
+                Register::Chars { min: 0, max: u32::MAX - 1, lengths: None, raw: false },
                 Register::Members(Arc::new(Members {
                     ordered: true,
                     covers: vec![(0, 0)],
@@ -266,8 +266,8 @@ enum Job {
     CountedArray(RuleIx),
     /// An array of different items around an array.
     Distinct(RuleIx, NodeId, RegisterIx),
-    /// A string whose text lies in a language, between a number of characters.
-    Text { rule: RuleIx, lang: NodeId, register: RegisterIx, min: u32, max: u32 },
+    /// A string whose text lies in a language, or (`raw`) that text, between a number of characters.
+    Text { rule: RuleIx, lang: NodeId, register: RegisterIx, bounds: (u32, u32), raw: bool },
 }
 
 /// Which rules there are, and which are still to be built.
@@ -314,10 +314,22 @@ impl Rules<'_> {
             return Ok(None);
         }
         let free = (min, max) == (0, u32::MAX);
-        let register = if free { 0 } else { self.new_register(Register::Chars { min, max, lengths: None }) };
+        let chars = Register::Chars { min, max, lengths: None, raw: false };
+        let register = if free { 0 } else { self.new_register(chars) };
         let Some(lang) = lang else { return Ok(Some((STRING, register))) };
         let rule = self.new_rule()?;
-        self.queue.push(Job::Text { rule, lang, register, min, max });
+        self.queue.push(Job::Text { rule, lang, register, bounds: (min, max), raw: false });
+        Ok(Some((rule, register)))
+    }
+
+    fn raw_text(&mut self, lang: NodeId, min: u32, max: Option<u32>) -> Result<Value> {
+        let max = max.unwrap_or(u32::MAX);
+        if max < min {
+            return Ok(None);
+        }
+        let register = self.new_register(Register::Chars { min, max, lengths: None, raw: true });
+        let rule = self.new_rule()?;
+        self.queue.push(Job::Text { rule, lang, register, bounds: (min, max), raw: true });
         Ok(Some((rule, register)))
     }
 
@@ -355,6 +367,7 @@ impl Calls for Rules<'_> {
             Node::Never => None,
             Node::Rule(rule) => Some((self.named_rule(*rule)?, 0)),
             Node::JsonString { lang, min_chars, max_chars } => self.string(*lang, *min_chars, *max_chars)?,
+            Node::Text { lang, min_chars, max_chars } => self.raw_text(*lang, *min_chars, *max_chars)?,
             Node::JsonUnique { .. } => {
                 let rule = self.new_rule()?;
                 // Filled in when it is built: it may contain itself.
@@ -388,7 +401,7 @@ pub(super) struct Build<'a> {
     pub nfa: &'a mut Nfa,
     pub dfa: &'a mut Dfa,
     pub alphabet: &'a [bool; 256],
-    policy: &'a Policy,
+    pub policy: &'a Policy,
     /// The states of each job.
     blocks: Vec<Block>,
 }
@@ -418,7 +431,9 @@ impl Build<'_> {
                     let start = self.array(None);
                     self.rules.starts[rule.0 as usize] = start;
                 }
-                Job::Text { rule, lang, register, min, max } => self.text(rule, lang, register, min, max)?,
+                Job::Text { rule, lang, register, bounds, raw } => {
+                    self.text((rule, register), lang, bounds, raw)?;
+                }
             }
         }
         Ok(())
@@ -436,17 +451,27 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn text(&mut self, rule: RuleIx, lang: NodeId, register: RegisterIx, min: u32, max: u32) -> Result<()> {
+    fn text(
+        &mut self,
+        (rule, register): (RuleIx, RegisterIx),
+        lang: NodeId,
+        bounds: (u32, u32),
+        raw: bool,
+    ) -> Result<()> {
         let from = self.nfa.len() as NfaId;
-        let start = text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?;
+        let (alphabet, ir) = (self.alphabet, self.rules.ir);
+        let start = match raw {
+            true => text::text_of(self.nfa, alphabet, ir, lang)?,
+            false => text::string_of(self.nfa, alphabet, ir, lang)?,
+        };
         if start == DEAD {
             return Ok(());
         }
         if register != 0 {
-            let found = text::lengths(self.nfa, self.dfa, (from, start), (min, max))?;
+            let found = text::lengths(self.nfa, self.dfa, (from, start), bounds, raw)?;
             let Some((min, max, lengths)) = found else { return Ok(()) };
             let lengths = Some(Arc::new(lengths));
-            self.rules.registers[register as usize] = Register::Chars { min, max, lengths };
+            self.rules.registers[register as usize] = Register::Chars { min, max, lengths, raw };
         }
         self.rules.starts[rule.0 as usize] = start;
         Ok(())
@@ -508,6 +533,19 @@ impl Build<'_> {
             at = self.union(&[byte, to]);
         }
         at
+    }
+
+    /// What stands at a place of a markup, as the policy has it.
+    pub fn line(&mut self, gap: Gap, to: NfaId) -> NfaId {
+        match (self.policy.whitespace, gap) {
+            (Whitespace::Flexible { .. }, _) => self.space(to),
+            (_, Gap::None) => to,
+            (_, Gap::Line) => self.byte(b'\n', to),
+            (_, Gap::MayLine) => {
+                let line = self.byte(b'\n', to);
+                self.union(&[line, to])
+            }
+        }
     }
 
     fn no_items(&mut self, open: u8, close: u8) -> NfaId {

@@ -4,11 +4,13 @@
 //! memory. Undeclared names must be new, so the object remembers them; a bound on the number of
 //! properties, and properties in any order, take guards besides (see `register::Members`). Guards stand
 //! *before* the comma: behind it there is always a property to write. The automaton of an object is linear
-//! in the number of its properties, times the sets of demands that can be met.
+//! in the number of its properties, times the sets of demands that can be met. An object in a markup is the same with other
+//! texts around names and values.
 
 use std::sync::Arc;
 
 use crate::constraint::ir::{Extra, MAX_DEMANDS, Node, NodeId, Object, Property};
+use crate::constraint::policy::Whitespace;
 use crate::error::{Error, ErrorKind, Result};
 
 use rustc_hash::FxHashMap;
@@ -18,7 +20,7 @@ use super::dfa::DfaId;
 use super::intern::Nodes;
 use super::lower::{Build, FRESH, MEMBERS, STRING};
 use super::nfa::{ACCEPT, DEAD, NfaId, RegisterIx, RuleIx, State, Test};
-use super::register::{Fresh, List, Members, NameTrie, Names, Register, Slot, Undeclared};
+use super::register::{Around, Fresh, List, Members, NameTrie, Names, Register, Slot, Undeclared};
 use super::regular::{Calls, Value, too_complex};
 use super::text;
 
@@ -81,7 +83,8 @@ struct Draft<'o> {
     any_order: bool,
     /// Whether the object has a register of its own.
     remembers: bool,
-    close: NfaId,
+    /// The end where no property was written, and where some was.
+    close: (NfaId, NfaId),
     /// Every demand is met.
     all: u32,
     slots: Vec<Slot>,
@@ -97,13 +100,21 @@ impl Build<'_> {
         }
         let (counted, any_order) = (is_counted(object), self.rules.any_order || object.any_order);
         let remembers = own.1 != 0 && own.1 != MEMBERS;
+        let names = object.properties.iter().map(|p| &*p.name);
+        let (close, names) = match &object.markup {
+            None => {
+                let close = self.byte(b'}', ACCEPT);
+                ((close, close), Names::escaped(names))
+            }
+            Some(markup) => ((ACCEPT, self.line(markup.last, ACCEPT)), Names::plain(names)),
+        };
         let mut draft = Draft {
             object,
-            names: Arc::new(Names::escaped(object.properties.iter().map(|p| &*p.name))),
+            names: Arc::new(names),
             guarded: remembers && (counted || any_order),
             any_order: remembers && any_order,
             remembers,
-            close: self.byte(b'}', ACCEPT),
+            close,
             all,
             slots: Vec::with_capacity(object.properties.len()),
             lists: Vec::new(),
@@ -120,9 +131,19 @@ impl Build<'_> {
                 min: object.min,
                 max: object.max.unwrap_or(u32::MAX),
                 counted,
+                around: match &object.markup {
+                    None => Around::json(self.policy.whitespace.least_gap()),
+                    Some(markup) => {
+                        let flexible = matches!(self.policy.whitespace, Whitespace::Flexible { .. });
+                        Around::markup(markup, flexible)
+                    }
+                },
             };
             members.find_covers();
             self.rules.registers[own.1 as usize] = Register::Members(Arc::new(members));
+        }
+        if let Some(markup) = &object.markup {
+            return Ok(self.line(markup.first, inside));
         }
         let inside = self.space(inside);
         Ok(self.byte(b'{', inside))
@@ -132,8 +153,8 @@ impl Build<'_> {
     pub fn any_object(&mut self, any: Value) -> NfaId {
         let close = self.byte(b'}', ACCEPT);
         let after = self.nfa.push(State::Dead, 0);
-        let member = self.undeclared_member(Some((STRING, FRESH)), any, after);
-        let comma = self.separated(member);
+        let member = self.undeclared_member(None, Some((STRING, FRESH)), any, after);
+        let comma = self.separated(None, member);
         let more = self.union(&[comma, close]);
         let more = self.space(more);
         self.nfa.set(after, State::Union(&[more]));
@@ -172,6 +193,7 @@ impl Build<'_> {
             min,
             max: max.unwrap_or(u32::MAX),
             counted: min > 0 || max.is_some(),
+            around: Around::items(self.policy.whitespace.least_gap()),
         };
         self.rules.registers[register as usize] = Register::Members(Arc::new(members));
         let after = self.nfa.push(State::Dead, 0);
@@ -181,7 +203,7 @@ impl Build<'_> {
             true => self.nfa.push(State::CallFresh { rule: key.0, register: key.1, to: after }, 0),
             false => DEAD,
         };
-        let comma = self.separated(next);
+        let comma = self.separated(None, next);
         let (first, again) = (self.guarded(Test::Room(0), next), self.guarded(Test::Room(0), comma));
         let more = self.union(&[again, close]);
         let more = self.space(more);
@@ -194,8 +216,8 @@ impl Build<'_> {
     /// What may stand behind the opening brace.
     fn members(&mut self, draft: &mut Draft) -> Result<NfaId> {
         if draft.object.extra.is_empty() && draft.object.demand.is_empty() && !draft.any_order {
-            let close = self.guard(draft, Test::Close, draft.close);
-            return self.chain(draft, close, close);
+            let close = self.closed(draft);
+            return self.chain(draft, close.0, close.1);
         }
         // What follows a property once these demands are met: set when the loops are made.
         let after: SmallVec<[NfaId; 4]> = (0..=draft.all).map(|_| self.nfa.push(State::Dead, 0)).collect();
@@ -204,31 +226,28 @@ impl Build<'_> {
         // Sets of demands that cannot occur together cost a few states that nothing leads to.
         let all = draft.all;
         for met in (0..=all).rev().filter(|met| met & !all == 0) {
-            let close = match met == all {
-                true => self.guard(draft, Test::Close, draft.close),
-                false => DEAD,
-            };
+            let close = if met == all { self.closed(draft) } else { (DEAD, DEAD) };
             let (mut firsts, mut others) = (SmallVec::<[NfaId; 4]>::new(), SmallVec::<[NfaId; 4]>::new());
             for then in (met..=all).filter(|then| then & met == met && then & !all == 0) {
                 let extras = self.extras(draft, (met, then), after[then as usize])?;
                 let list = draft.lists.last().filter(|l| (l.from, l.to) == (met, then) && draft.remembers);
                 let room = list.map(|_| Test::Room(draft.lists.len() as u32 - 1));
-                let comma = self.separated(extras);
+                let comma = self.separated(Some(draft.object), extras);
                 let guard = |build: &mut Self, to| room.map_or(to, |room| build.guarded(room, to));
                 firsts.push(guard(self, extras));
                 others.push(guard(self, comma));
             }
             if draft.any_order {
                 for (i, member) in self.declared(draft, after[met as usize])?.into_iter().enumerate() {
-                    let comma = self.separated(member);
+                    let comma = self.separated(Some(draft.object), member);
                     firsts.push(self.guarded(Test::Take(i as u32, met), member));
                     others.push(self.guarded(Test::Take(i as u32, met), comma));
                 }
             }
-            firsts.push(close);
-            others.push(close);
+            firsts.push(close.0);
+            others.push(close.1);
             (first, again) = (self.union(&firsts), self.union(&others));
-            let more = self.space(again);
+            let more = self.behind_value(draft.object, again);
             self.nfa.set(after[met as usize], State::Union(&[more]));
         }
         match draft.any_order {
@@ -242,10 +261,10 @@ impl Build<'_> {
     fn chain(&mut self, draft: &mut Draft, mut first: NfaId, mut again: NfaId) -> Result<NfaId> {
         let mut slots = Vec::with_capacity(draft.object.properties.len());
         for (i, property) in draft.object.properties.iter().enumerate().rev() {
-            let after = self.space(again);
-            let (member, slot) = self.declared_member(property, draft.names.get(i), after)?;
+            let after = self.behind_value(draft.object, again);
+            let (member, slot) = self.declared_member(draft.object, property, draft.names.get(i), after)?;
             slots.push(slot);
-            let comma = self.separated(member);
+            let comma = self.separated(Some(draft.object), member);
             let take = Test::Take(i as u32, 0);
             let (member, comma) = (self.guard(draft, take, member), self.guard(draft, take, comma));
             (first, again) = match property.required {
@@ -263,7 +282,7 @@ impl Build<'_> {
         draft.slots.clear();
         let mut members = Vec::with_capacity(draft.object.properties.len());
         for (i, property) in draft.object.properties.iter().enumerate() {
-            let (member, slot) = self.declared_member(property, draft.names.get(i), after)?;
+            let (member, slot) = self.declared_member(draft.object, property, draft.names.get(i), after)?;
             members.push(member);
             draft.slots.push(slot);
         }
@@ -271,15 +290,30 @@ impl Build<'_> {
     }
 
     /// `"name":value` and then `to`; the name as it is spelled.
-    fn declared_member(&mut self, property: &Property, name: &[u8], to: NfaId) -> Result<(NfaId, Slot)> {
+    fn declared_member(
+        &mut self,
+        object: &Object,
+        property: &Property,
+        name: &[u8],
+        to: NfaId,
+    ) -> Result<(NfaId, Slot)> {
         let of = self.rules.value(property.value)?;
         let value = self.call(of, to);
-        let value = self.gap(value);
-        let colon = self.byte(b':', value);
-        let colon = self.space(colon);
-        let close = self.byte(b'"', colon);
-        let text = self.lowering().bytes(name, close);
-        let member = self.byte(b'"', text);
+        let member = match &object.markup {
+            None => {
+                let value = self.gap(value);
+                let colon = self.byte(b':', value);
+                let colon = self.space(colon);
+                let close = self.byte(b'"', colon);
+                let text = self.lowering().bytes(name, close);
+                self.byte(b'"', text)
+            }
+            Some(markup) => {
+                let named = self.lowering().bytes(markup.named.as_bytes(), value);
+                let text = self.lowering().bytes(name, named);
+                self.lowering().bytes(markup.open.as_bytes(), text)
+            }
+        };
         let value = if member == DEAD { None } else { of };
         Ok((member, Slot { required: property.required, value, name: name.len() as u32 }))
     }
@@ -294,7 +328,7 @@ impl Build<'_> {
         for (entry, by_name) in same.chain(new.map(|d| (&d.entry, d.by_name))) {
             let value = self.rules.value(entry.value)?;
             let key = self.key(draft, entry)?;
-            let start = self.undeclared_member(key, value, after);
+            let start = self.undeclared_member(Some(object), key, value, after);
             starts.push(start);
             let (Some(key), Some(value)) = (key, value) else { continue };
             if start == DEAD {
@@ -331,9 +365,13 @@ impl Build<'_> {
                 Ok(Some((STRING, self.rules.new_register(Register::Fresh(Arc::new(fresh))))))
             }
             Some(lang) => {
-                let mut start = text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?;
+                let raw = draft.object.markup.is_some();
+                let mut start = match raw {
+                    true => text::text_of(self.nfa, self.alphabet, self.rules.ir, lang)?,
+                    false => text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?,
+                };
                 if !draft.object.properties.is_empty() && start != DEAD {
-                    start = text::without_names(self.nfa, self.dfa, start, &names())?;
+                    start = text::without_names(self.nfa, self.dfa, start, &names(), raw)?;
                 }
                 if start == DEAD {
                     return Ok(None);
@@ -388,24 +426,49 @@ impl Build<'_> {
         Texts { state, ways, count: u32::from(self.dfa.state(state).accept) }
     }
 
-    /// An undeclared property, followed by `to`.
-    fn undeclared_member(&mut self, key: Value, value: Value, to: NfaId) -> NfaId {
+    /// An undeclared property of an object (`None`: of any), followed by `to`.
+    fn undeclared_member(&mut self, object: Option<&Object>, key: Value, value: Value, to: NfaId) -> NfaId {
         let value = self.call(value, to);
-        let value = self.gap(value);
-        let colon = self.byte(b':', value);
-        let colon = self.space(colon);
-        match key {
-            Some((rule, register)) if colon != DEAD => {
-                self.nfa.push(State::CallFresh { rule, register, to: colon }, 0)
+        let markup = object.and_then(|object| object.markup.as_deref());
+        let named = match markup {
+            None => {
+                let value = self.gap(value);
+                let colon = self.byte(b':', value);
+                self.space(colon)
+            }
+            Some(markup) => self.lowering().bytes(markup.named.as_bytes(), value),
+        };
+        let name = match key {
+            Some((rule, register)) if named != DEAD => {
+                self.nfa.push(State::CallFresh { rule, register, to: named }, 0)
             }
             _ => DEAD,
+        };
+        markup.map_or(name, |markup| self.lowering().bytes(markup.open.as_bytes(), name))
+    }
+
+    /// A comma and then the property of an object (`None`: of any, or an item).
+    fn separated(&mut self, object: Option<&Object>, property: NfaId) -> NfaId {
+        if let Some(markup) = object.and_then(|object| object.markup.as_deref()) {
+            return if property == DEAD { DEAD } else { self.line(markup.between, property) };
+        }
+        let spaced = self.gap(property);
+        self.byte(b',', spaced)
+    }
+
+    /// What closes a value and then what follows the property.
+    fn behind_value(&mut self, object: &Object, to: NfaId) -> NfaId {
+        match &object.markup {
+            None => self.space(to),
+            Some(markup) => self.lowering().bytes(markup.close.as_bytes(), to),
         }
     }
 
-    /// A comma and then the property.
-    fn separated(&mut self, property: NfaId) -> NfaId {
-        let spaced = self.gap(property);
-        self.byte(b',', spaced)
+    /// The end, where this object asks its register: where no property was written, and where some was.
+    fn closed(&mut self, draft: &Draft) -> (NfaId, NfaId) {
+        let (empty, full) = draft.close;
+        let first = self.guard(draft, Test::Close, empty);
+        (first, if full == empty { first } else { self.guard(draft, Test::Close, full) })
     }
 
     /// A guard, where this object asks its register.

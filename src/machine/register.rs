@@ -7,6 +7,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::constraint::ir::{Gap, Markup};
+
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
 use super::regular::push_escaped;
 use super::written::Set;
@@ -16,7 +18,7 @@ use super::written::Set;
 pub enum Register {
     /// No register; `n` stays 0.
     None,
-    /// Characters of a JSON string, `min..=max`.
+    /// Characters of a JSON string, or of a text as it is, `min..=max`.
     Chars {
         /// Fewest characters.
         min: u32,
@@ -25,6 +27,8 @@ pub enum Register {
         /// How far each state of the string's automaton is from its end; `None` if every state may
         /// close at once and may go on for ever (no pattern).
         lengths: Option<Arc<Lengths>>,
+        /// Whether the text is as it is: a quote is a character, and the text ends where what follows begins.
+        raw: bool,
     },
     /// Items of an array, `min..=max`.
     Items(Arc<Items>),
@@ -103,6 +107,38 @@ pub struct Members {
     pub max: u32,
     /// Whether properties are counted.
     pub counted: bool,
+    /// What their spelling takes.
+    pub around: Around,
+}
+
+/// Fewest bytes that the spelling of an object takes beside the names of properties and their values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Around {
+    /// A declared property, whose name has no quotes yet, with what separates it from the next one.
+    pub declared: u32,
+    /// An undeclared one, whose name has its quotes if it takes any.
+    pub undeclared: u32,
+    /// What separates two.
+    pub comma: u32,
+}
+
+impl Around {
+    /// Of JSON, with so many bytes behind commas and colons.
+    pub(super) fn json(gap: u32) -> Around {
+        Around { declared: 4 + 2 * gap, undeclared: 2 + 2 * gap, comma: 1 + gap }
+    }
+
+    /// Of items that are names without values.
+    pub(super) fn items(gap: u32) -> Around {
+        Around { declared: 0, undeclared: 1 + gap, comma: 1 + gap }
+    }
+
+    /// Of a markup; `flexible`: white space may be left out everywhere.
+    pub(super) fn markup(markup: &Markup, flexible: bool) -> Around {
+        let comma = u32::from(markup.between == Gap::Line && !flexible);
+        let tags = (markup.open.len() + markup.named.len() + markup.close.len()) as u32;
+        Around { declared: tags + comma, undeclared: tags + comma, comma }
+    }
 }
 
 /// A declared property of [`Members`].
@@ -284,6 +320,16 @@ impl Names {
         let mut spelled = Names { text: Vec::with_capacity(bytes), ends: Vec::with_capacity(names.len()) };
         for name in names {
             push_escaped(name, &mut spelled.text);
+            spelled.ends.push(spelled.text.len() as u32);
+        }
+        spelled
+    }
+
+    /// Some texts as they are.
+    pub(super) fn plain<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let mut spelled = Names::default();
+        for name in names {
+            spelled.text.extend_from_slice(name.as_bytes());
             spelled.ends.push(spelled.text.len() as u32);
         }
         spelled

@@ -101,6 +101,15 @@ pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, la
     Ok(trim_text(nfa, from, start))
 }
 
+/// The start of the rule for a text of `lang` as it is; [`DEAD`] if there is none.
+pub(super) fn text_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, lang: NodeId) -> Result<NfaId> {
+    let from = nfa.len() as NfaId;
+    let start = Lowering::new(ir, nfa, alphabet, false).node(&mut NoCalls, lang, ACCEPT, 0)?;
+    // The empty text only: a state of its own, like those of all others.
+    let start = if start == ACCEPT { nfa.push(State::Union(&[ACCEPT]), 0) } else { start };
+    Ok(trim_text(nfa, from, start))
+}
+
 /// The start of the rule for strings, literals and numbers; [`DEAD`] if there are none.
 pub(super) fn scalar(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, node: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
@@ -163,10 +172,11 @@ pub(super) fn any_number(nfa: &mut Nfa, alphabet: &[bool; 256], policy: &Policy)
     Lowering::new(Nodes::of(&ir), nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
 }
 
-/// Whether byte `b` out of a state begins a new character of the text.
+/// Whether byte `b` out of a state begins a new character of the text; no quote of a string does, but in a `raw` text it
+/// is a character.
 #[inline]
-pub fn begins_char(mid_escape: bool, b: u8) -> bool {
-    !mid_escape && b != b'"' && b & 0xc0 != 0x80
+pub fn begins_char(mid_escape: bool, raw: bool, b: u8) -> bool {
+    !mid_escape && (raw || b != b'"') && b & 0xc0 != 0x80
 }
 
 /// For the states from `from` on, which are those of one string rule, which lengths remain; and the
@@ -176,8 +186,9 @@ pub(super) fn lengths(
     dfa: &mut Dfa,
     (from, start): (NfaId, NfaId),
     (min, max): (u32, u32),
+    raw: bool,
 ) -> Result<Option<(u32, u32, Lengths)>> {
-    let graph = Graph::new(nfa, from);
+    let graph = Graph::new(nfa, from, raw);
     let (shortest, longest) = (graph.shortest(), graph.longest());
     let first = (start - from) as usize;
     let min = if shortest[first] >= min { 0 } else { min };
@@ -230,7 +241,7 @@ struct Graph {
 }
 
 impl Graph {
-    fn new(nfa: &Nfa, from: NfaId) -> Graph {
+    fn new(nfa: &Nfa, from: NfaId, raw: bool) -> Graph {
         let len = nfa.len() - from as usize + 1;
         let place = |to: NfaId| if to == ACCEPT { len as u32 - 1 } else { to.wrapping_sub(from) };
         let mut edges: Vec<(u32, u32, u32)> = Vec::with_capacity(len);
@@ -241,7 +252,7 @@ impl Graph {
                 for (piece_lo, piece_hi) in [(0, 0x7f), (0x80, 0xbf), (0xc0, 0xff)] {
                     let (lo, hi) = (lo.max(piece_lo), hi.min(piece_hi));
                     if lo <= hi && to != DEAD {
-                        edges.push((s - from, place(to), u32::from(begins_char(mid, lo))));
+                        edges.push((s - from, place(to), u32::from(begins_char(mid, raw, lo))));
                     }
                 }
             };
@@ -354,7 +365,13 @@ fn merge_shifted(bits: &mut [Box<[u64]>], to: usize, from: usize, count: u32) ->
 
 /// The string rule at `start` without the words in `names`. States whose text has left the trie of
 /// names are those of the rule itself; only the others are new.
-pub(super) fn without_names(nfa: &mut Nfa, dfa: &mut Dfa, start: NfaId, names: &NameTrie) -> Result<NfaId> {
+pub(super) fn without_names(
+    nfa: &mut Nfa,
+    dfa: &mut Dfa,
+    start: NfaId,
+    names: &NameTrie,
+    raw: bool,
+) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
     let first = dfa.start(nfa, start);
     let mut made: FxHashMap<(DfaId, u32), NfaId> = FxHashMap::default();
@@ -379,7 +396,7 @@ pub(super) fn without_names(nfa: &mut Nfa, dfa: &mut Dfa, start: NfaId, names: &
         let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
         for (lo, hi, to) in dfa.ranges(nfa, d) {
             for b in lo..=hi {
-                let quote = b == b'"' && !mid;
+                let quote = !raw && b == b'"' && !mid;
                 let target = if quote && dfa.state(to).accept {
                     if names.is_name(n) {
                         continue;
@@ -398,7 +415,13 @@ pub(super) fn without_names(nfa: &mut Nfa, dfa: &mut Dfa, start: NfaId, names: &
                 }
             }
         }
-        nfa.set(at, State::Sparse(&edges));
+        match raw && dfa.state(d).accept && !names.is_name(n) {
+            true => {
+                let more = nfa.push(State::Sparse(&edges), 0);
+                nfa.set(at, State::Union(&[ACCEPT, more]));
+            }
+            false => nfa.set(at, State::Sparse(&edges)),
+        }
     }
     Ok(trim_text(nfa, from, entry))
 }

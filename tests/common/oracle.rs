@@ -14,7 +14,7 @@ pub mod unique;
 
 use std::collections::HashMap;
 
-use ffwd::constraint::ir::{Ir, Node, NodeId, RuleId};
+use ffwd::constraint::ir::{Gap, Ir, Node, NodeId, RuleId};
 use ffwd::{Policy, Whitespace};
 
 /// An expression, interned.
@@ -48,6 +48,8 @@ enum Expr {
     /// The rest of a JSON string up to its closing quote: the decoded text still to come, and the
     /// bytes of an escape that has begun.
     Quoted(Id, Vec<u8>),
+    /// The rest of a text as it is, of which this is still to come.
+    Raw(Id),
     /// The rest of an undeclared property of an object from within its name, of which this is still to
     /// come, and of the object.
     Fresh(Id, Box<Fresh>),
@@ -97,6 +99,8 @@ struct Fresh {
     name: Vec<u8>,
     /// The bytes of an escape that has begun.
     escape: Vec<u8>,
+    /// Whether the name is written as it is, without a quote at its end.
+    raw: bool,
 }
 
 const NEVER: Id = 0;
@@ -115,7 +119,7 @@ pub struct Oracle<'a> {
     object_ids: HashMap<Written, u32>,
     of_node: HashMap<NodeId, Id>,
     living: HashMap<Id, bool>,
-    has_word: HashMap<Id, bool>,
+    has_word: HashMap<(Id, bool), bool>,
 }
 
 /// How one byte of decoded text is written inside a JSON string.
@@ -321,6 +325,17 @@ impl<'a> Oracle<'a> {
         }
     }
 
+    /// What stands at a place of a markup.
+    fn line(&mut self, gap: Gap) -> Id {
+        let line = self.lit(b"\n");
+        match (self.policy.whitespace, gap) {
+            (Whitespace::Flexible { .. }, _) => self.space(),
+            (_, Gap::None) => EMPTY,
+            (_, Gap::Line) => line,
+            (_, Gap::MayLine) => self.or(&[EMPTY, line]),
+        }
+    }
+
     // ---- from the representation ----
 
     fn of_node(&mut self, id: NodeId) -> Id {
@@ -357,6 +372,11 @@ impl<'a> Oracle<'a> {
                     text = self.both(lang, text);
                 }
                 self.string(text)
+            }
+            Node::Text { lang, min_chars, max_chars } => {
+                let (text, lang) = (self.utf8(*min_chars, *max_chars), self.of_node(*lang));
+                let text = self.both(lang, text);
+                if text == NEVER { NEVER } else { self.intern(Expr::Raw(text)) }
             }
             Node::JsonArray { .. } => {
                 let open = self.lit(b"[");
@@ -494,6 +514,7 @@ impl<'a> Oracle<'a> {
             | Expr::Item(..)
             | Expr::Unique(..) => false,
             Expr::Empty => true,
+            Expr::Raw(text) => self.nullable(text),
             Expr::Cat(a, b) | Expr::Both(a, b) => self.nullable(a) && self.nullable(b),
             Expr::Or(parts) => parts.iter().any(|&p| self.nullable(p)),
             // An item that may be empty fills up any missing repetitions.
@@ -560,6 +581,10 @@ impl<'a> Oracle<'a> {
             }
             Expr::Utf8 { .. } => self.derive_utf8(id, byte),
             Expr::Quoted(text, escape) => self.derive_quoted(text, escape, byte),
+            Expr::Raw(text) => match self.derive(text, byte) {
+                NEVER => NEVER,
+                rest => self.intern(Expr::Raw(rest)),
+            },
             Expr::Fresh(text, fresh) => self.derive_fresh(text, *fresh, byte),
             Expr::Unique(rest, items) => self.derive_unique(rest, &items, byte),
             Expr::Item(rest, mut fresh) => {

@@ -1,6 +1,10 @@
 //! Random constraints as trees, which can be built into an [`Ir`] and shrunk when they fail.
 
-use ffwd::constraint::ir::{AutomatonState, Demand, Extra, Ir, Node, NodeId, Object, Property, RuleId};
+use std::sync::Arc;
+
+use ffwd::constraint::ir::{
+    AutomatonState, Demand, Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId,
+};
 
 use super::random::Random;
 
@@ -21,6 +25,8 @@ pub enum Shape {
         min: u32,
         max: Option<u32>,
     },
+    /// A text as it is.
+    Raw(Box<Shape>, u32, Option<u32>),
     Arr {
         prefix: Vec<Shape>,
         rest: Option<Box<Shape>>,
@@ -37,6 +43,8 @@ pub enum Shape {
         min: u32,
         max: Option<u32>,
     },
+    /// An object in one of the markups, with names as in `Obj`.
+    Call(usize, Box<Shape>),
     Any,
     /// A rule with this body.
     Rule(Box<Shape>),
@@ -79,6 +87,16 @@ impl Shape {
                 let lang = lang.as_ref().map(|l| l.build(ir, rules));
                 Node::JsonString { lang, min_chars: *min, max_chars: *max }
             }
+            Raw(lang, min, max) => {
+                Node::Text { lang: lang.build(ir, rules), min_chars: *min, max_chars: *max }
+            }
+            Call(markup, object) => {
+                let object = object.build(ir, rules);
+                let Node::JsonObject(object) = ir.node(object) else { unreachable!("an object") };
+                let mut object = object.clone();
+                object.markup = Some(Arc::new(markups()[*markup].clone()));
+                Node::JsonObject(object)
+            }
             Arr { prefix, rest, min, max } => {
                 let prefix = all(prefix, ir);
                 let rest = rest.as_ref().map(|r| r.build(ir, rules));
@@ -113,7 +131,7 @@ impl Shape {
                 let names: usize = props.iter().map(|p| p.0.len() + usize::from(p.2)).sum();
                 let any_order = (names + extra.len() + *min as usize) % 4 == 3;
                 let (min, max) = (*min, *max);
-                Node::JsonObject(Box::new(Object { properties, extra, demand, min, max, any_order }))
+                Node::JsonObject(Box::new(Object { properties, extra, demand, min, max, any_order, markup: None }))
             }
             Any => Node::JsonAny,
             Rule(body) => {
@@ -235,6 +253,21 @@ impl Shape {
                     }
                 }
             }
+            Raw(lang, min, max) => {
+                out.push((**lang).clone());
+                out.extend(lang.simpler().into_iter().map(|l| Raw(Box::new(l), *min, *max)));
+                if *min > 0 {
+                    out.push(Raw(lang.clone(), min - 1, *max));
+                }
+                if max.is_some_and(|max| max > *min) {
+                    out.push(Raw(lang.clone(), *min, max.map(|max| max - 1)));
+                }
+            }
+            Call(markup, object) => {
+                let objects = object.simpler().into_iter().filter(|s| matches!(s, Obj { .. }));
+                out.extend(objects.map(|o| Call(*markup, Box::new(o))));
+                out.extend((0..*markup).map(|m| Call(m, object.clone())));
+            }
             Arr { prefix, rest, min, max } => {
                 out.extend(prefix.iter().cloned());
                 lists(prefix, &mut out, &|p| Arr { prefix: p, rest: rest.clone(), min: *min, max: *max });
@@ -321,6 +354,24 @@ impl Shape {
         }
         out
     }
+}
+
+/// Ways of writing the properties of an object, friendly and not.
+fn markups() -> [Markup; 4] {
+    let of = |open: &str, named: &str, close: &str, [first, between, last]: [Gap; 3]| Markup {
+        open: open.into(),
+        named: named.into(),
+        close: close.into(),
+        first,
+        between,
+        last,
+    };
+    [
+        of("", "=", ";", [Gap::None; 3]),
+        of("<p=", ">", "</p>", [Gap::None, Gap::Line, Gap::None]),
+        of("<\"", "\" \"", "\">", [Gap::None, Gap::Line, Gap::MayLine]),
+        of("<k>", "</k>", "</k>", [Gap::MayLine, Gap::MayLine, Gap::Line]),
+    ]
 }
 
 // ---- random shapes ----
@@ -496,6 +547,40 @@ pub fn value(random: &mut Random, depth: usize, rules: usize) -> Shape {
             };
             Rule(Box::new(Union(vec![body, value(random, 0, 0)])))
         }
+    }
+}
+
+/// An object in a markup, and what may stand around it.
+pub fn call(random: &mut Random) -> Shape {
+    let Obj { props, extra, demand, min, max } = object(random, 2, 0) else { unreachable!("an object") };
+    let raw = |value: Shape, random: &mut Random| match random.below(4) {
+        0 => {
+            let (min, max) = bounds(random, 6);
+            Raw(Box::new(text(random, 2)), min, max)
+        }
+        1 => text(random, 2),
+        2 => Union(vec![Concat(vec![bytes("t"), text(random, 1)]), value]),
+        _ => value,
+    };
+    // No declared name begins like the first.
+    let begin = random.pick(&["_", "_", ""]);
+    let undeclared = |keys: Option<Shape>, random: &mut Random| {
+        let some = || Repeat(Box::new(Class(vec![(b'a', b'z'), (b'"', b'"')])), 0, None);
+        let few = || Union(["", "a", "b"].map(bytes).to_vec());
+        let rest = if keys.is_none() && random.chance(50) { few() } else { keys.unwrap_or_else(some) };
+        Some(Concat(vec![bytes(begin), rest]))
+    };
+    let props = props.into_iter().map(|(name, value, required)| (name, raw(value, random), required)).collect();
+    let extra: Vec<_> =
+        extra.into_iter().map(|(keys, value)| (undeclared(keys, random), raw(value, random))).collect();
+    // Demands that are met by names alone keep their names.
+    let demand = demand.into_iter().filter(|_| extra.is_empty());
+    let demand = demand.map(|(meets, keys, value)| (meets, undeclared(keys, random), value)).collect();
+    let call = Call(random.below(4), Box::new(Obj { props, extra, demand, min, max }));
+    match random.below(3) {
+        0 => call,
+        1 => Concat(vec![bytes("<f>\n"), call, bytes("\n</f>")]),
+        _ => Union(vec![Concat(vec![bytes("a"), call, bytes("b")]), value(random, 1, 0)]),
     }
 }
 

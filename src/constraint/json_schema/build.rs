@@ -571,7 +571,7 @@ impl Goals<'_> {
                     properties.retain(|p| p.required);
                 }
                 let object =
-                    Object { properties, extra: entries, demand: Vec::new(), min, max, any_order: false };
+                    Object { properties, extra: entries, demand: Vec::new(), min, max, ..Object::default() };
                 parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
                 return Ok(());
             }

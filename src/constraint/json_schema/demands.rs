@@ -370,7 +370,7 @@ impl Goals<'_> {
         if max.is_some_and(|max| properties.iter().filter(|p| p.required).count() >= max as usize) {
             return Ok(());
         }
-        let object = ir::Object { properties, extra: entries, demand, min, max, any_order: false };
+        let object = ir::Object { properties, extra: entries, demand, min, max, ..ir::Object::default() };
         parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
         Ok(())
     }

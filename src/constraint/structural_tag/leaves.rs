@@ -7,11 +7,21 @@
 use rustc_hash::FxHashMap;
 
 use super::format::Phrase;
+use super::parameters::{self, Style};
 use crate::constraint::ir::{Ir, NodeId};
 use crate::constraint::json_schema::Quoting;
 use crate::constraint::json_schema::json::{Doc, Id};
 use crate::constraint::{KeyOrder, Policy, grammar, json_schema, regex};
 use crate::error::{Error, Place, Result};
+
+/// How the values of a schema are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Spelling {
+    /// Whether properties come in any order whatever the policy says.
+    pub any_order: bool,
+    /// As the parameters of a call, if not as JSON.
+    pub style: Option<Style>,
+}
 
 /// Leaves in one representation.
 pub(super) struct Leaves<'a> {
@@ -19,8 +29,8 @@ pub(super) struct Leaves<'a> {
     policy: &'a Policy,
     /// What `x-verbatim` means in schemas.
     source: Quoting<'a>,
-    /// By text, and whether properties come in any order.
-    schemas: FxHashMap<(String, bool), NodeId>,
+    /// By text and how values are written.
+    schemas: FxHashMap<(String, Spelling), NodeId>,
 }
 
 impl<'a> Leaves<'a> {
@@ -28,9 +38,9 @@ impl<'a> Leaves<'a> {
         Leaves { ir: Ir::new(), policy, source, schemas: FxHashMap::default() }
     }
 
-    /// A JSON value valid against the schema at `at`; a string there holds the text of the schema. With `any_order`, the
-    /// properties of its objects come in any order whatever the policy says.
-    pub fn schema(&mut self, doc: &Doc, at: Id, any_order: bool) -> Result<NodeId> {
+    /// A JSON value valid against the schema at `at`, or the parameters of a call; a string there holds the text of the
+    /// schema.
+    pub fn schema(&mut self, doc: &Doc, at: Id, spelling: Spelling) -> Result<NodeId> {
         let text = match doc.string(at) {
             Some(inner) => doc.name(inner).to_owned(),
             None => {
@@ -40,18 +50,21 @@ impl<'a> Leaves<'a> {
                 String::from_utf8_lossy(&text).into_owned()
             }
         };
-        let key = (text, any_order);
+        let key = (text, spelling);
         if let Some(&known) = self.schemas.get(&key) {
             return Ok(known);
         }
         let place = doc.pointer(at);
         let mut policy = self.policy.clone();
-        if any_order {
+        if spelling.any_order {
             policy.key_order = KeyOrder::Any;
         }
         let mut ir = json_schema::parse_from(&key.0, &policy, self.source).map_err(|e| moved(&e, &place))?;
-        if any_order {
+        if spelling.any_order {
             ir.free_order();
+        }
+        if let Some(style) = spelling.style {
+            parameters::write(&mut ir, style, &policy).map_err(|e| moved(&e, &place))?;
         }
         for warning in &mut ir.warnings {
             // They begin with a pointer into the schema.

@@ -44,6 +44,7 @@ mod free_text;
 mod graph;
 mod leaves;
 mod members;
+mod parameters;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,9 @@
 use std::rc::Rc;
 
 use super::format::{Format, Kind, Many, Phrase, Tag, Triggered};
-use super::leaves::Leaves;
+use super::leaves::{Leaves, Spelling};
 use super::members::{Object, error, invalid, phrase, shown, suggestion};
+use super::parameters::Style;
 use crate::constraint::json_schema::json::{Doc, Id, Value};
 use crate::error::{ErrorKind, Result};
 
@@ -15,9 +16,10 @@ use crate::error::{ErrorKind, Result};
 const MAX_NESTING: usize = 128;
 
 /// The types of formats.
-const TYPES: [&str; 15] = [
+const TYPES: [&str; 16] = [
     "const_string",
     "json_schema",
+    "qwen_xml_parameter",
     "regex",
     "grammar",
     "any_text",
@@ -34,13 +36,12 @@ const TYPES: [&str; 15] = [
 ];
 
 /// Types that others know and this crate does not, and what to do about each.
-const FOREIGN: [(&str, &str); 6] = [
+const FOREIGN: [(&str, &str); 5] = [
     ("token", TOKENS),
     ("exclude_token", TOKENS),
     ("any_tokens", TOKENS),
     ("token_triggered_tags", TOKENS),
     ("token_dispatch", TOKENS),
-    ("qwen_xml_parameter", "only values spelled as JSON are supported; use `json_schema`"),
 ];
 
 const TOKENS: &str = "constraints are over text; write the text of the tokens";
@@ -81,7 +82,7 @@ impl Reader<'_, '_> {
             self.leaves.ir.marks.extend([begin.text.to_string(), end.text.to_string()]);
             let schema = item.required("schema")?;
             let content =
-                Format { at: schema, kind: Kind::Node(self.leaves.schema(self.doc, schema, false)?) };
+                Format { at: schema, kind: Kind::Node(self.leaves.schema(self.doc, schema, Spelling::default())?) };
             tags.push(Tag { begin, content, ends: vec![end.text] });
         }
         object.list("triggers")?;
@@ -108,6 +109,11 @@ impl Reader<'_, '_> {
         let kind = match &*name.text {
             "const_string" => Kind::Text(object(&["value"])?.text("value")?.text),
             "json_schema" => return self.schema(at),
+            "qwen_xml_parameter" => {
+                let schema = object(&["json_schema"])?.required("json_schema")?;
+                let spelling = Spelling { style: Some(Style::QwenXml), any_order: false };
+                Kind::Node(self.leaves.schema(doc, schema, spelling)?)
+            }
             "regex" => Kind::Node(self.leaves.regex(doc, &object(&["pattern"])?.text("pattern")?)?),
             "grammar" => Kind::Node(self.leaves.grammar(doc, &object(&["grammar"])?.text("grammar")?)?),
             "any_text" => Kind::AnyText { excludes: object(&["excludes"])?.phrases("excludes")? },
@@ -162,15 +168,25 @@ impl Reader<'_, '_> {
     fn schema(&mut self, at: Id) -> Result<Format> {
         let object =
             Object::new(self.doc, at, "json_schema", &["type", "json_schema", "style", "any_order"])?;
-        if let Some(style) = object.optional("style")
-            && &*phrase(self.doc, style, "style")?.text != "json"
-        {
-            let message = "only the style `json` is supported";
-            return Err(error(self.doc, ErrorKind::Unsupported, style, message));
-        }
+        let style = object.optional("style").map(|style| self.style(style)).transpose()?.flatten();
         let any_order = object.flag("any_order", false)?;
         let schema = object.required("json_schema")?;
-        Ok(Format { at, kind: Kind::Node(self.leaves.schema(self.doc, schema, any_order)?) })
+        let node = self.leaves.schema(self.doc, schema, Spelling { any_order, style })?;
+        Ok(Format { at, kind: Kind::Node(node) })
+    }
+
+    /// `None` is JSON.
+    fn style(&self, at: Id) -> Result<Option<Style>> {
+        let name = phrase(self.doc, at, "style")?;
+        if &*name.text == "json" {
+            return Ok(None);
+        }
+        if let Some(&(_, style)) = Style::NAMED.iter().find(|named| named.0 == &*name.text) {
+            return Ok(Some(style));
+        }
+        let known: Vec<&str> = ["json"].into_iter().chain(Style::NAMED.map(|named| named.0)).collect();
+        let message = format!("no style is called `{}`", shown(&name.text));
+        Err(error(self.doc, ErrorKind::Unsupported, at, message).hint(suggestion(&name.text, &known)))
     }
 
     fn bounds(&self, object: &Object<'_>) -> Result<(u32, Option<u32>)> {

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::{ByteSet, Expr, Id, NEVER, Name, Oracle, spelling};
+use super::{ByteSet, EMPTY, Expr, Id, NEVER, Name, Oracle, spelling};
 
 impl Oracle<'_> {
     /// Whether some continuation (possibly none) ends the output well.
@@ -72,6 +72,10 @@ impl Oracle<'_> {
             Expr::Cat(a, b) => known(self, a) && known(self, b),
             Expr::Or(parts) => parts.iter().any(|&p| known(self, p)),
             Expr::Rep(e, min, _) => min == 0 || known(self, e),
+            Expr::Name(Name::Members(object)) if self.may_close(object) && self.markup(object).is_some() => {
+                let end = self.end(object);
+                end == EMPTY || self.nullable(end) || self.alphabet[b'\n' as usize]
+            }
             Expr::Name(Name::Members(object)) if self.may_close(object) => {
                 self.alphabet[if self.set(object).is_some() { b']' } else { b'}' } as usize]
             }
@@ -81,6 +85,7 @@ impl Oracle<'_> {
             }
             Expr::Unique(rest, items) => self.unique_alive(rest, &items),
             Expr::Quoted(text, escape) => self.quoted_alive(text, &escape),
+            Expr::Raw(text) => self.text_has_word(text, true),
             Expr::Both(..) | Expr::NoneOf(_) | Expr::Utf8 { .. } => {
                 unreachable!("decoded text outside a string")
             }
@@ -92,13 +97,13 @@ impl Oracle<'_> {
             return false;
         }
         if escape.is_empty() {
-            return self.text_has_word(text);
+            return self.text_has_word(text, false);
         }
         for decoded in 0..=255 {
             let whole = spelling(decoded);
             if whole.starts_with(escape) && self.spellable(decoded) {
                 let rest = self.derive(text, decoded);
-                if self.text_has_word(rest) {
+                if self.text_has_word(rest, false) {
                     return true;
                 }
             }
@@ -110,30 +115,35 @@ impl Oracle<'_> {
         spelling(decoded).iter().all(|&b| self.alphabet[b as usize])
     }
 
-    /// Whether a text expression contains a word that the alphabet can spell: search over its
+    /// Whether a byte of text can be written, as it is or in a string.
+    pub(super) fn writable(&self, decoded: u8, raw: bool) -> bool {
+        if raw { self.alphabet[decoded as usize] } else { self.spellable(decoded) }
+    }
+
+    /// Whether a text expression contains a word that the alphabet can spell, as it is or in a string: search over its
     /// derivatives, one byte of each range that it treats alike.
-    fn text_has_word(&mut self, text: Id) -> bool {
+    fn text_has_word(&mut self, text: Id, raw: bool) -> bool {
         let mut seen = HashSet::from([text]);
         let mut todo = vec![text];
         while let Some(t) = todo.pop() {
-            match self.has_word.get(&t) {
+            match self.has_word.get(&(t, raw)) {
                 Some(true) => {
-                    self.has_word.insert(text, true);
+                    self.has_word.insert((text, raw), true);
                     return true;
                 }
                 Some(false) => continue,
                 None => {}
             }
             if self.nullable(t) {
-                self.has_word.insert(text, true);
+                self.has_word.insert((text, raw), true);
                 return true;
             }
             let edges = self.edges(t);
             for b in (0..=255u8).rev() {
                 let starts = b == 0
                     || edges[b as usize / 64] >> (b % 64) & 1 == 1
-                    || self.spellable(b) != self.spellable(b - 1);
-                if starts && self.spellable(b) {
+                    || self.writable(b, raw) != self.writable(b - 1, raw);
+                if starts && self.writable(b, raw) {
                     let next = self.derive(t, b);
                     if next != NEVER && seen.insert(next) {
                         todo.push(next);
@@ -142,7 +152,7 @@ impl Oracle<'_> {
             }
         }
         for t in seen {
-            self.has_word.insert(t, false);
+            self.has_word.insert((t, raw), false);
         }
         false
     }
@@ -181,7 +191,7 @@ impl Oracle<'_> {
                     out = std::array::from_fn(|i| out[i] | e[i]);
                 }
             }
-            Expr::Rep(e, ..) => out = self.edges(e),
+            Expr::Rep(e, ..) | Expr::Raw(e) => out = self.edges(e),
             Expr::Never | Expr::Empty => {}
             Expr::Quoted(..) | Expr::Fresh(..) | Expr::Item(..) | Expr::Unique(..) | Expr::Name(_) => {
                 out = [u64::MAX; 4];

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use ffwd::KeyOrder;
-use ffwd::constraint::ir::{Node, NodeId, Object};
+use ffwd::constraint::ir::{Markup, Node, NodeId, Object};
 
 use super::{EMPTY, Expr, Fresh, Id, NEVER, Name, Oracle, Written, spelling};
 
@@ -11,8 +11,35 @@ impl Oracle<'_> {
     /// An object from its opening brace.
     pub(super) fn object(&mut self, node: Option<NodeId>) -> Id {
         let written = Written { node, next: 0, names: Vec::new(), met: 0 };
-        let (open, space, members) = (self.lit(b"{"), self.space(), self.after_member(written));
+        let (open, space) = match self.content(node).markup {
+            None => (self.lit(b"{"), self.space()),
+            Some(markup) => (EMPTY, self.line(markup.first)),
+        };
+        let members = self.after_member(written);
         self.cats(&[open, space, members])
+    }
+
+    /// How the properties of an object are written, if not as in JSON.
+    pub(super) fn markup(&self, object: u32) -> Option<Markup> {
+        self.content(self.objects[object as usize].node).markup.as_deref().cloned()
+    }
+
+    /// The end of an object.
+    pub(super) fn end(&mut self, object: u32) -> Id {
+        match self.markup(object) {
+            None => self.lit(b"}"),
+            Some(_) if self.objects[object as usize].names.is_empty() => EMPTY,
+            Some(markup) => self.line(markup.last),
+        }
+    }
+
+    /// The end of a property behind its value, and what may follow.
+    fn behind(&mut self, object: u32, again: Id) -> Id {
+        let close = match self.markup(object) {
+            None => self.space(),
+            Some(markup) => self.lit(markup.close.as_bytes()),
+        };
+        self.cat(close, again)
     }
 
     pub(super) fn after_member(&mut self, written: Written) -> Id {
@@ -83,7 +110,7 @@ impl Oracle<'_> {
         if max.is_none_or(|max| count < max) && (all || count < min) {
             let (comma, gap) = (self.lit(b","), self.gap());
             let separator = if count > 0 { self.cat(comma, gap) } else { EMPTY };
-            let fresh = Fresh { object, value: NEVER, meets: 0, name: Vec::new(), escape: Vec::new() };
+            let fresh = Fresh { object, value: NEVER, meets: 0, name: Vec::new(), escape: Vec::new(), raw: false };
             let item = self.of_node(item);
             let item = self.intern(Expr::Item(item, Box::new(fresh)));
             parts.push(self.cat(separator, item));
@@ -111,20 +138,36 @@ impl Oracle<'_> {
         let count = written.names.len() as u32;
         let mut parts = Vec::new();
         if self.may_close(object) {
-            parts.push(self.lit(b"}"));
+            parts.push(self.end(object));
         }
         if content.max.is_some_and(|max| count >= max) {
             return self.or(&parts);
         }
         let (space, gap, colon) = (self.space(), self.gap(), self.lit(b":"));
-        let (separator, first) = if count > 0 { (self.lit(b","), gap) } else { (EMPTY, EMPTY) };
+        let markup = self.markup(object);
+        let (separator, first) = match &markup {
+            _ if count == 0 => (EMPTY, EMPTY),
+            None => (self.lit(b","), gap),
+            Some(markup) => (EMPTY, self.line(markup.between)),
+        };
         let (open, missing) = self.open_properties(object);
         for i in open {
             let property = &content.properties[i];
             let text = self.lit(property.name.as_bytes());
-            let (key, value) = (self.string(text), self.of_node(property.value));
+            let key = match &markup {
+                None => {
+                    let key = self.string(text);
+                    self.cats(&[key, space, colon, gap])
+                }
+                Some(markup) => {
+                    let (open, named) = (self.lit(markup.open.as_bytes()), self.lit(markup.named.as_bytes()));
+                    self.cats(&[open, text, named])
+                }
+            };
+            let value = self.of_node(property.value);
             let again = self.after_member(with_name(&written, property.name.as_bytes(), i + 1, 0));
-            parts.push(self.cats(&[separator, first, key, space, colon, gap, value, space, again]));
+            let again = self.behind(object, again);
+            parts.push(self.cats(&[separator, first, key, value, again]));
         }
         if missing && self.policy.key_order == KeyOrder::Declared && !content.any_order {
             return self.or(&parts);
@@ -148,14 +191,16 @@ impl Oracle<'_> {
                 Some(value) => self.of_node(value),
                 None => self.name(Name::Any),
             };
-            let fresh = Fresh { object, value, meets, name: Vec::new(), escape: Vec::new() };
-            let (quote, rest) = (self.lit(b"\""), self.intern(Expr::Fresh(text, Box::new(fresh))));
-            parts.push(self.cats(&[separator, first, quote, rest]));
+            let raw = markup.is_some();
+            let fresh = Fresh { object, value, meets, name: Vec::new(), escape: Vec::new(), raw };
+            let open = self.lit(markup.as_ref().map_or(b"\"", |markup| markup.open.as_bytes()));
+            let rest = self.intern(Expr::Fresh(text, Box::new(fresh)));
+            parts.push(self.cats(&[separator, first, open, rest]));
         }
         self.or(&parts)
     }
 
-    /// What follows the closing quote of an undeclared name.
+    /// What follows an undeclared name and its closing quote.
     pub(super) fn after_fresh(&mut self, fresh: &Fresh, name: &[u8]) -> Id {
         let written = self.objects[fresh.object as usize].clone();
         if written.names.iter().any(|n| n == name) {
@@ -164,10 +209,30 @@ impl Oracle<'_> {
         let last = self.content(written.node).properties.len();
         let (space, gap, colon) = (self.space(), self.gap(), self.lit(b":"));
         let again = self.after_member(with_name(&written, name, last, fresh.meets));
-        self.cats(&[space, colon, gap, fresh.value, space, again])
+        let again = self.behind(fresh.object, again);
+        match self.markup(fresh.object) {
+            None => self.cats(&[space, colon, gap, fresh.value, again]),
+            Some(markup) => {
+                let named = self.lit(markup.named.as_bytes());
+                self.cats(&[named, fresh.value, again])
+            }
+        }
     }
 
     pub(super) fn derive_fresh(&mut self, text: Id, mut fresh: Fresh, byte: u8) -> Id {
+        if fresh.raw {
+            let mut parts = Vec::new();
+            if self.nullable(text) {
+                let after = self.after_fresh(&fresh, &fresh.name.clone());
+                parts.push(self.derive(after, byte));
+            }
+            let rest = self.derive(text, byte);
+            if rest != NEVER {
+                fresh.name.push(byte);
+                parts.push(self.intern(Expr::Fresh(rest, Box::new(fresh))));
+            }
+            return self.or(&parts);
+        }
         if fresh.escape.is_empty() && byte == b'"' {
             return if self.nullable(text) { self.after_fresh(&fresh, &fresh.name.clone()) } else { NEVER };
         }
@@ -186,7 +251,7 @@ impl Oracle<'_> {
     /// The shortest name that an undeclared property can still get and that its object does not have. Any
     /// will do: names of one kind lead to the same choices.
     pub(super) fn fresh_name(&mut self, text: Id, fresh: &Fresh) -> Option<Vec<u8>> {
-        if !self.alphabet[b'"' as usize] {
+        if !fresh.raw && !self.alphabet[b'"' as usize] {
             return None;
         }
         let names = self.objects[fresh.object as usize].names.clone();
@@ -214,8 +279,8 @@ impl Oracle<'_> {
                 let starts = b == 0
                     || near
                     || edges[b as usize / 64] >> (b % 64) & 1 == 1
-                    || self.spellable(b) != self.spellable(b - 1);
-                if starts && self.spellable(b) {
+                    || self.writable(b, fresh.raw) != self.writable(b - 1, fresh.raw);
+                if starts && self.writable(b, fresh.raw) {
                     todo.push_back((self.derive(text, b), [&name[..], &[b]].concat()));
                 }
             }

@@ -67,6 +67,8 @@ impl Naive<'_> {
                 .map(|(_, end)| end)
                 .into_iter()
                 .collect(),
+            // The front end writes none.
+            Node::Text { .. } => unreachable!(),
             Node::JsonArray { prefix, rest, min, max } => self.array(at, &prefix, rest, min, max),
             Node::JsonSet { item, min, max } => self.set(at, item, min, max),
             Node::JsonUnique { array, .. } => {
@@ -192,7 +194,7 @@ impl Naive<'_> {
 
     fn object(&mut self, at: usize, id: NodeId) -> Ends {
         let Node::JsonObject(object) = self.ir.node(id).clone() else { unreachable!() };
-        let crate::constraint::ir::Object { properties, extra, demand, min, max, any_order: _ } = *object;
+        let crate::constraint::ir::Object { properties, extra, demand, min, max, .. } = *object;
         let mut found = Ends::new();
         if self.text.get(at) != Some(&b'{') {
             return found;

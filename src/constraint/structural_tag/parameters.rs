@@ -1,0 +1,601 @@
+//! Parameters of tool calls as several models write them: in tags, one per property, strings as they are.
+//!
+//! The objects that a schema allows, which its front end has worked out, are written in another spelling: names and
+//! values between the texts of a [`Style`], a string without quotes and escapes, every other value as JSON. Whatever a
+//! value is, it does not contain the text that closes it: that is taken out of the languages of its strings, so that a
+//! reader finds the end where it is. Cost: linear in the schema's nodes, and a product of automata for each pattern that
+//! can write a `<`. Having a front end of its own read the schema was rejected: what keywords mean together does not
+//! depend on how values are spelled.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+use crate::constraint::charset::{ANY_CHAR, class};
+use crate::constraint::ir::{Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId};
+use crate::constraint::json_schema::json::{Doc, Id, Value};
+use crate::constraint::json_schema::regular::Dfa;
+use crate::constraint::json_schema::{self};
+use crate::constraint::policy::Whitespace;
+use crate::constraint::{KeyOrder, Policy};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How the parameters of a call are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Style {
+    /// `<parameter=NAME>`, the value on lines of its own, `</parameter>`.
+    QwenXml,
+    /// `<parameter name="NAME">VALUE</parameter>`.
+    MinimaxXml,
+    /// `<｜DSML｜parameter name="NAME" string="true">TEXT</｜DSML｜parameter>`, and `false` in front of JSON.
+    DeepseekXml,
+    /// `<arg_key>NAME</arg_key><arg_value>VALUE</arg_value>`.
+    GlmXml,
+}
+
+/// Fewest different names of a kind that another one asks for, if they can run out at all.
+const MANY_NAMES: usize = 10_000;
+
+impl Style {
+    /// By name.
+    pub const NAMED: [(&str, Style); 4] = [
+        ("qwen_xml", Style::QwenXml),
+        ("minimax_xml", Style::MinimaxXml),
+        ("deepseek_xml", Style::DeepseekXml),
+        ("glm_xml", Style::GlmXml),
+    ];
+
+    fn markup(self) -> Markup {
+        let (open, named, close) = match self {
+            Style::QwenXml => ("<parameter=", ">", "</parameter>"),
+            Style::MinimaxXml => ("<parameter name=\"", "\">", "</parameter>"),
+            Style::DeepseekXml => ("<｜DSML｜parameter name=\"", "\" string=\"", "</｜DSML｜parameter>"),
+            Style::GlmXml => ("<arg_key>", "</arg_key>", "</arg_value>"),
+        };
+        let (first, between, last) = match self {
+            Style::QwenXml => (Gap::None, Gap::Line, Gap::None),
+            Style::MinimaxXml | Style::DeepseekXml => (Gap::None, Gap::Line, Gap::MayLine),
+            Style::GlmXml => (Gap::MayLine, Gap::MayLine, Gap::MayLine),
+        };
+        Markup { open: open.into(), named: named.into(), close: close.into(), first, between, last }
+    }
+}
+
+/// Makes the root, objects in JSON, the parameters of a call.
+///
+/// # Errors
+/// `Unsatisfiable` if the schema allows no object, `Unsupported` for names and values that cannot be written so.
+pub(super) fn write(ir: &mut Ir, style: Style, policy: &Policy) -> Result<()> {
+    let markup = style.markup();
+    let free = without(&markup.close)?;
+    let free_here = ir.append(&free);
+    let names = names();
+    let names_here = ir.append(&names);
+    let mut writer = Writer {
+        policy,
+        style,
+        free,
+        free_here,
+        names,
+        names_here,
+        empty: ir.push(Node::Empty),
+        markup: Arc::new(markup),
+        ir,
+        clean: FxHashMap::from_iter([(free_here, free_here)]),
+        values: FxHashMap::default(),
+        objects: Vec::new(),
+        any: None,
+    };
+    let root = writer.root()?;
+    let root = writer.clean_below(root)?;
+    let Writer { markup, .. } = writer;
+    ir.marks.extend([&markup.open, &markup.named, &markup.close].map(ToString::to_string));
+    if style == Style::GlmXml {
+        ir.marks.push("<arg_value>".to_owned());
+    }
+    ir.set_root(root);
+    Ok(())
+}
+
+/// Any text that does not contain `close`.
+fn without(close: &str) -> Result<Ir> {
+    let mut with = Ir::new();
+    let (any, close) = (class(&[ANY_CHAR], &mut with), with.bytes(close));
+    let any = with.repeat(any, 0, None);
+    let with_it = with.concat(vec![any, close, any]);
+    let mut ir = Ir::new();
+    let root = json_schema::none_of((&with, with_it), &mut ir)?;
+    ir.set_root(root);
+    Ok(ir)
+}
+
+/// The names that undeclared parameters can have: what [`is_name`] allows.
+fn names() -> Ir {
+    let mut ir = Ir::new();
+    // Control characters, what ends a name, and white space.
+    let plain = [
+        ('!', '!'),
+        ('#', ';'),
+        ('=', '='),
+        ('?', '~'),
+        ('\u{a1}', '\u{167f}'),
+        ('\u{1681}', '\u{1fff}'),
+        ('\u{200b}', '\u{2027}'),
+        ('\u{202a}', '\u{202e}'),
+        ('\u{2030}', '\u{205e}'),
+        ('\u{2060}', '\u{2fff}'),
+        ('\u{3001}', char::MAX),
+    ];
+    let outer = class(&plain, &mut ir);
+    let mut inner = plain.to_vec();
+    inner.push((' ', ' '));
+    let inner = class(&inner, &mut ir);
+    let (inner, last) = (ir.repeat(inner, 0, None), outer);
+    let more = ir.concat(vec![inner, last]);
+    let more = ir.repeat(more, 0, Some(1));
+    let root = ir.concat(vec![outer, more]);
+    ir.set_root(root);
+    ir
+}
+
+/// Whether a reader finds the end of a name, and all of it.
+fn is_name(name: &str) -> bool {
+    let inside = |c: char| !c.is_control() && !matches!(c, '<' | '>' | '"');
+    !name.is_empty() && name.chars().all(inside) && name.trim() == name
+}
+
+fn unsupported(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+struct Writer<'a> {
+    ir: &'a mut Ir,
+    policy: &'a Policy,
+    style: Style,
+    markup: Arc<Markup>,
+    /// Any text that does not close a value.
+    free: Ir,
+    free_here: NodeId,
+    /// The names of undeclared parameters.
+    names: Ir,
+    names_here: NodeId,
+    empty: NodeId,
+    /// Languages, and what is left of them without the texts that close a value.
+    clean: FxHashMap<NodeId, NodeId>,
+    /// Values in JSON, and how they are written.
+    values: FxHashMap<NodeId, NodeId>,
+    /// The objects in the markup.
+    objects: Vec<NodeId>,
+    /// Any JSON value that does not close itself, and any that is no string besides.
+    any: Option<(RuleId, NodeId)>,
+}
+
+impl Writer<'_> {
+    /// The objects of the root.
+    fn root(&mut self) -> Result<NodeId> {
+        let mut rules = FxHashSet::default();
+        let mut todo = vec![self.ir.root()];
+        while let Some(id) = todo.pop() {
+            match self.ir.node(id).clone() {
+                Node::Union(parts) => todo.extend(parts.iter().rev()),
+                Node::Rule(rule) => {
+                    if rules.insert(rule) {
+                        todo.extend(self.ir.rule(rule));
+                    }
+                }
+                Node::JsonObject(object) => self.object(*object)?,
+                Node::JsonAny => {
+                    let extra = vec![Extra { keys: None, value: id }];
+                    let any_order = self.policy.key_order == KeyOrder::Any;
+                    self.object(Object { extra, any_order, ..Object::default() })?;
+                }
+                Node::Bytes(word) => self.words(&[word.to_vec()])?,
+                Node::Literals(words) => self.words(&words)?,
+                _ if self.can_begin(id, b'{') => {
+                    return Err(unsupported("objects of this kind cannot be written as parameters"));
+                }
+                _ => {}
+            }
+        }
+        if self.objects.is_empty() {
+            let message = "the parameters of a call are an object, and the schema allows none";
+            return Err(Error::new(ErrorKind::Unsatisfiable, message));
+        }
+        Ok(self.ir.union(std::mem::take(&mut self.objects)))
+    }
+
+    fn object(&mut self, mut object: Object) -> Result<()> {
+        for property in &mut object.properties {
+            if *self.ir.node(property.value) == Node::Never {
+                continue;
+            }
+            if !is_name(&property.name) {
+                let message = format!("a parameter cannot have the name {:?}", property.name);
+                return Err(unsupported(message).hint(
+                    "names have no `<`, `>` and `\"`, no control characters and no white space at their ends",
+                ));
+            }
+            property.value = self.value(property.value)?;
+        }
+        for extra in &mut object.extra {
+            extra.keys = Some(self.undeclared(extra.keys)?);
+            extra.value = self.value(extra.value)?;
+        }
+        for demand in &mut object.demand {
+            let keys = self.undeclared(demand.entry.keys)?;
+            if !demand.by_name {
+                self.need_many(keys)?;
+            }
+            demand.entry = Extra { keys: Some(keys), value: self.value(demand.entry.value)? };
+        }
+        object.markup = Some(self.markup.clone());
+        let node = self.ir.push(Node::JsonObject(Box::new(object)));
+        self.objects.push(node);
+        Ok(())
+    }
+
+    /// The objects among literal values.
+    fn words(&mut self, words: &[Vec<u8>]) -> Result<()> {
+        for word in words.iter().filter(|word| word.first() == Some(&b'{')) {
+            let text = String::from_utf8_lossy(word);
+            let doc = json_schema::document(&text)?;
+            let mut object = Object::default();
+            for &(name, value) in doc.members(doc.root()) {
+                let value = self.literal(&doc, value);
+                object.properties.push(Property { name: doc.name(name).into(), value, required: true });
+            }
+            self.object(object)?;
+        }
+        Ok(())
+    }
+
+    fn literal(&mut self, doc: &Doc, at: Id) -> NodeId {
+        let mut word = Vec::new();
+        doc.write(at, &mut word);
+        self.ir.bytes(word)
+    }
+
+    /// The names in `keys` that a parameter can have.
+    fn undeclared(&mut self, keys: Option<NodeId>) -> Result<NodeId> {
+        let Some(keys) = keys else { return Ok(self.names_here) };
+        let mut both = Ir::new();
+        let root = json_schema::both((self.ir, keys), (&self.names, self.names.root()), &mut both)?;
+        both.set_root(root);
+        Ok(self.ir.append(&both))
+    }
+
+    /// Checks that names which must be there cannot run out.
+    fn need_many(&self, keys: NodeId) -> Result<()> {
+        match Dfa::of(self.ir, keys)?.finite(MANY_NAMES) {
+            None => Ok(()),
+            Some(few) => {
+                let message =
+                    format!("one of {} undeclared names is asked for by its value or its pattern", few.len());
+                Err(unsupported(message).hint("declare these names in `properties`"))
+            }
+        }
+    }
+
+    /// A value as it is written behind its name.
+    fn value(&mut self, node: NodeId) -> Result<NodeId> {
+        if let Some(&known) = self.values.get(&node) {
+            return Ok(known);
+        }
+        let (texts, values) = self.split(node)?;
+        let mut ways = Vec::new();
+        let free = texts.contains(&self.free_here);
+        if !texts.is_empty() {
+            let text = if free { self.free_here } else { self.ir.union(texts) };
+            ways.push(self.around(text, true));
+        }
+        // Where any text may stand, JSON may.
+        if !values.is_empty() && (!free || self.style == Style::DeepseekXml) {
+            let value = self.ir.union(values);
+            ways.push(self.around(value, false));
+        }
+        let value = self.ir.union(ways);
+        self.values.insert(node, value);
+        Ok(value)
+    }
+
+    /// A text or a JSON value with what stands around it.
+    fn around(&mut self, value: NodeId, text: bool) -> NodeId {
+        let flexible = matches!(self.policy.whitespace, Whitespace::Flexible { .. });
+        let line = self.ir.bytes("\n");
+        let may_line = self.ir.repeat(line, 0, Some(1));
+        let space = match self.policy.whitespace {
+            Whitespace::Flexible { max } => {
+                let white = self.ir.push(Node::Class(smallvec![(9, 10), (13, 13), (32, 32)]));
+                self.ir.repeat(white, 0, Some(u32::from(max.clamp(1, 64))))
+            }
+            _ => self.empty,
+        };
+        let inner = match (self.style, flexible) {
+            (Style::QwenXml, false) => line,
+            (Style::QwenXml, true) if text => may_line,
+            _ if text => self.empty,
+            _ => space,
+        };
+        let mut parts = match self.style {
+            Style::QwenXml | Style::MinimaxXml => Vec::new(),
+            Style::DeepseekXml => vec![self.ir.bytes(if text { "true\">" } else { "false\">" })],
+            Style::GlmXml => {
+                vec![if flexible { space } else { may_line }, self.ir.bytes("<arg_value>")]
+            }
+        };
+        parts.extend([inner, value, inner]);
+        parts.retain(|&part| part != self.empty);
+        self.ir.concat(parts)
+    }
+
+    /// The texts of the strings among some JSON values, and the other values.
+    fn split(&mut self, node: NodeId) -> Result<(Vec<NodeId>, Vec<NodeId>)> {
+        let (mut texts, mut values) = (Vec::new(), Vec::new());
+        let mut rules = FxHashSet::default();
+        let mut todo = vec![node];
+        while let Some(id) = todo.pop() {
+            match self.ir.node(id).clone() {
+                Node::Never => {}
+                Node::Union(parts) => todo.extend(parts.iter().rev()),
+                Node::Rule(rule) => match self.ir.rule(rule) {
+                    Some(body) if self.can_begin(body, b'"') => {
+                        if rules.insert(rule) {
+                            todo.push(body);
+                        }
+                    }
+                    _ => values.push(id),
+                },
+                Node::JsonString { lang: None, min_chars: 0, max_chars: None } => texts.push(self.free_here),
+                Node::JsonString { lang, min_chars, max_chars } => {
+                    let lang = lang.map_or(Ok(self.free_here), |lang| self.clean(lang))?;
+                    texts.push(match (min_chars, max_chars) {
+                        (0, None) => lang,
+                        _ => self.ir.push(Node::Text { lang, min_chars, max_chars }),
+                    });
+                }
+                Node::JsonAny => {
+                    texts.push(self.free_here);
+                    values.push(self.any()?.1);
+                }
+                Node::Bytes(word) => self.split_words(&[word.to_vec()], &mut texts, &mut values)?,
+                Node::Literals(words) => self.split_words(&words, &mut texts, &mut values)?,
+                _ if self.can_begin(id, b'"') => {
+                    return Err(unsupported("strings of this kind cannot be written as parameters"));
+                }
+                _ => values.push(id),
+            }
+        }
+        Ok((texts, values))
+    }
+
+    fn split_words(
+        &mut self,
+        words: &[Vec<u8>],
+        texts: &mut Vec<NodeId>,
+        values: &mut Vec<NodeId>,
+    ) -> Result<()> {
+        let (mut strings, mut others) = (Vec::new(), Vec::new());
+        for word in words {
+            match word.first() {
+                Some(b'"') => {
+                    // Literals are written by the front end.
+                    let doc = json_schema::document(&String::from_utf8_lossy(word))?;
+                    let Value::String(text) = doc.value(doc.root()) else { continue };
+                    self.need_open(doc.name(text))?;
+                    strings.push(doc.name(text).as_bytes().to_vec());
+                }
+                _ => others.push(word.clone()),
+            }
+        }
+        for (words, list) in [(strings, texts), (others, values)] {
+            if !words.is_empty() {
+                list.push(self.ir.push(Node::Literals(words.into())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a value does not close itself.
+    fn need_open(&self, text: &str) -> Result<()> {
+        let close = &*self.markup.close;
+        match text.contains(close) {
+            false => Ok(()),
+            true => Err(unsupported(format!("a value contains `{close}`, which closes a parameter"))
+                .hint("use the style `json`, in which every text can be written")),
+        }
+    }
+
+    /// Whether a text of a node can begin with a byte: at least if one can.
+    fn can_begin(&self, node: NodeId, byte: u8) -> bool {
+        let mut rules = FxHashSet::default();
+        let mut todo = vec![node];
+        while let Some(id) = todo.pop() {
+            let begins = match self.ir.node(id) {
+                Node::Never | Node::Empty | Node::Text { .. } => false,
+                Node::Bytes(word) => word.first() == Some(&byte),
+                Node::Class(ranges) => ranges.iter().any(|r| (r.0..=r.1).contains(&byte)),
+                Node::Literals(words) => words.iter().any(|word| word.first() == Some(&byte)),
+                // All of them, since the first may be empty.
+                Node::Concat(parts) => match parts.first().map(|&part| self.ir.node(part)) {
+                    Some(Node::Bytes(word)) if !word.is_empty() => word.first() == Some(&byte),
+                    _ => {
+                        todo.extend(parts);
+                        false
+                    }
+                },
+                Node::Union(parts) => {
+                    todo.extend(parts);
+                    false
+                }
+                Node::Repeat { node, .. } => {
+                    todo.push(*node);
+                    false
+                }
+                Node::Automaton { states, .. } => {
+                    todo.extend(states.first().into_iter().flat_map(|s| s.edges.iter().map(|e| e.0)));
+                    false
+                }
+                Node::Rule(rule) => {
+                    if rules.insert(*rule) {
+                        todo.extend(self.ir.rule(*rule));
+                    }
+                    false
+                }
+                Node::JsonString { .. } => byte == b'"',
+                Node::JsonArray { .. } | Node::JsonSet { .. } | Node::JsonUnique { .. } => byte == b'[',
+                Node::JsonObject(_) => byte == b'{',
+                Node::JsonAny => true,
+            };
+            if begins {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What is left of a language without the texts that close a value.
+    fn clean(&mut self, lang: NodeId) -> Result<NodeId> {
+        if let Some(&known) = self.clean.get(&lang) {
+            return Ok(known);
+        }
+        let cleaned = match self.ir.node(lang) {
+            _ if !self.writes(lang, b'<') => lang,
+            Node::Automaton { quotes: true, .. } => {
+                // Spans of a text without it are without it.
+                for source in &self.ir.sources {
+                    self.need_open(source.text())?;
+                }
+                lang
+            }
+            _ => {
+                let mut both = Ir::new();
+                let root = json_schema::both((self.ir, lang), (&self.free, self.free.root()), &mut both)?;
+                both.set_root(root);
+                self.ir.append(&both)
+            }
+        };
+        self.clean.insert(lang, cleaned);
+        self.clean.insert(cleaned, cleaned);
+        Ok(cleaned)
+    }
+
+    /// Whether a regular node has texts with a byte: at least if it has.
+    fn writes(&self, node: NodeId, byte: u8) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut todo = vec![node];
+        while let Some(id) = todo.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let found = match self.ir.node(id) {
+                Node::Bytes(word) => word.contains(&byte),
+                Node::Literals(words) => words.iter().any(|word| word.contains(&byte)),
+                Node::Class(ranges) => ranges.iter().any(|r| (r.0..=r.1).contains(&byte)),
+                node => {
+                    node.parts(|part| todo.push(part));
+                    false
+                }
+            };
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Any JSON value without a text that closes it, and any that is no string.
+    fn any(&mut self) -> Result<(RuleId, NodeId)> {
+        if let Some(any) = self.any {
+            return Ok(any);
+        }
+        let rule = self.ir.declare_rule();
+        let this = self.ir.push(Node::Rule(rule));
+        let schema = r#"{"type": ["number", "boolean", "null"]}"#;
+        let scalars = json_schema::parse(schema, self.policy)?;
+        let scalars = self.ir.append(&scalars);
+        let array = Node::JsonArray { prefix: Vec::new(), rest: Some(this), min: 0, max: None };
+        let array = self.ir.push(array);
+        let extra = vec![Extra { keys: Some(self.free_here), value: this }];
+        let object = self.ir.push(Node::JsonObject(Box::new(Object { extra, ..Object::default() })));
+        let others = self.ir.union(vec![scalars, array, object]);
+        let lang = Some(self.free_here);
+        let string = self.ir.push(Node::JsonString { lang, min_chars: 0, max_chars: None });
+        let body = self.ir.union(vec![string, others]);
+        self.ir.define_rule(rule, body);
+        self.any = Some((rule, others));
+        Ok((rule, others))
+    }
+
+    /// A node without the texts that close a value in the JSON below it.
+    fn clean_below(&mut self, root: NodeId) -> Result<NodeId> {
+        let below = self.below(root);
+        let mut made: FxHashMap<NodeId, NodeId> = FxHashMap::default();
+        // What nodes are made of comes before them.
+        for &id in &below {
+            let node = self.ir.node(id).moved(|part| made.get(&part).copied().unwrap_or(part), 0);
+            let node = match node {
+                Node::JsonAny => Node::Rule(self.any()?.0),
+                Node::JsonString { lang, min_chars, max_chars } => {
+                    let lang = Some(lang.map_or(Ok(self.free_here), |lang| self.clean(lang))?);
+                    Node::JsonString { lang, min_chars, max_chars }
+                }
+                Node::JsonObject(object) if object.markup.is_none() => {
+                    Node::JsonObject(Box::new(self.clean_names(*object)?))
+                }
+                Node::Bytes(word) => {
+                    self.need_open(&String::from_utf8_lossy(&word))?;
+                    Node::Bytes(word)
+                }
+                Node::Literals(words) => {
+                    words.iter().try_for_each(|word| self.need_open(&String::from_utf8_lossy(word)))?;
+                    Node::Literals(words)
+                }
+                node => node,
+            };
+            made.insert(id, self.ir.push(node));
+        }
+        for rule in (0..self.ir.rule_count() as u32).map(RuleId) {
+            if let Some(body) = self.ir.rule(rule).and_then(|body| made.get(&body)) {
+                self.ir.define_rule(rule, *body);
+            }
+        }
+        Ok(made.get(&root).copied().unwrap_or(root))
+    }
+
+    /// A node and all below it that is no language of a string, in order.
+    fn below(&self, root: NodeId) -> Vec<NodeId> {
+        let (mut seen, mut todo) = (FxHashSet::default(), vec![root]);
+        while let Some(id) = todo.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match self.ir.node(id) {
+                Node::Rule(rule) => todo.extend(self.ir.rule(*rule)),
+                Node::JsonObject(object) => todo.extend(object.values()),
+                // Those of texts are clean.
+                Node::Text { .. } | Node::JsonString { .. } => {}
+                node => node.parts(|part| todo.push(part)),
+            }
+        }
+        let mut below: Vec<NodeId> = seen.into_iter().collect();
+        below.sort_unstable();
+        below
+    }
+
+    /// An object in JSON without names that close a value.
+    fn clean_names(&mut self, mut object: Object) -> Result<Object> {
+        object.properties.iter().try_for_each(|property| self.need_open(&property.name))?;
+        for extra in &mut object.extra {
+            extra.keys = Some(extra.keys.map_or(Ok(self.free_here), |keys| self.clean(keys))?);
+        }
+        for demand in &mut object.demand {
+            let keys = demand.entry.keys.map_or(Ok(self.free_here), |keys| self.clean(keys))?;
+            if demand.entry.keys != Some(keys) && !demand.by_name {
+                self.need_many(keys)?;
+            }
+            demand.entry.keys = Some(keys);
+        }
+        Ok(object)
+    }
+}
