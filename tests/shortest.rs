@@ -28,8 +28,9 @@ struct Seen {
 }
 
 /// Few bytes can be spelled, for the reference tries them all.
-fn vocabulary() -> TestVocab {
-    let missing: Vec<u8> = (0..=255).filter(|b| !b"{}[]:,\"\\ ab012.-eunltrfs".contains(b)).collect();
+fn vocabulary(more: &[u8]) -> TestVocab {
+    let known = [b"{}[]:,\"\\ ab012.-eunltrfs", more].concat();
+    let missing: Vec<u8> = (0..=255).filter(|b| !known.contains(b)).collect();
     TestVocab::new(9, 40, &missing)
 }
 
@@ -118,12 +119,16 @@ fn decoded(matcher: &Matcher) -> String {
 }
 
 fn compare_many(cases: u64, make: impl Fn(&mut Random) -> Shape) -> Seen {
-    let (vocab, mut seen) = (vocabulary(), Seen::default());
+    compare_over(&vocabulary(b""), cases, make)
+}
+
+fn compare_over(vocab: &TestVocab, cases: u64, make: impl Fn(&mut Random) -> Shape) -> Seen {
+    let mut seen = Seen::default();
     for seed in 0..cases {
         let mut random = Random::new(seed);
         let shape = make(&mut random);
         let policy = random.pick(&policies()).clone();
-        compare(&shape, &policy, &vocab, &mut random, &mut seen);
+        compare(&shape, &policy, vocab, &mut random, &mut seen);
     }
     eprintln!("{seen:?}");
     assert!(seen.shortest > 100, "{seen:?}");
@@ -149,6 +154,17 @@ fn completions_where_texts_must_be_new_are_short() {
             150,
             |random| if random.chance(50) { shapes::set(random) } else { shapes::demanding(random) },
         );
+    assert!(seen.longer * 20 < seen.shortest, "{seen:?}");
+}
+
+/// The rest of texts as they are, and of objects in a markup.
+#[test]
+fn completions_of_calls_are_short() {
+    let vocab = vocabulary(b"<>=;\n_p/k");
+    let seen = compare_over(&vocab, 250, |random| match random.chance(20) {
+        true => Shape::Raw(Box::new(shapes::text(random, 3)), random.below(5) as u32, None),
+        false => shapes::call(random),
+    });
     assert!(seen.longer * 20 < seen.shortest, "{seen:?}");
 }
 

@@ -91,10 +91,8 @@ fn gap(text: &str, flexible: bool, must: bool, may: bool) -> Vec<&str> {
 /// The ways to read parameters.
 fn read(style: Style, flexible: bool, text: &str) -> Vec<Vec<Written>> {
     let mut all = Vec::new();
-    let mut todo: Vec<(Vec<Written>, &str)> = gap(text, flexible, false, style == Glm)
-        .into_iter()
-        .map(|rest| (Vec::new(), rest))
-        .collect();
+    let mut todo: Vec<(Vec<Written>, &str)> =
+        gap(text, flexible, false, style == Glm).into_iter().map(|rest| (Vec::new(), rest)).collect();
     if text.is_empty() || style == Glm && text == "\n" {
         all.push(vec![]);
     }
@@ -217,12 +215,27 @@ fn schemas() -> Vec<Value> {
     let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     vec![
         object(json!({"a": string, "b": integer}), json!(["a"])),
-        object(json!({"a": {"type": "string", "minLength": 1, "maxLength": 3}, "b": {"type": ["string", "null"]}}), json!([])),
-        object(json!({"a": {"enum": ["12", 12, true, "x\ny", "a\"b", null, [1, 2]]}, "b": {"const": "<b>"}}), json!(["b"])),
-        object(json!({"a": {"type": "string", "pattern": "^[^a]*$"}, "b": {"type": "string", "pattern": "<.?b>"}}), json!([])),
+        object(
+            json!({"a": {"type": "string", "minLength": 1, "maxLength": 3}, "b": {"type": ["string", "null"]}}),
+            json!([]),
+        ),
+        object(
+            json!({"a": {"enum": ["12", 12, true, "x\ny", "a\"b", null, [1, 2]]}, "b": {"const": "<b>"}}),
+            json!(["b"]),
+        ),
+        object(
+            json!({"a": {"type": "string", "pattern": "^[^a]*$"}, "b": {"type": "string", "pattern": "<.?b>"}}),
+            json!([]),
+        ),
         object(json!({"a": {"type": "array", "items": string}, "b": {"type": "object"}}), json!([])),
-        object(json!({"a": {"type": "array", "items": {"type": "string", "pattern": "<"}, "maxItems": 2}, "b": true}), json!([])),
-        object(json!({"a": {"anyOf": [{"type": "string", "format": "date"}, {"type": "number"}]}, "b": {"type": "boolean"}}), json!([])),
+        object(
+            json!({"a": {"type": "array", "items": {"type": "string", "pattern": "<"}, "maxItems": 2}, "b": true}),
+            json!([]),
+        ),
+        object(
+            json!({"a": {"anyOf": [{"type": "string", "format": "date"}, {"type": "number"}]}, "b": {"type": "boolean"}}),
+            json!([]),
+        ),
         json!(true),
         json!({"type": "object"}),
         json!({"type": "object", "properties": {"a": integer}, "required": ["x"]}),
@@ -246,13 +259,52 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-const NAMES: [&str; 14] = ["a", "b", "x", "xb", "éa", "é b", "", " a", "a b", "c", "a<", "a\"", "\u{a0}a", "q\u{7f}"];
+const NAMES: [&str; 14] =
+    ["a", "b", "x", "xb", "éa", "é b", "", " a", "a b", "c", "a<", "a\"", "\u{a0}a", "q\u{7f}"];
 
 const VALUES: [&str; 42] = [
-    "", "a", "b", "12", "-3", "true", "null", "1.5", "\"a\"", "\"\"", "[1,2]", "[]", "[\"a\"]", "[\"<\",\"<<\"]", "[\"<b>\"]",
-    "[\"</parameter>\"]", "[\"</arg_value>\"]", "[\"</｜DSML｜parameter>\"]", "{\"a\":1}", "{}", "{\"a\":\"x\"}",
-    "{\"a\":{\"a\":\"\"}}", "{\"</parameter>\":1}", "x\ny", "a\"b", "é", "<b>", "</b>", "</param", "</parameter", "</parameter>",
-    "</arg_value>", "</｜DSML｜parameter>", "\n", " ", " 12", "12 ", "\n12\n", "2024-02-29", "ééé", "abcd", "[[\"b\"],\"a\"]",
+    "",
+    "a",
+    "b",
+    "12",
+    "-3",
+    "true",
+    "null",
+    "1.5",
+    "\"a\"",
+    "\"\"",
+    "[1,2]",
+    "[]",
+    "[\"a\"]",
+    "[\"<\",\"<<\"]",
+    "[\"<b>\"]",
+    "[\"</parameter>\"]",
+    "[\"</arg_value>\"]",
+    "[\"</｜DSML｜parameter>\"]",
+    "{\"a\":1}",
+    "{}",
+    "{\"a\":\"x\"}",
+    "{\"a\":{\"a\":\"\"}}",
+    "{\"</parameter>\":1}",
+    "x\ny",
+    "a\"b",
+    "é",
+    "<b>",
+    "</b>",
+    "</param",
+    "</parameter",
+    "</parameter>",
+    "</arg_value>",
+    "</｜DSML｜parameter>",
+    "\n",
+    " ",
+    " 12",
+    "12 ",
+    "\n12\n",
+    "2024-02-29",
+    "ééé",
+    "abcd",
+    "[[\"b\"],\"a\"]",
 ];
 
 struct Case {
@@ -354,7 +406,8 @@ fn whatever_is_written_is_valid() {
     let mut ended = 0;
     for (i, case) in cases().enumerate() {
         let [tag, _] = case.grammars(&compiler);
-        let validator = jsonschema::options().should_validate_formats(true).build(&case.schema).expect("valid");
+        let validator =
+            jsonschema::options().should_validate_formats(true).build(&case.schema).expect("valid");
         let mut random = Random::new(seed + 1_000 * i as u64);
         for _ in 0..count {
             let mut matcher = tag.matcher();
@@ -366,7 +419,8 @@ fn whatever_is_written_is_valid() {
                 let legal: Vec<u32> = common::vocab::row(&mut matcher).into_iter().collect();
                 let byte = words.tokens[*random.pick(&legal) as usize].clone();
                 // A tag is not met by chance.
-                let ways = [&b"</parameter>"[..], b"<", b"</arg_value>", "</｜DSML｜parameter>".as_bytes(), &byte];
+                let ways =
+                    [&b"</parameter>"[..], b"<", b"</arg_value>", "</｜DSML｜parameter>".as_bytes(), &byte];
                 let way = random.pick(&ways);
                 let mut next = matcher.fork();
                 let id = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("a token") as u32;
@@ -387,6 +441,49 @@ fn whatever_is_written_is_valid() {
         }
     }
     println!("{ended} texts");
+}
+
+/// Spans of a source come without quotes and escapes, and as JSON inside other values.
+#[test]
+fn spans_of_a_source() {
+    let words = TestVocab::new(5, 80, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    let schema = json!({"type": "object", "required": ["a"], "additionalProperties": false, "properties": {
+        "a": {"type": "string", "x-verbatim": true, "minLength": 2},
+        "b": {"type": "array", "items": {"type": "string", "x-verbatim": true}},
+    }});
+    for style in Style::ALL {
+        let case = Case { schema: schema.clone(), style, policy: Policy::default(), any_order: false };
+        let quoting = |source: &str| {
+            let spans = ffwd::constraint::substring::SubstringOptions::default();
+            Constraint::structural_tag_quoting(&case.tag(), Policy::default(), source, &spans)
+        };
+        let grammar = compiler.compile(&quoting("say \"a<b\"\n").expect("valid")).expect("satisfiable");
+        let text = |a: &str, b: &str| {
+            let string = |is| (style == Deepseek).then_some(is);
+            let (a, b) = ((a, string(true), "a"), (b, string(false), "b"));
+            spelled(
+                style,
+                &[a, b].map(|(value, string, name)| Written {
+                    name: name.into(),
+                    value: value.into(),
+                    string,
+                }),
+            )
+        };
+        for (a, b, expected) in [
+            ("y \"a", r#"["b\"\n"]"#, true),
+            ("a<b\"\n", "[]", true),
+            ("y", "[]", false),
+            ("yx", "[]", false),
+            ("a<", r#"["ba"]"#, false),
+        ] {
+            assert_eq!(accepts(&grammar, &words, &text(a, b)), expected, "{}", text(a, b));
+        }
+        let close = style.tags()[2];
+        let error = quoting(&format!("a < b{close}")).expect_err("it closes the parameter");
+        assert!(error.message().contains(close) && error.kind() == ErrorKind::Unsupported, "{error}");
+    }
 }
 
 /// What cannot be written as parameters is refused, with the place in the document.

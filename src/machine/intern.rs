@@ -245,8 +245,7 @@ fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(Nod
                 (a.meets, a.by_name) == (b.meets, b.by_name) && extra(&a.entry, &b.entry)
             };
             // Taken apart, so that a new field cannot be forgotten: what differs in it would become one object.
-            let Object { properties, extra: extras, demand: demands, min, max, any_order, markup } =
-                &**a;
+            let Object { properties, extra: extras, demand: demands, min, max, any_order, markup } = &**a;
             (*min, *max, *any_order, markup) == (b.min, b.max, b.any_order, &b.markup)
                 && pairs(properties, &b.properties, property)
                 && pairs(extras, &b.extra, extra)

@@ -131,7 +131,15 @@ impl Shape {
                 let names: usize = props.iter().map(|p| p.0.len() + usize::from(p.2)).sum();
                 let any_order = (names + extra.len() + *min as usize) % 4 == 3;
                 let (min, max) = (*min, *max);
-                Node::JsonObject(Box::new(Object { properties, extra, demand, min, max, any_order, markup: None }))
+                Node::JsonObject(Box::new(Object {
+                    properties,
+                    extra,
+                    demand,
+                    min,
+                    max,
+                    any_order,
+                    markup: None,
+                }))
             }
             Any => Node::JsonAny,
             Rule(body) => {
@@ -570,7 +578,8 @@ pub fn call(random: &mut Random) -> Shape {
         let rest = if keys.is_none() && random.chance(50) { few() } else { keys.unwrap_or_else(some) };
         Some(Concat(vec![bytes(begin), rest]))
     };
-    let props = props.into_iter().map(|(name, value, required)| (name, raw(value, random), required)).collect();
+    let props =
+        props.into_iter().map(|(name, value, required)| (name, raw(value, random), required)).collect();
     let extra: Vec<_> =
         extra.into_iter().map(|(keys, value)| (undeclared(keys, random), raw(value, random))).collect();
     // Demands that are met by names alone keep their names.

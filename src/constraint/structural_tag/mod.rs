@@ -14,7 +14,8 @@
 //! | format | members | matches |
 //! |---|---|---|
 //! | `const_string` | `value` | this text |
-//! | `json_schema` | `json_schema`, `any_order`? | a JSON value; properties in any order, or as the policy says |
+//! | `json_schema` | `json_schema`, `any_order`?, `style`? | a JSON value, properties in any order, or as the policy says; or the parameters of a call (`parameters`) |
+//! | `qwen_xml_parameter` | `json_schema` | the same in the style `qwen_xml` |
 //! | `regex` | `pattern` | a text that matches as a whole |
 //! | `any_text` | `excludes`? | any text without the excluded ones |
 //! | `sequence`, `or` | `elements` | all in order; one |
@@ -38,6 +39,9 @@
 //! * `dispatch`: a rule is `[pattern, format]`, a tag that begins with its trigger and has an empty end; `loop` (true if
 //!   absent) is the opposite of `stop_after_first`.
 //! * An empty `end` is no text: what ends the content is what follows the tag.
+//!
+//! **Styles** of a `json_schema`: `json`, and `qwen_xml`, `minimax_xml`, `deepseek_xml`, `glm_xml` for the parameters of a
+//! call in tags; `docs/constraints.md` says how they are written and which names and values cannot be.
 
 mod format;
 mod free_text;

@@ -81,8 +81,10 @@ impl Reader<'_, '_> {
             let (begin, end) = (item.text("begin")?, item.text("end")?);
             self.leaves.ir.marks.extend([begin.text.to_string(), end.text.to_string()]);
             let schema = item.required("schema")?;
-            let content =
-                Format { at: schema, kind: Kind::Node(self.leaves.schema(self.doc, schema, Spelling::default())?) };
+            let content = Format {
+                at: schema,
+                kind: Kind::Node(self.leaves.schema(self.doc, schema, Spelling::default())?),
+            };
             tags.push(Tag { begin, content, ends: vec![end.text] });
         }
         object.list("triggers")?;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::constraint::ir::Node;
+use crate::constraint::ir::{Node, NodeId};
 use crate::error::{Error, ErrorKind};
 
 fn read(format: &Value) -> Result<Ir> {
@@ -70,6 +70,8 @@ fn all_forms_are_read() {
             "at_least_one": true, "stop_after_first": true}),
         json!({"type": "tags_with_separator", "separator": ",", "tags": tags}),
         json!({"type": "json_schema", "json_schema": {"type": "object"}, "any_order": true}),
+        json!({"type": "json_schema", "json_schema": {"type": "object"}, "style": "deepseek_xml"}),
+        json!({"type": "qwen_xml_parameter", "json_schema": true}),
         json!({"type": "dispatch", "rules": [["<a>", text("1")], ["<b>", schema]]}),
         json!({"type": "dispatch", "rules": [["<a>", any()]], "loop": false, "excludes": ["</end>"]}),
         json!({"type": "tags_with_separator", "separator": "", "tags": tags, "at_least_one": true,
@@ -176,10 +178,24 @@ fn what_is_unknown_is_refused_by_name() {
             "known are",
         ),
         (
-            json!({"type": "json_schema", "json_schema": {}, "style": "qwen_xml"}),
+            json!({"type": "json_schema", "json_schema": {}, "style": "qwen"}),
             Unsupported,
             "/style",
-            "json",
+            "no style is called `qwen`",
+            "known are json, qwen_xml",
+        ),
+        (
+            json!({"type": "qwen_xml_parameter", "json_schema": {}, "style": "json"}),
+            Unsupported,
+            "/style",
+            "no member `style`",
+            "known are",
+        ),
+        (
+            json!({"type": "json_schema", "json_schema": {"type": "string"}, "style": "glm_xml"}),
+            ErrorKind::Unsatisfiable,
+            "/json_schema",
+            "an object",
             "",
         ),
         (
@@ -223,6 +239,17 @@ fn what_is_unknown_is_refused_by_name() {
     let error = refused(json!({"type": "regex", "pattern": "a("}));
     assert_eq!(error.kind(), ErrorKind::InvalidPattern);
     assert_eq!(error.pointer(), Some("/format/pattern"));
+}
+
+#[test]
+fn the_older_name_of_a_style() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]});
+    let older = read(&json!({"type": "qwen_xml_parameter", "json_schema": schema})).unwrap();
+    let newer = read(&json!({"type": "json_schema", "json_schema": schema, "style": "qwen_xml"})).unwrap();
+    let nodes = |ir: &Ir| (0..ir.len() as u32).map(|id| ir.node(NodeId(id)).clone()).collect::<Vec<_>>();
+    assert_eq!((nodes(&older), older.root()), (nodes(&newer), newer.root()));
+    // Tokenizers may have the tags as special tokens.
+    assert_eq!(newer.marks, ["<parameter=", ">", "</parameter>"]);
 }
 
 #[test]

@@ -110,7 +110,8 @@ impl Oracle<'_> {
         if max.is_none_or(|max| count < max) && (all || count < min) {
             let (comma, gap) = (self.lit(b","), self.gap());
             let separator = if count > 0 { self.cat(comma, gap) } else { EMPTY };
-            let fresh = Fresh { object, value: NEVER, meets: 0, name: Vec::new(), escape: Vec::new(), raw: false };
+            let fresh =
+                Fresh { object, value: NEVER, meets: 0, name: Vec::new(), escape: Vec::new(), raw: false };
             let item = self.of_node(item);
             let item = self.intern(Expr::Item(item, Box::new(fresh)));
             parts.push(self.cat(separator, item));
