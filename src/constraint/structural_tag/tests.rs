@@ -182,7 +182,7 @@ fn what_is_unknown_is_refused_by_name() {
             Unsupported,
             "/style",
             "no style is called `qwen`",
-            "known are json, qwen_xml",
+            "known are: json, qwen_xml",
         ),
         (
             json!({"type": "qwen_xml_parameter", "json_schema": {}, "style": "json"}),
