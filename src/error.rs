@@ -29,6 +29,8 @@ pub enum ErrorKind {
     TooComplex,
     /// A list of labels that makes no sense.
     InvalidLabels,
+    /// A reply that is not written as its tool calls should be.
+    InvalidReply,
     /// A token that the constraint does not allow at this point.
     IllegalToken,
     /// A tokenizer that cannot be loaded or used.
@@ -149,6 +151,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::InvalidPattern => "invalid pattern",
             ErrorKind::TooComplex => "too complex",
             ErrorKind::InvalidLabels => "invalid labels",
+            ErrorKind::InvalidReply => "invalid reply",
             ErrorKind::IllegalToken => "illegal token",
             ErrorKind::Tokenizer => "tokenizer",
             ErrorKind::Model => "model",

@@ -1,15 +1,19 @@
 //! Argument groups that several subcommands share.
 
+use std::cell::OnceCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::Value;
 
 use super::labels::LabelOptions;
 use super::references::ReferenceArgs;
+use super::tools::{ToolOptions, tools};
 use crate::chat::ChatTemplate;
 use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
+use crate::constraint::tools::{Reply, Tools};
 use crate::constraint::{Constraint, KeyOrder, Policy, Whitespace};
 use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -216,6 +220,10 @@ pub(super) struct ConstraintKind {
     /// A file with a structural tag: tool calls in free text
     #[arg(long, value_name = "FILE")]
     structural_tag: Option<PathBuf>,
+    /// A file with functions that may be called: a JSON array of objects with a `name` and `parameters`, as clients of
+    /// chat servers send them
+    #[arg(long, value_name = "FILE")]
+    tools: Option<PathBuf>,
     /// A regular expression for the whole output (syntax of Rust's regex crate)
     #[arg(long, value_name = "RE")]
     regex: Option<String>,
@@ -255,6 +263,11 @@ pub(super) struct ConstraintArgs {
     spelling: SpellingArgs,
     #[command(flatten)]
     labels: LabelOptions,
+    #[command(flatten)]
+    calls: ToolOptions,
+    /// What the file of tools held, which may be standard input.
+    #[arg(skip)]
+    tools: OnceCell<(Tools, Vec<Value>)>,
     #[command(flatten)]
     references: ReferenceArgs,
 }
@@ -314,6 +327,24 @@ impl ConstraintArgs {
         self.kind.labels.is_some()
     }
 
+    /// The tools that may be called, and the same for the prompt.
+    pub(super) fn tools(&self) -> Result<Option<&(Tools, Vec<Value>)>> {
+        let Some(file) = &self.kind.tools else { return Ok(None) };
+        let known = match self.tools.get() {
+            Some(known) => known,
+            None => {
+                let read = tools(file)?;
+                self.tools.get_or_init(|| read)
+            }
+        };
+        Ok(Some(known))
+    }
+
+    /// The calls in a reply.
+    pub(super) fn reply(&self, tools: &Tools, text: &str) -> Result<Reply> {
+        tools.read(self.calls.style()?, text)
+    }
+
     pub(super) fn constraint(&self) -> Result<Option<Constraint>> {
         let kind = &self.kind;
         let schemas = kind.json_schema.is_some() || kind.structural_tag.is_some() || kind.grammar.is_some();
@@ -329,6 +360,9 @@ impl ConstraintArgs {
         }
         if kind.labels.is_none() {
             self.labels.of_no_use()?;
+        }
+        if kind.tools.is_none() {
+            self.calls.of_no_use()?;
         }
         let policy = self.spelling.policy();
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
@@ -355,6 +389,13 @@ impl ConstraintArgs {
                 None => Constraint::structural_tag_with(&text, policy),
             };
             made.map_err(|e| e.at(Place::File(file.clone())))?
+        } else if let Some(file) = &kind.tools {
+            // There are tools where there is a file of them.
+            let made = self.tools()?.map(|(tools, _)| self.calls.constraint(tools, policy)).transpose();
+            match made.map_err(|e| e.at(Place::File(file.clone())))? {
+                Some(constraint) => constraint,
+                None => return Ok(None),
+            }
         } else if let Some(file) = &kind.substring {
             let text = read(file)?;
             Constraint::substring(&text, &spans).map_err(|e| e.at(Place::File(file.clone())))?

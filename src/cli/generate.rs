@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
+
 use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
 use super::output;
 use super::several::{self, SeveralArgs};
 use crate::chat::{ChatOptions, Message};
+use crate::constraint::tools::{Reply, ToolCall};
 use crate::decode::{Finish, Output, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -16,6 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
     ffwd generate 'Is this spam? Buy now!' --choice spam --choice 'not spam'\n  \
     ffwd generate 'Name a colour' --model path/to/SmolLM2-135M-Instruct --chat --system 'Be brief.'\n  \
     ffwd generate 'Please pay 200 EUR.\n\nTopics:' --labels topics.txt --labels-separator ', ' --max-labels 3\n  \
+    ffwd generate 'How warm is it in Oslo?' --model path/to/Qwen3 --chat --tools tools.json --calls\n  \
     ffwd generate 'Ada: ' --pattern \"UPPER LOWER{2,8} '.'\" --temperature 0.8 --seed 3")]
 pub(super) struct Args {
     /// What the model reads before it writes
@@ -36,6 +41,9 @@ pub(super) struct Args {
     /// Most tokens before that text, which is then put there
     #[arg(long, value_name = "N", default_value_t = 256, requires = "think_until")]
     think_budget: usize,
+    /// Print a reply with tools as JSON: its `text`, and the `calls`, each with a `name` and `arguments`
+    #[arg(long, requires = "tools", conflicts_with_all = ["stream", "best_of", "beams"])]
+    calls: bool,
     /// Where to write the figures as JSON; `-` is standard output
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -52,6 +60,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.decode.sampling_is_valid()?;
     let constraint = args.constraint.constraint()?;
+    let tools = args.constraint.tools()?;
     let marks = constraint.iter().flat_map(|constraint| constraint.ir().marks.clone());
     let engine = args.models.engine_with(marks.chain(args.think_until.clone()).collect())?;
     let prompt = match args.chat || args.system.is_some() {
@@ -59,7 +68,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         true => {
             let system = args.system.iter().map(Message::system);
             let messages: Vec<Message> = system.chain([Message::user(&args.prompt)]).collect();
-            engine.chat_prompt(&messages, &ChatOptions::default())?
+            let tools = tools.map(|tools| tools.1.clone()).unwrap_or_default();
+            engine.chat_prompt(&messages, &ChatOptions::with_tools(tools))?
         }
     };
     let mut request = args.decode.apply(Request::new(prompt));
@@ -98,7 +108,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         is_not_cut(&output)?;
     }
     if !args.stream {
-        output::line(&shown(args, &output))?;
+        let text = shown(args, &output);
+        match tools.filter(|_| args.calls) {
+            Some((tools, _)) => output::line(&as_json(&args.constraint.reply(tools, &text)?)?)?,
+            None => output::line(&text)?,
+        }
     }
     if !matches!(output.finish, Finish::Stop) {
         eprintln!("ended by {}", output.finish.name());
@@ -108,6 +122,26 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         output::figures(path, &output.stats)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A reply as JSON, with the arguments of its calls as objects.
+fn as_json(reply: &Reply) -> Result<String> {
+    #[derive(Serialize)]
+    struct Call<'a> {
+        name: &'a str,
+        arguments: Box<RawValue>,
+    }
+    #[derive(Serialize)]
+    struct Shown<'a> {
+        text: &'a str,
+        calls: Vec<Call<'a>>,
+    }
+    let json = |e: serde_json::Error| Error::new(ErrorKind::InvalidReply, e.to_string());
+    let mut calls = Vec::with_capacity(reply.calls.len());
+    for ToolCall { name, arguments } in &reply.calls {
+        calls.push(Call { name, arguments: RawValue::from_string(arguments.clone()).map_err(json)? });
+    }
+    serde_json::to_string(&Shown { text: &reply.text, calls }).map_err(json)
 }
 
 /// The text of an output as it is printed.

@@ -12,6 +12,7 @@ mod labels;
 mod output;
 mod references;
 mod several;
+mod tools;
 
 use std::process::ExitCode;
 

@@ -25,6 +25,7 @@ pub mod substring;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod token_machine;
+pub mod tools;
 
 pub use ir::Ir;
 pub(crate) use json_schema::formats::prepare as prepare_formats;

@@ -54,7 +54,7 @@ mod read;
 mod tests;
 mod trie;
 
-use super::ir::Ir;
+use super::ir::{Ir, Markup};
 use super::json_schema;
 use super::policy::Policy;
 use crate::error::Result;
@@ -68,6 +68,11 @@ use crate::error::Result;
 /// `InvalidPattern` for a regular expression, `TooComplex` beyond a limit.
 pub fn parse(text: &str, policy: &Policy) -> Result<Ir> {
     parse_from(text, policy, None)
+}
+
+/// How the style of a `json_schema` with this name writes parameters; none of JSON.
+pub(super) fn markup(style: &str) -> Option<Markup> {
+    parameters::Style::NAMED.iter().find(|named| named.0 == style).map(|(_, style)| style.markup())
 }
 
 /// The same with a text that `x-verbatim` means in the schemas.

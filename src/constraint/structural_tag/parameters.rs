@@ -46,7 +46,7 @@ impl Style {
         ("glm_xml", Style::GlmXml),
     ];
 
-    fn markup(self) -> Markup {
+    pub fn markup(self) -> Markup {
         let (open, named, close) = match self {
             Style::QwenXml => ("<parameter=", ">", "</parameter>"),
             Style::MinimaxXml => ("<parameter name=\"", "\">", "</parameter>"),

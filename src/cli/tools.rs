@@ -1,0 +1,63 @@
+//! Options about tools that `generate` and `inspect` share.
+
+use std::path::Path;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::args::read;
+use crate::constraint::tools::{Calls, ToolChoice, ToolStyle, Tools};
+use crate::constraint::{Constraint, Policy};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// How tools are called.
+#[derive(Args)]
+#[command(next_help_heading = "Tools")]
+pub(super) struct ToolOptions {
+    /// How the model writes calls: hermes (Qwen2.5, Qwen3), llama, mistral, mistral-args, qwen-coder, minimax, deepseek,
+    /// deepseek-dsml, glm, kimi, function-tag [default: hermes]
+    #[arg(long, value_name = "STYLE")]
+    tool_style: Option<String>,
+    /// Whether to call: auto (text, and calls in it), required (calls and nothing else), or the name of the function to
+    /// call [default: auto]
+    #[arg(long, value_name = "auto|required|NAME")]
+    tool_choice: Option<String>,
+    /// At most one call
+    #[arg(long)]
+    single_call: bool,
+}
+
+impl ToolOptions {
+    /// # Errors
+    /// If one of them was given: there are no tools.
+    pub(super) fn of_no_use(&self) -> Result<()> {
+        match self.tool_style.is_some() || self.tool_choice.is_some() || self.single_call {
+            false => Ok(()),
+            true => {
+                let message = "--tool-style, --tool-choice and --single-call are of use with --tools only";
+                Err(Error::new(ErrorKind::InvalidOption, message))
+            }
+        }
+    }
+
+    pub(super) fn style(&self) -> Result<ToolStyle> {
+        self.tool_style.as_deref().map_or(Ok(ToolStyle::Hermes), ToolStyle::by_name)
+    }
+
+    pub(super) fn constraint(&self, tools: &Tools, policy: Policy) -> Result<Constraint> {
+        let calls = match self.tool_choice.as_deref() {
+            None | Some("auto") => Calls::Auto,
+            Some("required") => Calls::Required,
+            Some(name) => Calls::Function(name.to_owned()),
+        };
+        tools.constraint(self.style()?, &ToolChoice { calls, single: self.single_call }, policy)
+    }
+}
+
+/// A file with a list of tools: for the constraint, and for the prompt.
+pub(super) fn tools(file: &Path) -> Result<(Tools, Vec<Value>)> {
+    let text = read(file)?;
+    let tools = Tools::parse(&text).map_err(|e| e.at(Place::File(file.into())))?;
+    // It was read as a list of JSON before.
+    Ok((tools, serde_json::from_str(&text).unwrap_or_default()))
+}

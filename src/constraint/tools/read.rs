@@ -1,0 +1,319 @@
+//! From a reply to the calls in it.
+//!
+//! One pass over the reply, by the texts of its style. Values in tags say nothing of their type, but for one style: a value
+//! is a string where its schema allows nothing else, JSON where it allows no string, and where it allows both JSON if it
+//! is any. Cost: linear in the reply. Asking the automaton which of its ways was taken was rejected: a reply also comes
+//! from logs, without its constraint.
+
+use std::cell::Cell;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Tool;
+use super::style::{Arguments, Spelling};
+use crate::constraint::ir::Markup;
+use crate::constraint::structural_tag;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Deepest nesting of references and alternatives that is followed for the type of a parameter.
+const MAX_DEPTH: usize = 16;
+/// Most schemas that are looked at for the type of a parameter.
+const MAX_LOOKS: u32 = 2000;
+
+/// A reply taken apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// The text around the calls.
+    pub text: String,
+    /// The calls, in their order.
+    pub calls: Vec<ToolCall>,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ToolCall {
+    /// The name of the function.
+    pub name: String,
+    /// Its arguments, a JSON object as text.
+    pub arguments: String,
+}
+
+pub(super) fn read(tools: &[Tool], spelling: &Spelling, reply: &str) -> Result<Reply> {
+    let mut reader = Reader { tools, spelling, reply, at: 0, out: Reply::default() };
+    while let Some(found) = reader.rest().find(spelling.trigger()) {
+        let before = &reader.rest()[..found];
+        if reader.out.calls.is_empty() || before != spelling.between {
+            reader.out.text.push_str(before);
+        }
+        reader.at += found;
+        match spelling.section {
+            None => reader.call()?,
+            Some([begin, end]) => {
+                reader.expect(begin)?;
+                reader.call()?;
+                while !reader.rest().starts_with(end) {
+                    reader.expect(spelling.between)?;
+                    reader.call()?;
+                }
+                reader.expect(end)?;
+            }
+        }
+    }
+    let rest = reader.rest();
+    reader.out.text.push_str(rest);
+    Ok(reader.out)
+}
+
+struct Reader<'a> {
+    tools: &'a [Tool],
+    spelling: &'a Spelling,
+    reply: &'a str,
+    /// The byte that is read next.
+    at: usize,
+    out: Reply,
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        &self.reply[self.at..]
+    }
+
+    fn fault(&self, what: &str) -> Error {
+        let message = match self.rest().is_empty() {
+            true => format!("the reply breaks off in a call: {what} is missing"),
+            false => format!("byte {} of the reply is not {what}", self.at),
+        };
+        Error::new(ErrorKind::InvalidReply, message).hint("only whole replies in this style can be read")
+    }
+
+    fn expect(&mut self, text: &str) -> Result<()> {
+        if !self.rest().starts_with(text) {
+            return Err(self.fault(&format!("{text:?}")));
+        }
+        self.at += text.len();
+        Ok(())
+    }
+
+    fn call(&mut self) -> Result<()> {
+        let [before, behind] = self.spelling.name;
+        self.expect(before)?;
+        let called =
+            |tool: &&Tool| self.rest().strip_prefix(&*tool.name).is_some_and(|rest| rest.starts_with(behind));
+        // Of two names one of which begins with the other, the longer one.
+        let Some(tool) = self.tools.iter().filter(called).max_by_key(|tool| tool.name.len()) else {
+            return Err(self.fault("the name of a tool"));
+        };
+        self.at += tool.name.len() + behind.len();
+        let arguments = match self.spelling.arguments {
+            Arguments::Json => self.json()?.to_owned(),
+            Arguments::Numbered(between) => {
+                let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+                self.at += digits;
+                self.expect(between)?;
+                self.json()?.to_owned()
+            }
+            Arguments::Parameters(style) => {
+                let Some(markup) = structural_tag::markup(style) else { return Err(self.fault("known")) };
+                self.parameters(tool, style, &markup)?
+            }
+        };
+        if matches!(self.spelling.arguments, Arguments::Parameters(_)) {
+            self.skip_white();
+            self.expect(self.spelling.end.trim_start())?;
+        } else {
+            self.expect(self.spelling.end)?;
+        }
+        self.out.calls.push(ToolCall { name: tool.name.clone(), arguments });
+        Ok(())
+    }
+
+    /// A JSON value.
+    fn json(&mut self) -> Result<&'a str> {
+        let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<&RawValue>();
+        let Some(Ok(value)) = values.next() else { return Err(self.fault("JSON")) };
+        self.at += values.byte_offset();
+        Ok(value.get())
+    }
+
+    fn skip_white(&mut self) {
+        self.at = self.reply.len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n']).len();
+    }
+
+    fn parameters(&mut self, tool: &Tool, style: &str, markup: &Markup) -> Result<String> {
+        let schema: Value = serde_json::from_str(&tool.schema).unwrap_or(Value::Bool(true));
+        let mut out = String::from("{");
+        loop {
+            let before = self.at;
+            self.skip_white();
+            if !self.rest().starts_with(&*markup.open) {
+                self.at = before;
+                out.push('}');
+                return Ok(out);
+            }
+            self.at += markup.open.len();
+            let name = self.until(&markup.named)?;
+            let look = Look { root: &schema, left: Cell::new(MAX_LOOKS) };
+            let mut types = look.property(&schema, name, 0);
+            if style == "deepseek_xml" {
+                let string = self.until("\">")? == "true";
+                types = Types { string, other: !string };
+            }
+            if style == "glm_xml" {
+                self.skip_white();
+                self.expect("<arg_value>")?;
+            }
+            let value = self.until(&markup.close)?;
+            if out.len() > 1 {
+                out.push(',');
+            }
+            out.push_str(&Value::from(name).to_string());
+            out.push(':');
+            out.push_str(&types.json(value, style == "qwen_xml"));
+        }
+    }
+
+    /// What stands before a text, which is read, too.
+    fn until(&mut self, text: &str) -> Result<&'a str> {
+        let Some((before, _)) = self.rest().split_once(text) else {
+            self.at = self.reply.len();
+            return Err(self.fault(&format!("{text:?}")));
+        };
+        self.at += before.len() + text.len();
+        Ok(before)
+    }
+}
+
+/// Whether a value may be a string, and whether anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Types {
+    string: bool,
+    other: bool,
+}
+
+impl Types {
+    const ANY: Types = Types { string: true, other: true };
+    const NONE: Types = Types { string: false, other: false };
+
+    fn and(self, also: Types) -> Types {
+        Types { string: self.string && also.string, other: self.other && also.other }
+    }
+
+    fn or(self, also: Types) -> Types {
+        Types { string: self.string || also.string, other: self.other || also.other }
+    }
+
+    fn of_value(value: &Value) -> Types {
+        Types { string: value.is_string(), other: !value.is_string() }
+    }
+
+    /// A value as JSON text; `lines`: it may stand on lines of its own.
+    fn json(self, text: &str, lines: bool) -> String {
+        let inner = text.trim_matches([' ', '\t', '\r', '\n']);
+        let value = serde_json::from_str::<&RawValue>(inner).map(RawValue::get).unwrap_or_default();
+        let other = !value.is_empty() && !value.starts_with('"');
+        if other && (self.other || !self.string) {
+            return value.to_owned();
+        }
+        let text = if lines { text.strip_prefix('\n').unwrap_or(text) } else { text };
+        let text = if lines { text.strip_suffix('\n').unwrap_or(text) } else { text };
+        Value::from(text).to_string()
+    }
+}
+
+/// Looks into a schema for the types of its parameters.
+struct Look<'a> {
+    root: &'a Value,
+    /// So many more schemas are looked at: with references to alternatives there is no end of them.
+    left: Cell<u32>,
+}
+
+impl Look<'_> {
+    /// What a schema says of its property with a name.
+    fn property(&self, schema: &Value, name: &str, depth: usize) -> Types {
+        let declared = schema.get("properties").and_then(|p| p.get(name));
+        let patterns = schema.get("patternProperties").is_some();
+        let own = declared.or_else(|| schema.get("additionalProperties").filter(|_| !patterns));
+        let types = own.map_or(Types::ANY, |own| self.value(own, depth + 1));
+        types.and(self.beside(schema, depth, &|schema, depth| self.property(schema, name, depth)))
+    }
+
+    /// What a schema says of a value.
+    fn value(&self, schema: &Value, depth: usize) -> Types {
+        if schema == &Value::Bool(false) {
+            return Types::NONE;
+        }
+        let named = |kind: &Value| Types { string: kind == "string", other: kind != "string" };
+        let mut types = match schema.get("type") {
+            Some(Value::Array(kinds)) => kinds.iter().map(named).fold(Types::NONE, Types::or),
+            Some(kind) => named(kind),
+            None => Types::ANY,
+        };
+        if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+            types = types.and(values.iter().map(Types::of_value).fold(Types::NONE, Types::or));
+        }
+        if let Some(value) = schema.get("const") {
+            types = types.and(Types::of_value(value));
+        }
+        types.and(self.beside(schema, depth, &|schema, depth| self.value(schema, depth)))
+    }
+
+    /// What `of` says of the schemas that apply beside one.
+    fn beside(&self, schema: &Value, depth: usize, of: &dyn Fn(&Value, usize) -> Types) -> Types {
+        let mut types = Types::ANY;
+        let left = self.left.get();
+        if depth >= MAX_DEPTH || left == 0 {
+            return types;
+        }
+        self.left.set(left - 1);
+        let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
+        for also in list("allOf") {
+            types = types.and(of(also, depth + 1));
+        }
+        for name in ["anyOf", "oneOf"] {
+            if schema.get(name).is_some() {
+                types = types.and(list(name).map(|way| of(way, depth + 1)).fold(Types::NONE, Types::or));
+            }
+        }
+        let local = schema.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'));
+        match local.and_then(|pointer| self.root.pointer(pointer)) {
+            Some(also) => types.and(of(also, depth + 1)),
+            None => types,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn types_of_parameters() {
+        let schema = json!({
+            "properties": {"a": {"type": ["string", "null"]}, "b": {"$ref": "#/$defs/n"}, "c": {"enum": ["x"]}, "d": false},
+            "additionalProperties": {"const": 1},
+            "$defs": {"n": {"anyOf": [{"type": "integer"}, {"type": "array"}]}},
+        });
+        let look = |schema: &Value, name: &str| {
+            let types = Look { root: schema, left: Cell::new(MAX_LOOKS) }.property(schema, name, 0);
+            (types.string, types.other)
+        };
+        let all = [
+            ("a", (true, true)),
+            ("b", (false, true)),
+            ("c", (true, false)),
+            ("d", (false, false)),
+            ("e", (false, true)),
+        ];
+        for (name, expected) in all {
+            assert_eq!(look(&schema, name), expected, "{name}");
+        }
+        let outer = json!({"allOf": [schema], "oneOf": [{"properties": {"a": {"type": "string"}}}]});
+        assert_eq!(look(&outer, "a"), (true, false));
+        // Sixteen levels of twenty ways each.
+        let ways: Vec<Value> = (0..20).map(|_| json!({"$ref": "#/$defs/x"})).collect();
+        let endless = json!({"$ref": "#/$defs/x", "$defs": {"x": {"anyOf": ways}}});
+        assert_eq!(look(&endless, "a"), (true, true));
+    }
+}

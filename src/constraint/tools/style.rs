@@ -1,0 +1,163 @@
+//! How families of models write the calls of functions.
+//!
+//! A table: what stands around a name, the arguments and several calls. The texts are those of the models' chat templates.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The form in which a model calls functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToolStyle {
+    /// `<tool_call>` around `{"name": …, "arguments": …}`: Hermes 2 and 3, Qwen2.5, Qwen3.
+    Hermes,
+    /// `{"name": …, "parameters": …}`: Llama 3.1 to 3.3.
+    Llama,
+    /// `[TOOL_CALLS]` and a JSON array of calls: Mistral up to version 7 of its tokenizer.
+    Mistral,
+    /// `[TOOL_CALLS]name[ARGS]{…}`: Mistral from version 11 of its tokenizer.
+    MistralArgs,
+    /// `<function=name>` with parameters in tags: Qwen3-Coder.
+    QwenCoder,
+    /// `<invoke name="name">` with parameters in tags: MiniMax M2.
+    MiniMax,
+    /// `<｜tool▁calls▁begin｜>` and JSON: DeepSeek V3.1.
+    DeepSeek,
+    /// `<｜DSML｜invoke name="name">` with parameters in tags: DeepSeek V3.2.
+    DeepSeekDsml,
+    /// `<tool_call>name` with keys and values in tags: GLM 4.5 and later.
+    Glm,
+    /// `<|tool_call_begin|>functions.name:0` and JSON: Kimi K2.
+    Kimi,
+    /// `<function=name>{…}</function>`: the custom format of Llama 3.1.
+    FunctionTag,
+}
+
+/// What stands behind a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arguments {
+    /// A JSON object.
+    Json,
+    /// Parameters in tags, in a style of a structural tag.
+    Parameters(&'static str),
+    /// The number of the call, this text, and a JSON object.
+    Numbered(&'static str),
+}
+
+/// The texts of a style.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spelling {
+    /// Around all calls.
+    pub section: Option<[&'static str; 2]>,
+    /// Around the name.
+    pub name: [&'static str; 2],
+    pub arguments: Arguments,
+    /// Behind the arguments.
+    pub end: &'static str,
+    /// Between two calls.
+    pub between: &'static str,
+}
+
+impl Spelling {
+    /// What tells a call from other text: the first tag.
+    pub fn trigger(&self) -> &'static str {
+        let begin = self.section.map_or(self.name[0], |section| section[0]);
+        begin.find(['>', ']']).map_or(begin, |end| &begin[..=end])
+    }
+}
+
+impl ToolStyle {
+    /// All of them.
+    pub const ALL: [ToolStyle; 11] = [
+        ToolStyle::Hermes,
+        ToolStyle::Llama,
+        ToolStyle::Mistral,
+        ToolStyle::MistralArgs,
+        ToolStyle::QwenCoder,
+        ToolStyle::MiniMax,
+        ToolStyle::DeepSeek,
+        ToolStyle::DeepSeekDsml,
+        ToolStyle::Glm,
+        ToolStyle::Kimi,
+        ToolStyle::FunctionTag,
+    ];
+
+    /// The name by which [`by_name`](Self::by_name) finds it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ToolStyle::Hermes => "hermes",
+            ToolStyle::Llama => "llama",
+            ToolStyle::Mistral => "mistral",
+            ToolStyle::MistralArgs => "mistral-args",
+            ToolStyle::QwenCoder => "qwen-coder",
+            ToolStyle::MiniMax => "minimax",
+            ToolStyle::DeepSeek => "deepseek",
+            ToolStyle::DeepSeekDsml => "deepseek-dsml",
+            ToolStyle::Glm => "glm",
+            ToolStyle::Kimi => "kimi",
+            ToolStyle::FunctionTag => "function-tag",
+        }
+    }
+
+    /// The style of a name.
+    ///
+    /// # Errors
+    /// `InvalidOption` with the known names.
+    pub fn by_name(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|style| style.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::new(ErrorKind::InvalidOption, format!("no style of tool calls is called `{name}`"))
+                .hint(format!("known are: {known}"))
+        })
+    }
+
+    pub(super) fn spelling(self) -> Spelling {
+        use Arguments::{Json, Numbered, Parameters};
+        let (section, name, arguments, end, between) = match self {
+            ToolStyle::Hermes => {
+                (None, ["<tool_call>\n{\"name\": \"", "\", \"arguments\": "], Json, "}\n</tool_call>", "\n")
+            }
+            ToolStyle::Llama => (None, ["{\"name\": \"", "\", \"parameters\": "], Json, "}", "; "),
+            ToolStyle::Mistral => {
+                (Some(["[TOOL_CALLS][", "]"]), ["{\"name\": \"", "\", \"arguments\": "], Json, "}", ", ")
+            }
+            ToolStyle::MistralArgs => (None, ["[TOOL_CALLS]", "[ARGS]"], Json, "", ""),
+            ToolStyle::QwenCoder => (
+                None,
+                ["<tool_call>\n<function=", ">\n"],
+                Parameters("qwen_xml"),
+                "\n</function>\n</tool_call>",
+                "\n",
+            ),
+            ToolStyle::MiniMax => (
+                Some(["<minimax:tool_call>\n", "\n</minimax:tool_call>"]),
+                ["<invoke name=\"", "\">\n"],
+                Parameters("minimax_xml"),
+                "</invoke>",
+                "\n",
+            ),
+            ToolStyle::DeepSeek => (
+                Some(["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"]),
+                ["<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"],
+                Json,
+                "<｜tool▁call▁end｜>",
+                "",
+            ),
+            ToolStyle::DeepSeekDsml => (
+                Some(["<｜DSML｜function_calls>\n", "\n</｜DSML｜function_calls>"]),
+                ["<｜DSML｜invoke name=\"", "\">\n"],
+                Parameters("deepseek_xml"),
+                "</｜DSML｜invoke>",
+                "\n",
+            ),
+            ToolStyle::Glm => (None, ["<tool_call>", ""], Parameters("glm_xml"), "</tool_call>", "\n"),
+            ToolStyle::Kimi => (
+                Some(["<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"]),
+                ["<|tool_call_begin|>functions.", ":"],
+                Numbered("<|tool_call_argument_begin|>"),
+                "<|tool_call_end|>",
+                "",
+            ),
+            ToolStyle::FunctionTag => (None, ["<function=", ">"], Json, "</function>", "\n"),
+        };
+        Spelling { section, name, arguments, end, between }
+    }
+}

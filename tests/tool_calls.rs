@@ -1,0 +1,312 @@
+//! Tool calls in the styles of models: replies written by hand, random calls written here and read back, and random walks
+//! through masks, whose calls an independent validator accepts.
+
+mod common;
+
+use common::random::Random;
+use common::vocab::TestVocab;
+use ffwd::constraint::tools::{Calls, ToolCall, ToolChoice, ToolStyle, Tools};
+use ffwd::{CompiledGrammar, Compiler, ErrorKind, Matcher, Policy, Whitespace};
+use serde_json::{Map, Value, json};
+
+/// The functions, and arguments that they take.
+fn functions() -> Vec<(&'static str, Value, Vec<Value>)> {
+    vec![
+        (
+            "get_weather",
+            json!({"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 0}},
+                "required": ["city"], "additionalProperties": false}),
+            vec![
+                json!({"city": "Oslo"}),
+                json!({"city": "a \"b\" <c>\n", "days": 3}),
+                json!({"city": "12", "days": 0}),
+                json!({"city": ""}),
+            ],
+        ),
+        (
+            "get",
+            json!({"$ref": "#/$defs/o", "$defs": {"o": {"type": "object", "properties": {
+                "ids": {"type": "array", "items": {"type": "string"}}, "how": {"enum": ["all", "none", null]}},
+                "additionalProperties": false}}}),
+            vec![
+                json!({}),
+                json!({"ids": ["a<b", "é"]}),
+                json!({"ids": [], "how": "all"}),
+                json!({"how": null}),
+            ],
+        ),
+        (
+            "set",
+            json!({"properties": {"at": {"anyOf": [{"type": "number"}, {"type": "boolean"}]}},
+                "additionalProperties": {"type": ["string", "object"]}}),
+            vec![json!({"at": 1.5}), json!({"at": true, "x": "y"}), json!({"x": {"a": [null]}, "z": "</b>"})],
+        ),
+        ("now", Value::Null, vec![json!({})]),
+    ]
+}
+
+fn tools() -> Tools {
+    let list: Vec<Value> = functions()
+        .into_iter()
+        .map(
+            |(name, schema, _)| json!({"type": "function", "function": {"name": name, "parameters": schema}}),
+        )
+        .collect();
+    Tools::parse(&Value::from(list).to_string()).expect("valid")
+}
+
+/// The parameters of a call between tags.
+fn tagged(
+    arguments: &Map<String, Value>,
+    one: impl Fn(&str, bool, String) -> String,
+    between: &str,
+) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let one = |(name, value): (&String, &Value)| one(name, value.is_string(), text(value));
+    arguments.iter().map(one).collect::<Vec<_>>().join(between)
+}
+
+/// Calls as a model of the style writes them.
+fn spelled(style: ToolStyle, calls: &[(&str, &Value)]) -> String {
+    let map = |value: &Value| value.as_object().expect("arguments").clone();
+    let call = |i: usize, (name, arguments): &(&str, &Value)| match style {
+        ToolStyle::Hermes => {
+            format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>")
+        }
+        ToolStyle::Llama => format!("{{\"name\": \"{name}\", \"parameters\": {arguments}}}"),
+        ToolStyle::Mistral => format!("{{\"name\": \"{name}\", \"arguments\": {arguments}}}"),
+        ToolStyle::MistralArgs => format!("[TOOL_CALLS]{name}[ARGS]{arguments}"),
+        ToolStyle::QwenCoder => {
+            let one = |name: &str, _, text| format!("<parameter={name}>\n{text}\n</parameter>");
+            let parameters = tagged(&map(arguments), one, "\n");
+            format!("<tool_call>\n<function={name}>\n{parameters}\n</function>\n</tool_call>")
+        }
+        ToolStyle::MiniMax => {
+            let one = |name: &str, _, text| format!("<parameter name=\"{name}\">{text}</parameter>\n");
+            format!("<invoke name=\"{name}\">\n{}</invoke>", tagged(&map(arguments), one, ""))
+        }
+        ToolStyle::DeepSeek => {
+            format!("<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜>")
+        }
+        ToolStyle::DeepSeekDsml => {
+            let one = |name: &str, string, text| {
+                format!("<｜DSML｜parameter name=\"{name}\" string=\"{string}\">{text}</｜DSML｜parameter>\n")
+            };
+            format!("<｜DSML｜invoke name=\"{name}\">\n{}</｜DSML｜invoke>", tagged(&map(arguments), one, ""))
+        }
+        ToolStyle::Glm => {
+            let one =
+                |name: &str, _, text| format!("<arg_key>{name}</arg_key>\n<arg_value>{text}</arg_value>\n");
+            format!("<tool_call>{name}\n{}</tool_call>", tagged(&map(arguments), one, ""))
+        }
+        ToolStyle::Kimi => {
+            format!(
+                "<|tool_call_begin|>functions.{name}:{i}<|tool_call_argument_begin|>{arguments}<|tool_call_end|>"
+            )
+        }
+        ToolStyle::FunctionTag => format!("<function={name}>{arguments}</function>"),
+    };
+    let calls: Vec<String> = calls.iter().enumerate().map(|(i, c)| call(i, c)).collect();
+    match style {
+        ToolStyle::Llama => calls.join("; "),
+        ToolStyle::Mistral => format!("[TOOL_CALLS][{}]", calls.join(", ")),
+        ToolStyle::MistralArgs => calls.concat(),
+        ToolStyle::MiniMax => format!("<minimax:tool_call>\n{}\n</minimax:tool_call>", calls.join("\n")),
+        ToolStyle::DeepSeek => format!("<｜tool▁calls▁begin｜>{}<｜tool▁calls▁end｜>", calls.concat()),
+        ToolStyle::DeepSeekDsml => {
+            format!("<｜DSML｜function_calls>\n{}\n</｜DSML｜function_calls>", calls.join("\n"))
+        }
+        ToolStyle::Kimi => {
+            format!("<|tool_calls_section_begin|>{}<|tool_calls_section_end|>", calls.concat())
+        }
+        _ => calls.join("\n"),
+    }
+}
+
+fn after(grammar: &CompiledGrammar, words: &TestVocab, text: &str) -> Option<Matcher> {
+    let mut matcher = grammar.matcher();
+    let id = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes are tokens") as u32;
+    text.bytes().all(|b| matcher.accept_token(id(b)).is_ok()).then_some(matcher)
+}
+
+fn accepts(grammar: &CompiledGrammar, words: &TestVocab, text: &str) -> bool {
+    after(grammar, words, text).is_some_and(|matcher| matcher.is_accepting())
+}
+
+fn values(calls: &[ToolCall]) -> Vec<(&str, Value)> {
+    let value = |text: &str| serde_json::from_str(text).expect("JSON");
+    calls.iter().map(|call| (&*call.name, value(&call.arguments))).collect()
+}
+
+#[test]
+fn what_is_written_is_accepted_and_read_back() {
+    let (words, tools, functions) = (TestVocab::new(5, 80, &[]), tools(), functions());
+    let compiler = Compiler::new(words.vocab.clone());
+    for style in ToolStyle::ALL {
+        let grammar = |calls: Calls, single: bool, policy: Policy| {
+            let constraint = tools.constraint(style, &ToolChoice { calls, single }, policy).expect("valid");
+            compiler.compile(&constraint).expect("satisfiable")
+        };
+        let plain = Policy::default;
+        let (auto, required) =
+            (grammar(Calls::Auto, false, plain()), grammar(Calls::Required, false, plain()));
+        let (one, single) =
+            (grammar(Calls::Function("get".into()), false, plain()), grammar(Calls::Required, true, plain()));
+        let flexible = Policy { whitespace: Whitespace::Flexible { max: 2 }, ..Policy::default() };
+        let flexible = grammar(Calls::Auto, false, flexible);
+        let mut random = Random::new(style.name().len() as u64);
+        for _ in 0..120 {
+            let calls: Vec<(&str, &Value)> = (0..1 + random.below(3))
+                .map(|_| {
+                    let (name, _, arguments) = random.pick(&functions);
+                    (*name, random.pick(arguments))
+                })
+                .collect();
+            let text = spelled(style, &calls);
+            let expected: Vec<_> = calls.iter().map(|(name, value)| (*name, (*value).clone())).collect();
+            for before in ["", "Let me see. <", "é\n"] {
+                let reply = format!("{before}{text}");
+                assert!(accepts(&auto, &words, &reply), "{style:?}: {reply}");
+                assert!(accepts(&flexible, &words, &reply), "flexible {style:?}: {reply}");
+                assert_eq!(accepts(&required, &words, &reply), before.is_empty(), "{style:?}: {reply}");
+                let read = tools.read(style, &reply).expect("well written");
+                assert_eq!(
+                    (&*read.text, values(&read.calls)),
+                    (before, expected.clone()),
+                    "{style:?}: {reply}"
+                );
+            }
+            assert_eq!(accepts(&single, &words, &text), calls.len() == 1, "{style:?}: {text}");
+            let only_get = calls.len() == 1 && calls[0].0 == "get";
+            assert_eq!(accepts(&one, &words, &text), only_get, "{style:?}: {text}");
+            // Without its last character a call is not complete, and that is said.
+            let cut = &text[..text.len() - 1];
+            let complete = accepts(&auto, &words, cut);
+            assert!(!complete, "{style:?}: {cut}");
+            let error = tools.read(style, cut).expect_err(cut);
+            assert_eq!(error.kind(), ErrorKind::InvalidReply, "{error}");
+        }
+        // No function has the name, no number of days is less than none, and a city is asked for.
+        let city = json!({"city": "Oslo", "days": -1});
+        for (name, arguments) in
+            [("unknown", &json!({})), ("get_weather", &city), ("get_weather", &json!({}))]
+        {
+            let text = spelled(style, &[(name, arguments)]);
+            assert!(!accepts(&auto, &words, &text), "{style:?}: {text}");
+        }
+        assert!(accepts(&auto, &words, "No call.") && !accepts(&required, &words, "No call."), "{style:?}");
+    }
+}
+
+#[test]
+fn random_walks_are_read_and_valid() {
+    let (words, tools) = (TestVocab::new(5, 80, &[]), tools());
+    let compiler = Compiler::new(words.vocab.clone());
+    let validators: Vec<_> = functions()
+        .into_iter()
+        .map(|(name, schema, _)| {
+            let none = json!({"type": "object", "additionalProperties": false});
+            let schema = if schema.is_null() { none } else { schema };
+            (name, jsonschema::validator_for(&schema).expect("valid"))
+        })
+        .collect();
+    let id = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes are tokens") as u32;
+    let mut seen = 0;
+    for (i, style) in ToolStyle::ALL.into_iter().enumerate() {
+        for (j, calls) in [Calls::Auto, Calls::Required].into_iter().enumerate() {
+            let choice = ToolChoice { calls, single: false };
+            let constraint = tools.constraint(style, &choice, Policy::default()).expect("valid");
+            let grammar = compiler.compile(&constraint).expect("satisfiable");
+            for case in 0..25 {
+                let mut random = Random::new(1000 * i as u64 + 100 * j as u64 + case);
+                let mut matcher = grammar.matcher();
+                let mut text = Vec::new();
+                let start = spelled(style, &[("get", &json!({}))]);
+                // Calls are not met by chance.
+                let start = &start.as_bytes()[..start.find("get").expect("its name")];
+                for step in 0..random.below(300) {
+                    if matcher.is_terminated() {
+                        break;
+                    }
+                    let legal: Vec<u32> = common::vocab::row(&mut matcher).into_iter().collect();
+                    let token = words.tokens[*random.pick(&legal) as usize].clone();
+                    let way = if step % 60 == 5 { start } else { &token };
+                    let mut next = matcher.fork();
+                    if way.iter().all(|&b| next.accept_token(id(b)).is_ok()) {
+                        matcher = next;
+                        text.extend_from_slice(way);
+                    }
+                }
+                text.extend_from_slice(&matcher.shortest_completion(1 << 16).expect("a way to the end"));
+                let text = String::from_utf8(text).expect("only text is written");
+                let reply = tools.read(style, &text).unwrap_or_else(|e| panic!("{e}: {style:?} {text}"));
+                for (name, arguments) in values(&reply.calls) {
+                    let validator = &validators.iter().find(|v| v.0 == name).expect("a known name").1;
+                    assert!(validator.is_valid(&arguments), "{arguments} of {style:?} {text}");
+                    seen += 1;
+                }
+            }
+        }
+    }
+    println!("{seen} calls");
+    assert!(seen > 300, "{seen}");
+}
+
+/// Replies as they stand in the models' documents.
+#[test]
+fn replies_of_models() {
+    let tools = tools();
+    let read = |style, reply: &str| {
+        let reply = tools.read(style, reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
+        let calls: Vec<_> = reply.calls.iter().map(|c| format!("{} {}", c.name, c.arguments)).collect();
+        (reply.text, calls.join(" | "))
+    };
+    let oslo = r#"get_weather {"city": "Oslo"}"#;
+    assert_eq!(
+        read(
+            ToolStyle::Hermes,
+            "Hm.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"
+        ),
+        ("Hm.\n".into(), oslo.into())
+    );
+    assert_eq!(
+        read(
+            ToolStyle::Kimi,
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{\"city\": \"Oslo\"}<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"
+        ),
+        (String::new(), format!("{oslo} | now {{}}"))
+    );
+    assert_eq!(
+        read(
+            ToolStyle::QwenCoder,
+            "<tool_call>\n<function=get_weather>\n<parameter=city>\n12\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>"
+        ),
+        (String::new(), r#"get_weather {"city":"12","days":3}"#.into())
+    );
+    // Keys and values on one line, as GLM 4.7 writes them.
+    assert_eq!(
+        read(
+            ToolStyle::Glm,
+            "<tool_call>get<arg_key>ids</arg_key><arg_value>[\"a\"]</arg_value></tool_call>"
+        ),
+        (String::new(), r#"get {"ids":["a"]}"#.into())
+    );
+    // A value that could be either is what the style says, or JSON.
+    let either = |style, reply: &str| read(style, reply).1;
+    assert_eq!(
+        either(
+            ToolStyle::DeepSeekDsml,
+            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"set\">\n<｜DSML｜parameter name=\"x\" string=\"true\">{}</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
+        ),
+        r#"set {"x":"{}"}"#
+    );
+    assert_eq!(
+        either(
+            ToolStyle::MiniMax,
+            "<minimax:tool_call>\n<invoke name=\"set\">\n<parameter name=\"x\">{}</parameter>\n</invoke>\n</minimax:tool_call>"
+        ),
+        r#"set {"x":{}}"#
+    );
+    let error = tools.read(ToolStyle::Hermes, "<tool_call>\n{\"name\": \"gat").expect_err("no such name");
+    assert!(error.to_string().contains("byte 22 of the reply is not the name of a tool"), "{error}");
+}
