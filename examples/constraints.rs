@@ -6,7 +6,8 @@
 //! the longer the output, the more those that close something. Whatever it prefers, every output
 //! satisfies its constraint.
 
-use ffwd::{Compiler, Constraint, Matcher, Result, TokenId, Vocabulary};
+use ffwd::constraint::tools::{ToolChoice, ToolStyle, Tools};
+use ffwd::{Compiler, Constraint, Matcher, Policy, Result, TokenId, Vocabulary};
 
 /// The tokenizer of the models that ship with the crate; its end token has id 2.
 const TOKENIZER: &[u8] =
@@ -43,10 +44,17 @@ fn cases() -> Result<Vec<Case>> {
         ("grammar, Lark", Constraint::lark(CALLS)?, "add(1,"),
         ("structural tag", Constraint::structural_tag(RECORD_OR_REFUSAL)?, "<record>[1"),
         ("tool calls in text", Constraint::structural_tag(TOOLS)?, "Let me see: <function=g"),
+        ("tools", tools()?, "So:\n<tool_call>\n{\"name\": \"a"),
         ("then", Constraint::regex("Answer: ")?.then(&label)?, "Answer"),
         ("or", label.or(&Constraint::regex("[1-5] stars?")?)?, "3"),
         ("and, not", word.and(&Constraint::choice(["foo", "bar"])?.not()?)?, "fo"),
     ])
+}
+
+/// A reply that calls functions as Qwen3 does, or does not.
+fn tools() -> Result<Constraint> {
+    let tools = Tools::parse(include_str!("data/tools.json"))?;
+    tools.constraint(ToolStyle::Hermes, &ToolChoice::default(), Policy::default())
 }
 
 fn main() -> Result<()> {

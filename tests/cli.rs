@@ -4,7 +4,7 @@
 #[path = "common/program.rs"]
 mod program;
 
-use program::{ffwd, texts};
+use program::{ffwd, ffwd_reading, texts};
 use serde_json::Value;
 
 const TEXT: &str = "examples/data/invoice.txt";
@@ -252,6 +252,42 @@ fn tags_are_written_with_the_tokens_of_their_marks() {
     let strict = ffwd(&[&args[..], &["--strict"]].concat());
     assert_eq!(strict.status.code(), Some(1));
     assert!(texts(&strict).1.contains("ends generations"), "{:?}", texts(&strict));
+}
+
+#[test]
+fn tools_are_called() {
+    let tools = ["--tools", "examples/data/tools.json"];
+    let run = |more: &[&str]| ffwd(&[&["generate", "How warm is it in Oslo?"], &tools[..], more].concat());
+    for style in ["hermes", "qwen-coder", "glm", "kimi"] {
+        let choice = ["--tool-choice", "add", "--calls", "--tool-style", style, "--max-tokens", "200"];
+        let (out, err) = texts(&run(&choice));
+        let reply: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out} {err}"));
+        assert_eq!((&reply["text"], &reply["calls"][0]["name"]), (&"".into(), &"add".into()));
+        let arguments = reply["calls"][0]["arguments"].as_object().unwrap();
+        assert!(arguments.len() == 2 && arguments.values().all(Value::is_number), "{out}");
+    }
+    // Without `--calls` as the model writes it.
+    let (out, _) = texts(&run(&["--tool-choice", "required", "--single-call", "--max-tokens", "200"]));
+    assert!(out.starts_with("<tool_call>\n{\"name\": \"") && out.ends_with("}\n</tool_call>\n"), "{out}");
+    let fails = |more: &[&str], hint: &str| {
+        let output = run(more);
+        assert!(!output.status.success() && texts(&output).1.contains(hint), "{:?}", texts(&output));
+    };
+    fails(&["--tool-style", "claude"], "known are: hermes, llama");
+    fails(&["--tool-choice", "sub"], "there are: get_weather, add");
+    // The embedded model was not trained on any, so its prompt has no place for them.
+    fails(&["--chat"], "tools need a model with a chat template");
+    let alone = ffwd(&["generate", "x", "--choice", "a", "--single-call"]);
+    assert!(texts(&alone).1.contains("of use with --tools only"), "{:?}", texts(&alone));
+    // From standard input, which is read once.
+    let list = std::fs::read_to_string("examples/data/tools.json").unwrap();
+    let args = ["generate", "x", "--tools", "-", "--tool-choice", "add", "--calls"];
+    let (out, err) = texts(&ffwd_reading(&args, &list));
+    assert!(out.contains(r#""name":"add""#), "{out} {err}");
+    let (out, _) =
+        texts(&ffwd(&[&["inspect"], &tools[..], &["--prefix", "Hm. <tool_call>", "--json"]].concat()));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["forced_text"], "\n{\"name\": \"");
 }
 
 #[test]

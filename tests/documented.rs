@@ -5,6 +5,7 @@ mod common;
 use common::vocab::TestVocab;
 use ffwd::constraint::substring::SubstringOptions;
 use ffwd::constraint::token_machine::{Labels, Levels, TokenFsm};
+use ffwd::constraint::tools::{ToolChoice, ToolStyle, Tools};
 use ffwd::{CompiledGrammar, Compiler, Constraint, Policy, Result, Whitespace};
 
 const PAGE: &str = include_str!("../docs/constraints.md");
@@ -98,6 +99,10 @@ fn the_examples_hold() {
             "gbnf" => Constraint::gbnf(text)?,
             "lark" => Constraint::lark(text)?,
             "structural_tag" => Constraint::structural_tag(text)?,
+            kind if let Some(style) = kind.strip_prefix("tools ") => {
+                let style = ToolStyle::by_name(style)?;
+                Tools::parse(text)?.constraint(style, &ToolChoice::default(), Policy::default())?
+            }
             // The last line is the source of the schema before it.
             "verbatim" => {
                 let (schema, source) = text.rsplit_once('\n').expect("a schema and a source");

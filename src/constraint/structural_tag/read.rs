@@ -109,7 +109,11 @@ impl Reader<'_, '_> {
         let name = phrase(doc, name, "type")?;
         let object = |known: &[&str]| Object::new(doc, at, &name.text, &[&["type"], known].concat());
         let kind = match &*name.text {
-            "const_string" => Kind::Text(object(&["value"])?.text("value")?.text),
+            "const_string" => {
+                let value = object(&["value"])?.text("value")?;
+                self.leaves.ir.marks.push(value.text.to_string());
+                Kind::Text(value.text)
+            }
             "json_schema" => return self.schema(at),
             "qwen_xml_parameter" => {
                 let schema = object(&["json_schema"])?.required("json_schema")?;
@@ -141,7 +145,9 @@ impl Reader<'_, '_> {
             "tags_with_separator" => {
                 let object = object(&["tags", "separator", "at_least_one", "stop_after_first"])?;
                 let tags = self.tags(&object, depth)?;
-                Kind::Separated { tags, separator: object.text("separator")?.text, many: many(&object)? }
+                let separator = object.text("separator")?.text;
+                self.leaves.ir.marks.push(separator.to_string());
+                Kind::Separated { tags, separator, many: many(&object)? }
             }
             "dispatch" => return self.dispatch(&object(&["rules", "loop", "excludes"])?, depth),
             _ => return Err(self.unknown_type(&name)),

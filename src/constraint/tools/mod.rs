@@ -346,6 +346,15 @@ mod tests {
     }
 
     #[test]
+    fn tokenizers_may_have_the_tags_as_special_tokens() {
+        let tools = Tools::parse(LIST).unwrap();
+        let made = tools.constraint(ToolStyle::Kimi, &ToolChoice::default(), Policy::default()).unwrap();
+        for mark in ["<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"] {
+            assert!(made.ir().marks.iter().any(|text| text.contains(mark)), "{mark}");
+        }
+    }
+
+    #[test]
     fn arguments_are_objects() {
         for (schema, expected) in [
             ("true", r#"{"type":"object"}"#),
