@@ -250,15 +250,13 @@ impl Object {
 }
 
 /// A way of writing the properties of an object one after the other, without braces, quotes, colons and commas: `open`, the
-/// name as it is, `named`, the value, `close`. Every undeclared property says which names it can have.
+/// name as it is, `named`, the value with what closes it. Every undeclared property says which names it can have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Markup {
     /// In front of a name.
     pub open: Box<str>,
     /// Between a name and its value.
     pub named: Box<str>,
-    /// Behind a value.
-    pub close: Box<str>,
     /// In front of the first property.
     pub first: Gap,
     /// Between two properties.

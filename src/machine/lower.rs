@@ -461,7 +461,7 @@ impl Build<'_> {
         let from = self.nfa.len() as NfaId;
         let (alphabet, ir) = (self.alphabet, self.rules.ir);
         let start = match raw {
-            true => text::text_of(self.nfa, alphabet, ir, lang)?,
+            true => text::text_of(self.nfa, alphabet, ir, lang, "")?,
             false => text::string_of(self.nfa, alphabet, ir, lang)?,
         };
         if start == DEAD {

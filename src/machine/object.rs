@@ -106,7 +106,7 @@ impl Build<'_> {
                 let close = self.byte(b'}', ACCEPT);
                 ((close, close), Names::escaped(names))
             }
-            Some(markup) => ((ACCEPT, self.line(markup.last, ACCEPT)), Names::plain(names)),
+            Some(markup) => ((ACCEPT, self.line(markup.last, ACCEPT)), Names::plain(names, &markup.named)),
         };
         let mut draft = Draft {
             object,
@@ -309,8 +309,7 @@ impl Build<'_> {
                 self.byte(b'"', text)
             }
             Some(markup) => {
-                let named = self.lowering().bytes(markup.named.as_bytes(), value);
-                let text = self.lowering().bytes(name, named);
+                let text = self.lowering().bytes(name, value);
                 self.lowering().bytes(markup.open.as_bytes(), text)
             }
         };
@@ -365,13 +364,14 @@ impl Build<'_> {
                 Ok(Some((STRING, self.rules.new_register(Register::Fresh(Arc::new(fresh))))))
             }
             Some(lang) => {
-                let raw = draft.object.markup.is_some();
-                let mut start = match raw {
-                    true => text::text_of(self.nfa, self.alphabet, self.rules.ir, lang)?,
-                    false => text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?,
+                // A name that could end behind each of its bytes would end there for all tokens that go on.
+                let named = draft.object.markup.as_ref().map(|markup| &*markup.named);
+                let mut start = match named {
+                    Some(named) => text::text_of(self.nfa, self.alphabet, self.rules.ir, lang, named)?,
+                    None => text::string_of(self.nfa, self.alphabet, self.rules.ir, lang)?,
                 };
                 if !draft.object.properties.is_empty() && start != DEAD {
-                    start = text::without_names(self.nfa, self.dfa, start, &names(), raw)?;
+                    start = text::without_names(self.nfa, self.dfa, start, &names(), named.is_some())?;
                 }
                 if start == DEAD {
                     return Ok(None);
@@ -436,7 +436,8 @@ impl Build<'_> {
                 let colon = self.byte(b':', value);
                 self.space(colon)
             }
-            Some(markup) => self.lowering().bytes(markup.named.as_bytes(), value),
+            // The rule of the name has what stands behind it, too.
+            Some(_) => value,
         };
         let name = match key {
             Some((rule, register)) if named != DEAD => {
@@ -456,11 +457,11 @@ impl Build<'_> {
         self.byte(b',', spaced)
     }
 
-    /// What closes a value and then what follows the property.
+    /// What stands behind a value and then what follows the property.
     fn behind_value(&mut self, object: &Object, to: NfaId) -> NfaId {
         match &object.markup {
             None => self.space(to),
-            Some(markup) => self.lowering().bytes(markup.close.as_bytes(), to),
+            Some(_) => to,
         }
     }
 

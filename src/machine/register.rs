@@ -136,8 +136,9 @@ impl Around {
     /// Of a markup; `flexible`: white space may be left out everywhere.
     pub(super) fn markup(markup: &Markup, flexible: bool) -> Around {
         let comma = u32::from(markup.between == Gap::Line && !flexible);
-        let tags = (markup.open.len() + markup.named.len() + markup.close.len()) as u32;
-        Around { declared: tags + comma, undeclared: tags + comma, comma }
+        // What names and values end with is a part of them.
+        let each = markup.open.len() as u32 + comma;
+        Around { declared: each, undeclared: each, comma }
     }
 }
 
@@ -325,11 +326,12 @@ impl Names {
         spelled
     }
 
-    /// Some texts as they are.
-    pub(super) fn plain<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+    /// Some texts as they are, with what stands behind each.
+    pub(super) fn plain<'a>(names: impl Iterator<Item = &'a str>, behind: &str) -> Self {
         let mut spelled = Names::default();
         for name in names {
             spelled.text.extend_from_slice(name.as_bytes());
+            spelled.text.extend_from_slice(behind.as_bytes());
             spelled.ends.push(spelled.text.len() as u32);
         }
         spelled

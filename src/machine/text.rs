@@ -101,10 +101,18 @@ pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, la
     Ok(trim_text(nfa, from, start))
 }
 
-/// The start of the rule for a text of `lang` as it is; [`DEAD`] if there is none.
-pub(super) fn text_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, lang: NodeId) -> Result<NfaId> {
+/// The start of the rule for a text of `lang` as it is and what stands behind it; [`DEAD`] if there is none.
+pub(super) fn text_of(
+    nfa: &mut Nfa,
+    alphabet: &[bool; 256],
+    ir: Nodes<'_>,
+    lang: NodeId,
+    behind: &str,
+) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
-    let start = Lowering::new(ir, nfa, alphabet, false).node(&mut NoCalls, lang, ACCEPT, 0)?;
+    let mut lowering = Lowering::new(ir, nfa, alphabet, false);
+    let end = lowering.bytes(behind.as_bytes(), ACCEPT);
+    let start = lowering.node(&mut NoCalls, lang, end, 0)?;
     // The empty text only: a state of its own, like those of all others.
     let start = if start == ACCEPT { nfa.push(State::Union(&[ACCEPT]), 0) } else { start };
     Ok(trim_text(nfa, from, start))

@@ -366,19 +366,18 @@ impl Shape {
 
 /// Ways of writing the properties of an object, friendly and not.
 fn markups() -> [Markup; 4] {
-    let of = |open: &str, named: &str, close: &str, [first, between, last]: [Gap; 3]| Markup {
+    let of = |open: &str, named: &str, [first, between, last]: [Gap; 3]| Markup {
         open: open.into(),
         named: named.into(),
-        close: close.into(),
         first,
         between,
         last,
     };
     [
-        of("", "=", ";", [Gap::None; 3]),
-        of("<p=", ">", "</p>", [Gap::None, Gap::Line, Gap::None]),
-        of("<\"", "\" \"", "\">", [Gap::None, Gap::Line, Gap::MayLine]),
-        of("<k>", "</k>", "</k>", [Gap::MayLine, Gap::MayLine, Gap::Line]),
+        of("", "=", [Gap::None; 3]),
+        of("<p=", ">", [Gap::None, Gap::Line, Gap::None]),
+        of("<\"", "\" \"", [Gap::None, Gap::Line, Gap::MayLine]),
+        of("<k>", "</k>", [Gap::MayLine, Gap::MayLine, Gap::Line]),
     ]
 }
 
@@ -570,6 +569,11 @@ pub fn call(random: &mut Random) -> Shape {
         2 => Union(vec![Concat(vec![bytes("t"), text(random, 1)]), value]),
         _ => value,
     };
+    let close = random.pick(&["", ";", "</p>", "\">"]);
+    let closed = |value: Shape, random: &mut Random| match raw(value, random) {
+        Never => Never,
+        value => Concat(vec![value, bytes(close)]),
+    };
     // No declared name begins like the first.
     let begin = random.pick(&["_", "_", ""]);
     let undeclared = |keys: Option<Shape>, random: &mut Random| {
@@ -579,9 +583,9 @@ pub fn call(random: &mut Random) -> Shape {
         Some(Concat(vec![bytes(begin), rest]))
     };
     let props =
-        props.into_iter().map(|(name, value, required)| (name, raw(value, random), required)).collect();
+        props.into_iter().map(|(name, value, required)| (name, closed(value, random), required)).collect();
     let extra: Vec<_> =
-        extra.into_iter().map(|(keys, value)| (undeclared(keys, random), raw(value, random))).collect();
+        extra.into_iter().map(|(keys, value)| (undeclared(keys, random), closed(value, random))).collect();
     // Demands that are met by names alone keep their names.
     let demand = demand.into_iter().filter(|_| extra.is_empty());
     let demand = demand.map(|(meets, keys, value)| (meets, undeclared(keys, random), value)).collect();

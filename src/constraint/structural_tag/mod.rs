@@ -54,7 +54,9 @@ mod read;
 mod tests;
 mod trie;
 
-use super::ir::{Ir, Markup};
+pub(super) use parameters::Tags;
+
+use super::ir::Ir;
 use super::json_schema;
 use super::policy::Policy;
 use crate::error::Result;
@@ -70,9 +72,9 @@ pub fn parse(text: &str, policy: &Policy) -> Result<Ir> {
     parse_from(text, policy, None)
 }
 
-/// How the style of a `json_schema` with this name writes parameters; none of JSON.
-pub(super) fn markup(style: &str) -> Option<Markup> {
-    parameters::Style::NAMED.iter().find(|named| named.0 == style).map(|(_, style)| style.markup())
+/// The tags of parameters in the style of a `json_schema` with this name; none of JSON.
+pub(super) fn tags(style: &str) -> Option<parameters::Tags> {
+    parameters::Style::NAMED.iter().find(|named| named.0 == style).map(|(_, style)| style.tags())
 }
 
 /// The same with a text that `x-verbatim` means in the schemas.

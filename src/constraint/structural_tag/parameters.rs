@@ -34,11 +34,19 @@ pub(super) enum Style {
     GlmXml,
 }
 
+/// The texts in front of a name, between it and its value, and behind that.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::constraint) struct Tags {
+    pub open: &'static str,
+    pub named: &'static str,
+    pub close: &'static str,
+}
+
 /// Fewest different names of a kind that another one asks for, if they can run out at all.
 const MANY_NAMES: usize = 10_000;
 
 impl Style {
-    /// By name.
+    /// All of them by name.
     pub const NAMED: [(&str, Style); 4] = [
         ("qwen_xml", Style::QwenXml),
         ("minimax_xml", Style::MinimaxXml),
@@ -46,19 +54,24 @@ impl Style {
         ("glm_xml", Style::GlmXml),
     ];
 
-    pub fn markup(self) -> Markup {
-        let (open, named, close) = match self {
-            Style::QwenXml => ("<parameter=", ">", "</parameter>"),
-            Style::MinimaxXml => ("<parameter name=\"", "\">", "</parameter>"),
-            Style::DeepseekXml => ("<｜DSML｜parameter name=\"", "\" string=\"", "</｜DSML｜parameter>"),
-            Style::GlmXml => ("<arg_key>", "</arg_key>", "</arg_value>"),
+    pub fn tags(self) -> Tags {
+        let [open, named, close] = match self {
+            Style::QwenXml => ["<parameter=", ">", "</parameter>"],
+            Style::MinimaxXml => ["<parameter name=\"", "\">", "</parameter>"],
+            Style::DeepseekXml => ["<｜DSML｜parameter name=\"", "\" string=\"", "</｜DSML｜parameter>"],
+            Style::GlmXml => ["<arg_key>", "</arg_key>", "</arg_value>"],
         };
+        Tags { open, named, close }
+    }
+
+    fn markup(self) -> Markup {
+        let Tags { open, named, .. } = self.tags();
         let (first, between, last) = match self {
             Style::QwenXml => (Gap::None, Gap::Line, Gap::None),
             Style::MinimaxXml | Style::DeepseekXml => (Gap::None, Gap::Line, Gap::MayLine),
             Style::GlmXml => (Gap::MayLine, Gap::MayLine, Gap::MayLine),
         };
-        Markup { open: open.into(), named: named.into(), close: close.into(), first, between, last }
+        Markup { open: open.into(), named: named.into(), first, between, last }
     }
 }
 
@@ -67,8 +80,8 @@ impl Style {
 /// # Errors
 /// `Unsatisfiable` if the schema allows no object, `Unsupported` for names and values that cannot be written so.
 pub(super) fn write(ir: &mut Ir, style: Style, policy: &Policy) -> Result<()> {
-    let markup = style.markup();
-    let free = without(&markup.close)?;
+    let tags = style.tags();
+    let free = without(tags.close)?;
     let free_here = ir.append(&free);
     let names = names();
     let names_here = ir.append(&names);
@@ -80,17 +93,17 @@ pub(super) fn write(ir: &mut Ir, style: Style, policy: &Policy) -> Result<()> {
         names,
         names_here,
         empty: ir.push(Node::Empty),
-        markup: Arc::new(markup),
+        markup: Arc::new(style.markup()),
         ir,
         clean: FxHashMap::from_iter([(free_here, free_here)]),
+        made: FxHashMap::default(),
         values: FxHashMap::default(),
         objects: Vec::new(),
         any: None,
     };
     let root = writer.root()?;
-    let root = writer.clean_below(root)?;
-    let Writer { markup, .. } = writer;
-    ir.marks.extend([&markup.open, &markup.named, &markup.close].map(ToString::to_string));
+    writer.finish_rules();
+    ir.marks.extend([tags.open, tags.named, tags.close].map(str::to_owned));
     if style == Style::GlmXml {
         ir.marks.push("<arg_value>".to_owned());
     }
@@ -149,6 +162,14 @@ fn unsupported(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
+/// Some strings: their texts, and how many characters they have.
+#[derive(Debug, Clone, Copy)]
+struct Text {
+    lang: NodeId,
+    least: u32,
+    most: Option<u32>,
+}
+
 struct Writer<'a> {
     ir: &'a mut Ir,
     policy: &'a Policy,
@@ -163,6 +184,8 @@ struct Writer<'a> {
     empty: NodeId,
     /// Languages, and what is left of them without the texts that close a value.
     clean: FxHashMap<NodeId, NodeId>,
+    /// Nodes in JSON, and the same without the texts that close a value.
+    made: FxHashMap<NodeId, NodeId>,
     /// Values in JSON, and how they are written.
     values: FxHashMap<NodeId, NodeId>,
     /// The objects in the markup.
@@ -277,60 +300,97 @@ impl Writer<'_> {
         }
     }
 
-    /// A value as it is written behind its name.
+    /// A value as it is written behind its name, with what closes it: a rule for a text alone could end behind each of its
+    /// characters.
     fn value(&mut self, node: NodeId) -> Result<NodeId> {
         if let Some(&known) = self.values.get(&node) {
             return Ok(known);
         }
         let (texts, values) = self.split(node)?;
         let mut ways = Vec::new();
-        let free = texts.contains(&self.free_here);
-        if !texts.is_empty() {
-            let text = if free { self.free_here } else { self.ir.union(texts) };
-            ways.push(self.around(text, true));
-        }
+        let free =
+            texts.iter().find(|text| text.lang == self.free_here && text.most.is_none() && text.least == 0);
         // Where any text may stand, JSON may.
-        if !values.is_empty() && (!free || self.style == Style::DeepseekXml) {
+        if !values.is_empty() && (free.is_none() || self.style == Style::DeepseekXml) {
             let value = self.ir.union(values);
-            ways.push(self.around(value, false));
+            let value = self.clean_below(value)?;
+            let (inner, close) = (self.inner(), self.ir.bytes(self.style.tags().close));
+            ways.push(self.behind_name(false, vec![inner, value, inner, close]));
+        }
+        match free {
+            Some(&free) => self.text(free, &mut ways),
+            None => texts.into_iter().for_each(|text| self.text(text, &mut ways)),
         }
         let value = self.ir.union(ways);
         self.values.insert(node, value);
         Ok(value)
     }
 
-    /// A text or a JSON value with what stands around it.
-    fn around(&mut self, value: NodeId, text: bool) -> NodeId {
-        let flexible = matches!(self.policy.whitespace, Whitespace::Flexible { .. });
-        let line = self.ir.bytes("\n");
-        let may_line = self.ir.repeat(line, 0, Some(1));
-        let space = match self.policy.whitespace {
-            Whitespace::Flexible { max } => {
-                let white = self.ir.push(Node::Class(smallvec![(9, 10), (13, 13), (32, 32)]));
-                self.ir.repeat(white, 0, Some(u32::from(max.clamp(1, 64))))
-            }
+    /// White space around JSON.
+    fn inner(&mut self) -> NodeId {
+        match (self.style, self.policy.whitespace) {
+            (_, Whitespace::Flexible { .. }) => self.space(),
+            (Style::QwenXml, _) => self.ir.bytes("\n"),
             _ => self.empty,
-        };
-        let inner = match (self.style, flexible) {
-            (Style::QwenXml, false) => line,
-            (Style::QwenXml, true) if text => may_line,
-            _ if text => self.empty,
-            _ => space,
-        };
+        }
+    }
+
+    /// White space where it is flexible.
+    fn space(&mut self) -> NodeId {
+        let Whitespace::Flexible { max } = self.policy.whitespace else { return self.empty };
+        let white = self.ir.push(Node::Class(smallvec![(9, 10), (13, 13), (32, 32)]));
+        self.ir.repeat(white, 0, Some(u32::from(max.clamp(1, 64))))
+    }
+
+    /// The ways to write a text.
+    fn text(&mut self, text: Text, ways: &mut Vec<NodeId>) {
+        let close = self.style.tags().close;
+        let flexible = matches!(self.policy.whitespace, Whitespace::Flexible { .. });
+        let lines = self.style == Style::QwenXml;
+        let before = if lines { self.ir.bytes("\n") } else { self.empty };
+        let before = if flexible { self.ir.repeat(before, 0, Some(1)) } else { before };
+        // What is behind it has a fixed length, so that its characters can be counted with those of the text.
+        let mut behind = Vec::new();
+        if lines {
+            behind.push(format!("\n{close}"));
+        }
+        if !lines || flexible {
+            behind.push(close.to_owned());
+        }
+        for behind in behind {
+            let more = behind.chars().count() as u32;
+            let end = self.ir.bytes(&behind);
+            let mut lang = self.ir.concat(vec![text.lang, end]);
+            if text.least > 0 || text.most.is_some() {
+                let min_chars = text.least.saturating_add(more);
+                let max_chars = text.most.map(|most| most.saturating_add(more));
+                lang = self.ir.push(Node::Text { lang, min_chars, max_chars });
+            }
+            ways.push(self.behind_name(true, vec![before, lang]));
+        }
+    }
+
+    /// What stands between a name and the value, and then that.
+    fn behind_name(&mut self, text: bool, value: Vec<NodeId>) -> NodeId {
         let mut parts = match self.style {
             Style::QwenXml | Style::MinimaxXml => Vec::new(),
             Style::DeepseekXml => vec![self.ir.bytes(if text { "true\">" } else { "false\">" })],
             Style::GlmXml => {
-                vec![if flexible { space } else { may_line }, self.ir.bytes("<arg_value>")]
+                let line = self.ir.bytes("\n");
+                let gap = match self.policy.whitespace {
+                    Whitespace::Flexible { .. } => self.space(),
+                    _ => self.ir.repeat(line, 0, Some(1)),
+                };
+                vec![gap, self.ir.bytes("<arg_value>")]
             }
         };
-        parts.extend([inner, value, inner]);
-        parts.retain(|&part| part != self.empty);
+        parts.extend(value);
+        parts.retain(|&part| *self.ir.node(part) != Node::Empty);
         self.ir.concat(parts)
     }
 
     /// The texts of the strings among some JSON values, and the other values.
-    fn split(&mut self, node: NodeId) -> Result<(Vec<NodeId>, Vec<NodeId>)> {
+    fn split(&mut self, node: NodeId) -> Result<(Vec<Text>, Vec<NodeId>)> {
         let (mut texts, mut values) = (Vec::new(), Vec::new());
         let mut rules = FxHashSet::default();
         let mut todo = vec![node];
@@ -346,16 +406,12 @@ impl Writer<'_> {
                     }
                     _ => values.push(id),
                 },
-                Node::JsonString { lang: None, min_chars: 0, max_chars: None } => texts.push(self.free_here),
-                Node::JsonString { lang, min_chars, max_chars } => {
+                Node::JsonString { lang, min_chars: least, max_chars: most } => {
                     let lang = lang.map_or(Ok(self.free_here), |lang| self.clean(lang))?;
-                    texts.push(match (min_chars, max_chars) {
-                        (0, None) => lang,
-                        _ => self.ir.push(Node::Text { lang, min_chars, max_chars }),
-                    });
+                    texts.push(Text { lang, least, most });
                 }
                 Node::JsonAny => {
-                    texts.push(self.free_here);
+                    texts.push(Text { lang: self.free_here, least: 0, most: None });
                     values.push(self.any()?.1);
                 }
                 Node::Bytes(word) => self.split_words(&[word.to_vec()], &mut texts, &mut values)?,
@@ -372,7 +428,7 @@ impl Writer<'_> {
     fn split_words(
         &mut self,
         words: &[Vec<u8>],
-        texts: &mut Vec<NodeId>,
+        texts: &mut Vec<Text>,
         values: &mut Vec<NodeId>,
     ) -> Result<()> {
         let (mut strings, mut others) = (Vec::new(), Vec::new());
@@ -388,17 +444,19 @@ impl Writer<'_> {
                 _ => others.push(word.clone()),
             }
         }
-        for (words, list) in [(strings, texts), (others, values)] {
-            if !words.is_empty() {
-                list.push(self.ir.push(Node::Literals(words.into())));
-            }
+        if !strings.is_empty() {
+            let lang = self.ir.push(Node::Literals(strings.into()));
+            texts.push(Text { lang, least: 0, most: None });
+        }
+        if !others.is_empty() {
+            values.push(self.ir.push(Node::Literals(others.into())));
         }
         Ok(())
     }
 
     /// Checks that a value does not close itself.
     fn need_open(&self, text: &str) -> Result<()> {
-        let close = &*self.markup.close;
+        let close = self.style.tags().close;
         match text.contains(close) {
             false => Ok(()),
             true => Err(unsupported(format!("a value contains `{close}`, which closes a parameter"))
@@ -529,11 +587,10 @@ impl Writer<'_> {
 
     /// A node without the texts that close a value in the JSON below it.
     fn clean_below(&mut self, root: NodeId) -> Result<NodeId> {
-        let below = self.below(root);
-        let mut made: FxHashMap<NodeId, NodeId> = FxHashMap::default();
         // What nodes are made of comes before them.
-        for &id in &below {
-            let node = self.ir.node(id).moved(|part| made.get(&part).copied().unwrap_or(part), 0);
+        for id in self.below(root) {
+            let made = |part| self.made.get(&part).copied().unwrap_or(part);
+            let node = self.ir.node(id).moved(made, 0);
             let node = match node {
                 Node::JsonAny => Node::Rule(self.any()?.0),
                 Node::JsonString { lang, min_chars, max_chars } => {
@@ -553,21 +610,26 @@ impl Writer<'_> {
                 }
                 node => node,
             };
-            made.insert(id, self.ir.push(node));
+            let clean = self.ir.push(node);
+            self.made.insert(id, clean);
         }
+        Ok(self.made.get(&root).copied().unwrap_or(root))
+    }
+
+    /// The rules of the JSON that was made clean.
+    fn finish_rules(&mut self) {
         for rule in (0..self.ir.rule_count() as u32).map(RuleId) {
-            if let Some(body) = self.ir.rule(rule).and_then(|body| made.get(&body)) {
+            if let Some(body) = self.ir.rule(rule).and_then(|body| self.made.get(&body)) {
                 self.ir.define_rule(rule, *body);
             }
         }
-        Ok(made.get(&root).copied().unwrap_or(root))
     }
 
     /// A node and all below it that is no language of a string, in order.
     fn below(&self, root: NodeId) -> Vec<NodeId> {
         let (mut seen, mut todo) = (FxHashSet::default(), vec![root]);
         while let Some(id) = todo.pop() {
-            if !seen.insert(id) {
+            if self.made.contains_key(&id) || !seen.insert(id) {
                 continue;
             }
             match self.ir.node(id) {

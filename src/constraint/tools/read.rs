@@ -12,8 +12,7 @@ use serde_json::value::RawValue;
 
 use super::Tool;
 use super::style::{Arguments, Spelling};
-use crate::constraint::ir::Markup;
-use crate::constraint::structural_tag;
+use crate::constraint::structural_tag::{self, Tags};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Deepest nesting of references and alternatives that is followed for the type of a parameter.
@@ -114,8 +113,8 @@ impl<'a> Reader<'a> {
                 self.json()?.to_owned()
             }
             Arguments::Parameters(style) => {
-                let Some(markup) = structural_tag::markup(style) else { return Err(self.fault("known")) };
-                self.parameters(tool, style, &markup)?
+                let Some(tags) = structural_tag::tags(style) else { return Err(self.fault("known")) };
+                self.parameters(tool, style, tags)?
             }
         };
         if matches!(self.spelling.arguments, Arguments::Parameters(_)) {
@@ -140,19 +139,19 @@ impl<'a> Reader<'a> {
         self.at = self.reply.len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n']).len();
     }
 
-    fn parameters(&mut self, tool: &Tool, style: &str, markup: &Markup) -> Result<String> {
+    fn parameters(&mut self, tool: &Tool, style: &str, tags: Tags) -> Result<String> {
         let schema: Value = serde_json::from_str(&tool.schema).unwrap_or(Value::Bool(true));
         let mut out = String::from("{");
         loop {
             let before = self.at;
             self.skip_white();
-            if !self.rest().starts_with(&*markup.open) {
+            if !self.rest().starts_with(tags.open) {
                 self.at = before;
                 out.push('}');
                 return Ok(out);
             }
-            self.at += markup.open.len();
-            let name = self.until(&markup.named)?;
+            self.at += tags.open.len();
+            let name = self.until(tags.named)?;
             let look = Look { root: &schema, left: Cell::new(MAX_LOOKS) };
             let mut types = look.property(&schema, name, 0);
             if style == "deepseek_xml" {
@@ -163,7 +162,7 @@ impl<'a> Reader<'a> {
                 self.skip_white();
                 self.expect("<arg_value>")?;
             }
-            let value = self.until(&markup.close)?;
+            let value = self.until(tags.close)?;
             if out.len() > 1 {
                 out.push(',');
             }

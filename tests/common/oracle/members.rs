@@ -33,13 +33,15 @@ impl Oracle<'_> {
         }
     }
 
-    /// The end of a property behind its value, and what may follow.
+    /// What may follow behind a value.
     fn behind(&mut self, object: u32, again: Id) -> Id {
-        let close = match self.markup(object) {
-            None => self.space(),
-            Some(markup) => self.lit(markup.close.as_bytes()),
-        };
-        self.cat(close, again)
+        match self.markup(object) {
+            None => {
+                let space = self.space();
+                self.cat(space, again)
+            }
+            Some(_) => again,
+        }
     }
 
     pub(super) fn after_member(&mut self, written: Written) -> Id {
