@@ -25,13 +25,13 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Style {
     /// `<parameter=NAME>`, the value on lines of its own, `</parameter>`.
-    QwenXml,
+    Qwen,
     /// `<parameter name="NAME">VALUE</parameter>`.
-    MinimaxXml,
+    Minimax,
     /// `<｜DSML｜parameter name="NAME" string="true">TEXT</｜DSML｜parameter>`, and `false` in front of JSON.
-    DeepseekXml,
+    Deepseek,
     /// `<arg_key>NAME</arg_key><arg_value>VALUE</arg_value>`.
-    GlmXml,
+    Glm,
 }
 
 /// The texts in front of a name, between it and its value, and behind that.
@@ -48,18 +48,18 @@ const MANY_NAMES: usize = 10_000;
 impl Style {
     /// All of them by name.
     pub const NAMED: [(&str, Style); 4] = [
-        ("qwen_xml", Style::QwenXml),
-        ("minimax_xml", Style::MinimaxXml),
-        ("deepseek_xml", Style::DeepseekXml),
-        ("glm_xml", Style::GlmXml),
+        ("qwen_xml", Style::Qwen),
+        ("minimax_xml", Style::Minimax),
+        ("deepseek_xml", Style::Deepseek),
+        ("glm_xml", Style::Glm),
     ];
 
     pub fn tags(self) -> Tags {
         let [open, named, close] = match self {
-            Style::QwenXml => ["<parameter=", ">", "</parameter>"],
-            Style::MinimaxXml => ["<parameter name=\"", "\">", "</parameter>"],
-            Style::DeepseekXml => ["<｜DSML｜parameter name=\"", "\" string=\"", "</｜DSML｜parameter>"],
-            Style::GlmXml => ["<arg_key>", "</arg_key>", "</arg_value>"],
+            Style::Qwen => ["<parameter=", ">", "</parameter>"],
+            Style::Minimax => ["<parameter name=\"", "\">", "</parameter>"],
+            Style::Deepseek => ["<｜DSML｜parameter name=\"", "\" string=\"", "</｜DSML｜parameter>"],
+            Style::Glm => ["<arg_key>", "</arg_key>", "</arg_value>"],
         };
         Tags { open, named, close }
     }
@@ -67,9 +67,9 @@ impl Style {
     fn markup(self) -> Markup {
         let Tags { open, named, .. } = self.tags();
         let (first, between, last) = match self {
-            Style::QwenXml => (Gap::None, Gap::Line, Gap::None),
-            Style::MinimaxXml | Style::DeepseekXml => (Gap::None, Gap::Line, Gap::MayLine),
-            Style::GlmXml => (Gap::MayLine, Gap::MayLine, Gap::MayLine),
+            Style::Qwen => (Gap::None, Gap::Line, Gap::None),
+            Style::Minimax | Style::Deepseek => (Gap::None, Gap::Line, Gap::MayLine),
+            Style::Glm => (Gap::MayLine, Gap::MayLine, Gap::MayLine),
         };
         Markup { open: open.into(), named: named.into(), first, between, last }
     }
@@ -104,7 +104,7 @@ pub(super) fn write(ir: &mut Ir, style: Style, policy: &Policy) -> Result<()> {
     let root = writer.root()?;
     writer.finish_rules();
     ir.marks.extend([tags.open, tags.named, tags.close].map(str::to_owned));
-    if style == Style::GlmXml {
+    if style == Style::Glm {
         ir.marks.push("<arg_value>".to_owned());
     }
     ir.set_root(root);
@@ -202,11 +202,7 @@ impl Writer<'_> {
         while let Some(id) = todo.pop() {
             match self.ir.node(id).clone() {
                 Node::Union(parts) => todo.extend(parts.iter().rev()),
-                Node::Rule(rule) => {
-                    if rules.insert(rule) {
-                        todo.extend(self.ir.rule(rule));
-                    }
-                }
+                Node::Rule(rule) if rules.insert(rule) => todo.extend(self.ir.rule(rule)),
                 Node::JsonObject(object) => self.object(*object)?,
                 Node::JsonAny => {
                     let extra = vec![Extra { keys: None, value: id }];
@@ -215,6 +211,8 @@ impl Writer<'_> {
                 }
                 Node::Bytes(word) => self.words(&[word.to_vec()])?,
                 Node::Literals(words) => self.words(&words)?,
+                // It was looked at.
+                Node::Rule(_) => {}
                 _ if self.can_begin(id, b'{') => {
                     return Err(unsupported("objects of this kind cannot be written as parameters"));
                 }
@@ -311,7 +309,7 @@ impl Writer<'_> {
         let free =
             texts.iter().find(|text| text.lang == self.free_here && text.most.is_none() && text.least == 0);
         // Where any text may stand, JSON may.
-        if !values.is_empty() && (free.is_none() || self.style == Style::DeepseekXml) {
+        if !values.is_empty() && (free.is_none() || self.style == Style::Deepseek) {
             let value = self.ir.union(values);
             let value = self.clean_below(value)?;
             let (inner, close) = (self.inner(), self.ir.bytes(self.style.tags().close));
@@ -330,7 +328,7 @@ impl Writer<'_> {
     fn inner(&mut self) -> NodeId {
         match (self.style, self.policy.whitespace) {
             (_, Whitespace::Flexible { .. }) => self.space(),
-            (Style::QwenXml, _) => self.ir.bytes("\n"),
+            (Style::Qwen, _) => self.ir.bytes("\n"),
             _ => self.empty,
         }
     }
@@ -346,7 +344,7 @@ impl Writer<'_> {
     fn text(&mut self, text: Text, ways: &mut Vec<NodeId>) {
         let close = self.style.tags().close;
         let flexible = matches!(self.policy.whitespace, Whitespace::Flexible { .. });
-        let lines = self.style == Style::QwenXml;
+        let lines = self.style == Style::Qwen;
         let before = if lines { self.ir.bytes("\n") } else { self.empty };
         let before = if flexible { self.ir.repeat(before, 0, Some(1)) } else { before };
         // What is behind it has a fixed length, so that its characters can be counted with those of the text.
@@ -373,9 +371,9 @@ impl Writer<'_> {
     /// What stands between a name and the value, and then that.
     fn behind_name(&mut self, text: bool, value: Vec<NodeId>) -> NodeId {
         let mut parts = match self.style {
-            Style::QwenXml | Style::MinimaxXml => Vec::new(),
-            Style::DeepseekXml => vec![self.ir.bytes(if text { "true\">" } else { "false\">" })],
-            Style::GlmXml => {
+            Style::Qwen | Style::Minimax => Vec::new(),
+            Style::Deepseek => vec![self.ir.bytes(if text { "true\">" } else { "false\">" })],
+            Style::Glm => {
                 let line = self.ir.bytes("\n");
                 let gap = match self.policy.whitespace {
                     Whitespace::Flexible { .. } => self.space(),

@@ -117,7 +117,7 @@ impl Reader<'_, '_> {
             "json_schema" => return self.schema(at),
             "qwen_xml_parameter" => {
                 let schema = object(&["json_schema"])?.required("json_schema")?;
-                let spelling = Spelling { style: Some(Style::QwenXml), any_order: false };
+                let spelling = Spelling { style: Some(Style::Qwen), any_order: false };
                 Kind::Node(self.leaves.schema(doc, schema, spelling)?)
             }
             "regex" => Kind::Node(self.leaves.regex(doc, &object(&["pattern"])?.text("pattern")?)?),
