@@ -129,20 +129,9 @@ fn random_text(random: &mut Random) -> String {
     (0..random.below(10)).map(|_| *random.pick(&["a", "b", "c", "ab", "é", "1", "è", "x"])).collect()
 }
 
-/// The matcher after a text, if it can be the beginning of an output.
-fn after(grammar: &CompiledGrammar, words: &TestVocab, text: &[u8]) -> Option<Matcher> {
-    let mut matcher = grammar.matcher();
-    let ok = text.iter().all(|b| {
-        let id = words.tokens.iter().position(|t| t[..] == [*b]).expect("all bytes are tokens");
-        matcher.accept_token(id as u32).is_ok()
-    });
-    ok.then_some(matcher)
-}
-
 /// A text that the engine accepts and that begins like this, if a short search finds one.
 fn completion(matcher: &Matcher, words: &TestVocab, text: &[u8]) -> Option<Vec<u8>> {
     let mut todo = VecDeque::from([(matcher.fork(), text.to_vec())]);
-    let id = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes are tokens") as u32;
     for _ in 0..3_000 {
         let (matcher, text) = todo.pop_front()?;
         if matcher.is_accepting() {
@@ -154,7 +143,7 @@ fn completion(matcher: &Matcher, words: &TestVocab, text: &[u8]) -> Option<Vec<u
                 .iter()
                 .filter_map(|&b| {
                     let mut next = matcher.fork();
-                    next.accept_token(id(b)).ok().map(|()| (next, [&text[..], &[b]].concat()))
+                    next.accept_token(words.byte(b)).ok().map(|()| (next, [&text[..], &[b]].concat()))
                 })
                 .take(most)
                 .collect();
@@ -175,7 +164,7 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn compare_text(&self, text: &str) {
-        let got = after(&self.grammar, self.words, text.as_bytes()).is_some_and(|m| m.is_accepting());
+        let got = self.words.accepts(&self.grammar, text);
         assert_eq!(got, accepts(self.format, text), "{text:?} for {}", self.format.json());
     }
 
@@ -196,7 +185,7 @@ impl Case<'_> {
     }
 
     fn compare_mask(&self, text: &str, tails: &[String], random: &mut Random) -> (usize, usize) {
-        let Some(mut matcher) = after(&self.grammar, self.words, text.as_bytes()) else { return (0, 0) };
+        let Some(mut matcher) = self.words.after(&self.grammar, text.as_bytes()) else { return (0, 0) };
         let mut row = vec![0u32; self.words.vocab.bitmask_words()];
         matcher.fill_bitmask(&mut row);
         let (mut seen, mut unknown) = (0, 0);
@@ -287,7 +276,7 @@ fn tools_in_free_text() {
     let compiler = Compiler::new(words.vocab.clone());
     let text = include_str!("../examples/data/tools.structural_tag.json");
     let grammar = compiler.compile(&Constraint::structural_tag(text).expect("valid")).expect("satisfiable");
-    let at = |text: &str| after(&grammar, &words, text.as_bytes());
+    let at = |text: &str| words.after(&grammar, text.as_bytes());
     let forced = |text: &str| {
         let run = at(text).expect("a beginning").forced_bytes();
         String::from_utf8(run).expect("text")
@@ -340,9 +329,7 @@ fn properties_in_any_order() {
     let mut texts: Vec<String> = texts.iter().map(|members| format!("{{{}}}", members.join(","))).collect();
     texts.sort_unstable();
     texts.dedup();
-    let accepts = |grammar: &CompiledGrammar, text: &str| {
-        after(grammar, &words, text.as_bytes()).is_some_and(|m| m.is_accepting())
-    };
+    let accepts = |grammar: &CompiledGrammar, text: &str| words.accepts(grammar, text);
     for schema in schemas {
         let leaf =
             |any_order| format!(r#"{{"type":"json_schema","json_schema":{schema},"any_order":{any_order}}}"#);
@@ -391,7 +378,7 @@ fn what_names_share_is_forced() {
         "type": "triggered_tags", "triggers": ["<to"], "tags": tags}});
     let grammar =
         compiler.compile(&Constraint::structural_tag(&tag.to_string()).expect("valid")).expect("ok");
-    let forced = |text: &str| after(&grammar, &words, text.as_bytes()).expect("a beginning").forced_bytes();
+    let forced = |text: &str| words.after(&grammar, text.as_bytes()).expect("a beginning").forced_bytes();
     assert_eq!(forced("<to"), b"ol>get_");
     assert_eq!(forced("x<tool>get_17"), b"");
     assert_eq!(forced("x<tool>get_175"), b"(175)");

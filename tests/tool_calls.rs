@@ -6,7 +6,7 @@ mod common;
 use common::random::Random;
 use common::vocab::TestVocab;
 use ffwd::constraint::tools::{Calls, ToolCall, ToolChoice, ToolStyle, Tools};
-use ffwd::{CompiledGrammar, Compiler, ErrorKind, Matcher, Policy, Whitespace};
+use ffwd::{Compiler, ErrorKind, Policy, Whitespace};
 use serde_json::{Map, Value, json};
 
 /// The functions, and arguments that they take.
@@ -123,16 +123,6 @@ fn spelled(style: ToolStyle, calls: &[(&str, &Value)]) -> String {
     }
 }
 
-fn after(grammar: &CompiledGrammar, words: &TestVocab, text: &str) -> Option<Matcher> {
-    let mut matcher = grammar.matcher();
-    let id = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes are tokens") as u32;
-    text.bytes().all(|b| matcher.accept_token(id(b)).is_ok()).then_some(matcher)
-}
-
-fn accepts(grammar: &CompiledGrammar, words: &TestVocab, text: &str) -> bool {
-    after(grammar, words, text).is_some_and(|matcher| matcher.is_accepting())
-}
-
 fn values(calls: &[ToolCall]) -> Vec<(&str, Value)> {
     let value = |text: &str| serde_json::from_str(text).expect("JSON");
     calls.iter().map(|call| (&*call.name, value(&call.arguments))).collect()
@@ -166,9 +156,9 @@ fn what_is_written_is_accepted_and_read_back() {
             let expected: Vec<_> = calls.iter().map(|(name, value)| (*name, (*value).clone())).collect();
             for before in ["", "Let me see. <", "é\n"] {
                 let reply = format!("{before}{text}");
-                assert!(accepts(&auto, &words, &reply), "{style:?}: {reply}");
-                assert!(accepts(&flexible, &words, &reply), "flexible {style:?}: {reply}");
-                assert_eq!(accepts(&required, &words, &reply), before.is_empty(), "{style:?}: {reply}");
+                assert!(words.accepts(&auto, &reply), "{style:?}: {reply}");
+                assert!(words.accepts(&flexible, &reply), "flexible {style:?}: {reply}");
+                assert_eq!(words.accepts(&required, &reply), before.is_empty(), "{style:?}: {reply}");
                 let read = tools.read(style, &reply).expect("well written");
                 assert_eq!(
                     (&*read.text, values(&read.calls)),
@@ -176,12 +166,12 @@ fn what_is_written_is_accepted_and_read_back() {
                     "{style:?}: {reply}"
                 );
             }
-            assert_eq!(accepts(&single, &words, &text), calls.len() == 1, "{style:?}: {text}");
+            assert_eq!(words.accepts(&single, &text), calls.len() == 1, "{style:?}: {text}");
             let only_get = calls.len() == 1 && calls[0].0 == "get";
-            assert_eq!(accepts(&one, &words, &text), only_get, "{style:?}: {text}");
+            assert_eq!(words.accepts(&one, &text), only_get, "{style:?}: {text}");
             // Without its last character a call is not complete, and that is said.
             let cut = &text[..text.len() - 1];
-            let complete = accepts(&auto, &words, cut);
+            let complete = words.accepts(&auto, cut);
             assert!(!complete, "{style:?}: {cut}");
             let error = tools.read(style, cut).expect_err(cut);
             assert_eq!(error.kind(), ErrorKind::InvalidReply, "{error}");
@@ -192,9 +182,9 @@ fn what_is_written_is_accepted_and_read_back() {
             [("unknown", &json!({})), ("get_weather", &city), ("get_weather", &json!({}))]
         {
             let text = spelled(style, &[(name, arguments)]);
-            assert!(!accepts(&auto, &words, &text), "{style:?}: {text}");
+            assert!(!words.accepts(&auto, &text), "{style:?}: {text}");
         }
-        assert!(accepts(&auto, &words, "No call.") && !accepts(&required, &words, "No call."), "{style:?}");
+        assert!(words.accepts(&auto, "No call.") && !words.accepts(&required, "No call."), "{style:?}");
     }
 }
 
@@ -210,7 +200,6 @@ fn random_walks_are_read_and_valid() {
             (name, jsonschema::validator_for(&schema).expect("valid"))
         })
         .collect();
-    let id = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes are tokens") as u32;
     let mut seen = 0;
     for (i, style) in ToolStyle::ALL.into_iter().enumerate() {
         for (j, calls) in [Calls::Auto, Calls::Required].into_iter().enumerate() {
@@ -232,7 +221,7 @@ fn random_walks_are_read_and_valid() {
                     let token = words.tokens[*random.pick(&legal) as usize].clone();
                     let way = if step % 60 == 5 { start } else { &token };
                     let mut next = matcher.fork();
-                    if way.iter().all(|&b| next.accept_token(id(b)).is_ok()) {
+                    if way.iter().all(|&b| next.accept_token(words.byte(b)).is_ok()) {
                         matcher = next;
                         text.extend_from_slice(way);
                     }

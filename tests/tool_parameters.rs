@@ -7,7 +7,7 @@ mod common;
 
 use common::random::Random;
 use common::vocab::TestVocab;
-use ffwd::{CompiledGrammar, Compiler, Constraint, ErrorKind, KeyOrder, Matcher, Policy, Whitespace};
+use ffwd::{CompiledGrammar, Compiler, Constraint, ErrorKind, KeyOrder, Policy, Whitespace};
 use serde_json::{Value, json};
 
 fn number(name: &str, default: u64) -> u64 {
@@ -174,16 +174,6 @@ fn strings(value: &Value) -> Vec<&str> {
 /// Whether an undeclared parameter can have the name.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.trim() == name && !name.contains(|c: char| c.is_control() || "<>\"".contains(c))
-}
-
-fn after(grammar: &CompiledGrammar, words: &TestVocab, text: &str) -> Option<Matcher> {
-    let mut matcher = grammar.matcher();
-    let id = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes are tokens") as u32;
-    text.bytes().all(|b| matcher.accept_token(id(b)).is_ok()).then_some(matcher)
-}
-
-fn accepts(grammar: &CompiledGrammar, words: &TestVocab, text: &str) -> bool {
-    after(grammar, words, text).is_some_and(|matcher| matcher.is_accepting())
 }
 
 /// The objects that a text of parameters can mean.
@@ -388,8 +378,8 @@ fn texts_mean_valid_objects() {
         for _ in 0..count {
             let text = case.random_text(&mut random);
             let objects = objects(case.style, case.flexible(), &text);
-            let expected = objects.iter().any(|object| accepts(&own, &words, object));
-            let got = accepts(&tag, &words, &text);
+            let expected = objects.iter().any(|object| words.accepts(&own, object));
+            let got = words.accepts(&tag, &text);
             assert_eq!(got, expected, "{text:?} as {objects:?} for {} {:?}", case.tag(), case.policy);
             (taken, seen) = (taken + usize::from(got), seen + 1);
         }
@@ -423,8 +413,7 @@ fn whatever_is_written_is_valid() {
                     [&b"</parameter>"[..], b"<", b"</arg_value>", "</｜DSML｜parameter>".as_bytes(), &byte];
                 let way = random.pick(&ways);
                 let mut next = matcher.fork();
-                let id = |b: u8| words.tokens.iter().position(|t| t[..] == [b]).expect("a token") as u32;
-                if way.iter().all(|&b| next.accept_token(id(b)).is_ok()) {
+                if way.iter().all(|&b| next.accept_token(words.byte(b)).is_ok()) {
                     matcher = next;
                     text.extend_from_slice(way);
                 }
@@ -478,7 +467,7 @@ fn spans_of_a_source() {
             ("yx", "[]", false),
             ("a<", r#"["ba"]"#, false),
         ] {
-            assert_eq!(accepts(&grammar, &words, &text(a, b)), expected, "{}", text(a, b));
+            assert_eq!(words.accepts(&grammar, &text(a, b)), expected, "{}", text(a, b));
         }
         let close = style.tags()[2];
         let error = quoting(&format!("a < b{close}")).expect_err("it closes the parameter");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use ffwd::{Matcher, TokenId, Vocabulary};
+use ffwd::{CompiledGrammar, Matcher, TokenId, Vocabulary};
 use serde_json::{Map, Value, json};
 
 use super::random::Random;
@@ -166,6 +166,25 @@ impl TestVocab {
         }
         tokens.resize(vocab.logits_size(), vec![]);
         TestVocab { vocab, tokens, eos, alphabet }
+    }
+}
+
+/// Texts byte by byte.
+impl TestVocab {
+    /// The matcher after a text, if it can be the beginning of an output.
+    pub fn after(&self, grammar: &CompiledGrammar, text: &[u8]) -> Option<Matcher> {
+        let mut matcher = grammar.matcher();
+        text.iter().all(|&b| matcher.accept_token(self.byte(b)).is_ok()).then_some(matcher)
+    }
+
+    /// Whether a text is an output.
+    pub fn accepts(&self, grammar: &CompiledGrammar, text: &str) -> bool {
+        self.after(grammar, text.as_bytes()).is_some_and(|matcher| matcher.is_accepting())
+    }
+
+    /// The token of a byte.
+    pub fn byte(&self, byte: u8) -> TokenId {
+        self.tokens.iter().position(|t| t[..] == [byte]).expect("all bytes are tokens") as TokenId
     }
 }
 
