@@ -606,6 +606,11 @@ impl Machine {
         self.dfa.is_busy(state)
     }
 
+    /// Whether a state calls another rule.
+    pub fn has_calls(&self, state: DfaId) -> bool {
+        self.dfa.calls(state)
+    }
+
     /// Whether a rule may end in a state.
     pub fn accepts(&self, state: DfaId) -> bool {
         self.dfa.state(state).accept

@@ -102,6 +102,8 @@ pub(super) struct Explored {
     /// Those that kill the first state, and whether they kill wherever a character begins, and nothing else does.
     first: Bytes,
     uniform: bool,
+    /// Whether the rule may end at some of the nodes, and then some of the strings die: what follows the rule may keep them.
+    pub ends: bool,
     /// The text automaton between characters.
     body: u32,
 }
@@ -136,15 +138,17 @@ impl Explored {
             killers: [false; 128],
             first: Bytes::default(),
             uniform: true,
+            ends: false,
             body,
         };
         let mut index = FxHashMap::from_iter([((state, body), 0u32)]);
-        let mut leads_out = false;
+        let (mut leads_out, mut calls) = (false, false);
         while found.known < found.nodes.len().min(MAX_STATES) {
             if found.far == FAR && found.is_far_now(kind) {
                 break;
             }
             leads_out |= machine.leads_out(found.nodes[found.known].0, stack);
+            calls |= machine.has_calls(found.nodes[found.known].0);
             found.expand(machine, vocab, slice, spelled, &mut index);
             // Where a narrower class loses some letters, there is a narrower one without them.
             let bearable = match kind.has_unicode() {
@@ -161,10 +165,12 @@ impl Explored {
         if found.uniform(vocab) == 0 && !are_few(vocab, found.deadly[0]) {
             return None;
         }
-        if leads_out && !(whole && found.deadly.iter().all(|&d| d == 0)) {
-            // What dies inside the rule may live on behind it.
+        let dying = found.deadly.iter().any(|&d| d != 0);
+        if leads_out && !whole || calls && dying {
+            // What dies inside the rule may live on behind it, or in another one.
             return None;
         }
+        found.ends = leads_out && dying;
         if !whole && !machine.is_flat() && !machine.is_only_text(state) {
             // So may what dies where nothing was looked at.
             return None;

@@ -8,6 +8,7 @@ use super::tails::below;
 use super::walk::{Found, Needed, Walker};
 use super::wide::Wide;
 use super::{Masks, Shared};
+use crate::constraint::ir::Node;
 use crate::constraint::testing::Random;
 use crate::machine::{BASE, ConfigId, Local, Machine, Program, ROOT, Reached, Thread};
 use crate::vocab::{TokenId, Vocabulary};
@@ -251,6 +252,63 @@ fn words_are_counted_as_a_walk_counts_them() {
         }
     }
     assert!(partly > 200 && nowhere > 200 && compared > 2_000, "{partly} {nowhere} {compared}");
+}
+
+/// Texts up to what closes them, and patterns, as items of an array: what dies inside an item may have left it before.
+#[test]
+fn rules_that_end_inside_tokens() {
+    let mut random = Random::new(16);
+    let closes = ["ab", "-", "x.y", "</a>", "\u{e9}", "aab", "0 1", "z\u{e9}z"];
+    let setting =
+        Setting::with_words(&mut random, &closes.map(|close| close.replace('\u{e9}', "\u{c3}\u{a9}")));
+    let (mut compared, mut sliced, mut left) = (0, 0, 0);
+    for case in 0..240 {
+        let close = *random.pick(&closes[..]);
+        let end = Constraint::choice([close]).expect("a text");
+        let text = pattern(&mut random);
+        let made = match case % 3 {
+            0 => Constraint::regex(&format!("(?s).*{}.*", close.replace('.', "\\.")))
+                .and_then(|with| with.not()?.then(&end)),
+            1 => Constraint::regex(&text).and_then(|text| text.then(&end)),
+            _ => Constraint::regex(&text),
+        };
+        let Ok(made) = made else { continue };
+        let mut ir = made.ir().clone();
+        let rest = Some(ir.root());
+        let root = ir.push(Node::JsonArray { prefix: Vec::new(), rest, min: 0, max: None });
+        ir.set_root(root);
+        let constraint = Constraint::from_ir(ir, Policy::default());
+        let Some(mut machine) = setting.machine(&constraint) else { continue };
+        let mut masks = Masks::new(&setting.vocab, setting.shared.clone());
+        for state in states(&mut machine, &mut random) {
+            let thread = Thread { local: Local { state, register: 0, n: 0 }, stack: BASE };
+            let (tokens, exits) = setting.walked(&mut machine, thread);
+            let ends = masks.slice_of(&mut machine, thread, false).is_some_and(|contained| contained.ends);
+            let mask = masks.walked(&mut machine, thread);
+            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
+                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect::<BTreeSet<_>>()
+            });
+            // A token that ends where the rule does is legal, and so is one that stays inside, wherever it could have left.
+            let legal = |tokens: &BTreeSet<TokenId>, exits: &BTreeSet<(TokenId, u16)>| {
+                let ends =
+                    |exit: &&(TokenId, u16)| exit.1 as usize == setting.vocab.token_bytes(exit.0).len();
+                let ending = exits.iter().filter(ends).map(|exit| exit.0);
+                tokens.iter().copied().chain(ending).collect::<BTreeSet<TokenId>>()
+            };
+            let found = legal(&row_tokens(mask.base.as_deref(), &mask.tokens), &tails);
+            let tokens = legal(&tokens, &exits);
+            assert_eq!(found, tokens, "{text} {close} {case} {state}");
+            let further = |exits: BTreeSet<(TokenId, u16)>| {
+                exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect::<BTreeSet<_>>()
+            };
+            let (tails, exits) = (further(tails), further(exits));
+            assert_eq!(tails, exits, "{text} {close} {case} {state}");
+            (compared, sliced) = (compared + 1, sliced + usize::from(ends));
+            left += if ends { exits.len() } else { 0 };
+        }
+    }
+    println!("{compared} states, {sliced} by slices, {left} exits of those");
+    assert!(compared > 2_000 && sliced > 150 && left > 30_000, "{compared} {sliced} {left}");
 }
 
 /// What a search did not look at may end the rule, and a token go on behind it.

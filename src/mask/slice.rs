@@ -58,6 +58,8 @@ pub(super) struct Contained {
     pub alive: Alive,
     /// Those with a byte of these classes are not among them.
     pub without: ClassSet,
+    /// Whether the rule may end within some of its strings, so that those that do not stay inside are to be looked at.
+    pub ends: bool,
     /// The same for the states that they lead to.
     near: Arc<Near>,
 }
@@ -233,20 +235,27 @@ fn try_slice(
     slice: usize,
 ) -> Option<(Answer, [bool; 128])> {
     let found = Explored::from(machine, vocab, slice, spelled, (state, stack))?;
-    let without = found.uniform(vocab);
+    // What dies is looked for token by token if it may leave the rule before.
+    let (ends, without) = (found.ends, if found.ends { 0 } else { found.uniform(vocab) });
     let (groups, near) = (found.need, found.near(without));
     let contained = |state, reach| {
         let alive = near.of(state);
         let need = Needed { groups, reach };
-        Contained { slice, need, alive, without, near: near.clone() }
+        Contained { slice, need, alive, without, ends, near: near.clone() }
     };
     let first = near.between.first().map_or(0, |first| first.reach);
+    // Nor are there strings that are too long without any of them being looked at.
+    let whole = |state| !ends || near.of(state).most == u32::MAX;
+    if !whole(state) {
+        return None;
+    }
     // Wider slices were tried for this state only; they keep no state alive for longer.
     let others =
         near.between.iter().filter(|other| other.clear >= MARGIN && near.is_useful(vocab, other.state));
     let others = others.filter(|&&Between { state, .. }| {
         slice == 0 || near.of(state).safe > 0 && near.of(state).most < u32::MAX
     });
+    let others = others.filter(|other| whole(other.state));
     let others = others.map(|other| (other.state, contained(other.state, other.reach))).collect();
     Some(((contained(state, first), others), found.killers))
 }

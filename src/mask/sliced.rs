@@ -11,6 +11,7 @@ use super::deadly::may_kill;
 use super::layers::{Sliced, Walked};
 use super::slice::{Answer, Contained, Widest};
 use super::tables::Masks;
+use super::tails::Tail;
 use super::union::Union;
 use crate::machine::{Local, Machine, ROOT, Thread};
 use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary, each_class};
@@ -23,6 +24,34 @@ const MAX_LONG: usize = 3_000;
 impl Masks {
     /// Notes which tokens of a slice stay inside; the way to node `top` of the trie leads to `local`.
     pub(super) fn take_slice(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        (top, local): (TrieNode, Local),
+        contained: &Contained,
+        walked: &mut Walked,
+    ) {
+        let known = walked.dead.len();
+        self.take_inside(machine, vocab, (top, local), contained, walked);
+        if !contained.ends {
+            return;
+        }
+        // Of the tokens that do not stay inside some leave before they die there.
+        for &token in &walked.dead[known..] {
+            let mut at = local;
+            for (offset, &b) in vocab.token_bytes(token).iter().enumerate().skip(usize::from(top != 0)) {
+                match machine.step_local(at, b) {
+                    Some(next) => at = next,
+                    None => break,
+                }
+                if machine.accepts(at.state) {
+                    walked.exits.push((Tail { token, offset: offset as u16 + 1 }, at.n));
+                }
+            }
+        }
+    }
+
+    fn take_inside(
         &mut self,
         machine: &mut Machine,
         vocab: &Vocabulary,

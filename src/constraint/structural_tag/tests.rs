@@ -189,7 +189,7 @@ fn what_is_unknown_is_refused_by_name() {
             Unsupported,
             "/style",
             "no member `style`",
-            "known are",
+            "did you mean",
         ),
         (
             json!({"type": "json_schema", "json_schema": {"type": "string"}, "style": "glm_xml"}),
