@@ -4,10 +4,12 @@
 //! cost is that of the distinct ones. A schema is taken out of the document as JSON text, since its
 //! references and its `$schema` mean the schema and not the document around it.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 use super::format::Phrase;
-use super::parameters::{self, Style};
+use super::parameters::{self, Prepared, Style};
 use crate::constraint::ir::{Ir, NodeId};
 use crate::constraint::json_schema::Quoting;
 use crate::constraint::json_schema::json::{Doc, Id};
@@ -31,11 +33,19 @@ pub(super) struct Leaves<'a> {
     source: Quoting<'a>,
     /// By text and how values are written.
     schemas: FxHashMap<(String, Spelling), NodeId>,
+    /// What schemas of a style share.
+    prepared: FxHashMap<Style, Prepared>,
 }
 
 impl<'a> Leaves<'a> {
     pub fn new(policy: &'a Policy, source: Quoting<'a>) -> Self {
-        Leaves { ir: Ir::new(), policy, source, schemas: FxHashMap::default() }
+        Leaves {
+            ir: Ir::new(),
+            policy,
+            source,
+            schemas: FxHashMap::default(),
+            prepared: FxHashMap::default(),
+        }
     }
 
     /// A JSON value valid against the schema at `at`, or the parameters of a call; a string there holds the text of the
@@ -64,7 +74,11 @@ impl<'a> Leaves<'a> {
             ir.free_order();
         }
         if let Some(style) = spelling.style {
-            parameters::write(&mut ir, style, &policy).map_err(|e| moved(&e, &place))?;
+            let prepared = match self.prepared.entry(style) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Prepared::new(style)?),
+            };
+            parameters::write(&mut ir, prepared, &policy).map_err(|e| moved(&e, &place))?;
         }
         for warning in &mut ir.warnings {
             // They begin with a pointer into the schema.

@@ -2,10 +2,11 @@
 //!
 //! The objects that a schema allows, which its front end has worked out, are written in another spelling: names and
 //! values between the texts of a [`Style`], a string without quotes and escapes, every other value as JSON. Whatever a
-//! value is, it does not contain the text that closes it: that is taken out of the languages of its strings, so that a
-//! reader finds the end where it is. Cost: linear in the schema's nodes, and a product of automata for each pattern that
+//! value is, it does not contain the text that closes it (`clean`), so that a reader finds the end where it is. Cost: linear in the schema's nodes, and a product of automata for each pattern that
 //! can write a `<`. Having a front end of its own read the schema was rejected: what keywords mean together does not
 //! depend on how values are spelled.
+
+mod clean;
 
 use std::sync::Arc;
 
@@ -75,16 +76,30 @@ impl Style {
     }
 }
 
+/// What all schemas of a style share.
+pub(super) struct Prepared {
+    style: Style,
+    /// Any text that does not close a value.
+    free: Ir,
+    /// The names of undeclared parameters.
+    names: Ir,
+}
+
+impl Prepared {
+    pub fn new(style: Style) -> Result<Self> {
+        Ok(Prepared { style, free: without(style.tags().close)?, names: names() })
+    }
+}
+
 /// Makes the root, objects in JSON, the parameters of a call.
 ///
 /// # Errors
 /// `Unsatisfiable` if the schema allows no object, `Unsupported` for names and values that cannot be written so.
-pub(super) fn write(ir: &mut Ir, style: Style, policy: &Policy) -> Result<()> {
-    let tags = style.tags();
-    let free = without(tags.close)?;
-    let free_here = ir.append(&free);
-    let names = names();
-    let names_here = ir.append(&names);
+pub(super) fn write(ir: &mut Ir, prepared: &Prepared, policy: &Policy) -> Result<()> {
+    let Prepared { style, free, names } = prepared;
+    let (style, tags) = (*style, style.tags());
+    let free_here = ir.append(free);
+    let names_here = ir.append(names);
     let mut writer = Writer {
         policy,
         style,
@@ -176,10 +191,10 @@ struct Writer<'a> {
     style: Style,
     markup: Arc<Markup>,
     /// Any text that does not close a value.
-    free: Ir,
+    free: &'a Ir,
     free_here: NodeId,
     /// The names of undeclared parameters.
-    names: Ir,
+    names: &'a Ir,
     names_here: NodeId,
     empty: NodeId,
     /// Languages, and what is left of them without the texts that close a value.
@@ -281,7 +296,7 @@ impl Writer<'_> {
     fn undeclared(&mut self, keys: Option<NodeId>) -> Result<NodeId> {
         let Some(keys) = keys else { return Ok(self.names_here) };
         let mut both = Ir::new();
-        let root = json_schema::both((self.ir, keys), (&self.names, self.names.root()), &mut both)?;
+        let root = json_schema::both((self.ir, keys), (self.names, self.names.root()), &mut both)?;
         both.set_root(root);
         Ok(self.ir.append(&both))
     }
@@ -452,16 +467,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Checks that a value does not close itself.
-    fn need_open(&self, text: &str) -> Result<()> {
-        let close = self.style.tags().close;
-        match text.contains(close) {
-            false => Ok(()),
-            true => Err(unsupported(format!("a value contains `{close}`, which closes a parameter"))
-                .hint("use the style `json`, in which every text can be written")),
-        }
-    }
-
     /// Whether a text of a node can begin with a byte: at least if one can.
     fn can_begin(&self, node: NodeId, byte: u8) -> bool {
         let mut rules = FxHashSet::default();
@@ -508,154 +513,5 @@ impl Writer<'_> {
             }
         }
         false
-    }
-
-    /// What is left of a language without the texts that close a value.
-    fn clean(&mut self, lang: NodeId) -> Result<NodeId> {
-        if let Some(&known) = self.clean.get(&lang) {
-            return Ok(known);
-        }
-        let cleaned = match self.ir.node(lang) {
-            _ if !self.writes(lang, b'<') => lang,
-            Node::Automaton { quotes: true, .. } => {
-                // Spans of a text without it are without it.
-                for source in &self.ir.sources {
-                    self.need_open(source.text())?;
-                }
-                lang
-            }
-            _ => {
-                let mut both = Ir::new();
-                let root = json_schema::both((self.ir, lang), (&self.free, self.free.root()), &mut both)?;
-                both.set_root(root);
-                self.ir.append(&both)
-            }
-        };
-        self.clean.insert(lang, cleaned);
-        self.clean.insert(cleaned, cleaned);
-        Ok(cleaned)
-    }
-
-    /// Whether a regular node has texts with a byte: at least if it has.
-    fn writes(&self, node: NodeId, byte: u8) -> bool {
-        let mut seen = FxHashSet::default();
-        let mut todo = vec![node];
-        while let Some(id) = todo.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            let found = match self.ir.node(id) {
-                Node::Bytes(word) => word.contains(&byte),
-                Node::Literals(words) => words.iter().any(|word| word.contains(&byte)),
-                Node::Class(ranges) => ranges.iter().any(|r| (r.0..=r.1).contains(&byte)),
-                node => {
-                    node.parts(|part| todo.push(part));
-                    false
-                }
-            };
-            if found {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Any JSON value without a text that closes it, and any that is no string.
-    fn any(&mut self) -> Result<(RuleId, NodeId)> {
-        if let Some(any) = self.any {
-            return Ok(any);
-        }
-        let rule = self.ir.declare_rule();
-        let this = self.ir.push(Node::Rule(rule));
-        let schema = r#"{"type": ["number", "boolean", "null"]}"#;
-        let scalars = json_schema::parse(schema, self.policy)?;
-        let scalars = self.ir.append(&scalars);
-        let array = Node::JsonArray { prefix: Vec::new(), rest: Some(this), min: 0, max: None };
-        let array = self.ir.push(array);
-        let extra = vec![Extra { keys: Some(self.free_here), value: this }];
-        let object = self.ir.push(Node::JsonObject(Box::new(Object { extra, ..Object::default() })));
-        let others = self.ir.union(vec![scalars, array, object]);
-        let lang = Some(self.free_here);
-        let string = self.ir.push(Node::JsonString { lang, min_chars: 0, max_chars: None });
-        let body = self.ir.union(vec![string, others]);
-        self.ir.define_rule(rule, body);
-        self.any = Some((rule, others));
-        Ok((rule, others))
-    }
-
-    /// A node without the texts that close a value in the JSON below it.
-    fn clean_below(&mut self, root: NodeId) -> Result<NodeId> {
-        // What nodes are made of comes before them.
-        for id in self.below(root) {
-            let made = |part| self.made.get(&part).copied().unwrap_or(part);
-            let node = self.ir.node(id).moved(made, 0);
-            let node = match node {
-                Node::JsonAny => Node::Rule(self.any()?.0),
-                Node::JsonString { lang, min_chars, max_chars } => {
-                    let lang = Some(lang.map_or(Ok(self.free_here), |lang| self.clean(lang))?);
-                    Node::JsonString { lang, min_chars, max_chars }
-                }
-                Node::JsonObject(object) if object.markup.is_none() => {
-                    Node::JsonObject(Box::new(self.clean_names(*object)?))
-                }
-                Node::Bytes(word) => {
-                    self.need_open(&String::from_utf8_lossy(&word))?;
-                    Node::Bytes(word)
-                }
-                Node::Literals(words) => {
-                    words.iter().try_for_each(|word| self.need_open(&String::from_utf8_lossy(word)))?;
-                    Node::Literals(words)
-                }
-                node => node,
-            };
-            let clean = self.ir.push(node);
-            self.made.insert(id, clean);
-        }
-        Ok(self.made.get(&root).copied().unwrap_or(root))
-    }
-
-    /// The rules of the JSON that was made clean.
-    fn finish_rules(&mut self) {
-        for rule in (0..self.ir.rule_count() as u32).map(RuleId) {
-            if let Some(body) = self.ir.rule(rule).and_then(|body| self.made.get(&body)) {
-                self.ir.define_rule(rule, *body);
-            }
-        }
-    }
-
-    /// A node and all below it that is no language of a string, in order.
-    fn below(&self, root: NodeId) -> Vec<NodeId> {
-        let (mut seen, mut todo) = (FxHashSet::default(), vec![root]);
-        while let Some(id) = todo.pop() {
-            if self.made.contains_key(&id) || !seen.insert(id) {
-                continue;
-            }
-            match self.ir.node(id) {
-                Node::Rule(rule) => todo.extend(self.ir.rule(*rule)),
-                Node::JsonObject(object) => todo.extend(object.values()),
-                // Those of texts are clean.
-                Node::Text { .. } | Node::JsonString { .. } => {}
-                node => node.parts(|part| todo.push(part)),
-            }
-        }
-        let mut below: Vec<NodeId> = seen.into_iter().collect();
-        below.sort_unstable();
-        below
-    }
-
-    /// An object in JSON without names that close a value.
-    fn clean_names(&mut self, mut object: Object) -> Result<Object> {
-        object.properties.iter().try_for_each(|property| self.need_open(&property.name))?;
-        for extra in &mut object.extra {
-            extra.keys = Some(extra.keys.map_or(Ok(self.free_here), |keys| self.clean(keys))?);
-        }
-        for demand in &mut object.demand {
-            let keys = demand.entry.keys.map_or(Ok(self.free_here), |keys| self.clean(keys))?;
-            if demand.entry.keys != Some(keys) && !demand.by_name {
-                self.need_many(keys)?;
-            }
-            demand.entry.keys = Some(keys);
-        }
-        Ok(object)
     }
 }
