@@ -142,13 +142,18 @@ fn run(options: &Options) -> Result<(), String> {
     let wanted = |e: &&Entry| options.filter.as_ref().is_none_or(|f| e.id.contains(f.as_str()));
     for entry in entries.iter().filter(wanted).step_by(options.every).take(options.limit) {
         let prepared = Prepared::new(entry, &vocab)?;
-        for (engine, report) in &mut engines {
+        let mut outcomes = Vec::with_capacity(engines.len());
+        for (engine, _) in &mut engines {
             // The first run counts; further ones only lower the noise of the times.
             let mut outcome = engine.run(&prepared);
             for _ in 1..options.repeat {
                 outcome.keep_fastest(engine.run(&prepared));
             }
-            report.add(&prepared, outcome);
+            outcomes.push(outcome);
+        }
+        let common = outcomes.iter().all(|o| o.compile_error.is_none());
+        for ((_, report), outcome) in engines.iter_mut().zip(outcomes) {
+            report.add(&prepared, outcome, common);
         }
     }
     let reports: Vec<&Report> = engines.iter().map(|(_, r)| r).collect();

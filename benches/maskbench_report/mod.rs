@@ -123,6 +123,9 @@ pub struct Report {
     failed: Vec<(String, String)>,
     refused_for_digits: usize,
     first_masks: Vec<Duration>,
+    /// Of the schemas that no engine of the run refused.
+    common_first_masks: Vec<Duration>,
+    common_masks: Vec<Duration>,
     masks: Vec<Duration>,
     accepts: Vec<Duration>,
     combined: Vec<Duration>,
@@ -151,6 +154,8 @@ impl Report {
             failed: vec![],
             refused_for_digits: 0,
             first_masks: vec![],
+            common_first_masks: vec![],
+            common_masks: vec![],
             masks: vec![],
             accepts: vec![],
             combined: vec![],
@@ -165,7 +170,8 @@ impl Report {
         }
     }
 
-    pub fn add(&mut self, prepared: &Prepared, outcome: Outcome) {
+    /// Adds a schema; `common` if no engine refused it.
+    pub fn add(&mut self, prepared: &Prepared, outcome: Outcome, common: bool) {
         self.schemas += 1;
         self.passing += usize::from(outcome.passes());
         self.instances += prepared.instances.len();
@@ -181,8 +187,10 @@ impl Report {
         self.refused_for_digits += outcome.refused_for_digits;
         self.first_masks.push(outcome.first_mask);
         self.slow_first.push((outcome.first_mask, id()));
-        self.slow_first.sort_by_key(|s| std::cmp::Reverse(s.0));
-        self.slow_first.truncate(100);
+        if common {
+            self.common_first_masks.push(outcome.first_mask);
+            self.common_masks.extend_from_slice(&outcome.masks);
+        }
         self.forced += outcome.forced;
         self.forced_of += outcome.forced_of;
         for ((mask, accept), (number, at)) in outcome.masks.iter().zip(&outcome.accepts).zip(&outcome.places)
@@ -205,6 +213,7 @@ impl Report {
         let share = |a: usize, b: usize| format!("{:.1}%", 100.0 * a as f64 / b.max(1) as f64);
         let times = [
             ("first mask", Times::of(&self.first_masks)),
+            ("common first mask", Times::of(&self.common_first_masks)),
             ("mask", Times::of(&self.masks)),
             ("accept", Times::of(&self.accepts)),
             ("mask + accept", Times::of(&self.combined)),
@@ -224,6 +233,9 @@ impl Report {
         for (name, times) in times {
             let names: [&'static str; 6] = match name {
                 "first mask" => ["first mask avg us", "  p50", "  p90", "  p99", "  p99.9", "  max"],
+                "common first mask" => {
+                    ["  where none refused, avg us", "    p50", "    p90", "    p99", "    p99.9", "    max"]
+                }
                 "mask" => ["mask avg us", "  p50", "  p90", "  p99", "  p99.9", "  max"],
                 "accept" => ["accept avg us", "  p50", "  p90", "  p99", "  p99.9", "  max"],
                 _ => ["mask + accept avg us", "  p50", "  p90", "  p99", "  p99.9", "  max"],
@@ -271,6 +283,8 @@ impl Report {
             "forced_tokens": self.forced,
             "forced_of_tokens": self.forced_of,
             "first_mask_us": Times::of(&self.first_masks).json(),
+            "common_first_mask_us": Times::of(&self.common_first_masks).json(),
+            "common_mask_us": Times::of(&self.common_masks).json(),
             "mask_us": Times::of(&self.masks).json(),
             "accept_us": Times::of(&self.accepts).json(),
             "mask_and_accept_us": Times::of(&self.combined).json(),
@@ -278,6 +292,7 @@ impl Report {
             "warm_borrowed_mask_us": Times::of(&self.borrowed).json(),
             "warm_accept_us": Times::of(&self.warm_accepts).json(),
             "bytes_per_grammar": self.bytes_at(),
+            "first_masks": self.slow_first.iter().map(|(t, s)| json!([t.as_secs_f64() * 1e6, s])).collect::<Vec<_>>(),
             "slowest": self.slow.iter().take(20).map(|(t, s)| json!([t.as_secs_f64() * 1e6, s])).collect::<Vec<_>>(),
         })
     }
@@ -348,7 +363,9 @@ pub fn print(reports: &[&Report], failures: usize, slowest: usize) {
         for (time, place) in report.slow.iter().take(slowest) {
             let _ = writeln!(text, "{} slow: {:.1} us at {place}", report.name, time.as_secs_f64() * 1e6);
         }
-        for (time, id) in report.slow_first.iter().take(slowest) {
+        let mut slow_first: Vec<_> = report.slow_first.iter().collect();
+        slow_first.sort_by_key(|s| std::cmp::Reverse(s.0));
+        for (time, id) in slow_first.into_iter().take(slowest) {
             let _ =
                 writeln!(text, "{} slow first mask: {:.1} us: {id}", report.name, time.as_secs_f64() * 1e6);
         }
@@ -359,7 +376,7 @@ pub fn print(reports: &[&Report], failures: usize, slowest: usize) {
 /// The table of the README, a column per engine.
 pub fn to_markdown(reports: &[&Report]) -> String {
     type Cell = fn(&Report) -> String;
-    let rows: [(&str, Cell); 12] = [
+    let rows: [(&str, Cell); 14] = [
         ("schemas", |r| r.schemas.to_string()),
         ("schemas passing", |r| {
             format!("{} ({:.1} %)", r.passing, 100.0 * r.passing as f64 / r.schemas.max(1) as f64)
@@ -373,6 +390,10 @@ pub fn to_markdown(reports: &[&Report]) -> String {
         ("first mask from schema text, average / median / p99", |r| {
             Times::of(&r.first_masks).short([0, 1, 3])
         }),
+        ("the same two where none refused: mask, average / median / p99", |r| {
+            Times::of(&r.common_masks).short([0, 1, 3])
+        }),
+        ("first mask, average / median / p99", |r| Times::of(&r.common_first_masks).short([0, 1, 3])),
         ("accept, average / p99", |r| Times::of(&r.accepts).short([0, 3])),
         ("warm mask, copied, average / median", |r| Times::of(&r.warm_masks).short([0, 1])),
         ("warm mask, borrowed, average / median", |r| Times::of(&r.borrowed).short([0, 1])),

@@ -265,12 +265,12 @@ fn any_of(parts: Vec<NodeId>, ir: &mut Ir) -> Option<NodeId> {
     if parts.len() < 2 {
         return parts.first().copied();
     }
-    let mut texts: Vec<Vec<u8>> = Vec::new();
+    let mut texts: Vec<Bytes> = Vec::new();
     let mut rest: Vec<NodeId> = Vec::new();
     let mut first_literal = None;
     for id in parts {
         match ir.node(id) {
-            Node::Bytes(bytes) => texts.push(bytes.to_vec()),
+            Node::Bytes(bytes) => texts.push(bytes.clone()),
             Node::Literals(all) => texts.extend(all.iter().cloned()),
             _ => {
                 if !rest.contains(&id) {
@@ -286,7 +286,7 @@ fn any_of(parts: Vec<NodeId>, ir: &mut Ir) -> Option<NodeId> {
     match (first_literal, texts.len()) {
         (None, _) => {}
         (Some(id), 1) => rest.push(id),
-        _ => rest.push(ir.push(Node::Literals(texts.into()))),
+        _ => rest.push(ir.literals(texts)),
     }
     Some(ir.union(rest))
 }

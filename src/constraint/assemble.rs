@@ -16,25 +16,56 @@ struct Frame {
     start: usize,
     alternatives: Vec<Hir>,
     items: Vec<Hir>,
+    /// Characters behind the items: an item for each would allocate three times, only to be joined by HIR.
+    literal: String,
 }
 
 impl Frame {
     fn new(start: usize) -> Self {
-        Frame { start, alternatives: Vec::new(), items: Vec::new() }
+        Frame { start, alternatives: Vec::new(), items: Vec::new(), literal: String::new() }
+    }
+
+    fn push(&mut self, hir: Hir) {
+        self.join();
+        self.items.push(hir);
+    }
+
+    /// Makes the characters an item.
+    fn join(&mut self) {
+        if !self.literal.is_empty() {
+            self.items.push(Hir::literal(self.literal.as_bytes()));
+            self.literal.clear();
+        }
+    }
+
+    /// Takes the last atom.
+    fn pop(&mut self) -> Option<Hir> {
+        let last = self.literal.pop();
+        self.join();
+        match last {
+            Some(c) => Some(literal(c)),
+            None => self.items.pop(),
+        }
     }
 
     fn alternate(&mut self) {
+        self.join();
         let items = std::mem::take(&mut self.items);
         self.alternatives.push(Hir::concat(items));
     }
 
     fn finish(mut self) -> Hir {
         if self.alternatives.is_empty() {
+            self.join();
             return Hir::concat(self.items);
         }
         self.alternate();
         Hir::alternation(self.alternatives)
     }
+}
+
+fn literal(c: char) -> Hir {
+    Hir::literal(c.encode_utf8(&mut [0; 4]).as_bytes())
 }
 
 /// The pattern under construction.
@@ -52,19 +83,25 @@ impl<'a> Assembler<'a> {
 
     /// Appends something that a quantifier may follow.
     pub(crate) fn atom(&mut self, hir: Hir) {
-        self.current.items.push(hir);
+        self.current.push(hir);
+        self.quantifiable = true;
+    }
+
+    /// Appends a character, which a quantifier may follow.
+    pub(crate) fn character(&mut self, c: char) {
+        self.current.literal.push(c);
         self.quantifiable = true;
     }
 
     /// Appends an anchor.
     pub(crate) fn anchor(&mut self, hir: Hir) {
-        self.current.items.push(hir);
+        self.current.push(hir);
         self.quantifiable = false;
     }
 
     /// Whether the current alternative has no items yet.
     pub(crate) fn at_alternative_start(&self) -> bool {
-        self.current.items.is_empty()
+        self.current.items.is_empty() && self.current.literal.is_empty()
     }
 
     /// Whether no group is open.
@@ -111,9 +148,9 @@ impl<'a> Assembler<'a> {
             return Err(error("nothing to repeat").hint("a quantifier follows a character, class or group"));
         }
         self.quantifiable = false;
-        if let Some(sub) = self.current.items.pop() {
+        if let Some(sub) = self.current.pop() {
             let repetition = Repetition { min, max, greedy: true, sub: Box::new(sub) };
-            self.current.items.push(Hir::repetition(repetition));
+            self.current.push(Hir::repetition(repetition));
         }
         Ok(())
     }

@@ -30,40 +30,74 @@ mod look;
 /// With the span of the fault: [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or
 /// [`ErrorKind::TooComplex`].
 pub fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
-    let (hir, looks) = parse_hir(pattern)?;
-    let hir = trim(hir, true, true);
-    let base = ir.len();
-    if !looks.is_empty() {
-        return look::search(pattern, &hir, &looks, ir);
-    }
-    let split = lower::split(&hir, ir)?;
-    let any = class_star(&[ANY_CHAR], ir);
-    let root = split.search(any, ir);
-    lower::check_states(pattern, ir, base, root)?;
-    Ok(root)
+    Pattern::parse(pattern)?.node(pattern, ir)
+}
+
+/// A pattern that was read, for those who ask more than one thing about it.
+pub struct Pattern {
+    hir: Hir,
+    /// The look-arounds for which [`look::PLACES`] stand in it.
+    looks: Vec<Look>,
 }
 
 /// The ranges of a class (sorted, disjoint), and the fewest and most characters out of it.
 pub type SingleClass = (Vec<(char, char)>, u32, Option<u32>);
 
-/// If the texts that contain a match of `pattern` are exactly those of `min` to `max` characters out
-/// of one class: that class and the two counts. So `^[a-z]{1,40}$` needs a
-/// counter only, and `.*` nothing at all.
+/// [`Pattern::single_class`] of a pattern, if it is one.
 pub fn single_class(pattern: &str) -> Option<SingleClass> {
-    let (hir, looks) = parse_hir(pattern).ok()?;
-    if !looks.is_empty() {
-        return None;
+    Pattern::parse(pattern).ok()?.single_class()
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// As for [`parse()`].
+    pub fn parse(pattern: &str) -> Result<Self> {
+        lower::check_length(pattern)?;
+        let out = Assembler::new(pattern);
+        let (hir, looks) =
+            Parser { text: pattern, pos: 0, out, around: Vec::new(), looks: Vec::new() }.run()?;
+        Ok(Pattern { hir: trim(hir, true, true), looks })
     }
-    let hir = trim(hir, true, true);
-    let properties = hir.properties();
-    if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
-        return Some((vec![ANY_CHAR], 0, None));
+
+    /// The language of all texts that contain a match of this pattern, which was read from `text`.
+    ///
+    /// # Errors
+    /// As for [`parse()`].
+    pub fn node(&self, text: &str, ir: &mut Ir) -> Result<NodeId> {
+        let base = ir.len();
+        if !self.looks.is_empty() {
+            return look::search(text, &self.hir, &self.looks, ir);
+        }
+        let split = lower::split(&self.hir, ir)?;
+        let any = class_star(&[ANY_CHAR], ir);
+        let root = split.search(any, ir);
+        lower::check_states(text, ir, base, root)?;
+        Ok(root)
     }
-    let mut items: &[Hir] = match hir.kind() {
-        HirKind::Concat(items) => items,
-        HirKind::Empty => &[],
-        _ => std::slice::from_ref(&hir),
-    };
+
+    /// If the texts that contain a match are exactly those of `min` to `max` characters out
+    /// of one class: that class and the two counts. So `^[a-z]{1,40}$` needs a
+    /// counter only, and `.*` nothing at all.
+    pub fn single_class(&self) -> Option<SingleClass> {
+        if !self.looks.is_empty() {
+            return None;
+        }
+        let properties = self.hir.properties();
+        if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
+            return Some((vec![ANY_CHAR], 0, None));
+        }
+        class_between_anchors(match self.hir.kind() {
+            HirKind::Concat(items) => items,
+            HirKind::Empty => &[],
+            _ => std::slice::from_ref(&self.hir),
+        })
+    }
+}
+
+/// The class of some items and how often it may occur, if these are all of one class.
+fn class_between_anchors(mut items: &[Hir]) -> Option<SingleClass> {
     let (mut start, mut end) = (false, false);
     while let [first, rest @ ..] = items
         && *first.kind() == HirKind::Look(hir::Look::Start)
@@ -124,6 +158,10 @@ pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
 /// with anchors inside `X` as well, because an iteration that is dropped takes its condition with it.
 /// The recursion follows the nesting, which the parser limits.
 fn trim(hir: Hir, left: bool, right: bool) -> Hir {
+    // Most parts stay as they are, and taking one apart and putting it together again allocates.
+    if let HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) = hir.kind() {
+        return hir;
+    }
     match hir.into_kind() {
         HirKind::Repetition(Repetition { min, sub, .. }) if left || right => {
             Hir::repetition(Repetition { min, max: Some(min), greedy: true, sub })
@@ -138,21 +176,21 @@ fn trim(hir: Hir, left: bool, right: bool) -> Hir {
 }
 
 fn trim_sequence(parts: Vec<Hir>, left: bool, right: bool) -> Hir {
-    let mut parts: std::collections::VecDeque<Hir> = parts.into();
-    let mut head = Vec::new();
-    let mut tail = Vec::new();
+    let mut head = Vec::with_capacity(parts.len());
+    let mut parts = parts.into_iter();
+    let mut tail = None;
     // What became empty exposes its neighbour.
-    while left && let Some(first) = parts.pop_front() {
-        let first = trim(first, true, right && parts.is_empty());
+    while left && let Some(first) = parts.next() {
+        let first = trim(first, true, right && parts.len() == 0);
         if *first.kind() != HirKind::Empty {
             head.push(first);
             break;
         }
     }
-    while right && let Some(last) = parts.pop_back() {
+    while right && let Some(last) = parts.next_back() {
         let last = trim(last, left && head.is_empty(), true);
         if *last.kind() != HirKind::Empty {
-            tail.push(last);
+            tail = Some(last);
             break;
         }
     }
@@ -173,13 +211,6 @@ fn rebuild(kind: HirKind) -> Hir {
         HirKind::Concat(parts) => Hir::concat(parts),
         HirKind::Alternation(parts) => Hir::alternation(parts),
     }
-}
-
-/// The pattern, and the look-arounds for which [`look::PLACES`] stand in it.
-fn parse_hir(pattern: &str) -> Result<(Hir, Vec<Look>)> {
-    lower::check_length(pattern)?;
-    let out = Assembler::new(pattern);
-    Parser { text: pattern, pos: 0, out, around: Vec::new(), looks: Vec::new() }.run()
 }
 
 /// What an escape or a class member stands for. Code points include surrogates until they are
@@ -204,13 +235,6 @@ struct Around<'a> {
     start: usize,
     ahead: bool,
     negated: bool,
-}
-
-fn one(code: u32) -> Hir {
-    match char::from_u32(code) {
-        Some(c) => Hir::literal(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        None => Hir::fail(),
-    }
 }
 
 fn set(class: ClassUnicode) -> Hir {
@@ -269,7 +293,7 @@ impl Parser<'_> {
                         '|' => self.out.alternate(),
                         ')' => self.close(start)?,
                         '.' => self.out.atom(set(class::dot())),
-                        _ => self.out.atom(one(c as u32)),
+                        _ => self.out.character(c),
                     }
                 }
             }
@@ -390,11 +414,13 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        let atom = match self.character_escape(start)? {
-            Item::Code(code) => one(code),
-            Item::Set(class) => set(class),
-        };
-        self.out.atom(atom);
+        match self.character_escape(start)? {
+            Item::Code(code) => match char::from_u32(code) {
+                Some(c) => self.out.character(c),
+                None => self.out.atom(Hir::fail()),
+            },
+            Item::Set(class) => self.out.atom(set(class)),
+        }
         Ok(())
     }
 

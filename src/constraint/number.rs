@@ -37,6 +37,13 @@ pub struct NumberSpec {
     pub scale: Option<u32>,
 }
 
+impl NumberSpec {
+    /// That of all numbers, or all integers.
+    pub fn free(integer: bool, policy: &Policy) -> Self {
+        NumberSpec { integer, zeros: integer && policy.equal_numbers, ..NumberSpec::default() }
+    }
+}
+
 /// The JSON texts of the numbers that satisfy `spec`, with no more digits than `policy` allows; a
 /// [`Node::Never`] if there are none. An exponent is possible only if the policy wants one and
 /// neither bounds nor a scale are given.

@@ -103,7 +103,7 @@ fn extend(ir: &Ir, node: NodeId, random: &mut Random, out: &mut Vec<u8>) -> bool
             true
         }
         Node::Literals(all) => {
-            out.extend_from_slice(random.pick::<Vec<u8>>(all));
+            out.extend_from_slice(&random.pick(&all[..])[..]);
             true
         }
         Node::Class(ranges) => {

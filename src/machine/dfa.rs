@@ -6,9 +6,11 @@
 //! where that is enough and a 256-entry table elsewhere. `regex-automata`'s lazy DFA was not used
 //! here because its ids change when its cache is cleared, and because it knows no calls.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use crate::bytes::Bytes;
@@ -46,7 +48,8 @@ impl Call {
 #[derive(Debug, Clone)]
 enum Table {
     Unknown,
-    Ranges(Arc<[(u8, u8, DfaId)]>),
+    /// Mostly one or two.
+    Ranges(SmallVec<[(u8, u8, DfaId); 2]>),
     Dense(Arc<Dense>),
 }
 
@@ -62,18 +65,23 @@ impl Table {
     fn bytes(&self) -> usize {
         match self {
             Table::Unknown => 0,
-            Table::Ranges(ranges) => size_of_val(&**ranges),
+            Table::Ranges(ranges) => spilled(ranges),
             Table::Dense(table) => size_of_val(&**table),
         }
     }
 }
 
-/// One deterministic state.
+/// Bytes of a list that are not in the list itself.
+fn spilled<A: smallvec::Array>(list: &SmallVec<A>) -> usize {
+    if list.spilled() { list.capacity() * size_of::<A::Item>() } else { 0 }
+}
+
+/// One deterministic state. What it holds is mostly little, and lies in it.
 #[derive(Debug, Clone)]
 pub struct DState {
-    set: Arc<[NfaId]>,
+    set: SmallVec<[NfaId; 4]>,
     /// Calls that start here.
-    pub calls: Arc<[Call]>,
+    pub calls: SmallVec<[Call; 1]>,
     /// Whether the rule has matched here.
     pub accept: bool,
     /// Whether some byte can be consumed here.
@@ -90,8 +98,8 @@ impl DState {
     }
 
     /// The automaton states it stands for.
-    pub fn members(&self) -> Arc<[NfaId]> {
-        self.set.clone()
+    pub fn members(&self) -> &[NfaId] {
+        &self.set
     }
 
     /// Whether the next byte is inside an escape sequence.
@@ -135,22 +143,37 @@ struct States {
     /// Their transitions. Those of the base are not copied: to count the references to each of a few hundred
     /// tables was a tenth of the time to compile a small schema.
     tables: Vec<Table>,
-    index: FxHashMap<Arc<[NfaId]>, DfaId>,
+    /// Those of the list, by what they stand for.
+    index: HashTable<DfaId>,
     /// Of a base, by automaton state: see [`Dfa::single`].
     single: Vec<DfaId>,
 }
 
+/// Of what a state stands for.
+fn hash(set: &[NfaId]) -> u64 {
+    FxBuildHasher.hash_one(set)
+}
+
+impl States {
+    /// The state that stands for these, if there is one; the number of the first in the list is `first`.
+    fn find(&self, set: &[NfaId], hash: u64, first: usize) -> Option<DfaId> {
+        self.index.find(hash, |&id| self.list[id as usize - first].set[..] == *set).copied()
+    }
+}
+
 impl Default for Dfa {
     fn default() -> Self {
-        let empty: Arc<[NfaId]> = Arc::from([]);
-        let none = DState { set: empty.clone(), calls: Arc::from([]), accept: false, scans: false, flags: 0 };
+        let none =
+            DState { set: SmallVec::new(), calls: SmallVec::new(), accept: false, scans: false, flags: 0 };
+        let mut index = HashTable::new();
+        index.insert_unique(hash(&[]), NONE, |_| hash(&[]));
         Dfa {
             base: Arc::default(),
             first: 0,
             own: States {
                 list: vec![none],
-                tables: vec![Table::Ranges(Arc::from([]))],
-                index: FxHashMap::from_iter([(empty, NONE)]),
+                tables: vec![Table::Ranges(SmallVec::new())],
+                index,
                 single: vec![],
             },
             busy: vec![false],
@@ -177,16 +200,16 @@ impl Dfa {
     /// Bytes of the states of its own, those of the base not counted.
     pub fn bytes(&self) -> usize {
         let lists = self.own.tables.capacity() * size_of::<Table>() + self.busy.capacity() * 2;
-        let own = self.own.list.capacity() * size_of::<DState>() + self.own.index.capacity() * 24;
+        let own = self.own.list.capacity() * size_of::<DState>() + self.own.index.capacity() * 5;
         lists + own + (self.single.capacity() + self.stamp.capacity()) * 4 + self.heap
     }
 
     /// Bytes of the base.
     pub fn base_bytes(&self) -> usize {
-        let states = self.base.list.iter().map(|s| size_of_val(&*s.set) + size_of_val(&*s.calls));
+        let states = self.base.list.iter().map(|s| spilled(&s.set) + spilled(&s.calls));
         let list = self.base.list.capacity() * size_of::<DState>();
         let tables = self.base.tables.iter().map(|t| size_of::<Table>() + t.bytes());
-        states.sum::<usize>() + list + tables.sum::<usize>() + self.base.index.capacity() * 24
+        states.sum::<usize>() + list + tables.sum::<usize>() + self.base.index.capacity() * 5
     }
 
     /// Without the states of its own, as before the first look at any.
@@ -388,15 +411,16 @@ impl Dfa {
     }
 
     fn intern(&mut self, nfa: &Nfa, set: &[NfaId]) -> DfaId {
-        if let Some(&id) = self.base.index.get(set).or_else(|| self.own.index.get(set)) {
+        let hashed = hash(set);
+        let known = self.base.find(set, hashed, 0).or_else(|| self.own.find(set, hashed, self.first));
+        if let Some(id) = known {
             return id;
         }
-        let set: Arc<[NfaId]> = set.into();
+        let set: SmallVec<[NfaId; 4]> = SmallVec::from_slice(set);
         let id = self.busy.len() as DfaId;
-        self.own.index.insert(set.clone(), id);
         let mut flags = 0;
         let mut scans = false;
-        let mut calls: SmallVec<[Call; 4]> = SmallVec::new();
+        let mut calls: SmallVec<[Call; 1]> = SmallVec::new();
         for &s in set.iter() {
             flags |= nfa.flags(s);
             match nfa.state(s) {
@@ -411,18 +435,11 @@ impl Dfa {
         self.busy.push(!calls.is_empty() || set.contains(&ACCEPT));
         self.calling.push(!calls.is_empty());
         self.own.tables.push(if scans { Table::Unknown } else { self.table(NONE).clone() });
-        // The set is behind one pointer in the list and in the index.
-        self.heap += size_of_val(&*set) + calls.len() * size_of::<Call>();
-        self.own.list.push(DState {
-            accept: set.contains(&ACCEPT),
-            set: set.clone(),
-            calls: match calls.is_empty() {
-                true => self.state(NONE).calls.clone(),
-                false => calls.as_slice().into(),
-            },
-            scans,
-            flags,
-        });
+        self.heap += spilled(&set) + spilled(&calls);
+        self.own.list.push(DState { accept: set.contains(&ACCEPT), set, calls, scans, flags });
+        let States { list, index, .. } = &mut self.own;
+        let first = self.first;
+        index.insert_unique(hashed, id, |&id| hash(&list[id as usize - first].set));
         id
     }
 
@@ -442,7 +459,7 @@ impl Dfa {
             false => self.split(nfa, &mut edges),
         };
         let table = if ranges.len() <= 4 {
-            Table::Ranges(ranges.as_slice().into())
+            Table::Ranges(SmallVec::from_slice(&ranges))
         } else {
             let (mut row, mut bytes) = ([NONE; 256], Bytes::default());
             for &(lo, hi, to) in &ranges {

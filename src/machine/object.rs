@@ -116,7 +116,7 @@ impl Build<'_> {
             remembers,
             close,
             all,
-            slots: Vec::with_capacity(object.properties.len()),
+            slots: Vec::new(),
             lists: Vec::new(),
         };
         let inside = self.members(&mut draft)?;

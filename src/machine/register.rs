@@ -7,6 +7,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
+
 use crate::constraint::ir::{Gap, Markup};
 
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
@@ -309,16 +311,17 @@ pub const OFF_TRIE: u32 = u32::MAX;
 /// Names as they are spelled between the quotes, one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    text: Vec<u8>,
+    text: SmallVec<[u8; 48]>,
     /// Where each ends.
-    ends: Vec<u32>,
+    ends: SmallVec<[u32; 6]>,
 }
 
 impl Names {
     /// The spellings of some texts.
     pub(super) fn escaped<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Self {
         let bytes = names.clone().map(str::len).sum();
-        let mut spelled = Names { text: Vec::with_capacity(bytes), ends: Vec::with_capacity(names.len()) };
+        let (text, ends) = (SmallVec::with_capacity(bytes), SmallVec::with_capacity(names.len()));
+        let mut spelled = Names { text, ends };
         for name in names {
             push_escaped(name, &mut spelled.text);
             spelled.ends.push(spelled.text.len() as u32);

@@ -6,7 +6,7 @@
 //! automaton, and every decoded text has exactly one spelling.
 
 use crate::bytes::Bytes;
-use crate::constraint::ir::{AutomatonState, Node, NodeId};
+use crate::constraint::ir::{self, AutomatonState, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -247,9 +247,9 @@ impl<'a> Lowering<'a> {
     /// `00` and two lower-case hexadecimal digits, for control characters without a short escape.
     fn control_escapes(&mut self, controls: &[u8], to: NfaId) -> NfaId {
         let hex = |n: u8| b"0123456789abcdef"[n as usize & 15];
-        let mut high: Vec<(u8, u8, NfaId)> = Vec::new();
+        let mut high: SmallVec<[(u8, u8, NfaId); 2]> = SmallVec::new();
         for digit in 0..2u8 {
-            let low: Vec<(u8, u8, NfaId)> = controls
+            let low: SmallVec<[(u8, u8, NfaId); 16]> = controls
                 .iter()
                 .filter(|&&c| c >> 4 == digit)
                 .map(|&c| (hex(c), hex(c), to))
@@ -274,8 +274,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// A trie of byte strings, emitted from the leaves; its depth costs no stack.
-    pub(super) fn literals(&mut self, list: &[Vec<u8>], to: NfaId) -> NfaId {
-        let mut sorted: Vec<&[u8]> = list.iter().map(Vec::as_slice).collect();
+    pub(super) fn literals(&mut self, list: &[ir::Bytes], to: NfaId) -> NfaId {
+        let mut sorted: Vec<&[u8]> = list.iter().map(|text| &text[..]).collect();
         sorted.sort_unstable();
         sorted.dedup();
         let mut nodes = vec![TrieNode::default()];
@@ -559,12 +559,12 @@ pub fn escape(text: &str) -> Vec<u8> {
 }
 
 /// Appends the spelling of a text between the quotes of a JSON string.
-pub(super) fn push_escaped(text: &str, out: &mut Vec<u8>) {
+pub(super) fn push_escaped(text: &str, out: &mut impl Extend<u8>) {
     for &b in text.as_bytes() {
         match short_escape(b) {
-            Some(letter) => out.extend_from_slice(&[b'\\', letter]),
-            None if b < 0x20 => out.extend_from_slice(format!("\\u{b:04x}").as_bytes()),
-            None => out.push(b),
+            Some(letter) => out.extend([b'\\', letter]),
+            None if b < 0x20 => out.extend(format!("\\u{b:04x}").into_bytes()),
+            None => out.extend([b]),
         }
     }
 }

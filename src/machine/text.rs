@@ -7,10 +7,10 @@
 
 use regex_syntax::utf8::Utf8Sequences;
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::smallvec;
 
 use crate::constraint::Policy;
 use crate::constraint::ir::{Ir, Node, NodeId};
+use crate::constraint::number::{NumberSpec, number};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::dfa::{Dfa, DfaId};
@@ -150,33 +150,15 @@ fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
     if start >= from && live[(start - from) as usize] { start } else { DEAD }
 }
 
-/// The automaton of any JSON number under the policy's caps.
-pub(super) fn any_number(nfa: &mut Nfa, alphabet: &[bool; 256], policy: &Policy) -> Result<NfaId> {
+/// The start of the rule for JSON numbers, or integers, without bounds.
+pub(super) fn free_number(
+    nfa: &mut Nfa,
+    alphabet: &[bool; 256],
+    policy: &Policy,
+    integer: bool,
+) -> Result<NfaId> {
     let mut ir = Ir::new();
-    let digit = ir.push(Node::Class(smallvec![(b'0', b'9')]));
-    let nonzero = ir.push(Node::Class(smallvec![(b'1', b'9')]));
-    let more = ir.repeat(digit, 0, Some(u32::from(policy.max_integer_digits.max(1)) - 1));
-    let integer = ir.concat(vec![nonzero, more]);
-    let zero = ir.bytes("0");
-    let integer = ir.union(vec![zero, integer]);
-    let minus = ir.bytes("-");
-    let minus = ir.repeat(minus, 0, Some(1));
-    let mut parts = vec![minus, integer];
-    if policy.max_fraction_digits > 0 {
-        let point = ir.bytes(".");
-        let digits = ir.repeat(digit, 1, Some(u32::from(policy.max_fraction_digits)));
-        let fraction = ir.concat(vec![point, digits]);
-        parts.push(ir.repeat(fraction, 0, Some(1)));
-    }
-    if policy.exponent {
-        let e = ir.push(Node::Class(smallvec![(b'E', b'E'), (b'e', b'e')]));
-        let sign = ir.push(Node::Class(smallvec![(b'+', b'+'), (b'-', b'-')]));
-        let sign = ir.repeat(sign, 0, Some(1));
-        let digits = ir.repeat(digit, 1, Some(3));
-        let exponent = ir.concat(vec![e, sign, digits]);
-        parts.push(ir.repeat(exponent, 0, Some(1)));
-    }
-    let number = ir.concat(parts);
+    let number = number(&NumberSpec::free(integer, policy), policy, &mut ir)?;
     Lowering::new(Nodes::of(&ir), nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
 }
 
@@ -217,7 +199,7 @@ fn is_uniform(nfa: &Nfa, dfa: &mut Dfa, start: NfaId, lengths: &Lengths) -> bool
     let mut todo = vec![first];
     while let Some(id) = todo.pop() {
         let state = dfa.state(id);
-        if !state.only_accepts() && lengths.bounds(&state.members()) != (0, u32::MAX) {
+        if !state.only_accepts() && lengths.bounds(state.members()) != (0, u32::MAX) {
             return false;
         }
         for (_, _, to) in dfa.ranges(nfa, id) {
@@ -359,7 +341,11 @@ impl Graph {
 
 /// `bits[to] |= bits[from] << count` (count 0 or 1); whether anything was added.
 fn merge_shifted(bits: &mut [Box<[u64]>], to: usize, from: usize, count: u32) -> bool {
-    let source = bits[from].clone();
+    // Taken out for the moment; a state adds to itself only what it has, or one character more.
+    let source = match to == from {
+        true => bits[from].clone(),
+        false => std::mem::take(&mut bits[from]),
+    };
     let mut carry = 0;
     let mut changed = false;
     for (word, &s) in bits[to].iter_mut().zip(source.iter()) {
@@ -367,6 +353,9 @@ fn merge_shifted(bits: &mut [Box<[u64]>], to: usize, from: usize, count: u32) ->
         carry = s >> 63;
         changed |= shifted & !*word != 0;
         *word |= shifted;
+    }
+    if to != from {
+        bits[from] = source;
     }
     changed
 }

@@ -12,7 +12,6 @@ use super::lead::Led;
 use super::runtime::{Memory, Replicas, Runtime, TABLE_LIMIT, Tables};
 use super::tokens::TokenTables;
 use crate::constraint::ir::{Ir, Node};
-use crate::constraint::number::{NumberSpec, number};
 use crate::constraint::substring::Quotable;
 use crate::constraint::{Constraint, Policy, prepare_formats};
 use crate::error::Result;
@@ -163,7 +162,7 @@ impl Compiler {
             bases.push(known);
             return Ok(base);
         }
-        let mut program = Program::base(policy, &self.alphabet, &common_values(policy)?)?;
+        let mut program = Program::base(policy, &self.alphabet, &common_values())?;
         program.determinise();
         let states = program.dfa_len() as u32;
         let mut machine = Machine::new(program.clone(), self.vocab.quoted_strings().clone());
@@ -178,12 +177,11 @@ impl Compiler {
 }
 
 /// The values so common in schemas that their states belong to the base: unbounded numbers.
-fn common_values(policy: &Policy) -> Result<Ir> {
+fn common_values() -> Ir {
     let mut ir = Ir::new();
     let mut values = Vec::new();
     for integer in [true, false] {
-        let spec = NumberSpec { integer, zeros: policy.equal_numbers, ..NumberSpec::default() };
-        values.push(number(&spec, policy, &mut ir)?);
+        values.push(ir.push(Node::JsonNumber { integer }));
     }
     for word in ["null", "true", "false"] {
         values.push(ir.bytes(word));
@@ -191,7 +189,7 @@ fn common_values(policy: &Policy) -> Result<Ir> {
     // An array of them, so that each becomes a rule of its own.
     let root = ir.push(Node::JsonArray { prefix: values, rest: None, min: 0, max: None });
     ir.set_root(root);
-    Ok(ir)
+    ir
 }
 
 /// A constraint compiled for a vocabulary. Cheap to clone; shared between threads.

@@ -394,6 +394,8 @@ impl<'a> Oracle<'a> {
                 let array = self.of_node(*array);
                 self.unique(array)
             }
+            Node::JsonNumber { integer: false } => self.number(),
+            Node::JsonNumber { integer: true } => self.integer(),
             Node::JsonAny => self.name(Name::Any),
         };
         self.of_node.insert(id, expr);
@@ -477,12 +479,34 @@ impl<'a> Oracle<'a> {
         self.or(&parts)
     }
 
+    /// Digits without a zero in front.
+    fn counting(&mut self) -> Id {
+        let (lead, digit) = (self.class(&[(b'1', b'9')]), self.class(&[(b'0', b'9')]));
+        let more = self.rep(digit, 0, Some(u32::from(self.policy.max_integer_digits).saturating_sub(1)));
+        self.cat(lead, more)
+    }
+
+    /// Zero has no sign; behind a point there may be zeros, if numbers have equal spellings.
+    fn integer(&mut self) -> Id {
+        let (minus, zero, point) = (self.lit(b"-"), self.lit(b"0"), self.lit(b"."));
+        let (sign, counting) = (self.rep(minus, 0, Some(1)), self.counting());
+        let other = self.cat(sign, counting);
+        let whole = self.or(&[zero, other]);
+        let tail = match self.policy.max_fraction_digits {
+            n if n > 0 && self.policy.equal_numbers => {
+                let zeros = self.rep(zero, 1, Some(u32::from(n)));
+                let tail = self.cat(point, zeros);
+                self.or(&[EMPTY, tail])
+            }
+            _ => EMPTY,
+        };
+        self.cat(whole, tail)
+    }
+
     fn number(&mut self) -> Id {
         let (minus, zero, point) = (self.lit(b"-"), self.lit(b"0"), self.lit(b"."));
-        let (lead, digit) = (self.class(&[(b'1', b'9')]), self.class(&[(b'0', b'9')]));
+        let (digit, whole) = (self.class(&[(b'0', b'9')]), self.counting());
         let sign = self.rep(minus, 0, Some(1));
-        let more = self.rep(digit, 0, Some(u32::from(self.policy.max_integer_digits).saturating_sub(1)));
-        let whole = self.cat(lead, more);
         let whole = self.or(&[zero, whole]);
         let digits = match self.policy.max_fraction_digits {
             0 => NEVER,

@@ -45,6 +45,8 @@ pub enum Shape {
     },
     /// An object in one of the markups, with names as in `Obj`.
     Call(usize, Box<Shape>),
+    /// Numbers, or integers only.
+    Number(bool),
     Any,
     /// A rule with this body.
     Rule(Box<Shape>),
@@ -71,7 +73,7 @@ impl Shape {
             Empty => Node::Empty,
             Bytes(b) => Node::Bytes(b.as_slice().into()),
             Class(r) => Node::Class(r.as_slice().into()),
-            Literals(w) => Node::Literals(w.as_slice().into()),
+            Literals(w) => return ir.literals(w),
             Concat(parts) => Node::Concat(all(parts, ir).into()),
             Union(parts) => Node::Union(all(parts, ir).into()),
             Repeat(inner, min, max) => Node::Repeat { node: inner.build(ir, rules), min: *min, max: *max },
@@ -141,6 +143,7 @@ impl Shape {
                     markup: None,
                 }))
             }
+            Number(integer) => Node::JsonNumber { integer: *integer },
             Any => Node::JsonAny,
             Rule(body) => {
                 let rule = ir.declare_rule();
@@ -353,7 +356,7 @@ impl Shape {
                     }
                 }
             }
-            Any => out.push(Bytes(b"1".to_vec())),
+            Number(_) | Any => out.push(Bytes(b"1".to_vec())),
             Rule(body) => {
                 out.push((**body).clone());
                 out.extend(body.simpler().into_iter().map(|b| Rule(Box::new(b))));
@@ -537,6 +540,7 @@ pub fn value(random: &mut Random, depth: usize, rules: usize) -> Shape {
             Str { lang, min, max }
         }
         4 => Str { lang: None, min: 0, max: None },
+        5 if random.chance(40) => Number(random.chance(50)),
         5 => Any,
         6 if rules > 0 => Back(random.below(rules)),
         6 => bytes("true"),

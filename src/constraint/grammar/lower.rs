@@ -175,7 +175,7 @@ impl Lowering<'_> {
         let node = match self.grammar.expr(id) {
             Expr::Literal(text) => self.ir.bytes(text),
             Expr::Class(ranges) => charset::class(ranges, &mut self.ir),
-            Expr::Alt(parts) => self.ir.push(Node::Literals(words(self.grammar, parts).into())),
+            Expr::Alt(parts) => self.ir.literals(words(self.grammar, parts)),
             Expr::Foreign(at) => self.ir.append(&self.grammar.foreign[*at]),
             // Graphs have no other terms.
             _ => self.ir.push(Node::Never),

@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
+use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashSet};
+use smallvec::SmallVec;
 
 use super::extras::{Keys, nothing};
-use super::goals::{GoalId, Goals, Plan};
+use super::goals::{Declared, Extras, Goals, Plan};
 use super::json::{Id, Name, Value};
 use super::keywords::Draft;
 use super::lang::Dfa;
@@ -19,10 +21,11 @@ use super::multiples::multiples;
 use super::nfa::Nfa;
 use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
-use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Property};
+use crate::constraint::ecma::{self, Pattern};
+use crate::constraint::format;
+use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Parts, Property};
 use crate::constraint::number::{self, Decimal, NumberSpec};
 use crate::constraint::policy::{KeyOrder, Policy, Whitespace};
-use crate::constraint::{ecma, format};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most integers between bounds that are tried one by one for a `multipleOf`.
@@ -34,18 +37,27 @@ const FEW_NAMES: usize = 16;
 /// A class of characters and how often it may occur.
 type Repeated = (Vec<(char, char)>, u32, Option<u32>);
 
+/// Texts of literals: often a single one, and most of them short.
+pub(super) type Words = SmallVec<[Bytes; 1]>;
+
 /// The texts of literals, as they are collected.
 #[derive(Default)]
 struct Literals {
-    words: Vec<Vec<u8>>,
+    words: Words,
     /// Numbers that may be written in several ways, by the zeros that may follow.
     numbers: BTreeMap<number::Tail, Vec<Vec<u8>>>,
+}
+
+impl Literals {
+    fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.numbers.is_empty()
+    }
 }
 
 impl Goals<'_> {
     /// Finds the goals of a shape's children.
     pub fn plan(&mut self, mut shape: Shape) -> Result<Plan> {
-        let (mut properties, mut extra, mut prefix) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut properties, mut extra, mut prefix) = (Declared::new(), Extras::new(), Vec::new());
         let (mut rest, mut contains, mut demand) = (self.goal(&[])?, Vec::new(), None);
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
             self.front.settle_contains(&mut shape.array)?;
@@ -70,14 +82,14 @@ impl Goals<'_> {
     }
 
     /// The declared properties in the order of the output.
-    fn properties(&mut self, shape: &mut Shape) -> Result<Vec<(Name, GoalId, bool)>> {
+    fn properties(&mut self, shape: &mut Shape) -> Result<Declared> {
         if shape.object.order.is_empty() && shape.object.late.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Declared::new());
         }
         let mut seen = FxHashSet::default();
         let mut names = std::mem::take(&mut shape.object.order);
         names.append(&mut shape.object.late);
-        let mut properties: Vec<(Name, GoalId, bool)> = Vec::with_capacity(names.len());
+        let mut properties = Declared::with_capacity(names.len());
         let few = names.len() <= FEW_NAMES;
         for name in names {
             let met = if few { properties.iter().any(|p| p.0 == name) } else { !seen.insert(name) };
@@ -104,7 +116,7 @@ impl Goals<'_> {
 
     /// The node of a goal from its planned shapes.
     pub fn build(&mut self, plans: &[Plan]) -> Result<NodeId> {
-        let mut parts: Vec<NodeId> = Vec::new();
+        let mut parts = Parts::new();
         let mut literals = Literals::default();
         for plan in plans {
             let shape = &plan.shape;
@@ -125,7 +137,7 @@ impl Goals<'_> {
             }
             for (types, word) in [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")] {
                 if shape.types.meets(types) {
-                    literals.words.push(word.into());
+                    literals.words.push(Bytes::from_slice(word.as_bytes()));
                 }
             }
             if shape.types.meets(Types::NUMBER) {
@@ -141,12 +153,14 @@ impl Goals<'_> {
                 self.object(plan, &mut parts)?;
             }
         }
-        parts.retain(|&p| !matches!(self.front.ir.node(p), Node::Never));
+        parts.retain(|&mut p| !matches!(self.front.ir.node(p), Node::Never));
         if parts.len() > 1 {
-            let mut seen = rustc_hash::FxHashSet::default();
-            parts.retain(|&p| seen.insert(p));
+            let mut seen = FxHashSet::default();
+            parts.retain(|&mut p| seen.insert(p));
         }
-        self.literals(literals, &mut parts);
+        if !literals.is_empty() {
+            self.literals(literals, &mut parts);
+        }
         Ok(match parts.len() {
             0 => self.never,
             _ => self.front.ir.union(parts),
@@ -154,16 +168,24 @@ impl Goals<'_> {
     }
 
     /// A set of literals, shared.
-    fn words(&mut self, mut words: Vec<Vec<u8>>) -> NodeId {
+    pub fn words(&mut self, mut words: Words) -> NodeId {
         if words.len() > 1 {
-            let mut seen = rustc_hash::FxHashSet::default();
-            let fresh: Vec<bool> = words.iter().map(|w| seen.insert(w.as_slice())).collect();
-            let mut fresh = fresh.into_iter();
-            words.retain(|_| fresh.next().unwrap_or(true));
+            // What comes again is behind the first of its kind.
+            let mut seen = HashTable::with_capacity(words.len());
+            let mut fresh = 0;
+            for at in 0..words.len() {
+                let hash = FxBuildHasher.hash_one(&words[at]);
+                if seen.find(hash, |&known: &usize| words[known] == words[at]).is_none() {
+                    words.swap(fresh, at);
+                    seen.insert_unique(hash, fresh, |&known| FxBuildHasher.hash_one(&words[known]));
+                    fresh += 1;
+                }
+            }
+            words.truncate(fresh);
         }
-        let node = match &words[..] {
-            [word] => Node::Bytes(Bytes::from_slice(word)),
-            _ => Node::Literals(words.into()),
+        let node = match words.len() {
+            1 => Node::Bytes(words.pop().unwrap_or_default()),
+            _ => Node::Literals(words.drain(..).collect()),
         };
         let hash = FxBuildHasher.hash_one(&node);
         let ir = &mut self.front.ir;
@@ -176,7 +198,7 @@ impl Goals<'_> {
     }
 
     /// Spells a literal; what may be spelled in several ways becomes nodes.
-    fn literal(&mut self, id: Id, literals: &mut Literals, parts: &mut Vec<NodeId>) {
+    fn literal(&mut self, id: Id, literals: &mut Literals, parts: &mut Parts) {
         let policy = self.front.policy;
         let one_way = policy.whitespace == Whitespace::Compact && policy.key_order == KeyOrder::Declared;
         let as_node = match self.front.doc.value(id) {
@@ -188,9 +210,9 @@ impl Goals<'_> {
             parts.push(self.literal_node(id));
             return;
         }
-        let mut text = Vec::new();
-        self.front.doc.write(id, &mut text);
-        literals.words.push(text);
+        self.text.clear();
+        self.front.doc.write(id, &mut self.text);
+        literals.words.push(Bytes::from_slice(&self.text));
     }
 
     /// Adds a number in every spelling that is equal to it, that of the schema among them.
@@ -205,7 +227,7 @@ impl Goals<'_> {
         let digits = own.split('.').nth(1).map_or(0, str::len);
         let plain = !own.contains(['e', 'E']) && digits <= usize::from(policy.max_fraction_digits);
         if equal.is_none() || !plain {
-            literals.words.push(own.into());
+            literals.words.push(Bytes::from_slice(own.as_bytes()));
         }
         if let Some((texts, tail)) = equal {
             literals.numbers.entry(tail).or_default().extend(texts);
@@ -213,10 +235,10 @@ impl Goals<'_> {
     }
 
     /// The nodes of collected literals.
-    fn literals(&mut self, literals: Literals, parts: &mut Vec<NodeId>) {
+    fn literals(&mut self, literals: Literals, parts: &mut Parts) {
         // The zeros behind numbers are there once, however many numbers there are.
         for (tail, texts) in literals.numbers {
-            let texts = self.words(texts);
+            let texts = self.words(texts.into_iter().map(Bytes::from_vec).collect());
             let ir = &mut self.front.ir;
             let tail = number::tail(tail, ir);
             parts.push(ir.concat(vec![texts, tail]));
@@ -235,7 +257,7 @@ impl Goals<'_> {
                 Value::Array { .. } => self.front.doc.elements(id).to_vec(),
                 Value::Object { .. } => self.front.doc.members(id).iter().map(|m| m.1).collect(),
                 Value::Number(text) if self.front.policy.equal_numbers => {
-                    let (mut literals, mut parts) = (Literals::default(), Vec::new());
+                    let (mut literals, mut parts) = (Literals::default(), Parts::new());
                     self.equal_number(text, &mut literals);
                     self.literals(literals, &mut parts);
                     made.push(self.front.ir.union(parts));
@@ -261,7 +283,7 @@ impl Goals<'_> {
                 }
                 _ => {
                     let doc = &self.front.doc;
-                    let names = doc.members(id).iter().map(|m| std::sync::Arc::from(doc.name(m.0)));
+                    let names = doc.members(id).iter().map(|m| doc.name(m.0).into());
                     let property = |(name, value)| Property { name, value, required: true };
                     let properties = names.zip(nodes).map(property).collect();
                     Node::JsonObject(Box::new(Object { properties, ..Object::default() }))
@@ -272,7 +294,7 @@ impl Goals<'_> {
         made.pop().unwrap_or(self.never)
     }
 
-    fn number(&mut self, shape: &Shape, words: &mut Vec<Vec<u8>>, parts: &mut Vec<NodeId>) -> Result<()> {
+    fn number(&mut self, shape: &Shape, words: &mut Words, parts: &mut Parts) -> Result<()> {
         let at = self.at(shape);
         let integer = !shape.types.meets(Types::FRACTION);
         if let Some(&(_, at, _)) = shape.number.divisors.first()
@@ -293,7 +315,7 @@ impl Goals<'_> {
         };
         let spec = NumberSpec {
             integer,
-            zeros: self.front.policy.equal_numbers && self.front.draft > Draft::D4,
+            zeros: integer && self.front.policy.equal_numbers && self.front.draft > Draft::D4,
             minimum: self.decimal(&shape.number.min, at)?,
             maximum: self.decimal(&shape.number.max, at)?,
             scale: scale.filter(|_| finer.is_none()),
@@ -349,13 +371,7 @@ impl Goals<'_> {
     }
 
     /// Integers between bounds that the divisors divide, one by one; `false` if there are too many.
-    fn listed_multiples(
-        &mut self,
-        shape: &Shape,
-        integer: bool,
-        at: Id,
-        words: &mut Vec<Vec<u8>>,
-    ) -> Result<bool> {
+    fn listed_multiples(&mut self, shape: &Shape, integer: bool, at: Id, words: &mut Words) -> Result<bool> {
         if self.front.policy.equal_numbers {
             return Ok(false);
         }
@@ -388,7 +404,7 @@ impl Goals<'_> {
                 }
             }
             if divides {
-                found.push(n.to_string().into_bytes());
+                found.push(Bytes::from_slice(n.to_string().as_bytes()));
             }
         }
         words.extend(found);
@@ -415,7 +431,8 @@ impl Goals<'_> {
         if part.tests.iter().any(|t| t.0 == Test::Verbatim) {
             return self.quoted_string(part);
         }
-        if let Some((ranges, min, max)) = self.classes(part) {
+        let mut only = None;
+        if let Some((ranges, min, max)) = self.classes(part, &mut only) {
             if max.is_some_and(|m| m < min) {
                 return Ok(self.never);
             }
@@ -424,7 +441,11 @@ impl Goals<'_> {
         }
         let lang = match part.tests[..] {
             [] => None,
-            [(Test::Pattern(pattern), true, at)] => Some(self.front.pattern_node(pattern, at)?),
+            [(Test::Pattern(name), true, at)] => Some(match only {
+                // It was read to see whether it is a class.
+                Some(pattern) => self.front.read_pattern(&pattern, name, at)?,
+                None => self.front.pattern_node(name, at)?,
+            }),
             [(Test::Format(name), true, _)] => {
                 format::language(self.front.doc.name(name), &mut self.front.ir)
             }
@@ -445,13 +466,18 @@ impl Goals<'_> {
         Ok(self.front.ir.push(plain(lang, part.min, part.max)))
     }
 
-    /// If all tests are patterns of one repeated class: the common class and length bounds.
-    fn classes(&self, part: &StringPart) -> Option<Repeated> {
+    /// If all tests are patterns of one repeated class: the common class and length bounds. A pattern that is none is
+    /// left in `other`.
+    fn classes(&self, part: &StringPart, other: &mut Option<Pattern>) -> Option<Repeated> {
         let (mut min, mut max) = (part.min, part.max);
         let mut common: Option<Vec<(char, char)>> = None;
         for &(test, holds, _) in &part.tests {
             let Test::Pattern(pattern) = test else { return None };
-            let (ranges, least, most) = ecma::single_class(self.front.doc.name(pattern)).filter(|_| holds)?;
+            let pattern = Pattern::parse(self.front.doc.name(pattern)).ok().filter(|_| holds)?;
+            let Some((ranges, least, most)) = pattern.single_class() else {
+                *other = Some(pattern);
+                return None;
+            };
             min = min.max(least);
             if let Some(most) = most {
                 super::shape::lower_max(&mut max, most);
@@ -510,7 +536,7 @@ impl Goals<'_> {
         Ok(self.front.ir.push(Node::JsonArray { prefix, rest, min: part.min, max }))
     }
 
-    fn object(&mut self, plan: &Plan, parts: &mut Vec<NodeId>) -> Result<()> {
+    fn object(&mut self, plan: &Plan, parts: &mut Parts) -> Result<()> {
         let mut properties = Vec::with_capacity(plan.properties.len());
         for &(name, goal, required) in &plan.properties {
             let value = self.node(goal);
@@ -526,7 +552,7 @@ impl Goals<'_> {
             }
             properties.push(Property { name: self.front.doc.name(name).into(), value, required });
         }
-        let mut extra = Vec::new();
+        let mut extra = SmallVec::<[(Keys, NodeId); 1]>::new();
         for (keys, goal) in &plan.extra {
             let value = self.node(*goal);
             if !self.is_never(value) {
@@ -548,7 +574,7 @@ impl Goals<'_> {
         plan: &Plan,
         mut properties: Vec<Property>,
         extra: &[(Keys, NodeId)],
-        parts: &mut Vec<NodeId>,
+        parts: &mut Parts,
     ) -> Result<()> {
         let (min, max) = (plan.shape.object.min, plan.shape.object.max);
         let required = properties.iter().filter(|p| p.required).count();

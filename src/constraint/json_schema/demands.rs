@@ -11,8 +11,9 @@ use super::goals::{GoalId, Goals, Plan};
 use super::json::{Id, Name, Value};
 use super::keywords as kw;
 use super::lang::Dfa;
+use super::operands::Schemas;
 use super::shape::{Shape, Term, Test, add_term};
-use crate::constraint::ir::{self, Extra, MAX_DEMANDS, Node, NodeId, Property};
+use crate::constraint::ir::{self, Extra, MAX_DEMANDS, Node, NodeId, Parts, Property};
 use crate::error::{ErrorKind, Result};
 
 /// Most objects whose union meets the demands.
@@ -59,9 +60,6 @@ impl Planned {
         self.declared.iter().map(|d| d.2).chain(self.extra.iter().map(|e| e.2))
     }
 }
-
-/// Patterns of names with the schemas they come from.
-type Patterns = Vec<(Name, Id)>;
 /// Declared properties, by index, with their goals.
 type Chosen = Vec<(usize, GoalId)>;
 
@@ -116,10 +114,10 @@ impl Front<'_> {
     }
 
     /// The names and patterns of names that a schema object declares.
-    fn declarations(&self, schema: Id) -> Result<(Vec<Name>, Patterns)> {
+    fn declarations(&self, schema: Id) -> Result<(Vec<Name>, Schemas)> {
         let list = |name| match self.doc.get(schema, name) {
             Some(at) => self.object(at),
-            None => Ok(Vec::new()),
+            None => Ok(Schemas::new()),
         };
         Ok((list(kw::PROPERTIES)?.into_iter().map(|p| p.0).collect(), list(kw::PATTERN_PROPERTIES)?))
     }
@@ -286,7 +284,7 @@ impl Goals<'_> {
         planned: &Planned,
         properties: &[Property],
         extra: &[(Keys, NodeId)],
-        parts: &mut Vec<NodeId>,
+        parts: &mut Parts,
     ) -> Result<()> {
         // Each entry: declared properties with what they meet, demands that are not met yet, and those
         // left to undeclared properties.
@@ -349,7 +347,7 @@ impl Goals<'_> {
         wanted: u32,
         properties: Vec<Property>,
         extra: &[(Keys, NodeId)],
-        parts: &mut Vec<NodeId>,
+        parts: &mut Parts,
     ) -> Result<()> {
         let mut demand = Vec::new();
         for (meets, keys, goal, by_name) in planned.extra.iter().filter(|e| e.0 & !wanted == 0) {

@@ -12,7 +12,7 @@ use smallvec::smallvec;
 
 use super::expand::{Fork, Mode};
 use super::front::Front;
-use super::goals::{GoalId, Goals};
+use super::goals::{Extras, GoalId, Goals};
 use super::json::{Id, Name};
 use super::lang::Dfa;
 use super::shape::{FALSE, Shape, StringPart, Term, Terms, Test, Types, add_term};
@@ -49,10 +49,10 @@ struct Part {
 
 impl Goals<'_> {
     /// The undeclared properties of a shape: disjoint sets of names with the goals of their values.
-    pub fn extras(&mut self, shape: &Shape) -> Result<Vec<(Keys, GoalId)>> {
+    pub fn extras(&mut self, shape: &Shape) -> Result<Extras> {
         if shape.object.groups.is_empty() && shape.object.names.is_empty() {
             // Nothing is said about them.
-            return Ok(vec![(Keys::All, self.goal(&[])?)]);
+            return Ok(smallvec![(Keys::All, self.goal(&[])?)]);
         }
         if let [group] = &shape.object.groups[..]
             && group.patterns.is_empty()
@@ -61,7 +61,7 @@ impl Goals<'_> {
             // Nothing tells one of them from another.
             let terms: Terms = group.additional.map(Term::Pos).into_iter().collect();
             let goal = self.goal(&terms)?;
-            return Ok(if self.goal_never(goal) { Vec::new() } else { vec![(Keys::All, goal)] });
+            return Ok(if self.goal_never(goal) { Extras::new() } else { smallvec![(Keys::All, goal)] });
         }
         let mut parts = vec![Part { tests: Vec::new(), language: None, terms: Terms::new() }];
         for group in &shape.object.groups {
@@ -82,7 +82,7 @@ impl Goals<'_> {
                 None => merged.push((goal, vec![part])),
             }
         }
-        let mut extras = Vec::new();
+        let mut extras = Extras::new();
         for (goal, parts) in merged {
             if let Some(keys) = self.keys(parts, names.as_ref(), shape)? {
                 extras.push((keys, goal));

@@ -436,6 +436,12 @@ impl<'p> Front<'p> {
         }
     }
 
+    /// The node of a pattern that was read from the text `name`.
+    pub fn read_pattern(&mut self, pattern: &ecma::Pattern, name: Name, at: Id) -> Result<NodeId> {
+        let node = pattern.node(self.doc.name(name), &mut self.ir);
+        node.map_err(|e| e.at(self.doc.place(at)))
+    }
+
     /// The node of a pattern in the representation.
     pub fn pattern_node(&mut self, pattern: Name, at: Id) -> Result<NodeId> {
         ecma::parse(self.doc.name(pattern), &mut self.ir).map_err(|e| e.at(self.doc.place(at)))

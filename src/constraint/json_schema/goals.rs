@@ -10,18 +10,25 @@ use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::build::Words;
 use super::demands::Planned;
 use super::expand::{Fork, Mode};
 use super::extras::Keys;
 use super::front::{Culprit, Front, MAX_GOALS, MAX_NODES};
 use super::json::{Id, Name, Value};
+use super::keywords::Draft;
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
-use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
-use crate::constraint::number::NumberSpec;
+use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Parts, RuleId};
+use crate::constraint::number::{self, NumberSpec};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most nodes that room is made for before any is made.
 const MAX_RESERVED: usize = 1_000;
+
+/// The declared properties of a shape in the order of the output, and whether they are required.
+pub(super) type Declared = SmallVec<[(Name, GoalId, bool); 6]>;
+/// The undeclared properties of a shape, by disjoint sets of names: mostly one, of all of them.
+pub(super) type Extras = SmallVec<[(Keys, GoalId); 1]>;
 
 /// Index of a goal.
 pub(super) type GoalId = u32;
@@ -49,8 +56,8 @@ struct Goal {
 /// A shape with the goals of its children.
 pub(super) struct Plan {
     pub shape: Shape,
-    pub properties: Vec<(Name, GoalId, bool)>,
-    pub extra: Vec<(Keys, GoalId)>,
+    pub properties: Declared,
+    pub extra: Extras,
     pub prefix: Vec<GoalId>,
     pub rest: GoalId,
     /// Of an array with conditions on its items: the ways of each position.
@@ -58,12 +65,33 @@ pub(super) struct Plan {
     pub demand: Option<Planned>,
 }
 
+impl Plan {
+    /// What must be built before it.
+    fn children(&self, mut child: impl FnMut(GoalId)) {
+        self.properties.iter().for_each(|p| child(p.1));
+        self.extra.iter().for_each(|e| child(e.1));
+        self.prefix.iter().for_each(|&goal| child(goal));
+        child(self.rest);
+        self.demand.iter().flat_map(Planned::goals).for_each(&mut child);
+        self.contains.iter().flatten().for_each(|way| child(way.1));
+    }
+}
+
+/// A goal that is being built.
 struct Frame {
     goal: GoalId,
-    /// Its types, if it says nothing else.
-    plain: Option<Types>,
+    /// Where its plans and its children begin on the path.
+    plans: usize,
+    children: usize,
+}
+
+/// The goals that are being built, each for the one before it, with their plans, and their children that are still to
+/// be built, the next one last. In lists for all of them, so that a goal costs no allocation.
+#[derive(Default)]
+struct Path {
+    frames: Vec<Frame>,
     plans: Vec<Plan>,
-    children: SmallVec<[GoalId; 16]>,
+    children: Vec<GoalId>,
 }
 
 /// The walk.
@@ -82,8 +110,8 @@ pub(super) struct Goals<'p> {
     pub literals: HashTable<NodeId>,
     /// The nodes of schemas that say no more than a type; half of all schemas do not.
     plain: SmallVec<[(Types, NodeId); 8]>,
-    /// Lists to be used again.
-    spare: Vec<Vec<Plan>>,
+    /// A buffer.
+    pub text: Vec<u8>,
     /// Why the goal being built came to nothing.
     pub culprit: Option<Culprit>,
 }
@@ -111,7 +139,7 @@ impl<'p> Goals<'p> {
             numbers: FxHashMap::default(),
             literals: HashTable::new(),
             plain: SmallVec::new(),
-            spare: Vec::new(),
+            text: Vec::new(),
             culprit: None,
         }
     }
@@ -121,20 +149,18 @@ impl<'p> Goals<'p> {
         let root = self.front.doc.root();
         self.front.check_grounded(root)?;
         let goal = self.goal(&[Term::Pos(root)])?;
-        let mut stack = Vec::new();
-        self.enter(goal, &mut stack)?;
-        while let Some(frame) = stack.last_mut() {
-            match frame.children.pop() {
-                Some(child) => {
-                    if matches!(self.goals[child as usize].state, State::New) {
-                        self.enter(child, &mut stack)?;
-                    }
+        let mut path = Path::default();
+        self.enter(goal, &mut path)?;
+        while let Some(frame) = path.frames.last() {
+            if path.children.len() > frame.children
+                && let Some(child) = path.children.pop()
+            {
+                if matches!(self.goals[child as usize].state, State::New) {
+                    self.enter(child, &mut path)?;
                 }
-                None => {
-                    if let Some(frame) = stack.pop() {
-                        self.leave(frame)?;
-                    }
-                }
+            } else if let Some(frame) = path.frames.pop() {
+                self.leave(&frame, &path.plans[frame.plans..])?;
+                path.plans.truncate(frame.plans);
             }
         }
         let node = self.node(goal);
@@ -259,15 +285,14 @@ impl<'p> Goals<'p> {
         first.unwrap_or(self.front.doc.root())
     }
 
-    fn enter(&mut self, goal: GoalId, stack: &mut Vec<Frame>) -> Result<()> {
+    fn enter(&mut self, goal: GoalId, path: &mut Path) -> Result<()> {
         if !matches!(self.goals[goal as usize].state, State::New) {
             return Ok(());
         }
         let terms = self.goals[goal as usize].terms.clone();
         self.front.culprit = None;
-        let plain = self.front.only_types(&terms)?;
-        if let Some(types) = plain
-            && let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types)
+        if let Some(types) = self.front.only_types(&terms)?
+            && let Some(node) = self.plain(types)
         {
             self.goals[goal as usize].state = State::Done(node);
             return Ok(());
@@ -275,35 +300,69 @@ impl<'p> Goals<'p> {
         self.goals[goal as usize].state = State::Active(None);
         let shapes = self.front.expand(Fork::new(&terms), Mode::Exact)?.unwrap_or_default();
         self.goals[goal as usize].culprit = self.front.culprit.take();
-        let plans = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(shapes.len()));
-        let mut frame = Frame { goal, plain, plans, children: SmallVec::new() };
-        if shapes.iter().any(Shape::is_free) {
-            let free = shapes.into_iter().find(Shape::is_free).unwrap_or_default();
-            frame.plans.push(self.plan(free)?);
-        } else {
-            for shape in shapes {
-                frame.plans.push(self.plan(shape)?);
+        let frame = Frame { goal, plans: path.plans.len(), children: path.children.len() };
+        let free = shapes.iter().any(Shape::is_free);
+        for shape in shapes {
+            if !free || shape.is_free() {
+                path.plans.push(self.plan(shape)?);
+                if free {
+                    break;
+                }
             }
         }
-        for plan in &frame.plans {
-            frame.children.extend(plan.properties.iter().map(|p| p.1));
-            frame.children.extend(plan.extra.iter().map(|e| e.1));
-            frame.children.extend_from_slice(&plan.prefix);
-            frame.children.push(plan.rest);
-            frame.children.extend(plan.demand.iter().flat_map(Planned::goals));
-            frame.children.extend(plan.contains.iter().flatten().map(|way| way.1));
+        for plan in &path.plans[frame.plans..] {
+            plan.children(|child| path.children.push(child));
         }
         // Built in order, so that rules and nodes follow the text.
-        frame.children.reverse();
-        stack.push(frame);
+        path.children[frame.children..].reverse();
+        path.frames.push(frame);
         Ok(())
     }
 
-    fn leave(&mut self, frame: Frame) -> Result<()> {
+    /// The node of a schema that says no more than its types: what [`build`](Self::build) makes of it, without the way
+    /// there. `None` for fractions without integers, which are computed, and for integers that are others in draft 4.
+    fn plain(&mut self, types: Types) -> Option<NodeId> {
+        if let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types) {
+            return Some(node);
+        }
+        let other_integers = self.front.policy.equal_numbers && self.front.draft <= Draft::D4;
+        match types.and(Types::NUMBER) {
+            Types::FRACTION => return None,
+            Types::INT if other_integers => return None,
+            _ => {}
+        }
+        let mut parts = Parts::new();
+        let words = [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")];
+        let words = words.iter().filter(|w| types.meets(w.0)).map(|w| Bytes::from_slice(w.1.as_bytes()));
+        let words: Words = words.collect();
+        if !words.is_empty() {
+            parts.push(self.words(words));
+        }
+        let any = self.any;
+        let others = [
+            (Types::NUMBER, Node::JsonNumber { integer: !types.meets(Types::FRACTION) }),
+            (Types::STRING, Node::JsonString { lang: None, min_chars: 0, max_chars: None }),
+            (Types::ARRAY, Node::JsonArray { prefix: Vec::new(), rest: Some(any), min: 0, max: None }),
+        ];
+        for (kind, node) in others {
+            if types.meets(kind) {
+                parts.push(self.front.ir.push(node));
+            }
+        }
+        if types.meets(Types::OBJECT) {
+            let extra = vec![Extra { keys: None, value: any }];
+            let object = Object { extra, ..Object::default() };
+            parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
+        }
+        let node = if types == Types::ALL { any } else { self.front.ir.union(parts) };
+        self.plain.push((types, node));
+        Some(node)
+    }
+
+    fn leave(&mut self, frame: &Frame, plans: &[Plan]) -> Result<()> {
         let goal = frame.goal as usize;
         self.culprit = None;
-        let mut plans = frame.plans;
-        let mut body = self.build(&plans)?;
+        let mut body = self.build(plans)?;
         if let Some(culprit) = self.culprit.take() {
             self.goals[goal].culprit.get_or_insert(culprit);
         }
@@ -325,13 +384,6 @@ impl<'p> Goals<'p> {
             self.front.ir.define_rule(rule, body);
             body = self.front.ir.push(Node::Rule(rule));
         }
-        if let Some(types) = frame.plain
-            && !matches!(self.front.ir.node(body), Node::Rule(_))
-        {
-            self.plain.push((types, body));
-        }
-        plans.clear();
-        self.spare.push(plans);
         self.goals[goal].state = State::Done(body);
         Ok(())
     }
@@ -353,7 +405,11 @@ impl<'p> Goals<'p> {
         if let Some(&node) = self.numbers.get(&key) {
             return Ok(node);
         }
-        let made = crate::constraint::number::number(spec, self.front.policy, &mut self.front.ir);
+        let (policy, ir) = (self.front.policy, &mut self.front.ir);
+        let made = match *spec == NumberSpec::free(spec.integer, policy) {
+            true => Ok(ir.push(Node::JsonNumber { integer: spec.integer })),
+            false => number::number(spec, policy, ir),
+        };
         let node = match made {
             Ok(node) => node,
             Err(e) if e.kind() == ErrorKind::Unsatisfiable => self.never,

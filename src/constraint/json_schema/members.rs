@@ -7,17 +7,15 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::expand::Fork;
 use super::front::Front;
 use super::json::{Id, Name};
 use super::keywords as kw;
+use super::operands::Schemas;
 use super::shape::{Group, Shape, Term, Terms, Test, add_term};
 use crate::error::Result;
-
-/// Schemas by name, or by pattern.
-type Schemas = Vec<(Name, Id)>;
 
 impl Front<'_> {
     /// Adds a term to what is known about a property.
@@ -38,7 +36,7 @@ impl Front<'_> {
     /// What the schemas merged so far say about a name none of them declares.
     pub fn undeclared(&mut self, shape: &Shape, name: Name) -> Result<Terms> {
         let mut terms = Terms::new();
-        for group in shape.object.groups.clone() {
+        for group in &shape.object.groups {
             let mut matched = false;
             for &(pattern, schema) in &group.patterns {
                 if self.passes(Test::Pattern(pattern), name, schema)? {
@@ -58,7 +56,7 @@ impl Front<'_> {
         let additional = self.doc.get(id, kw::ADDITIONAL_PROPERTIES);
         let list = |front: &Self, name| match front.doc.get(id, name) {
             Some(at) => front.object(at),
-            None => Ok(Vec::new()),
+            None => Ok(Schemas::new()),
         };
         let properties = list(self, kw::PROPERTIES)?;
         let patterns = list(self, kw::PATTERN_PROPERTIES)?;
@@ -76,7 +74,7 @@ impl Front<'_> {
         let shape = &mut fork.shape;
         // A pattern that one name matches declares that name, after those of `properties`.
         let mut exact: Vec<(Name, Id)> = Vec::new();
-        patterns.retain(|&(pattern, schema)| match only_word(self.doc.name(pattern)) {
+        patterns.retain(|&mut (pattern, schema)| match only_word(self.doc.name(pattern)) {
             Some(word) => {
                 let word = word.into_owned();
                 exact.push((self.doc.intern(&word), schema));
@@ -120,7 +118,7 @@ impl Front<'_> {
         let declared: rustc_hash::FxHashMap<Name, Id> = properties.into_iter().collect();
         let known: Vec<Name> = shape.object.values.keys().collect();
         for name in known {
-            let mut said: Vec<Id> = declared.get(&name).copied().into_iter().collect();
+            let mut said: SmallVec<[Id; 4]> = declared.get(&name).copied().into_iter().collect();
             said.extend(exact.iter().filter(|e| e.0 == name).map(|e| e.1));
             for &(pattern, schema) in &patterns {
                 if self.passes(Test::Pattern(pattern), name, schema)? {

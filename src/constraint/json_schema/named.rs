@@ -5,27 +5,28 @@
 //! takes; and the order in which it is gone through says nothing.
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::json::Name;
 
 /// Up to so many names are compared one by one.
 const FEW: usize = 16;
 
-/// Values by name.
+/// Values by name, of which N need no allocation.
 #[derive(Debug, Clone)]
-pub(super) struct Named<T> {
-    list: Vec<(Name, T)>,
+pub(super) struct Named<T, const N: usize> {
+    list: SmallVec<[(Name, T); N]>,
     /// Where each name is in the list, once there are more than a few.
     index: FxHashMap<Name, u32>,
 }
 
-impl<T> Default for Named<T> {
+impl<T, const N: usize> Default for Named<T, N> {
     fn default() -> Self {
-        Named { list: Vec::new(), index: FxHashMap::default() }
+        Named { list: SmallVec::new(), index: FxHashMap::default() }
     }
 }
 
-impl<T> Named<T> {
+impl<T, const N: usize> Named<T, N> {
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn few_and_many_names_are_found_and_stay_in_order() {
-        let mut named = Named::default();
+        let mut named = Named::<u32, 4>::default();
         let mut order: Vec<Name> = Vec::new();
         for i in 0..200u32 {
             let name = Name(i * i % 83);

@@ -15,6 +15,7 @@ use super::expand::{Fork, Item};
 use super::front::Front;
 use super::json::{Id, Name, Value};
 use super::keywords as kw;
+use super::operands::NameList;
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types, lower_max};
 use crate::error::Result;
 
@@ -58,7 +59,7 @@ impl Front<'_> {
         let keywords: SmallVec<[(Name, Id); 8]> = self.asserting(id).collect();
         let value = |name| keywords.iter().find(|k| k.0 == name).map(|k| k.1);
         let required = match value(kw::REQUIRED).map(|at| self.names(at)) {
-            None => Some(Vec::new()),
+            None => Some(NameList::new()),
             // What is no list of names is reported where it is merged.
             Some(names) => names.ok(),
         };

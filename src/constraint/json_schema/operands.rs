@@ -5,12 +5,19 @@
 
 use std::rc::Rc;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::front::Front;
 use super::json::{Id, Name, Value};
 use super::keywords::{self as kw, Draft};
 use super::number::Number;
 use super::shape::{Bound, Test};
 use crate::error::{Error, ErrorKind, Result};
+
+/// Names of properties.
+pub(super) type NameList = SmallVec<[Name; 8]>;
+/// Schemas by name, or by pattern.
+pub(super) type Schemas = SmallVec<[(Name, Id); 8]>;
 
 impl Front<'_> {
     /// The refusal of a keyword.
@@ -29,9 +36,9 @@ impl Front<'_> {
     }
 
     /// A list of names; older drafts also allow a single name in `dependencies`.
-    pub fn names(&self, at: Id) -> Result<Vec<Name>> {
+    pub fn names(&self, at: Id) -> Result<NameList> {
         if let Some(name) = self.doc.string(at) {
-            return Ok(vec![name]);
+            return Ok(smallvec![name]);
         }
         let bad = || self.invalid(at, "expected an array of property names");
         if !matches!(self.doc.value(at), Value::Array { .. }) {
@@ -46,9 +53,9 @@ impl Front<'_> {
     }
 
     /// A keyword value that must be an object whose members are named by the user.
-    pub fn object(&self, at: Id) -> Result<Vec<(Name, Id)>> {
+    pub fn object(&self, at: Id) -> Result<Schemas> {
         match self.doc.value(at) {
-            Value::Object { .. } => Ok(self.doc.members(at).to_vec()),
+            Value::Object { .. } => Ok(Schemas::from_slice(self.doc.members(at))),
             _ => Err(self.invalid(at, "expected an object")),
         }
     }

@@ -16,6 +16,7 @@ use super::demands::Demand;
 use super::json::{Id, Name};
 use super::named::Named;
 use super::number::Number;
+use super::operands::{NameList, Schemas};
 use super::termset::TermSet;
 
 /// A set of JSON types, with both booleans and both kinds of numbers told apart.
@@ -240,7 +241,7 @@ impl ArrayPart {
 #[derive(Debug)]
 pub(super) struct Group {
     /// Patterns with their schemas.
-    pub patterns: Vec<(Name, Id)>,
+    pub patterns: Schemas,
     /// Names that no pattern matches.
     pub additional: Option<Id>,
 }
@@ -248,7 +249,9 @@ pub(super) struct Group {
 /// What is known about names. Shared between the forks of a choice, of which many come to nothing before they
 /// say anything about properties.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known(Option<Rc<Named<Terms>>>);
+pub(super) struct Known(Option<Rc<Properties>>);
+
+type Properties = Named<Terms, 6>;
 
 impl Known {
     pub fn get(&self, name: &Name) -> Option<&Terms> {
@@ -272,7 +275,7 @@ impl Known {
     }
 
     /// To add something: copied if it is shared.
-    pub fn change(&mut self) -> &mut Named<Terms> {
+    pub fn change(&mut self) -> &mut Properties {
         Rc::make_mut(self.0.get_or_insert_default())
     }
 }
@@ -281,13 +284,13 @@ impl Known {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ObjectPart {
     /// Names declared by `properties`, in the order of the output.
-    pub order: Vec<Name>,
+    pub order: NameList,
     /// All names about which something is known, and what.
     pub values: Known,
     /// Names in `values` that `properties` did not declare, and required ones.
-    pub late: Vec<Name>,
-    pub required: Named<()>,
-    pub groups: Vec<Rc<Group>>,
+    pub late: NameList,
+    pub required: Named<(), 8>,
+    pub groups: SmallVec<[Rc<Group>; 2]>,
     pub min: u32,
     pub max: Option<u32>,
     /// What the names must satisfy.

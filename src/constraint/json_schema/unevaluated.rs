@@ -18,6 +18,7 @@ use super::expand::{Fork, Item};
 use super::front::Front;
 use super::json::{Id, Name, Value};
 use super::keywords::{self as kw, Draft};
+use super::operands::Schemas;
 use super::shape::{Term, Terms, Test, Types, add_term};
 use crate::error::{ErrorKind, Result};
 
@@ -42,7 +43,7 @@ pub(super) struct Evaluated {
     /// Properties with these names.
     pub names: Vec<Name>,
     /// Properties whose names match one of these patterns (with the place of one).
-    pub patterns: Vec<(Name, Id)>,
+    pub patterns: Schemas,
     /// So many of the first items.
     first: u32,
     /// Items that satisfy one of these schemas.
@@ -70,7 +71,7 @@ impl Evaluated {
             kind,
             all: false,
             names: Vec::new(),
-            patterns: Vec::new(),
+            patterns: Schemas::new(),
             first: 0,
             matching: Vec::new(),
         }
@@ -83,7 +84,7 @@ impl Evaluated {
     fn add(&mut self, other: &Evaluated) {
         self.all |= other.all;
         self.names.extend(&other.names);
-        self.patterns.extend(&other.patterns);
+        self.patterns.extend_from_slice(&other.patterns);
         self.matching.extend(&other.matching);
         self.first = self.first.max(other.first);
         self.names.sort_unstable();
@@ -378,7 +379,7 @@ impl Front<'_> {
             Kind::Properties => {
                 let list = |front: &Self, name| match front.doc.get(id, name) {
                     Some(at) => front.object(at),
-                    None => Ok(Vec::new()),
+                    None => Ok(Schemas::new()),
                 };
                 seen.names = list(self, kw::PROPERTIES)?.into_iter().map(|p| p.0).collect();
                 seen.names.sort_unstable();

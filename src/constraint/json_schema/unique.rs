@@ -30,7 +30,7 @@ impl Goals<'_> {
         for part in parts {
             match self.front.ir.node(part).clone() {
                 Node::Bytes(word) => words.push(word),
-                Node::Literals(list) => words.extend(list.iter().map(|w| Bytes::from_slice(w))),
+                Node::Literals(list) => words.extend_from_slice(&list),
                 Node::JsonString { lang, min_chars, max_chars } => {
                     let Some(node) = self.unbounded(lang, min_chars, max_chars)? else { return Ok(None) };
                     made.push(node);

@@ -7,7 +7,11 @@
 //! the higher ids), what it equals (bottom up), and who stands for it. Comparing schemas where two of them meet was
 //! rejected: the memos of merging are keyed by place.
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
+use std::ops::Range;
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 
 use super::{Doc, Id, Name, Value};
 use crate::constraint::json_schema::keywords as kw;
@@ -87,38 +91,42 @@ impl Doc {
     /// The first value that each one equals.
     fn twins(&self, roles: &[Role], names: &[Option<Name>]) -> Vec<Id> {
         let mut twins: Vec<Id> = Vec::with_capacity(roles.len());
-        let mut known: FxHashMap<Box<[u32]>, Id> = FxHashMap::default();
-        let mut key = Vec::new();
+        // What the first ones are, one behind the other: an allocation for each was most of the time.
+        let mut keys: Vec<u32> = Vec::with_capacity(4 * roles.len());
+        let mut known: HashTable<(Range<usize>, Id)> = HashTable::with_capacity(roles.len());
         for (id, &role) in (0..).map(Id).zip(roles) {
-            key.clear();
+            let from = keys.len();
             let kind = |kind: u32| kind * 4 + role as u32;
             match self.value(id) {
-                Value::Null => key.push(kind(0)),
+                Value::Null => keys.push(kind(0)),
                 // That a keyword is `false` is told with the place of that keyword.
                 Value::Bool(holds) => {
                     let name = names[id.0 as usize].map_or(u32::MAX, |name| name.0);
-                    key.extend([kind(1), u32::from(holds), name]);
+                    keys.extend([kind(1), u32::from(holds), name]);
                 }
-                Value::Number(text) => key.extend([kind(2), text.0]),
-                Value::String(text) => key.extend([kind(3), text.0]),
+                Value::Number(text) => keys.extend([kind(2), text.0]),
+                Value::String(text) => keys.extend([kind(3), text.0]),
                 Value::Array { .. } => {
-                    key.push(kind(4));
-                    key.extend(self.elements(id).iter().map(|e| twins[e.0 as usize].0));
+                    keys.push(kind(4));
+                    keys.extend(self.elements(id).iter().map(|e| twins[e.0 as usize].0));
                 }
                 Value::Object { .. } => {
-                    key.push(kind(5));
+                    keys.push(kind(5));
                     let members =
                         self.members(id).iter().filter(|m| !(role == Role::Schema && self.only_tells(**m)));
-                    key.extend(members.flat_map(|m| [m.0.0, twins[m.1.0 as usize].0]));
+                    keys.extend(members.flat_map(|m| [m.0.0, twins[m.1.0 as usize].0]));
                 }
             }
-            twins.push(match known.get(&key[..]) {
-                Some(&first) => first,
-                None => {
-                    known.insert(key.as_slice().into(), id);
-                    id
-                }
-            });
+            let key = &keys[from..];
+            let hash = FxBuildHasher.hash_one(key);
+            let first = known.find(hash, |(at, _)| keys[at.clone()] == *key).map(|k| k.1);
+            if first.is_some() {
+                keys.truncate(from);
+            } else {
+                let rehash = |(at, _): &(Range<usize>, Id)| FxBuildHasher.hash_one(&keys[at.clone()]);
+                known.insert_unique(hash, (from..keys.len(), id), rehash);
+            }
+            twins.push(first.unwrap_or(id));
         }
         twins
     }

@@ -69,6 +69,7 @@ impl Naive<'_> {
                 .collect(),
             // The front end writes none.
             Node::Text { .. } => unreachable!(),
+            Node::JsonNumber { integer } => self.number(at, integer),
             Node::JsonArray { prefix, rest, min, max } => self.array(at, &prefix, rest, min, max),
             Node::JsonSet { item, min, max } => self.set(at, item, min, max),
             Node::JsonUnique { array, .. } => {
@@ -120,6 +121,21 @@ impl Naive<'_> {
             serde_json::Deserializer::from_slice(&self.text[at..]).into_iter::<serde::de::IgnoredAny>();
         stream.next()?.ok()?;
         Some(at + stream.byte_offset())
+    }
+
+    /// Under the default policy: 20 digits on either side of the point, no exponent, and of zero with a sign no integer.
+    fn number(&self, at: usize, integer: bool) -> Ends {
+        let fits = |end: &usize| {
+            let text = std::str::from_utf8(&self.text[at..*end]).unwrap_or_default();
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(w, f)| (w, Some(f)));
+            let all = |part: &str| (1..=20).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+            all(whole)
+                && (whole == "0" || !whole.starts_with('0'))
+                && fraction.is_none_or(|f| !integer && all(f))
+                && !(integer && text == "-0")
+        };
+        (at + 1..=self.text.len()).filter(fits).collect()
     }
 
     fn string(&self, at: usize) -> Option<(String, usize)> {

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
 use crate::constraint::charset::{ANY_CHAR, class};
-use crate::constraint::ir::{Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId};
+use crate::constraint::ir::{Bytes, Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId};
 use crate::constraint::json_schema::json::{Doc, Id, Value};
 use crate::constraint::json_schema::regular::Dfa;
 use crate::constraint::json_schema::{self};
@@ -224,7 +224,7 @@ impl Writer<'_> {
                     let any_order = self.policy.key_order == KeyOrder::Any;
                     self.object(Object { extra, any_order, ..Object::default() })?;
                 }
-                Node::Bytes(word) => self.words(&[word.to_vec()])?,
+                Node::Bytes(word) => self.words(&[word])?,
                 Node::Literals(words) => self.words(&words)?,
                 // It was looked at.
                 Node::Rule(_) => {}
@@ -272,7 +272,7 @@ impl Writer<'_> {
     }
 
     /// The objects among literal values.
-    fn words(&mut self, words: &[Vec<u8>]) -> Result<()> {
+    fn words(&mut self, words: &[Bytes]) -> Result<()> {
         for word in words.iter().filter(|word| word.first() == Some(&b'{')) {
             let text = String::from_utf8_lossy(word);
             let doc = json_schema::document(&text)?;
@@ -427,7 +427,7 @@ impl Writer<'_> {
                     texts.push(Text { lang: self.free_here, least: 0, most: None });
                     values.push(self.any()?.1);
                 }
-                Node::Bytes(word) => self.split_words(&[word.to_vec()], &mut texts, &mut values)?,
+                Node::Bytes(word) => self.split_words(&[word], &mut texts, &mut values)?,
                 Node::Literals(words) => self.split_words(&words, &mut texts, &mut values)?,
                 _ if self.can_begin(id, b'"') => {
                     return Err(unsupported("strings of this kind cannot be written as parameters"));
@@ -440,7 +440,7 @@ impl Writer<'_> {
 
     fn split_words(
         &mut self,
-        words: &[Vec<u8>],
+        words: &[Bytes],
         texts: &mut Vec<Text>,
         values: &mut Vec<NodeId>,
     ) -> Result<()> {
@@ -452,17 +452,17 @@ impl Writer<'_> {
                     let doc = json_schema::document(&String::from_utf8_lossy(word))?;
                     let Value::String(text) = doc.value(doc.root()) else { continue };
                     self.need_open(doc.name(text))?;
-                    strings.push(doc.name(text).as_bytes().to_vec());
+                    strings.push(Bytes::from_slice(doc.name(text).as_bytes()));
                 }
                 _ => others.push(word.clone()),
             }
         }
         if !strings.is_empty() {
-            let lang = self.ir.push(Node::Literals(strings.into()));
+            let lang = self.ir.literals(strings);
             texts.push(Text { lang, least: 0, most: None });
         }
         if !others.is_empty() {
-            values.push(self.ir.push(Node::Literals(others.into())));
+            values.push(self.ir.literals(others));
         }
         Ok(())
     }
@@ -504,6 +504,7 @@ impl Writer<'_> {
                     false
                 }
                 Node::JsonString { .. } => byte == b'"',
+                Node::JsonNumber { .. } => byte == b'-' || byte.is_ascii_digit(),
                 Node::JsonArray { .. } | Node::JsonSet { .. } | Node::JsonUnique { .. } => byte == b'[',
                 Node::JsonObject(_) => byte == b'{',
                 Node::JsonAny => true,
