@@ -13,9 +13,9 @@ use crate::error::Result;
 use crate::vocab::TokenId;
 
 /// Rows from which on a forward is bound by arithmetic, whatever the size of the weights.
-const ROWS_OF_A_PART: usize = 32;
+pub(super) const ROWS_OF_A_PART: usize = 32;
 /// Bytes of weights that the caches of a processor hold, or nearly so.
-const SMALL_WEIGHTS: usize = 32 << 20;
+pub(super) const SMALL_WEIGHTS: usize = 32 << 20;
 
 /// Tokens at the end of a segment that are another way to go on than those before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +114,31 @@ pub(super) fn chunks(segments: &[Segment], most: usize) -> Vec<Vec<Span>> {
         pieces.push(piece);
     }
     pieces
+}
+
+/// Cuts the spans of a piece into shares of about as many rows each, whose rows are counted from the share's first.
+pub(super) fn shares(spans: &[Span], count: usize) -> Vec<Vec<Span>> {
+    let rows: usize = spans.iter().map(|s| s.tokens.len()).sum();
+    let mut shares = Vec::with_capacity(count);
+    for share in 0..count {
+        let (from, to) = (rows * share / count, rows * (share + 1) / count);
+        let cut = spans.iter().filter_map(|span| {
+            let (first, len) = (span.first, span.tokens.len());
+            let within = from.clamp(first, first + len) - first..to.clamp(first, first + len) - first;
+            let clamp = |row: usize| row.clamp(within.start, within.end) - within.start;
+            (!within.is_empty()).then(|| Span {
+                segment: span.segment,
+                tokens: span.tokens.start + within.start..span.tokens.start + within.end,
+                first: first + within.start - from,
+                start: span.start + within.start,
+                fork: span.fork,
+                shift: span.shift,
+                wanted: clamp(span.wanted.start)..clamp(span.wanted.end),
+            })
+        });
+        shares.push(cut.collect());
+    }
+    shares
 }
 
 impl Model {

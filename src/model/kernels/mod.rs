@@ -106,6 +106,16 @@ pub(crate) fn has_pool() -> bool {
     barrier_pool().n_workers() > 0
 }
 
+/// On how many threads work of this thread may be shared out.
+pub(crate) fn threads() -> usize {
+    if STAYS.get() { 1 } else { barrier_pool().n_workers() + 1 }
+}
+
+/// Runs `work` over `0..count`, each on a thread of the pool where it stays.
+pub(crate) fn on_every_thread(count: usize, work: impl Fn(usize) + Sync) {
+    barrier_pool().execute_chunked(count, |range| on_this_thread(|| range.for_each(&work)));
+}
+
 /// Runs `work` over `0..items`, on candle's own pool if it is worth it: a second pool beside it would
 /// fight it for the cores.
 fn spread(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
@@ -230,6 +240,7 @@ unsafe fn silu<V: Wide>(x: V) -> V {
 }
 
 /// Cosines and sines for some positions: `[position][pair]`.
+#[derive(Default)]
 pub(crate) struct Rotation {
     cos: Vec<f32>,
     sin: Vec<f32>,
