@@ -3,8 +3,9 @@
 #![cfg(feature = "embedded")]
 
 use ffwd::chat::{ChatOptions, Message};
+use ffwd::constraint::tools::{ToolChoice, ToolStyle, Tools};
 use ffwd::model::embedded::TOKENIZER_JSON;
-use ffwd::{Compiler, Constraint, Engine, ErrorKind, Mode, Prompt, Request, TokenId, Vocabulary};
+use ffwd::{Compiler, Constraint, Engine, ErrorKind, Mode, Policy, Prompt, Request, TokenId, Vocabulary};
 
 const TAG: &str = r#"{"type": "structural_tag", "format": {"type": "tag", "begin": "<tool_call>",
     "content": {"type": "json_schema", "json_schema": {"type": "object", "properties": {"city": {"enum": ["Oslo"]}},
@@ -92,6 +93,48 @@ fn a_tag_is_written_with_the_tokens_of_its_marks() {
             "{grammar}"
         );
         assert!(Compiler::new(marked.clone()).compile(&constraint).unwrap().matcher().allows(begin));
+    }
+}
+
+/// What ends a message of the last kind is an end token, and legal exactly there; all else are marks.
+#[test]
+fn messages_in_channels_end_with_end_tokens() {
+    const ENDS: [&str; 2] = ["<|call|>", "<|return|>"];
+    const MARKS: [&str; 5] = ["<|start|>", "<|end|>", "<|channel|>", "<|message|>", "<|constrain|>"];
+    let mut file: serde_json::Value = serde_json::from_slice(TOKENIZER_JSON).unwrap();
+    for (name, id) in ENDS.iter().chain(&MARKS).zip(plain().len()..) {
+        let token = serde_json::json!({"id": id, "content": name, "special": true, "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": false});
+        file["added_tokens"].as_array_mut().unwrap().push(token);
+    }
+    let vocab = Vocabulary::from_bytes(file.to_string().as_bytes()).unwrap();
+    let (ends, marks) = (ids(&vocab, &ENDS), ids(&vocab, &MARKS));
+    let vocab = vocab.with_eos(ends.clone()).with_markers(&MARKS).unwrap();
+    let tools =
+        r#"[{"name": "add", "parameters": {"properties": {"a": {"type": "integer"}}, "required": ["a"]}}]"#;
+    let tools = Tools::parse(tools).unwrap();
+    let made = tools.constraint(ToolStyle::Harmony, &ToolChoice::default(), Policy::default()).unwrap();
+    let grammar = Compiler::new(vocab.clone()).compile(&made).unwrap();
+    assert!(grammar.warnings().is_empty(), "{:?}", grammar.warnings());
+    let thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant";
+    let call = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\":1}";
+    for (reply, end) in [(format!("{thought}{call}"), "}"), ("<|channel|>final<|message|>Hi".into(), "|>")] {
+        let tokens = vocab.encode(&reply).unwrap();
+        let written: Vec<&TokenId> = tokens.iter().filter(|token| marks.contains(token)).collect();
+        assert_eq!(written.len(), reply.matches("<|").count(), "{tokens:?}");
+        let (mut matcher, mut text) = (grammar.matcher(), Vec::new());
+        for token in tokens {
+            matcher.accept_token(token).unwrap();
+            text.extend_from_slice(vocab.token_bytes(token));
+            let last = !reply[text.len()..].contains(end);
+            assert!(
+                ends.iter().all(|&end| matcher.allows(end) == last),
+                "{:?}",
+                String::from_utf8_lossy(&text)
+            );
+        }
+        // No mark comes in the text of a message, and behind a call nothing does.
+        assert!(marks.iter().all(|&mark| !matcher.allows(mark)));
     }
 }
 

@@ -9,6 +9,9 @@ use ffwd::constraint::tools::{Calls, ToolCall, ToolChoice, ToolStyle, Tools};
 use ffwd::{Compiler, ErrorKind, Policy, Whitespace};
 use serde_json::{Map, Value, json};
 
+#[path = "tool_calls/harmony.rs"]
+mod harmony;
+
 /// The functions, and arguments that they take.
 fn functions() -> Vec<(&'static str, Value, Vec<Value>)> {
     vec![
@@ -104,6 +107,9 @@ fn spelled(style: ToolStyle, calls: &[(&str, &Value)]) -> String {
                 "<|tool_call_begin|>functions.{name}:{i}<|tool_call_argument_begin|>{arguments}<|tool_call_end|>"
             )
         }
+        ToolStyle::Harmony => {
+            format!("<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{arguments}")
+        }
         ToolStyle::FunctionTag => format!("<function={name}>{arguments}</function>"),
     };
     let calls: Vec<String> = calls.iter().enumerate().map(|(i, c)| call(i, c)).collect();
@@ -119,7 +125,18 @@ fn spelled(style: ToolStyle, calls: &[(&str, &Value)]) -> String {
         ToolStyle::Kimi => {
             format!("<|tool_calls_section_begin|>{}<|tool_calls_section_end|>", calls.concat())
         }
+        ToolStyle::Harmony => calls.join("<|call|><|start|>assistant"),
         _ => calls.join("\n"),
+    }
+}
+
+/// Calls with a text before them.
+fn behind(style: ToolStyle, text: &str, calls: &str) -> String {
+    match style {
+        ToolStyle::Harmony if !text.is_empty() => {
+            format!("<|channel|>commentary<|message|>{text}<|end|><|start|>assistant{calls}")
+        }
+        _ => format!("{text}{calls}"),
     }
 }
 
@@ -154,11 +171,14 @@ fn what_is_written_is_accepted_and_read_back() {
                 .collect();
             let text = spelled(style, &calls);
             let expected: Vec<_> = calls.iter().map(|(name, value)| (*name, (*value).clone())).collect();
+            // The turn ends with the call.
+            let writable = style != ToolStyle::Harmony || calls.len() == 1;
             for before in ["", "Let me see. <", "é\n"] {
-                let reply = format!("{before}{text}");
-                assert!(words.accepts(&auto, &reply), "{style:?}: {reply}");
-                assert!(words.accepts(&flexible, &reply), "flexible {style:?}: {reply}");
-                assert_eq!(words.accepts(&required, &reply), before.is_empty(), "{style:?}: {reply}");
+                let reply = behind(style, before, &text);
+                assert_eq!(words.accepts(&auto, &reply), writable, "{style:?}: {reply}");
+                assert_eq!(words.accepts(&flexible, &reply), writable, "flexible {style:?}: {reply}");
+                let calls_only = writable && before.is_empty();
+                assert_eq!(words.accepts(&required, &reply), calls_only, "{style:?}: {reply}");
                 let read = tools.read(style, &reply).expect("well written");
                 assert_eq!(
                     (&*read.text, values(&read.calls)),
@@ -184,7 +204,8 @@ fn what_is_written_is_accepted_and_read_back() {
             let text = spelled(style, &[(name, arguments)]);
             assert!(!words.accepts(&auto, &text), "{style:?}: {text}");
         }
-        assert!(words.accepts(&auto, "No call.") && !words.accepts(&required, "No call."), "{style:?}");
+        let none = if style == ToolStyle::Harmony { harmony::answer("No call.") } else { "No call.".into() };
+        assert!(words.accepts(&auto, &none) && !words.accepts(&required, &none), "{style:?}");
     }
 }
 
@@ -211,19 +232,28 @@ fn random_walks_are_read_and_valid() {
                 let mut matcher = grammar.matcher();
                 let mut text = Vec::new();
                 let start = spelled(style, &[("get", &json!({}))]);
-                // Calls are not met by chance.
-                let start = &start.as_bytes()[..start.find("get").expect("its name")];
+                // Calls are not met by chance, nor is the end of a message.
+                let start = &start[..start.find("get").expect("its name")];
+                let starts = [start.to_owned(), format!("<|end|><|start|>assistant{start}")];
+                let starts = &starts[..if style == ToolStyle::Harmony { 2 } else { 1 }];
                 for step in 0..random.below(300) {
                     if matcher.is_terminated() {
                         break;
                     }
                     let legal: Vec<u32> = common::vocab::row(&mut matcher).into_iter().collect();
                     let token = words.tokens[*random.pick(&legal) as usize].clone();
-                    let way = if step % 60 == 5 { start } else { &token };
-                    let mut next = matcher.fork();
-                    if way.iter().all(|&b| next.accept_token(words.byte(b)).is_ok()) {
-                        matcher = next;
-                        text.extend_from_slice(way);
+                    let ways = if step % 60 == 5 {
+                        starts.iter().map(String::as_bytes).collect()
+                    } else {
+                        vec![&token[..]]
+                    };
+                    for way in ways {
+                        let mut next = matcher.fork();
+                        if way.iter().all(|&b| next.accept_token(words.byte(b)).is_ok()) {
+                            matcher = next;
+                            text.extend_from_slice(way);
+                            break;
+                        }
                     }
                 }
                 text.extend_from_slice(&matcher.shortest_completion(1 << 16).expect("a way to the end"));
@@ -298,4 +328,69 @@ fn replies_of_models() {
     );
     let error = tools.read(ToolStyle::Hermes, "<tool_call>\n{\"name\": \"gat").expect_err("no such name");
     assert!(error.to_string().contains("byte 22 of the reply is not the name of a tool"), "{error}");
+}
+
+/// Thoughts are left out. The function in front of the channel or behind it, with and without the mark of its type.
+#[test]
+fn replies_in_channels() {
+    let tools = tools();
+    let read = |reply: &str| {
+        let reply = tools.read(ToolStyle::Harmony, reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
+        let calls: Vec<_> = reply.calls.iter().map(|c| format!("{} {}", c.name, c.arguments)).collect();
+        (reply.text, calls.join(" | "))
+    };
+    let oslo = r#"get_weather {"city": "Oslo"}"#;
+    let call = "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"Oslo\"}<|call|>";
+    let thought = "<|channel|>analysis<|message|>Need weather.<|end|><|start|>assistant";
+    assert_eq!(read(&format!("{thought}{call}")), (String::new(), oslo.to_owned()));
+    for header in [
+        " to=functions.get_weather<|channel|>commentary json",
+        "<|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|>json",
+        "<|channel|>commentary to=functions.get_weather<|constrain|>json",
+        "<|channel|>commentary to=functions.get_weather",
+    ] {
+        let reply = format!("{header}<|message|>{{\"city\": \"Oslo\"}}<|call|>");
+        assert_eq!(read(&reply), (String::new(), oslo.to_owned()));
+    }
+    let preamble = "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant";
+    let answer = "<|channel|>final<|message|>Cold.<|return|>";
+    let reply = format!("{thought}{preamble}{call}<|start|>assistant{thought}{answer}");
+    assert_eq!(read(&reply), ("I look.\nCold.".into(), oslo.to_owned()));
+    let error = tools.read(ToolStyle::Harmony, "<|channel|>analysis<|message|>Hm").expect_err("not whole");
+    assert!(error.to_string().contains("breaks off in a message: \"<|end|>\" is missing"), "{error}");
+}
+
+/// Random messages in all spellings, and what random faults make of them, beside a slow reader of the test's own.
+#[test]
+fn messages_in_channels() {
+    let (words, tools, functions) = (TestVocab::new(5, 80, &[]), tools(), functions());
+    let compiler = Compiler::new(words.vocab.clone());
+    let slow = harmony::Slow::new(functions.iter().map(|(name, schema, _)| (*name, schema)));
+    let calls: Vec<(&str, String)> =
+        functions.iter().flat_map(|f| f.2.iter().map(|value| (f.0, value.to_string()))).collect();
+    let choices = [Calls::Auto, Calls::Required, Calls::Function("get".into())];
+    let grammars = choices.clone().map(|calls| {
+        let choice = ToolChoice { calls, single: false };
+        let constraint = tools.constraint(ToolStyle::Harmony, &choice, Policy::default()).expect("valid");
+        compiler.compile(&constraint).expect("satisfiable")
+    });
+    let (mut written, mut read, mut several) = ([0; 3], 0, 0);
+    for case in 0..6_000 {
+        let mut random = Random::new(case);
+        let text = harmony::text(&mut random, &calls);
+        for (i, (grammar, choice)) in grammars.iter().zip(&choices).enumerate() {
+            let expected = slow.is_written(&text, choice);
+            assert_eq!(words.accepts(grammar, &text), expected, "{choice:?}: {text}");
+            written[i] += usize::from(expected);
+        }
+        let found = tools.read(ToolStyle::Harmony, &text);
+        let found = found.as_ref().ok().map(|reply| (reply.text.clone(), values(&reply.calls)));
+        let expected = slow.read(&text);
+        several += usize::from(expected.as_ref().is_some_and(|(_, calls)| calls.len() > 1));
+        read += usize::from(expected.is_some());
+        assert_eq!(found, expected, "{text}");
+    }
+    println!("{written:?} can be written, {read} can be read, {several} of them with several calls");
+    assert!(written[0] > 600 && written[1] > 150 && written[2] > 50, "{written:?}");
+    assert!((1_500..5_000).contains(&read) && several > 100, "{read} {several}");
 }

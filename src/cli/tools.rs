@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 #[command(next_help_heading = "Tools")]
 pub(super) struct ToolOptions {
     /// How the model writes calls: hermes (Qwen2.5, Qwen3), llama, mistral, mistral-args, qwen-coder, minimax, deepseek,
-    /// deepseek-dsml, glm, kimi, function-tag [default: hermes]
+    /// deepseek-dsml, glm, kimi, harmony (gpt-oss), function-tag [default: hermes]
     #[arg(long, value_name = "STYLE")]
     tool_style: Option<String>,
     /// Whether to call: auto (text, and calls in it), required (calls and nothing else), or the name of the function to

@@ -43,6 +43,24 @@ pub struct Tags {
     pub stop_after_first: bool,
 }
 
+/// Whether a document says that a text is one of a token: some are, which means the same.
+fn is_token(text: &str) -> bool {
+    text.len() == 2
+}
+
+fn named(text: &str) -> Value {
+    if is_token(text) { json!({"type": "token", "token": text}) } else { json!(text) }
+}
+
+fn excluding(mut format: Value, excludes: &[String]) -> Value {
+    let (tokens, texts): (Vec<&String>, Vec<&String>) = excludes.iter().partition(|text| is_token(text));
+    format["excludes"] = json!(texts);
+    if !tokens.is_empty() {
+        format["exclude_tokens"] = json!(tokens);
+    }
+    format
+}
+
 impl Format {
     /// The document.
     pub fn json(&self) -> String {
@@ -52,10 +70,11 @@ impl Format {
     fn value(&self) -> Value {
         let all = |list: &[Format]| list.iter().map(Format::value).collect::<Vec<_>>();
         match self {
+            Format::Text(text) if is_token(text) => named(text),
             Format::Text(value) => json!({"type": "const_string", "value": value}),
             Format::Regex(pattern) => json!({"type": "regex", "pattern": pattern}),
             Format::One => json!({"type": "json_schema", "json_schema": {"const": 1}}),
-            Format::Any(excludes) => json!({"type": "any_text", "excludes": excludes}),
+            Format::Any(excludes) => excluding(json!({"type": "any_text"}), excludes),
             Format::Sequence(list) => json!({"type": "sequence", "elements": all(list)}),
             Format::Or(list) => json!({"type": "or", "elements": all(list)}),
             Format::Repeat(content, 0, Some(1)) => json!({"type": "optional", "content": content.value()}),
@@ -67,17 +86,19 @@ impl Format {
             Format::Tag(tag) => tag.value(),
             Format::Triggered { triggers, tags, excludes } if tags.are_rules(triggers) => {
                 let rules = tags.list.iter().map(|tag| json!([tag.begin, tag.content.value()]));
-                let mut format = json!({
-                    "type": "dispatch", "rules": rules.collect::<Vec<_>>(), "excludes": excludes});
+                let format = json!({"type": "dispatch", "rules": rules.collect::<Vec<_>>()});
+                let mut format = excluding(format, excludes);
                 // Said or not, it is true.
                 if tags.stop_after_first || triggers.len() > 1 {
                     format["loop"] = json!(!tags.stop_after_first);
                 }
                 format
             }
-            Format::Triggered { triggers, tags, excludes } => json!({
-                "type": "triggered_tags", "triggers": triggers, "tags": tags.value(), "excludes": excludes,
-                "at_least_one": tags.at_least_one, "stop_after_first": tags.stop_after_first}),
+            Format::Triggered { triggers, tags, excludes } => {
+                let format = json!({"type": "triggered_tags", "triggers": triggers, "tags": tags.value(),
+                    "at_least_one": tags.at_least_one, "stop_after_first": tags.stop_after_first});
+                excluding(format, excludes)
+            }
             Format::Separated { tags, separator } => json!({
                 "type": "tags_with_separator", "tags": tags.value(), "separator": separator,
                 "at_least_one": tags.at_least_one, "stop_after_first": tags.stop_after_first}),
@@ -88,10 +109,10 @@ impl Format {
 impl Tag {
     fn value(&self) -> Value {
         let end = match &self.ends[..] {
-            [one] => json!(one),
-            all => json!(all),
+            [one] => named(one),
+            all => all.iter().map(|end| named(end)).collect(),
         };
-        json!({"type": "tag", "begin": self.begin, "content": self.content.value(), "end": end})
+        json!({"type": "tag", "begin": named(&self.begin), "content": self.content.value(), "end": end})
     }
 }
 

@@ -96,6 +96,22 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// What names a token, which is its text: its number is one of a vocabulary.
+    pub fn token(&self) -> Result<Phrase> {
+        token(self.doc, self.required("token")?, "token")
+    }
+
+    /// The texts that a free text must not hold, tokens among them.
+    pub fn excludes(&self) -> Result<Rc<[Phrase]>> {
+        let texts = self.phrases("excludes")?;
+        let Some(id) = self.optional("exclude_tokens") else { return Ok(texts) };
+        if !matches!(self.doc.value(id), Value::Array { .. }) {
+            return Err(invalid(self.doc, id, "`exclude_tokens` must be an array of strings"));
+        }
+        let tokens = self.doc.elements(id).iter().map(|&id| token(self.doc, id, "exclude_tokens"));
+        texts.iter().cloned().map(Ok).chain(tokens).collect()
+    }
+
     /// Strings, none of them empty; absent: none.
     pub fn phrases(&self, name: &str) -> Result<Rc<[Phrase]>> {
         let Some(id) = self.optional(name) else { return Ok(Rc::new([])) };
@@ -114,6 +130,37 @@ impl<'a> Object<'a> {
     }
 }
 
+/// The text of a token at `at`, the value of a member `name` or in it.
+fn token(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
+    if let Value::Number(_) = doc.value(at) {
+        let message = format!("`{name}` names a token by its number, which only a vocabulary knows");
+        return Err(error(doc, ErrorKind::Unsupported, at, message).hint("give the text of the token"));
+    }
+    let phrase = phrase(doc, at, name)?;
+    match phrase.text.is_empty() {
+        true => {
+            Err(invalid(doc, at, format!("an empty string in `{name}`")).hint("give the text of the token"))
+        }
+        false => Ok(phrase),
+    }
+}
+
+/// The text at `at`, the `name` of a tag: a string, or a format of the type `token`.
+pub(super) fn tag_text(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
+    if !matches!(doc.value(at), Value::Object { .. }) {
+        return phrase(doc, at, name);
+    }
+    let object = Object::new(doc, at, "a token", &["type", "token"])?;
+    let kind = object.text("type")?;
+    if &*kind.text != "token" {
+        let message = format!("`{name}` must be a string or a format of the type `token`");
+        return Err(
+            error(doc, ErrorKind::Unsupported, kind.at, message).hint("give the text, or that of the token")
+        );
+    }
+    object.token()
+}
+
 /// The string at `at`, the value of a member `name`.
 pub(super) fn phrase(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
     match doc.value(at) {
@@ -122,7 +169,7 @@ pub(super) fn phrase(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
             doc,
             ErrorKind::Unsupported,
             at,
-            format!("`{name}` must be a string; formats of single tokens are not supported"),
+            format!("`{name}` must be a string; formats of single tokens are not supported here"),
         )
         .hint("write the text of the token")),
         _ => Err(invalid(doc, at, format!("`{name}` must be a string"))),

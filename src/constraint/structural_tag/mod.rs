@@ -14,17 +14,21 @@
 //! | format | members | matches |
 //! |---|---|---|
 //! | `const_string` | `value` | this text |
+//! | `token` | `token` | the text of this token |
 //! | `json_schema` | `json_schema`, `any_order`?, `style`? | a JSON value, properties in any order, or as the policy says; or the parameters of a call (`parameters`) |
 //! | `qwen_xml_parameter` | `json_schema` | the same in the style `qwen_xml` |
 //! | `regex` | `pattern` | a text that matches as a whole |
-//! | `any_text` | `excludes`? | any text without the excluded ones |
+//! | `any_text` | `excludes`?, `exclude_tokens`? | any text without the excluded ones |
 //! | `sequence`, `or` | `elements` | all in order; one |
 //! | `optional`, `star`, `plus` | `content` | at most once; any number; at least once |
 //! | `repeat` | `content`, `min`?, `max`? | so often (`max` absent or -1: no limit) |
-//! | `tag` | `begin`, `content`, `end` | the three; `end` may be a list of which one comes |
-//! | `triggered_tags` | `triggers`, `tags`, `excludes`?, `at_least_one`?, `stop_after_first`? | free text with tags |
+//! | `tag` | `begin`, `content`, `end` | the three; `end` may be a list of which one comes; each may be a `token` |
+//! | `triggered_tags` | `triggers`, `tags`, `excludes`?, `exclude_tokens`?, `at_least_one`?, `stop_after_first`? | free text with tags |
 //! | `tags_with_separator` | `tags`, `separator`, `at_least_one`?, `stop_after_first`? | tags and nothing else |
-//! | `dispatch` | `rules`, `loop`?, `excludes`? | free text with patterns, each followed by its format |
+//! | `dispatch` | `rules`, `loop`?, `excludes`?, `exclude_tokens`? | free text with patterns, each followed by its format |
+//!
+//! **Tokens** are named by their text and are that text; numbers are those of a vocabulary, which is not known here.
+//! `exclude_tokens` is a list of such texts, beside `excludes`.
 //!
 //! **Free text** (`any_text`, and what stands around the tags of `triggered_tags`) is any Unicode text.
 //!

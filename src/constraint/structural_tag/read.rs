@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::format::{Format, Kind, Many, Phrase, Tag, Triggered};
 use super::leaves::{Leaves, Spelling};
-use super::members::{Object, error, invalid, phrase, shown, suggestion};
+use super::members::{Object, error, invalid, phrase, shown, suggestion, tag_text};
 use super::parameters::Style;
 use crate::constraint::json_schema::json::{Doc, Id, Value};
 use crate::error::{ErrorKind, Result};
@@ -16,8 +16,9 @@ use crate::error::{ErrorKind, Result};
 const MAX_NESTING: usize = 128;
 
 /// The types of formats.
-const TYPES: [&str; 16] = [
+const TYPES: [&str; 17] = [
     "const_string",
+    "token",
     "json_schema",
     "qwen_xml_parameter",
     "regex",
@@ -36,8 +37,7 @@ const TYPES: [&str; 16] = [
 ];
 
 /// Types that others know and this crate does not, and what to do about each.
-const FOREIGN: [(&str, &str); 5] = [
-    ("token", TOKENS),
+const FOREIGN: [(&str, &str); 4] = [
     ("exclude_token", TOKENS),
     ("any_tokens", TOKENS),
     ("token_triggered_tags", TOKENS),
@@ -114,6 +114,11 @@ impl Reader<'_, '_> {
                 self.leaves.ir.marks.push(value.text.to_string());
                 Kind::Text(value.text)
             }
+            "token" => {
+                let token = object(&["token"])?.token()?;
+                self.leaves.ir.marks.push(token.text.to_string());
+                Kind::Text(token.text)
+            }
             "json_schema" => return self.schema(at),
             "qwen_xml_parameter" => {
                 let schema = object(&["json_schema"])?.required("json_schema")?;
@@ -122,7 +127,7 @@ impl Reader<'_, '_> {
             }
             "regex" => Kind::Node(self.leaves.regex(doc, &object(&["pattern"])?.text("pattern")?)?),
             "grammar" => Kind::Node(self.leaves.grammar(doc, &object(&["grammar"])?.text("grammar")?)?),
-            "any_text" => Kind::AnyText { excludes: object(&["excludes"])?.phrases("excludes")? },
+            "any_text" => Kind::AnyText { excludes: object(&["excludes", "exclude_tokens"])?.excludes()? },
             "sequence" => Kind::Sequence(self.formats(object(&["elements"])?.list("elements")?, depth)?),
             "or" => Kind::Or(self.formats(object(&["elements"])?.list("elements")?, depth)?),
             "optional" => self.repeat(&object(&["content"])?, (0, Some(1)), depth)?,
@@ -134,14 +139,7 @@ impl Reader<'_, '_> {
                 self.repeat(&object, bounds, depth)?
             }
             "tag" => Kind::Tag(Box::new(self.tag(at, depth)?)),
-            "triggered_tags" => {
-                let object = object(&["triggers", "tags", "excludes", "at_least_one", "stop_after_first"])?;
-                let tags = self.tags(&object, depth)?;
-                object.list("triggers")?;
-                let triggers = object.phrases("triggers")?;
-                let excludes = object.phrases("excludes")?;
-                return self.triggered(at, Triggered { triggers, tags, excludes, many: many(&object)? });
-            }
+            "triggered_tags" => return self.triggered_tags(at, depth),
             "tags_with_separator" => {
                 let object = object(&["tags", "separator", "at_least_one", "stop_after_first"])?;
                 let tags = self.tags(&object, depth)?;
@@ -149,7 +147,9 @@ impl Reader<'_, '_> {
                 self.leaves.ir.marks.push(separator.to_string());
                 Kind::Separated { tags, separator, many: many(&object)? }
             }
-            "dispatch" => return self.dispatch(&object(&["rules", "loop", "excludes"])?, depth),
+            "dispatch" => {
+                return self.dispatch(&object(&["rules", "loop", "excludes", "exclude_tokens"])?, depth);
+            }
             _ => return Err(self.unknown_type(&name)),
         };
         Ok(Format { at, kind })
@@ -233,14 +233,14 @@ impl Reader<'_, '_> {
         {
             return Err(invalid(doc, id, "only formats of the type `tag` can stand here"));
         }
-        let begin = object.text("begin")?;
+        let begin = tag_text(doc, object.required("begin")?, "begin")?;
         let end = object.required("end")?;
         let ends = match doc.value(end) {
             Value::Array { .. } => {
                 let list = object.list("end")?;
-                list.iter().map(|&id| Ok(phrase(doc, id, "end")?.text)).collect::<Result<_>>()?
+                list.iter().map(|&id| Ok(tag_text(doc, id, "end")?.text)).collect::<Result<_>>()?
             }
-            _ => vec![phrase(doc, end, "end")?.text],
+            _ => vec![tag_text(doc, end, "end")?.text],
         };
         self.leaves.ir.marks.push(begin.text.to_string());
         self.leaves.ir.marks.extend(ends.iter().map(ToString::to_string));
@@ -271,9 +271,20 @@ impl Reader<'_, '_> {
             tags.push(Tag { begin, content, ends: vec!["".into()] });
         }
         let triggers = tags.iter().map(|tag| tag.begin.clone()).collect();
-        let excludes = object.phrases("excludes")?;
+        let excludes = object.excludes()?;
         let many = Many { at_least_one: false, stop_after_first: !object.flag("loop", true)? };
         self.triggered(object.at, Triggered { triggers, tags, excludes, many })
+    }
+
+    fn triggered_tags(&mut self, at: Id, depth: usize) -> Result<Format> {
+        let known =
+            ["type", "triggers", "tags", "excludes", "exclude_tokens", "at_least_one", "stop_after_first"];
+        let object = Object::new(self.doc, at, "triggered_tags", &known)?;
+        let tags = self.tags(&object, depth)?;
+        object.list("triggers")?;
+        let triggers = object.phrases("triggers")?;
+        let excludes = object.excludes()?;
+        self.triggered(at, Triggered { triggers, tags, excludes, many: many(&object)? })
     }
 
     /// Checks that each tag has its trigger.

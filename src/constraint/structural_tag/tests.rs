@@ -52,11 +52,14 @@ fn all_forms_are_read() {
     let formats = [
         text(""),
         text("é"),
+        json!({"type": "token", "token": "<|a|>"}),
         schema.clone(),
         json!({"type": "json_schema", "json_schema": true, "style": null, "any_order": false}),
         json!({"type": "regex", "pattern": "[a-z]+"}),
         json!({"type": "grammar", "grammar": "root ::= \"a\" root | \"b\""}),
         json!({"type": "any_text", "excludes": ["x", "yy"]}),
+        json!({"type": "any_text", "excludes": ["x"], "exclude_tokens": ["<|a|>"]}),
+        json!({"type": "any_text", "exclude_tokens": []}),
         json!({"type": "sequence", "elements": [text("a"), any()]}),
         json!({"type": "or", "elements": [text("a"), any()]}),
         json!({"type": "optional", "content": schema}),
@@ -133,8 +136,41 @@ fn what_is_unknown_is_refused_by_name() {
     let cases = [
         (json!({"type": "any_txt"}), Unsupported, "/type", "any_txt", "did you mean `any_text`?"),
         (json!({"type": "sequences"}), Unsupported, "/type", "sequences", "`sequence`"),
-        (json!({"type": "xyzzy"}), Unsupported, "/type", "xyzzy", "const_string, json_schema"),
-        (json!({"type": "token", "token": 1}), Unsupported, "/type", "`token`", "text of the tokens"),
+        (json!({"type": "xyzzy"}), Unsupported, "/type", "xyzzy", "const_string, token, json_schema"),
+        (json!({"type": "token", "token": 1}), Unsupported, "/token", "`token` names", "text of the token"),
+        (json!({"type": "token", "token": ""}), InvalidSchema, "/token", "empty", "text of the token"),
+        (json!({"type": "token", "token": [1]}), InvalidSchema, "/token", "must be a string", ""),
+        (json!({"type": "token"}), InvalidSchema, "", "lacks its member `token`", ""),
+        (json!({"type": "exclude_token"}), Unsupported, "/type", "`exclude_token`", "text of the tokens"),
+        (json!({"type": "token_dispatch"}), Unsupported, "/type", "`token_dispatch`", "text of the tokens"),
+        (
+            json!({"type": "token_triggered_tags"}),
+            Unsupported,
+            "/type",
+            "`token_triggered_tags`",
+            "text of the tokens",
+        ),
+        (
+            json!({"type": "any_text", "exclude_tokens": ["a", 7]}),
+            Unsupported,
+            "/exclude_tokens/1",
+            "`exclude_tokens` names a token by its number",
+            "text of the token",
+        ),
+        (
+            json!({"type": "any_text", "exclude_tokens": [""]}),
+            InvalidSchema,
+            "/exclude_tokens/0",
+            "empty",
+            "text of the token",
+        ),
+        (
+            json!({"type": "any_text", "exclude_tokens": "a"}),
+            InvalidSchema,
+            "/exclude_tokens",
+            "an array of strings",
+            "",
+        ),
         (json!({"type": "any_tokens"}), Unsupported, "/type", "`any_tokens`", "text of the tokens"),
         (json!({"type": "dispatch"}), InvalidSchema, "", "lacks its member `rules`", ""),
         (json!({"type": "dispatch", "rules": []}), InvalidSchema, "/rules", "empty", ""),
@@ -201,7 +237,35 @@ fn what_is_unknown_is_refused_by_name() {
         (
             json!({"type": "tag", "begin": {"type": "token", "token": 5}, "content": any(), "end": ""}),
             Unsupported,
-            "/begin",
+            "/begin/token",
+            "by its number",
+            "text of the token",
+        ),
+        (
+            json!({"type": "tag", "begin": "a", "content": any(), "end": ["b", {"type": "token", "token": 5}]}),
+            Unsupported,
+            "/end/1/token",
+            "by its number",
+            "text of the token",
+        ),
+        (
+            json!({"type": "tag", "begin": "a", "content": any(), "end": {"type": "any_tokens"}}),
+            Unsupported,
+            "/end/type",
+            "of the type `token`",
+            "text",
+        ),
+        (
+            json!({"type": "tag", "begin": {"type": "token", "token": "a", "id": 1}, "content": any(), "end": ""}),
+            Unsupported,
+            "/begin/id",
+            "no member `id`",
+            "known are",
+        ),
+        (
+            json!({"type": "triggered_tags", "triggers": [{"type": "token", "token": "a"}], "tags": [tag("a", any(), "b")]}),
+            Unsupported,
+            "/triggers/0",
             "single tokens",
             "text of the token",
         ),
@@ -250,6 +314,26 @@ fn the_older_name_of_a_style() {
     assert_eq!((nodes(&older), older.root()), (nodes(&newer), newer.root()));
     // Tokenizers may have the tags as special tokens.
     assert_eq!(newer.marks, ["<parameter=", ">", "</parameter>"]);
+}
+
+#[test]
+fn tokens_are_their_texts() {
+    let token = |text: &str| json!({"type": "token", "token": text});
+    let tags = |named: &dyn Fn(&str) -> Value, plain: &dyn Fn(&str) -> Value| {
+        json!({"type": "sequence", "elements": [plain("<|x|>"),
+            {"type": "tag", "begin": named("<|a|>"), "content": any(), "end": named("<|b|>")},
+            {"type": "tag", "begin": "<c>", "content": any(), "end": ["</c>", named("<|b|>")]},
+            {"type": "triggered_tags", "triggers": ["<|a"], "tags":
+                [{"begin": named("<|a|>"), "content": plain("1"), "end": named("<|b|>")}]}]})
+    };
+    let one = read(&tags(&token, &token)).unwrap();
+    let other = read(&tags(&|text| json!(text), &text)).unwrap();
+    let nodes = |ir: &Ir| (0..ir.len() as u32).map(|id| ir.node(NodeId(id)).clone()).collect::<Vec<_>>();
+    assert_eq!((nodes(&one), one.root(), &one.marks), (nodes(&other), other.root(), &other.marks));
+    assert!(one.marks.iter().any(|mark| mark == "<|x|>"));
+    let one = read(&json!({"type": "any_text", "excludes": ["a"], "exclude_tokens": ["<|b|>"]})).unwrap();
+    let other = read(&json!({"type": "any_text", "excludes": ["a", "<|b|>"]})).unwrap();
+    assert_eq!(nodes(&one), nodes(&other));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! its arguments are one automaton. Cost: that of the schemas. An intermediate JSON that is rewritten into the model's own
 //! form was rejected: models call tools well in the form they were trained on and badly in any other.
 
+mod harmony;
 mod read;
 mod style;
 
@@ -241,6 +242,9 @@ fn arguments(schema: &str) -> String {
 fn format(spelling: &Spelling, tools: &[&Tool], choice: &ToolChoice) -> Value {
     let single = choice.single || matches!(choice.calls, Calls::Function(_));
     let tags: Vec<Value> = tools.iter().map(|tool| tag(spelling, tool)).collect();
+    if spelling.messages {
+        return harmony::format(tags, &choice.calls);
+    }
     let several = |tags: Vec<Value>| {
         json!({"type": "tags_with_separator", "tags": tags, "separator": spelling.between,
             "at_least_one": true, "stop_after_first": single})
@@ -352,6 +356,13 @@ mod tests {
         for mark in ["<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"] {
             assert!(made.ir().marks.iter().any(|text| text.contains(mark)), "{mark}");
         }
+        let made = tools.constraint(ToolStyle::Harmony, &ToolChoice::default(), Policy::default()).unwrap();
+        let marked = |mark: &str| made.ir().marks.iter().any(|text| text.contains(mark));
+        for mark in ["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>"] {
+            assert!(marked(mark), "{mark}");
+        }
+        // They end the generation.
+        assert!(!marked("<|call|>") && !marked("<|return|>"));
     }
 
     #[test]

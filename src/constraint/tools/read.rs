@@ -10,8 +10,8 @@ use std::cell::Cell;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Tool;
 use super::style::{Arguments, Spelling};
+use super::{Tool, harmony};
 use crate::constraint::structural_tag::{self, Tags};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -40,6 +40,10 @@ pub struct ToolCall {
 
 pub(super) fn read(tools: &[Tool], spelling: &Spelling, reply: &str) -> Result<Reply> {
     let mut reader = Reader { tools, spelling, reply, at: 0, out: Reply::default() };
+    if spelling.messages {
+        harmony::read(&mut reader)?;
+        return Ok(reader.out);
+    }
     while let Some(found) = reader.rest().find(spelling.trigger()) {
         let before = &reader.rest()[..found];
         if reader.out.calls.is_empty() || before != spelling.between {
@@ -64,34 +68,42 @@ pub(super) fn read(tools: &[Tool], spelling: &Spelling, reply: &str) -> Result<R
     Ok(reader.out)
 }
 
-struct Reader<'a> {
-    tools: &'a [Tool],
+/// A reply, of which a part has been read.
+pub(super) struct Reader<'a> {
+    pub tools: &'a [Tool],
     spelling: &'a Spelling,
     reply: &'a str,
     /// The byte that is read next.
-    at: usize,
-    out: Reply,
+    pub at: usize,
+    pub out: Reply,
 }
 
 impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
+    pub fn rest(&self) -> &'a str {
         &self.reply[self.at..]
     }
 
-    fn fault(&self, what: &str) -> Error {
+    pub fn fault(&self, what: &str) -> Error {
+        let part = if self.spelling.messages { "message" } else { "call" };
         let message = match self.rest().is_empty() {
-            true => format!("the reply breaks off in a call: {what} is missing"),
+            true => format!("the reply breaks off in a {part}: {what} is missing"),
             false => format!("byte {} of the reply is not {what}", self.at),
         };
         Error::new(ErrorKind::InvalidReply, message).hint("only whole replies in this style can be read")
     }
 
-    fn expect(&mut self, text: &str) -> Result<()> {
-        if !self.rest().starts_with(text) {
-            return Err(self.fault(&format!("{text:?}")));
+    pub fn expect(&mut self, text: &str) -> Result<()> {
+        match self.skip(text) {
+            true => Ok(()),
+            false => Err(self.fault(&format!("{text:?}"))),
         }
-        self.at += text.len();
-        Ok(())
+    }
+
+    /// Reads a text if it stands here; whether it did.
+    pub fn skip(&mut self, text: &str) -> bool {
+        let is_there = self.rest().starts_with(text);
+        self.at += if is_there { text.len() } else { 0 };
+        is_there
     }
 
     fn call(&mut self) -> Result<()> {
@@ -128,14 +140,14 @@ impl<'a> Reader<'a> {
     }
 
     /// A JSON value.
-    fn json(&mut self) -> Result<&'a str> {
+    pub fn json(&mut self) -> Result<&'a str> {
         let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<&RawValue>();
         let Some(Ok(value)) = values.next() else { return Err(self.fault("JSON")) };
         self.at += values.byte_offset();
         Ok(value.get())
     }
 
-    fn skip_white(&mut self) {
+    pub fn skip_white(&mut self) {
         self.at = self.reply.len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n']).len();
     }
 

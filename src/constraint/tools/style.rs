@@ -27,6 +27,8 @@ pub enum ToolStyle {
     Glm,
     /// `<|tool_call_begin|>functions.name:0` and JSON: Kimi K2.
     Kimi,
+    /// `<|channel|>commentary to=functions.name <|constrain|>json<|message|>` and JSON: gpt-oss.
+    Harmony,
     /// `<function=name>{…}</function>`: the custom format of Llama 3.1.
     FunctionTag,
 }
@@ -54,6 +56,8 @@ pub(super) struct Spelling {
     pub end: &'static str,
     /// Between two calls.
     pub between: &'static str,
+    /// Whether a reply is messages in channels, of which this is one ([`harmony`](super::harmony)).
+    pub messages: bool,
 }
 
 impl Spelling {
@@ -66,7 +70,7 @@ impl Spelling {
 
 impl ToolStyle {
     /// All of them.
-    pub const ALL: [ToolStyle; 11] = [
+    pub const ALL: [ToolStyle; 12] = [
         ToolStyle::Hermes,
         ToolStyle::Llama,
         ToolStyle::Mistral,
@@ -77,6 +81,7 @@ impl ToolStyle {
         ToolStyle::DeepSeekDsml,
         ToolStyle::Glm,
         ToolStyle::Kimi,
+        ToolStyle::Harmony,
         ToolStyle::FunctionTag,
     ];
 
@@ -93,6 +98,7 @@ impl ToolStyle {
             ToolStyle::DeepSeekDsml => "deepseek-dsml",
             ToolStyle::Glm => "glm",
             ToolStyle::Kimi => "kimi",
+            ToolStyle::Harmony => "harmony",
             ToolStyle::FunctionTag => "function-tag",
         }
     }
@@ -156,8 +162,12 @@ impl ToolStyle {
                 "<|tool_call_end|>",
                 "",
             ),
+            ToolStyle::Harmony => {
+                (None, ["<|channel|>commentary to=functions.", " <|constrain|>json<|message|>"], Json, "", "")
+            }
             ToolStyle::FunctionTag => (None, ["<function=", ">"], Json, "</function>", "\n"),
         };
-        Spelling { section, name, arguments, end, between }
+        let messages = self == ToolStyle::Harmony;
+        Spelling { section, name, arguments, end, between, messages }
     }
 }
