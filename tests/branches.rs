@@ -122,7 +122,7 @@ fn generations_with_branches_are_those_without() {
         };
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
         let without = other.generate(&request().ungated().branches(false)).unwrap();
-        let with = engine.generate(&request().ungated()).unwrap();
+        let with = engine.generate(&request().ungated().branches(true)).unwrap();
         assert_eq!(with.tokens, off.tokens, "{} against {}", with.text, off.text);
         assert_eq!((without.tokens, without.stats.drafted_by_source.branch), (off.tokens, 0));
         taken += with.stats.accepted_by_source.branch;

@@ -180,6 +180,7 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
             .source(source)
             .lookup(random.below(4) > 0)
             .draft_model(random.below(2) > 0)
+            .branches(random.below(4) > 0)
             .max_draft(1 + random.below(40));
         if random.below(3) > 0 {
             exact = exact.ungated();
@@ -344,6 +345,7 @@ fn many_generations_are_those_of_off() {
                 .source(if random.below(2) > 0 { text.clone() } else { off.text.clone() })
                 .lookup(random.below(4) > 0)
                 .draft_model(random.below(4) > 0)
+                .branches(random.below(4) > 0)
                 .max_draft(1 + random.below(30));
             if random.below(3) > 0 {
                 exact = exact.ungated();

@@ -87,8 +87,8 @@ pub(super) fn run() -> Result<()> {
     let records: [Arm; 9] = [
         ("off", record, off),
         ("exact", record, plain),
-        ("exact, no branches", record, |r| r.branches(false)),
-        ("exact, ungated", record, |r| r.ungated()),
+        ("exact, branches", record, |r| r.branches(true)),
+        ("exact, ungated", record, |r| r.ungated().branches(true)),
         ("forced runs only", record, |r| r.lookup(false).draft_model(false)),
         ("forced runs, look-up", record, |r| r.draft_model(false)),
         ("forced runs, draft model", record, |r| r.lookup(false)),
@@ -114,7 +114,7 @@ pub(super) fn records(engine: &Engine, rounds: usize, step: usize) -> Result<()>
     let arms: [Arm; 4] = [
         ("off", record, |r| r.mode(Mode::Off)),
         ("exact", record, |r| r),
-        ("exact, ungated", record, Request::ungated),
+        ("exact, ungated", record, |r| r.ungated().branches(true)),
         ("forced runs only", record, |r| r.lookup(false).draft_model(false)),
     ];
     compare("records", &tasks(engine, step)?, engine, rounds, &arms)
