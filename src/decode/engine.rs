@@ -495,8 +495,7 @@ impl Engine {
         }
         let always = || self.always.get_or_init(|| Arc::new(always_listed(self.vocabulary()))).clone();
         let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
-        let branches = request.branches.unwrap_or(model.is_none());
-        let adversary = request.adversary.take();
+        let (branches, adversary) = (request.branches, request.adversary.take());
         Ok(Drafting { model, lookup, gate, branches, shared, splits, adversary })
     }
 }

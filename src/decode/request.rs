@@ -106,7 +106,7 @@ pub struct Request {
     pub(super) cancel: Option<CancelToken>,
     pub(super) max_draft: usize,
     pub(super) lookup: bool,
-    pub(super) branches: Option<bool>,
+    pub(super) branches: bool,
     pub(super) draft_model: bool,
     pub(super) ungated: bool,
     pub(super) explain_gate: bool,
@@ -138,7 +138,7 @@ impl Request {
             cancel: None,
             max_draft: DEFAULT_MAX_DRAFT,
             lookup: true,
-            branches: None,
+            branches: true,
             draft_model: true,
             ungated: false,
             explain_gate: false,
@@ -272,10 +272,9 @@ impl Request {
         self
     }
 
-    /// Whether other ways to go on stand beside a draft where it is in doubt. Unless said so here, they do where no draft
-    /// model proposes: beside a good one they hardly ever save a forward, and looking for them takes a twentieth of the time.
+    /// Whether other ways to go on stand beside a draft where it is in doubt (default yes).
     pub fn branches(mut self, on: bool) -> Self {
-        self.branches = Some(on);
+        self.branches = on;
         self
     }
 
