@@ -1,5 +1,5 @@
 //! What drafting gains and costs on the evaluation texts: `exact` with several mixes of sources against `off`,
-//! also where there is nothing to gain. All arms run in turn, document by document, in the same process; of
+//! also where there is nothing to gain. All arms run in turn, document by document, another one first each time; of
 //! several rounds the fastest time of each document counts, since other work on the machine only adds.
 //! Compiling is not timed.
 
