@@ -11,25 +11,15 @@ mod models;
 #[path = "common/random.rs"]
 mod random;
 
-use candle_core::DType;
 use ffwd::model::{Branch, LoadOptions, Model, Precision, Segment};
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, ErrorKind, Mode, Prompt, Request};
 use random::Random;
-use serde_json::json;
-
-/// A model with few layers that see a window of a few positions, of which one is not full.
-fn windowed() -> Model {
-    let config = models::config("mistral", [300, 48, 64, 2, 6, 2, 20], json!({ "sliding_window": 5 }));
-    let dir = tempfile::tempdir().unwrap();
-    models::write_dir(dir.path(), &config, &models::weights(&config, DType::F32, 5), 1);
-    Model::from_dir(dir.path(), &LoadOptions::with_precision(Precision::F32)).unwrap()
-}
 
 #[test]
 fn branches_have_the_bits_of_separate_forwards() {
     let embedded = |precision| Model::embedded_target(&LoadOptions::with_precision(precision)).unwrap();
-    for model in [embedded(Precision::F32), embedded(Precision::Q8_0), windowed()] {
+    for model in [embedded(Precision::F32), embedded(Precision::Q8_0), models::windowed()] {
         if model.varies_with_rows() {
             continue;
         }

@@ -9,21 +9,12 @@ mod models;
 #[path = "common/random.rs"]
 mod random;
 
-use candle_core::DType;
 use ffwd::model::{Branch, KvCache, LoadOptions, Model, Precision, Segment};
 use random::Random;
-use serde_json::json;
 
 /// Logits of tokens that run alone, each behind the ones before it.
 fn one_by_one(model: &Model, tokens: &[u32], cache: &mut KvCache) -> Vec<Vec<f32>> {
     tokens.iter().flat_map(|&token| model.forward(&[token], cache, 0..1).unwrap()).collect()
-}
-
-fn windowed() -> Model {
-    let config = models::config("mistral", [300, 48, 64, 2, 6, 2, 20], json!({ "sliding_window": 5 }));
-    let dir = tempfile::tempdir().unwrap();
-    models::write_dir(dir.path(), &config, &models::weights(&config, DType::F32, 5), 1);
-    Model::from_dir(dir.path(), &LoadOptions::with_precision(Precision::F32)).unwrap()
 }
 
 #[test]
@@ -32,7 +23,7 @@ fn rows_of_several_threads_are_those_of_one() {
     unsafe { std::env::set_var("CANDLE_NUM_THREADS", "2") };
     assert_eq!(candle_core::utils::barrier_pool().n_workers(), 1, "this test is about several threads");
     let embedded = |precision| Model::embedded_target(&LoadOptions::with_precision(precision)).unwrap();
-    for model in [embedded(Precision::F32), embedded(Precision::Q8_0), windowed()] {
+    for model in [embedded(Precision::F32), embedded(Precision::Q8_0), models::windowed()] {
         let vocab = model.config().vocab_size;
         let mut random = Random::new(3);
         for round in 0..10 {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
+use ffwd::model::{LoadOptions, Model, Precision};
 use serde_json::{Value, json};
 
 /// Uniform numbers from -1 to 1.
@@ -125,4 +126,12 @@ pub fn write_dir(dir: &Path, config: &Value, weights: &HashMap<String, Tensor>, 
     }
     let index = json!({"metadata": {"total_size": 0}, "weight_map": map});
     std::fs::write(dir.join("model.safetensors.index.json"), index.to_string()).unwrap();
+}
+
+/// A model with few layers that see a window of a few positions, of which one is not full.
+pub fn windowed() -> Model {
+    let config = config("mistral", [300, 48, 64, 2, 6, 2, 20], json!({ "sliding_window": 5 }));
+    let dir = tempfile::tempdir().unwrap();
+    write_dir(dir.path(), &config, &weights(&config, DType::F32, 5), 1);
+    Model::from_dir(dir.path(), &LoadOptions::with_precision(Precision::F32)).unwrap()
 }

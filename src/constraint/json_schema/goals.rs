@@ -10,7 +10,6 @@ use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::build::Words;
 use super::demands::Planned;
 use super::expand::{Fork, Mode};
 use super::extras::Keys;
@@ -18,6 +17,7 @@ use super::front::{Culprit, Front, MAX_GOALS, MAX_NODES};
 use super::json::{Id, Name, Value};
 use super::keywords::Draft;
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
+use super::spelled::Words;
 use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Parts, RuleId};
 use crate::constraint::number::{self, NumberSpec};
 use crate::error::{Error, ErrorKind, Result};

@@ -2,7 +2,7 @@
 //!
 //! The text is parsed into an arena (`json`), references are resolved (`refs`, `scope`, `documents`),
 //! and the schemas that apply to one value are merged into normalised conjunctions (`shape`, `expand`,
-//! `negate`, `choice`; `contains` and `demands` for what must be among items and properties). Each distinct conjunction becomes one node (`goals`, `build`, `extras`), so cost
+//! `negate`, `choice`; `contains` and `demands` for what must be among items and properties). Each distinct conjunction becomes one node (`goals`, `build`, `extras`, `spelled`), so cost
 //! is linear in the number of distinct conjunctions and nothing is unrolled; recursion goes through
 //! rules. Boolean combinations of patterns go through small automata (`lang`, `nfa`, `lang_ir`), literals
 //! are filtered by an exact validator (`validate`), spans of a source are joined with them by products
@@ -45,6 +45,7 @@ mod refs;
 mod schema;
 mod scope;
 mod shape;
+mod spelled;
 mod termset;
 #[cfg(test)]
 mod tests;
