@@ -296,3 +296,41 @@ fn long_lists_of_numbers_have_every_spelling() {
         assert!(!accepts(&grammar, text), "{text}");
     }
 }
+
+/// How numbers are written is settled when a schema is parsed, with bounds and without, whatever policy comes later; so
+/// numbers are regular, like all that is spelled out.
+#[test]
+fn numbers_stay_as_they_were_parsed() {
+    let compiler = Compiler::new(TestVocab::new(1, 50, &[]).vocab);
+    let takes = |constraint: &Constraint, text: &str| accepts(&compiler.compile(constraint).unwrap(), text);
+    let short = Policy { max_integer_digits: 2, max_fraction_digits: 1, ..Policy::default() };
+    let long = Policy { max_integer_digits: 4, exponent: true, equal_numbers: true, ..Policy::default() };
+    let parse = |schema: &str, policy: &Policy| Constraint::json_schema_with(schema, policy.clone()).unwrap();
+    let draft_4 = r#"{"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}"#;
+    for (schema, taken, long_only) in [
+        (r#"{"type": "number"}"#, "-12.5", &["123", "1.25", "1e5"][..]),
+        (r#"{"type": "integer"}"#, "-12", &["123", "1.0"]),
+        (r#"{"type": ["integer", "string"]}"#, "12", &["123", "1.0"]),
+        (draft_4, "12", &["123"]),
+    ] {
+        let (first, second) = (parse(schema, &short), parse(schema, &long));
+        assert!(takes(&first, taken) && takes(&second, taken), "{schema}");
+        for text in long_only {
+            assert!(!takes(&first.clone().with_policy(long.clone()), text), "{schema}: {text}");
+            assert!(takes(&second.clone().with_policy(short.clone()), text), "{schema}: {text}");
+        }
+        assert!(
+            schema != draft_4
+                || !takes(&second, "1.0") && !takes(&first.clone().with_policy(long.clone()), "1.0")
+        );
+    }
+    let two = Constraint::regex("[0-9.]{2}").unwrap();
+    let both = parse(r#"{"type": "integer"}"#, &long).and(&two).unwrap();
+    assert!(takes(&both, "12") && !takes(&both, "1") && !takes(&both, "02") && !takes(&both, "1."));
+    let other = parse(r#"{"type": "integer"}"#, &short).not().unwrap();
+    assert!(takes(&other, "a") && takes(&other, "123") && takes(&other, "02") && !takes(&other, "12"));
+    // What is spelled out asks nothing of a policy.
+    let values =
+        Constraint::json_object().with_policy(Policy { key_order: KeyOrder::Any, ..Policy::default() });
+    assert!(takes(&parse(r#"{"type": "integer"}"#, &short).then(&values).unwrap(), "12{}"));
+}

@@ -177,7 +177,6 @@ fn is_regular(ir: &Ir) -> bool {
             Node::Rule(_)
             | Node::Text { .. }
             | Node::JsonString { .. }
-            | Node::JsonNumber { .. }
             | Node::JsonArray { .. }
             | Node::JsonSet { .. }
             | Node::JsonUnique { .. }

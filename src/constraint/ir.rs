@@ -15,6 +15,7 @@ use compact_str::CompactString;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::policy::Policy;
 use super::substring::Quotable;
 
 /// Index of a node in an [`Ir`].
@@ -94,10 +95,7 @@ pub enum Node {
     },
     /// A JSON number without bounds. A leaf, since nearly every schema has one: a dozen nodes to make and to compare would be
     /// a tenth of the time that a small schema takes.
-    JsonNumber {
-        /// Only integers.
-        integer: bool,
-    },
+    JsonNumber(FreeNumber),
     /// A JSON array: the items of `prefix` in order, then any number of `rest`, `min` to `max` in all.
     /// Fewer items than `prefix` has are allowed if `min` says so, as in JSON Schema.
     JsonArray {
@@ -151,7 +149,7 @@ impl Node {
             | Node::Class(_)
             | Node::Literals(_)
             | Node::Rule(_)
-            | Node::JsonNumber { .. }
+            | Node::JsonNumber(_)
             | Node::JsonAny => {}
             Node::Concat(parts) | Node::Union(parts) => parts.iter().copied().for_each(part),
             Node::Repeat { node, .. } => part(*node),
@@ -220,7 +218,7 @@ impl Node {
             | Node::Bytes(_)
             | Node::Class(_)
             | Node::Literals(_)
-            | Node::JsonNumber { .. }
+            | Node::JsonNumber(_)
             | Node::JsonAny => self.clone(),
         }
     }
@@ -284,6 +282,29 @@ pub enum Gap {
     Line,
     /// A line break or nothing.
     MayLine,
+}
+
+/// Numbers without bounds and how they are written, which the policy says when a schema is parsed, as for numbers within bounds:
+/// [`super::number::free`] has the texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FreeNumber {
+    /// Only integers, which have no exponents.
+    pub integer: bool,
+    /// Whether integers may have zeros behind a point.
+    pub zeros: bool,
+    /// Whether there may be an exponent.
+    pub exponent: bool,
+    /// Most digits in front of the point, and behind it.
+    pub digits: (u8, u8),
+}
+
+impl FreeNumber {
+    /// All numbers, or all integers, as a policy has them.
+    pub fn new(integer: bool, zeros: bool, policy: &Policy) -> Self {
+        let (zeros, exponent) = (integer && zeros, !integer && policy.exponent);
+        let behind = if integer && !zeros { 0 } else { policy.max_fraction_digits };
+        FreeNumber { integer, zeros, exponent, digits: (policy.max_integer_digits, behind) }
+    }
 }
 
 /// One state of [`Node::Automaton`].

@@ -14,7 +14,7 @@
 
 use smallvec::smallvec;
 
-use super::ir::{Ir, Node, NodeId, Parts};
+use super::ir::{FreeNumber, Ir, Node, NodeId, Parts};
 use super::policy::Policy;
 use crate::error::Result;
 
@@ -37,11 +37,14 @@ pub struct NumberSpec {
     pub scale: Option<u32>,
 }
 
-impl NumberSpec {
-    /// That of all numbers, or all integers.
-    pub fn free(integer: bool, policy: &Policy) -> Self {
-        NumberSpec { integer, zeros: integer && policy.equal_numbers, ..NumberSpec::default() }
-    }
+/// The JSON texts of numbers without bounds, out of regular nodes.
+///
+/// # Errors
+/// As [`number`].
+pub fn free(numbers: FreeNumber, ir: &mut Ir) -> Result<NodeId> {
+    let FreeNumber { integer, zeros, exponent, digits: (max_integer_digits, max_fraction_digits) } = numbers;
+    let policy = Policy { max_integer_digits, max_fraction_digits, exponent, ..Policy::default() };
+    number(&NumberSpec { integer, zeros, ..NumberSpec::default() }, &policy, ir)
 }
 
 /// The JSON texts of the numbers that satisfy `spec`, with no more digits than `policy` allows; a

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::constraint::Policy;
-use crate::constraint::ir::{Gap, Ir, Node, NodeId, RuleId};
+use crate::constraint::ir::{FreeNumber, Gap, Ir, Node, NodeId, RuleId};
 use crate::constraint::policy::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -489,7 +489,7 @@ impl Build<'_> {
                 }
             }
             Node::JsonObject(object) => self.object(object, own),
-            Node::JsonNumber { integer } => text::free_number(self.nfa, self.alphabet, self.policy, *integer),
+            Node::JsonNumber(numbers) => text::free_number(self.nfa, self.alphabet, *numbers),
             Node::JsonSet { item, min, max } => self.set(*item, (*min, *max), own),
             _ => {
                 let mut lowering = Lowering::new(ir, self.nfa, self.alphabet, false);
@@ -581,7 +581,7 @@ impl Build<'_> {
         self.rules.starts[ANY_OBJECT.0 as usize] = object;
         let object = self.call(Some((ANY_OBJECT, MEMBERS)), ACCEPT);
         let string = self.call(Some((STRING, 0)), ACCEPT);
-        let number = text::free_number(self.nfa, self.alphabet, self.policy, false)?;
+        let number = text::free_number(self.nfa, self.alphabet, FreeNumber::new(false, false, self.policy))?;
         let words = [&b"null"[..], b"true", b"false"].map(|w| self.lowering().bytes(w, ACCEPT));
         let mut parts = vec![array, object, string, number];
         parts.extend(words);

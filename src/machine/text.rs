@@ -8,9 +8,8 @@
 use regex_syntax::utf8::Utf8Sequences;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::constraint::Policy;
-use crate::constraint::ir::{Ir, Node, NodeId};
-use crate::constraint::number::{NumberSpec, number};
+use crate::constraint::ir::{FreeNumber, Ir, Node, NodeId};
+use crate::constraint::number;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::dfa::{Dfa, DfaId};
@@ -150,15 +149,10 @@ fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
     if start >= from && live[(start - from) as usize] { start } else { DEAD }
 }
 
-/// The start of the rule for JSON numbers, or integers, without bounds.
-pub(super) fn free_number(
-    nfa: &mut Nfa,
-    alphabet: &[bool; 256],
-    policy: &Policy,
-    integer: bool,
-) -> Result<NfaId> {
+/// The start of the rule for numbers without bounds.
+pub(super) fn free_number(nfa: &mut Nfa, alphabet: &[bool; 256], numbers: FreeNumber) -> Result<NfaId> {
     let mut ir = Ir::new();
-    let number = number(&NumberSpec::free(integer, policy), policy, &mut ir)?;
+    let number = number::free(numbers, &mut ir)?;
     Lowering::new(Nodes::of(&ir), nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
 }
 

@@ -11,7 +11,7 @@ use super::Matcher;
 use super::lead::Led;
 use super::runtime::{Memory, Replicas, Runtime, TABLE_LIMIT, Tables};
 use super::tokens::TokenTables;
-use crate::constraint::ir::{Ir, Node};
+use crate::constraint::ir::{FreeNumber, Ir, Node};
 use crate::constraint::substring::Quotable;
 use crate::constraint::{Constraint, Policy, prepare_formats};
 use crate::error::Result;
@@ -162,7 +162,7 @@ impl Compiler {
             bases.push(known);
             return Ok(base);
         }
-        let mut program = Program::base(policy, &self.alphabet, &common_values())?;
+        let mut program = Program::base(policy, &self.alphabet, &common_values(policy))?;
         program.determinise();
         let states = program.dfa_len() as u32;
         let mut machine = Machine::new(program.clone(), self.vocab.quoted_strings().clone());
@@ -177,11 +177,12 @@ impl Compiler {
 }
 
 /// The values so common in schemas that their states belong to the base: unbounded numbers.
-fn common_values() -> Ir {
+fn common_values(policy: &Policy) -> Ir {
     let mut ir = Ir::new();
     let mut values = Vec::new();
     for integer in [true, false] {
-        values.push(ir.push(Node::JsonNumber { integer }));
+        let numbers = FreeNumber::new(integer, policy.equal_numbers, policy);
+        values.push(ir.push(Node::JsonNumber(numbers)));
     }
     for word in ["null", "true", "false"] {
         values.push(ir.bytes(word));

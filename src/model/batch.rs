@@ -13,9 +13,9 @@ use crate::error::Result;
 use crate::vocab::TokenId;
 
 /// Rows from which on a forward is bound by arithmetic, whatever the size of the weights.
-pub(super) const ROWS_OF_A_PART: usize = 32;
+const ROWS_OF_A_PART: usize = 32;
 /// Bytes of weights that the caches of a processor hold, or nearly so.
-pub(super) const SMALL_WEIGHTS: usize = 32 << 20;
+const SMALL_WEIGHTS: usize = 32 << 20;
 
 /// Tokens at the end of a segment that are another way to go on than those before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,11 @@ pub struct Branch {
     pub after: usize,
     /// How many tokens it has.
     pub len: usize,
+}
+
+/// Whether a thread with so many rows of its own may read all weights for them: the rows are many or the weights small.
+pub(super) fn pays_to_read_weights_for(rows: usize, bytes: impl FnOnce() -> usize) -> bool {
+    rows >= ROWS_OF_A_PART || rows >= 2 && bytes() <= SMALL_WEIGHTS
 }
 
 /// What one sequence contributes to a forward.
@@ -189,7 +194,7 @@ impl Model {
     /// largest part has `largest` of `rows` rows.
     pub(crate) fn runs_in_parts(&self, rows: usize, parts: usize, largest: usize) -> bool {
         let each = rows / parts;
-        let cheap = each >= ROWS_OF_A_PART || each >= 2 && self.weight_bytes() <= SMALL_WEIGHTS;
+        let cheap = pays_to_read_weights_for(each, || self.weight_bytes());
         // A part that is nearly all would leave the other threads idle; without a pool they are idle
         // anyway.
         cheap && (!has_pool() || largest * 4 <= rows * 3)

@@ -14,7 +14,7 @@ use std::io::{Read, Seek};
 use std::sync::{Mutex, PoisonError};
 
 use super::LoadOptions;
-use super::batch::{ROWS_OF_A_PART, SMALL_WEIGHTS, Segment, Span, chunks, shares};
+use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shares};
 use super::config::{ModelConfig, bad};
 use super::kernels::{
     Attention, Rotation, add, on_every_thread, rms_norm, rms_norm_heads, silu_times, threads,
@@ -60,7 +60,7 @@ thread_local! {
     static SCRATCH: Cell<Vec<Scratch>> = const { Cell::new(Vec::new()) };
 }
 
-/// Bytes of buffers that a thread keeps.
+/// Bytes of buffers that a thread keeps for each share.
 const KEPT: usize = 16 << 20;
 
 /// Rows of a chunk that go through the layers on one thread.
@@ -261,10 +261,7 @@ impl Llama {
     /// time of one this way, in 0.66 the other way, and a forward over twelve rows takes 0.6 instead of 0.7.
     fn shares(&self, rows: usize) -> usize {
         let threads = threads();
-        if threads == 1 || rows < 2 * threads {
-            return 1;
-        }
-        let pays = rows >= ROWS_OF_A_PART * threads || self.bytes() <= SMALL_WEIGHTS;
+        let pays = threads > 1 && pays_to_read_weights_for(rows / threads, || self.bytes());
         if pays && !self.varies() { threads } else { 1 }
     }
 

@@ -14,7 +14,7 @@ pub mod unique;
 
 use std::collections::HashMap;
 
-use ffwd::constraint::ir::{Gap, Ir, Node, NodeId, RuleId};
+use ffwd::constraint::ir::{FreeNumber, Gap, Ir, Node, NodeId, RuleId};
 use ffwd::{Policy, Whitespace};
 
 /// An expression, interned.
@@ -394,8 +394,7 @@ impl<'a> Oracle<'a> {
                 let array = self.of_node(*array);
                 self.unique(array)
             }
-            Node::JsonNumber { integer: false } => self.number(),
-            Node::JsonNumber { integer: true } => self.integer(),
+            Node::JsonNumber(numbers) => self.number(*numbers),
             Node::JsonAny => self.name(Name::Any),
         };
         self.of_node.insert(id, expr);
@@ -466,7 +465,9 @@ impl<'a> Oracle<'a> {
 
     fn any(&mut self) -> Id {
         let mut parts: Vec<Id> = ["null", "true", "false"].iter().map(|w| self.lit(w.as_bytes())).collect();
-        parts.push(self.number());
+        let &Policy { max_integer_digits, max_fraction_digits, exponent, .. } = self.policy;
+        let digits = (max_integer_digits, max_fraction_digits);
+        parts.push(self.number(FreeNumber { integer: false, zeros: false, exponent, digits }));
         let text = self.utf8(0, None);
         parts.push(self.string(text));
         let space = self.space();
@@ -479,43 +480,33 @@ impl<'a> Oracle<'a> {
         self.or(&parts)
     }
 
-    /// Digits without a zero in front.
-    fn counting(&mut self) -> Id {
+    fn number(&mut self, numbers: FreeNumber) -> Id {
+        let (minus, zero, point) = (self.lit(b"-"), self.lit(b"0"), self.lit(b"."));
         let (lead, digit) = (self.class(&[(b'1', b'9')]), self.class(&[(b'0', b'9')]));
-        let more = self.rep(digit, 0, Some(u32::from(self.policy.max_integer_digits).saturating_sub(1)));
-        self.cat(lead, more)
-    }
-
-    /// Zero has no sign; behind a point there may be zeros, if numbers have equal spellings.
-    fn integer(&mut self) -> Id {
-        let (minus, zero, point) = (self.lit(b"-"), self.lit(b"0"), self.lit(b"."));
-        let (sign, counting) = (self.rep(minus, 0, Some(1)), self.counting());
-        let other = self.cat(sign, counting);
-        let whole = self.or(&[zero, other]);
-        let tail = match self.policy.max_fraction_digits {
-            n if n > 0 && self.policy.equal_numbers => {
-                let zeros = self.rep(zero, 1, Some(u32::from(n)));
-                let tail = self.cat(point, zeros);
-                self.or(&[EMPTY, tail])
-            }
-            _ => EMPTY,
-        };
-        self.cat(whole, tail)
-    }
-
-    fn number(&mut self) -> Id {
-        let (minus, zero, point) = (self.lit(b"-"), self.lit(b"0"), self.lit(b"."));
-        let (digit, whole) = (self.class(&[(b'0', b'9')]), self.counting());
         let sign = self.rep(minus, 0, Some(1));
-        let whole = self.or(&[zero, whole]);
-        let digits = match self.policy.max_fraction_digits {
+        let more = self.rep(digit, 0, Some(u32::from(numbers.digits.0).saturating_sub(1)));
+        let other = self.cat(lead, more);
+        let whole = if numbers.integer {
+            // Of integers, zero has no sign.
+            let signed = self.cat(sign, other);
+            self.or(&[zero, signed])
+        } else {
+            let whole = self.or(&[zero, other]);
+            self.cat(sign, whole)
+        };
+        let behind = match (numbers.integer, numbers.zeros) {
+            (true, false) => NEVER,
+            (true, true) => zero,
+            (false, _) => digit,
+        };
+        let digits = match numbers.digits.1 {
             0 => NEVER,
-            n => self.rep(digit, 1, Some(u32::from(n))),
+            n => self.rep(behind, 1, Some(u32::from(n))),
         };
         let fraction = self.cat(point, digits);
         let fraction = self.or(&[EMPTY, fraction]);
         let mut exponent = EMPTY;
-        if self.policy.exponent {
+        if numbers.exponent {
             let e = self.class(&[(b'e', b'e'), (b'E', b'E')]);
             let sign = self.class(&[(b'+', b'+'), (b'-', b'-')]);
             let sign = self.rep(sign, 0, Some(1));
@@ -523,7 +514,7 @@ impl<'a> Oracle<'a> {
             let all = self.cats(&[e, sign, digits]);
             exponent = self.or(&[EMPTY, all]);
         }
-        self.cats(&[sign, whole, fraction, exponent])
+        self.cats(&[whole, fraction, exponent])
     }
 
     // ---- derivatives ----

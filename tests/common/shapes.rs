@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ffwd::constraint::ir::{
-    AutomatonState, Demand, Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId,
+    AutomatonState, Demand, Extra, FreeNumber, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId,
 };
 
 use super::random::Random;
@@ -45,8 +45,7 @@ pub enum Shape {
     },
     /// An object in one of the markups, with names as in `Obj`.
     Call(usize, Box<Shape>),
-    /// Numbers, or integers only.
-    Number(bool),
+    Number(FreeNumber),
     Any,
     /// A rule with this body.
     Rule(Box<Shape>),
@@ -143,7 +142,7 @@ impl Shape {
                     markup: None,
                 }))
             }
-            Number(integer) => Node::JsonNumber { integer: *integer },
+            Number(numbers) => Node::JsonNumber(*numbers),
             Any => Node::JsonAny,
             Rule(body) => {
                 let rule = ir.declare_rule();
@@ -540,7 +539,12 @@ pub fn value(random: &mut Random, depth: usize, rules: usize) -> Shape {
             Str { lang, min, max }
         }
         4 => Str { lang: None, min: 0, max: None },
-        5 if random.chance(40) => Number(random.chance(50)),
+        5 if random.chance(40) => {
+            let integer = random.chance(50);
+            let (zeros, exponent) = (integer && random.chance(30), !integer && random.chance(30));
+            let digits = (1 + random.below(4) as u8, random.below(4) as u8);
+            Number(FreeNumber { integer, zeros, exponent, digits })
+        }
         5 => Any,
         6 if rules > 0 => Back(random.below(rules)),
         6 => bytes("true"),

@@ -10,14 +10,13 @@ use smallvec::SmallVec;
 use super::extras::{Keys, nothing};
 use super::goals::{Declared, Extras, Goals, Plan};
 use super::json::Id;
-use super::keywords::Draft;
 use super::lang::Dfa;
 use super::lang_ir;
 use super::multiples::multiples;
 use super::nfa::Nfa;
 use super::number::Number;
 use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
-use super::spelled::{Literals, Words};
+use super::spelled::{Literals, WORDS, Words};
 use crate::constraint::ecma::{self, Pattern};
 use crate::constraint::format;
 use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Parts, Property};
@@ -115,7 +114,7 @@ impl Goals<'_> {
                     .error(ErrorKind::Unsupported, refusal.at, refusal.message.clone())
                     .hint(refusal.hint));
             }
-            for (types, word) in [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")] {
+            for (types, word) in WORDS {
                 if shape.types.meets(types) {
                     literals.words.push(Bytes::from_slice(word.as_bytes()));
                 }
@@ -168,7 +167,7 @@ impl Goals<'_> {
         };
         let spec = NumberSpec {
             integer,
-            zeros: integer && self.front.policy.equal_numbers && self.front.draft > Draft::D4,
+            zeros: integer && self.front.equal_integers(),
             minimum: self.decimal(&shape.number.min, at)?,
             maximum: self.decimal(&shape.number.max, at)?,
             scale: scale.filter(|_| finer.is_none()),

@@ -129,6 +129,11 @@ impl<'p> Front<'p> {
         self.error(ErrorKind::InvalidSchema, id, message)
     }
 
+    /// Whether integers may have zeros behind a point; in draft 4 a point makes another type.
+    pub fn equal_integers(&self) -> bool {
+        self.policy.equal_numbers && self.draft > Draft::D4
+    }
+
     /// Counts work; an error when there was too much.
     pub fn step(&mut self, steps: u64, at: Id) -> Result<()> {
         self.steps += steps;

@@ -15,10 +15,9 @@ use super::expand::{Fork, Mode};
 use super::extras::Keys;
 use super::front::{Culprit, Front, MAX_GOALS, MAX_NODES};
 use super::json::{Id, Name, Value};
-use super::keywords::Draft;
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
-use super::spelled::Words;
-use crate::constraint::ir::{Bytes, Extra, Ir, Node, NodeId, Object, Parts, RuleId};
+use super::spelled::{WORDS, Words};
+use crate::constraint::ir::{Bytes, Extra, FreeNumber, Ir, Node, NodeId, Object, Parts, RuleId};
 use crate::constraint::number::{self, NumberSpec};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -320,27 +319,28 @@ impl<'p> Goals<'p> {
     }
 
     /// The node of a schema that says no more than its types: what [`build`](Self::build) makes of it, without the way
-    /// there. `None` for fractions without integers, which are computed, and for integers that are others in draft 4.
+    /// there. `None` for fractions without integers, which are computed.
     fn plain(&mut self, types: Types) -> Option<NodeId> {
         if let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types) {
             return Some(node);
         }
-        let other_integers = self.front.policy.equal_numbers && self.front.draft <= Draft::D4;
-        match types.and(Types::NUMBER) {
-            Types::FRACTION => return None,
-            Types::INT if other_integers => return None,
-            _ => {}
+        if types.and(Types::NUMBER) == Types::FRACTION {
+            return None;
         }
+        let any = self.any;
+        if types == Types::ALL {
+            return Some(any);
+        }
+        let zeros = self.front.equal_integers();
+        let numbers = FreeNumber::new(!types.meets(Types::FRACTION), zeros, self.front.policy);
         let mut parts = Parts::new();
-        let words = [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")];
-        let words = words.iter().filter(|w| types.meets(w.0)).map(|w| Bytes::from_slice(w.1.as_bytes()));
+        let words = WORDS.iter().filter(|w| types.meets(w.0)).map(|w| Bytes::from_slice(w.1.as_bytes()));
         let words: Words = words.collect();
         if !words.is_empty() {
             parts.push(self.words(words));
         }
-        let any = self.any;
         let others = [
-            (Types::NUMBER, Node::JsonNumber { integer: !types.meets(Types::FRACTION) }),
+            (Types::NUMBER, Node::JsonNumber(numbers)),
             (Types::STRING, Node::JsonString { lang: None, min_chars: 0, max_chars: None }),
             (Types::ARRAY, Node::JsonArray { prefix: Vec::new(), rest: Some(any), min: 0, max: None }),
         ];
@@ -354,7 +354,7 @@ impl<'p> Goals<'p> {
             let object = Object { extra, ..Object::default() };
             parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
         }
-        let node = if types == Types::ALL { any } else { self.front.ir.union(parts) };
+        let node = self.front.ir.union(parts);
         self.plain.push((types, node));
         Some(node)
     }
@@ -406,8 +406,8 @@ impl<'p> Goals<'p> {
             return Ok(node);
         }
         let (policy, ir) = (self.front.policy, &mut self.front.ir);
-        let made = match *spec == NumberSpec::free(spec.integer, policy) {
-            true => Ok(ir.push(Node::JsonNumber { integer: spec.integer })),
+        let made = match spec.minimum.is_none() && spec.maximum.is_none() && spec.scale.is_none() {
+            true => Ok(ir.push(Node::JsonNumber(FreeNumber::new(spec.integer, spec.zeros, policy)))),
             false => number::number(spec, policy, ir),
         };
         let node = match made {

@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use crate::constraint::ir::{Ir, Node, NodeId};
+use crate::constraint::number;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most states of one automaton.
@@ -82,6 +83,14 @@ impl Nfa {
             Node::Class(ranges) => {
                 let row = &mut self.states[from as usize].ranges;
                 row.extend(ranges.iter().map(|&(lo, hi)| (lo, hi, to)));
+            }
+            Node::JsonNumber(numbers) => {
+                let mut scratch = Ir::new();
+                let root = number::free(*numbers, &mut scratch)?;
+                let mut todo = vec![(root, from, to)];
+                while let Some((node, from, to)) = todo.pop() {
+                    self.node(&scratch, node, from, to, &mut todo)?;
+                }
             }
             Node::Literals(words) => {
                 for word in words.iter() {

@@ -15,9 +15,14 @@ use super::goals::Goals;
 use super::json::{Id, Name, Value};
 use super::keywords::Draft;
 use super::number::Number;
+use super::shape::Types;
 use crate::constraint::ir::{Bytes, Node, NodeId, Object, Parts, Property};
 use crate::constraint::number::{self, Decimal};
 use crate::constraint::policy::{KeyOrder, Whitespace};
+
+/// Types of a single value, and how it is written.
+pub(super) const WORDS: [(Types, &str); 3] =
+    [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")];
 
 /// Texts of literals: often a single one, and most of them short.
 pub(super) type Words = SmallVec<[Bytes; 1]>;

@@ -69,7 +69,7 @@ impl Naive<'_> {
                 .collect(),
             // The front end writes none.
             Node::Text { .. } => unreachable!(),
-            Node::JsonNumber { integer } => self.number(at, integer),
+            Node::JsonNumber(numbers) => self.number(at, numbers.integer),
             Node::JsonArray { prefix, rest, min, max } => self.array(at, &prefix, rest, min, max),
             Node::JsonSet { item, min, max } => self.set(at, item, min, max),
             Node::JsonUnique { array, .. } => {

@@ -504,7 +504,7 @@ impl Writer<'_> {
                     false
                 }
                 Node::JsonString { .. } => byte == b'"',
-                Node::JsonNumber { .. } => byte == b'-' || byte.is_ascii_digit(),
+                Node::JsonNumber(_) => byte == b'-' || byte.is_ascii_digit(),
                 Node::JsonArray { .. } | Node::JsonSet { .. } | Node::JsonUnique { .. } => byte == b'[',
                 Node::JsonObject(_) => byte == b'{',
                 Node::JsonAny => true,
