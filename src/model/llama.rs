@@ -262,7 +262,10 @@ impl Llama {
     fn shares(&self, rows: usize) -> usize {
         let threads = threads();
         let pays = threads > 1 && pays_to_read_weights_for(rows / threads, || self.bytes());
-        if pays && !self.varies() { threads } else { 1 }
+        // Candle's products wait for the threads of the pool, which would wait for them.
+        let by_candle =
+            |b: &Block| [&b.qkv, &b.o, &b.gate_up, &b.down].into_iter().any(Projection::by_candle);
+        if pays && !self.blocks.iter().any(by_candle) { threads } else { 1 }
     }
 
     /// Takes all shares through all layers; of the last one only rows with logits are left.

@@ -302,8 +302,12 @@ impl Projection {
 
     /// Whether a row's bits may depend on how many rows are multiplied together.
     pub fn varies(&self) -> bool {
-        let by_candle = |m: &Matrix| matches!(m.elements, Elements::Quantised(_));
-        !self.split && !SAME_FOR_ANY_ROWS && self.parts.iter().any(by_candle)
+        !self.split && !SAME_FOR_ANY_ROWS && self.by_candle()
+    }
+
+    /// Whether candle multiplies, which shares its products out by itself.
+    pub fn by_candle(&self) -> bool {
+        self.parts.iter().any(|m| matches!(m.elements, Elements::Quantised(_)))
     }
 
     pub fn bytes(&self) -> usize {
