@@ -52,6 +52,9 @@ pub(super) struct Llama {
     final_norm: Vec<f32>,
     head: Projection,
     frequencies: Vec<f32>,
+    /// Whether threads may take rows of their own: candle multiplies nowhere in the layers, for its products wait for the threads of
+    /// the pool, which would wait for them.
+    shareable: bool,
 }
 
 thread_local! {
@@ -134,7 +137,10 @@ impl Llama {
             config.context = config.context.min(limit.max(1));
         }
         let head = Projection::single(head, options.same_for_any_rows);
-        Ok(Llama { config, embedding, blocks, final_norm, head, frequencies })
+        let by_candle =
+            |b: &Block| [&b.qkv, &b.o, &b.gate_up, &b.down].into_iter().any(Projection::by_candle);
+        let shareable = !embedding.by_candle() && !blocks.iter().any(by_candle);
+        Ok(Llama { config, embedding, blocks, final_norm, head, frequencies, shareable })
     }
 
     /// Bytes of the weight matrices.
@@ -262,10 +268,7 @@ impl Llama {
     fn shares(&self, rows: usize) -> usize {
         let threads = threads();
         let pays = threads > 1 && pays_to_read_weights_for(rows / threads, || self.bytes());
-        // Candle's products wait for the threads of the pool, which would wait for them.
-        let by_candle =
-            |b: &Block| [&b.qkv, &b.o, &b.gate_up, &b.down].into_iter().any(Projection::by_candle);
-        if pays && !self.blocks.iter().any(by_candle) { threads } else { 1 }
+        if pays && self.shareable { threads } else { 1 }
     }
 
     /// Takes all shares through all layers; of the last one only rows with logits are left.

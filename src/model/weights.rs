@@ -210,6 +210,11 @@ impl Matrix {
         }
     }
 
+    /// Whether candle multiplies by it and reads its rows.
+    pub fn by_candle(&self) -> bool {
+        matches!(self.elements, Elements::Quantised(_))
+    }
+
     pub fn bytes(&self) -> usize {
         match &self.elements {
             Elements::F32(w) => w.len() * 4,
@@ -307,7 +312,7 @@ impl Projection {
 
     /// Whether candle multiplies, which shares its products out by itself.
     pub fn by_candle(&self) -> bool {
-        self.parts.iter().any(|m| matches!(m.elements, Elements::Quantised(_)))
+        self.parts.iter().any(Matrix::by_candle)
     }
 
     pub fn bytes(&self) -> usize {
