@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::Source;
+use super::doubt::Doubt;
 use crate::model::CostTable;
 
 /// What kind of place in the output a proposal stands at.
@@ -122,6 +123,8 @@ pub struct Estimates {
     length: (f32, f32),
     /// What forwards of target and draft model cost while generating.
     costs: [Option<CostTable>; 2],
+    /// How far these are believed.
+    doubts: [Doubt; 2],
 }
 
 impl Estimates {
@@ -184,9 +187,16 @@ impl Estimates {
         }
     }
 
-    /// What forwards of a model cost, where that is known better than from `measured`.
-    pub(crate) fn costs(&mut self, of: Ran, measured: &CostTable) -> &mut CostTable {
-        self.costs[of as usize].get_or_insert_with(|| measured.clone())
+    /// What forwards of a model cost, where that is known better than from `measured`, and how far the costs of both
+    /// models are believed.
+    pub(crate) fn costs(&mut self, of: Ran, measured: &CostTable) -> (&mut CostTable, &mut [Doubt; 2]) {
+        let costs = self.costs[of as usize].get_or_insert_with(|| measured.clone());
+        (costs, &mut self.doubts)
+    }
+
+    /// How far these are believed, of target and draft model.
+    pub(crate) fn doubts(&self) -> [Doubt; 2] {
+        self.doubts
     }
 
     /// Tokens that an output is likely to have.

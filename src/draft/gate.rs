@@ -9,6 +9,7 @@
 //! by those behind it. The gate never looks at the outcome of the round it decides about, and changes the
 //! time and not the text. Cost: a few look-ups for each proposal.
 
+use super::doubt::{Decided, Doubt, LEAST};
 use super::estimates::{ASKED, Estimates, Observation, Ran, State};
 use super::report::{GateReport, Tally};
 use super::{Proposal, Source};
@@ -42,7 +43,24 @@ pub struct Worth {
 #[derive(Debug, Clone, Copy)]
 struct Step {
     rate: f64,
+    /// Milliseconds of its row.
     ms: f64,
+    /// Milliseconds of the call of the draft model that it takes.
+    call: f64,
+}
+
+/// A forward that was run.
+#[derive(Debug, Clone, Copy)]
+struct Forward {
+    of: Ran,
+    tokens: usize,
+    /// Positions before them.
+    cached: usize,
+    ms: f64,
+    /// What was decided about this model's costs in front of it.
+    decided: Decided,
+    /// Whether calls of the draft model were left out in front of it that would be worth [`LEAST`] of their cost.
+    calls_left_out: bool,
 }
 
 /// Estimates and costs of one generation.
@@ -50,8 +68,11 @@ struct Step {
 pub struct Gate {
     estimates: Estimates,
     observed: Vec<Observation>,
-    /// Forwards: of which model, tokens, positions before them, milliseconds.
-    forwards: Vec<(Ran, usize, usize, f64)>,
+    forwards: Vec<Forward>,
+    /// What was decided since the last forward, by [`Ran`].
+    decided: [Decided; 2],
+    /// How far the costs are believed, by [`Ran`].
+    doubts: [Doubt; 2],
     rounds: usize,
     target: CostTable,
     draft: Option<CostTable>,
@@ -79,12 +100,15 @@ impl Gate {
     /// A gate from the measured costs of the target and, if there is one, the draft model, and from what is
     /// known of earlier generations.
     pub fn new(target: &CostTable, draft: Option<&CostTable>, max: usize, mut estimates: Estimates) -> Self {
-        let target = estimates.costs(Ran::Target, target).clone();
-        let draft = draft.map(|draft| estimates.costs(Ran::Draft, draft).clone());
+        let target = estimates.costs(Ran::Target, target).0.clone();
+        let draft = draft.map(|draft| estimates.costs(Ran::Draft, draft).0.clone());
+        let doubts = estimates.doubts();
         Gate {
             estimates,
             observed: Vec::new(),
             forwards: Vec::new(),
+            decided: Default::default(),
+            doubts,
             rounds: 0,
             target,
             draft,
@@ -124,6 +148,7 @@ impl Gate {
         report.draft_ms = self.draft.as_ref().map(|d| d.points().to_vec()).unwrap_or_default();
         report.cached_position_ms = self.target.cached();
         report.judging_ms = self.judging;
+        report.costs_believed = self.shares();
         report.cached = self.cached;
         report.open = self.open;
         report.finish(&self.estimates);
@@ -177,21 +202,41 @@ impl Gate {
 
     /// Whether the draft model is worth its first call, over `prompt` tokens, in a generation of at most
     /// `left` tokens: whether what it is likely to save is more than that.
-    pub fn begins(&self, prompt: usize, left: usize) -> bool {
+    pub fn begins(&mut self, prompt: usize, left: usize) -> bool {
         if self.open {
             return true;
         }
+        let begins = |shares| self.would_begin(prompt, left, shares);
+        let (sure, begun, ever) = (begins([1.0; 2]), begins(self.shares()), begins([LEAST; 2]));
+        self.decided(Ran::Draft, begun && !sure, ever && !begun);
+        begun
+    }
+
+    /// As [`begins`](Self::begins), if forwards cost these shares of what they are said to.
+    fn would_begin(&self, prompt: usize, left: usize, [rows, calls]: [f64; 2]) -> bool {
         let plain = self.forward(1) + self.judging;
         let rate = self.estimates.rate(Source::Model, State { grade: ASKED, ..State::FREE });
-        let call = self.call(1);
+        let call = self.call(1) * calls;
         let (mut survival, mut tokens, mut ms, mut best) = (1.0, 1.0, plain, plain);
-        for rows in 0..self.max {
+        for row in 0..self.max {
             survival *= rate;
             tokens += survival;
-            ms += self.row(rows) + call;
+            ms += self.row(row) * rows + call;
             best = f64::min(best, ms / tokens);
         }
-        (plain - best) * self.estimates.length().min(left as f64) > self.call(prompt)
+        (plain - best) * self.estimates.length().min(left as f64) > self.call(prompt) * calls
+    }
+
+    /// The shares of costs that are believed, of the target and the draft model.
+    fn shares(&self) -> [f64; 2] {
+        self.doubts.map(|doubt| doubt.share())
+    }
+
+    /// Takes note of a decision.
+    fn decided(&mut self, of: Ran, tried: bool, left_out: bool) {
+        let decided = &mut self.decided[of as usize];
+        decided.tried |= tried;
+        decided.left_out |= left_out;
     }
 
     /// How many of these proposals to draft behind what `worth` tells of.
@@ -201,22 +246,36 @@ impl Gate {
             return proposals.len();
         }
         let steps = self.steps(worth, proposals);
-        let taken = best(worth, &steps);
+        let taken = best(worth, &steps, self.shares());
+        let tried = self.shares() != [1.0; 2] && taken > best(worth, &steps, [1.0; 2]);
+        let left_out = taken < steps.len() && best(worth, &steps, [LEAST; 2]) > taken;
+        self.decided(Ran::Target, tried, left_out);
         self.tell(worth, proposals, &steps, taken);
         taken
     }
 
     /// As [`takes`](Self::takes), before it is known whether the proposals are legal; nothing is counted.
     pub fn would_take(&self, worth: &Worth, proposals: &[Proposal]) -> usize {
-        if self.open { proposals.len() } else { best(worth, &self.steps(worth, proposals)) }
+        if self.open {
+            return proposals.len();
+        }
+        best(worth, &self.steps(worth, proposals), self.shares())
     }
 
     /// Whether any copy at `place` can be worth its rows: to be asked before the source is looked through. Reckons with
     /// the likeliest proposals that a copy may have, so what it turns down [`takes`](Self::takes) would leave out, too.
-    pub fn may_copy(&self, worth: &Worth, place: State) -> bool {
+    pub fn may_copy(&mut self, worth: &Worth, place: State) -> bool {
         if self.open || self.report.is_some() {
             return true;
         }
+        let may = self.could_copy(worth, place, self.shares()[0]);
+        let left_out = !may && self.could_copy(worth, place, LEAST);
+        self.decided(Ran::Target, false, left_out);
+        may
+    }
+
+    /// As [`may_copy`](Self::may_copy), if rows cost `share` of what they are said to.
+    fn could_copy(&self, worth: &Worth, place: State, share: f64) -> bool {
         let rate = |source, grade| self.estimates.rate(source, State { grade, ..place });
         let first = rate(Source::Lookup, 0).max(rate(Source::Lookup, 1));
         let further = rate(Source::Lookup, 2).max(rate(Source::Forced, 1));
@@ -224,7 +283,7 @@ impl Gate {
         (worth.rows..self.max).any(|row| {
             survival *= if row == worth.rows { first } else { further };
             tokens += survival;
-            ms += self.row(row);
+            ms += self.row(row) * share;
             tokens * worth.ms >= worth.tokens * ms
         })
     }
@@ -242,9 +301,13 @@ impl Gate {
         steps.extend(self.steps(&at, &[own]));
         // The call is paid whatever comes of it.
         if let Some(first) = steps.first_mut() {
-            first.ms += self.call(pending);
+            first.call = self.call(pending);
         }
-        let asked = best(worth, &steps) > 0;
+        let asked = best(worth, &steps, self.shares()) > 0;
+        let tried = asked && self.shares() != [1.0; 2] && best(worth, &steps, [1.0; 2]) == 0;
+        let left_out = !asked && best(worth, &steps, [LEAST; 2]) > 0;
+        self.decided(Ran::Draft, tried, left_out);
+        self.decided(Ran::Target, false, left_out);
         self.tell(worth, &[own], &steps[..1], usize::from(asked));
         asked
     }
@@ -276,7 +339,7 @@ impl Gate {
         }
         let mut steps = self.steps(worth, branch);
         steps.iter_mut().for_each(|step| step.ms += BRANCHING);
-        best(&Worth { survival: self.reaches(trunk, after), ..*worth }, &steps)
+        best(&Worth { survival: self.reaches(trunk, after), ..*worth }, &steps, [1.0; 2])
     }
 
     /// Whether the first row of a branch may be worth it that is reached with probability `reached`; if not those behind
@@ -312,6 +375,7 @@ impl Gate {
         let step = |(i, p): (usize, &Proposal)| Step {
             rate: self.estimates.rate(p.source, p.state),
             ms: self.row(worth.rows + i),
+            call: 0.0,
         };
         proposals.iter().enumerate().map(step).collect()
     }
@@ -326,8 +390,8 @@ impl Gate {
                 taken: usize::from(i < taken),
                 left_out: usize::from(i >= taken),
                 survival,
-                row_ms: step.ms,
-                needed: step.ms * worth.tokens / worth.ms.max(1e-9),
+                row_ms: step.ms + step.call,
+                needed: (step.ms + step.call) * worth.tokens / worth.ms.max(1e-9),
             };
             report.decided(proposal.source, proposal.state, &decision);
         }
@@ -350,12 +414,15 @@ impl Gate {
         if self.fixed || self.open || self.forwards.len() >= MOST_OBSERVED {
             return;
         }
-        match (of, &mut self.draft) {
-            (Ran::Target, _) => self.target.observe(tokens, cached, ms),
-            (Ran::Draft, Some(draft)) => draft.observe(tokens, cached, ms),
-            (Ran::Draft, None) => return,
-        }
-        self.forwards.push((of, tokens, cached, ms));
+        let decided = std::mem::take(&mut self.decided[of as usize]);
+        let calls = &mut self.decided[Ran::Draft as usize];
+        // Calls that were left out are known when the target runs.
+        let calls_left_out = of == Ran::Target && !calls.tried && std::mem::take(&mut calls.left_out);
+        let forward = Forward { of, tokens, cached, ms, decided, calls_left_out };
+        let table = if of == Ran::Draft { self.draft.as_mut() } else { Some(&mut self.target) };
+        let Some(table) = table else { return };
+        forward.shows(table, &mut self.doubts);
+        self.forwards.push(forward);
     }
 
     /// Learns what judging so many rows took.
@@ -370,23 +437,37 @@ impl Gate {
     /// Adds what it observed to what is known of its engine, and how many tokens came of it.
     pub(crate) fn finish(&self, known: &mut Estimates, tokens: usize) {
         known.finish(self.rounds, &self.observed, tokens);
-        for &(of, tokens, cached, ms) in &self.forwards {
-            let table = if of == Ran::Draft { self.draft.as_ref() } else { Some(&self.target) };
+        for forward in &self.forwards {
+            let table = if forward.of == Ran::Draft { self.draft.as_ref() } else { Some(&self.target) };
             if let Some(table) = table {
-                known.costs(of, table).observe(tokens, cached, ms);
+                let (costs, doubts) = known.costs(forward.of, table);
+                forward.shows(costs, doubts);
             }
         }
     }
 }
 
-/// The number of steps that makes the round best, of those that make it no worse.
-fn best(worth: &Worth, steps: &[Step]) -> usize {
+impl Forward {
+    /// What it says about costs and how far to believe them.
+    fn shows(&self, table: &mut CostTable, doubts: &mut [Doubt; 2]) {
+        let less = self.ms < table.ms_behind(self.tokens, self.cached);
+        doubts[self.of as usize].learn(self.decided, less);
+        if self.calls_left_out {
+            doubts[Ran::Draft as usize].learn(Decided { left_out: true, tried: false }, false);
+        }
+        table.observe(self.tokens, self.cached, self.ms);
+    }
+}
+
+/// The number of steps that makes the round best, of those that make it no worse, if rows and calls cost these shares of
+/// what they are said to.
+fn best(worth: &Worth, steps: &[Step], [rows, calls]: [f64; 2]) -> usize {
     let (mut survival, mut tokens, mut ms) = (worth.survival, worth.tokens, worth.ms);
     let (mut taken, mut highest) = (0, tokens / ms.max(1e-9));
     for (i, step) in steps.iter().enumerate() {
         survival *= step.rate;
         tokens += survival;
-        ms += step.ms;
+        ms += step.ms * rows + step.call * calls;
         let ratio = tokens / ms.max(1e-9);
         if ratio >= highest {
             (taken, highest) = (i + 1, ratio);
@@ -396,161 +477,4 @@ fn best(worth: &Worth, steps: &[Step]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::estimates::Class;
-    use super::*;
-
-    const PLACE: State = State { class: Class::Structure, grade: 1, key: 0 };
-    const FORCED: Proposal = Proposal { token: 1, source: Source::Forced, state: PLACE };
-
-    fn table(row: f64) -> CostTable {
-        CostTable::from_points([(1, 1.0), (33, 1.0 + 32.0 * row)])
-    }
-
-    /// A gate that knows the rate of forced tokens, and nothing of judging.
-    fn gate(row: f64, accepted: usize, of: usize) -> Gate {
-        let mut gate = Gate::new(&table(row), Some(&table(0.0)), 24, Estimates::default());
-        gate.judging = 0.0;
-        for i in 0..400 {
-            gate.estimates.learn((Source::Forced, PLACE, i % of < accepted));
-        }
-        gate
-    }
-
-    #[test]
-    fn the_number_taken_is_the_best_of_all() {
-        for row in [0.0, 0.05, 0.2, 0.4, 0.7, 0.9, 1.0] {
-            for (accepted, of) in [(1, 1), (9, 10), (2, 3), (1, 2), (1, 8), (0, 1)] {
-                let mut gate = gate(row, accepted, of);
-                let worth = gate.begin(64);
-                let rate = gate.estimates.rate(Source::Forced, PLACE);
-                let ratio = |n: i32| {
-                    let tokens: f64 = (0..=n).map(|i| rate.powi(i)).sum();
-                    tokens / (1.0 + f64::from(n) * row)
-                };
-                let taken = gate.takes(&worth, &[FORCED; 24]);
-                let most = (0..=24).map(ratio).fold(0.0, f64::max);
-                assert!(ratio(taken as i32) >= most * (1.0 - 1e-9), "row {row}, rate {rate}: {taken}");
-            }
-        }
-    }
-
-    #[test]
-    fn rows_that_cost_as_much_as_forwards_are_not_worth_it() {
-        let mut gate = gate(1.0, 9, 10);
-        let worth = gate.begin(64);
-        assert_eq!(gate.takes(&worth, &[FORCED; 3]), 0);
-    }
-
-    #[test]
-    fn later_rows_can_pay_for_an_unlikely_one() {
-        let steps = |rates: &[f64]| rates.iter().map(|&rate| Step { rate, ms: 0.3 }).collect::<Vec<_>>();
-        let worth = Worth { rows: 0, survival: 1.0, tokens: 1.0, ms: 1.0 };
-        assert_eq!(best(&worth, &steps(&[0.29])), 0);
-        assert_eq!(best(&worth, &steps(&[0.29, 1.0])), 0);
-        assert_eq!(best(&worth, &steps(&[0.31, 1.0, 1.0])), 3);
-        assert_eq!(best(&worth, &steps(&[0.9, 0.1])), 1);
-    }
-
-    #[test]
-    fn branches_are_reached_where_the_trunk_is_wrong_and_weighed_like_other_rows() {
-        for (accepted, of) in [(1, 1), (9, 10), (1, 2), (1, 8)] {
-            let mut gate = gate(0.05, accepted, of);
-            let mut worth = gate.begin(64);
-            let trunk = [FORCED; 5];
-            trunk.iter().for_each(|p| gate.add(&mut worth, p));
-            // Verification ends behind exactly one number of proposals.
-            let all: f64 = (0..=trunk.len()).map(|after| gate.reaches(&trunk, after)).sum();
-            assert!((all - 1.0).abs() < 1e-9, "{all}");
-            let branch = [Proposal { source: Source::Branch, ..FORCED }, FORCED, FORCED];
-            for after in 0..=trunk.len() {
-                let ratio = |n: usize| {
-                    let mut with = worth;
-                    gate.add_branch(&mut with, &trunk, after, &branch[..n]);
-                    assert_eq!((with.rows, with.survival), (worth.rows + n, worth.survival));
-                    with.tokens / with.ms
-                };
-                let taken = gate.takes_branch(&worth, &trunk, after, &branch);
-                let most = (0..=branch.len()).map(ratio).fold(0.0, f64::max);
-                assert!(ratio(taken) >= most * (1.0 - 1e-9), "{taken} behind {after}, rate {accepted}/{of}");
-                if !gate.may_branch(&worth, gate.reaches(&trunk, after), PLACE) {
-                    assert_eq!(taken, 0, "behind {after}, rate {accepted}/{of}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn copies_that_are_not_looked_for_would_not_be_taken() {
-        let mut random = crate::constraint::testing::Random::new(7);
-        let (mut none, mut some) = (0, 0);
-        for _ in 0..2000 {
-            let mut gate =
-                Gate::new(&table(random.below(110) as f64 / 100.0), None, 12, Estimates::default());
-            gate.judging = 0.0;
-            let state = |class, grade| State { class, grade, key: 3 };
-            for class in [Class::Opening, Class::String, Class::Structure] {
-                for (source, grade) in
-                    [(Source::Lookup, 0), (Source::Lookup, 1), (Source::Lookup, 2), (Source::Forced, 1)]
-                {
-                    let accepted = random.below(11);
-                    (0..40).for_each(|_| {
-                        gate.estimates.learn((source, state(class, grade), random.below(10) < accepted))
-                    });
-                }
-                let mut worth = gate.begin(64);
-                for _ in 0..random.below(4) {
-                    gate.add(&mut worth, &FORCED);
-                }
-                let first = u8::from(class != Class::Opening);
-                let mut copy =
-                    vec![Proposal { token: 1, source: Source::Lookup, state: state(class, first) }];
-                copy.extend((0..random.below(12)).map(|i| match i < 5 {
-                    true => Proposal { token: 1, source: Source::Lookup, state: state(class, 2) },
-                    false => Proposal { token: 1, source: Source::Forced, state: state(class, 1) },
-                }));
-                let taken = gate.takes(&worth, &copy);
-                match gate.may_copy(&worth, state(class, 0)) {
-                    true => some += usize::from(taken > 0),
-                    false => {
-                        assert_eq!(taken, 0);
-                        none += 1;
-                    }
-                }
-            }
-        }
-        assert!(none > 500 && some > 500, "{none} {some}");
-    }
-
-    #[test]
-    fn in_company_a_row_costs_what_it_adds_for_all() {
-        let table = CostTable::from_points([(1, 1.0), (4, 1.3), (8, 2.4), (16, 4.0)]);
-        let mut gate = Gate::new(&table, None, 8, Estimates::default());
-        gate.judging = 0.0;
-        gate.begin(64);
-        assert!((gate.row(0) - 0.1).abs() < 1e-9);
-        gate.in_company(4);
-        assert!((gate.forward(1) - 1.3 / 4.0).abs() < 1e-9, "at once, in the middle of a round");
-        gate.begin(64);
-        assert!((gate.forward(1) - 1.3 / 4.0).abs() < 1e-9);
-        assert!((gate.row(0) - 1.1 / 4.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn the_draft_model_is_not_begun_for_a_few_tokens() {
-        let draft = CostTable::from_points([(1, 0.05), (33, 0.5)]);
-        let gate = Gate::new(&table(0.2), Some(&draft), 24, Estimates::default());
-        assert!(gate.begins(300, 500));
-        assert!(!gate.begins(300, 3));
-    }
-
-    #[test]
-    fn an_open_gate_takes_all_there_is_room_for() {
-        let mut gate = Gate::open(5);
-        let mut worth = gate.begin(0);
-        assert_eq!(gate.takes(&worth, &[FORCED; 9]), 5);
-        worth.rows = 4;
-        assert_eq!(gate.takes(&worth, &[FORCED; 9]), 1);
-        assert!(gate.asks(&worth, State::FREE, &[], 400) && gate.begins(1000, 1));
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@
 //! harmless to the output; the [`Gate`] decides by measured cost and past success ([`Estimates`]) how long to
 //! make it.
 
+mod doubt;
 mod estimates;
 mod gate;
 mod lookup;

@@ -75,6 +75,9 @@ pub struct GateReport {
     pub cached_position_ms: f64,
     /// Milliseconds for the mask, the choice and the bookkeeping of a row.
     pub judging_ms: f64,
+    /// The share of the target's and the draft model's costs that was believed at the end: less than 1 where something is
+    /// left out and may be worth it all the same, until it is tried.
+    pub costs_believed: [f64; 2],
     /// Positions in the cache in the last round.
     pub cached: usize,
     #[serde(skip)]
@@ -170,6 +173,13 @@ impl fmt::Display for GateReport {
             "a cached position adds {:.6} ms to a row ({} at the end), judging a row takes {:.4} ms",
             self.cached_position_ms, self.cached, self.judging_ms
         )?;
+        if self.costs_believed != [1.0; 2] {
+            let [target, draft] = self.costs_believed.map(|share| share * 100.0);
+            writeln!(
+                f,
+                "left out, but may be worth it: {target:.0} % of the target's costs are believed, {draft:.0} % of the draft model's"
+            )?;
+        }
         writeln!(
             f,
             "{:<8} {:<10} {:<24} {:>6} {:>8} {:>9} {:>6} {:>9} {:>8} {:>7}  verdict",

@@ -195,7 +195,7 @@ impl Session {
     }
 
     /// What the source suggests here, as far as the constraint allows it.
-    fn copied(&self, draft: &mut Draft, place: State) -> Vec<Proposal> {
+    fn copied(&mut self, draft: &mut Draft, place: State) -> Vec<Proposal> {
         let Some(lookup) = &self.drafting.lookup else { return Vec::new() };
         if draft.proposals.len() >= draft.room || !self.drafting.gate.may_copy(&draft.worth, place) {
             return Vec::new();

@@ -1,0 +1,245 @@
+//! Decisions against the definition, and costs that were measured wrongly.
+
+use super::super::estimates::Class;
+use super::*;
+
+const PLACE: State = State { class: Class::Structure, grade: 1, key: 0 };
+const FORCED: Proposal = Proposal { token: 1, source: Source::Forced, state: PLACE };
+
+fn table(row: f64) -> CostTable {
+    CostTable::from_points([(1, 1.0), (33, 1.0 + 32.0 * row)])
+}
+
+/// A gate that knows the rate of forced tokens, and nothing of judging.
+fn gate(row: f64, accepted: usize, of: usize) -> Gate {
+    let mut gate = Gate::new(&table(row), Some(&table(0.0)), 24, Estimates::default());
+    gate.judging = 0.0;
+    for i in 0..400 {
+        gate.estimates.learn((Source::Forced, PLACE, i % of < accepted));
+    }
+    gate
+}
+
+#[test]
+fn the_number_taken_is_the_best_of_all() {
+    for row in [0.0, 0.05, 0.2, 0.4, 0.7, 0.9, 1.0] {
+        for (accepted, of) in [(1, 1), (9, 10), (2, 3), (1, 2), (1, 8), (0, 1)] {
+            let mut gate = gate(row, accepted, of);
+            let worth = gate.begin(64);
+            let rate = gate.estimates.rate(Source::Forced, PLACE);
+            let ratio = |n: i32| {
+                let tokens: f64 = (0..=n).map(|i| rate.powi(i)).sum();
+                tokens / (1.0 + f64::from(n) * row)
+            };
+            let taken = gate.takes(&worth, &[FORCED; 24]);
+            let most = (0..=24).map(ratio).fold(0.0, f64::max);
+            assert!(ratio(taken as i32) >= most * (1.0 - 1e-9), "row {row}, rate {rate}: {taken}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_cost_as_much_as_forwards_are_not_worth_it() {
+    let mut gate = gate(1.0, 9, 10);
+    let worth = gate.begin(64);
+    assert_eq!(gate.takes(&worth, &[FORCED; 3]), 0);
+}
+
+#[test]
+fn later_rows_can_pay_for_an_unlikely_one() {
+    let steps =
+        |rates: &[f64]| rates.iter().map(|&rate| Step { rate, ms: 0.3, call: 0.0 }).collect::<Vec<_>>();
+    let worth = Worth { rows: 0, survival: 1.0, tokens: 1.0, ms: 1.0 };
+    assert_eq!(best(&worth, &steps(&[0.29]), [1.0; 2]), 0);
+    assert_eq!(best(&worth, &steps(&[0.29, 1.0]), [1.0; 2]), 0);
+    assert_eq!(best(&worth, &steps(&[0.31, 1.0, 1.0]), [1.0; 2]), 3);
+    assert_eq!(best(&worth, &steps(&[0.9, 0.1]), [1.0; 2]), 1);
+}
+
+#[test]
+fn branches_are_reached_where_the_trunk_is_wrong_and_weighed_like_other_rows() {
+    for (accepted, of) in [(1, 1), (9, 10), (1, 2), (1, 8)] {
+        let mut gate = gate(0.05, accepted, of);
+        let mut worth = gate.begin(64);
+        let trunk = [FORCED; 5];
+        trunk.iter().for_each(|p| gate.add(&mut worth, p));
+        // Verification ends behind exactly one number of proposals.
+        let all: f64 = (0..=trunk.len()).map(|after| gate.reaches(&trunk, after)).sum();
+        assert!((all - 1.0).abs() < 1e-9, "{all}");
+        let branch = [Proposal { source: Source::Branch, ..FORCED }, FORCED, FORCED];
+        for after in 0..=trunk.len() {
+            let ratio = |n: usize| {
+                let mut with = worth;
+                gate.add_branch(&mut with, &trunk, after, &branch[..n]);
+                assert_eq!((with.rows, with.survival), (worth.rows + n, worth.survival));
+                with.tokens / with.ms
+            };
+            let taken = gate.takes_branch(&worth, &trunk, after, &branch);
+            let most = (0..=branch.len()).map(ratio).fold(0.0, f64::max);
+            assert!(ratio(taken) >= most * (1.0 - 1e-9), "{taken} behind {after}, rate {accepted}/{of}");
+            if !gate.may_branch(&worth, gate.reaches(&trunk, after), PLACE) {
+                assert_eq!(taken, 0, "behind {after}, rate {accepted}/{of}");
+            }
+        }
+    }
+}
+
+/// The points that are measured.
+fn measured(row: f64) -> CostTable {
+    CostTable::from_points([1, 2, 3, 4, 6, 8, 12, 16, 24].map(|m| (m, 1.0 + (m - 1) as f64 * row)))
+}
+
+/// Rounds of eight proposals each, with what a forward really takes: how many rows were drafted in each, and the
+/// milliseconds that a token took.
+fn drafted(
+    gate: &mut Gate,
+    ms: &CostTable,
+    rounds: usize,
+    (accepted, of): (usize, usize),
+) -> (Vec<usize>, f64) {
+    let (mut rows, mut tokens, mut spent) = (Vec::new(), 0, 0.0);
+    for round in 0..rounds {
+        let worth = gate.begin(64);
+        let taken = gate.takes(&worth, &[FORCED; 8]);
+        gate.ran(Ran::Target, 1 + taken, 64, ms.ms(1 + taken));
+        spent += ms.ms(1 + taken);
+        tokens += 1;
+        // What is left out is not learned about.
+        for i in 0..taken {
+            let right = (round * 7 + i * 3) % of < accepted;
+            gate.learn(&FORCED, right);
+            if !right {
+                break;
+            }
+            tokens += 1;
+        }
+        rows.push(taken);
+    }
+    (rows, spent / f64::from(tokens))
+}
+
+#[test]
+fn costs_measured_too_high_are_not_believed_for_good() {
+    // A row costs a twentieth of a forward, but the first measurement was disturbed: it says nearly as much.
+    let busy = measured(0.99);
+    let mut gate = Gate::new(&busy, None, 8, Estimates::default());
+    let (rows, _) = drafted(&mut gate, &measured(0.05), 400, (9, 10));
+    assert_eq!(rows[0], 0, "the rows seem too dear at first");
+    assert!(rows[300..].iter().all(|taken| *taken >= 4), "{rows:?}");
+    // The engine knows it from then on.
+    let mut known = Estimates::default();
+    known.measured(&busy, None);
+    gate.finish(&mut known, 100);
+    let mut next = Gate::new(&busy, None, 8, known);
+    let worth = next.begin(64);
+    assert!(next.takes(&worth, &[FORCED; 8]) >= 4);
+}
+
+#[test]
+fn a_draft_model_measured_too_slow_is_asked_in_time() {
+    let (busy, slow) = (table(0.05), CostTable::from_points([(1, 1.2), (8, 9.6)]));
+    let mut gate = Gate::new(&busy, Some(&slow), 8, Estimates::default());
+    let asked = |gate: &mut Gate| {
+        let worth = gate.begin(64);
+        let asked = gate.asks(&worth, PLACE, &[], 1);
+        gate.ran(Ran::Target, 1, 64, 1.0);
+        asked
+    };
+    assert!(!asked(&mut gate));
+    assert!((0..400).any(|_| asked(&mut gate)));
+    // Doubts outlast a generation.
+    let mut known = Estimates::default();
+    let begun = (0..200).position(|_| {
+        let mut gate = Gate::new(&busy, Some(&slow), 8, known.clone());
+        let begun = gate.begins(8, 500);
+        gate.begin(64);
+        gate.ran(Ran::Target, 1, 64, 1.0);
+        gate.finish(&mut known, 30);
+        begun
+    });
+    assert!(begun.is_some_and(|generations| generations > 2), "{begun:?}");
+}
+
+#[test]
+fn rows_that_are_dear_are_tried_now_and_then_and_no_more() {
+    for (row, accepted, of) in [(1.0, 9, 10), (0.5, 1, 3), (0.3, 1, 5), (0.1, 1, 20)] {
+        let mut gate = Gate::new(&measured(row), None, 8, Estimates::default());
+        (0..400).for_each(|i| gate.estimates.learn((Source::Forced, PLACE, i % of < accepted)));
+        let (rows, each) = drafted(&mut gate, &measured(row), 4000, (accepted, of));
+        println!("row {row}, {accepted} of {of}: {} rows tried, {each}", rows.iter().sum::<usize>());
+        // Without any a token takes a forward.
+        assert!(each < 1.03, "row {row}, {accepted} of {of}: {each}");
+    }
+}
+
+#[test]
+fn copies_that_are_not_looked_for_would_not_be_taken() {
+    let mut random = crate::constraint::testing::Random::new(7);
+    let (mut none, mut some) = (0, 0);
+    for _ in 0..2000 {
+        let mut gate = Gate::new(&table(random.below(110) as f64 / 100.0), None, 12, Estimates::default());
+        gate.judging = 0.0;
+        let state = |class, grade| State { class, grade, key: 3 };
+        for class in [Class::Opening, Class::String, Class::Structure] {
+            for (source, grade) in
+                [(Source::Lookup, 0), (Source::Lookup, 1), (Source::Lookup, 2), (Source::Forced, 1)]
+            {
+                let accepted = random.below(11);
+                (0..40).for_each(|_| {
+                    gate.estimates.learn((source, state(class, grade), random.below(10) < accepted))
+                });
+            }
+            let mut worth = gate.begin(64);
+            for _ in 0..random.below(4) {
+                gate.add(&mut worth, &FORCED);
+            }
+            let first = u8::from(class != Class::Opening);
+            let mut copy = vec![Proposal { token: 1, source: Source::Lookup, state: state(class, first) }];
+            copy.extend((0..random.below(12)).map(|i| match i < 5 {
+                true => Proposal { token: 1, source: Source::Lookup, state: state(class, 2) },
+                false => Proposal { token: 1, source: Source::Forced, state: state(class, 1) },
+            }));
+            let taken = gate.takes(&worth, &copy);
+            match gate.may_copy(&worth, state(class, 0)) {
+                true => some += usize::from(taken > 0),
+                false => {
+                    assert_eq!(taken, 0);
+                    none += 1;
+                }
+            }
+        }
+    }
+    assert!(none > 500 && some > 500, "{none} {some}");
+}
+
+#[test]
+fn in_company_a_row_costs_what_it_adds_for_all() {
+    let table = CostTable::from_points([(1, 1.0), (4, 1.3), (8, 2.4), (16, 4.0)]);
+    let mut gate = Gate::new(&table, None, 8, Estimates::default());
+    gate.judging = 0.0;
+    gate.begin(64);
+    assert!((gate.row(0) - 0.1).abs() < 1e-9);
+    gate.in_company(4);
+    assert!((gate.forward(1) - 1.3 / 4.0).abs() < 1e-9, "at once, in the middle of a round");
+    gate.begin(64);
+    assert!((gate.forward(1) - 1.3 / 4.0).abs() < 1e-9);
+    assert!((gate.row(0) - 1.1 / 4.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_draft_model_is_not_begun_for_a_few_tokens() {
+    let draft = CostTable::from_points([(1, 0.05), (33, 0.5)]);
+    let mut gate = Gate::new(&table(0.2), Some(&draft), 24, Estimates::default());
+    assert!(gate.begins(300, 500));
+    assert!(!gate.begins(300, 3));
+}
+
+#[test]
+fn an_open_gate_takes_all_there_is_room_for() {
+    let mut gate = Gate::open(5);
+    let mut worth = gate.begin(0);
+    assert_eq!(gate.takes(&worth, &[FORCED; 9]), 5);
+    worth.rows = 4;
+    assert_eq!(gate.takes(&worth, &[FORCED; 9]), 1);
+    assert!(gate.asks(&worth, State::FREE, &[], 400) && gate.begins(1000, 1));
+}
