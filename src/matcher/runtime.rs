@@ -32,8 +32,9 @@ pub(super) const TABLE_LIMIT: usize = 256 << 20;
 const MAX_ACCEPTED: usize = 1 << 20;
 /// Most remembered forced runs per replica, and the most bytes they may hold.
 const MAX_FORCED: (usize, usize) = (100_000, 16 << 20);
-/// So often has somebody waited for a replica before there is a second one.
-const WAITS: u32 = 16;
+/// So often has somebody waited for a replica before there is a second one. Few: one wait may be chance, but the first masks of
+/// a grammar take longest, and the copy is cheapest then.
+const WAITS: u32 = 3;
 
 /// The tables of one replica.
 pub(super) struct Runtime {
