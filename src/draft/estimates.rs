@@ -63,6 +63,16 @@ const PRIOR: f32 = 6.0;
 const FADE: f32 = 1.0 - 1.0 / 64.0;
 /// What is left of them after a round.
 const REST: f32 = 1.0 - 1.0 / 512.0;
+/// The same after none, one, two rounds and so on: most observations are that young, and an estimate asks four times.
+const RESTS: [f32; 128] = {
+    let mut rests = [1.0; 128];
+    let mut i = 1;
+    while i < rests.len() {
+        rests[i] = rests[i - 1] * REST;
+        i += 1;
+    }
+    rests
+};
 /// Keys kept.
 const MOST_KEYS: usize = 1024;
 /// Before anything is known: forced runs, copies, draft model, branches where the draft was wrong.
@@ -83,7 +93,8 @@ impl Cell {
     /// The counts as they are worth in `round`.
     fn at(&self, round: u32) -> Cell {
         // A shared table may be of any age against this one.
-        let rest = REST.powi(round.saturating_sub(self.round).min(1 << 16) as i32);
+        let age = round.saturating_sub(self.round).min(1 << 16);
+        let rest = RESTS.get(age as usize).copied().unwrap_or_else(|| REST.powi(age as i32));
         Cell { accepted: self.accepted * rest, seen: self.seen * rest, round }
     }
 

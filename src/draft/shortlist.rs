@@ -29,22 +29,41 @@ pub(crate) fn always_listed(vocab: &Vocabulary) -> Vec<TokenId> {
 
 /// The tokens for a prompt, sorted; none if they are too many to be worth it.
 pub(super) fn shortlist(vocab: &Vocabulary, always: &[TokenId], prompt: &[TokenId]) -> Vec<TokenId> {
-    let mut list = always.to_vec();
     let trie = vocab.trie();
-    let mut prompt: Vec<TokenId> = prompt.iter().copied().filter(|id| (*id as usize) < vocab.len()).collect();
-    prompt.sort_unstable();
-    prompt.dedup();
-    for id in prompt {
-        list.push(id);
+    let mut listed = vec![0u64; vocab.len().div_ceil(64)];
+    // Whether it is new.
+    let mut add = |id: TokenId| {
+        let (word, bit) = (&mut listed[id as usize / 64], 1 << (id % 64));
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    };
+    always.iter().for_each(|id| _ = add(*id));
+    for id in prompt.iter().copied().filter(|id| (*id as usize) < vocab.len()) {
+        // One that is listed came with what begins it, or is short.
+        if !add(id) {
+            continue;
+        }
         let Some(word) = vocab.token_bytes(id).strip_prefix(b" ") else { continue };
-        for len in 1..=word.len() {
-            let Some(node) = trie.find(&word[..len]) else { break };
-            list.extend_from_slice(trie.tokens_at(node));
+        let mut node = 0;
+        for byte in word {
+            let Some(next) = trie.child(node, *byte) else { break };
+            node = next;
+            trie.tokens_at(node).iter().for_each(|id| _ = add(*id));
         }
     }
-    list.sort_unstable();
-    list.dedup();
-    if list.len() * SHARE > vocab.len() { Vec::new() } else { list }
+    let count: usize = listed.iter().map(|word| word.count_ones() as usize).sum();
+    if count * SHARE > vocab.len() {
+        return Vec::new();
+    }
+    let mut list = Vec::with_capacity(count);
+    for (i, mut word) in listed.into_iter().enumerate() {
+        while word != 0 {
+            list.push(i as TokenId * 64 + word.trailing_zeros());
+            word &= word - 1;
+        }
+    }
+    list
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub use batch::{Branch, Segment, Tamper};
 pub use cache::KvCache;
 pub use config::{Architecture, ModelConfig};
 pub use cost::CostTable;
+pub(crate) use kernels::{TOGETHER, next_above};
 pub use rope::RopeScaling;
 
 use crate::error::Result;

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 pub use params::SamplingParams;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::{TOGETHER, next_above};
 use crate::numeric::exp;
 use crate::vocab::TokenId;
 
@@ -219,27 +220,28 @@ impl Sampler {
 }
 
 /// The most probable legal token, by how much its logit leads the next one's (infinitely if nothing
-/// else is legal), and that. Two passes over the logits.
+/// else is legal), and that. One pass over the logits.
 ///
 /// # Errors
 /// As [`Sampler::sample`].
 pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32, Option<TokenId>)> {
-    let first = best(logits, Some(mask))?;
-    let (mut second, mut token) = (f32::NEG_INFINITY, None);
-    for_groups(logits, Some(mask), |from, group, mut word| {
-        if group.iter().fold(true, |n, l| n & (*l <= second)) {
-            return;
+    let mut second: Option<Candidate> = None;
+    let mut first: Option<Candidate> = None;
+    let found = search(logits, Some(mask), |candidate| {
+        if first.is_none_or(|first| candidate.logit > first.logit) {
+            second = first.replace(candidate);
+        } else if second.is_none_or(|second| candidate.logit > second.logit) {
+            second = Some(candidate);
         }
-        while word != 0 {
-            let i = word.trailing_zeros() as usize;
-            word &= word - 1;
-            if group[i] > second && (from + i) as TokenId != first.token {
-                second = group[i];
-                token = Some((from + i) as TokenId);
-            }
-        }
+        second.map_or(f32::NEG_INFINITY, |second| second.logit)
     });
-    Ok((first.token, first.logit - second, token))
+    found?;
+    // What is impossible is no choice.
+    let possible = |candidate: &Candidate| candidate.logit > f32::NEG_INFINITY;
+    let first = first.filter(possible).ok_or_else(|| none_legal(Some(mask)))?;
+    let second = second.filter(possible);
+    let lead = first.logit - second.map_or(f32::NEG_INFINITY, |second| second.logit);
+    Ok((first.token, lead, second.map(|second| second.token)))
 }
 
 /// Most probable first, lower ids first among equals: a total order, so that any selection is
@@ -307,39 +309,48 @@ fn for_legal(logits: &[f32], mask: Option<&[u32]>, mut f: impl FnMut(TokenId, f3
 /// The most probable legal token, the lowest id among equals.
 fn best(logits: &[f32], mask: Option<&[u32]>) -> Result<Candidate> {
     let mut best: Option<Candidate> = None;
-    let mut bad = None;
-    for_groups(logits, mask, |first, group, mut word| {
-        let top = best.map_or(f32::NEG_INFINITY, |b| b.logit);
-        // Most groups are legal as a whole and hold nothing better: a comparison that needs no branches.
-        let nothing = group.iter().fold(true, |n, l| n & (*l <= top));
-        if nothing && best.is_some() {
-            return;
-        }
-        while word != 0 {
-            let i = word.trailing_zeros() as usize;
-            word &= word - 1;
-            let candidate = Candidate { token: (first + i) as TokenId, logit: group[i] };
-            if best.is_none_or(|b| candidate.logit > b.logit) {
-                best = Some(candidate);
-            }
-            // Not a number, or infinity.
-            if candidate.logit.is_nan() || candidate.logit == f32::INFINITY {
+    search(logits, mask, |candidate| {
+        let top = best.filter(|best| candidate.logit <= best.logit).unwrap_or(candidate);
+        best = Some(top);
+        top.logit
+    })?;
+    best.filter(|best| best.logit > f32::NEG_INFINITY).ok_or_else(|| none_legal(mask))
+}
+
+/// Calls `see` with each legal token of all groups in which a logit is above what it returned last, at first negative
+/// infinity: those that may matter to who looks for the largest.
+///
+/// # Errors
+/// If a logit of these is not a number, or infinite.
+fn search(logits: &[f32], mask: Option<&[u32]>, mut see: impl FnMut(Candidate) -> f32) -> Result<()> {
+    let (mut at, mut above) = (0, f32::NEG_INFINITY);
+    while let Some(group) = next_above(logits, mask, at, above) {
+        at = group + 1;
+        let mut bad = None;
+        let first = group * TOGETHER;
+        let end = logits.len().min(first + TOGETHER);
+        let mask = mask.map(|mask| &mask[group..=group]);
+        for_legal(&logits[first..end], mask, |token, logit| {
+            let candidate = Candidate { token: first as TokenId + token, logit };
+            above = see(candidate);
+            if logit.is_nan() || logit == f32::INFINITY {
                 bad = Some(candidate);
             }
+        });
+        if let Some(c) = bad {
+            let message = format!("the logit of token {} is {}", c.token, c.logit);
+            return Err(Error::new(ErrorKind::Model, message)
+                .hint("the model's weights are damaged, or a bias or penalty is too large"));
         }
-    });
-    if let Some(c) = bad {
-        return Err(Error::new(ErrorKind::Model, format!("the logit of token {} is {}", c.token, c.logit))
-            .hint("the model's weights are damaged, or a bias or penalty is too large"));
     }
-    let none = |message: &str| Error::new(ErrorKind::IllegalToken, message);
-    match best {
-        None => Err(none("no legal token: the mask is empty")),
-        Some(b) if b.logit == f32::NEG_INFINITY => {
-            Err(none("no legal token: all legal logits are negative infinity"))
-        }
-        Some(b) => Ok(b),
-    }
+    Ok(())
+}
+
+/// Why no token is the most probable one.
+fn none_legal(mask: Option<&[u32]>) -> Error {
+    let empty = mask.is_some_and(|mask| mask.iter().all(|word| *word == 0));
+    let why = if empty { "the mask is empty" } else { "all legal logits are negative infinity" };
+    Error::new(ErrorKind::IllegalToken, format!("no legal token: {why}"))
 }
 
 /// ln of the sum over legal tokens of e^(logit - best).
@@ -413,9 +424,41 @@ mod tests {
             let second = legal.get(1).map_or(f32::INFINITY, |s| s.0 - legal[0].0);
             let next = legal.get(1).map(|s| s.1);
             assert_eq!(leading(&logits, &mask).unwrap(), (legal[0].1, second, next));
+            let found = best(&logits, Some(&mask)).unwrap();
+            assert_eq!((found.token, found.logit), (legal[0].1, -legal[0].0));
             ties += usize::from(second == 0.0);
             single += usize::from(legal.len() == 1);
         }
         assert!(ties > 5 && single > 5, "{ties} {single}");
+    }
+
+    #[test]
+    fn what_is_impossible_or_no_number_is_not_chosen() {
+        let (never, row) = (f32::NEG_INFINITY, |legal: &[usize]| {
+            let mut mask = [0u32; 3];
+            legal.iter().for_each(|i| mask[i / 32] |= 1 << (i % 32));
+            mask
+        });
+        let mut logits = vec![1.0; 70];
+        [5, 40, 69].iter().for_each(|i| logits[*i] = never);
+        let of = |logits: &[f32], legal: &[usize]| match best(logits, Some(&row(legal))) {
+            Ok(best) => Ok(best.token),
+            Err(error) => Err(error.to_string()),
+        };
+        assert_eq!(of(&logits, &[5, 40, 41]), Ok(41));
+        assert_eq!(leading(&logits, &row(&[5, 40, 41])).unwrap(), (41, f32::INFINITY, None));
+        let error = |logits: &[f32], legal: &[usize]| of(logits, legal).unwrap_err();
+        assert!(error(&logits, &[5, 40, 69]).contains("negative infinity"));
+        assert!(leading(&logits, &row(&[5, 40, 69])).is_err());
+        assert!(error(&logits, &[]).contains("empty"));
+        for bad in [f32::NAN, f32::INFINITY] {
+            for at in [0, 33, 69] {
+                let mut logits = logits.clone();
+                logits[at] = bad;
+                assert!(error(&logits, &[1, 34, at]).contains(&format!("token {at}")));
+                assert_eq!(of(&logits, &[1, 34]), Ok(1), "what is not legal does not matter");
+                assert!(leading(&logits, &row(&[1, 34, at])).is_err());
+            }
+        }
     }
 }

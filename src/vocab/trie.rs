@@ -257,9 +257,10 @@ impl Trie {
 
     /// The child of `p` on `byte`.
     pub fn child(&self, p: TrieNode, byte: u8) -> Option<TrieNode> {
-        match p {
-            0 => Some(self.first(byte)).filter(|&c| c != 0),
-            _ => self.children(p).find(|&c| self.byte(c) == byte),
+        match (p, self.fan(p)) {
+            (0, _) => Some(self.first(byte)).filter(|&c| c != 0),
+            (_, Some(fan)) => self.fan_bytes(fan).has(byte).then(|| self.child_in(fan, byte)),
+            (_, None) => self.children(p).find(|&c| self.byte(c) == byte),
         }
     }
 

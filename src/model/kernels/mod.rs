@@ -23,6 +23,7 @@ mod few_bits;
 mod integers;
 mod product;
 mod rounded;
+mod scan;
 mod vector;
 mod wide;
 
@@ -35,6 +36,7 @@ pub(crate) use few_bits::{HIGH, K_BLOCK, LOW, PAIR, Place, Q4, Q6, blocks};
 pub(crate) use integers::{GROUP, product_rounded, product_rounded_some};
 pub(crate) use product::{Out, Rows, product, product_some};
 pub(crate) use rounded::{BLOCK, ZERO};
+pub(crate) use scan::{TOGETHER, next_above};
 
 /// Multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;
