@@ -11,7 +11,7 @@
 //! lines and a system call.
 
 use super::product::in_items;
-use super::rounded::{BLOCK, Rounded, tile_rows};
+use super::rounded::{BLOCK, Rounded, Tiling};
 use super::wide::{WIDE, Wide, WideWork, many, run};
 use super::{Out, Rows, Target};
 
@@ -103,7 +103,7 @@ impl<B: Blocks> Groups<'_, B> {
         let mut at = self.from;
         // SAFETY: by the caller's promise.
         unsafe {
-            while V::MANY && R <= 6 && at + 2 * GROUP <= self.to {
+            while V::MANY && R <= 6 && self.x.tiling == Tiling::Near && at + 2 * GROUP <= self.to {
                 self.groups::<V, R, 2>(first, at);
                 at += 2 * GROUP;
             }
@@ -141,11 +141,11 @@ impl<B: Blocks> Groups<'_, B> {
 impl<B: Blocks> WideWork for Groups<'_, B> {
     #[inline(always)]
     unsafe fn with<V: Wide>(self) {
-        let (mut r, rows) = (0, self.x.rows);
+        let (mut r, rows, tiling) = (0, self.x.rows, self.x.tiling);
         // SAFETY: by the caller's promise.
         unsafe {
             while r < rows {
-                r += match tile_rows(rows - r, V::MANY) {
+                r += match tiling.rows(rows - r) {
                     1 => self.rows::<V, 1>(r),
                     2 => self.rows::<V, 2>(r),
                     3 => self.rows::<V, 3>(r),
@@ -155,6 +155,9 @@ impl<B: Blocks> WideWork for Groups<'_, B> {
                     7 if V::MANY => self.rows::<V, 7>(r),
                     8 if V::MANY => self.rows::<V, 8>(r),
                     9 if V::MANY => self.rows::<V, 9>(r),
+                    10 if V::MANY => self.rows::<V, 10>(r),
+                    11 if V::MANY => self.rows::<V, 11>(r),
+                    12 if V::MANY => self.rows::<V, 12>(r),
                     n => unreachable!("a tile of {n} rows"),
                 };
             }
@@ -165,7 +168,7 @@ impl<B: Blocks> WideWork for Groups<'_, B> {
 /// `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
 pub(crate) fn product_rounded<B: Blocks>(x: &Rows, w: &B, out: Out<'_>) {
     assert_eq!(x.width, w.width(), "widths of a product");
-    let rounded = Rounded::new(x, many(), B::HALVES);
+    let rounded = Rounded::new(x, Tiling::new(many(), w.rows() * w.width()), B::HALVES);
     in_items(x, w.rows(), ITEM, out, |from, to, target| {
         run(Groups { x: &rounded, w, from, to, out: target })
     });
@@ -202,7 +205,7 @@ impl<B: Blocks> WideWork for Chosen<'_, B> {
 /// of the groups they lie in. On this thread, for they are few.
 pub(crate) fn product_rounded_some<B: Blocks>(x: &[f32], w: &B, columns: &[u32], out: &mut [f32]) {
     assert_eq!((columns.len(), x.len()), (out.len(), w.width()));
-    let rounded = Rounded::new(&Rows::new(x, 1, w.width()), many(), B::HALVES);
+    let rounded = Rounded::new(&Rows::new(x, 1, w.width()), Tiling::default(), B::HALVES);
     run(Chosen { x: &rounded, w, columns, out });
     rounded.leave();
 }
@@ -274,7 +277,7 @@ mod tests {
         out
     }
 
-    const SIZES: [(usize, usize, usize); 9] = [
+    const SIZES: [(usize, usize, usize); 10] = [
         (1, 1, 32),
         (2, 50, 64),
         (5, 97, 96),
@@ -282,6 +285,7 @@ mod tests {
         (9, 16, 96),
         (11, 20, 64),
         (16, 49, 352),
+        (24, 33, 32),
         (33, 8, 32),
         (40, 33, 64),
     ];
@@ -370,11 +374,11 @@ mod tests {
     ///
     /// # Safety
     /// As for all of [`Wide`].
-    unsafe fn with_kind<V: Wide, B: Blocks>(x: &Rows, w: &B) -> Vec<f32> {
-        let (rounded, blocks) = (Rounded::new(x, V::MANY, B::HALVES), x.width / BLOCK);
+    unsafe fn with_kind<V: Wide, B: Blocks>(x: &Rows, w: &B, tiling: Tiling) -> Vec<f32> {
+        let (rounded, blocks) = (Rounded::new(x, tiling, B::HALVES), x.width / BLOCK);
         let mut first = 0;
         while first < x.rows {
-            let rows = tile_rows(x.rows - first, V::MANY);
+            let rows = tiling.rows(x.rows - first);
             for r in 0..rows {
                 let (mut out, mut scales, mut less) = (vec![0; x.width], vec![0.0; blocks], vec![0; blocks]);
                 let to = (&mut out[..], &mut scales[..], &mut less[..]);
@@ -407,13 +411,15 @@ mod tests {
                 let x = Rows::new(&self.0, self.0.len() / w.width(), w.width());
                 // SAFETY: nothing special is needed, and for the others it is checked.
                 unsafe {
-                    let want = with_kind::<Portable<true>, B>(&x, w);
+                    let want = with_kind::<Portable<true>, B>(&x, w, Tiling::Few);
                     #[cfg(target_arch = "x86_64")]
                     if super::super::vector::has_avx2() {
                         assert_eq!(whole(&self.0, w), want, "{kind}");
-                        assert_eq!(with_kind::<Avx2, B>(&x, w), want, "{kind}");
-                        if has_avx512() {
-                            assert_eq!(with_kind::<Avx512, B>(&x, w), want, "{kind}");
+                        assert_eq!(with_kind::<Avx2, B>(&x, w, Tiling::Few), want, "{kind}");
+                        for tiling in [Tiling::Few, Tiling::Near, Tiling::Far] {
+                            if has_avx512() {
+                                assert_eq!(with_kind::<Avx512, B>(&x, w, tiling), want, "{kind} {tiling:?}");
+                            }
                         }
                     }
                     assert_eq!(want.len(), x.rows * w.rows());

@@ -30,21 +30,52 @@ pub(super) struct Rounded {
     pub firsts: Vec<i32>,
     pub rows: usize,
     pub width: usize,
+    pub tiling: Tiling,
 }
 
-/// How many of the rows that are left make the next tile. Six rows and a group of outputs leave registers for nothing
-/// else, or, where there are [many](Wide::MANY), two groups; one group and up to nine rows are faster there than two
-/// tiles. Tiles are of like size, seven rows are four and three, for a tile of few costs nearly as much as one of
-/// more.
-pub(super) fn tile_rows(left: usize, many: bool) -> usize {
-    match left {
-        0..=6 => left,
-        7..=9 if many => left,
-        7 | 8 => 4,
-        9 | 10 => 5,
-        _ => 6,
+/// How rows are cut into tiles that are multiplied together. The bits are the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Tiling {
+    /// Vectors with few registers: six rows and a group of outputs leave registers for nothing else.
+    #[default]
+    Few,
+    /// [Many](Wide::MANY) registers and weights that lie in the caches: six rows and two groups, so that what is loaded is used
+    /// twice. One group and up to nine rows are faster than two tiles.
+    Near,
+    /// Many registers and weights that come out of memory: one stream of them, which one group is, and up to twelve
+    /// rows, so that it is used as often as can be.
+    Far,
+}
+
+impl Tiling {
+    /// For so many weights.
+    pub fn new(many: bool, weights: usize) -> Self {
+        match many {
+            false => Tiling::Few,
+            true if weights < FAR => Tiling::Near,
+            true => Tiling::Far,
+        }
+    }
+
+    /// How many of the rows that are left make the next tile. Tiles are of like size, seven rows are four and three, for a
+    /// tile of few costs nearly as much as one of more.
+    pub fn rows(self, left: usize) -> usize {
+        match (left, self) {
+            (_, Tiling::Far) => left.div_ceil(left.div_ceil(MOST_ROWS).max(1)),
+            (0..=6, _) => left,
+            (7..=9, Tiling::Near) => left,
+            (7 | 8, _) => 4,
+            (9 | 10, _) => 5,
+            _ => 6,
+        }
     }
 }
+
+/// Most rows of a tile.
+pub(super) const MOST_ROWS: usize = 12;
+/// Weights of a matrix from which on it is taken to come out of memory: more than a processor's second cache keeps beside
+/// all else. The matrices of the embedded models are smaller, but for that of the outputs.
+const FAR: usize = 1 << 19;
 
 /// One row, written to every `step`-th block of `out`, and to every `step`-th number beside it.
 pub(super) struct Round<'a> {
@@ -84,8 +115,8 @@ thread_local! {
 const KEPT: usize = 4 << 20;
 
 impl Rounded {
-    /// In tiles for vectors with few or many registers; `halves` asks for the sums of halves of blocks.
-    pub fn new(x: &Rows, many: bool, halves: bool) -> Self {
+    /// `halves` asks for the sums of halves of blocks.
+    pub fn new(x: &Rows, tiling: Tiling, halves: bool) -> Self {
         let blocks = x.width / BLOCK;
         let mut all = LAST.take().unwrap_or_default();
         // Every element is written below.
@@ -93,10 +124,10 @@ impl Rounded {
         all.scales.resize(x.rows * blocks, 0.0);
         all.less.resize(x.rows * blocks, 0);
         all.firsts.resize(if halves { x.rows * blocks } else { 0 }, 0);
-        (all.rows, all.width) = (x.rows, x.width);
+        (all.rows, all.width, all.tiling) = (x.rows, x.width, tiling);
         let mut first = 0;
         while first < x.rows {
-            let rows = tile_rows(x.rows - first, many);
+            let rows = tiling.rows(x.rows - first);
             for r in 0..rows {
                 let at = first * blocks + r;
                 run(Round {
@@ -126,12 +157,16 @@ mod tests {
 
     #[test]
     fn activations_are_off_by_half_a_step_at_most_and_the_sums_are_theirs() {
-        for (rows, width) in [(1, 32), (2, 96), (7, 64), (16, 352), (33, 32)] {
+        let sizes = [(1, 32), (2, 96), (7, 64), (16, 352), (33, 32)];
+        let tilings = [Tiling::Few, Tiling::Near, Tiling::Far];
+        for ((rows, width), tiling) in sizes.into_iter().flat_map(|size| tilings.map(|tiling| (size, tiling)))
+        {
             let x = noise(rows * width, 1);
-            let rounded = Rounded::new(&Rows::new(&x, rows, width), true, true);
+            let rounded = Rounded::new(&Rows::new(&x, rows, width), tiling, true);
             let (blocks, mut first) = (width / BLOCK, 0);
             while first < rows {
-                let tile = tile_rows(rows - first, true);
+                let tile = tiling.rows(rows - first);
+                assert!((1..=MOST_ROWS).contains(&tile));
                 for (r, b) in (0..tile).flat_map(|r| (0..blocks).map(move |b| (r, b))) {
                     let at = first * blocks + b * tile + r;
                     let (quants, scale) = (&rounded.quants[at * BLOCK..][..BLOCK], rounded.scales[at]);
