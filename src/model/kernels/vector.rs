@@ -19,6 +19,11 @@ pub(crate) trait Vector: Copy {
     /// `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
     unsafe fn times(self, other: Self) -> Self;
+    /// Calls for the memory there, which need not exist, to be brought to the caches.
+    #[inline(always)]
+    unsafe fn prefetch(from: *const f32) {
+        let _ = from;
+    }
     /// The sum of the lanes: halves onto each other until one is left.
     unsafe fn total(self) -> f32;
     /// The totals of four vectors.
@@ -122,6 +127,11 @@ mod x86 {
         #[inline(always)]
         unsafe fn times(self, other: Self) -> Self {
             Avx2(unsafe { _mm256_mul_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn prefetch(from: *const f32) {
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
         }
 
         #[inline(always)]
