@@ -88,5 +88,5 @@ pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Scheduler, Sched
 
 pub use constraint::{Constraint, KeyOrder, Policy, Whitespace};
 pub use error::{Error, ErrorKind, Result};
-pub use matcher::{Bitmask, CompiledGrammar, Compiler, Matcher};
+pub use matcher::{Bitmask, CompiledGrammar, Compiler, ForcedStart, Matcher};
 pub use vocab::{TokenId, Vocabulary};

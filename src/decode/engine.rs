@@ -11,7 +11,7 @@ use super::session::{Drafting, Session, Setup, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
 use crate::chat::{self, ChatOptions, ChatTemplate, Message};
-use crate::draft::{DraftModel, Estimates, Gate, Lookup, Splits, always_listed};
+use crate::draft::{Ahead, DraftModel, Estimates, Gate, Lookup, Splits, always_listed};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
 use crate::model::{LoadOptions, Model};
@@ -496,6 +496,7 @@ impl Engine {
         let always = || self.always.get_or_init(|| Arc::new(always_listed(self.vocabulary()))).clone();
         let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
         let (branches, adversary) = (request.branches, request.adversary.take());
-        Ok(Drafting { model, lookup, gate, branches, shared, splits, adversary })
+        let ahead = Ahead::default();
+        Ok(Drafting { model, lookup, ahead, gate, branches, shared, splits, adversary })
     }
 }

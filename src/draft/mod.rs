@@ -8,6 +8,7 @@
 //! harmless to the output; the [`Gate`] decides by measured cost and past success ([`Estimates`]) how long to
 //! make it.
 
+mod ahead;
 mod doubt;
 mod estimates;
 mod gate;
@@ -17,6 +18,7 @@ mod report;
 mod shortlist;
 mod splits;
 
+pub use ahead::Ahead;
 pub(crate) use estimates::Ran;
 pub use estimates::{Class, Estimates, State};
 pub use gate::{Gate, Worth};

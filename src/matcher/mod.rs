@@ -9,6 +9,7 @@
 mod bitmask;
 mod compiler;
 mod explain;
+mod forced;
 mod history;
 mod lead;
 mod path;
@@ -19,20 +20,18 @@ mod tokens;
 pub use bitmask::Bitmask;
 pub use compiler::{CompiledGrammar, Compiler};
 pub use explain::{Explanation, Verdict};
+pub use forced::ForcedStart;
 pub use quotes::Quote;
 pub use runtime::Memory;
 
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::machine::{ConfigId, DEAD_CONFIG, Machine, Reached};
+use crate::machine::{ConfigId, DEAD_CONFIG};
 use crate::mask::Mask;
-use crate::vocab::{TokenId, TrieNode, Vocabulary};
+use crate::vocab::{TokenId, Vocabulary};
 use history::History;
-use runtime::{ForcedRun, Replica};
-
-/// Longest forced run handed out at once, in bytes.
-const MAX_FORCED: usize = 1 << 20;
+use runtime::Replica;
 
 /// One generation: which tokens may come next, and how to go on.
 pub struct Matcher {
@@ -237,63 +236,6 @@ impl Matcher {
         path::json_path(&self.vocab.decode(&self.tokens()))
     }
 
-    fn forced_run(&self) -> ForcedRun {
-        let start = self.history.current();
-        if self.ended { (Arc::from([]), start) } else { self.forced_from(start) }
-    }
-
-    /// The bytes that would be forced behind `bytes`; nothing if these cannot come next, or of a machine over
-    /// tokens.
-    pub fn forced_behind(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        if self.ended || self.token_level {
-            return None;
-        }
-        let there = self.replica.lock().machine()?.step_bytes(self.history.current(), bytes);
-        (there != DEAD_CONFIG).then(|| self.forced_from(there).0.to_vec())
-    }
-
-    fn forced_from(&self, start: ConfigId) -> ForcedRun {
-        let mut runtime = self.replica.lock();
-        if let Some(known) = runtime.forced(start) {
-            return known.clone();
-        }
-        let mut bytes = Vec::new();
-        let mut config = start;
-        if let Some(machine) = runtime.machine() {
-            while bytes.len() < MAX_FORCED
-                && let Some(byte) = machine.only_byte(config)
-            {
-                bytes.push(byte);
-                config = machine.step_bytes(config, &[byte]);
-            }
-        }
-        let run: ForcedRun = (bytes.into(), config);
-        runtime.remember_forced(start, run.clone());
-        run
-    }
-
-    /// The bytes that the constraint leaves no choice about; empty if there is one. The run ends
-    /// where the output may end. Of a machine over tokens these are the bytes of tokens without a choice.
-    pub fn forced_bytes(&mut self) -> Vec<u8> {
-        match self.forced_chain() {
-            Some(tokens) => self.vocab.decode(&tokens),
-            None => self.forced_run().0.to_vec(),
-        }
-    }
-
-    /// The tokens without a choice, of a machine over tokens: as long as the mask has a single bit and the
-    /// output may not end. That is what masked decoding gives, so every mode may emit it.
-    fn forced_chain(&self) -> Option<Vec<TokenId>> {
-        if !self.token_level {
-            return None;
-        }
-        let at = self.history.current();
-        let ended = self.ended;
-        // In a text in front of it any token may come.
-        let mut runtime = self.replica.lock();
-        Some(runtime.tokens(at).filter(|_| !ended).map_or_else(Vec::new, |tables| tables.forced(at)))
-    }
-
     /// Tokens by which the output could be completed from here, few of them; only of a machine over
     /// tokens. Nothing is left to be done where the output may end.
     pub fn token_completion(&self) -> Option<Vec<TokenId>> {
@@ -331,108 +273,4 @@ impl Matcher {
     fn is_at_tokens(&self) -> bool {
         self.token_level && self.replica.lock().tokens(self.history.current()).is_some()
     }
-
-    /// The forced run in tokens, the longest token first that fits into the rest of the run.
-    pub fn forced_tokens(&mut self) -> Vec<TokenId> {
-        if let Some(tokens) = self.forced_chain() {
-            return tokens;
-        }
-        let run = self.forced_run().0;
-        let mut tokens = Vec::new();
-        let mut rest = &run[..];
-        while let Some((token, len)) = self.vocab.trie().longest_prefix(rest) {
-            tokens.push(token);
-            rest = &rest[len..];
-        }
-        tokens
-    }
-
-    /// The whole forced run as the tokenizer itself would write it after token `last`: the best guess
-    /// at how the model would, for drafts that are verified.
-    pub fn drafted_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
-        if let Some(tokens) = self.forced_chain() {
-            return tokens;
-        }
-        let (run, _) = self.forced_run();
-        if run.is_empty() { Vec::new() } else { self.encode_after(last, &run) }
-    }
-
-    /// The forced run as the tokenizer itself would write it after token `last`, held back to the
-    /// last boundary that no continuation can move: a trailing token is dropped while some longer
-    /// token could start where it does.
-    pub fn canonical_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
-        if let Some(tokens) = self.forced_chain() {
-            return tokens;
-        }
-        let (run, end) = self.forced_run();
-        if run.is_empty() {
-            return Vec::new();
-        }
-        let mut tokens = self.encode_after(last, &run);
-        self.hold_back(&mut tokens, end);
-        tokens
-    }
-
-    fn encode_after(&self, last: Option<TokenId>, run: &[u8]) -> Vec<TokenId> {
-        let encode =
-            |bytes: &[u8]| std::str::from_utf8(bytes).ok().and_then(|t| self.vocab.encode_again(t).ok());
-        if let Some(last) = last {
-            let joined = [self.vocab.token_bytes(last), run].concat();
-            if let Some(ids) = encode(&joined)
-                && ids.first() == Some(&last)
-            {
-                return ids[1..].to_vec();
-            }
-        }
-        match encode(run) {
-            Some(ids) if self.vocab.decode(&ids) == run => ids.to_vec(),
-            _ => self.fork().forced_tokens(),
-        }
-    }
-
-    /// Looks at up to four trailing tokens: if some token begins with their bytes and goes on as the
-    /// constraint allows, they are not safe to commit.
-    fn hold_back(&self, tokens: &mut Vec<TokenId>, end: ConfigId) {
-        let trie = self.vocab.trie();
-        let mut runtime = self.replica.lock();
-        // A machine over tokens has nothing to hold back.
-        let Some(machine) = runtime.machine() else { return };
-        let threads = machine.threads(end);
-        for count in (1..=tokens.len().min(4)).rev() {
-            let suffix = self.vocab.decode(&tokens[tokens.len() - count..]);
-            if let Some(node) = trie.find(&suffix)
-                && extends(machine, &self.vocab, node, &threads)
-            {
-                tokens.truncate(tokens.len() - count);
-                return;
-            }
-        }
-    }
-}
-
-/// Whether some token strictly below `node` is legal from `threads`.
-fn extends(
-    machine: &mut Machine,
-    vocab: &Vocabulary,
-    node: TrieNode,
-    threads: &[crate::machine::Thread],
-) -> bool {
-    let trie = vocab.trie();
-    let mut todo: Vec<(TrieNode, Vec<crate::machine::Thread>)> = vec![(node, threads.to_vec())];
-    let mut reached = Reached::default();
-    while let Some((at, threads)) = todo.pop() {
-        for child in trie.children(at) {
-            machine.step(&threads, trie.byte(child), &mut reached);
-            if reached.is_dead() {
-                continue;
-            }
-            if !trie.tokens_at(child).is_empty() {
-                return true;
-            }
-            if !reached.threads.is_empty() {
-                todo.push((child, reached.threads.clone()));
-            }
-        }
-    }
-    false
 }

@@ -112,7 +112,7 @@ impl Session {
             return;
         }
         let Some(matcher) = &mut draft.matcher else { return };
-        if matcher.is_terminated() || place.class == Class::String || !matcher.forced_bytes().is_empty() {
+        if matcher.is_terminated() || place.class == Class::String || matcher.is_forced() {
             return;
         }
         // For each first byte the longest token: the one that says most about what is meant.
@@ -190,7 +190,7 @@ pub(super) fn doubt_split(
     if run.is_empty() {
         return None;
     }
-    let longest = matcher.forced_tokens();
+    let longest = matcher.longest_forced_start(run.len()).tokens;
     let same = longest.iter().zip(run).take_while(|(a, b)| **a == b.token).count();
     if same == longest.len() || run.get(same).is_none_or(|p| p.state.grade == CHOSEN) {
         return None;
@@ -225,7 +225,7 @@ impl Doubt {
             && self.reason != Reason::Split
             && !matcher.is_terminated()
         {
-            let forced = matcher.drafted_forced_tokens(Some(last.token));
+            let forced = matcher.drafted_forced_start(Some(last.token), room).tokens;
             let forced = forced.into_iter().enumerate().map(|(i, token)| of((i + 1, token)));
             take_legal(Some(&mut matcher), forced, room, &mut proposals);
         }

@@ -24,7 +24,7 @@ use super::request::room;
 use super::stats::{BySource, Finish, Mode, Stats};
 use super::stop::{Stops, satisfies};
 use super::thinking::Thinking;
-use crate::draft::{DraftModel, Estimates, Gate, Lookup, Proposal, Source, Splits};
+use crate::draft::{Ahead, DraftModel, Estimates, Gate, Lookup, Proposal, Source, Splits};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::{Branch, KvCache, Model};
@@ -37,6 +37,8 @@ pub(super) use step::{Company, MaskJob, Need};
 pub(super) struct Drafting {
     pub model: Option<DraftModel>,
     pub lookup: Option<Lookup>,
+    /// The forced run that drafts go along.
+    pub ahead: Ahead,
     pub gate: Gate,
     /// Whether a draft may have branches.
     pub branches: bool,

@@ -12,7 +12,7 @@ use super::step::{FEW, few};
 use crate::decode::stats::Mode;
 use crate::draft::{Class, Proposal, Source, Span, Splits, State, Worth, open_string, take_legal};
 use crate::error::Result;
-use crate::matcher::Matcher;
+use crate::matcher::{ForcedStart, Matcher};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// A draft under construction.
@@ -123,8 +123,10 @@ impl Session {
         let place = self.place(draft);
         let Some(matcher) = &mut draft.matcher else { return true };
         let last = draft.proposals.last().map(|p| p.token).or(self.history.last().copied());
-        let tokens = matcher.drafted_forced_tokens(last);
-        let end = tokens.len().saturating_sub(1);
+        let room = draft.room - draft.proposals.len();
+        let ForcedStart { tokens, whole } =
+            self.drafting.ahead.start(&self.vocab, matcher, (&draft.text, last), room);
+        let end = if whole { tokens.len().saturating_sub(1) } else { usize::MAX };
         let proposal = |(i, token)| {
             let grade = if i == 0 { 0 } else { 1 + u8::from(i == end) };
             Proposal { token, source: Source::Forced, state: State { grade, ..place } }
@@ -143,7 +145,7 @@ impl Session {
         let all = self.draft(draft, legal);
         let left = &forced[draft.proposals.len() - before..];
         draft.rest = left.iter().flat_map(|p| self.vocab.token_bytes(p.token)).copied().collect();
-        all && draft.rest.is_empty()
+        all && whole && draft.rest.is_empty()
     }
 
     /// Appends those of the legal `proposals` that are worth their cost; whether these are all.
@@ -209,7 +211,7 @@ impl Session {
             let Some(span) = lookup.continue_value(&open.value, open.key.as_deref()) else {
                 return Vec::new();
             };
-            return spelled(&self.vocab, matcher, &span, place);
+            return spelled(&self.vocab, matcher, &span, place, draft.room);
         }
         let Some(text) = lookup.continue_text(&draft.text) else { return Vec::new() };
         let mut copied: Vec<Proposal> =
@@ -250,7 +252,7 @@ impl Session {
             return false;
         };
         // A forced run is drafted without it.
-        if at >= draft.room || matcher.is_terminated() || !matcher.forced_bytes().is_empty() {
+        if at >= draft.room || matcher.is_terminated() || matcher.is_forced() {
             return false;
         }
         let gate = &mut self.drafting.gate;
@@ -344,13 +346,19 @@ fn copies(tokens: Vec<TokenId>, place: State) -> impl Iterator<Item = Proposal> 
 }
 
 /// The tokens of a span inside a JSON string; if the value ends with it, of the closing quote and of what
-/// is forced behind it, too, split as the tokenizer splits the whole. Moves `matcher`.
-fn spelled(vocab: &Vocabulary, matcher: &mut Matcher, span: &Span, place: State) -> Vec<Proposal> {
+/// is forced behind it, too, as far as there is `room` for it, split as the tokenizer splits the whole. Moves `matcher`.
+fn spelled(
+    vocab: &Vocabulary,
+    matcher: &mut Matcher,
+    span: &Span,
+    place: State,
+    room: usize,
+) -> Vec<Proposal> {
     let mut bytes = crate::machine::escape(&span.text);
     let value = bytes.len();
     if span.ends {
         bytes.push(b'"');
-        match matcher.forced_behind(&bytes) {
+        match matcher.forced_behind(&bytes, room) {
             Some(forced) => bytes.extend(forced),
             None => bytes.truncate(value),
         }
