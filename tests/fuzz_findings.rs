@@ -143,3 +143,44 @@ fn repetitions_of_repetitions() {
         }
     }
 }
+
+/// `schema_tree`: items of an array with `contains` whose strings stand in the array's own rule. That endlessly many items may
+/// follow behind a comma was taken for the item at hand, so one that could only become what was there already was gone on with:
+/// nothing was legal behind it.
+#[test]
+fn items_that_can_only_be_what_is_there_are_not_begun() {
+    let words = TestVocab::new(7, 200, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    for schema in [
+        r#"{"type":"array","uniqueItems":true,"contains":{"not":{"contains":{"pattern":"b"}}}}"#,
+        r#"{"uniqueItems":true,"contains":{"anyOf":[{"type":"array","items":{"not":{"pattern":"b"}}},{"type":"number"}]}}"#,
+        r#"{"type":"array","uniqueItems":true,"contains":{"not":{"allOf":[{"contains":{"pattern":"b|c"},"type":"string"},
+            {"items":{"exclusiveMinimum":19.5},"patternProperties":{"^a*$":{"maximum":95}}}]},"maximum":-64}}"#,
+    ] {
+        judged(
+            &compiler,
+            schema,
+            &["[null,null]", "[true,[],true]", "[null,[]]", "[[],[\"b\"],-70]", "[[],[]]"],
+        );
+        let grammar = compiler.compile(&Constraint::json_schema(schema).unwrap()).unwrap();
+        for prefix in ["[null,", "[true,false,", "[\"\",\"", "[[],[", "[[null],[nul"] {
+            let mut matcher = grammar.matcher();
+            for token in compiler.vocabulary().encode(prefix).unwrap() {
+                matcher.accept_token(token).unwrap();
+            }
+            // Along the bytes of `null` and of what ends an item or an array, something is legal behind all that is.
+            let mut todo = vec![(matcher, 0)];
+            while let Some((mut at, depth)) = todo.pop() {
+                let bytes = |t: u32| words.tokens[t as usize].as_slice();
+                let legal: Vec<u32> = (0..words.tokens.len() as u32).filter(|t| at.allows(*t)).collect();
+                assert!(!legal.is_empty() || at.is_accepting(), "{schema}: a dead end behind {prefix}");
+                for token in legal.into_iter().filter(|t| matches!(bytes(*t), [b] if b"nul\"],".contains(b)))
+                {
+                    let mut fork = at.fork();
+                    fork.accept_token(token).unwrap();
+                    todo.extend((depth < 4).then_some((fork, depth + 1)));
+                }
+            }
+        }
+    }
+}

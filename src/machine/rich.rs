@@ -60,9 +60,36 @@ fn endless_text(nfa: &Nfa) -> Vec<bool> {
     endless
 }
 
+/// The states of the rules of arrays of different items.
+fn of_arrays(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
+    let mut found = vec![false; nfa.len()];
+    let array = |register: &Register| match register {
+        Register::Distinct(distinct) => distinct.array.map(|(rule, _)| starts[rule.0 as usize]),
+        _ => None,
+    };
+    let mut todo: Vec<NfaId> = registers.iter().filter_map(array).collect();
+    while let Some(s) = todo.pop() {
+        if std::mem::replace(&mut found[s as usize], true) {
+            continue;
+        }
+        match nfa.state(s) {
+            State::Byte { to, .. }
+            | State::Call { to, .. }
+            | State::CallFresh { to, .. }
+            | State::CallItem { to }
+            | State::Guard { to, .. } => todo.push(to),
+            State::Sparse(edges) => todo.extend(edges.iter().map(|e| e.2)),
+            State::Union(parts) => todo.extend(parts),
+            State::Dead | State::Accept => {}
+        }
+    }
+    found
+}
+
 /// The rich states of an automaton.
 pub(super) fn rich(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
     let mut rich = endless_text(nfa);
+    let of_array = of_arrays(nfa, starts, registers);
     loop {
         let mut changed = false;
         for s in 0..nfa.len() as NfaId {
@@ -70,12 +97,16 @@ pub(super) fn rich(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<b
                 continue;
             }
             let of = |to: NfaId| rich[to as usize];
+            // Behind a comma of the array itself there is another item: that one may be new, this one need not be.
+            let separates = |lo: u8, hi: u8| {
+                of_array[s as usize] && nfa.flags(s) & TEXT == 0 && (lo..=hi).contains(&b',')
+            };
             let called = |rule: super::nfa::RuleIx, register: RegisterIx| {
                 is_free(&registers[register as usize]) && of(starts[rule.0 as usize])
             };
             let now = match nfa.state(s) {
-                State::Byte { to, .. } => of(to),
-                State::Sparse(edges) => edges.iter().any(|e| of(e.2)),
+                State::Byte { lo, hi, to } => of(to) && !separates(lo, hi),
+                State::Sparse(edges) => edges.iter().any(|e| of(e.2) && !separates(e.0, e.1)),
                 State::Union(parts) => parts.iter().any(|&p| of(p)),
                 State::Call { rule, register, to } | State::CallFresh { rule, register, to } => {
                     of(to) || called(rule, register)

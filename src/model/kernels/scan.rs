@@ -54,7 +54,7 @@ mod tests {
     fn it_finds_what_a_loop_finds() {
         let mut random = crate::constraint::testing::Random::new(11);
         for _ in 0..2000 {
-            let len = random.below(200) as usize;
+            let len = random.below(200);
             let values: Vec<f32> = (0..len)
                 .map(|_| match random.below(60) {
                     0 => f32::NAN,
@@ -65,7 +65,7 @@ mod tests {
                 .collect();
             let mask: Vec<u32> = (0..random.below(8)).map(|_| random.below(3) as u32).collect();
             let mask = (random.below(3) > 0).then_some(&mask[..]);
-            let (from, than) = (random.below(5) as usize, random.below(64) as f32);
+            let (from, than) = (random.below(5), random.below(64) as f32);
             let legal = |i: usize| mask.is_none_or(|m| m.get(i).is_some_and(|word| *word != 0));
             let above = |i: usize| values[i * 32..].iter().take(32).any(|v| v.is_nan() || *v > than);
             let want = (from..len.div_ceil(32)).find(|i| legal(*i) && above(*i));
