@@ -70,18 +70,15 @@ impl Ahead {
         }
         let next = self.ends.partition_point(|end| *end <= since.len());
         let begins = next.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let mut first = Vec::new();
         if begins == since.len() {
-            return (self.whole || self.tokens.len() - next >= room).then(|| self.part(next, first, room));
+            return (self.whole || self.tokens.len() - next >= room)
+                .then(|| self.part(next, Vec::new(), room));
         }
         // What the target's token left of one.
-        let mut piece = &self.bytes[since.len()..self.ends[next]];
-        while let Some((token, len)) = vocab.trie().longest_prefix(piece) {
-            first.push(token);
-            piece = &piece[len..];
-        }
+        let piece = &self.bytes[since.len()..self.ends[next]];
+        let (first, split) = vocab.trie().longest_split(piece);
         let enough = self.whole || first.len() + self.tokens.len() - next > room;
-        (piece.is_empty() && enough).then(|| self.part(next + 1, first, room))
+        (split == piece.len() && enough).then(|| self.part(next + 1, first, room))
     }
 
     /// The tokens in front and so many of those from `from` on that there are `room` in all.

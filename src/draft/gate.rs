@@ -207,8 +207,12 @@ impl Gate {
             return true;
         }
         let begins = |shares| self.would_begin(prompt, left, shares);
-        let (sure, begun, ever) = (begins([1.0; 2]), begins(self.shares()), begins([LEAST; 2]));
-        self.decided(Ran::Draft, begun && !sure, ever && !begun);
+        let begun = begins(self.shares());
+        let tried = begun && self.shares() != [1.0; 2] && !begins([1.0; 2]);
+        let left_out = !begun && begins([LEAST; 2]);
+        self.decided(Ran::Draft, tried, left_out);
+        // Rows of the target may be what seems too dear.
+        self.decided(Ran::Target, false, left_out);
         begun
     }
 

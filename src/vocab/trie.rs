@@ -269,6 +269,17 @@ impl Trie {
         bytes.iter().try_fold(0, |p, &b| self.child(p, b))
     }
 
+    /// The tokens that `bytes` begin with, the longest first that fits each time, and how many bytes they have: all, unless
+    /// the vocabulary lacks a byte.
+    pub fn longest_split(&self, bytes: &[u8]) -> (Vec<TokenId>, usize) {
+        let (mut tokens, mut at) = (Vec::new(), 0);
+        while let Some((token, len)) = self.longest_prefix(&bytes[at..]) {
+            tokens.push(token);
+            at += len;
+        }
+        (tokens, at)
+    }
+
     /// The longest token that is a prefix of `bytes`, with its length.
     pub fn longest_prefix(&self, bytes: &[u8]) -> Option<(TokenId, usize)> {
         let mut best = None;

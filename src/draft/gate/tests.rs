@@ -243,3 +243,16 @@ fn an_open_gate_takes_all_there_is_room_for() {
     assert_eq!(gate.takes(&worth, &[FORCED; 9]), 1);
     assert!(gate.asks(&worth, State::FREE, &[], 400) && gate.begins(1000, 1));
 }
+
+#[test]
+fn a_draft_model_is_begun_in_time_where_the_rows_were_measured_too_dear() {
+    let (busy, quick) = (measured(0.99), CostTable::from_points([(1, 0.02), (8, 0.1)]));
+    let mut gate = Gate::new(&busy, Some(&quick), 8, Estimates::default());
+    assert!(!gate.begins(8, 500));
+    let begun = (0..400).any(|_| {
+        gate.begin(64);
+        gate.ran(Ran::Target, 1, 64, 1.0);
+        gate.begins(8, 500)
+    });
+    assert!(begun);
+}
