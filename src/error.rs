@@ -45,8 +45,10 @@ pub enum ErrorKind {
     InvalidOption,
     /// A queue that is full, or a scheduler that takes no more requests.
     Busy,
-    /// A request that was cancelled before it began.
+    /// A request that was cancelled.
     Cancelled,
+    /// An output that ended before it satisfied its constraint.
+    Incomplete,
 }
 
 /// Where in the input an [`Error`] arose.
@@ -160,6 +162,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::InvalidOption => "invalid option",
             ErrorKind::Busy => "busy",
             ErrorKind::Cancelled => "cancelled",
+            ErrorKind::Incomplete => "not complete",
         })
     }
 }

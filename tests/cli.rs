@@ -97,6 +97,47 @@ fn several_files_give_json_lines_and_failures_do_not_stop_the_rest() {
 }
 
 #[test]
+fn what_there_is_of_a_record_that_was_cut_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stats.json");
+    let figures = || serde_json::from_str::<Value>(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let cut = ["--schema", SCHEMA, "--max-tokens", "12", "--explain-gate", "--stats", path.to_str().unwrap()];
+    let (whole, _) = texts(&ffwd(&["extract", TEXT, "--schema", SCHEMA]));
+    let output = ffwd(&[&["extract", TEXT], &cut[..]].concat());
+    let (out, err) = texts(&output);
+    assert_eq!((output.status.code(), &*out), (Some(1), ""), "{err}");
+    assert!(err.contains("not complete: after 12 tokens the record ends inside #"), "{err}");
+    let so_far = err.lines().find_map(|line| line.strip_prefix("so far: ")).unwrap();
+    assert!(so_far.len() > 20 && whole.starts_with(so_far), "{err}");
+    assert!(err.contains("12 tokens in") && err.contains("ms by tokens"), "{err}");
+    assert_eq!((&figures()["finish"], &figures()["tokens"]), (&"length".into(), &12.into()));
+
+    for batch in ["1", "2"] {
+        let output = ffwd(&[&["extract", TEXT, TEXT, "--batch", batch], &cut[..]].concat());
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.contains("0 of 2 records, 24 tokens"), "{err}");
+        for line in out.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            assert_eq!((&line["record"], &line["finish"]), (&Value::Null, &"length".into()));
+            assert_eq!(line["partial"], so_far);
+            assert!(line["error"].as_str().unwrap().contains("after 12 tokens"), "{line}");
+        }
+        assert_eq!((out.lines().count(), figures().as_array().unwrap().len()), (2, 2));
+        assert!(figures()[1]["gate"].is_object());
+    }
+    let closed = ["--schema", SCHEMA, "--max-tokens", "40", "--close-before-limit"];
+    let (out, _) = texts(&ffwd(&[&["extract", TEXT, TEXT], &closed[..]].concat()));
+    let line: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert!(line["record"].is_object() && line["finish"] == "closed" && line["partial"].is_null(), "{line}");
+
+    let args = ["generate", "x", "--regex", "[a-z]{40}", "--max-tokens", "3", "--stats", cut[6]];
+    let output = ffwd(&args);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(figures()["finish"], "length");
+}
+
+#[test]
 fn bad_input_is_one_clear_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -268,6 +309,13 @@ fn tools_are_called() {
         let arguments = reply["calls"][0]["arguments"].as_object().unwrap();
         assert!(arguments.len() == 2 && arguments.values().all(Value::is_number), "{out}");
     }
+    // What was thought before, without the marker.
+    let thinking = ["--think-until", "</think>", "--think-budget", "3", "--calls"];
+    let call = ["--tool-choice", "add", "--max-tokens", "200", "--close-before-limit"];
+    let (out, err) = texts(&run(&[&thinking[..], &call].concat()));
+    let reply: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out} {err}"));
+    let thoughts = reply["thoughts"].as_str().unwrap();
+    assert!(!thoughts.is_empty() && !thoughts.contains("</think>") && reply["text"] == "", "{out}");
     // Without `--calls` as the model writes it.
     let (out, _) = texts(&run(&["--tool-choice", "required", "--single-call", "--max-tokens", "200"]));
     assert!(out.starts_with("<tool_call>\n{\"name\": \"") && out.ends_with("}\n</tool_call>\n"), "{out}");

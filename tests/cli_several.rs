@@ -75,5 +75,5 @@ fn what_makes_no_sense_is_refused() {
     // None is complete: as with one output, that is an error.
     let output = ffwd(&["generate", "Ada: ", "--regex", "[a-z]{40}", "--beams", "2", "--max-tokens", "3"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(texts(&output).1.contains("not complete after 3 tokens"), "{}", texts(&output).1);
+    assert!(texts(&output).1.contains("not complete: after 3 tokens"), "{}", texts(&output).1);
 }

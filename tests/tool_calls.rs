@@ -330,19 +330,20 @@ fn replies_of_models() {
     assert!(error.to_string().contains("byte 22 of the reply is not the name of a tool"), "{error}");
 }
 
-/// Thoughts are left out. The function in front of the channel or behind it, with and without the mark of its type.
+/// The function in front of the channel or behind it, with and without the mark of its type.
 #[test]
 fn replies_in_channels() {
     let tools = tools();
     let read = |reply: &str| {
         let reply = tools.read(ToolStyle::Harmony, reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
         let calls: Vec<_> = reply.calls.iter().map(|c| format!("{} {}", c.name, c.arguments)).collect();
-        (reply.text, calls.join(" | "))
+        (reply.thoughts, reply.text, calls.join(" | "))
     };
+    let none = String::new;
     let oslo = r#"get_weather {"city": "Oslo"}"#;
     let call = "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"Oslo\"}<|call|>";
     let thought = "<|channel|>analysis<|message|>Need weather.<|end|><|start|>assistant";
-    assert_eq!(read(&format!("{thought}{call}")), (String::new(), oslo.to_owned()));
+    assert_eq!(read(&format!("{thought}{call}")), ("Need weather.".into(), none(), oslo.to_owned()));
     for header in [
         " to=functions.get_weather<|channel|>commentary json",
         "<|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|>json",
@@ -350,12 +351,15 @@ fn replies_in_channels() {
         "<|channel|>commentary to=functions.get_weather",
     ] {
         let reply = format!("{header}<|message|>{{\"city\": \"Oslo\"}}<|call|>");
-        assert_eq!(read(&reply), (String::new(), oslo.to_owned()));
+        assert_eq!(read(&reply), (none(), none(), oslo.to_owned()));
     }
     let preamble = "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant";
     let answer = "<|channel|>final<|message|>Cold.<|return|>";
     let reply = format!("{thought}{preamble}{call}<|start|>assistant{thought}{answer}");
-    assert_eq!(read(&reply), ("I look.\nCold.".into(), oslo.to_owned()));
+    assert_eq!(
+        read(&reply),
+        ("Need weather.\nNeed weather.".into(), "I look.\nCold.".into(), oslo.to_owned())
+    );
     let error = tools.read(ToolStyle::Harmony, "<|channel|>analysis<|message|>Hm").expect_err("not whole");
     assert!(error.to_string().contains("breaks off in a message: \"<|end|>\" is missing"), "{error}");
 }
@@ -384,9 +388,9 @@ fn messages_in_channels() {
             written[i] += usize::from(expected);
         }
         let found = tools.read(ToolStyle::Harmony, &text);
-        let found = found.as_ref().ok().map(|reply| (reply.text.clone(), values(&reply.calls)));
+        let found = found.as_ref().ok().map(|r| (r.thoughts.clone(), r.text.clone(), values(&r.calls)));
         let expected = slow.read(&text);
-        several += usize::from(expected.as_ref().is_some_and(|(_, calls)| calls.len() > 1));
+        several += usize::from(expected.as_ref().is_some_and(|(_, _, calls)| calls.len() > 1));
         read += usize::from(expected.is_some());
         assert_eq!(found, expected, "{text}");
     }

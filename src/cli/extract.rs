@@ -17,13 +17,14 @@ use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
 use crate::decode::{Engine, Event, Finish, Handle, Output, Request, Scheduler, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::extract::{self, Extraction};
+use crate::extract;
 use crate::matcher::CompiledGrammar;
 
 /// Arguments of `ffwd extract`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "One file prints its record; several print JSON Lines with source, record and finish.\n\n\
+    after_help = "One file prints its record; several print JSON Lines with source, record and finish,\n\
+    and of a record that was cut what there is of it as partial.\n\n\
     Examples:\n  ffwd extract invoice.txt --schema invoice.schema.json\n  \
     cat mail.txt | ffwd extract - --schema ticket.schema.json --stats -\n  \
     ffwd extract inbox/*.txt --schema ticket.schema.json --batch 16 > records.jsonl"
@@ -64,8 +65,21 @@ struct Line<'a> {
     source: String,
     record: Option<&'a RawValue>,
     finish: &'a str,
+    /// What there is of a record that was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// What became of a file whose text the model has read.
+struct Outcome {
+    /// The record, or what there is of it.
+    text: String,
+    finish: &'static str,
+    stats: Stats,
+    /// Why it is no record.
+    cut: Option<Error>,
 }
 
 /// Figures with the file they belong to, for several files.
@@ -108,15 +122,29 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         shared: constraint.zip(grammar),
     };
     if let [file] = &args.files[..] {
-        let extraction = one(&job, file, true)?;
-        output::line(&extraction.text)?;
-        output::costs(&extraction.stats);
-        if let Some(path) = &args.stats {
-            output::figures(path, &extraction.stats)?;
+        let outcome = one(&job, file, true)?;
+        if outcome.cut.is_none() {
+            output::line(&outcome.text)?;
         }
-        return Ok(ExitCode::SUCCESS);
+        output::costs(&outcome.stats);
+        if let Some(path) = &args.stats {
+            output::figures(path, &outcome.stats)?;
+        }
+        let Some(error) = outcome.cut else { return Ok(ExitCode::SUCCESS) };
+        eprintln!("so far: {}", outcome.text);
+        return Err(error);
     }
     many(&job)
+}
+
+impl Outcome {
+    /// Its line of the output.
+    fn line(&self, source: &str) -> Result<String> {
+        let record = self.cut.is_none().then(|| serde_json::from_str::<&RawValue>(&self.text).ok()).flatten();
+        let partial = self.cut.as_ref().map(|_| &*self.text);
+        let error = self.cut.as_ref().map(Error::to_string);
+        json(&Line { source: source.into(), record, finish: self.finish, partial, error })
+    }
 }
 
 /// What all files have in common.
@@ -164,7 +192,7 @@ fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
     Ok(args.decode.apply(request.prompt(prompt)))
 }
 
-fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
+fn one(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
     let request = request(job, file, first)?;
     let mut written = Ok(());
     let output = match job.args.stream {
@@ -177,26 +205,28 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Extraction> {
             }
         }),
     };
-    let extraction = record(job, file, output);
+    let outcome = ended(job, file, output);
     written?;
-    extraction
+    outcome
 }
 
-/// The record from what the engine gave for a file.
-fn record(job: &Job, file: &Path, output: Result<Output>) -> Result<Extraction> {
+/// What the engine gave for a file.
+fn ended(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome> {
     let in_file = |e: Error| e.at(Place::File(file.into()));
     let output = output.map_err(in_file)?;
+    let (text, finish, stats) = (output.text.clone(), output.finish.name(), output.stats.clone());
     if output.finish == Finish::Closed {
         eprintln!(
             "closed before the limit of {} tokens; the last values are not the model's",
             job.args.decode.max_tokens()
         );
     }
-    extract::finished(output).map_err(in_file)
+    let cut = extract::finished(output).err().map(in_file);
+    Ok(Outcome { text, finish, stats, cut })
 }
 
-/// Hands the record of each file to `take`, in the order of the files.
-fn each(job: &Job, mut take: impl FnMut(&Path, Result<Extraction>) -> Result<()>) -> Result<()> {
+/// Hands what became of each file to `take`, in the order of the files.
+fn each(job: &Job, mut take: impl FnMut(&Path, Result<Outcome>) -> Result<()>) -> Result<()> {
     let args = job.args;
     if args.batch == 1 {
         return args.files.iter().enumerate().try_for_each(|(at, file)| take(file, one(job, file, at == 0)));
@@ -214,7 +244,7 @@ fn each(job: &Job, mut take: impl FnMut(&Path, Result<Extraction>) -> Result<()>
             under_way.push_back((file, handle));
         }
         let Some((file, handle)) = under_way.pop_front() else { return Ok(()) };
-        take(file, handle.and_then(|handle| record(job, file, handle.wait())))?;
+        take(file, handle.and_then(|handle| ended(job, file, handle.wait())))?;
     }
 }
 
@@ -225,23 +255,26 @@ fn many(job: &Job) -> Result<ExitCode> {
     let mut failed = 0;
     let bar = progress(args.files.len());
     let start = Instant::now();
-    each(job, |file, extraction| {
+    each(job, |file, outcome| {
         let source = file.display().to_string();
-        let line = match extraction {
-            Ok(extraction) => {
-                let record = serde_json::from_str::<&RawValue>(&extraction.text).ok();
-                let text = json(&Line { source: source.clone(), record, finish: "stop", error: None })?;
-                if let Some(gate) = &extraction.stats.gate {
+        let line = match outcome {
+            Ok(outcome) => {
+                if let Some(gate) = &outcome.stats.gate {
                     bar.suspend(|| eprint!("{source}:\n{gate}"));
                 }
-                all.push((source, extraction.stats));
-                text
+                let line = outcome.line(&source)?;
+                failed += usize::from(outcome.cut.is_some());
+                if let Some(error) = &outcome.cut {
+                    bar.suspend(|| eprintln!("error: {error}"));
+                }
+                all.push((source, outcome.stats));
+                line
             }
             Err(error) => {
                 failed += 1;
-                let finish = if error.message().contains("not complete") { "length" } else { "error" };
-                eprintln!("error: {error}");
-                json(&Line { source, record: None, finish, error: Some(error.to_string()) })?
+                bar.suspend(|| eprintln!("error: {error}"));
+                let error = Some(error.to_string());
+                json(&Line { source, record: None, finish: "error", partial: None, error })?
             }
         };
         bar.suspend(|| output::line(&line))?;
@@ -252,7 +285,7 @@ fn many(job: &Job) -> Result<ExitCode> {
     let sum = |f: fn(&Stats) -> usize| all.iter().map(|(_, s)| f(s)).sum::<usize>();
     eprintln!(
         "{} of {} records, {} tokens in {} forwards, {} forced, {} drafted, {} accepted, {:.2} s",
-        all.len(),
+        args.files.len() - failed,
         args.files.len(),
         sum(|s| s.tokens),
         sum(|s| s.forwards),

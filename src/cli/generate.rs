@@ -41,7 +41,8 @@ pub(super) struct Args {
     /// Most tokens before that text, which is then put there
     #[arg(long, value_name = "N", default_value_t = 256, requires = "think_until")]
     think_budget: usize,
-    /// Print a reply with tools as JSON: its `text`, and the `calls`, each with a `name` and `arguments`
+    /// Print a reply with tools as JSON: its `thoughts`, if there are any, its `text`, and the `calls`, each with a
+    /// `name` and `arguments`
     #[arg(long, requires = "tools", conflicts_with_all = ["stream", "best_of", "beams"])]
     calls: bool,
     /// Where to write the figures as JSON; `-` is standard output
@@ -104,24 +105,36 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if args.stream {
         output::piece("\n")?;
     }
-    if constrained {
-        is_not_cut(&output)?;
-    }
-    if !args.stream {
+    let whole = if constrained { is_not_cut(&output) } else { Ok(()) };
+    if !args.stream && whole.is_ok() {
         let text = shown(args, &output);
         match tools.filter(|_| args.calls) {
-            Some((tools, _)) => output::line(&as_json(&args.constraint.reply(tools, &text)?)?)?,
+            Some((tools, _)) => {
+                let mut reply = args.constraint.reply(tools, &text)?;
+                if let Some(end) = &args.think_until {
+                    reply.thoughts.insert_str(0, thoughts(&output, end));
+                }
+                output::line(&as_json(&reply)?)?;
+            }
             None => output::line(&text)?,
         }
     }
-    if !matches!(output.finish, Finish::Stop) {
+    if whole.is_ok() && !matches!(output.finish, Finish::Stop) {
         eprintln!("ended by {}", output.finish.name());
     }
+    // Of an output that was cut, too: the figures may say why.
     output::costs(&output.stats);
     if let Some(path) = &args.stats {
         output::figures(path, &output.stats)?;
     }
-    Ok(ExitCode::SUCCESS)
+    whole.map(|()| ExitCode::SUCCESS)
+}
+
+/// What stands in front of the answer and of the marker `end` that ends thinking.
+fn thoughts<'o>(output: &'o Output, end: &str) -> &'o str {
+    let answer = output.answer.as_deref().unwrap_or_default();
+    let before = output.text.strip_suffix(answer).unwrap_or_default();
+    before.strip_suffix(end).unwrap_or(before)
 }
 
 /// A reply as JSON, with the arguments of its calls as objects.
@@ -133,6 +146,8 @@ fn as_json(reply: &Reply) -> Result<String> {
     }
     #[derive(Serialize)]
     struct Shown<'a> {
+        #[serde(skip_serializing_if = "str::is_empty")]
+        thoughts: &'a str,
         text: &'a str,
         calls: Vec<Call<'a>>,
     }
@@ -141,7 +156,7 @@ fn as_json(reply: &Reply) -> Result<String> {
     for ToolCall { name, arguments } in &reply.calls {
         calls.push(Call { name, arguments: RawValue::from_string(arguments.clone()).map_err(json)? });
     }
-    serde_json::to_string(&Shown { text: &reply.text, calls }).map_err(json)
+    serde_json::to_string(&Shown { thoughts: &reply.thoughts, text: &reply.text, calls }).map_err(json)
 }
 
 /// The text of an output as it is printed.
@@ -158,11 +173,9 @@ pub(super) fn is_not_cut(output: &Output) -> Result<()> {
     if output.complete {
         return Ok(());
     }
-    let message = format!(
-        "the output is not complete after {} tokens (inside #{path}): {:?}",
-        output.stats.tokens, output.text
-    );
-    Err(Error::new(ErrorKind::TooComplex, message).hint(
+    let message =
+        format!("after {} tokens the output ends inside #{path}: {:?}", output.stats.tokens, output.text);
+    Err(Error::new(ErrorKind::Incomplete, message).hint(
         "raise --max-tokens, bound the constraint (`{1,40}` instead of `+`), or add --close-before-limit",
     ))
 }

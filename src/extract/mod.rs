@@ -21,6 +21,8 @@ pub struct Extraction {
     pub record: Value,
     /// The same as the text that was generated.
     pub text: String,
+    /// How it ended: [`Finish::Closed`] says that the last values are not the model's.
+    pub finish: Finish,
     /// What it cost.
     pub stats: Stats,
 }
@@ -126,8 +128,8 @@ impl Engine {
     /// Extracts a record of a JSON Schema, with default options.
     ///
     /// # Errors
-    /// If the schema does not compile, the text is too long, or the record is not complete within the
-    /// token limit.
+    /// If the schema does not compile or the text is too long; `Incomplete` if the record does not end within the token
+    /// limit.
     pub fn extract_json(&self, schema: &str, text: &str) -> Result<Extraction> {
         let prompt = self.extraction_prompt(schema, text)?;
         finished(self.generate(&request(schema, text)?.prompt(prompt))?)
@@ -137,27 +139,31 @@ impl Engine {
 /// A record from a generation that ended; one cut short is an error, never repaired.
 ///
 /// # Errors
-/// If the generation ended for lack of tokens, was cancelled, or stopped within the record.
+/// `Incomplete` if the generation ended for lack of tokens or stopped within the record, `Cancelled` if it was cancelled.
 pub fn finished(output: Output) -> Result<Extraction> {
     let Output { text, finish, stats, complete, .. } = output;
     let tokens = stats.tokens;
-    let (message, hint) = match finish {
+    let (kind, message, hint) = match &finish {
         Finish::Length { path, .. } => (
-            format!("the record is not complete after {tokens} tokens; it ends inside #{path}"),
+            ErrorKind::Incomplete,
+            format!("after {tokens} tokens the record ends inside #{path}"),
             "raise the token limit (--max-tokens), or bound long strings and arrays in the schema",
         ),
-        Finish::Cancelled { path, .. } => {
-            (format!("cancelled after {tokens} tokens, inside #{path}"), "the record is not complete")
-        }
-        finish if !complete => (
-            format!("the record is not complete after {tokens} tokens; it ends by {}", finish.name()),
+        Finish::Cancelled { path, .. } => (
+            ErrorKind::Cancelled,
+            format!("after {tokens} tokens, inside #{path}"),
+            "the record is not complete",
+        ),
+        _ if !complete => (
+            ErrorKind::Incomplete,
+            format!("after {tokens} tokens the record ends by {}", finish.name()),
             "leave out stop texts and stop tokens: the schema says where a record ends",
         ),
         _ => {
             let record = serde_json::from_str(&text)
                 .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the generated record: {e}")))?;
-            return Ok(Extraction { record, text, stats });
+            return Ok(Extraction { record, text, finish, stats });
         }
     };
-    Err(Error::new(ErrorKind::TooComplex, message).hint(hint))
+    Err(Error::new(kind, message).hint(hint))
 }

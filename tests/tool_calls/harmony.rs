@@ -23,6 +23,9 @@ fn first_special(text: &str) -> Option<usize> {
     (0..text.len()).find(|&i| text.is_char_boundary(i) && SPECIAL.iter().any(|s| text[i..].starts_with(s)))
 }
 
+/// Thoughts, the text for the user, and the calls.
+pub type Parts<'a> = (String, String, Vec<(&'a str, Value)>);
+
 pub struct Slow {
     functions: Vec<(&'static str, Validator)>,
     header: Regex,
@@ -78,9 +81,9 @@ impl Slow {
         })
     }
 
-    /// The text for the user, and the calls, if the text can be read.
-    pub fn read(&self, text: &str) -> Option<(String, Vec<(&str, Value)>)> {
-        let (mut said, mut calls) = (Vec::new(), Vec::new());
+    /// What the text holds, if it can be read.
+    pub fn read(&self, text: &str) -> Option<Parts<'_>> {
+        let (mut thought, mut said, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = text.strip_prefix("<|start|>assistant").unwrap_or(text);
         loop {
             let header = self.header.captures(rest)?;
@@ -96,9 +99,8 @@ impl Slow {
                 }
                 (None, None) => {
                     let end = first_special(rest).unwrap_or(rest.len());
-                    if &header[2] != "analysis" {
-                        said.push(&rest[..end]);
-                    }
+                    let to = if &header[2] == "analysis" { &mut thought } else { &mut said };
+                    to.push(&rest[..end]);
                     rest = &rest[end..];
                     let last = &header[2] == "final";
                     if last && (rest.is_empty() || rest == "<|return|>") {
@@ -110,8 +112,11 @@ impl Slow {
                 }
             };
             if may_end && rest.is_empty() {
-                let said: Vec<&str> = said.into_iter().skip_while(|text| text.is_empty()).collect();
-                return Some((said.join("\n"), calls));
+                let [thought, said] = [thought, said].map(|texts| {
+                    let texts: Vec<&str> = texts.into_iter().skip_while(|text| text.is_empty()).collect();
+                    texts.join("\n")
+                });
+                return Some((thought, said, calls));
             }
             rest = rest.strip_prefix("<|start|>assistant")?;
         }

@@ -59,7 +59,7 @@ enum Message {
     Returned,
 }
 
-/// Takes a reply apart; of its texts those for the user are kept, a line break between two.
+/// Takes a reply apart into thoughts, texts for the user, and calls.
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<()> {
     // It is of the prompt, but some logs have it.
     reader.skip(NEXT);
@@ -129,10 +129,9 @@ fn text(reader: &mut Reader<'_>, channel: &str) -> Result<Message> {
     let special = |&(at, _): &(usize, &str)| SPECIAL.iter().any(|special| rest[at..].starts_with(special));
     let end = rest.match_indices("<|").find(special).map_or(rest.len(), |found| found.0);
     reader.at += end;
-    if channel != "analysis" {
-        let between = if reader.out.text.is_empty() { "" } else { "\n" };
-        reader.out.text.extend([between, &rest[..end]]);
-    }
+    let to = if channel == "analysis" { &mut reader.out.thoughts } else { &mut reader.out.text };
+    let between = if to.is_empty() { "" } else { "\n" };
+    to.extend([between, &rest[..end]]);
     match channel == "final" {
         true if reader.rest().is_empty() => Ok(Message::Last),
         true if reader.skip(RETURN) => Ok(Message::Returned),

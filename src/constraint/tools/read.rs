@@ -23,6 +23,8 @@ const MAX_LOOKS: u32 = 2000;
 /// A reply taken apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
+    /// What was thought, where the style has a place for it (`harmony`); a line break between two thoughts.
+    pub thoughts: String,
     /// The text around the calls.
     pub text: String,
     /// The calls, in their order.
