@@ -132,6 +132,9 @@ pub struct Estimates {
     round: u32,
     /// Tokens of an output: sum and number, faded.
     length: (f32, f32),
+    /// Rounds without the draft model, where nothing is copied and where something may be: what they cost, in forwards
+    /// over one token, and the tokens that were expected of them, faded.
+    without: [(f32, f32); 2],
     /// What forwards of target and draft model cost while generating.
     costs: [Option<CostTable>; 2],
     /// How far these are believed.
@@ -188,6 +191,21 @@ impl Estimates {
         }
         observations.iter().for_each(|o| self.learn(*o));
         self.length = (self.length.0 * FADE + tokens as f32, self.length.1 * FADE + 1.0);
+    }
+
+    /// Takes note of a round without the draft model that costs so many forwards over one token, and of what is expected of
+    /// it; `copies` says whether there is a text to copy from.
+    pub(crate) fn without_model(&mut self, copies: bool, forwards: f64, tokens: f64) {
+        let (cost, sum) = &mut self.without[usize::from(copies)];
+        *cost = *cost * FADE + forwards as f32;
+        *sum = *sum * FADE + tokens as f32;
+    }
+
+    /// What a token costs without the draft model, in forwards over one token.
+    pub(crate) fn each_without_model(&self, copies: bool) -> f64 {
+        let (cost, sum) = self.without[usize::from(copies)];
+        // Before anything is known: plain decoding.
+        f64::from((cost + PRIOR) / (sum + PRIOR))
     }
 
     /// Begins with what was measured, where nothing is known yet.

@@ -69,6 +69,9 @@ pub struct Gate {
     estimates: Estimates,
     observed: Vec<Observation>,
     forwards: Vec<Forward>,
+    /// Rounds without the draft model: whether there is a text to copy from, their cost in forwards over one token, and the
+    /// tokens expected of them.
+    without: Vec<(bool, f64, f64)>,
     /// What was decided since the last forward, by [`Ran`].
     decided: [Decided; 2],
     /// How far the costs are believed, by [`Ran`].
@@ -107,6 +110,7 @@ impl Gate {
             estimates,
             observed: Vec::new(),
             forwards: Vec::new(),
+            without: Vec::new(),
             decided: Default::default(),
             doubts,
             rounds: 0,
@@ -201,12 +205,13 @@ impl Gate {
     }
 
     /// Whether the draft model is worth its first call, over `prompt` tokens, in a generation of at most
-    /// `left` tokens: whether what it is likely to save is more than that.
-    pub fn begins(&mut self, prompt: usize, left: usize) -> bool {
+    /// `left` tokens: whether what it is likely to save is more than that, against rounds as they are without it; `copies`
+    /// says whether there is a text to copy from.
+    pub fn begins(&mut self, prompt: usize, left: usize, copies: bool) -> bool {
         if self.open {
             return true;
         }
-        let begins = |shares| self.would_begin(prompt, left, shares);
+        let begins = |shares| self.would_begin(prompt, left, copies, shares);
         let begun = begins(self.shares());
         let tried = begun && self.shares() != [1.0; 2] && !begins([1.0; 2]);
         let left_out = !begun && begins([LEAST; 2]);
@@ -217,18 +222,30 @@ impl Gate {
     }
 
     /// As [`begins`](Self::begins), if forwards cost these shares of what they are said to.
-    fn would_begin(&self, prompt: usize, left: usize, [rows, calls]: [f64; 2]) -> bool {
+    fn would_begin(&self, prompt: usize, left: usize, copies: bool, [rows, calls]: [f64; 2]) -> bool {
         let plain = self.forward(1) + self.judging;
+        // What a token costs without it.
+        let each = plain * self.estimates.each_without_model(copies);
         let rate = self.estimates.rate(Source::Model, State { grade: ASKED, ..State::FREE });
         let call = self.call(1) * calls;
-        let (mut survival, mut tokens, mut ms, mut best) = (1.0, 1.0, plain, plain);
+        let (mut survival, mut tokens, mut ms, mut best) = (1.0, 1.0, plain, each);
         for row in 0..self.max {
             survival *= rate;
             tokens += survival;
             ms += self.row(row) * rows + call;
             best = f64::min(best, ms / tokens);
         }
-        (plain - best) * self.estimates.length().min(left as f64) > self.call(prompt) * calls
+        (each - best) * self.estimates.length().min(left as f64) > self.call(prompt) * calls
+    }
+
+    /// Takes note of a draft that is done and that the draft model, which has not been begun, has no part in.
+    pub fn without_model(&mut self, worth: &Worth, copies: bool) {
+        if self.open || self.fixed || self.sequences > 1 || self.without.len() >= MOST_OBSERVED {
+            return;
+        }
+        let forwards = worth.ms / (self.forward(1) + self.judging).max(1e-9);
+        self.estimates.without_model(copies, forwards, worth.tokens);
+        self.without.push((copies, forwards, worth.tokens));
     }
 
     /// The shares of costs that are believed, of the target and the draft model.
@@ -441,6 +458,9 @@ impl Gate {
     /// Adds what it observed to what is known of its engine, and how many tokens came of it.
     pub(crate) fn finish(&self, known: &mut Estimates, tokens: usize) {
         known.finish(self.rounds, &self.observed, tokens);
+        for (copies, forwards, tokens) in &self.without {
+            known.without_model(*copies, *forwards, *tokens);
+        }
         for forward in &self.forwards {
             let table = if forward.of == Ran::Draft { self.draft.as_ref() } else { Some(&self.target) };
             if let Some(table) = table {

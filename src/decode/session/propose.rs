@@ -105,6 +105,11 @@ impl Session {
         }
         draft.done = true;
         if !std::mem::replace(&mut draft.branched, true) {
+            let drafting = &mut self.drafting;
+            let is_idle = drafting.model.as_ref().is_some_and(|model| model.cache().0.is_empty());
+            if self.mode == Mode::Exact && is_idle {
+                drafting.gate.without_model(&draft.worth, drafting.lookup.is_some());
+            }
             draft.branches = self.branch(draft);
         }
         false
@@ -262,7 +267,7 @@ impl Session {
         };
         // The prompt is read once; what comes after it is weighed call by call.
         let reading = pending >= self.prompt.min(MUCH);
-        if reading && !gate.begins(pending, left) {
+        if reading && !gate.begins(pending, left, self.drafting.lookup.is_some()) {
             return false;
         }
         draft.call = if reading { 1 + draft.copied.len() } else { pending };

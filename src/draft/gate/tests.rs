@@ -151,7 +151,7 @@ fn a_draft_model_measured_too_slow_is_asked_in_time() {
     let mut known = Estimates::default();
     let begun = (0..200).position(|_| {
         let mut gate = Gate::new(&busy, Some(&slow), 8, known.clone());
-        let begun = gate.begins(8, 500);
+        let begun = gate.begins(8, 500, false);
         gate.begin(64);
         gate.ran(Ran::Target, 1, 64, 1.0);
         gate.finish(&mut known, 30);
@@ -230,8 +230,31 @@ fn in_company_a_row_costs_what_it_adds_for_all() {
 fn the_draft_model_is_not_begun_for_a_few_tokens() {
     let draft = CostTable::from_points([(1, 0.05), (33, 0.5)]);
     let mut gate = Gate::new(&table(0.2), Some(&draft), 24, Estimates::default());
-    assert!(gate.begins(300, 500));
-    assert!(!gate.begins(300, 3));
+    assert!(gate.begins(300, 500, false));
+    assert!(!gate.begins(300, 3, false));
+}
+
+#[test]
+fn the_draft_model_is_begun_if_the_other_sources_leave_something_to_it() {
+    let draft = CostTable::from_points([(1, 0.05), (33, 0.5)]);
+    let mut gate = Gate::new(&table(0.2), Some(&draft), 24, Estimates::default());
+    let copies = |gate: &mut Gate, tokens: usize| {
+        let mut worth = gate.begin(64);
+        worth.tokens = tokens as f64;
+        worth.ms = gate.forward(1) + gate.judging;
+        gate.without_model(&worth, true);
+    };
+    (0..200).for_each(|_| copies(&mut gate, 1));
+    assert!(gate.begins(300, 50, true), "as in plain decoding");
+    (0..200).for_each(|_| copies(&mut gate, 8));
+    assert!(!gate.begins(300, 50, true), "eight tokens a round");
+    assert!(gate.begins(300, 50, false), "where nothing is copied it is as it was");
+    // It says so to the generations behind it, too.
+    let mut known = Estimates::default();
+    gate.finish(&mut known, 50);
+    let mut next = Gate::new(&table(0.2), Some(&draft), 24, known);
+    next.begin(64);
+    assert!(!next.begins(300, 50, true) && next.begins(300, 50, false));
 }
 
 #[test]
@@ -241,18 +264,18 @@ fn an_open_gate_takes_all_there_is_room_for() {
     assert_eq!(gate.takes(&worth, &[FORCED; 9]), 5);
     worth.rows = 4;
     assert_eq!(gate.takes(&worth, &[FORCED; 9]), 1);
-    assert!(gate.asks(&worth, State::FREE, &[], 400) && gate.begins(1000, 1));
+    assert!(gate.asks(&worth, State::FREE, &[], 400) && gate.begins(1000, 1, false));
 }
 
 #[test]
 fn a_draft_model_is_begun_in_time_where_the_rows_were_measured_too_dear() {
     let (busy, quick) = (measured(0.99), CostTable::from_points([(1, 0.02), (8, 0.1)]));
     let mut gate = Gate::new(&busy, Some(&quick), 8, Estimates::default());
-    assert!(!gate.begins(8, 500));
+    assert!(!gate.begins(8, 500, false));
     let begun = (0..400).any(|_| {
         gate.begin(64);
         gate.ran(Ran::Target, 1, 64, 1.0);
-        gate.begins(8, 500)
+        gate.begins(8, 500, false)
     });
     assert!(begun);
 }
