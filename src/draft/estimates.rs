@@ -201,6 +201,14 @@ impl Estimates {
         *sum = *sum * FADE + tokens as f32;
     }
 
+    /// Whether it is time to see what rounds are without the draft model: hardly any was seen, and an output is there already,
+    /// so that whoever asks for one only does not wait for it.
+    pub(crate) fn tries_without_model(&self, copies: bool) -> bool {
+        /// Tokens that say enough.
+        const ENOUGH: f32 = 24.0;
+        self.length.1 > 0.0 && self.without[usize::from(copies)].1 < ENOUGH
+    }
+
     /// What a token costs without the draft model, in forwards over one token.
     pub(crate) fn each_without_model(&self, copies: bool) -> f64 {
         let (cost, sum) = self.without[usize::from(copies)];

@@ -211,6 +211,9 @@ impl Gate {
         if self.open {
             return true;
         }
+        if !self.fixed && self.sequences == 1 && self.estimates.tries_without_model(copies) {
+            return false;
+        }
         let begins = |shares| self.would_begin(prompt, left, copies, shares);
         let begun = begins(self.shares());
         let tried = begun && self.shares() != [1.0; 2] && !begins([1.0; 2]);

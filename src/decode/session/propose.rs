@@ -106,7 +106,7 @@ impl Session {
         draft.done = true;
         if !std::mem::replace(&mut draft.branched, true) {
             let drafting = &mut self.drafting;
-            let is_idle = drafting.model.as_ref().is_some_and(|model| model.cache().0.is_empty());
+            let is_idle = drafting.model.as_ref().is_none_or(|model| model.cache().0.is_empty());
             if self.mode == Mode::Exact && is_idle {
                 drafting.gate.without_model(&draft.worth, drafting.lookup.is_some());
             }

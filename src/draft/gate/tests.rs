@@ -152,7 +152,8 @@ fn a_draft_model_measured_too_slow_is_asked_in_time() {
     let begun = (0..200).position(|_| {
         let mut gate = Gate::new(&busy, Some(&slow), 8, known.clone());
         let begun = gate.begins(8, 500, false);
-        gate.begin(64);
+        let plain = gate.begin(64);
+        gate.without_model(&plain, false);
         gate.ran(Ran::Target, 1, 64, 1.0);
         gate.finish(&mut known, 30);
         begun
@@ -249,12 +250,18 @@ fn the_draft_model_is_begun_if_the_other_sources_leave_something_to_it() {
     (0..200).for_each(|_| copies(&mut gate, 8));
     assert!(!gate.begins(300, 50, true), "eight tokens a round");
     assert!(gate.begins(300, 50, false), "where nothing is copied it is as it was");
-    // It says so to the generations behind it, too.
+    // It says so to the generations behind it, too, of which the first that copies nothing tries how that is.
     let mut known = Estimates::default();
     gate.finish(&mut known, 50);
     let mut next = Gate::new(&table(0.2), Some(&draft), 24, known);
-    next.begin(64);
-    assert!(!next.begins(300, 50, true) && next.begins(300, 50, false));
+    let plain = next.begin(64);
+    assert!(!next.begins(300, 50, true) && !next.begins(300, 50, false));
+    let begun = (1..100).find(|_| {
+        next.without_model(&plain, false);
+        next.begins(300, 50, false)
+    });
+    assert!(begun.is_some_and(|rounds| (24..40).contains(&rounds)), "{begun:?}");
+    assert!(!next.begins(300, 50, true));
 }
 
 #[test]
