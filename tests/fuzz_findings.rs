@@ -3,7 +3,7 @@
 mod common;
 
 use common::vocab::TestVocab;
-use ffwd::{Compiler, Constraint};
+use ffwd::{Compiler, Constraint, ErrorKind};
 use serde_json::Value;
 
 /// Of some instances a schema's constraint accepts those that are valid for an independent validator.
@@ -182,5 +182,29 @@ fn items_that_can_only_be_what_is_there_are_not_begun() {
                 }
             }
         }
+    }
+}
+
+/// `schema_tree`: a schema that applies to the same value as itself, met first where it was only asked whether anything is left.
+/// That passed over the fault and left marks, by which the schema was known as sound; its negation then allowed everything.
+#[test]
+fn references_to_themselves_are_found_again() {
+    for body in [
+        r##""not":{"items":{"maxContains":0,"$ref":"#/$defs/s"}},"prefixItems":[{"minLength":3}]"##,
+        r##""not":{"items":{"maxContains":0,"$ref":"#/$defs/s"}},"prefixItems":[{}]"##,
+        r##""type":"array","not":{"items":{"minLength":1,"$ref":"#/$defs/t"}},"prefixItems":[{"minLength":3},{"type":"null"}]"##,
+        r##""type":"array","not":{"items":{"minLength":1,"anyOf":[{"$ref":"#/$defs/u"},false]}},"prefixItems":[{"minLength":3}]"##,
+    ] {
+        let schema = format!(
+            r##"{{{body},"$defs":{{"s":{{"$ref":"#/$defs/s"}},"t":{{"allOf":[{{"$ref":"#/$defs/t"}}]}},
+                "u":{{"not":{{"$ref":"#/$defs/v"}}}},"v":{{"if":{{"$ref":"#/$defs/u"}}}}}}}}"##
+        );
+        let error = Constraint::json_schema(&schema).expect_err(&schema);
+        assert_eq!(error.kind(), ErrorKind::InvalidSchema, "{error}");
+        let message = error.to_string();
+        assert!(
+            message.contains("the same value as itself") || message.contains("back to itself"),
+            "{error}"
+        );
     }
 }

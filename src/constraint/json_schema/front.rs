@@ -270,18 +270,31 @@ impl<'p> Front<'p> {
             match self.grounded(next) {
                 Grounded::Yes => {}
                 Grounded::OnPath => {
-                    return Err(self
+                    let fault = self
                         .invalid(next, "the schema applies to the same value as itself, without end")
-                        .hint("let the recursion pass through `properties` or `items`"));
+                        .hint("let the recursion pass through `properties` or `items`");
+                    return Err(self.not_grounded(path, fault));
                 }
                 Grounded::Unknown => {
-                    let neighbours = self.in_place(next)?;
+                    let neighbours = match self.in_place(next) {
+                        Ok(neighbours) => neighbours,
+                        Err(fault) => return Err(self.not_grounded(path, fault)),
+                    };
                     *self.grounded(next) = Grounded::OnPath;
                     path.push((next, neighbours));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Forgets that the schemas on the path were looked at. Where it is only asked whether anything is left a fault is
+    /// passed over, so it must be found again.
+    fn not_grounded(&mut self, path: Vec<(Id, SmallVec<[Id; 4]>)>, fault: Error) -> Error {
+        for (id, _) in path {
+            *self.grounded(id) = Grounded::Unknown;
+        }
+        fault
     }
 
     /// What is known of a schema; there may be more schemas than at the last look.
