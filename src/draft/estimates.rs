@@ -201,19 +201,17 @@ impl Estimates {
         *sum = *sum * FADE + tokens as f32;
     }
 
-    /// Whether it is time to see what rounds are without the draft model: hardly any was seen, and an output is there already,
-    /// so that whoever asks for one only does not wait for it.
-    pub(crate) fn tries_without_model(&self, copies: bool) -> bool {
+    /// What a token costs without the draft model, in forwards over one token. In the first output as in plain decoding, so that
+    /// whoever asks for one only does not wait for it to be seen; then, until enough was seen, as little as may be hoped for.
+    pub(crate) fn each_without_model(&self, copies: bool) -> f64 {
         /// Tokens that say enough.
         const ENOUGH: f32 = 24.0;
-        self.length.1 > 0.0 && self.without[usize::from(copies)].1 < ENOUGH
-    }
-
-    /// What a token costs without the draft model, in forwards over one token.
-    pub(crate) fn each_without_model(&self, copies: bool) -> f64 {
+        const HOPED: f64 = 0.3;
         let (cost, sum) = self.without[usize::from(copies)];
-        // Before anything is known: plain decoding.
-        f64::from((cost + PRIOR) / (sum + PRIOR))
+        match self.length.1 > 0.0 && sum < ENOUGH {
+            true => HOPED,
+            false => f64::from((cost + PRIOR) / (sum + PRIOR)),
+        }
     }
 
     /// Begins with what was measured, where nothing is known yet.

@@ -211,9 +211,6 @@ impl Gate {
         if self.open {
             return true;
         }
-        if !self.fixed && self.sequences == 1 && self.estimates.tries_without_model(copies) {
-            return false;
-        }
         let begins = |shares| self.would_begin(prompt, left, copies, shares);
         let begun = begins(self.shares());
         let tried = begun && self.shares() != [1.0; 2] && !begins([1.0; 2]);
@@ -227,8 +224,9 @@ impl Gate {
     /// As [`begins`](Self::begins), if forwards cost these shares of what they are said to.
     fn would_begin(&self, prompt: usize, left: usize, copies: bool, [rows, calls]: [f64; 2]) -> bool {
         let plain = self.forward(1) + self.judging;
-        // What a token costs without it.
-        let each = plain * self.estimates.each_without_model(copies);
+        // What a token costs without it; in company, where nothing is known of that, as in plain decoding.
+        let alone = self.sequences == 1;
+        let each = if alone { plain * self.estimates.each_without_model(copies) } else { plain };
         let rate = self.estimates.rate(Source::Model, State { grade: ASKED, ..State::FREE });
         let call = self.call(1) * calls;
         let (mut survival, mut tokens, mut ms, mut best) = (1.0, 1.0, plain, each);

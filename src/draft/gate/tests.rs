@@ -262,6 +262,13 @@ fn the_draft_model_is_begun_if_the_other_sources_leave_something_to_it() {
     });
     assert!(begun.is_some_and(|rounds| (24..40).contains(&rounds)), "{begun:?}");
     assert!(!next.begins(300, 50, true));
+    // Not where it pays in any case.
+    let cheap = CostTable::from_points([(1, 0.001), (33, 0.01)]);
+    let mut known = Estimates::default();
+    gate.finish(&mut known, 50);
+    let mut next = Gate::new(&table(0.01), Some(&cheap), 24, known);
+    next.begin(64);
+    assert!(next.begins(300, 50, false));
 }
 
 #[test]
