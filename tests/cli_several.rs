@@ -73,7 +73,13 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{args:?}: {err}");
     }
     // None is complete: as with one output, that is an error.
-    let output = ffwd(&["generate", "Ada: ", "--regex", "[a-z]{40}", "--beams", "2", "--max-tokens", "3"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("stats.json");
+    let cut = ["generate", "Ada: ", "--regex", "[a-z]{40}", "--beams", "2", "--max-tokens", "3", "--stats"];
+    let output = ffwd(&[&cut[..], &[file.to_str().unwrap()]].concat());
     assert_eq!(output.status.code(), Some(1));
-    assert!(texts(&output).1.contains("not complete: after 3 tokens"), "{}", texts(&output).1);
+    let (out, err) = texts(&output);
+    assert!(out.is_empty() && err.contains("not complete: after 3 tokens"), "{err}");
+    let figures: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert!(figures["outputs"][0]["complete"] == false && figures["outputs"][0]["text"].is_string());
 }

@@ -140,8 +140,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 impl Outcome {
     /// Its line of the output.
     fn line(&self, source: &str) -> Result<String> {
-        let record = self.cut.is_none().then(|| serde_json::from_str::<&RawValue>(&self.text).ok()).flatten();
-        let partial = self.cut.as_ref().map(|_| &*self.text);
+        let (record, partial) = match self.cut {
+            None => (serde_json::from_str::<&RawValue>(&self.text).ok(), None),
+            Some(_) => (None, Some(&*self.text)),
+        };
         let error = self.cut.as_ref().map(Error::to_string);
         json(&Line { source: source.into(), record, finish: self.finish, partial, error })
     }

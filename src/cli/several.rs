@@ -73,11 +73,9 @@ pub(super) fn print(
     stats: Option<&Path>,
     shown: &dyn Fn(&Output) -> String,
 ) -> Result<ExitCode> {
-    // Complete ones come first; if there is none, that is an error as it is with one output.
-    if let Some(best) = ranked.best().filter(|_| constrained) {
-        is_not_cut(&best.output)?;
-    }
-    for scored in &ranked.outputs {
+    // Complete ones come first; if there is none, that is an error as it is with one output, and only the figures are written.
+    let whole = ranked.best().filter(|_| constrained).map_or(Ok(()), |best| is_not_cut(&best.output));
+    for scored in ranked.outputs.iter().filter(|_| whole.is_ok()) {
         output::line(&shown(&scored.output))?;
     }
     let tokens: usize = ranked.outputs.iter().map(|s| s.output.stats.tokens).sum();
@@ -91,7 +89,8 @@ pub(super) fn print(
         let Scored { output, score, .. } = scored;
         eprintln!("{}: score {score:.3}, ended by {}", i + 1, output.finish.name());
     }
-    let Some(path) = stats else { return Ok(ExitCode::SUCCESS) };
+    let whole = whole.map(|()| ExitCode::SUCCESS);
+    let Some(path) = stats else { return whole };
     let outputs = ranked.outputs.iter().map(|scored| Row {
         text: shown(&scored.output),
         score: scored.score,
@@ -105,5 +104,5 @@ pub(super) fn print(
     let outputs = outputs.collect();
     let (forwards, draft_forwards) = (ranked.forwards, ranked.draft_forwards);
     output::figures(path, &Report { forwards, draft_forwards, outputs })?;
-    Ok(ExitCode::SUCCESS)
+    whole
 }

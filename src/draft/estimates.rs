@@ -206,6 +206,7 @@ impl Estimates {
     pub(crate) fn each_without_model(&self, copies: bool) -> f64 {
         /// Tokens that say enough.
         const ENOUGH: f32 = 24.0;
+        /// What may be hoped for: three tokens a forward, and a little for their rows.
         const HOPED: f64 = 0.3;
         let (cost, sum) = self.without[usize::from(copies)];
         match self.length.1 > 0.0 && sum < ENOUGH {
