@@ -2,7 +2,9 @@
 //!
 //! A state is live if acceptance of its rule can be reached; a call is live if its rule can match and
 //! what follows is live. Least fixpoint over all rules at once by backward search, each edge looked
-//! at a constant number of times. After [`trim`] every state left is live, so at run time "there is a
+//! at a constant number of times. Nearly always everything is live; one pass over the states that notes which
+//! calls stand between each and acceptance, and a few over the rules, show that without the search (`sure`).
+//! After [`trim`] every state left is live, so at run time "there is a
 //! transition" means "the output can still be completed". Searching forward from each state, as a
 //! mask is computed, was rejected: it repeats work and can fail in the middle of a generation.
 
@@ -12,11 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::register::{Items, Members, Register};
-
-/// Most passes over what is left of one block, and of all, before the search takes over.
-const MAX_SWEEPS: usize = 8;
-/// Deepest nesting of counted arrays that a pass looks into.
-const MAX_SETTLE_DEPTH: usize = 8;
+use super::sure;
 
 /// States that were made for one rule.
 #[derive(Debug, Clone, Copy)]
@@ -41,17 +39,20 @@ impl Incoming {
 
 /// Backward search over one program.
 pub(super) struct Liveness<'a> {
-    nfa: &'a Nfa,
-    starts: &'a [NfaId],
+    pub(super) nfa: &'a Nfa,
+    pub(super) starts: &'a [NfaId],
     registers: &'a [Register],
     /// First state to decide; those before are known to be live.
-    from: NfaId,
-    live: Vec<bool>,
+    pub(super) from: NfaId,
+    /// Which states are live; empty if all are, besides those that are dead by their looks.
+    pub(super) live: Vec<bool>,
+    /// Whether there may be such, to which edges lead.
+    pub(super) dead: bool,
     todo: Vec<NfaId>,
     /// Rules whose start is live.
     started: Vec<bool>,
     /// Rules that can match; for counted arrays that takes enough items, too.
-    rule_ok: Vec<bool>,
+    pub(super) rule_ok: Vec<bool>,
     /// Call states whose continuation is live and whose rule is not known to match yet.
     waiting: FxHashMap<RuleIx, Vec<NfaId>>,
     /// Containers that may match when a rule is found to match.
@@ -61,8 +62,6 @@ pub(super) struct Liveness<'a> {
     /// The register of a rule that needs others to match: of an array its items, of an object whose
     /// register is asked its values.
     container: FxHashMap<RuleIx, RegisterIx>,
-    /// Rules that [`settle`](Self::settle) may still look at.
-    budget: usize,
 }
 
 impl<'a> Liveness<'a> {
@@ -76,141 +75,50 @@ impl<'a> Liveness<'a> {
         known: &[bool],
         blocks: &[Block],
     ) -> Self {
+        let mut solver = Liveness::new(nfa, starts, registers, from, known);
+        if sure::everything(&mut solver, blocks, known.len()) {
+            return solver;
+        }
+        solver.rule_ok[known.len()..].fill(false);
+        solver.search(known.len());
+        solver
+    }
+
+    pub(super) fn new(
+        nfa: &'a Nfa,
+        starts: &'a [NfaId],
+        registers: &'a [Register],
+        from: NfaId,
+        known: &[bool],
+    ) -> Self {
         let mut rule_ok = known.to_vec();
         rule_ok.resize(starts.len(), false);
-        let mut solver = Liveness {
+        let owned = registers.iter().zip(0..).filter_map(|(register, ix)| Some((owner(register)?, ix)));
+        Liveness {
             nfa,
             starts,
             registers,
             from,
-            live: vec![false; nfa.len() - from as usize],
+            live: Vec::new(),
+            dead: false,
             todo: Vec::new(),
             started: Vec::new(),
             rule_ok,
             waiting: FxHashMap::default(),
             watchers: FxHashMap::default(),
             rules_of_state: FxHashMap::default(),
-            container: FxHashMap::default(),
-            budget: 10_000 + 4 * nfa.len(),
-        };
-        let owned = registers.iter().zip(0..).filter_map(|(register, ix)| Some((owner(register)?, ix)));
-        solver.container = owned.collect();
-        if solver.sweep(blocks) {
-            return solver;
-        }
-        solver.live.fill(false);
-        solver.rule_ok[known.len()..].fill(false);
-        solver.started = solver.rule_ok.clone();
-        solver.prepare(known.len());
-        let into = solver.incoming();
-        solver.run(&into);
-        solver
-    }
-
-    /// The usual case, in which everything can match: a few passes in an order in which states and rules
-    /// mostly come after what they need. Whether that showed every state to be live; if not, the search
-    /// must decide. States are made after those they lead to, rules before most of those they call.
-    fn sweep(&mut self, blocks: &[Block]) -> bool {
-        let mut open: Vec<NfaId> = Vec::new();
-        let mut to = self.nfa.len() as NfaId;
-        for &Block { first, trimmed } in blocks.iter().rev() {
-            let states = first..std::mem::replace(&mut to, first);
-            let before = open.len();
-            for s in states {
-                if trimmed {
-                    self.live[(s - self.from) as usize] = self.nfa.state(s) != State::Dead;
-                    continue;
-                }
-                if !self.note(s) && self.nfa.state(s) != State::Dead {
-                    open.push(s);
-                }
-            }
-            // Loops lead back to states that were not known yet.
-            self.sweep_again(&mut open, before);
-        }
-        if !self.sweep_again(&mut open, 0) {
-            return false;
-        }
-        // A rule whose items could not be followed up is left to the search, too.
-        (0..self.starts.len() as u32)
-            .all(|r| self.settle(RuleIx(r), 0) || !self.is_live(self.starts[r as usize]))
-    }
-
-    /// Goes over the states of a list from a place on that are not known to be live, while that shows some to
-    /// be; whether none is left.
-    fn sweep_again(&mut self, open: &mut Vec<NfaId>, from: usize) -> bool {
-        for _ in 0..MAX_SWEEPS {
-            let before = open.len();
-            let mut kept = from;
-            for i in from..before {
-                let s = open[i];
-                if !self.note(s) {
-                    open[kept] = s;
-                    kept += 1;
-                }
-            }
-            open.truncate(kept);
-            if kept == from || kept == before {
-                break;
-            }
-        }
-        open.len() == from
-    }
-
-    /// Whether a state is live by what is known by now; that is noted.
-    #[inline]
-    fn note(&mut self, s: NfaId) -> bool {
-        let live = self.follows(s);
-        self.live[(s - self.from) as usize] = live;
-        live
-    }
-
-    /// Whether a state is live by what is known of those after it.
-    #[inline]
-    fn follows(&mut self, s: NfaId) -> bool {
-        match self.nfa.state(s) {
-            State::Dead => false,
-            State::Accept => true,
-            State::Byte { to, .. } | State::CallItem { to } | State::Guard { to, .. } => self.is_live(to),
-            State::Sparse(edges) => edges.iter().any(|e| self.is_live(e.2)),
-            State::Union(parts) => parts.iter().any(|&p| self.is_live(p)),
-            State::Call { rule, to, .. } | State::CallFresh { rule, to, .. } => {
-                self.is_live(to) && self.settle(rule, 0)
-            }
+            container: owned.collect(),
         }
     }
 
-    fn is_live(&self, s: NfaId) -> bool {
-        match s.checked_sub(self.from) {
-            _ if s == ACCEPT => true,
-            Some(at) => self.live[at as usize],
-            // Decided earlier, and dead ones were removed then.
-            None => self.nfa.state(s) != State::Dead,
-        }
-    }
-
-    /// Whether a rule is known to match by now.
-    fn settle(&mut self, rule: RuleIx, depth: usize) -> bool {
-        let ix = rule.0 as usize;
-        if self.rule_ok[ix] || depth > MAX_SETTLE_DEPTH || !self.is_live(self.starts[ix]) {
-            return self.rule_ok[ix];
-        }
-        // Arrays of arrays that hold each other could be looked at without end.
-        self.budget = self.budget.saturating_sub(1);
-        if self.budget == 0 {
-            return false;
-        }
-        if let Some(&register) = self.container.get(&rule) {
-            let registers = self.registers;
-            for part in parts(&registers[register as usize]) {
-                self.settle(part, depth + 1);
-            }
-            if !self.has_parts(rule) {
-                return false;
-            }
-        }
-        self.rule_ok[ix] = true;
-        true
+    /// Decides every state and rule, of which so many are known.
+    pub(super) fn search(&mut self, known_rules: usize) {
+        self.live = vec![false; self.nfa.len() - self.from as usize];
+        self.dead = true;
+        self.started = self.rule_ok.clone();
+        self.prepare(known_rules);
+        let into = self.incoming();
+        self.run(&into);
     }
 
     /// What the search looks up.
@@ -317,7 +225,7 @@ impl<'a> Liveness<'a> {
     }
 
     /// Whether a container can have the items or properties it must have.
-    fn has_parts(&self, rule: RuleIx) -> bool {
+    pub(super) fn has_parts(&self, rule: RuleIx) -> bool {
         match self.container.get(&rule).map(|&register| &self.registers[register as usize]) {
             Some(Register::Items(items)) => self.effective_max(items) >= items.min,
             Some(register @ Register::Members(members)) => match self.all_ok(register) {
@@ -365,7 +273,7 @@ impl<'a> Liveness<'a> {
 
     /// What is known afterwards: live states, and the registers that say less than they did: arrays with
     /// their true maxima, objects without properties that cannot be.
-    pub(super) fn result(self) -> (Vec<bool>, Vec<(RegisterIx, Register)>) {
+    pub(super) fn result(self) -> (Live, Vec<(RegisterIx, Register)>) {
         let mut changed = Vec::new();
         for (ix, register) in self.registers.iter().enumerate() {
             let new = match register {
@@ -380,7 +288,7 @@ impl<'a> Liveness<'a> {
             };
             changed.push((ix as RegisterIx, new));
         }
-        (self.live, changed)
+        (Live { states: self.live, dead: self.dead }, changed)
     }
 }
 
@@ -408,15 +316,22 @@ fn parts(register: &Register) -> impl Iterator<Item = RuleIx> + '_ {
     items.map(|item| item.0).chain(members)
 }
 
+/// Which states are live.
+pub(super) struct Live {
+    /// By state; empty if all are, besides those that are dead by their looks.
+    states: Vec<bool>,
+    /// Whether edges may lead to dead ones.
+    dead: bool,
+}
+
 /// Removes the states from which acceptance cannot be reached, and the ways to them. States before
 /// `from` were trimmed when they were made.
-pub(super) fn trim(nfa: &mut Nfa, from: NfaId, live: &[bool]) {
-    for (s, _) in (from..).zip(live).filter(|l| !l.1) {
+pub(super) fn trim(nfa: &mut Nfa, from: NfaId, live: &Live) {
+    for (s, _) in (from..).zip(&live.states).filter(|l| !l.1) {
         nfa.set(s, State::Dead);
     }
-    if (from..).zip(live).any(|(s, l)| !l && nfa.state(s) == State::Dead) {
-        for s in from..nfa.len() as NfaId {
-            nfa.prune(s);
-        }
+    let states = from..nfa.len() as NfaId;
+    if live.dead && states.clone().any(|s| nfa.state(s) == State::Dead) {
+        states.for_each(|s| nfa.prune(s));
     }
 }

@@ -29,6 +29,7 @@ pub mod register;
 mod regular;
 mod rich;
 mod shortest;
+mod sure;
 mod text;
 mod value;
 mod written;

@@ -191,6 +191,15 @@ impl Nfa {
         }
     }
 
+    /// Where a state leads that consumes one byte of a range.
+    #[inline(always)]
+    pub fn behind_byte(&self, id: NfaId) -> Option<NfaId> {
+        match self.cells[id as usize] {
+            Cell::Byte { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
     /// Removes the ways on from a state that lead to dead states.
     pub fn prune(&mut self, id: NfaId) {
         /// Moves what is kept to the front; how much that is.

@@ -146,7 +146,7 @@ fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
     let (live, _) =
         Liveness::solve(nfa, &[], &[], from, &[], &[Block { first: from, trimmed: false }]).result();
     trim(nfa, from, &live);
-    if start >= from && live[(start - from) as usize] { start } else { DEAD }
+    if start >= from && nfa.state(start) != State::Dead { start } else { DEAD }
 }
 
 /// The start of the rule for numbers without bounds.

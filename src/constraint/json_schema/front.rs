@@ -159,7 +159,8 @@ impl<'p> Front<'p> {
     pub fn is_true(&self, id: Id) -> bool {
         match self.doc.value(id) {
             Value::Bool(holds) => holds,
-            Value::Object { .. } => self.asserting(id).next().is_none(),
+            // A `$ref` that counts alone asserts something, too.
+            Value::Object { .. } => !self.doc.members(id).iter().any(|m| self.asserts(m.0, false)),
             _ => false,
         }
     }
@@ -190,6 +191,10 @@ impl<'p> Front<'p> {
     /// Follows schemas that are nothing but a reference.
     pub fn follow(&mut self, mut id: Id) -> Result<Id> {
         for _ in 0..1_000 {
+            // Most schemas have none.
+            if !self.doc.members(id).iter().any(|m| kw::is_reference(m.0)) {
+                return Ok(id);
+            }
             let mut keywords = self.asserting(id);
             let (Some((name, reference)), None) = (keywords.next(), keywords.next()) else {
                 return Ok(id);
