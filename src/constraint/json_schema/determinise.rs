@@ -2,8 +2,8 @@
 //!
 //! Sets of byte states are found byte by byte and lie in one list, like their transitions and what continuation
 //! bytes do to them; cost = sets times their transitions, under [`MAX_SETS`]. The bytes of characters beyond ASCII
-//! are followed once for each set, not for each character. An own allocation for each set and its lists took a
-//! third of the time.
+//! are followed once for each set, not for each character. Lists of their own for each set were rejected: that is
+//! several allocations for each of many small sets.
 
 use std::hash::{Hash, Hasher};
 
@@ -31,11 +31,13 @@ impl Dfa {
     pub(super) fn from_nfa(nfa: &Nfa) -> Result<Dfa> {
         let sets = Sets {
             nfa,
-            members: Vec::new(),
-            sets: Vec::new(),
-            ids: HashTable::new(),
+            members: Vec::with_capacity(64),
+            sets: Vec::with_capacity(32),
+            ids: HashTable::with_capacity(28),
             single: vec![UNKNOWN; nfa.states.len()],
-            steps: Vec::new(),
+            targets: Vec::new(),
+            several: HashTable::new(),
+            steps: Vec::with_capacity(64),
             tails: Vec::new(),
             buffer: Vec::new(),
             closure: Closure::default(),
@@ -64,16 +66,23 @@ struct Sets<'a> {
     ids: HashTable<u32>,
     /// By state: the set of those reachable from it by free moves.
     single: Vec<u32>,
+    /// Lists of several states, and the sets of those reachable from them.
+    targets: Vec<u32>,
+    several: HashTable<(Span, u32)>,
     steps: Vec<(u8, u8, u32)>,
     tails: Vec<Range>,
     buffer: Vec<Range>,
     closure: Closure,
 }
 
-fn hashed(members: &[u32]) -> u64 {
+fn hashed(list: &[u32]) -> u64 {
     let mut hasher = FxHasher::default();
-    members.hash(&mut hasher);
+    list.hash(&mut hasher);
     hasher.finish()
+}
+
+fn part<T>(list: &[T], (from, to): Span) -> &[T] {
+    &list[from as usize..to as usize]
 }
 
 impl Sets<'_> {
@@ -87,8 +96,8 @@ impl Sets<'_> {
         while let Some(&set) = states.get(dfa.states()) {
             found.clear();
             self.row(set, &mut found)?;
-            let (from, to) = self.sets[set as usize].members;
-            let accept = self.members[from as usize..to as usize].binary_search(&self.nfa.accept).is_ok();
+            let members = part(&self.members, self.sets[set as usize].members);
+            let accept = members.binary_search(&self.nfa.accept).is_ok();
             dfa.listed_state(accept, &found, DEAD);
             dfa.retarget_last(|set| {
                 let state = &mut self.sets[set as usize].state;
@@ -107,26 +116,35 @@ impl Sets<'_> {
 
     /// The set of the states reachable by free moves.
     fn closed(&mut self, from: &[u32]) -> Result<u32> {
-        if let [q] = *from
-            && self.single[q as usize] != UNKNOWN
-        {
+        if let [q] = *from {
+            if self.single[q as usize] == UNKNOWN {
+                self.single[q as usize] = self.closure_of(from)?;
+            }
             return Ok(self.single[q as usize]);
         }
+        let hash = hashed(from);
+        if let Some(&(_, known)) = self.several.find(hash, |&(of, _)| part(&self.targets, of) == from) {
+            return Ok(known);
+        }
+        let set = self.closure_of(from)?;
+        let begin = self.targets.len() as u32;
+        self.targets.extend_from_slice(from);
+        let targets = &self.targets;
+        self.several
+            .insert_unique(hash, ((begin, targets.len() as u32), set), |&(of, _)| hashed(part(targets, of)));
+        Ok(set)
+    }
+
+    fn closure_of(&mut self, from: &[u32]) -> Result<u32> {
         let mut closure = std::mem::take(&mut self.closure);
         let set = self.set(self.nfa.closure(from, &mut closure));
         self.closure = closure;
-        if let ([q], Ok(set)) = (from, &set) {
-            self.single[*q as usize] = *set;
-        }
         set
     }
 
     fn set(&mut self, states: &[u32]) -> Result<u32> {
         let Sets { members, sets, ids, .. } = self;
-        let of = |id: u32| {
-            let (from, to) = sets[id as usize].members;
-            &members[from as usize..to as usize]
-        };
+        let of = |id: u32| part(members, sets[id as usize].members);
         let hash = hashed(states);
         if let Some(&id) = ids.find(hash, |&id| of(id) == states) {
             return Ok(id);
@@ -149,29 +167,34 @@ impl Sets<'_> {
 
     /// The byte transitions of a set, sorted and disjoint.
     fn steps(&mut self, set: u32) -> Result<Span> {
-        let Set { members: (begin, end), steps: known, .. } = self.sets[set as usize];
+        let Set { members, steps: known, .. } = self.sets[set as usize];
         if known.0 != UNKNOWN {
             return Ok(known);
         }
-        let members = begin as usize..end as usize;
-        let mut cuts: SmallVec<[u16; 64]> = SmallVec::new();
-        for &q in &self.members[members.clone()] {
-            for &(lo, hi, _) in &self.nfa.states[q as usize].ranges {
-                cuts.extend([u16::from(lo), u16::from(hi) + 1]);
-            }
+        let mut ranges: SmallVec<[(u8, u8, u32); 32]> = SmallVec::new();
+        for &q in part(&self.members, members) {
+            ranges.extend_from_slice(&self.nfa.states[q as usize].ranges);
         }
+        ranges.sort_unstable_by_key(|r| r.0);
+        // Where a range begins or one is over.
+        let mut cuts: SmallVec<[u16; 64]> = SmallVec::new();
+        cuts.extend(ranges.iter().flat_map(|&(lo, hi, _)| [u16::from(lo), u16::from(hi) + 1]));
         cuts.sort_unstable();
         cuts.dedup();
         let from = self.steps.len() as u32;
+        // The ranges over the bytes between two cuts: their ends and targets.
+        let (mut over, mut next) = (SmallVec::<[(u8, u32); 16]>::new(), 0);
         let mut targets: SmallVec<[u32; 16]> = SmallVec::new();
         for pair in cuts.windows(2) {
             let (lo, hi) = (pair[0] as u8, (pair[1] - 1) as u8);
-            targets.clear();
-            for &q in &self.members[members.clone()] {
-                let ranges = &self.nfa.states[q as usize].ranges;
-                targets.extend(ranges.iter().filter(|r| r.0 <= lo && hi <= r.1).map(|r| r.2));
+            over.retain(|r| r.0 >= lo);
+            while let Some(&(_, hi, to)) = ranges.get(next).filter(|r| r.0 == lo) {
+                over.push((hi, to));
+                next += 1;
             }
-            if !targets.is_empty() {
+            if !over.is_empty() {
+                targets.clear();
+                targets.extend(over.iter().map(|r| r.1));
                 let to = self.closed(&targets)?;
                 self.steps.push((lo, hi, to));
             }
@@ -197,8 +220,8 @@ impl Sets<'_> {
                     _ => (u32::from(lead & 0x07), 3, 0x10000),
                 };
                 let base = bits << (6 * more);
-                let (from, end) = self.tail(to, more)?;
-                for r in &self.tails[from as usize..end as usize] {
+                let tail = self.tail(to, more)?;
+                for r in part(&self.tails, tail) {
                     let (lo, hi) = ((base + r.lo).max(least), (base + r.hi).min(0x10FFFF));
                     if lo <= hi && r.to != DEAD {
                         add(found, lo, hi, r.to);
@@ -215,11 +238,11 @@ impl Sets<'_> {
         if known.0 != UNKNOWN {
             return Ok(known);
         }
-        let (from, to) = self.steps(set)?;
+        let steps = self.steps(set)?;
         let continues = |(lo, hi, to): (u8, u8, u32)| (lo.max(0x80), hi.min(0xBF), to);
         if more > 1 {
             // The rest first, so that what is found here lies together.
-            for i in from..to {
+            for i in steps.0..steps.1 {
                 let (lo, hi, next) = continues(self.steps[i as usize]);
                 if lo <= hi {
                     self.tail(next, more - 1)?;
@@ -227,7 +250,7 @@ impl Sets<'_> {
             }
         }
         let mut found = std::mem::take(&mut self.buffer);
-        for &step in &self.steps[from as usize..to as usize] {
+        for &step in part(&self.steps, steps) {
             let (lo, hi, to) = continues(step);
             if lo > hi {
                 continue;
@@ -237,8 +260,7 @@ impl Sets<'_> {
                 add(&mut found, first, last, to);
                 continue;
             }
-            let (from, end) = self.sets[to as usize].tails[more as usize - 2];
-            let rest = &self.tails[from as usize..end as usize];
+            let rest = part(&self.tails, self.sets[to as usize].tails[more as usize - 2]);
             for payload in first..=last {
                 let base = payload << (6 * (more - 1));
                 for r in rest {
