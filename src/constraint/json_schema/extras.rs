@@ -220,6 +220,7 @@ impl Goals<'_> {
         Ok(dfa.is_empty() || self.listed(&dfa, shape))
     }
 
+    /// Whether all words of an automaton are declared names.
     pub fn listed(&self, dfa: &Dfa, shape: &Shape) -> bool {
         let doc = &self.front.doc;
         if shape.object.values.is_empty() {

@@ -290,20 +290,6 @@ mod tests {
     use super::*;
     use crate::constraint::testing::Random;
 
-    /// A random automaton with the same ranges in every row, mostly long chains.
-    fn random_dfa(random: &mut Random) -> Dfa {
-        let states = 1 + random.below(40);
-        let mut dfa = Dfa::with_capacity(states, 4 * states);
-        for q in 0..states {
-            for (lo, hi) in [(0, 96), (97, 97), (98, 0xD7FF), (0xE000, 0x10FFFF)] {
-                let to = if random.below(3) == 0 { random.below(states) } else { (q + 1).min(states - 1) };
-                dfa.add(lo, hi, to as u32);
-            }
-            dfa.end_state(random.below(4) == 0);
-        }
-        dfa
-    }
-
     /// How many states differ, by comparing all of them until nothing changes.
     fn different(dfa: &Dfa) -> usize {
         let mut class: Vec<u32> = dfa.accept.iter().map(|&a| u32::from(a)).collect();
@@ -330,9 +316,16 @@ mod tests {
     fn as_small_as_comparing_all_states() {
         let mut random = Random::new(5);
         for _ in 0..300 {
-            let dfa = random_dfa(&mut random);
+            let dfa = Dfa::random(&mut random, 40);
             let small = dfa.clone().minimise().unwrap();
             assert_eq!(small.states(), different(&dfa));
+            // What is known of minimal automata, and found out about others.
+            assert_eq!((small.live(), small.clone().complement().live()), {
+                let mut unknown = small.clone();
+                unknown.minimal = false;
+                assert!(unknown.minimised().is_ok_and(|same| same.is_same(&small)));
+                (unknown.live(), unknown.complement().live())
+            });
             for _ in 0..50 {
                 let text: String =
                     (0..random.below(30)).map(|_| ['A', 'a', 'b', '\u{E000}'][random.below(4)]).collect();

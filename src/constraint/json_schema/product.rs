@@ -147,3 +147,70 @@ fn pairs(a: &Side, b: &Side, first: bool) -> Result<Dfa> {
     }
     Ok(product)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::constraint::testing::Random;
+
+    const LETTERS: [char; 4] = ['A', 'a', 'b', '\u{E000}'];
+
+    /// Whether the automata have a text in common, by following all pairs letter by letter.
+    fn meet(a: &Dfa, b: &Dfa) -> bool {
+        let (mut todo, mut seen) = (vec![(0, 0)], HashSet::from([(0, 0)]));
+        while let Some((p, q)) = todo.pop() {
+            if a.accept[p as usize] && b.accept[q as usize] {
+                return true;
+            }
+            let next = LETTERS.map(|c| (a.step(p, c as u32), b.step(q, c as u32)));
+            todo.extend(next.into_iter().filter(|&pair| seen.insert(pair)));
+        }
+        false
+    }
+
+    #[test]
+    fn as_both_sides_say() {
+        let mut random = Random::new(7);
+        let text = |random: &mut Random, longest: usize| -> String {
+            (0..random.below(longest)).map(|_| LETTERS[random.below(4)]).collect()
+        };
+        let (mut disjoint, mut mapped) = (0, 0);
+        for round in 0..200 {
+            let [a, b] = [(), ()].map(|()| {
+                if round % 4 == 0 {
+                    // Too many states for a table of all pairs.
+                    let words: Vec<String> = (0..150).map(|_| text(&mut random, 6)).collect();
+                    return Dfa::words(words.iter().map(String::as_str)).unwrap();
+                }
+                let mut dfa = Dfa::random(&mut random, 12);
+                if random.below(2) == 0 {
+                    // Few words, so that some languages are disjoint.
+                    let keep = random.below(dfa.states());
+                    dfa.accept.iter_mut().enumerate().for_each(|(q, accept)| *accept = q == keep);
+                }
+                if random.below(2) == 0 { dfa.minimise().unwrap() } else { dfa }
+            });
+            mapped += u32::from(a.states() * b.states() > MAX_TABLE);
+            let (both, either) = (a.intersect(&b).unwrap(), a.union(&b).unwrap());
+            let first = a.without(&b).unwrap();
+            for _ in 0..100 {
+                let text = text(&mut random, if round % 4 == 0 { 6 } else { 30 });
+                let (in_a, in_b) = (a.matches(&text), b.matches(&text));
+                assert_eq!(both.matches(&text), in_a && in_b, "{text:?}");
+                assert_eq!(either.matches(&text), in_a || in_b, "{text:?}");
+                assert_eq!(first.matches(&text), in_a && !in_b, "{text:?}");
+            }
+            let meet = meet(&a, &b);
+            assert_eq!(both.is_empty(), !meet);
+            assert_eq!(a.is_disjoint(&b).unwrap(), !meet);
+            disjoint += u32::from(!meet);
+            // By flags as by copies.
+            let (not_a, not_b) = (a.clone().complement(), b.clone().complement());
+            assert!(either.is_same(&not_a.intersect(&not_b).unwrap().complement()));
+            assert!(first.is_same(&a.intersect(&not_b).unwrap()));
+        }
+        assert!((10..190).contains(&disjoint) && mapped > 25, "{disjoint} {mapped}");
+    }
+}
