@@ -71,7 +71,7 @@ pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> R
             false => {
                 let mut scratch = Ir::new();
                 let node = builder.language(&look.body, (true, false), View::start(0), &mut scratch)?;
-                let dfa = Dfa::of(&scratch, node)?.minimise()?;
+                let dfa = Dfa::of(&scratch, node)?;
                 Some(if look.negated { dfa.complement() } else { dfa })
             }
         };
@@ -99,18 +99,15 @@ impl View {
 /// The automaton of what a lookahead asks of the rest of the text.
 struct Ahead {
     dfa: Dfa,
-    /// States that accept every rest, and none.
-    always: Vec<bool>,
-    never: Vec<bool>,
+    /// The state that accepts every rest, and the one that accepts none.
+    always: Option<u32>,
+    never: Option<u32>,
 }
 
 impl Ahead {
     fn new(dfa: Dfa) -> Result<Ahead> {
         let dfa = dfa.minimise()?;
-        let stays = |q: usize| dfa.rows[q].iter().all(|r| r.to as usize == q);
-        // Minimal automata have at most one state of each kind, with loops only.
-        let of = |wanted: bool| (0..dfa.rows.len()).map(|q| stays(q) && dfa.accept[q] == wanted).collect();
-        Ok(Ahead { always: of(true), never: of(false), dfa })
+        Ok(Ahead { always: dfa.loop_state(true), never: dfa.loop_state(false), dfa })
     }
 
     /// `$`: the rest is empty.
@@ -196,7 +193,7 @@ impl Builder<'_> {
     fn pieces(&self, (low, high): (u32, u32), open: &Open, view: &View) -> Vec<(u32, u32)> {
         let mut cuts = vec![low];
         let mut cut = |dfa: &Dfa, state: u32| {
-            let row = &dfa.rows[state as usize];
+            let row = dfa.row(state);
             let from = row.partition_point(|r| r.hi < low);
             cuts.extend(row[from..].iter().map(|r| r.lo).take_while(|&lo| lo <= high).filter(|&lo| lo > low));
         };
@@ -219,11 +216,11 @@ impl Builder<'_> {
         let mut next = Open::new();
         for &(ahead, state) in open {
             let own = &self.aheads[ahead as usize];
-            let to = step(&own.dfa, state, code);
-            if own.never[to as usize] {
+            let to = own.dfa.step(state, code);
+            if own.never == Some(to) {
                 return None;
             }
-            if !own.always[to as usize] {
+            if own.always != Some(to) {
                 next.push((ahead, to));
             }
         }
@@ -234,7 +231,7 @@ impl Builder<'_> {
 
     fn after(&self, view: &View, code: u32) -> View {
         let next = self.behind.iter().zip(&view.behind);
-        let behind = next.map(|(dfa, &state)| dfa.as_ref().map_or(0, |dfa| step(dfa, state, code)));
+        let behind = next.map(|(dfa, &state)| dfa.as_ref().map_or(0, |dfa| dfa.step(state, code)));
         View { start: false, behind: behind.collect() }
     }
 
@@ -300,11 +297,11 @@ impl Builder<'_> {
             }
         };
         let own = &self.aheads[ahead as usize];
-        if own.never[0] {
+        if own.never == Some(0) {
             return Ok(None);
         }
         let mut next = open.clone();
-        if !own.always[0] && !next.contains(&(ahead, 0)) {
+        if own.always != Some(0) && !next.contains(&(ahead, 0)) {
             next.push((ahead, 0));
             next.sort_unstable();
         }
@@ -324,8 +321,7 @@ impl Builder<'_> {
         let dfa = Dfa::of(&scratch, node)?;
         let own = Ahead::new(if look.negated { dfa.complement() } else { dfa })?;
         // Mostly what stands before makes no difference.
-        let same = |known: &Ahead| known.dfa.accept == own.dfa.accept && known.dfa.rows == own.dfa.rows;
-        let number = match self.aheads.iter().position(same) {
+        let number = match self.aheads.iter().position(|known| known.dfa.is_same(&own.dfa)) {
             Some(number) => number,
             None => {
                 self.aheads.push(own);
@@ -335,11 +331,6 @@ impl Builder<'_> {
         self.known.insert(key, number as u32);
         Ok(number as u32)
     }
-}
-
-fn step(dfa: &Dfa, state: u32, code: u32) -> u32 {
-    let row = &dfa.rows[state as usize];
-    row[row.partition_point(|r| r.hi < code)].to
 }
 
 /// A way on from a state: to which one, by which characters.

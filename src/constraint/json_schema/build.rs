@@ -210,14 +210,14 @@ impl Goals<'_> {
             let Some(multiples) = multiples(&divisor)? else {
                 return Err(self.front.unsupported(super::keywords::MULTIPLE_OF, at));
             };
-            let wanted = if divides { multiples } else { multiples.complement() };
-            all = all.intersect(&wanted).map_err(|e| located(self, e, at))?;
+            let wanted = if divides { all.intersect(&multiples) } else { all.without(&multiples) };
+            all = wanted.map_err(|e| located(self, e, at))?;
         }
         if let Some(others) = among {
             all = all.intersect(&others).map_err(|e| located(self, e, at))?;
         }
         if !whole && let Some(integers) = multiples(&Number::new("1"))? {
-            all = all.intersect(&integers.complement()).map_err(|e| located(self, e, at))?;
+            all = all.without(&integers).map_err(|e| located(self, e, at))?;
         }
         lang_ir::lower(&all, &mut self.front.ir).map_err(|e| located(self, e, at))
     }

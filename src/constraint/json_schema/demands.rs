@@ -5,6 +5,8 @@
 //! one, of which the representation can ask for at least one. The object is the union of these
 //! cases, which may overlap. Cost: an object per declared property that the demand can mean.
 
+use std::sync::Arc;
+
 use super::extras::Keys;
 use super::front::Front;
 use super::goals::{GoalId, Goals, Plan};
@@ -89,10 +91,10 @@ impl Front<'_> {
     }
 
     /// The names that a demand means, as an automaton.
-    fn names_language(&mut self, names: Names, at: Id) -> Result<Dfa> {
+    fn names_language(&mut self, names: Names, at: Id) -> Result<Arc<Dfa>> {
         match names {
             Names::Matching(pattern) => self.any_pattern(&[(pattern, at)]),
-            Names::Failing(schema) => Ok((*self.name_language(&[Term::Neg(schema)])?).clone()),
+            Names::Failing(schema) => self.name_language(&[Term::Neg(schema)]),
             Names::Undeclared(schema) => {
                 let (properties, patterns) = self.declarations(schema)?;
                 self.other_names(&properties, &patterns)
@@ -105,11 +107,14 @@ impl Front<'_> {
     }
 
     /// The names that are not listed and match none of the patterns.
-    fn other_names(&mut self, names: &[Name], patterns: &[(Name, Id)]) -> Result<Dfa> {
+    fn other_names(&mut self, names: &[Name], patterns: &[(Name, Id)]) -> Result<Arc<Dfa>> {
         let all = Dfa::words(names.iter().map(|&n| self.doc.name(n)))?.complement();
         match patterns.is_empty() {
-            true => Ok(all),
-            false => all.intersect(&self.any_pattern(patterns)?.complement()),
+            true => Ok(Arc::new(all)),
+            false => {
+                let patterns = self.any_pattern(patterns)?;
+                all.without(&patterns).map(Arc::new)
+            }
         }
     }
 
@@ -183,7 +188,7 @@ impl Goals<'_> {
                 for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
                     let own = self.front.names_language(demand.names, demand.at)?;
                     both = Some(match both {
-                        Some(both) => both.intersect(&own)?,
+                        Some(both) => Arc::new(both.intersect(&own)?),
                         None => own,
                     });
                 }
@@ -206,11 +211,11 @@ impl Goals<'_> {
     }
 
     /// The names of undeclared properties; `None`: all.
-    fn keys_language(&mut self, keys: &Keys) -> Result<Option<Dfa>> {
+    fn keys_language(&mut self, keys: &Keys) -> Result<Option<Arc<Dfa>>> {
         Ok(match keys {
             Keys::All => None,
             Keys::Patterns(patterns) => Some(self.front.any_pattern(patterns)?),
-            Keys::Automaton(keys) => Some((**keys).clone()),
+            Keys::Automaton(keys) => Some(keys.clone()),
         })
     }
 
@@ -245,7 +250,7 @@ impl Goals<'_> {
         if extra.is_empty() {
             return Ok(Some(planned));
         }
-        let mut wanted: Vec<Dfa> = Vec::new();
+        let mut wanted: Vec<Arc<Dfa>> = Vec::new();
         for demand in demands {
             wanted.push(self.front.names_language(demand.names, demand.at)?);
         }
@@ -255,12 +260,12 @@ impl Goals<'_> {
                 let mut both = keys.clone();
                 for (_, own) in wanted.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
                     both = Some(match both {
-                        Some(both) => both.intersect(own)?,
+                        Some(both) => Arc::new(both.intersect(own)?),
                         None => own.clone(),
                     });
                 }
                 let Some(both) = both.filter(|b| !b.is_empty() && !self.listed(b, shape)) else { continue };
-                let keys = if both.is_everything() { Keys::All } else { Keys::Automaton(both.into()) };
+                let keys = if both.is_everything() { Keys::All } else { Keys::Automaton(both) };
                 let narrowed = self.narrowed(*goal, demands, meets)?;
                 planned.extra.push((meets, keys, narrowed, narrowed == *goal));
             }

@@ -150,8 +150,8 @@ impl Goals<'_> {
         }
         // What is too large to tell is left to `keys`, which may never look at it.
         let Ok(Some(language)) = self.part_language(part) else { return false };
-        let both = self.front.any_pattern(patterns).and_then(|dfa| language.intersect(&dfa));
-        both.is_ok_and(|both| both.is_empty())
+        let disjoint = self.front.any_pattern(patterns).and_then(|dfa| language.is_disjoint(&dfa));
+        disjoint.unwrap_or(false)
     }
 
     /// The names that pass the tests of a part; `None` if there are no tests.
@@ -160,14 +160,14 @@ impl Goals<'_> {
         for i in from..part.tests.len() {
             let (patterns, holds) = part.tests[i].clone();
             let dfa = self.front.any_pattern(&patterns)?;
-            let dfa = if holds { dfa } else { dfa.complement() };
-            let language = match &part.language {
-                Some((_, own)) => {
-                    own.intersect(&dfa).map_err(|e| e.at(self.front.doc.place(patterns[0].1)))?
-                }
-                None => dfa,
+            let language = match (&part.language, holds) {
+                (Some((_, own)), true) => own.intersect(&dfa).map(Arc::new),
+                (Some((_, own)), false) => own.without(&dfa).map(Arc::new),
+                (None, true) => Ok(dfa),
+                (None, false) => Ok(Arc::new((*dfa).clone().complement())),
             };
-            part.language = Some((i + 1, Arc::new(language)));
+            let language = language.map_err(|e| e.at(self.front.doc.place(patterns[0].1)))?;
+            part.language = Some((i + 1, language));
         }
         Ok(part.language.as_ref().map(|l| l.1.clone()))
     }
@@ -191,17 +191,16 @@ impl Goals<'_> {
                 return Ok(Some(Keys::Patterns(patterns.to_vec())));
             }
         }
-        let mut all: Option<Dfa> = None;
+        let mut all: Option<Arc<Dfa>> = None;
         for part in &mut parts {
             let own = match (self.part_language(part)?, names) {
-                (Some(own), Some(names)) => (*own).intersect(names)?,
-                (Some(own), None) => (*own).clone(),
-                (None, Some(names)) => (**names).clone(),
+                (Some(own), Some(names)) => Arc::new(own.intersect(names)?),
+                (Some(own), None) => own,
+                (None, Some(names)) => names.clone(),
                 (None, None) => return Ok(Some(Keys::All)),
             };
             all = Some(match all {
-                // Union by complements.
-                Some(all) => all.complement().intersect(&own.complement())?.complement(),
+                Some(all) => Arc::new(all.union(&own)?),
                 None => own,
             });
         }
@@ -209,7 +208,7 @@ impl Goals<'_> {
         if all.is_empty() || self.listed(&all, shape) {
             return Ok(None);
         }
-        Ok(Some(if all.is_everything() { Keys::All } else { Keys::Automaton(Arc::new(all)) }))
+        Ok(Some(if all.is_everything() { Keys::All } else { Keys::Automaton(all) }))
     }
 
     /// Whether a finite set of patterns only matches declared names.
@@ -221,8 +220,12 @@ impl Goals<'_> {
         Ok(dfa.is_empty() || self.listed(&dfa, shape))
     }
 
+    /// Whether all words of an automaton are declared names.
     pub fn listed(&self, dfa: &Dfa, shape: &Shape) -> bool {
         let doc = &self.front.doc;
+        if shape.object.values.is_empty() {
+            return dfa.is_empty();
+        }
         dfa.finite(MAX_LISTED).is_some_and(|words| {
             words.iter().all(|w| doc.lookup(w).is_some_and(|n| shape.object.values.contains_key(&n)))
         })
@@ -236,22 +239,18 @@ fn complementary(parts: &[Part]) -> bool {
 
 impl Front<'_> {
     /// Names that match one of the patterns.
-    pub fn any_pattern(&mut self, patterns: &[(Name, Id)]) -> Result<Dfa> {
-        let mut all: Option<Dfa> = None;
+    pub fn any_pattern(&mut self, patterns: &[(Name, Id)]) -> Result<Arc<Dfa>> {
+        let mut all: Option<Arc<Dfa>> = None;
         for &(pattern, at) in patterns {
             let Some(dfa) = self.automaton(Test::Pattern(pattern), at)? else { continue };
             all = Some(match all {
-                Some(all) => all
-                    .complement()
-                    .intersect(&(*dfa).clone().complement())
-                    .map_err(|e| e.at(self.doc.place(at)))?
-                    .complement(),
-                None => (*dfa).clone(),
+                Some(all) => Arc::new(all.union(&dfa).map_err(|e| e.at(self.doc.place(at)))?),
+                None => dfa,
             });
         }
         match all {
             Some(all) => Ok(all),
-            None => Dfa::words([]),
+            None => Dfa::words([]).map(Arc::new),
         }
     }
 
@@ -265,25 +264,25 @@ impl Front<'_> {
             _ => None,
         });
         let at = at.unwrap_or(self.doc.root());
-        let mut all: Option<Dfa> = None;
+        let mut all: Option<Arc<Dfa>> = None;
         for shape in &shapes {
             let own = self.shape_names(shape, at)?;
             all = Some(match all {
-                Some(all) => all.complement().intersect(&own.complement())?.complement(),
+                Some(all) => Arc::new(all.union(&own)?),
                 None => own,
             });
         }
         match all {
-            Some(all) => Ok(Arc::new(all)),
+            Some(all) => Ok(all),
             None => Dfa::words([]).map(Arc::new),
         }
     }
 
-    fn shape_names(&mut self, shape: &Shape, at: Id) -> Result<Dfa> {
+    fn shape_names(&mut self, shape: &Shape, at: Id) -> Result<Arc<Dfa>> {
         if let Some(literals) = &shape.literals {
             let words: Vec<&str> =
                 literals.iter().filter_map(|&l| self.doc.string(l)).map(|n| self.doc.name(n)).collect();
-            return Dfa::words(words);
+            return Dfa::words(words).map(Arc::new);
         }
         if let Some(refusal) = shape.refusals.iter().find(|r| r.types.meets(Types::STRING)) {
             return Err(self
@@ -293,7 +292,7 @@ impl Front<'_> {
         let language = self.language(&shape.string)?;
         let StringPart { min, max, .. } = shape.string;
         if min == 0 && max.is_none() {
-            return Ok(language.map_or_else(everything, |l| (*l).clone()));
+            return Ok(language.unwrap_or_else(|| Arc::new(everything())));
         }
         if min > MAX_NAME_LENGTH || max.is_some_and(|m| m > MAX_NAME_LENGTH) {
             return Err(self.error(
@@ -304,8 +303,8 @@ impl Front<'_> {
         }
         let lengths = Dfa::lengths(min, max);
         match language {
-            Some(language) => language.intersect(&lengths),
-            None => Ok(lengths),
+            Some(language) => language.intersect(&lengths).map(Arc::new),
+            None => Ok(Arc::new(lengths)),
         }
     }
 
@@ -319,26 +318,23 @@ impl Front<'_> {
                     excluded.push(name);
                     continue;
                 }
-                (Test::Format(name), false) => match self.widest_format(name, at)? {
-                    Some(dfa) => Arc::new(dfa.complement()),
-                    None => continue,
-                },
-                _ => match self.automaton(test, at)? {
-                    Some(dfa) if holds => dfa,
-                    Some(dfa) => Arc::new((*dfa).clone().complement()),
-                    None => continue,
-                },
+                (Test::Format(name), false) => self.widest_format(name, at)?,
+                _ => self.automaton(test, at)?,
             };
-            all = Some(match all {
-                Some(all) => Arc::new(all.intersect(&own).map_err(|e| e.at(self.doc.place(at)))?),
-                None => own,
-            });
+            let Some(own) = own else { continue };
+            let language = match (all, holds) {
+                (Some(all), true) => all.intersect(&own).map(Arc::new),
+                (Some(all), false) => all.without(&own).map(Arc::new),
+                (None, true) => Ok(own),
+                (None, false) => Ok(Arc::new((*own).clone().complement())),
+            };
+            all = Some(language.map_err(|e| e.at(self.doc.place(at)))?);
         }
         if !excluded.is_empty() {
-            let others = Dfa::words(excluded.iter().map(|&n| self.doc.name(n)))?.complement();
+            let words = Dfa::words(excluded.iter().map(|&n| self.doc.name(n)))?;
             all = Some(Arc::new(match all {
-                Some(all) => all.intersect(&others)?,
-                None => others,
+                Some(all) => all.without(&words)?,
+                None => words.complement(),
             }));
         }
         Ok(all)

@@ -375,12 +375,12 @@ impl<'p> Front<'p> {
 
     /// The automaton of all texts that may be of a format, also those that are not generated; `None` for
     /// one that is not known.
-    pub fn widest_format(&mut self, name: Name, at: Id) -> Result<Option<Dfa>> {
+    pub fn widest_format(&mut self, name: Name, at: Id) -> Result<Option<Arc<Dfa>>> {
         let Some(node) = format::widest(self.doc.name(name), &mut self.scratch) else {
-            return Ok(self.automaton(Test::Format(name), at)?.map(|dfa| (*dfa).clone()));
+            return self.automaton(Test::Format(name), at);
         };
         let dfa = Nfa::new(&self.scratch, node).and_then(|nfa| Dfa::from_nfa(&nfa));
-        dfa.map(Some).map_err(|e| e.at(self.doc.place(at)))
+        dfa.map(|dfa| Some(Arc::new(dfa))).map_err(|e| e.at(self.doc.place(at)))
     }
 
     /// Whether a text is of a format, as far as that is known.

@@ -1,46 +1,46 @@
-//! Regular languages of decoded text as complete automata over Unicode scalar values: intersection,
-//! complement, membership, emptiness, and the way back into the representation.
+//! Regular languages of decoded text as complete automata over Unicode scalar values: complement,
+//! membership, emptiness, words.
 //!
 //! Patterns that must hold together (pattern and format, two patterns, a name that must not match a
 //! pattern) need boolean operations that the representation does not have. They are done here: a byte
-//! language is determinised over code points (subset construction, cost = states times transitions
-//! under [`MAX_STATES`]), combined by products, and turned back by eliminating states in `lang_ir`.
-//! Working over bytes was rejected: the complement would have to be cut down to valid UTF-8 and
-//! would carry several states per character.
+//! language is determinised over code points (`determinise`), combined by products (`product`), made small
+//! (`minimise`) and turned back in `lang_ir`. The ranges of all states lie in one list, so that a copy is three
+//! allocations and most operations make no more; with a list for each state, a quarter of the time of schemas
+//! with patterns went to the allocator. Working over bytes was rejected: the complement would have to be cut down
+//! to valid UTF-8 and would carry several states per character.
 
-use std::rc::Rc;
-
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::nfa::{Closure, Nfa};
+use super::nfa::Nfa;
 use crate::constraint::ir::{Ir, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most states of one automaton over code points.
 pub(super) const MAX_STATES: usize = 4_000;
 /// Most transitions of one automaton.
-const MAX_RANGES: usize = 200_000;
-/// Most sets of automaton states during determinisation.
-const MAX_SETS: usize = 40_000;
+pub(super) const MAX_RANGES: usize = 200_000;
 
 /// The Unicode scalar values.
 pub(in crate::constraint) const SCALARS: [(u32, u32); 2] = [(0, 0xD7FF), (0xE000, 0x10FFFF)];
 
 /// One transition: the code points `lo..=hi` lead to `to`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::constraint) struct Range {
     pub lo: u32,
     pub hi: u32,
     pub to: u32,
 }
 
-/// A complete deterministic automaton; state 0 is the start.
+/// A complete deterministic automaton; state 0 is the start, and all states are reached from it.
 #[derive(Debug, Clone)]
 pub(in crate::constraint) struct Dfa {
     pub accept: Vec<bool>,
-    /// Sorted ranges that cover all scalar values.
-    pub rows: Vec<Vec<Range>>,
+    /// State by state, sorted ranges that cover all scalar values.
+    ranges: Vec<Range>,
+    /// Where the ranges of each state begin, and where those of the last one end.
+    first: Vec<u32>,
+    /// Whether it is known that no two states have the same language.
+    pub(super) minimal: bool,
 }
 
 /// Adds a range to a row, merging it with its neighbour.
@@ -62,36 +62,80 @@ pub(super) fn too_large(what: &str, limit: usize) -> Error {
     )
 }
 
+/// How automata are made, state by state.
 impl Dfa {
+    /// No states yet, and room for some states and ranges.
+    pub(super) fn with_capacity(states: usize, ranges: usize) -> Dfa {
+        let mut first = Vec::with_capacity(states + 1);
+        first.push(0);
+        Dfa { accept: Vec::with_capacity(states), ranges: Vec::with_capacity(ranges), first, minimal: false }
+    }
+
+    /// Adds a range to the state that is being made. The state before it ends with the last scalar value, which
+    /// has no neighbour.
+    pub(super) fn add(&mut self, lo: u32, hi: u32, to: u32) {
+        add(&mut self.ranges, lo, hi, to);
+    }
+
+    /// The state that is being made, with the ranges added to it, has all of them.
+    pub(super) fn end_state(&mut self, accept: bool) {
+        self.accept.push(accept);
+        self.first.push(self.ranges.len() as u32);
+    }
+
+    /// A state that every character leads to `to`.
+    pub(super) fn uniform_state(&mut self, accept: bool, to: u32) {
+        self.ranges.extend(SCALARS.map(|(lo, hi)| Range { lo, hi, to }));
+        self.end_state(accept);
+    }
+
+    /// A state whose few ways on are listed, in order; all other characters lead to `rest`.
+    pub(super) fn listed_state(&mut self, accept: bool, ways: &[Range], rest: u32) {
+        for (lo, hi) in SCALARS {
+            let mut from = lo;
+            for r in ways.iter().filter(|r| r.lo <= hi && r.hi >= lo) {
+                let (a, b) = (r.lo.max(lo), r.hi.min(hi));
+                if a > from {
+                    self.add(from, a - 1, rest);
+                }
+                self.add(a, b, r.to);
+                from = b + 1;
+            }
+            if from <= hi {
+                self.add(from, hi, rest);
+            }
+        }
+        self.end_state(accept);
+    }
+
+    /// Gives the transitions of the last state other targets, in order.
+    pub(super) fn retarget_last(&mut self, mut to: impl FnMut(u32) -> u32) {
+        let from = self.first[self.first.len() - 2] as usize;
+        self.ranges[from..].iter_mut().for_each(|r| r.to = to(r.to));
+    }
+
     /// The automaton of a regular node.
     pub fn of(ir: &Ir, node: NodeId) -> Result<Dfa> {
         Dfa::from_nfa(&Nfa::new(ir, node)?)
     }
 
-    /// The automaton of a byte language; invalid UTF-8 in it is dropped.
-    pub(super) fn from_nfa(nfa: &Nfa) -> Result<Dfa> {
-        Determinise {
-            nfa,
-            sets: FxHashMap::default(),
-            list: Vec::new(),
-            steps: Vec::new(),
-            tails: FxHashMap::default(),
-            scratch: Closure::default(),
-        }
-        .run()
-    }
-
     /// Exactly these words.
     pub fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Dfa> {
-        let mut trie: Vec<(FxHashMap<u32, u32>, bool)> = vec![(FxHashMap::default(), false)];
+        // The ways on, sorted, and whether a word ends.
+        let mut trie: Vec<(SmallVec<[Range; 1]>, bool)> = vec![(SmallVec::new(), false)];
         for word in words {
             let mut at = 0usize;
-            for c in word.chars() {
+            for c in word.chars().map(u32::from) {
                 let next = trie.len() as u32;
-                at = *trie[at].0.entry(c as u32).or_insert(next) as usize;
-                if at == next as usize {
-                    trie.push((FxHashMap::default(), false));
-                }
+                let ways = &mut trie[at].0;
+                at = match ways.binary_search_by_key(&c, |r| r.lo) {
+                    Ok(known) => ways[known].to as usize,
+                    Err(place) => {
+                        ways.insert(place, Range { lo: c, hi: c, to: next });
+                        trie.push((SmallVec::new(), false));
+                        next as usize
+                    }
+                };
                 if trie.len() > MAX_STATES {
                     return Err(too_large("states", MAX_STATES));
                 }
@@ -99,50 +143,54 @@ impl Dfa {
             trie[at].1 = true;
         }
         let sink = trie.len() as u32;
-        let mut rows = Vec::with_capacity(trie.len() + 1);
-        for (children, _) in &trie {
-            let mut edges: Vec<(u32, u32)> = children.iter().map(|(&c, &t)| (c, t)).collect();
-            edges.sort_unstable();
-            let mut row = Vec::new();
-            for (lo, hi) in SCALARS {
-                let mut from = lo;
-                for &(c, to) in edges.iter().filter(|e| (lo..=hi).contains(&e.0)) {
-                    if c > from {
-                        add(&mut row, from, c - 1, sink);
-                    }
-                    add(&mut row, c, c, to);
-                    from = c + 1;
-                }
-                if from <= hi {
-                    add(&mut row, from, hi, sink);
-                }
-            }
-            rows.push(row);
+        let mut dfa = Dfa::with_capacity(trie.len() + 1, 4 * trie.len() + 2);
+        for (ways, accept) in &trie {
+            dfa.listed_state(*accept, ways, sink);
         }
-        rows.push(SCALARS.iter().map(|&(lo, hi)| Range { lo, hi, to: sink }).collect());
-        let mut accept: Vec<bool> = trie.iter().map(|t| t.1).collect();
-        accept.push(false);
-        Ok(Dfa { accept, rows })
+        dfa.uniform_state(false, sink);
+        Ok(dfa)
     }
 
     /// Texts of `min` to `max` characters.
     pub fn lengths(min: u32, max: Option<u32>) -> Dfa {
         let last = max.map_or(min, |m| m.max(min).saturating_add(1));
-        let row = |to: u32| SCALARS.iter().map(|&(lo, hi)| Range { lo, hi, to }).collect();
-        Dfa {
-            accept: (0..=last).map(|n| n >= min && max.is_none_or(|m| n <= m)).collect(),
-            rows: (0..=last).map(|n| row((n + 1).min(last))).collect(),
+        let mut dfa = Dfa::with_capacity(last as usize + 1, 2 * (last as usize + 1));
+        for n in 0..=last {
+            dfa.uniform_state(n >= min && max.is_none_or(|m| n <= m), (n + 1).min(last));
         }
+        dfa
+    }
+}
+
+impl Dfa {
+    /// The number of states.
+    pub fn states(&self) -> usize {
+        self.accept.len()
+    }
+
+    /// The transitions of a state, sorted; they cover all scalar values.
+    pub fn row(&self, state: u32) -> &[Range] {
+        &self.ranges[self.first[state as usize] as usize..self.first[state as usize + 1] as usize]
+    }
+
+    /// The transitions of all states together.
+    pub(super) fn ranges(&self) -> &[Range] {
+        &self.ranges
+    }
+
+    /// Whether both are the same state by state.
+    pub fn is_same(&self, other: &Dfa) -> bool {
+        self.accept == other.accept && self.first == other.first && self.ranges == other.ranges
+    }
+
+    /// Where a character leads.
+    pub fn step(&self, state: u32, code: u32) -> u32 {
+        let row = self.row(state);
+        row[row.partition_point(|r| r.hi < code)].to
     }
 
     pub fn matches(&self, text: &str) -> bool {
-        let mut at = 0;
-        for c in text.chars() {
-            let row = &self.rows[at as usize];
-            let i = row.partition_point(|r| r.hi < c as u32);
-            at = row[i].to;
-        }
-        self.accept[at as usize]
+        self.accept[text.chars().fold(0, |at, c| self.step(at, c as u32)) as usize]
     }
 
     pub fn complement(mut self) -> Dfa {
@@ -152,76 +200,60 @@ impl Dfa {
         self
     }
 
-    /// Texts in both languages. Pairs of states with a dead one are one state, without which the products
-    /// of long chains would be several times larger.
-    pub fn intersect(&self, other: &Dfa) -> Result<Dfa> {
-        const SINK: (u32, u32) = (u32::MAX, u32::MAX);
-        let (alive, other_alive) = (self.live(), other.live());
-        let mut ids: FxHashMap<(u32, u32), u32> = FxHashMap::default();
-        let mut pairs = vec![(0u32, 0u32)];
-        ids.insert((0, 0), 0);
-        let mut product = Dfa { accept: Vec::new(), rows: Vec::new() };
-        let mut ranges = 0;
-        while let Some(&(a, b)) = pairs.get(product.rows.len()) {
-            if (a, b) == SINK {
-                let to = product.rows.len() as u32;
-                product.accept.push(false);
-                product.rows.push(SCALARS.iter().map(|&(lo, hi)| Range { lo, hi, to }).collect());
-                continue;
-            }
-            let (x, y) = (&self.rows[a as usize], &other.rows[b as usize]);
-            let (mut i, mut j, mut row) = (0, 0, Vec::with_capacity(x.len().max(y.len())));
-            while i < x.len() && j < y.len() {
-                let (lo, hi) = (x[i].lo.max(y[j].lo), x[i].hi.min(y[j].hi));
-                if lo <= hi {
-                    let dead = !alive[x[i].to as usize] || !other_alive[y[j].to as usize];
-                    let pair = if dead { SINK } else { (x[i].to, y[j].to) };
-                    let next = pairs.len() as u32;
-                    let to = *ids.entry(pair).or_insert(next);
-                    if to == next {
-                        pairs.push(pair);
-                    }
-                    add(&mut row, lo, hi, to);
+    /// The states that lead to each state, each once.
+    pub(super) fn incoming(&self) -> Incoming {
+        // By target, the last state that was seen to lead there: mostly several ranges of one do.
+        let mut seen = vec![u32::MAX; self.states()];
+        let mut first = vec![0u32; self.states() + 1];
+        for q in 0..self.states() as u32 {
+            for r in self.row(q) {
+                if std::mem::replace(&mut seen[r.to as usize], q) != q {
+                    first[r.to as usize] += 1;
                 }
-                if x[i].hi < y[j].hi { i += 1 } else { j += 1 }
             }
-            ranges += row.len();
-            if pairs.len() > MAX_STATES * 4 || ranges > MAX_RANGES {
-                return Err(too_large("states", MAX_STATES * 4));
+        }
+        // Each list is filled from behind, which leaves its beginning.
+        let mut sum = 0;
+        for end in &mut first {
+            sum += *end;
+            *end = sum;
+        }
+        let mut from = vec![0; sum as usize];
+        for q in (0..self.states() as u32).rev() {
+            for r in self.row(q) {
+                // Turned around, to differ from what the first pass left.
+                if std::mem::replace(&mut seen[r.to as usize], !q) != !q {
+                    first[r.to as usize] -= 1;
+                    from[first[r.to as usize] as usize] = q;
+                }
             }
-            product.accept.push(self.accept[a as usize] && other.accept[b as usize]);
-            product.rows.push(row);
         }
-        // Most products are hardly larger than their factors, and only the last of a chain is written
-        // out, which minimises it.
-        if product.rows.len() > 2 * (self.rows.len() + other.rows.len()) {
-            return product.minimise();
-        }
-        Ok(product)
+        Incoming { first, from }
     }
 
-    /// The states that lead to each state.
-    pub(super) fn incoming(&self) -> Incoming {
-        let mut first = vec![0u32; self.rows.len() + 1];
-        let edges =
-            || self.rows.iter().zip(0u32..).flat_map(|(row, from)| row.iter().map(move |r| (from, r.to)));
-        edges().for_each(|(_, to)| first[to as usize + 1] += 1);
-        for i in 1..first.len() {
-            first[i] += first[i - 1];
-        }
-        let mut next = first.clone();
-        let mut from = vec![0; first[self.rows.len()] as usize];
-        edges().for_each(|(q, to)| {
-            from[next[to as usize] as usize] = q;
-            next[to as usize] += 1;
-        });
-        Incoming { first, from }
+    /// The state that only leads to itself and accepts, or does not. Of a minimal automaton that is the only
+    /// one from which everything is accepted, or nothing.
+    pub fn loop_state(&self, accept: bool) -> Option<u32> {
+        (0..self.states() as u32)
+            .find(|&q| self.accept[q as usize] == accept && self.row(q).iter().all(|r| r.to == q))
     }
 
     /// Which states reach acceptance.
     pub fn live(&self) -> Vec<bool> {
+        self.reaching(true)
+    }
+
+    /// Which states reach one that accepts, or one that does not.
+    pub(super) fn reaching(&self, accept: bool) -> Vec<bool> {
+        if self.minimal {
+            let mut live = vec![true; self.states()];
+            if let Some(q) = self.loop_state(!accept) {
+                live[q as usize] = false;
+            }
+            return live;
+        }
         let back = self.incoming();
-        let mut live = self.accept.clone();
+        let mut live: Vec<bool> = self.accept.iter().map(|&a| a == accept).collect();
         let mut todo: Vec<u32> = (0..live.len() as u32).filter(|&q| live[q as usize]).collect();
         while let Some(q) = todo.pop() {
             for &p in back.of(q) {
@@ -235,12 +267,12 @@ impl Dfa {
     }
 
     pub fn is_empty(&self) -> bool {
-        !self.live()[0]
+        !self.accept.contains(&true)
     }
 
     /// Whether every text is accepted.
     pub fn is_everything(&self) -> bool {
-        self.accept.iter().all(|&a| a)
+        !self.accept.contains(&false)
     }
 
     /// Whether there are endlessly many words: a loop through live states.
@@ -249,7 +281,7 @@ impl Dfa {
         let (mut path, mut met) = (vec![(0u32, 0usize)], vec![0u8; live.len()]);
         while let Some(&mut (q, ref mut next)) = path.last_mut() {
             met[q as usize] = 1;
-            let Some(range) = self.rows[q as usize].get(*next) else {
+            let Some(range) = self.row(q).get(*next) else {
                 met[q as usize] = 2;
                 path.pop();
                 continue;
@@ -273,13 +305,13 @@ impl Dfa {
         }
         let mut words = Vec::new();
         let mut layer: Vec<(u32, String)> = if live[0] { vec![(0, String::new())] } else { vec![] };
-        for _ in 0..=self.rows.len() {
+        for _ in 0..=self.states() {
             let mut next = Vec::new();
             for (q, word) in layer {
                 if self.accept[q as usize] {
                     words.push(word.clone());
                 }
-                for range in self.rows[q as usize].iter().filter(|r| live[r.to as usize]) {
+                for range in self.row(q).iter().filter(|r| live[r.to as usize]) {
                     if (range.hi - range.lo) as usize + next.len() + words.len() > limit {
                         return None;
                     }
@@ -311,181 +343,20 @@ impl Incoming {
     }
 }
 
-/// Byte ranges and the sets they lead to.
-type Steps = Rc<[(u8, u8, u32)]>;
-
-/// The subset construction over code points.
-struct Determinise<'a> {
-    nfa: &'a Nfa,
-    sets: FxHashMap<Rc<[u32]>, u32>,
-    list: Vec<Rc<[u32]>>,
-    /// Per set, its byte transitions once they are known; bytes that are missing lead nowhere.
-    steps: Vec<Option<Steps>>,
-    /// By set and number of continuation bytes: where they lead.
-    tails: FxHashMap<(u32, u32), Rc<[Range]>>,
-    scratch: Closure,
-}
-
-/// A set that no word leaves: the id of the empty set.
-const DEAD: u32 = 0;
-
-impl Determinise<'_> {
-    fn run(mut self) -> Result<Dfa> {
-        self.set(&[])?;
-        let start = self.closed(&[self.nfa.start])?;
-        let mut ids: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut states = vec![start];
-        ids.insert(start, 0);
-        let mut dfa = Dfa { accept: Vec::new(), rows: Vec::new() };
-        let mut ranges = 0;
-        while let Some(&set) = states.get(dfa.rows.len()) {
-            let row = self.row(set)?;
-            let row: Vec<Range> = row
-                .into_iter()
-                .map(|r| {
-                    let next = states.len() as u32;
-                    let to = *ids.entry(r.to).or_insert(next);
-                    if to == next {
-                        states.push(r.to);
-                    }
-                    Range { to, ..r }
-                })
-                .collect();
-            ranges += row.len();
-            if states.len() > MAX_STATES || ranges > MAX_RANGES {
-                return Err(too_large("states", MAX_STATES));
+#[cfg(test)]
+impl Dfa {
+    /// Up to so many states, mostly in long chains, that tell `A`, `a`, `b` and U+E000 apart.
+    pub(super) fn random(random: &mut crate::constraint::testing::Random, states: usize) -> Dfa {
+        let states = 1 + random.below(states);
+        let mut dfa = Dfa::with_capacity(states, 4 * states);
+        for q in 0..states {
+            for (lo, hi) in [(0, 96), (97, 97), (98, 0xD7FF), (0xE000, 0x10FFFF)] {
+                let to = if random.below(3) == 0 { random.below(states) } else { (q + 1).min(states - 1) };
+                dfa.add(lo, hi, to as u32);
             }
-            dfa.accept.push(self.list[set as usize].contains(&self.nfa.accept));
-            dfa.rows.push(row);
+            dfa.end_state(random.below(4) == 0);
         }
-        dfa.minimise()
-    }
-
-    /// The set of the states reachable by free moves.
-    fn closed(&mut self, from: &[u32]) -> Result<u32> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let set = self.set(self.nfa.closure(from, &mut scratch));
-        self.scratch = scratch;
-        set
-    }
-
-    fn set(&mut self, states: &[u32]) -> Result<u32> {
-        if let Some(&id) = self.sets.get(states) {
-            return Ok(id);
-        }
-        if self.list.len() >= MAX_SETS {
-            return Err(too_large("sets of states", MAX_SETS));
-        }
-        let id = self.list.len() as u32;
-        let states: Rc<[u32]> = states.into();
-        self.list.push(states.clone());
-        self.sets.insert(states, id);
-        self.steps.push(None);
-        Ok(id)
-    }
-
-    /// The byte transitions of a set, sorted and disjoint.
-    fn step(&mut self, set: u32) -> Result<Steps> {
-        if let Some(known) = &self.steps[set as usize] {
-            return Ok(known.clone());
-        }
-        let states = self.list[set as usize].clone();
-        let mut cuts: SmallVec<[u16; 32]> = SmallVec::new();
-        for &q in states.iter() {
-            for &(lo, hi, _) in &self.nfa.states[q as usize].ranges {
-                cuts.push(u16::from(lo));
-                cuts.push(u16::from(hi) + 1);
-            }
-        }
-        cuts.sort_unstable();
-        cuts.dedup();
-        let (mut steps, mut targets) = (Vec::new(), Vec::new());
-        for pair in cuts.windows(2) {
-            let (lo, hi) = (pair[0] as u8, (pair[1] - 1) as u8);
-            targets.clear();
-            for &q in states.iter() {
-                let ranges = &self.nfa.states[q as usize].ranges;
-                targets.extend(ranges.iter().filter(|r| r.0 <= lo && hi <= r.1).map(|r| r.2));
-            }
-            if !targets.is_empty() {
-                steps.push((lo, hi, self.closed(&targets)?));
-            }
-        }
-        let steps: Steps = steps.into();
-        self.steps[set as usize] = Some(steps.clone());
-        Ok(steps)
-    }
-
-    /// The code point transitions of a set.
-    fn row(&mut self, set: u32) -> Result<Vec<Range>> {
-        let mut found: Vec<Range> = Vec::new();
-        for &(lo, hi, to) in self.step(set)?.iter() {
-            if lo < 0x80 {
-                found.push(Range { lo: lo.into(), hi: hi.min(0x7F).into(), to });
-            }
-            for lead in lo.max(0xC2)..=hi.min(0xF4) {
-                // Overlong forms and values beyond Unicode are not text.
-                let (bits, more, least) = match lead {
-                    0xC2..=0xDF => (u32::from(lead & 0x1F), 1, 0x80),
-                    0xE0..=0xEF => (u32::from(lead & 0x0F), 2, 0x800),
-                    _ => (u32::from(lead & 0x07), 3, 0x10000),
-                };
-                let base = bits << (6 * more);
-                for &r in self.tail(to, more)?.iter() {
-                    let (lo, hi) = ((base + r.lo).max(least), (base + r.hi).min(0x10FFFF));
-                    if lo <= hi {
-                        found.push(Range { lo, hi, to: r.to });
-                    }
-                }
-            }
-        }
-        found.retain(|r| r.to != DEAD);
-        found.sort_unstable_by_key(|r| r.lo);
-        let mut row = Vec::new();
-        for (lo, hi) in SCALARS {
-            let mut from = lo;
-            for r in found.iter().filter(|r| r.lo <= hi && r.hi >= lo) {
-                let (a, b) = (r.lo.max(lo), r.hi.min(hi));
-                if a > from {
-                    add(&mut row, from, a - 1, DEAD);
-                }
-                add(&mut row, a, b, r.to);
-                from = b + 1;
-            }
-            if from <= hi {
-                add(&mut row, from, hi, DEAD);
-            }
-        }
-        Ok(row)
-    }
-
-    /// What `more` continuation bytes do to a set, by the value of their payload bits.
-    fn tail(&mut self, set: u32, more: u32) -> Result<Rc<[Range]>> {
-        if let Some(known) = self.tails.get(&(set, more)) {
-            return Ok(known.clone());
-        }
-        let mut found = Vec::new();
-        for &(lo, hi, to) in self.step(set)?.iter() {
-            let (lo, hi) = (lo.max(0x80), hi.min(0xBF));
-            if lo > hi {
-                continue;
-            }
-            let (first, last) = (u32::from(lo & 0x3F), u32::from(hi & 0x3F));
-            if more == 1 {
-                add(&mut found, first, last, to);
-                continue;
-            }
-            let rest = self.tail(to, more - 1)?;
-            for payload in first..=last {
-                let base = payload << (6 * (more - 1));
-                for r in rest.iter() {
-                    add(&mut found, base + r.lo, base + r.hi, r.to);
-                }
-            }
-        }
-        let found: Rc<[Range]> = found.into();
-        self.tails.insert((set, more), found.clone());
-        Ok(found)
+        dfa
     }
 }
 

@@ -22,25 +22,22 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
     if dfa.is_empty() {
         return Ok(ir.push(Node::Never));
     }
-    let dfa = dfa.minimise()?;
-    let live = dfa.live();
-    let count = live.iter().filter(|&&l| l).count();
+    let dfa = dfa.minimised()?;
+    // No more than one state is dead. The start state is live and keeps the number 0.
+    let dead = dfa.loop_state(false);
+    let count = dfa.states() - usize::from(dead.is_some());
     if count > MAX_LIVE {
         return Err(Error::new(
             ErrorKind::TooComplex,
             format!("the combination of patterns needs {count} automaton states; the limit is {MAX_LIVE}"),
         ));
     }
-    // The start state is live and keeps the number 0.
-    let mut number = vec![0u32; live.len()];
-    for (next, q) in (0..live.len()).filter(|&q| live[q]).enumerate() {
-        number[q] = next as u32;
-    }
+    let number = |q: u32| q - u32::from(dead.is_some_and(|dead| dead < q));
     let mut states = Vec::with_capacity(count);
     let mut classes: Vec<(u32, Ranges)> = Vec::new();
-    for (q, row) in dfa.rows.iter().enumerate().filter(|(q, _)| live[*q]) {
+    for q in (0..dfa.states() as u32).filter(|&q| Some(q) != dead) {
         classes.clear();
-        for r in row.iter().filter(|r| live[r.to as usize]) {
+        for r in dfa.row(q).iter().filter(|r| Some(r.to) != dead) {
             // Rows cover scalar values only.
             let (Some(lo), Some(hi)) = (char::from_u32(r.lo), char::from_u32(r.hi)) else { continue };
             match classes.iter_mut().find(|c| c.0 == r.to) {
@@ -48,8 +45,8 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
                 None => classes.push((r.to, smallvec![(lo, hi)])),
             }
         }
-        let edges = classes.drain(..).map(|(to, ranges)| (charset::class(&ranges, ir), number[to as usize]));
-        states.push(AutomatonState { accept: dfa.accept[q], edges: edges.collect() });
+        let edges = classes.drain(..).map(|(to, ranges)| (charset::class(&ranges, ir), number(to)));
+        states.push(AutomatonState { accept: dfa.accept[q as usize], edges: edges.collect() });
     }
     Ok(ir.push(Node::automaton(states)))
 }
@@ -79,9 +76,9 @@ mod tests {
                 let mut out = Ir::new();
                 let back = lower(&d, &mut out).unwrap();
                 let again = dfa(&out, back);
-                let both = d.intersect(&again.clone().complement()).unwrap();
+                let both = d.without(&again).unwrap();
                 assert!(both.is_empty(), "lost a text");
-                assert!(again.intersect(&d.complement()).unwrap().is_empty(), "gained a text");
+                assert!(again.is_disjoint(&d.complement()).unwrap(), "gained a text");
             }
         }
     }

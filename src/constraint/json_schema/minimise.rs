@@ -1,18 +1,18 @@
 //! The smallest automaton of a language of text.
 //!
-//! Blocks of states are refined until nothing changes, beginning with those that are as far from acceptance
-//! and from refusal as each other, which tells the states of long chains apart at once. Only states that lead
-//! into a block that was split are looked at again, and the largest part of a block keeps its number (as
+//! Blocks of states are refined until nothing changes, beginning with those that accept and are as far from
+//! refusal as each other, or the reverse, which tells the states of long chains apart at once. Only states that
+//! lead into a block that was split are looked at again, and the largest part of a block keeps its number (as
 //! Hopcroft 1971 does it); comparing all states in every round (Moore 1956) took a hundred rounds for some
-//! formats.
+//! formats. Automata that are known to be minimal are left alone, so that most are looked at once.
 
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
-use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
-use super::lang::{Dfa, Incoming, MAX_STATES, Range, add, too_large};
+use super::lang::{Dfa, Incoming, MAX_STATES, too_large};
 use crate::error::Result;
 
 impl Dfa {
@@ -20,156 +20,206 @@ impl Dfa {
     ///
     /// # Errors
     /// `TooComplex` if it is above the limit.
-    pub fn minimise(&self) -> Result<Dfa> {
-        let states = self.rows.len();
+    pub fn minimise(mut self) -> Result<Dfa> {
+        if let Some(small) = self.smaller()? {
+            return Ok(small);
+        }
+        self.minimal = true;
+        Ok(self)
+    }
+
+    /// Like [`minimise`](Self::minimise), of one that is kept.
+    ///
+    /// # Errors
+    /// As `minimise`.
+    pub fn minimised(&self) -> Result<Cow<'_, Dfa>> {
+        Ok(self.smaller()?.map_or(Cow::Borrowed(self), Cow::Owned))
+    }
+
+    /// The smallest automaton of the same language, unless this is it.
+    fn smaller(&self) -> Result<Option<Dfa>> {
+        if self.minimal {
+            return Ok(None);
+        }
+        let mut block = self.blocks();
+        // Blocks in the order in which their states are met.
+        let mut number = vec![u32::MAX; block.len()];
+        let mut count = 0;
+        for b in &mut block {
+            let number = &mut number[*b as usize];
+            if *number == u32::MAX {
+                *number = count;
+                count += 1;
+            }
+            *b = *number;
+        }
+        if count as usize > MAX_STATES {
+            return Err(too_large("states", MAX_STATES));
+        }
+        Ok((count as usize != self.states()).then(|| self.quotient(&block, count)))
+    }
+
+    /// States with the same language, as the block of each.
+    fn blocks(&self) -> Vec<u32> {
+        let states = self.states();
         let back = self.incoming();
-        let ends = self.distances(&back, true).into_iter().zip(self.distances(&back, false));
-        let mut blocks = Blocks::new(&ends.collect::<Vec<_>>());
-        let mut dirty: Vec<u32> = (0..states as u32).collect();
+        let mut blocks = Blocks::new(&self.distances(&back));
+        if blocks.bounds.len() == states {
+            return blocks.of;
+        }
+        let mut round = blocks.order.clone();
+        let mut dirty: Vec<u32> = Vec::new();
         let mut is_dirty = vec![true; states];
         let mut moved: Vec<u32> = Vec::new();
-        while !dirty.is_empty() {
-            let mut round = std::mem::take(&mut dirty);
-            round.sort_unstable_by_key(|&q| blocks.of[q as usize]);
+        let mut before: Vec<u32> = Vec::new();
+        let mut hashes: Vec<(u64, u32)> = Vec::new();
+        while !round.is_empty() && blocks.bounds.len() < states {
             // All are judged by the blocks as they were before this round.
-            let before = blocks.of.clone();
+            before.clone_from(&blocks.of);
             for states in round.chunk_by(|&p, &q| before[p as usize] == before[q as usize]) {
-                self.split(states, &is_dirty, &before, &mut blocks, &mut moved);
+                let members = blocks.members(before[states[0] as usize]);
+                if members.len() > 1 {
+                    // The clean states stay, and who is like them.
+                    let clean = match members.len() > states.len() {
+                        true => members.iter().copied().find(|&q| !is_dirty[q as usize]),
+                        false => None,
+                    };
+                    self.leaving(states, clean, &before, &mut hashes, |group| {
+                        moved.extend(group.iter().map(|g| g.1));
+                        blocks.part(group.iter().map(|g| g.1));
+                    });
+                }
             }
             round.iter().for_each(|&q| is_dirty[q as usize] = false);
+            dirty.clear();
             for q in moved.drain(..) {
                 for &p in back.of(q) {
-                    if !std::mem::replace(&mut is_dirty[p as usize], true) {
+                    if !blocks.is_single(p) && !std::mem::replace(&mut is_dirty[p as usize], true) {
                         dirty.push(p);
                     }
                 }
             }
+            std::mem::swap(&mut round, &mut dirty);
+            round.sort_unstable_by_key(|&q| blocks.of[q as usize]);
         }
-        let Blocks { of: mut block, bounds, .. } = blocks;
-        let count = bounds.len();
-        if count > MAX_STATES {
-            return Err(too_large("states", MAX_STATES));
-        }
-        // Blocks in the order in which their states are met.
-        let mut number = vec![u32::MAX; count];
-        let mut next = 0;
-        for b in &mut block {
-            let number = &mut number[*b as usize];
-            if *number == u32::MAX {
-                *number = next;
-                next += 1;
-            }
-            *b = *number;
-        }
-        Ok(self.quotient(&block, count))
+        blocks.of
     }
 
-    /// How many characters each state is from one that accepts, or from one that does not.
-    fn distances(&self, back: &Incoming, accept: bool) -> Vec<u32> {
-        let mut far = vec![u32::MAX; self.rows.len()];
-        let mut met: Vec<u32> =
-            (0..self.rows.len() as u32).filter(|&q| self.accept[q as usize] == accept).collect();
-        met.iter().for_each(|&q| far[q as usize] = 0);
+    /// For each state, whether it accepts and how many characters it is from a state that differs in that.
+    fn distances(&self, back: &Incoming) -> Vec<u32> {
+        let mut far = vec![u32::MAX / 2; self.states()];
+        let mut met: Vec<u32> = Vec::with_capacity(self.states());
+        for (q, &accept) in self.accept.iter().enumerate() {
+            if self.row(q as u32).iter().any(|r| self.accept[r.to as usize] != accept) {
+                far[q] = 1;
+                met.push(q as u32);
+            }
+        }
         let mut next = 0;
         while let Some(&q) = met.get(next) {
             next += 1;
             for &p in back.of(q) {
-                if far[p as usize] == u32::MAX {
+                if far[p as usize] == u32::MAX / 2 && self.accept[p as usize] == self.accept[q as usize] {
                     far[p as usize] = far[q as usize] + 1;
                     met.push(p);
                 }
             }
         }
-        far
+        far.iter().zip(&self.accept).map(|(&far, &accept)| far << 1 | u32::from(accept)).collect()
     }
 
-    /// Splits the block of `dirty`, its states whose ways on may have changed; the others are alike.
-    fn split(
+    /// Groups the dirty states of a block by their ways on, and hands out those that leave the block: all that are
+    /// not like the clean states, and without those all but the largest group.
+    fn leaving(
         &self,
         dirty: &[u32],
-        is_dirty: &[bool],
-        before: &[u32],
-        blocks: &mut Blocks,
-        moved: &mut Vec<u32>,
+        clean: Option<u32>,
+        block: &[u32],
+        hashes: &mut Vec<(u64, u32)>,
+        mut leave: impl FnMut(&[(u64, u32)]),
     ) {
-        let block = before[dirty[0] as usize];
-        let members = blocks.members(block);
-        if members.len() == 1 {
-            return;
+        hashes.clear();
+        if let [q] = *dirty {
+            hashes.push((0, q));
+        } else {
+            hashes.extend(dirty.iter().map(|&q| (self.hash(q, block), q)));
+            hashes.sort_unstable();
         }
-        // Representatives of the groups: states with equal ways on.
-        let mut groups: SmallVec<[(u32, SmallVec<[u32; 8]>); 4]> = SmallVec::new();
-        let mut ids: HashTable<u32> = HashTable::new();
-        // The clean states stay, and who is like them.
-        let clean = (members.len() > dirty.len())
-            .then(|| members.iter().copied().find(|&q| !is_dirty[q as usize]))
-            .flatten();
-        let hash = |q: u32| {
-            let mut hasher = FxHasher::default();
-            self.accept[q as usize].hash(&mut hasher);
-            self.merged(q, before).for_each(|r| r.hash(&mut hasher));
-            hasher.finish()
-        };
-        let same = |p: u32, q: u32| {
-            self.accept[p as usize] == self.accept[q as usize]
-                && self.merged(p, before).eq(self.merged(q, before))
-        };
-        if let Some(q) = clean {
-            ids.insert_unique(hash(q), 0, |_| 0);
-            groups.push((q, SmallVec::new()));
-        }
-        for &q in dirty {
-            let own = hash(q);
-            let group = match ids.find(own, |&g| same(groups[g as usize].0, q)) {
-                Some(&group) => group,
-                None => {
-                    let group = groups.len() as u32;
-                    ids.insert_unique(own, group, |&g| hash(groups[g as usize].0));
-                    groups.push((q, SmallVec::new()));
-                    group
+        let mut groups: SmallVec<[(usize, usize); 16]> = SmallVec::new();
+        let mut from = 0;
+        while let Some(&(hash, p)) = hashes.get(from) {
+            let mut end = from + 1;
+            // Others with this hash may still differ.
+            let mut at = end;
+            while at < hashes.len() && hashes[at].0 == hash {
+                if self.alike(p, hashes[at].1, block) {
+                    hashes.swap(at, end);
+                    end += 1;
                 }
-            };
-            groups[group as usize].1.push(q);
+                at += 1;
+            }
+            groups.push((from, end));
+            from = end;
         }
         let stays = match clean {
-            Some(_) => 0,
-            None => (0..groups.len()).max_by_key(|&g| groups[g].1.len()).unwrap_or(0),
+            Some(clean) => {
+                let hash = if dirty.len() == 1 { 0 } else { self.hash(clean, block) };
+                groups
+                    .iter()
+                    .position(|&(from, _)| hashes[from].0 == hash && self.alike(clean, hashes[from].1, block))
+            }
+            None => (0..groups.len()).max_by_key(|&g| groups[g].1 - groups[g].0),
         };
-        groups.swap_remove(stays);
-        for (_, group) in groups {
-            moved.extend_from_slice(&group);
-            blocks.part(&group);
+        for (g, &(from, end)) in groups.iter().enumerate() {
+            if Some(g) != stays {
+                leave(&hashes[from..end]);
+            }
         }
     }
 
-    /// The ways on from a state to blocks, neighbours with the same target in one.
-    fn merged(&self, q: u32, block: &[u32]) -> impl Iterator<Item = Range> {
-        let mut row =
-            self.rows[q as usize].iter().map(|r| Range { to: block[r.to as usize], ..*r }).peekable();
-        std::iter::from_fn(move || {
-            let mut range = row.next()?;
-            while let Some(next) = row.next_if(|n| n.to == range.to && n.lo == range.hi + 1) {
-                range.hi = next.hi;
+    /// A hash of the ways on from a state to blocks.
+    fn hash(&self, q: u32, block: &[u32]) -> u64 {
+        let mut hasher = FxHasher::default();
+        let (mut end, mut last) = (0, u32::MAX);
+        for r in self.row(q) {
+            let to = block[r.to as usize];
+            if to != last {
+                (u64::from(end) << 32 | u64::from(to)).hash(&mut hasher);
+                last = to;
             }
-            Some(range)
-        })
+            end = r.hi;
+        }
+        hasher.finish()
     }
 
-    /// Merges the states of each block; the start state's block becomes 0 because blocks are numbered
-    /// in the order in which states are met.
-    fn quotient(&self, block: &[u32], count: usize) -> Dfa {
-        let mut accept = vec![false; count];
-        let mut rows: Vec<Vec<Range>> = vec![Vec::new(); count];
-        for (q, row) in self.rows.iter().enumerate() {
-            let b = block[q] as usize;
-            accept[b] = self.accept[q];
-            if rows[b].is_empty() {
-                for r in row {
-                    add(&mut rows[b], r.lo, r.hi, block[r.to as usize]);
+    /// Whether every character leads from both states to the same block.
+    fn alike(&self, p: u32, q: u32, block: &[u32]) -> bool {
+        let (x, y) = (self.row(p), self.row(q));
+        let (mut i, mut j) = (0, 0);
+        while i < x.len() && j < y.len() {
+            if block[x[i].to as usize] != block[y[j].to as usize] {
+                return false;
+            }
+            let (left, right) = (x[i].hi, y[j].hi);
+            i += usize::from(left <= right);
+            j += usize::from(right <= left);
+        }
+        true
+    }
+
+    /// Merges the states of each block, which are numbered in the order in which their states are met.
+    fn quotient(&self, block: &[u32], count: u32) -> Dfa {
+        let mut small = Dfa::with_capacity(count as usize, self.ranges().len());
+        for (q, &b) in block.iter().enumerate() {
+            if b as usize == small.states() {
+                for r in self.row(q as u32) {
+                    small.add(r.lo, r.hi, block[r.to as usize]);
                 }
+                small.end_state(self.accept[q]);
             }
         }
-        Dfa { accept, rows }
+        small.minimal = true;
+        small
     }
 }
 
@@ -187,7 +237,7 @@ struct Blocks {
 
 impl Blocks {
     /// States together that have the same key.
-    fn new(keys: &[(u32, u32)]) -> Self {
+    fn new(keys: &[u32]) -> Self {
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         order.sort_unstable_by_key(|&q| keys[q as usize]);
         let (mut of, mut place) = (vec![0; keys.len()], vec![0; keys.len()]);
@@ -208,13 +258,20 @@ impl Blocks {
         &self.order[from as usize..to as usize]
     }
 
+    /// Whether a state is alone in its block.
+    fn is_single(&self, q: u32) -> bool {
+        let (from, to) = self.bounds[self.of[q as usize] as usize];
+        to - from == 1
+    }
+
     /// Makes some states of one block, but not all, a block of their own.
-    fn part(&mut self, states: &[u32]) {
-        let Some(&first) = states.first() else { return };
+    fn part(&mut self, states: impl Iterator<Item = u32>) {
+        let mut states = states.peekable();
+        let Some(&first) = states.peek() else { return };
         let new = self.bounds.len() as u32;
         let old = self.of[first as usize] as usize;
         let end = self.bounds[old].1;
-        for &q in states {
+        for q in states {
             // To the end of the old block, which then ends before it.
             self.bounds[old].1 -= 1;
             let (place, last) = (self.place[q as usize], self.bounds[old].1);
@@ -238,11 +295,11 @@ mod tests {
         let mut class: Vec<u32> = dfa.accept.iter().map(|&a| u32::from(a)).collect();
         loop {
             let key = |q: usize| {
-                let row = dfa.rows[q].iter().map(|r| class[r.to as usize]).collect::<Vec<_>>();
-                (class[q], row)
+                let to = ['A', 'a', 'b', '\u{E000}'].map(|c| class[dfa.step(q as u32, c as u32) as usize]);
+                (class[q], to)
             };
-            let mut keys: Vec<_> = (0..class.len()).map(key).collect();
-            let next: Vec<_> = keys.clone();
+            let next: Vec<_> = (0..class.len()).map(key).collect();
+            let mut keys = next.clone();
             keys.sort();
             keys.dedup();
             let number = |k: &_| keys.binary_search(k).unwrap() as u32;
@@ -259,23 +316,16 @@ mod tests {
     fn as_small_as_comparing_all_states() {
         let mut random = Random::new(5);
         for _ in 0..300 {
-            let states = 1 + random.below(40);
-            // The same ranges in every row, so that rows can be compared one by one.
-            let mut to = |from: usize| {
-                // Mostly to the next states: long chains.
-                if random.below(3) == 0 { random.below(states) } else { (from + 1).min(states - 1) }
-            };
-            let rows: Vec<Vec<Range>> = (0..states)
-                .map(|q| {
-                    [(0, 96), (97, 97), (98, 0xD7FF), (0xE000, 0x10FFFF)]
-                        .map(|(lo, hi)| Range { lo, hi, to: to(q) as u32 })
-                        .to_vec()
-                })
-                .collect();
-            let accept = (0..states).map(|_| random.below(4) == 0).collect();
-            let dfa = Dfa { accept, rows };
-            let small = dfa.minimise().unwrap();
-            assert_eq!(small.rows.len(), different(&dfa));
+            let dfa = Dfa::random(&mut random, 40);
+            let small = dfa.clone().minimise().unwrap();
+            assert_eq!(small.states(), different(&dfa));
+            // What is known of minimal automata, and found out about others.
+            assert_eq!((small.live(), small.clone().complement().live()), {
+                let mut unknown = small.clone();
+                unknown.minimal = false;
+                assert!(unknown.minimised().is_ok_and(|same| same.is_same(&small)));
+                (unknown.live(), unknown.complement().live())
+            });
             for _ in 0..50 {
                 let text: String =
                     (0..random.below(30)).map(|_| ['A', 'a', 'b', '\u{E000}'][random.below(4)]).collect();

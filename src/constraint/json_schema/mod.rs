@@ -4,9 +4,9 @@
 //! and the schemas that apply to one value are merged into normalised conjunctions (`shape`, `expand`,
 //! `negate`, `choice`; `contains` and `demands` for what must be among items and properties). Each distinct conjunction becomes one node (`goals`, `build`, `extras`, `spelled`), so cost
 //! is linear in the number of distinct conjunctions and nothing is unrolled; recursion goes through
-//! rules. Boolean combinations of patterns go through small automata (`lang`, `nfa`, `lang_ir`), literals
-//! are filtered by an exact validator (`validate`), spans of a source are joined with them by products
-//! (`verbatim`). Translating keyword by keyword without merging was
+//! rules. Boolean combinations of patterns go through small automata (`nfa`, `determinise`, `lang`,
+//! `product`, `minimise`, `lang_ir`), literals are filtered by an exact validator (`validate`), spans of a
+//! source are joined with them by products (`verbatim`). Translating keyword by keyword without merging was
 //! rejected: `additionalProperties`, `allOf` and `$ref` siblings only make sense together.
 //!
 //! **What is honoured.** Every assertion is honoured exactly, or refused with a pointer and a hint; what
@@ -22,6 +22,7 @@ mod build;
 mod choice;
 mod contains;
 mod demands;
+mod determinise;
 mod documents;
 mod expand;
 mod extras;
@@ -41,6 +42,7 @@ mod negate;
 mod nfa;
 mod number;
 mod operands;
+mod product;
 mod refs;
 mod schema;
 mod scope;

@@ -6,7 +6,7 @@
 //! few afterwards for divisors like 1000. The automaton knows nothing of signs, leading zeros or
 //! bounds: it is intersected with a number language that does.
 
-use super::lang::{Dfa, MAX_STATES, Range, SCALARS, add};
+use super::lang::{Dfa, MAX_STATES, Range};
 use super::number::Number;
 use crate::error::Result;
 
@@ -23,12 +23,11 @@ pub(super) fn multiples(divisor: &Number) -> Result<Option<Dfa>> {
     }
     let state = |phase: u64, rest: u64| (phase * modulus + rest) as u32;
     let dead = (phases * modulus) as u32;
-    let mut dfa = Dfa { accept: Vec::new(), rows: Vec::new() };
+    let mut dfa = Dfa::with_capacity(dead as usize + 1, 12 * dead as usize);
     for phase in 0..phases {
         for rest in 0..modulus {
             let missing = if phase == 0 { scale } else { scale - (phase - 1) as u32 };
             let last = (0..missing).fold(rest, |r, _| r * 10 % modulus);
-            dfa.accept.push(last == 0);
             let next = |c: char| match (c, phase, missing) {
                 ('-', 0, _) => state(0, rest),
                 ('.', 0, _) => state(1, rest),
@@ -44,30 +43,17 @@ pub(super) fn multiples(divisor: &Number) -> Result<Option<Dfa>> {
                 }
                 _ => dead,
             };
-            dfa.rows.push(row(next, dead));
+            // The characters of numbers.
+            let ways = ['-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'].map(|c| Range {
+                lo: c.into(),
+                hi: c.into(),
+                to: next(c),
+            });
+            dfa.listed_state(last == 0, &ways, dead);
         }
     }
-    dfa.accept.push(false);
-    dfa.rows.push(SCALARS.iter().map(|&(lo, hi)| Range { lo, hi, to: dead }).collect());
+    dfa.uniform_state(false, dead);
     dfa.minimise().map(Some)
-}
-
-/// The ways on from a state: `next` knows the characters of numbers.
-fn row(next: impl Fn(char) -> u32, dead: u32) -> Vec<Range> {
-    let mut row = Vec::new();
-    let mut from = 0;
-    for c in ['-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'] {
-        let code = c as u32;
-        if from < code {
-            add(&mut row, from, code - 1, dead);
-        }
-        add(&mut row, code, code, next(c));
-        from = code + 1;
-    }
-    let [(_, end), (lo, hi)] = SCALARS;
-    add(&mut row, from, end, dead);
-    row.push(Range { lo, hi, to: dead });
-    row
 }
 
 #[cfg(test)]
@@ -99,6 +85,6 @@ mod tests {
         }
         assert!(multiples(&Number::new("4001")).unwrap().is_none());
         assert!(multiples(&Number::new("1e-300")).unwrap().is_none());
-        assert!(multiples(&Number::new("1000")).unwrap().unwrap().rows.len() < 20);
+        assert!(multiples(&Number::new("1000")).unwrap().unwrap().states() < 20);
     }
 }

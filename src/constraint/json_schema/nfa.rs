@@ -30,7 +30,8 @@ pub(super) struct Nfa {
 impl Nfa {
     /// The automaton of a regular node.
     pub fn new(ir: &Ir, node: NodeId) -> Result<Nfa> {
-        let mut nfa = Nfa { states: vec![State::default(), State::default()], start: 0, accept: 1 };
+        let mut nfa = Nfa { states: Vec::with_capacity(64), start: 0, accept: 1 };
+        nfa.states.extend([State::default(), State::default()]);
         // Each entry: this node must lead from the one state to the other.
         let mut todo = vec![(node, 0u32, 1u32)];
         while let Some((node, from, to)) = todo.pop() {

@@ -128,8 +128,7 @@ impl Goals<'_> {
 fn passing(spans: &Graph, dfa: &Dfa) -> Result<Graph> {
     let live = dfa.live();
     let step = |state: u32, c: char| {
-        let row = &dfa.rows[state as usize];
-        let to = row[row.partition_point(|r| r.hi < c as u32)].to;
+        let to = dfa.step(state, c as u32);
         live[to as usize].then_some(to)
     };
     spans.product(0, step, |state| dfa.accept[state as usize])
