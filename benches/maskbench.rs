@@ -11,11 +11,13 @@
 //! ```text
 //! cargo bench --no-default-features --features bench-llguidance --bench maskbench -- \
 //!     [FILE.jsonl[.zst]] [--tokenizer FILE] [--engine NAME|both|all] [--limit N] [--every N] [--filter TEXT]
-//!     [--json FILE] [--failures N] [--slowest N] [--repeat N]
+//!     [--json FILE] [--failures N] [--slowest N] [--repeat N] [--apart]
 //! FFWD_BENCH_DIR=... cargo run --release --manifest-path benches/xgrammar/Cargo.toml -- ...
 //! ```
 //!
-//! Engines are `ffwd`, `llguidance`, `xgrammar` and `xgrammar-strict`; `both` are the first two.
+//! Engines are `ffwd`, `llguidance`, `xgrammar` and `xgrammar-strict`; `both` are the first two. With `--apart` each
+//! goes through all schemas before the next one does, as in MaskBench itself: an engine then finds the processor's
+//! caches as it left them, where otherwise the others have filled them.
 //!
 //! The alternative, a mask only where the engine has a choice, was rejected: it hides the cost of
 //! the states that a server asks for most.
@@ -63,6 +65,7 @@ struct Options {
     failures: usize,
     slowest: usize,
     repeat: usize,
+    apart: bool,
 }
 
 /// The engines, and whether each was built in.
@@ -99,6 +102,7 @@ impl Options {
             failures: 10,
             slowest: 5,
             repeat: 1,
+            apart: false,
         };
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
@@ -113,6 +117,7 @@ impl Options {
                 "--json" => options.json = Some(value()?.into()),
                 "--failures" => options.failures = number(value()?)?,
                 "--slowest" => options.slowest = number(value()?)?,
+                "--apart" => options.apart = true,
                 "--repeat" => options.repeat = number(value()?)?.max(1),
                 _ if arg.starts_with("--") => return Err(format!("no option {arg}")),
                 _ => options.file = arg.into(),
@@ -140,25 +145,41 @@ fn run(options: &Options) -> Result<(), String> {
         println!("{}: {}", report.name, report.settings);
     }
     let wanted = |e: &&Entry| options.filter.as_ref().is_none_or(|f| e.id.contains(f.as_str()));
-    for entry in entries.iter().filter(wanted).step_by(options.every).take(options.limit) {
-        let prepared = Prepared::new(entry, &vocab)?;
-        let mut outcomes = Vec::with_capacity(engines.len());
-        for (engine, _) in &mut engines {
-            // The first run counts; further ones only lower the noise of the times.
-            let mut outcome = engine.run(&prepared);
-            for _ in 1..options.repeat {
-                outcome.keep_fastest(engine.run(&prepared));
-            }
-            outcomes.push(outcome);
+    let chosen = entries.iter().filter(wanted).step_by(options.every).take(options.limit);
+    let prepared = chosen.map(|entry| Prepared::new(entry, &vocab)).collect::<Result<Vec<_>, _>>()?;
+    // By engine, for each schema.
+    let mut outcomes: Vec<Vec<Outcome>> =
+        engines.iter().map(|_| Vec::with_capacity(prepared.len())).collect();
+    let one = |engine: &mut Box<dyn Engine>, prepared: &Prepared| {
+        // The first run counts; further ones only lower the noise of the times.
+        let mut outcome = engine.run(prepared);
+        for _ in 1..options.repeat {
+            outcome.keep_fastest(engine.run(prepared));
         }
-        let common = outcomes.iter().all(|o| o.compile_error.is_none());
-        for ((_, report), outcome) in engines.iter_mut().zip(outcomes) {
-            report.add(&prepared, outcome, common);
+        outcome
+    };
+    if options.apart {
+        for ((engine, _), outcomes) in engines.iter_mut().zip(&mut outcomes) {
+            outcomes.extend(prepared.iter().map(|p| one(engine, p)));
+        }
+    } else {
+        for p in &prepared {
+            for ((engine, _), outcomes) in engines.iter_mut().zip(&mut outcomes) {
+                outcomes.push(one(engine, p));
+            }
+        }
+    }
+    let mut outcomes: Vec<_> = outcomes.into_iter().map(Vec::into_iter).collect();
+    for p in &prepared {
+        let own: Vec<Outcome> = outcomes.iter_mut().filter_map(Iterator::next).collect();
+        let common = own.iter().all(|o| o.compile_error.is_none());
+        for ((_, report), outcome) in engines.iter_mut().zip(own) {
+            report.add(p, outcome, common);
         }
     }
     let reports: Vec<&Report> = engines.iter().map(|(_, r)| r).collect();
     maskbench_report::print(&reports, options.failures, options.slowest);
-    if options.filter.is_none() && options.limit == usize::MAX {
+    if options.filter.is_none() && options.limit == usize::MAX && !options.apart {
         let table = maskbench_report::to_markdown(&reports);
         match cfg!(feature = "bench-xgrammar") {
             // Paths begin at the package.
