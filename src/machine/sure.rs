@@ -131,7 +131,7 @@ impl Ways<'_, '_> {
             let before = open.len();
             open.retain(|&rule| !self.settle(rule));
             if open.len() == before {
-                // The shortest way may lead round in a circle where another does not.
+                // The way that was noted may lead round in a circle where another does not.
                 open.retain(|&rule| {
                     let start = self.solver.starts[rule.0 as usize];
                     let block = self.blocks.partition_point(|b| b.first <= start);
@@ -149,6 +149,7 @@ impl Ways<'_, '_> {
         open.is_empty()
     }
 
+    /// Drops the ways of a block, of which later ones would be taken for found.
     fn forget(&mut self, block: usize) {
         let from = self.solver.from;
         let first = (self.blocks[block].first - from) as usize;
@@ -253,7 +254,7 @@ mod tests {
         assert!(sure > 1_000 && other > 1_000 && missed * 50 < sure, "{sure} {missed} {other}");
     }
 
-    /// A list: `a`, then nothing or a list. The shortest way is not the first.
+    /// A list: `a`, then a list or nothing. The first of the two leads round in a circle.
     #[test]
     fn recursion_with_an_end_is_sure() {
         let mut nfa = Nfa::default();
