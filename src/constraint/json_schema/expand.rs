@@ -66,33 +66,47 @@ impl Fork {
         self.left.extend(items.into_iter().rev());
     }
 
+    /// Adds terms to be merged next, in this order.
+    fn next(&mut self, terms: &[Term]) {
+        self.left.extend(terms.iter().rev().map(|&term| Item::Term(term)));
+    }
+
     pub fn refuse(&mut self, types: Types, at: Id, message: String, hint: &'static str) {
         self.shape.refusals.push(Rc::new(Refusal { types, at, message, hint }));
     }
 }
 
 impl Front<'_> {
-    /// All shapes of a conjunction. In loose mode `None` means that there are too many to tell.
+    /// All shapes of a conjunction; in loose mode the first one, and `None` means that there are too many forks to
+    /// tell.
     pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Shapes>> {
-        let mut forks = Vec::new();
         let mut done = Shapes::new();
+        // Those further down are of the questions around this one.
+        let bottom = self.forks.len();
+        let enough = self.advance_all(start, mode, bottom, &mut done);
+        self.forks.truncate(bottom);
+        Ok(enough?.then_some(done))
+    }
+
+    fn advance_all(&mut self, start: Fork, mode: Mode, bottom: usize, done: &mut Shapes) -> Result<bool> {
         let mut next = Some(start);
-        while let Some(fork) = next.take().or_else(|| forks.pop()) {
-            if !self.advance(fork, mode, &mut forks, &mut done)? {
-                return Ok(None);
+        while let Some(fork) = next.take().or_else(|| self.next_fork(bottom)) {
+            if !self.advance(fork, mode, bottom, done)? {
+                return Ok(false);
+            }
+            if mode == Mode::Loose && !done.is_empty() {
+                break;
             }
         }
-        Ok(Some(done))
+        Ok(true)
+    }
+
+    fn next_fork(&mut self, bottom: usize) -> Option<Fork> {
+        if self.forks.len() > bottom { self.forks.pop() } else { None }
     }
 
     /// Works off one fork up to its end or to the next choice. `false` in loose mode if there are too many.
-    fn advance(
-        &mut self,
-        mut fork: Fork,
-        mode: Mode,
-        forks: &mut Vec<Fork>,
-        done: &mut Shapes,
-    ) -> Result<bool> {
+    fn advance(&mut self, mut fork: Fork, mode: Mode, bottom: usize, done: &mut Shapes) -> Result<bool> {
         let (alternatives, at) = loop {
             self.step(1 + fork.shape.object.values.len() as u64 / 16, Id(0))?;
             match fork.left.pop() {
@@ -113,8 +127,12 @@ impl Front<'_> {
                     for terms in alternatives.iter() {
                         settled = settled || self.implied(&fork.shape, terms)?;
                     }
-                    if !settled {
-                        break (alternatives, at);
+                    if settled {
+                        continue;
+                    }
+                    match self.decided(&fork.shape, &alternatives)? {
+                        Some(terms) => fork.next(terms),
+                        None => break (alternatives, at),
                     }
                 }
                 Some(Item::OneOf(at)) => break (Rc::new(self.one_of(&fork, at, mode)?), at),
@@ -123,18 +141,17 @@ impl Front<'_> {
         if alternatives.len() > 1 && self.dead(&mut fork.shape)? {
             return Ok(true);
         }
-        if done.len() + forks.len() + alternatives.len() > self.limit(mode) {
+        if done.len() + self.forks.len() - bottom + alternatives.len() > self.limit(mode) {
             return if mode == Mode::Loose { Ok(false) } else { Err(self.too_many(at)) };
         }
         let Some((first, others)) = alternatives.split_first() else { return Ok(true) };
-        let with = |mut fork: Fork, terms: &Terms| {
-            fork.left.extend(terms.iter().rev().map(|&term| Item::Term(term)));
-            fork
-        };
         for terms in others.iter().rev() {
-            forks.push(with(fork.clone(), terms));
+            let mut other = fork.clone();
+            other.next(terms);
+            self.forks.push(other);
         }
-        forks.push(with(fork, first));
+        fork.next(first);
+        self.forks.push(fork);
         Ok(true)
     }
 

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use super::documents::Documents;
+use super::expand::Fork;
 use super::formats;
 use super::json::{Doc, Id, Name, Value};
 use super::keywords::{self as kw, Draft};
@@ -61,6 +62,8 @@ pub(super) struct Front<'p> {
     /// Nodes of formats by name; `None` for those that are not known.
     formats: FxHashMap<Name, Option<NodeId>>,
     pub empty: FxHashMap<Terms, (bool, u32)>,
+    /// Forks that wait for their turn, of the innermost question last.
+    pub forks: Vec<Fork>,
     /// The ways to violate each schema that was negated.
     pub violations: FxHashMap<Id, Rc<Vec<Terms>>>,
     /// Depth of nested emptiness questions.
@@ -98,6 +101,7 @@ impl<'p> Front<'p> {
             automata: FxHashMap::default(),
             formats: FxHashMap::default(),
             empty: FxHashMap::default(),
+            forks: Vec::new(),
             violations: FxHashMap::default(),
             empty_depth: 0,
             checked: Vec::new(),

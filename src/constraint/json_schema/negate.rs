@@ -31,14 +31,7 @@ impl Front<'_> {
             Value::Object { .. } => {}
             _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
         }
-        let violations = match self.violations.get(&id) {
-            Some(known) => known.clone(),
-            None => {
-                let found = Rc::new(self.violations(id)?);
-                self.violations.insert(id, found.clone());
-                found
-            }
-        };
+        let violations = self.ways_to_violate(id)?;
         match &violations[..] {
             [] => {
                 self.blame(id, "the negated schema accepts everything");
@@ -48,6 +41,16 @@ impl Front<'_> {
             _ => fork.queue([Item::Choice(violations, id)]),
         }
         Ok(())
+    }
+
+    /// The ways to violate a schema object, found once.
+    fn ways_to_violate(&mut self, id: Id) -> Result<Rc<Vec<Terms>>> {
+        if let Some(known) = self.violations.get(&id) {
+            return Ok(known.clone());
+        }
+        let found = Rc::new(self.violations(id)?);
+        self.violations.insert(id, found.clone());
+        Ok(found)
     }
 
     /// The ways to violate a schema object. Those through a property that tells objects apart come first, and
@@ -150,6 +153,9 @@ impl Front<'_> {
                     }
                     fails
                 }
+                // A long row of `if`s that ask for different values of one property is settled by the first that
+                // holds.
+                Term::Neg(id) => self.violated(shape, id)?,
                 _ => false,
             };
             if !holds {
@@ -157,6 +163,35 @@ impl Front<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether what is merged violates a schema, as far as that is easily seen.
+    fn violated(&mut self, shape: &Shape, id: Id) -> Result<bool> {
+        if !matches!(self.doc.value(id), Value::Object { .. }) {
+            return Ok(false);
+        }
+        // No way asks for another negation of a schema, so this ends.
+        for way in self.ways_to_violate(id)?.iter() {
+            if self.implied(shape, way)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Which of two alternatives is left where one asks for a schema and the other one for its violation, and
+    /// what is merged already says which of the two it is, as far as that is easily seen.
+    pub fn decided<'a>(&mut self, shape: &Shape, alternatives: &'a [Terms]) -> Result<Option<&'a Terms>> {
+        let [yes, no] = alternatives else { return Ok(None) };
+        match (yes.first(), no.first()) {
+            (Some(&Term::Pos(id)), Some(&Term::Neg(not))) if id == not => {
+                if shape.terms.contains(&Term::Pos(id)) {
+                    return Ok(Some(yes));
+                }
+                Ok(self.violated(shape, id)?.then_some(no))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Merges the violation of one keyword of a schema object.

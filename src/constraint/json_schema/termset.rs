@@ -1,30 +1,40 @@
 //! Terms in the order in which they were met, each once.
 //!
 //! A `oneOf` of a hundred branches excludes ninety-nine terms from each fork, so asking whether a term is
-//! there must not look at all of them: beyond a few terms there is an index. A hash look-up; a short list is
-//! compared one by one, which is cheaper.
+//! there must not look at all of them. A short list is compared one by one, which is cheapest; of a longer one a
+//! row of bits tells of most terms that they are not there; beyond some dozens there is an index. An index from the
+//! ninth term on was rejected: every fork copies it, which took longer than all look-ups.
 
+use std::hash::BuildHasher;
 use std::ops::Deref;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::shape::{Term, Terms};
 
 /// Up to so many terms are compared one by one.
 const FEW: usize = 8;
+/// From so many terms on there is an index.
+const MANY: usize = 64;
 
 /// A set of terms that remembers their order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TermSet {
     list: Terms,
-    /// All terms, once there are more than a few.
+    /// Once there are more than a few, the bit of each term; different terms may share one.
+    bits: u128,
+    /// All terms, once there are many.
     index: FxHashSet<Term>,
 }
 
 impl TermSet {
     /// Whether a term is there.
     pub fn contains(&self, term: &Term) -> bool {
-        if self.index.is_empty() { self.list.contains(term) } else { self.index.contains(term) }
+        match self.list.len() {
+            0..=FEW => self.list.contains(term),
+            0..=MANY => self.bits & bit(term) != 0 && self.list.contains(term),
+            _ => self.index.contains(term),
+        }
     }
 
     /// Adds a term; whether it was new.
@@ -32,15 +42,23 @@ impl TermSet {
         if self.contains(&term) {
             return false;
         }
-        if self.list.len() == FEW {
-            self.index.extend(self.list.iter().cloned());
-        }
-        if self.list.len() >= FEW {
-            self.index.insert(term);
-        }
         self.list.push(term);
+        match self.list.len() {
+            0..=FEW => {}
+            length if length == FEW + 1 => self.bits = self.list.iter().fold(0, |bits, term| bits | bit(term)),
+            0..=MANY => self.bits |= bit(&term),
+            length if length == MANY + 1 => self.index.extend(self.list.iter().copied()),
+            _ => {
+                self.index.insert(term);
+            }
+        }
         true
     }
+}
+
+/// One of 128 bits for a term.
+fn bit(term: &Term) -> u128 {
+    1 << (FxBuildHasher.hash_one(term) % 128)
 }
 
 impl Deref for TermSet {
