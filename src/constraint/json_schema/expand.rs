@@ -40,6 +40,9 @@ pub(super) enum Item {
     Term(Term),
     /// One of these lists of terms, from the value given.
     Choice(Rc<Vec<Terms>>, Id),
+    /// What a property asks for if it is there: a choice of which the first list is that it is an object, that it has
+    /// the property, and what that asks for. From the value given.
+    Dependency(Rc<Vec<Terms>>, Id),
     /// The `oneOf` keyword given.
     OneOf(Id),
 }
@@ -122,7 +125,9 @@ impl Front<'_> {
                         return Ok(true);
                     }
                 }
-                Some(Item::Choice(alternatives, at)) => {
+                // With or without the property, all is said already.
+                Some(Item::Dependency(choice, _)) if self.implied(&fork.shape, &choice[0][2..])? => {}
+                Some(Item::Choice(alternatives, at) | Item::Dependency(alternatives, at)) => {
                     let mut settled = false;
                     for terms in alternatives.iter() {
                         settled = settled || self.implied(&fork.shape, terms)?;
@@ -521,7 +526,7 @@ impl Front<'_> {
         } else {
             present.push(Term::Pos(then));
         }
-        Ok(Some(Item::Choice(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))
+        Ok(Some(Item::Dependency(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))
     }
 
     /// Whether a schema's `properties` list these names, so that no choice decides on their order.

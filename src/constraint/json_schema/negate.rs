@@ -156,6 +156,7 @@ impl Front<'_> {
                 // A long row of `if`s that ask for different values of one property is settled by the first that
                 // holds.
                 Term::Neg(id) => self.violated(shape, id)?,
+                Term::Pos(id) => self.only_requires(id, |name| shape.object.required.contains(name)),
                 _ => false,
             };
             if !holds {
@@ -177,6 +178,14 @@ impl Front<'_> {
             }
         }
         Ok(false)
+    }
+
+    /// Whether a schema says nothing but that some properties are there, each of which passes a test.
+    fn only_requires(&self, id: Id, is_there: impl Fn(Name) -> bool) -> bool {
+        let mut keywords = self.asserting(id);
+        let (Some((kw::REQUIRED, at)), None) = (keywords.next(), keywords.next()) else { return false };
+        let Value::Array { .. } = self.doc.value(at) else { return false };
+        self.doc.elements(at).iter().all(|&name| self.doc.string(name).is_some_and(&is_there))
     }
 
     /// Which of two alternatives is left where one asks for a schema and the other one for its violation, and
