@@ -22,7 +22,7 @@ use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::object::Memory;
 use super::recursion::refuse_left_recursion;
 use super::register::{Distinct, Fresh, Items, Members, NameTrie, Register};
-use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
+use super::regular::{Alphabet, Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
 use super::text;
 
 /// A lowered constraint. The tables of a program that others extend (see `Program::base`) keep their
@@ -44,7 +44,7 @@ pub struct Program {
     /// The nodes of a base, and the rules of those that are values.
     interner: Arc<Interner>,
     rule_of_node: Arc<FxHashMap<NodeId, Value>>,
-    alphabet: [bool; 256],
+    alphabet: Arc<Alphabet>,
     policy: Policy,
 }
 
@@ -93,11 +93,11 @@ impl Program {
             flat: false,
             interner: Arc::default(),
             rule_of_node: Arc::default(),
-            alphabet: *alphabet,
+            alphabet: Arc::new(Alphabet::new(alphabet)),
             policy: policy.clone(),
         };
-        program.starts[STRING.0 as usize] = text::plain_string(&mut program.nfa, alphabet);
-        program.starts[UNSPACED.0 as usize] = text::unspaced_string(&mut program.nfa, alphabet);
+        program.starts[STRING.0 as usize] = text::plain_string(&mut program.nfa, &program.alphabet);
+        program.starts[UNSPACED.0 as usize] = text::unspaced_string(&mut program.nfa, &program.alphabet);
         let mut interner = Interner::default();
         let root = interner.import(common)?;
         let string = interner.add(Node::JsonString { lang: None, min_chars: 0, max_chars: None });
@@ -129,6 +129,7 @@ impl Program {
             interner: base.interner.clone(),
             rule_of_node: base.rule_of_node.clone(),
             policy: base.policy.clone(),
+            alphabet: base.alphabet.clone(),
             ..*base
         };
         let (first_state, first_rule) = (program.nfa.len() as NfaId, program.starts.len());
@@ -400,7 +401,7 @@ pub(super) struct Build<'a> {
     pub rules: Rules<'a>,
     pub nfa: &'a mut Nfa,
     pub dfa: &'a mut Dfa,
-    pub alphabet: &'a [bool; 256],
+    pub alphabet: &'a Alphabet,
     pub policy: &'a Policy,
     /// The states of each job.
     blocks: Vec<Block>,

@@ -46,7 +46,7 @@ pub(super) struct Lowering<'a> {
     pub ir: Nodes<'a>,
     pub nfa: &'a mut Nfa,
     /// Bytes that the vocabulary can spell.
-    pub alphabet: &'a [bool; 256],
+    pub alphabet: &'a Alphabet,
     /// Whether the bytes are the decoded text of a JSON string.
     pub escaped: bool,
     /// Whether they are a span of a source.
@@ -67,7 +67,7 @@ struct Shared {
 
 impl<'a> Lowering<'a> {
     /// Lowers into `nfa`; `escaped` if the bytes are the decoded text of a JSON string.
-    pub(super) fn new(ir: Nodes<'a>, nfa: &'a mut Nfa, alphabet: &'a [bool; 256], escaped: bool) -> Self {
+    pub(super) fn new(ir: Nodes<'a>, nfa: &'a mut Nfa, alphabet: &'a Alphabet, escaped: bool) -> Self {
         Lowering { ir, nfa, alphabet, escaped, quotes: false, shared: None }
     }
 
@@ -150,7 +150,7 @@ impl<'a> Lowering<'a> {
 
     /// One byte, if the vocabulary has it.
     pub(super) fn byte(&mut self, b: u8, to: NfaId, flags: u8) -> NfaId {
-        if to == DEAD || !self.alphabet[b as usize] {
+        if to == DEAD || !self.alphabet.has(b) {
             return DEAD;
         }
         self.nfa.push(State::Byte { lo: b, hi: b, to }, flags)
@@ -173,7 +173,7 @@ impl<'a> Lowering<'a> {
             return DEAD;
         }
         if let [(lo, hi)] = *ranges
-            && (lo..=hi).all(|b| self.alphabet[b as usize] && !(self.escaped && needs_escape(b)))
+            && self.alphabet.plain_end(lo, self.escaped) > u16::from(hi)
         {
             return self.nfa.push(State::Byte { lo, hi, to }, self.flags());
         }
@@ -189,15 +189,7 @@ impl<'a> Lowering<'a> {
                     continue;
                 }
                 // Up to the next byte that is escaped or missing.
-                let plain = |b: u16| {
-                    b <= u16::from(hi)
-                        && self.alphabet[b as usize]
-                        && !(self.escaped && needs_escape(b as u8))
-                };
-                let mut end = b;
-                while plain(end) {
-                    end += 1;
-                }
+                let end = self.alphabet.plain_end(first, self.escaped).min(u16::from(hi) + 1);
                 if end == b {
                     b += 1;
                     continue;
@@ -209,7 +201,7 @@ impl<'a> Lowering<'a> {
                 b = end;
             }
         }
-        if !escaped.is_empty() && self.alphabet[b'\\' as usize] {
+        if !escaped.is_empty() && self.alphabet.has(b'\\') {
             let after = self.escapes(&escaped, to);
             if after != DEAD {
                 edges.push((b'\\', b'\\', after));
@@ -235,7 +227,7 @@ impl<'a> Lowering<'a> {
                 letters.push((b'u', b'u', u));
             }
         }
-        letters.retain(|e| self.alphabet[e.0 as usize]);
+        letters.retain(|e| self.alphabet.has(e.0));
         letters.sort_unstable();
         let after = self.sparse(&letters, MID_ESCAPE | self.flags());
         if let Some(shared) = &mut self.shared {
@@ -253,9 +245,9 @@ impl<'a> Lowering<'a> {
                 .iter()
                 .filter(|&&c| c >> 4 == digit)
                 .map(|&c| (hex(c), hex(c), to))
-                .filter(|e| self.alphabet[e.0 as usize])
+                .filter(|e| self.alphabet.has(e.0))
                 .collect();
-            if !low.is_empty() && self.alphabet[hex(digit) as usize] {
+            if !low.is_empty() && self.alphabet.has(hex(digit)) {
                 let low = self.sparse(&low, MID_ESCAPE | self.flags());
                 high.push((hex(digit), hex(digit), low));
             }
@@ -307,7 +299,7 @@ impl<'a> Lowering<'a> {
                 let (b, target) = (nodes[child].byte, entry[child]);
                 if self.escaped && needs_escape(b) {
                     starts.push(self.class(&[(b, b)], target));
-                } else if target != DEAD && self.alphabet[b as usize] {
+                } else if target != DEAD && self.alphabet.has(b) {
                     edges.push((b, b, target));
                 }
                 child = nodes[child].sibling;
@@ -455,7 +447,7 @@ impl<'a> Lowering<'a> {
             },
             _ => return None,
         };
-        let plain = |b: u8| self.alphabet[b as usize] && !(self.escaped && needs_escape(b));
+        let plain = |b: u8| self.alphabet.has(b) && !(self.escaped && needs_escape(b));
         (lo..=hi).all(plain).then_some((lo, hi))
     }
 
@@ -527,6 +519,40 @@ struct TrieNode {
 /// Whether a byte of decoded text must be escaped in JSON.
 pub(super) fn needs_escape(b: u8) -> bool {
     b < 0x20 || b == b'"' || b == b'\\'
+}
+
+/// Which bytes occur in a vocabulary, and where runs of them end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alphabet {
+    has: [bool; 256],
+    /// By byte, what lies behind the run of bytes that occur and begins there; without and with those that need an
+    /// escape in a JSON string.
+    ends: [[u16; 256]; 2],
+}
+
+impl Alphabet {
+    pub(super) fn new(has: &[bool; 256]) -> Self {
+        let mut ends = [[0; 256]; 2];
+        for (escaped, ends) in [false, true].into_iter().zip(&mut ends) {
+            let mut end = 256;
+            for b in (0..=255u8).rev() {
+                if !has[b as usize] || escaped && needs_escape(b) {
+                    end = u16::from(b);
+                }
+                ends[b as usize] = end;
+            }
+        }
+        Alphabet { has: *has, ends }
+    }
+
+    pub(super) fn has(&self, b: u8) -> bool {
+        self.has[b as usize]
+    }
+
+    /// The first byte from `b` on that does not occur, or (`escaped`) that needs an escape; 256 if there is none.
+    pub(super) fn plain_end(&self, b: u8, escaped: bool) -> u16 {
+        self.ends[usize::from(escaped)][b as usize]
+    }
 }
 
 /// The letter of the two-character escape of `b`, if there is one.

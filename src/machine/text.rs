@@ -17,7 +17,7 @@ use super::intern::Nodes;
 use super::liveness::{Block, Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
 use super::register::{Lengths, NameTrie, OFF_TRIE};
-use super::regular::{Lowering, NoCalls, too_complex};
+use super::regular::{Alphabet, Lowering, NoCalls, too_complex};
 
 /// Most states of a pattern from which declared names are taken out.
 const MAX_NAMED_STATES: usize = 20_000;
@@ -38,7 +38,7 @@ const UTF8: [&[(u8, u8)]; 9] = [
 ];
 
 /// The start of the rule for a string with any text.
-pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
+pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
     let mut lowering = Lowering::new(Nodes::of(&ir), nfa, alphabet, true);
@@ -68,7 +68,7 @@ const SPACES: [(u32, u32); 9] = [
 ];
 
 /// The start of the rule for a string without white space: the class of a vocabulary slice.
-pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
+pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
     let mut lowering = Lowering::new(Nodes::of(&ir), nfa, alphabet, true);
@@ -91,7 +91,7 @@ pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &[bool; 256]) -> NfaId {
 }
 
 /// The start of the rule for a string whose text lies in `lang`; [`DEAD`] if there is none.
-pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, lang: NodeId) -> Result<NfaId> {
+pub(super) fn string_of(nfa: &mut Nfa, alphabet: &Alphabet, ir: Nodes<'_>, lang: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
     let mut lowering = Lowering::new(ir, nfa, alphabet, true);
     let close = lowering.byte(b'"', ACCEPT, TEXT);
@@ -103,7 +103,7 @@ pub(super) fn string_of(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, la
 /// The start of the rule for a text of `lang` as it is and what stands behind it; [`DEAD`] if there is none.
 pub(super) fn text_of(
     nfa: &mut Nfa,
-    alphabet: &[bool; 256],
+    alphabet: &Alphabet,
     ir: Nodes<'_>,
     lang: NodeId,
     behind: &str,
@@ -118,7 +118,7 @@ pub(super) fn text_of(
 }
 
 /// The start of the rule for strings, literals and numbers; [`DEAD`] if there are none.
-pub(super) fn scalar(nfa: &mut Nfa, alphabet: &[bool; 256], ir: Nodes<'_>, node: NodeId) -> Result<NfaId> {
+pub(super) fn scalar(nfa: &mut Nfa, alphabet: &Alphabet, ir: Nodes<'_>, node: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
     let (mut todo, mut starts) = (vec![node], Vec::new());
     while let Some(node) = todo.pop() {
@@ -150,7 +150,7 @@ fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
 }
 
 /// The start of the rule for numbers without bounds.
-pub(super) fn free_number(nfa: &mut Nfa, alphabet: &[bool; 256], numbers: FreeNumber) -> Result<NfaId> {
+pub(super) fn free_number(nfa: &mut Nfa, alphabet: &Alphabet, numbers: FreeNumber) -> Result<NfaId> {
     let mut ir = Ir::new();
     let number = number::free(numbers, &mut ir)?;
     Lowering::new(Nodes::of(&ir), nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)

@@ -88,7 +88,7 @@ pub(super) struct Front<'p> {
 
 impl<'p> Front<'p> {
     pub fn new(text: &str, policy: &'p Policy, documents: &Documents) -> Result<Self> {
-        let mut doc = Doc::parse(text, kw::words())?;
+        let mut doc = Doc::schema(text)?;
         let refs = Refs::new(&mut doc, documents)?;
         let draft = refs.draft;
         let mut front = Front {

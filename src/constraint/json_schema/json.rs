@@ -5,6 +5,9 @@
 //! that the rest of the front end compares integers. `serde_json::Value` was rejected: it reads
 //! numbers through `f64`, a value does not know its place, and its ids cannot be keys of a memo.
 //!
+//! Texts for readers (`title`, `description`, `$comment`) are half of the bytes of real schemas and an eighth of
+//! their values; they are checked and left out, but where they may be values or names of the instance.
+//!
 //! Duplicate names in one object: the last one wins and keeps the place of the first, as in
 //! `serde_json`; the document remembers that it happened, for a warning.
 
@@ -14,6 +17,7 @@ mod twins;
 
 use rustc_hash::FxHashMap;
 
+use super::keywords as kw;
 pub(in crate::constraint) use super::words::Words;
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -84,6 +88,15 @@ pub(in crate::constraint) struct Doc {
 impl Doc {
     /// Parses `text`; the words of `shared` keep their names.
     pub fn parse(text: &str, shared: &'static Words) -> Result<Doc> {
+        Doc::with(text, shared, true)
+    }
+
+    /// Parses a schema, without the texts that schemas have for their readers.
+    pub fn schema(text: &str) -> Result<Doc> {
+        Doc::with(text, kw::words(), false)
+    }
+
+    fn with(text: &str, shared: &'static Words, all: bool) -> Result<Doc> {
         // A value takes some 20 bytes of text in real schemas.
         let values = text.len().min(MAX_BYTES) / 20;
         let mut doc = Doc {
@@ -99,25 +112,25 @@ impl Doc {
             made: FxHashMap::default(),
             others: FxHashMap::default(),
         };
-        doc.root = doc.read(text)?;
+        doc.root = doc.read(text, all)?;
         Ok(doc)
     }
 
-    /// Parses another text into the same arena; its root.
+    /// Parses another schema into the same arena; its root.
     pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
-        let root = self.read(text).map_err(|e| e.at(Place::File(uri.into())))?;
+        let root = self.read(text, false).map_err(|e| e.at(Place::File(uri.into())))?;
         self.others.insert(root, uri.to_string());
         Ok(root)
     }
 
-    fn read(&mut self, text: &str) -> Result<Id> {
+    fn read(&mut self, text: &str, all: bool) -> Result<Id> {
         if text.len() > MAX_BYTES {
             return Err(Error::new(
                 ErrorKind::TooComplex,
                 format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
             ));
         }
-        Parser { text, at: 0, doc: self, waiting: Vec::new(), decoded: String::new() }.document()
+        Parser { text, at: 0, doc: self, all, waiting: Vec::new(), decoded: String::new() }.document()
     }
 
     /// Replaces the root: by a copy of it that is specific to a dynamic scope.
@@ -303,12 +316,25 @@ struct Open {
     first: usize,
     /// Of an object: the name that waits for its value.
     name: Option<Name>,
+    /// Whether it is a part of a value that counts as a whole.
+    literal: bool,
+    /// Whether it may be something else than a schema, so that its members count whatever their names are.
+    keeps: bool,
+}
+
+impl Open {
+    /// Whether the name that waits is that of a text for readers.
+    fn only_tells(&self) -> bool {
+        !self.keeps && self.name.is_some_and(kw::only_tells)
+    }
 }
 
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     doc: &'a mut Doc,
+    /// Whether it is no schema, so that everything counts.
+    all: bool,
     /// Children of all containers that are not closed yet; elements of arrays have no name of theirs.
     waiting: Vec<(Name, Id)>,
     /// A buffer for strings with escapes.
@@ -327,7 +353,8 @@ impl Parser<'_> {
                     if self.take(b']') {
                         Some(self.doc.close_array(&[]))
                     } else {
-                        open.push(Open { first: self.waiting.len(), name: None });
+                        let opened = self.opened(open.last(), None);
+                        open.push(opened);
                         None
                     }
                 }
@@ -338,24 +365,42 @@ impl Parser<'_> {
                         Some(self.doc.close_object(&[]))
                     } else {
                         let name = self.member_name()?;
-                        open.push(Open { first: self.waiting.len(), name: Some(name) });
+                        let opened = self.opened(open.last(), Some(name));
+                        open.push(opened);
                         None
                     }
+                }
+                Some(b'"') if open.last().is_some_and(Open::only_tells) => {
+                    self.skip_string()?;
+                    self.next_member(&mut open)?
                 }
                 _ => Some(self.scalar()?),
             };
             self.check_budgets(open.len())?;
             while let Some(value) = done.take() {
-                let Some(container) = open.last_mut() else {
+                let Some(container) = open.last() else {
                     return self.finish(value);
                 };
                 self.waiting.push((container.name.unwrap_or(Name(0)), value));
-                self.space();
-                if self.closed(container)? {
-                    done = open.pop().map(|c| self.close(c));
-                }
+                done = self.next_member(&mut open)?;
             }
         }
+    }
+
+    /// A container whose first member has this name, inside another one.
+    fn opened(&self, outer: Option<&Open>, name: Option<Name>) -> Open {
+        let key = outer.and_then(|outer| outer.name);
+        let literal = outer.map_or(self.all, |outer| outer.literal) || key.is_some_and(kw::is_literal);
+        let keeps = literal || key.is_some_and(kw::maps_names);
+        Open { first: self.waiting.len(), name, literal, keeps }
+    }
+
+    /// What comes behind a value: the next member of its container, or the end of that, which is then done.
+    fn next_member(&mut self, open: &mut Vec<Open>) -> Result<Option<Id>> {
+        let Some(container) = open.last_mut() else { return Ok(None) };
+        self.space();
+        let closed = self.closed(container)?;
+        Ok(if closed { open.pop().map(|c| self.close(c)) } else { None })
     }
 
     fn finish(&mut self, value: Id) -> Result<Id> {
@@ -487,10 +532,35 @@ impl Parser<'_> {
                     let escaped = self.escape()?;
                     self.decoded.push(escaped);
                 }
-                Some(_) => return Err(self.error("control character in a string; write it as an escape")),
-                None => return Err(self.error("string without end")),
+                _ => return Err(self.no_string()),
             }
         }
+    }
+
+    /// Goes on behind a string that does not count.
+    fn skip_string(&mut self) -> Result<()> {
+        self.at += 1;
+        loop {
+            self.at += plain::plain_bytes(&self.text.as_bytes()[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                _ => return Err(self.no_string()),
+            }
+        }
+    }
+
+    fn no_string(&self) -> Error {
+        self.error(match self.peek() {
+            Some(_) => "control character in a string; write it as an escape",
+            None => "string without end",
+        })
     }
 
     fn escape(&mut self) -> Result<char> {

@@ -113,6 +113,22 @@ pub(super) fn asserts(name: Name) -> bool {
     name.0 < ID.0
 }
 
+/// Whether the keyword's value, if it is a string, is a text for readers.
+pub(super) fn only_tells(name: Name) -> bool {
+    matches!(name, TITLE | DESCRIPTION | COMMENT)
+}
+
+/// Whether the keyword's value is a value of the instance, or a list of them.
+pub(super) fn is_literal(name: Name) -> bool {
+    matches!(name, CONST | ENUM)
+}
+
+/// Whether the keyword's value has names of the instance or of schemas for its members.
+pub(super) fn maps_names(name: Name) -> bool {
+    matches!(name, PROPERTIES | PATTERN_PROPERTIES | DEFS | DEFINITIONS)
+        || matches!(name, DEPENDENCIES | DEPENDENT_REQUIRED | DEPENDENT_SCHEMAS)
+}
+
 /// Whether the keyword refers to another schema.
 pub(super) fn is_reference(name: Name) -> bool {
     matches!(name, REF | DYNAMIC_REF | RECURSIVE_REF)

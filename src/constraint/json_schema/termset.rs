@@ -45,7 +45,9 @@ impl TermSet {
         self.list.push(term);
         match self.list.len() {
             0..=FEW => {}
-            length if length == FEW + 1 => self.bits = self.list.iter().fold(0, |bits, term| bits | bit(term)),
+            length if length == FEW + 1 => {
+                self.bits = self.list.iter().fold(0, |bits, term| bits | bit(term))
+            }
             0..=MANY => self.bits |= bit(&term),
             length if length == MANY + 1 => self.index.extend(self.list.iter().copied()),
             _ => {

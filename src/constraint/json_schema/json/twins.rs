@@ -133,8 +133,7 @@ impl Doc {
 
     /// Whether a member of a schema is text for its readers.
     fn only_tells(&self, (name, at): (Name, Id)) -> bool {
-        matches!(name, kw::TITLE | kw::DESCRIPTION | kw::COMMENT)
-            && matches!(self.value(at), Value::String(_))
+        kw::only_tells(name) && matches!(self.value(at), Value::String(_))
     }
 }
 

@@ -408,6 +408,44 @@ fn warnings_and_faults() {
 }
 
 #[test]
+fn texts_for_readers_say_nothing() {
+    // But they are JSON, and what has their names may be a property, a schema or a part of a value.
+    for bad in [
+        r#"{"title":"\x"}"#,
+        "{\"title\":\"\u{1}\"}",
+        r#"{"title":"\ud800"}"#,
+        r#"{"title":"a"#,
+        r#"{"title":"a" 1}"#,
+    ] {
+        assert_eq!(parse(bad, &Policy::default()).unwrap_err().kind(), ErrorKind::InvalidJson, "{bad}");
+    }
+    fails(
+        r#"{"properties":{"title":"a"}}"#,
+        ErrorKind::InvalidSchema,
+        "/properties/title",
+        "object or a boolean",
+    );
+    fails(r#"{"items":{"title":"a","type":"strin"}}"#, ErrorKind::InvalidSchema, "/items/type", "strin");
+    check(
+        r#"{"title":"a","description":"b\"","$comment":"c","const":{"title":"d"}}"#,
+        &[r#"{"title":"d"}"#],
+        &["{}"],
+    );
+    check(
+        r#"{"enum":[{"items":[{"title":"d"}]}]}"#,
+        &[r#"{"items":[{"title":"d"}]}"#],
+        &[r#"{"items":[{}]}"#],
+    );
+    let dependency = r#"{"$schema":"http://json-schema.org/draft-04/schema#","dependencies":{"title":"a"}}"#;
+    check(dependency, &[r#"{"title":1,"a":1}"#], &[r#"{"title":1}"#]);
+    check(
+        r##"{"$defs":{"title":{"title":"a","type":"null"}},"properties":{"properties":{"$ref":"#/$defs/title"}}}"##,
+        &[r#"{"properties":null}"#],
+        &[r#"{"properties":1}"#],
+    );
+}
+
+#[test]
 fn other_documents() {
     let schema = |text: &'static str| crate::constraint::json_schema::JsonSchema::new(text);
     let other = r##"{"$defs":{"a":{"$ref":"b.json#x"}},"items":{"$ref":"#/$defs/a"}}"##;
