@@ -35,7 +35,7 @@ type Repeated = (Vec<(char, char)>, u32, Option<u32>);
 
 impl Goals<'_> {
     /// Finds the goals of a shape's children.
-    pub fn plan(&mut self, mut shape: Shape) -> Result<Plan> {
+    pub fn plan(&mut self, mut shape: Box<Shape>) -> Result<Plan> {
         let (mut properties, mut extra, mut prefix) = (Declared::new(), Extras::new(), Vec::new());
         let (mut rest, mut contains, mut demand) = (self.goal(&[])?, Vec::new(), None);
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {

@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::expand::{Fork, Item, Mode};
 use super::front::Front;
-use super::json::{Id, Name};
+use super::json::{Id, Name, Value};
 use super::keywords as kw;
 use super::members::only_word;
 use super::shape::{FALSE, Shape, Term, Terms, Types};
@@ -196,7 +196,15 @@ impl Front<'_> {
                     None => Some(self.undeclared(shape, name)?),
                 };
                 let Some(terms) = undeclared.as_ref().or(shape.object.values.get(&name)) else { continue };
-                if self.value_empty(&terms.clone())? {
+                let empty = match terms[..] {
+                    // Nearly all of them.
+                    [Term::Pos(id)] => {
+                        let id = self.follow(id)?;
+                        self.doc.value(id) == Value::Bool(false)
+                    }
+                    _ => self.value_empty(&terms.clone())?,
+                };
+                if empty {
                     shape.types = shape.types.without(Types::OBJECT);
                     let why = format!("the required property {:?} allows no value", self.doc.name(name));
                     if let Some(&Term::Pos(id)) = shape.terms.first() {

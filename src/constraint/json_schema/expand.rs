@@ -47,13 +47,13 @@ pub(super) enum Item {
     OneOf(Id),
 }
 
-/// What is left of the forks: one shape for nearly all schemas.
-pub(super) type Shapes = SmallVec<[Shape; 1]>;
+/// What is left of the forks: one shape for nearly all schemas. In boxes, because a shape is large and goes through many hands.
+pub(super) type Shapes = SmallVec<[Box<Shape>; 1]>;
 
 /// One fork.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fork {
-    pub shape: Shape,
+    pub shape: Box<Shape>,
     /// What is left, last first.
     pub left: SmallVec<[Item; 2]>,
 }

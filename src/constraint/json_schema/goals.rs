@@ -54,7 +54,7 @@ struct Goal {
 
 /// A shape with the goals of its children.
 pub(super) struct Plan {
-    pub shape: Shape,
+    pub shape: Box<Shape>,
     pub properties: Declared,
     pub extra: Extras,
     pub prefix: Vec<GoalId>,
@@ -300,7 +300,7 @@ impl<'p> Goals<'p> {
         let shapes = self.front.expand(Fork::new(&terms), Mode::Exact)?.unwrap_or_default();
         self.goals[goal as usize].culprit = self.front.culprit.take();
         let frame = Frame { goal, plans: path.plans.len(), children: path.children.len() };
-        let free = shapes.iter().any(Shape::is_free);
+        let free = shapes.iter().any(|shape| shape.is_free());
         for shape in shapes {
             if !free || shape.is_free() {
                 path.plans.push(self.plan(shape)?);

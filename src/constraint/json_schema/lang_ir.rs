@@ -4,6 +4,8 @@
 //! transitions. Eliminating the states to get a regular expression was tried and given up: four
 //! overlapping patterns became 60,000 parts, a fifth was too many.
 
+use std::borrow::Cow;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::lang::Dfa;
@@ -14,6 +16,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Characters that lead to one state.
 type Ranges = SmallVec<[(char, char); 8]>;
 
+/// Most states of an automaton that is written as it is, without merging those with the same language.
+const MAX_UNMERGED: usize = 1_500;
 /// Most live states of an automaton.
 const MAX_LIVE: usize = 4_000;
 
@@ -22,22 +26,28 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
     if dfa.is_empty() {
         return Ok(ir.push(Node::Never));
     }
-    let dfa = dfa.minimised()?;
-    // No more than one state is dead. The start state is live and keeps the number 0.
-    let dead = dfa.loop_state(false);
-    let count = dfa.states() - usize::from(dead.is_some());
+    // Of products in use one state in ten could be merged; to find it takes longer than to write it.
+    let dfa = if dfa.states() > MAX_UNMERGED { dfa.minimised()? } else { Cow::Borrowed(dfa) };
+    let live = dfa.live();
+    let count = live.iter().filter(|&&l| l).count();
     if count > MAX_LIVE {
         return Err(Error::new(
             ErrorKind::TooComplex,
             format!("the combination of patterns needs {count} automaton states; the limit is {MAX_LIVE}"),
         ));
     }
-    let number = |q: u32| q - u32::from(dead.is_some_and(|dead| dead < q));
+    // The start state is live and keeps the number 0.
+    let mut numbers = vec![0u32; live.len()];
+    let mut next = 0;
+    for (number, &live) in numbers.iter_mut().zip(&live) {
+        *number = next;
+        next += u32::from(live);
+    }
     let mut states = Vec::with_capacity(count);
     let mut classes: Vec<(u32, Ranges)> = Vec::new();
-    for q in (0..dfa.states() as u32).filter(|&q| Some(q) != dead) {
+    for q in (0..dfa.states() as u32).filter(|&q| live[q as usize]) {
         classes.clear();
-        for r in dfa.row(q).iter().filter(|r| Some(r.to) != dead) {
+        for r in dfa.row(q).iter().filter(|r| live[r.to as usize]) {
             // Rows cover scalar values only.
             let (Some(lo), Some(hi)) = (char::from_u32(r.lo), char::from_u32(r.hi)) else { continue };
             match classes.iter_mut().find(|c| c.0 == r.to) {
@@ -45,7 +55,7 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
                 None => classes.push((r.to, smallvec![(lo, hi)])),
             }
         }
-        let edges = classes.drain(..).map(|(to, ranges)| (charset::class(&ranges, ir), number(to)));
+        let edges = classes.drain(..).map(|(to, ranges)| (charset::class(&ranges, ir), numbers[to as usize]));
         states.push(AutomatonState { accept: dfa.accept[q as usize], edges: edges.collect() });
     }
     Ok(ir.push(Node::automaton(states)))
