@@ -486,7 +486,11 @@ impl Front<'_> {
         Some(values)
     }
 
+    /// The choice that a schema's `if` is; made once, for a row of them meets every fork.
     fn conditional(&mut self, id: Id, at: Id) -> Option<Item> {
+        if let Some(known) = self.conditionals.get(&id) {
+            return Some(Item::Choice(known.clone(), at));
+        }
         let branch = |name| self.doc.get(id, name).filter(|&b| !self.is_true(b));
         let (then, or) = (branch(kw::THEN), branch(kw::ELSE));
         if then.is_none() && or.is_none() {
@@ -496,7 +500,9 @@ impl Front<'_> {
         yes.extend(then.map(Term::Pos));
         let mut no: Terms = smallvec![Term::Neg(at)];
         no.extend(or.map(Term::Pos));
-        Some(Item::Choice(Rc::new(vec![yes, no]), at))
+        let choice = Rc::new(vec![yes, no]);
+        self.conditionals.insert(id, choice.clone());
+        Some(Item::Choice(choice, at))
     }
 
     /// The choice that a schema's dependency of a name is.

@@ -66,6 +66,8 @@ pub(super) struct Front<'p> {
     pub forks: Vec<Fork>,
     /// The ways to violate each schema that was negated.
     pub violations: FxHashMap<Id, Rc<Vec<Terms>>>,
+    /// The choice that the `if` of each schema is.
+    pub conditionals: FxHashMap<Id, Rc<Vec<Terms>>>,
     /// Depth of nested emptiness questions.
     pub empty_depth: u32,
     /// By schema, what is known of what applies to the same value.
@@ -103,6 +105,7 @@ impl<'p> Front<'p> {
             empty: FxHashMap::default(),
             forks: Vec::new(),
             violations: FxHashMap::default(),
+            conditionals: FxHashMap::default(),
             empty_depth: 0,
             checked: Vec::new(),
             steps: 0,

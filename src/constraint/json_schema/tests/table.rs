@@ -408,6 +408,50 @@ fn warnings_and_faults() {
 }
 
 #[test]
+fn rows_of_conditions() {
+    // The same `if` twice, before different consequences; and values of one property that exclude each other.
+    let same = r##"{"type":"object","$defs":{"a":{"const":1}},"required":["k"],"properties":{"k":{}},"allOf":[
+        {"if":{"properties":{"k":{"$ref":"#/$defs/a"}}},"then":{"required":["x"]}},
+        {"if":{"properties":{"k":{"$ref":"#/$defs/a"}}},"then":{"required":["y"]},"else":{"required":["z"]}}]}"##;
+    check(
+        same,
+        &[r#"{"k":1,"x":0,"y":0}"#, r#"{"k":2,"z":0}"#],
+        &[r#"{"k":1,"x":0}"#, r#"{"k":1,"y":0}"#, r#"{"k":2}"#],
+    );
+    let row = r#"{"type":"object","properties":{"k":{}},"allOf":[
+        {"if":{"properties":{"k":{"const":1}}},"then":{"required":["x"]}},
+        {"if":{"properties":{"k":{"const":2}},"required":["k"]},"then":{"required":["y"]},"else":{"required":["z"]}},
+        {"if":{"properties":{"k":{"const":3}}},"then":{"properties":{"z":{"type":"null"}}}}]}"#;
+    check(
+        row,
+        &[
+            r#"{"k":1,"x":0,"z":0}"#,
+            r#"{"k":2,"y":0}"#,
+            r#"{"k":3,"z":null}"#,
+            r#"{"k":4,"z":0}"#,
+            r#"{"z":null,"x":0}"#,
+        ],
+        &[
+            r#"{"k":1,"x":0}"#,
+            r#"{"k":1,"z":0}"#,
+            r#"{"k":2,"z":0}"#,
+            r#"{"k":3,"z":0}"#,
+            r#"{"k":4}"#,
+            r#"{"x":0,"z":1}"#,
+            "{}",
+        ],
+    );
+    // A dependency of which all is said already, in either form.
+    let dependency = r#"{"type":"object","required":["m"],"dependentRequired":{"p":["m"],"q":["m","n"]},
+        "dependentSchemas":{"r":{"required":["m"]},"s":{"required":["m"],"maxProperties":2}}}"#;
+    check(
+        dependency,
+        &[r#"{"m":0,"p":0}"#, r#"{"m":0,"r":0,"p":0}"#, r#"{"m":0,"s":0}"#, r#"{"m":0,"q":0,"n":0}"#],
+        &[r#"{"p":0}"#, r#"{"m":0,"q":0}"#, r#"{"m":0,"s":0,"t":0}"#],
+    );
+}
+
+#[test]
 fn texts_for_readers_say_nothing() {
     // But they are JSON, and what has their names may be a property, a schema or a part of a value.
     for bad in [
