@@ -15,7 +15,7 @@ use super::shape::{Term, Terms};
 /// Up to so many terms are compared one by one.
 const FEW: usize = 8;
 /// From so many terms on there is an index.
-const MANY: usize = 64;
+const MORE: usize = 64;
 
 /// A set of terms that remembers their order.
 #[derive(Debug, Clone, Default)]
@@ -31,9 +31,8 @@ impl TermSet {
     /// Whether a term is there.
     pub fn contains(&self, term: &Term) -> bool {
         match self.list.len() {
-            0..=FEW => self.list.contains(term),
-            0..=MANY => self.bits & bit(term) != 0 && self.list.contains(term),
-            _ => self.index.contains(term),
+            MORE.. => self.index.contains(term),
+            length => (length <= FEW || self.bits & bit(term) != 0) && self.list.contains(term),
         }
     }
 
@@ -43,16 +42,15 @@ impl TermSet {
             return false;
         }
         self.list.push(term);
-        match self.list.len() {
-            0..=FEW => {}
-            length if length == FEW + 1 => {
-                self.bits = self.list.iter().fold(0, |bits, term| bits | bit(term))
-            }
-            0..=MANY => self.bits |= bit(&term),
-            length if length == MANY + 1 => self.index.extend(self.list.iter().copied()),
-            _ => {
-                self.index.insert(term);
-            }
+        let length = self.list.len();
+        if length > MORE {
+            self.index.insert(term);
+        } else if length == MORE {
+            self.index.extend(self.list.iter().copied());
+        } else if length > FEW + 1 {
+            self.bits |= bit(&term);
+        } else if length == FEW + 1 {
+            self.bits = self.list.iter().fold(0, |bits, term| bits | bit(term));
         }
         true
     }
@@ -81,7 +79,7 @@ mod tests {
         let mut set = TermSet::default();
         let mut list: Vec<Term> = Vec::new();
         for i in 0..200u32 {
-            let term = if i % 3 == 0 { Term::Neg(Id(i * i % 50)) } else { Term::Pos(Id(i * i % 50)) };
+            let term = if i % 3 == 0 { Term::Neg(Id(i * i % 397)) } else { Term::Pos(Id(i * i % 397)) };
             assert_eq!(set.contains(&term), list.contains(&term));
             assert_eq!(set.insert(term), !list.contains(&term));
             if !list.contains(&term) {
