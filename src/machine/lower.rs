@@ -15,6 +15,7 @@ use crate::constraint::ir::{FreeNumber, Gap, Ir, Node, NodeId, RuleId};
 use crate::constraint::policy::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 
+use super::alphabet::Alphabet;
 use super::dfa::Dfa;
 use super::intern::{Interner, Nodes};
 use super::liveness::{Block, Liveness, trim};
@@ -22,7 +23,7 @@ use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::object::Memory;
 use super::recursion::refuse_left_recursion;
 use super::register::{Distinct, Fresh, Items, Members, NameTrie, Register};
-use super::regular::{Alphabet, Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
+use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
 use super::text;
 
 /// A lowered constraint. The tables of a program that others extend (see `Program::base`) keep their

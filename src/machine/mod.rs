@@ -12,6 +12,7 @@
 //! far), `fresh` (guards and new names), `distinct` (items that differ as values: `value`, `open`, `rich`,
 //! `enough`), `config` (threads, stacks, configurations), `shortest` (ways to the end, guided by `least`).
 
+mod alphabet;
 pub mod config;
 pub mod dfa;
 mod distinct;

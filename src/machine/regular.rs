@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
+use super::alphabet::Alphabet;
 use super::intern::Nodes;
 use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
 
@@ -447,7 +448,7 @@ impl<'a> Lowering<'a> {
             },
             _ => return None,
         };
-        let plain = |b: u8| self.alphabet.has(b) && !(self.escaped && needs_escape(b));
+        let plain = |b: u8| self.alphabet.plain_end(b, self.escaped) > u16::from(b);
         (lo..=hi).all(plain).then_some((lo, hi))
     }
 
@@ -519,40 +520,6 @@ struct TrieNode {
 /// Whether a byte of decoded text must be escaped in JSON.
 pub(super) fn needs_escape(b: u8) -> bool {
     b < 0x20 || b == b'"' || b == b'\\'
-}
-
-/// Which bytes occur in a vocabulary, and where runs of them end.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Alphabet {
-    has: [bool; 256],
-    /// By byte, what lies behind the run of bytes that occur and begins there; without and with those that need an
-    /// escape in a JSON string.
-    ends: [[u16; 256]; 2],
-}
-
-impl Alphabet {
-    pub(super) fn new(has: &[bool; 256]) -> Self {
-        let mut ends = [[0; 256]; 2];
-        for (escaped, ends) in [false, true].into_iter().zip(&mut ends) {
-            let mut end = 256;
-            for b in (0..=255u8).rev() {
-                if !has[b as usize] || escaped && needs_escape(b) {
-                    end = u16::from(b);
-                }
-                ends[b as usize] = end;
-            }
-        }
-        Alphabet { has: *has, ends }
-    }
-
-    pub(super) fn has(&self, b: u8) -> bool {
-        self.has[b as usize]
-    }
-
-    /// The first byte from `b` on that does not occur, or (`escaped`) that needs an escape; 256 if there is none.
-    pub(super) fn plain_end(&self, b: u8, escaped: bool) -> u16 {
-        self.ends[usize::from(escaped)][b as usize]
-    }
 }
 
 /// The letter of the two-character escape of `b`, if there is one.

@@ -12,12 +12,13 @@ use crate::constraint::ir::{FreeNumber, Ir, Node, NodeId};
 use crate::constraint::number;
 use crate::error::{Error, ErrorKind, Result};
 
+use super::alphabet::Alphabet;
 use super::dfa::{Dfa, DfaId};
 use super::intern::Nodes;
 use super::liveness::{Block, Liveness, trim};
 use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
 use super::register::{Lengths, NameTrie, OFF_TRIE};
-use super::regular::{Alphabet, Lowering, NoCalls, too_complex};
+use super::regular::{Lowering, NoCalls, too_complex};
 
 /// Most states of a pattern from which declared names are taken out.
 const MAX_NAMED_STATES: usize = 20_000;

@@ -150,6 +150,11 @@ impl Front<'_> {
 
     /// Whether nothing satisfies all of these terms; `false` if that cannot be told cheaply.
     pub fn value_empty(&mut self, terms: &[Term]) -> Result<bool> {
+        // Most values have one schema.
+        if let [Term::Pos(id)] = *terms {
+            let id = self.follow(id)?;
+            return Ok(self.doc.value(id) == Value::Bool(false));
+        }
         if terms.contains(&FALSE) {
             return Ok(true);
         }
@@ -196,15 +201,7 @@ impl Front<'_> {
                     None => Some(self.undeclared(shape, name)?),
                 };
                 let Some(terms) = undeclared.as_ref().or(shape.object.values.get(&name)) else { continue };
-                let empty = match terms[..] {
-                    // Nearly all of them.
-                    [Term::Pos(id)] => {
-                        let id = self.follow(id)?;
-                        self.doc.value(id) == Value::Bool(false)
-                    }
-                    _ => self.value_empty(&terms.clone())?,
-                };
-                if empty {
+                if self.value_empty(&terms.clone())? {
                     shape.types = shape.types.without(Types::OBJECT);
                     let why = format!("the required property {:?} allows no value", self.doc.name(name));
                     if let Some(&Term::Pos(id)) = shape.terms.first() {

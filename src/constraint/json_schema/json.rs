@@ -5,8 +5,8 @@
 //! that the rest of the front end compares integers. `serde_json::Value` was rejected: it reads
 //! numbers through `f64`, a value does not know its place, and its ids cannot be keys of a memo.
 //!
-//! Texts for readers (`title`, `description`, `$comment`) are half of the bytes of real schemas and an eighth of
-//! their values; they are checked and left out, but where they may be values or names of the instance.
+//! Texts for readers (`title`, `description`, `$comment`) are two fifths of the bytes of real schemas and an eighth
+//! of their values; they are checked and left out, but where they may be values or names of the instance.
 //!
 //! Duplicate names in one object: the last one wins and keeps the place of the first, as in
 //! `serde_json`; the document remembers that it happened, for a warning.
@@ -88,17 +88,17 @@ pub(in crate::constraint) struct Doc {
 }
 
 impl Doc {
-    /// Parses `text`; the words of `shared` keep their names.
-    pub fn parse(text: &str, shared: &'static Words) -> Result<Doc> {
-        Doc::with(text, shared, true)
+    /// Parses any JSON text.
+    pub fn parse(text: &str) -> Result<Doc> {
+        Doc::with(text, true)
     }
 
     /// Parses a schema, without the texts that schemas have for their readers.
     pub fn schema(text: &str) -> Result<Doc> {
-        Doc::with(text, kw::words(), false)
+        Doc::with(text, false)
     }
 
-    fn with(text: &str, shared: &'static Words, all: bool) -> Result<Doc> {
+    fn with(text: &str, all: bool) -> Result<Doc> {
         // A value takes some 20 bytes of text in real schemas.
         let values = text.len().min(MAX_BYTES) / 20;
         let mut doc = Doc {
@@ -106,7 +106,7 @@ impl Doc {
             parents: Vec::with_capacity(values),
             elements: Vec::new(),
             members: Vec::with_capacity(values),
-            words: Words::on(shared, text.len().min(MAX_BYTES)),
+            words: Words::on(kw::words(), text.len().min(MAX_BYTES)),
             root: Id(0),
             loose: FxHashMap::default(),
             duplicate: None,

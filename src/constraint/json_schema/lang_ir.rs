@@ -71,6 +71,27 @@ mod tests {
     }
 
     #[test]
+    fn states_of_large_automata_are_merged() {
+        // After either letter the same counting, in states of its own.
+        let count = 2 * MAX_UNMERGED as u32 / 3;
+        let mut ir = Ir::new();
+        let [a, b] = ["a", "b"].map(|letter| {
+            let (letter, x) = (ir.bytes(letter), ir.bytes("x"));
+            let counted = ir.repeat(x, 0, Some(count));
+            let node = ir.concat(vec![letter, counted]);
+            dfa(&ir, node).complement()
+        });
+        let large = a.intersect(&b).unwrap().complement();
+        assert!(large.states() > MAX_UNMERGED);
+        let mut out = Ir::new();
+        let node = lower(&large, &mut out).unwrap();
+        let Node::Automaton { states, .. } = out.node(node) else { panic!("not an automaton") };
+        assert!(states.len() < MAX_UNMERGED);
+        let again = dfa(&out, node);
+        assert!(large.without(&again).unwrap().is_empty() && again.without(&large).unwrap().is_empty());
+    }
+
+    #[test]
     fn there_and_back_is_the_same_language() {
         let mut ir = Ir::new();
         let letter = ir.push(Node::Class(smallvec![(b'a', b'c'), (b'x', b'x')]));

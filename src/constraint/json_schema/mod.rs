@@ -102,7 +102,7 @@ pub(super) mod regular {
 /// # Errors
 /// `InvalidJson` or `TooComplex` with line and column.
 pub(super) fn document(text: &str) -> Result<json::Doc> {
-    json::Doc::parse(text, keywords::words())
+    json::Doc::parse(text)
 }
 
 /// The texts that lie in both of two regular nodes, as a node of `out`.

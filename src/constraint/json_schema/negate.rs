@@ -171,8 +171,10 @@ impl Front<'_> {
         if !matches!(self.doc.value(id), Value::Object { .. }) {
             return Ok(false);
         }
+        let ways = self.ways_to_violate(id)?;
+        self.step(ways.len() as u64, id)?;
         // No way asks for another negation of a schema, so this ends.
-        for way in self.ways_to_violate(id)?.iter() {
+        for way in ways.iter() {
             if self.implied(shape, way)? {
                 return Ok(true);
             }

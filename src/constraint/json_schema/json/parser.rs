@@ -2,6 +2,8 @@
 //!
 //! A recursive parser was rejected: the depth of a schema must not be a matter of the thread's stack.
 
+use smallvec::SmallVec;
+
 use super::super::keywords as kw;
 use super::{Doc, Id, MAX_DEPTH, MAX_VALUES, Name, Value, plain};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -16,6 +18,8 @@ struct Open {
     literal: bool,
     /// Whether it may be something else than a schema, so that its members count whatever their names are.
     keeps: bool,
+    /// The names of the texts for readers that were left out.
+    told: SmallVec<[Name; 2]>,
 }
 
 impl Open {
@@ -25,6 +29,7 @@ impl Open {
     }
 }
 
+/// What is being read.
 pub(super) struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -49,30 +54,11 @@ impl<'a> Parser<'a> {
         loop {
             self.space();
             let mut done = match self.peek() {
-                Some(b'[') => {
-                    self.at += 1;
-                    self.space();
-                    if self.take(b']') {
-                        Some(self.doc.close_array(&[]))
-                    } else {
-                        let opened = self.opened(open.last(), None);
-                        open.push(opened);
-                        None
-                    }
-                }
-                Some(b'{') => {
-                    self.at += 1;
-                    self.space();
-                    if self.take(b'}') {
-                        Some(self.doc.close_object(&[]))
-                    } else {
-                        let name = self.member_name()?;
-                        let opened = self.opened(open.last(), Some(name));
-                        open.push(opened);
-                        None
-                    }
-                }
+                Some(first @ (b'[' | b'{')) => self.begin(first == b'{', &mut open)?,
                 Some(b'"') if open.last().is_some_and(Open::only_tells) => {
+                    if let Some(container) = open.last_mut() {
+                        container.told.extend(container.name);
+                    }
                     self.skip_string()?;
                     self.next_member(&mut open)?
                 }
@@ -89,12 +75,25 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Begins an array or an object, which is done if it is empty.
+    fn begin(&mut self, object: bool, open: &mut Vec<Open>) -> Result<Option<Id>> {
+        self.at += 1;
+        self.space();
+        if self.take(if object { b'}' } else { b']' }) {
+            return Ok(Some(if object { self.doc.close_object(&[]) } else { self.doc.close_array(&[]) }));
+        }
+        let name = if object { Some(self.member_name()?) } else { None };
+        let opened = self.opened(open.last(), name);
+        open.push(opened);
+        Ok(None)
+    }
+
     /// A container whose first member has this name, inside another one.
     fn opened(&self, outer: Option<&Open>, name: Option<Name>) -> Open {
         let key = outer.and_then(|outer| outer.name);
         let literal = outer.map_or(self.all, |outer| outer.literal) || key.is_some_and(kw::is_literal);
         let keeps = literal || key.is_some_and(kw::maps_names);
-        Open { first: self.waiting.len(), name, literal, keeps }
+        Open { first: self.waiting.len(), name, literal, keeps, told: SmallVec::new() }
     }
 
     /// What comes behind a value: the next member of its container, or the end of that, which is then done.
@@ -138,6 +137,12 @@ impl<'a> Parser<'a> {
             None => self.doc.close_array(children),
             Some(_) => self.doc.close_object(children),
         };
+        let told = &container.told;
+        let twice =
+            |&(i, name): &(usize, &Name)| told[..i].contains(name) || children.iter().any(|c| c.0 == *name);
+        if let Some((_, &name)) = told.iter().enumerate().find(twice) {
+            self.doc.duplicate.get_or_insert((id, name));
+        }
         self.waiting.truncate(container.first);
         id
     }

@@ -394,6 +394,14 @@ fn warnings_and_faults() {
         warnings(r#"{"type":"object","additionalproperties":false}"#)[0].contains("additionalProperties")
     );
     assert!(warnings(r#"{"type":"string","type":"null"}"#)[0].contains("twice"));
+    for twice in [
+        r#"{"title":"a","title":"a"}"#,
+        r#"{"title":"a","title":1}"#,
+        r#"{"title":1,"type":"null","title":"a"}"#,
+    ] {
+        assert!(warnings(twice)[0].contains("\"title\" occurs twice"), "{twice}");
+    }
+    assert!(warnings(r#"{"title":"a","description":"a","items":{"title":"a"}}"#).is_empty());
     fails(r#"{"type":"strin"}"#, ErrorKind::InvalidSchema, "/type", "strin");
     fails(r#"{"properties":{"a/b":3}}"#, ErrorKind::InvalidSchema, "/properties/a~1b", "object or a boolean");
     fails(r#"{"minLength":-1}"#, ErrorKind::InvalidSchema, "/minLength", "-1");
