@@ -59,6 +59,7 @@
 mod bytes;
 pub mod constraint;
 pub mod error;
+mod escape;
 pub mod machine;
 pub mod mask;
 pub mod matcher;

@@ -3,7 +3,7 @@
 //! Made once for each base; a look-up says where a run ends. To look at each byte of each range of a class was a tenth of the
 //! time that schemas with classes beyond ASCII took.
 
-use super::regular::needs_escape;
+use crate::escape::needs_escape;
 
 /// Which bytes occur in a vocabulary, and where runs of them end.
 #[derive(Debug, Clone, Copy)]

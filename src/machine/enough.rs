@@ -16,7 +16,6 @@ use crate::error::{Error, ErrorKind, Result};
 use super::config::{BASE, Machine, Reached, Thread};
 use super::distinct::all_differ;
 use super::least::{Below, Least};
-use super::liveness::Block;
 use super::lower::Program;
 use super::nfa::{NfaId, RegisterIx, RuleIx, State};
 use super::register::{Distinct, Register};
@@ -33,12 +32,7 @@ type Texts = Vec<Box<[u8]>>;
 
 /// Removes the arrays that cannot have enough different items, and what then cannot be, until nothing
 /// changes; tells the others which places have few values.
-pub(super) fn settle(
-    program: &mut Program,
-    first_state: NfaId,
-    first_rule: usize,
-    blocks: &[Block],
-) -> Result<()> {
+pub(super) fn settle(program: &mut Program, first_state: NfaId, first_rule: usize) -> Result<()> {
     loop {
         let asking: Vec<(usize, Arc<Distinct>)> = program
             .registers
@@ -73,7 +67,7 @@ pub(super) fn settle(
         if !removed {
             return Ok(());
         }
-        program.settle_again(first_state, first_rule, blocks);
+        program.settle_again(first_state, first_rule);
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A state is live if acceptance of its rule can be reached; a call is live if its rule can match and
 //! what follows is live. Least fixpoint over all rules at once by backward search, each edge looked
-//! at a constant number of times. Nearly always everything is live; one pass over the states that notes which
-//! calls stand between each and acceptance, and a few over the rules, show that without the search (`sure`).
+//! at a constant number of times. Nearly always everything is live; a look at the few states of which that is not
+//! certain by the way they were made, and at a way through each rule, shows that without the search (`sure`).
 //! After [`trim`] every state left is live, so at run time "there is a
 //! transition" means "the output can still be completed". Searching forward from each state, as a
 //! mask is computed, was rejected: it repeats work and can fail in the middle of a generation.
@@ -66,17 +66,17 @@ pub(super) struct Liveness<'a> {
 
 impl<'a> Liveness<'a> {
     /// Decides the states `from..`; of the first rules it is `known` whether they match. `blocks` are groups
-    /// that were made one after the other.
+    /// that were made one after the other, unless states were replaced since.
     pub(super) fn solve(
         nfa: &'a Nfa,
         starts: &'a [NfaId],
         registers: &'a [Register],
         from: NfaId,
         known: &[bool],
-        blocks: &[Block],
+        blocks: Option<&[Block]>,
     ) -> Self {
         let mut solver = Liveness::new(nfa, starts, registers, from, known);
-        if sure::everything(&mut solver, blocks, known.len()) {
+        if blocks.is_some_and(|blocks| sure::everything(&mut solver, blocks, known.len())) {
             return solver;
         }
         solver.rule_ok[known.len()..].fill(false);

@@ -111,7 +111,7 @@ impl Program {
         program.interner = Arc::new(interner);
         // In a vocabulary without quotes or braces some of these cannot match; that is no error yet.
         let blocks = [&[Block { first: 2, trimmed: false }], &blocks[..]].concat();
-        program.finish(2, 0, &blocks);
+        program.finish(2, 0, Some(&blocks));
         Ok(program)
     }
 
@@ -138,8 +138,8 @@ impl Program {
         let rule = |&(node, here)| Some((node, *base.rule_of_node.get(&here)?));
         let known = merged.based.iter().filter_map(rule);
         let Lowered { root, blocks, .. } = program.lower(merged.nodes(ir), ir.root(), known, false)?;
-        program.finish(first_state, first_rule, &blocks);
-        super::enough::settle(&mut program, first_state, first_rule, &blocks)?;
+        program.finish(first_state, first_rule, Some(&blocks));
+        super::enough::settle(&mut program, first_state, first_rule)?;
         match root {
             Some(root) if program.rule_ok[root.0.0 as usize] => program.root = root,
             _ => {
@@ -227,13 +227,14 @@ impl Program {
     }
 
     /// Decides liveness once more, after something was found that cannot match.
-    pub(super) fn settle_again(&mut self, first_state: NfaId, first_rule: usize, blocks: &[Block]) {
+    pub(super) fn settle_again(&mut self, first_state: NfaId, first_rule: usize) {
         self.rule_ok.truncate(first_rule);
-        self.finish(first_state, first_rule, blocks);
+        self.finish(first_state, first_rule, None);
     }
 
-    /// Decides liveness of what is new, trims it, and notes which rules can match.
-    fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: &[Block]) {
+    /// Decides liveness of what is new, trims it, and notes which rules can match. `blocks`: of states as they were
+    /// made, if none of them was replaced since.
+    fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: Option<&[Block]>) {
         let known = &self.rule_ok[..first_rule];
         let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, known, blocks);
         let ok =

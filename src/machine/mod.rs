@@ -35,8 +35,8 @@ mod text;
 mod value;
 mod written;
 
+pub use crate::escape::escape;
 pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
 pub use lower::Program;
 pub use open::{Followed, Place};
-pub use regular::escape;
 pub use written::Shown;

@@ -113,16 +113,23 @@ pub struct Nfa {
     flags: Vec<u8>,
     edges: Vec<(u8, u8, NfaId)>,
     forks: Vec<NfaId>,
+    doubts: Vec<NfaId>,
 }
 
 impl Default for Nfa {
     fn default() -> Self {
-        Nfa { cells: vec![Cell::Dead, Cell::Accept], flags: vec![0, 0], edges: Vec::new(), forks: Vec::new() }
+        Nfa {
+            cells: vec![Cell::Dead, Cell::Accept],
+            flags: vec![0, 0],
+            edges: Vec::new(),
+            forks: Vec::new(),
+            doubts: Vec::new(),
+        }
     }
 }
 
 impl Nfa {
-    /// A copy with room for so many more states.
+    /// A copy with room for so many more states, and no doubts.
     pub fn with_room(&self, states: usize) -> Nfa {
         fn copy<T: Copy>(list: &[T], more: usize) -> Vec<T> {
             let mut copy = Vec::with_capacity(list.len() + more);
@@ -134,16 +141,43 @@ impl Nfa {
             flags: copy(&self.flags, states),
             edges: copy(&self.edges, states / 8),
             forks: copy(&self.forks, states / 4),
+            doubts: Vec::new(),
         }
     }
 
     /// Adds a state with flags.
     #[inline]
     pub fn push(&mut self, state: State, flags: u8) -> NfaId {
+        let doubtful = match state {
+            State::Dead => true,
+            State::Accept => false,
+            State::Byte { to, .. }
+            | State::Call { to, .. }
+            | State::CallItem { to }
+            | State::CallFresh { to, .. }
+            | State::Guard { to, .. } => self.is_dead(to),
+            State::Sparse(edges) => edges.iter().all(|e| self.is_dead(e.2)),
+            State::Union(parts) => parts.iter().all(|&p| self.is_dead(p)),
+        };
+        let id = self.cells.len() as NfaId;
+        if doubtful {
+            self.doubts.push(id);
+        }
         let cell = self.cell(state);
         self.cells.push(cell);
         self.flags.push(flags);
-        self.cells.len() as NfaId - 1
+        id
+    }
+
+    /// Whether a state is dead by its looks.
+    fn is_dead(&self, id: NfaId) -> bool {
+        matches!(self.cells[id as usize], Cell::Dead)
+    }
+
+    /// The states that led to no other when they were made than to dead ones, in order: loops that were closed
+    /// later, mostly. All others lead to one that was made before them.
+    pub(super) fn doubts(&self) -> &[NfaId] {
+        &self.doubts
     }
 
     /// Replaces a state; used to close loops.
@@ -191,15 +225,6 @@ impl Nfa {
         }
     }
 
-    /// Where a state leads that consumes one byte of a range.
-    #[inline(always)]
-    pub fn behind_byte(&self, id: NfaId) -> Option<NfaId> {
-        match self.cells[id as usize] {
-            Cell::Byte { to, .. } => Some(to),
-            _ => None,
-        }
-    }
-
     /// Removes the ways on from a state that lead to dead states.
     pub fn prune(&mut self, id: NfaId) {
         /// Moves what is kept to the front; how much that is.
@@ -237,7 +262,8 @@ impl Nfa {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         let cells = self.cells.capacity() * size_of::<Cell>() + self.flags.capacity();
-        cells + self.edges.capacity() * size_of::<(u8, u8, NfaId)>() + self.forks.capacity() * 4
+        let ids = (self.forks.capacity() + self.doubts.capacity()) * size_of::<NfaId>();
+        cells + ids + self.edges.capacity() * size_of::<(u8, u8, NfaId)>()
     }
 
     /// Number of states.

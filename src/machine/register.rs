@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use crate::constraint::ir::{Gap, Markup};
+use crate::escape::escape_to;
 
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
-use super::regular::push_escaped;
 use super::written::Set;
 
 /// What a register counts, and within which bounds.
@@ -323,7 +323,7 @@ impl Names {
         let (text, ends) = (SmallVec::with_capacity(bytes), SmallVec::with_capacity(names.len()));
         let mut spelled = Names { text, ends };
         for name in names {
-            push_escaped(name, &mut spelled.text);
+            escape_to(name, |piece| spelled.text.extend_from_slice(piece));
             spelled.ends.push(spelled.text.len() as u32);
         }
         spelled
@@ -409,15 +409,21 @@ impl NameTrie {
         self.nodes.get_or_init(|| Nodes::new(&self.names))
     }
 
-    /// Where byte `b` leads from `n`.
+    /// Where bytes lead from `n`, sorted by byte; all others leave the trie.
     #[inline]
-    pub fn step(&self, n: u32, b: u8) -> u32 {
+    pub(super) fn edges(&self, n: u32) -> &[(u8, u32)] {
         if n == OFF_TRIE {
-            return OFF_TRIE;
+            return &[];
         }
         let Nodes { nodes, edges } = self.nodes();
         let (first, count, _) = nodes[n as usize];
-        let edges = &edges[first as usize..first as usize + usize::from(count)];
+        &edges[first as usize..first as usize + usize::from(count)]
+    }
+
+    /// Where byte `b` leads from `n`.
+    #[inline]
+    pub fn step(&self, n: u32, b: u8) -> u32 {
+        let edges = self.edges(n);
         edges.binary_search_by_key(&b, |e| e.0).map_or(OFF_TRIE, |i| edges[i].1)
     }
 

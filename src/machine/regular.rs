@@ -8,6 +8,7 @@
 use crate::bytes::Bytes;
 use crate::constraint::ir::{self, AutomatonState, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
+use crate::escape::{needs_escape, short_escape};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
@@ -115,9 +116,14 @@ impl<'a> Lowering<'a> {
                 parts.iter().rev().try_fold(to, |to, &part| self.node(calls, part, to, depth + 1))
             }
             Node::Union(parts) => {
-                let starts: Result<SmallVec<[NfaId; 8]>> =
-                    parts.iter().map(|&part| self.node(calls, part, to, depth + 1)).collect();
-                Ok(self.union(&starts?))
+                let mut starts: SmallVec<[NfaId; 8]> = SmallVec::with_capacity(parts.len());
+                for &part in parts {
+                    let start = self.node(calls, part, to, depth + 1)?;
+                    if start != DEAD {
+                        starts.push(start);
+                    }
+                }
+                Ok(self.union(&starts))
             }
             Node::Repeat { node, min, max } => self.repeat(calls, *node, (*min, *max), to, depth),
             Node::Automaton { states, quotes } => {
@@ -266,59 +272,57 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A trie of byte strings, emitted from the leaves; its depth costs no stack.
+    /// A trie of byte strings, made in one pass over the sorted list: only the nodes on the way to the string at
+    /// hand are open, and each becomes a state when the first string without it is met.
     pub(super) fn literals(&mut self, list: &[ir::Bytes], to: NfaId) -> NfaId {
-        let mut sorted: Vec<&[u8]> = list.iter().map(|text| &text[..]).collect();
+        let mut sorted: SmallVec<[&[u8]; 8]> = list.iter().map(|text| &text[..]).collect();
         sorted.sort_unstable();
         sorted.dedup();
-        let mut nodes = vec![TrieNode::default()];
-        let mut path = vec![0usize];
+        let mut trie = Trie::default();
         let mut previous: &[u8] = &[];
-        for bytes in sorted {
-            let common = bytes.iter().zip(previous).take_while(|(a, b)| a == b).count();
-            path.truncate(common + 1);
-            for &b in &bytes[common..] {
-                let (new, parent) = (nodes.len(), path[path.len() - 1]);
-                nodes.push(TrieNode { byte: b, sibling: nodes[parent].child, ..TrieNode::default() });
-                nodes[parent].child = new;
-                path.push(new);
+        for &text in &sorted {
+            let common = text.iter().zip(previous).take_while(|(a, b)| a == b).count();
+            while trie.open.len() > common + 1 {
+                self.close(&mut trie, to);
             }
-            nodes[path[path.len() - 1]].ends = true;
-            previous = bytes;
+            if trie.open.is_empty() {
+                trie.enter(0);
+            }
+            text[common..].iter().for_each(|&b| trie.enter(b));
+            if let Some(last) = trie.open.last_mut() {
+                last.ends = true;
+            }
+            previous = text;
         }
-        if list.is_empty() {
-            return DEAD;
+        let mut entry = DEAD;
+        while !trie.open.is_empty() {
+            entry = self.close(&mut trie, to);
         }
-        // Children have higher indices than their parent.
-        let mut entry = vec![DEAD; nodes.len()];
-        let (mut starts, mut edges) = (Vec::new(), Vec::new());
-        for i in (0..nodes.len()).rev() {
-            starts.clear();
-            edges.clear();
-            let mut child = nodes[i].child;
-            while child != 0 {
-                let (b, target) = (nodes[child].byte, entry[child]);
-                if self.escaped && needs_escape(b) {
-                    starts.push(self.class(&[(b, b)], target));
-                } else if target != DEAD && self.alphabet.has(b) {
-                    edges.push((b, b, target));
-                }
-                child = nodes[child].sibling;
+        entry
+    }
+
+    /// Makes the state of the last open node of a trie, an edge of the one before it.
+    fn close(&mut self, trie: &mut Trie, to: NfaId) -> NfaId {
+        let Some(node) = trie.open.pop() else { return DEAD };
+        let plain = self.sparse(&trie.edges[node.edges..], self.flags());
+        trie.edges.truncate(node.edges);
+        let entry = if trie.parts.len() == node.parts && !node.ends {
+            plain
+        } else {
+            trie.parts.push(plain);
+            if node.ends {
+                trie.parts.push(to);
             }
-            // The last child came first.
-            edges.reverse();
-            let state = self.sparse(&edges, self.flags());
-            if starts.is_empty() && !nodes[i].ends {
-                entry[i] = state;
-                continue;
-            }
-            starts.push(state);
-            if nodes[i].ends {
-                starts.push(to);
-            }
-            entry[i] = self.union(&starts);
+            self.union(&trie.parts[node.parts..])
+        };
+        trie.parts.truncate(node.parts);
+        // The root has no edge; nobody looks at its own.
+        if self.escaped && needs_escape(node.byte) && !trie.open.is_empty() {
+            trie.parts.push(self.class(&[(node.byte, node.byte)], entry));
+        } else if entry != DEAD && self.alphabet.has(node.byte) {
+            trie.edges.push((node.byte, node.byte, entry));
         }
-        entry[0]
+        entry
     }
 
     /// One state for each state of the automaton, with the edges of all of its classes, so that to determinise it again
@@ -508,30 +512,32 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// A node of a trie of literals; 0 is no node, since the root is nobody's child.
+/// A trie of literals while it is made.
 #[derive(Default)]
+struct Trie {
+    /// The nodes on the way to the literal at hand, the root first.
+    open: SmallVec<[TrieNode; 32]>,
+    /// The edges of the open nodes, those of the root first.
+    edges: SmallVec<[(u8, u8, NfaId); 32]>,
+    /// Their other branches: characters that are escaped.
+    parts: SmallVec<[NfaId; 8]>,
+}
+
+/// An open node of a trie of literals.
 struct TrieNode {
+    /// The byte that leads here.
     byte: u8,
+    /// Whether a literal ends here.
     ends: bool,
-    child: usize,
-    sibling: usize,
+    /// Where its edges and its other branches begin.
+    edges: usize,
+    parts: usize,
 }
 
-/// Whether a byte of decoded text must be escaped in JSON.
-pub(super) fn needs_escape(b: u8) -> bool {
-    b < 0x20 || b == b'"' || b == b'\\'
-}
-
-/// The letter of the two-character escape of `b`, if there is one.
-pub(super) fn short_escape(b: u8) -> Option<u8> {
-    match b {
-        b'"' | b'\\' => Some(b),
-        0x08 => Some(b'b'),
-        0x09 => Some(b't'),
-        0x0a => Some(b'n'),
-        0x0c => Some(b'f'),
-        0x0d => Some(b'r'),
-        _ => None,
+impl Trie {
+    fn enter(&mut self, byte: u8) {
+        let (edges, parts) = (self.edges.len(), self.parts.len());
+        self.open.push(TrieNode { byte, ends: false, edges, parts });
     }
 }
 
@@ -541,24 +547,6 @@ fn escape_bit(b: u8) -> u64 {
         b'"' => 1 << 32,
         b'\\' => 1 << 33,
         control => 1 << (control & 0x1f),
-    }
-}
-
-/// The spelling of a text between the quotes of a JSON string.
-pub fn escape(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    push_escaped(text, &mut out);
-    out
-}
-
-/// Appends the spelling of a text between the quotes of a JSON string.
-pub(super) fn push_escaped(text: &str, out: &mut impl Extend<u8>) {
-    for &b in text.as_bytes() {
-        match short_escape(b) {
-            Some(letter) => out.extend([b'\\', letter]),
-            None if b < 0x20 => out.extend(format!("\\u{b:04x}").into_bytes()),
-            None => out.extend([b]),
-        }
     }
 }
 

@@ -144,8 +144,8 @@ pub(super) fn scalar(nfa: &mut Nfa, alphabet: &Alphabet, ir: Nodes<'_>, node: No
 
 /// Trims the states `from..`, which hold one rule without calls, so that it can be determinised.
 fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
-    let (live, _) =
-        Liveness::solve(nfa, &[], &[], from, &[], &[Block { first: from, trimmed: false }]).result();
+    let block = Block { first: from, trimmed: false };
+    let (live, _) = Liveness::solve(nfa, &[], &[], from, &[], Some(&[block])).result();
     trim(nfa, from, &live);
     if start >= from && nfa.state(start) != State::Dead { start } else { DEAD }
 }
@@ -355,6 +355,36 @@ fn merge_shifted(bits: &mut [Box<[u64]>], to: usize, from: usize, count: u32) ->
     changed
 }
 
+/// A range of bytes, piece by piece: single ones that names go on with, or that are the quote, and what is between.
+struct Pieces<'n> {
+    /// Where bytes lead in the trie of names, sorted.
+    names: &'n [(u8, u32)],
+    quote: Option<u8>,
+    /// Where the next piece begins.
+    next: Option<u8>,
+    hi: u8,
+}
+
+impl Iterator for Pieces<'_> {
+    /// First and last byte, and where they lead in the trie.
+    type Item = (u8, u8, u32);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let lo = self.next.filter(|&lo| lo <= self.hi)?;
+        let at = self.names.partition_point(|e| e.0 < lo);
+        let single = self.names.get(at).map(|e| e.0);
+        let quote = self.quote.filter(|&quote| quote >= lo);
+        let stop = [single, quote].into_iter().flatten().min().filter(|&stop| stop <= self.hi);
+        let (last, to) = match stop {
+            Some(stop) if stop == lo => (lo, if single == Some(lo) { self.names[at].1 } else { OFF_TRIE }),
+            Some(stop) => (stop - 1, OFF_TRIE),
+            None => (self.hi, OFF_TRIE),
+        };
+        self.next = last.checked_add(1);
+        Some((lo, last, to))
+    }
+}
+
 /// The string rule at `start` without the words in `names`. States whose text has left the trie of
 /// names are those of the rule itself; only the others are new.
 pub(super) fn without_names(
@@ -387,23 +417,26 @@ pub(super) fn without_names(
         let mid = dfa.state(d).mid_escape();
         let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
         for (lo, hi, to) in dfa.ranges(nfa, d) {
-            for b in lo..=hi {
-                let quote = !raw && b == b'"' && !mid;
+            // Bytes that no name goes on with leave the trie together; a quote ends the text.
+            let mut pieces =
+                Pieces { names: names.edges(n), quote: (!raw && !mid).then_some(b'"'), next: Some(lo), hi };
+            while let Some((lo, hi, m)) = pieces.next() {
+                let quote = pieces.quote == Some(lo);
                 let target = if quote && dfa.state(to).accept {
                     if names.is_name(n) {
                         continue;
                     }
                     ACCEPT
                 } else {
-                    let m = if quote { n } else { names.step(n, b) };
+                    let m = if quote { n } else { m };
                     *made.entry((to, m)).or_insert_with(|| {
                         todo.push((to, m));
                         nfa.push(State::Dead, dfa.state(to).flags)
                     })
                 };
                 match edges.last_mut() {
-                    Some(last) if last.2 == target && u16::from(last.1) + 1 == u16::from(b) => last.1 = b,
-                    _ => edges.push((b, b, target)),
+                    Some(last) if last.2 == target && u16::from(last.1) + 1 == u16::from(lo) => last.1 = hi,
+                    _ => edges.push((lo, hi, target)),
                 }
             }
         }

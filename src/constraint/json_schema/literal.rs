@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::json::{Doc, Id, Name, Value};
 use super::number::Number;
+use crate::escape::escape_to;
 
 impl Doc {
     /// Appends the compact spelling: names in the given order, numbers as written in the document.
@@ -88,18 +89,6 @@ impl Doc {
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0C => out.extend_from_slice(b"\\f"),
-            0..=0x1F => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
-        }
-    }
+    escape_to(text, |piece| out.extend_from_slice(piece));
     out.push(b'"');
 }
