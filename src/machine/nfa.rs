@@ -5,6 +5,8 @@
 //! built from the back: the lowering of a node is given the state that follows, so nothing is ever
 //! patched except loops (Thompson 1968, in continuation-passing form).
 
+use std::ops::Range;
+
 /// Index of an automaton state; [`DEAD`] never matches.
 pub type NfaId = u32;
 
@@ -167,6 +169,46 @@ impl Nfa {
         self.cells.push(cell);
         self.flags.push(flags);
         id
+    }
+
+    /// Copies states that lead to each other and to one other state, with another one in its place, which is not
+    /// dead; the copy of one of them.
+    pub(super) fn copy(&mut self, states: Range<NfaId>, entry: NfaId, (to, other): (NfaId, NfaId)) -> NfaId {
+        let moved = self.cells.len() as NfaId - states.start;
+        let there = |s: NfaId| match s {
+            _ if s == to => other,
+            _ if states.contains(&s) => s + moved,
+            _ => s,
+        };
+        for s in states.clone() {
+            let cell = match self.cells[s as usize] {
+                cell @ (Cell::Dead | Cell::Accept) => cell,
+                Cell::Byte { lo, hi, to } => Cell::Byte { lo, hi, to: there(to) },
+                Cell::Sparse { first, len } => {
+                    let copy = self.edges.len() as u32;
+                    self.edges.extend_from_within(first as usize..(first + len) as usize);
+                    self.edges[copy as usize..].iter_mut().for_each(|e| e.2 = there(e.2));
+                    Cell::Sparse { first: copy, len }
+                }
+                Cell::Union { first, len } => {
+                    let copy = self.forks.len() as u32;
+                    self.forks.extend_from_within(first as usize..(first + len) as usize);
+                    self.forks[copy as usize..].iter_mut().for_each(|p| *p = there(*p));
+                    Cell::Union { first: copy, len }
+                }
+                Cell::Call { rule, register, to } => Cell::Call { rule, register, to: there(to) },
+                Cell::CallItem { to } => Cell::CallItem { to: there(to) },
+                Cell::CallFresh { rule, register, to } => Cell::CallFresh { rule, register, to: there(to) },
+                Cell::Guard { test, to } => Cell::Guard { test, to: there(to) },
+            };
+            self.cells.push(cell);
+        }
+        self.flags.extend_from_within(states.start as usize..states.end as usize);
+        let [first, end] = [states.start, states.end].map(|end| self.doubts.partition_point(|&s| s < end));
+        let copied = self.doubts.len();
+        self.doubts.extend_from_within(first..end);
+        self.doubts[copied..].iter_mut().for_each(|s| *s += moved);
+        there(entry)
     }
 
     /// Whether a state is dead by its looks.

@@ -5,6 +5,8 @@
 //! must escape becomes the path of its one spelling. So patterns, lengths and escapes are one
 //! automaton, and every decoded text has exactly one spelling.
 
+use std::ops::Range;
+
 use crate::bytes::Bytes;
 use crate::constraint::ir::{self, AutomatonState, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
@@ -477,12 +479,12 @@ impl<'a> Lowering<'a> {
         to: NfaId,
         depth: usize,
     ) -> Result<NfaId> {
-        let mut at = to;
+        let (mut at, mut made) = (to, None);
         match max {
             Some(max) if max < min => return Ok(DEAD),
             Some(max) => {
                 for _ in min..max {
-                    let body = self.node(calls, node, at, depth + 1)?;
+                    let body = self.once_more(calls, node, at, depth, &mut made)?;
                     if body == at {
                         break;
                     }
@@ -491,7 +493,7 @@ impl<'a> Lowering<'a> {
             }
             None => {
                 let loop_state = self.nfa.push(State::Dead, 0);
-                let body = self.node(calls, node, loop_state, depth + 1)?;
+                let body = self.once_more(calls, node, loop_state, depth, &mut made)?;
                 if self.consumes(body) {
                     self.nfa.set(loop_state, State::Union(&[body, to]));
                     at = loop_state;
@@ -502,7 +504,7 @@ impl<'a> Lowering<'a> {
             }
         }
         for _ in 0..min {
-            let body = self.node(calls, node, at, depth + 1)?;
+            let body = self.once_more(calls, node, at, depth, &mut made)?;
             if body == at || body == DEAD {
                 return Ok(body);
             }
@@ -510,6 +512,36 @@ impl<'a> Lowering<'a> {
         }
         Ok(at)
     }
+
+    /// The entry of a node that is repeated: lowered the first time, copied from then on.
+    fn once_more(
+        &mut self,
+        calls: &mut dyn Calls,
+        node: NodeId,
+        to: NfaId,
+        depth: usize,
+        made: &mut Option<Made>,
+    ) -> Result<NfaId> {
+        // Within an automaton a node may share states that lead on to where the first one leads.
+        if let Some(Made { states, entry, to: before }) = made.as_ref().filter(|_| self.shared.is_none()) {
+            if self.nfa.len() + states.len() > MAX_NFA_STATES {
+                return Err(too_complex("automaton states", MAX_NFA_STATES));
+            }
+            return Ok(self.nfa.copy(states.clone(), *entry, (*before, to)));
+        }
+        let first = self.nfa.len() as NfaId;
+        let entry = self.node(calls, node, to, depth + 1)?;
+        *made = Some(Made { states: first..self.nfa.len() as NfaId, entry, to });
+        Ok(entry)
+    }
+}
+
+/// The states of a node that is repeated.
+struct Made {
+    states: Range<NfaId>,
+    entry: NfaId,
+    /// Where they lead.
+    to: NfaId,
 }
 
 /// A trie of literals while it is made.

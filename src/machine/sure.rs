@@ -209,7 +209,7 @@ impl Ways<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nfa::Nfa;
+    use super::super::nfa::{DEAD, Nfa};
     use super::*;
     use crate::constraint::testing::Random;
 

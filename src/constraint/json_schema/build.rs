@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::extras::{Keys, nothing};
-use super::goals::{Declared, Extras, Goals, Plan};
+use super::goals::{Declared, Extras, GoalId, Goals, Plan};
 use super::json::Id;
 use super::lang::Dfa;
 use super::lang_ir;
@@ -93,8 +93,8 @@ impl Goals<'_> {
         Ok(properties)
     }
 
-    /// The node of a goal from its planned shapes.
-    pub fn build(&mut self, plans: &[Plan]) -> Result<NodeId> {
+    /// The node of a goal from its planned shapes and the goals that are alternatives to them.
+    pub fn build(&mut self, plans: &[Plan], elsewhere: &[GoalId]) -> Result<NodeId> {
         let mut parts = Parts::new();
         let mut literals = Literals::default();
         for plan in plans {
@@ -130,6 +130,17 @@ impl Goals<'_> {
             }
             if shape.types.meets(Types::OBJECT) {
                 self.object(plan, &mut parts)?;
+            }
+        }
+        for &goal in elsewhere {
+            let node = self.node(goal);
+            if node == self.any {
+                return Ok(node);
+            }
+            match self.front.ir.node(node) {
+                Node::Union(others) => parts.extend_from_slice(others),
+                Node::Never => self.culprit = self.culprit.take().or_else(|| self.reason(goal)),
+                _ => parts.push(node),
             }
         }
         parts.retain(|&mut p| !matches!(self.front.ir.node(p), Node::Never));

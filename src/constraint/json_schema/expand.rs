@@ -300,7 +300,7 @@ impl Front<'_> {
     }
 
     /// Unknown keywords say nothing; those that look like a misspelling deserve a warning.
-    fn warn_unknown(&mut self, id: Id) {
+    pub fn warn_unknown(&mut self, id: Id) {
         for i in 0..self.doc.members(id).len() {
             let (name, at) = self.doc.members(id)[i];
             let known = name.0 < kw::COUNT;

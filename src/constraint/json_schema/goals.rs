@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::demands::Planned;
-use super::expand::{Fork, Mode};
+use super::elsewhere::Alternatives;
+use super::expand::{Fork, Mode, Shapes};
 use super::extras::Keys;
 use super::front::{Culprit, Front, MAX_GOALS, MAX_NODES};
 use super::json::{Id, Name, Value};
@@ -79,8 +80,9 @@ impl Plan {
 /// A goal that is being built.
 struct Frame {
     goal: GoalId,
-    /// Where its plans and its children begin on the path.
+    /// Where its plans, its alternatives that are goals, and its children begin on the path.
     plans: usize,
+    elsewhere: usize,
     children: usize,
 }
 
@@ -90,6 +92,7 @@ struct Frame {
 struct Path {
     frames: Vec<Frame>,
     plans: Vec<Plan>,
+    elsewhere: Vec<GoalId>,
     children: Vec<GoalId>,
 }
 
@@ -158,8 +161,9 @@ impl<'p> Goals<'p> {
                     self.enter(child, &mut path)?;
                 }
             } else if let Some(frame) = path.frames.pop() {
-                self.leave(&frame, &path.plans[frame.plans..])?;
+                self.leave(&frame, &path.plans[frame.plans..], &path.elsewhere[frame.elsewhere..])?;
                 path.plans.truncate(frame.plans);
+                path.elsewhere.truncate(frame.elsewhere);
             }
         }
         let node = self.node(goal);
@@ -297,9 +301,26 @@ impl<'p> Goals<'p> {
             return Ok(());
         }
         self.goals[goal as usize].state = State::Active(None);
-        let shapes = self.front.expand(Fork::new(&terms), Mode::Exact)?.unwrap_or_default();
+        let frame = Frame {
+            goal,
+            plans: path.plans.len(),
+            elsewhere: path.elsewhere.len(),
+            children: path.children.len(),
+        };
+        let fork = match self.front.alternatives_elsewhere(&terms)? {
+            None => Some(Fork::new(&terms)),
+            Some(Alternatives { elsewhere, here }) => {
+                for term in elsewhere {
+                    path.elsewhere.push(self.goal(&[term])?);
+                }
+                here
+            }
+        };
+        let shapes = match fork {
+            Some(fork) => self.front.expand(fork, Mode::Exact)?.unwrap_or_default(),
+            None => Shapes::new(),
+        };
         self.goals[goal as usize].culprit = self.front.culprit.take();
-        let frame = Frame { goal, plans: path.plans.len(), children: path.children.len() };
         let free = shapes.iter().any(|shape| shape.is_free());
         for shape in shapes {
             if !free || shape.is_free() {
@@ -312,6 +333,7 @@ impl<'p> Goals<'p> {
         for plan in &path.plans[frame.plans..] {
             plan.children(|child| path.children.push(child));
         }
+        path.children.extend_from_slice(&path.elsewhere[frame.elsewhere..]);
         // Built in order, so that rules and nodes follow the text.
         path.children[frame.children..].reverse();
         path.frames.push(frame);
@@ -359,10 +381,10 @@ impl<'p> Goals<'p> {
         Some(node)
     }
 
-    fn leave(&mut self, frame: &Frame, plans: &[Plan]) -> Result<()> {
+    fn leave(&mut self, frame: &Frame, plans: &[Plan], elsewhere: &[GoalId]) -> Result<()> {
         let goal = frame.goal as usize;
         self.culprit = None;
-        let mut body = self.build(plans)?;
+        let mut body = self.build(plans, elsewhere)?;
         if let Some(culprit) = self.culprit.take() {
             self.goals[goal].culprit.get_or_insert(culprit);
         }

@@ -24,6 +24,7 @@ mod contains;
 mod demands;
 mod determinise;
 mod documents;
+mod elsewhere;
 mod expand;
 mod extras;
 pub(super) mod formats;

@@ -1,0 +1,85 @@
+//! Alternatives that are written elsewhere: an `anyOf` with references to schemas of their own.
+//!
+//! `{"anyOf": [{"$ref": "#/$defs/item"}, {"type": "null"}]}` is how generators of schemas write an optional value. To expand the
+//! schema behind the reference at each such place gives the same shapes each time; its goal, which other
+//! places share, is one alternative as it is. Cost: a look at the keywords. Not done where another keyword stands beside
+//! the `anyOf`, for the two must be merged then, nor for schemas of literals and plain types, which become
+//! one set of words with those of the other alternatives.
+
+use std::rc::Rc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::expand::{Fork, Item};
+use super::front::Front;
+use super::json::{Id, Value};
+use super::keywords as kw;
+use super::shape::{Term, Terms};
+use crate::error::Result;
+
+/// The alternatives of an `anyOf`.
+pub(super) struct Alternatives {
+    /// Those that are goals of their own.
+    pub elsewhere: SmallVec<[Term; 2]>,
+    /// What the others are expanded from, if there are any.
+    pub here: Option<Fork>,
+}
+
+impl Front<'_> {
+    /// The alternatives of a conjunction that is nothing but an `anyOf`, if some of them are written elsewhere.
+    pub fn alternatives_elsewhere(&mut self, terms: &[Term]) -> Result<Option<Alternatives>> {
+        let [Term::Pos(id)] = *terms else { return Ok(None) };
+        let mut keywords = self.asserting(id);
+        let (Some((kw::ANY_OF, at)), None) = (keywords.next(), keywords.next()) else { return Ok(None) };
+        drop(keywords);
+        if !self.doc.elements(at).iter().any(|&branch| self.is_reference(branch)) {
+            return Ok(None);
+        }
+        self.check_grounded(id)?;
+        let (mut elsewhere, mut here) = (SmallVec::new(), Vec::<Terms>::new());
+        for branch in self.schemas(at)? {
+            let target = self.follow(branch)?;
+            if target != branch && self.holds_parts(target) {
+                elsewhere.push(Term::Pos(branch));
+            } else {
+                here.push(smallvec![Term::Pos(branch)]);
+            }
+        }
+        if elsewhere.is_empty() {
+            return Ok(None);
+        }
+        self.warn_unknown(id);
+        let mut fork = Fork::default();
+        let here = match here.len() {
+            0 => None,
+            _ => {
+                fork.queue([Item::Choice(Rc::new(here), at)]);
+                Some(fork)
+            }
+        };
+        Ok(Some(Alternatives { elsewhere, here }))
+    }
+
+    /// Whether a schema is an object with a reference.
+    fn is_reference(&self, id: Id) -> bool {
+        matches!(self.doc.value(id), Value::Object { .. })
+            && self.doc.members(id).iter().any(|m| kw::is_reference(m.0))
+    }
+
+    /// Whether a schema speaks of properties or items, and lists no values.
+    fn holds_parts(&self, id: Id) -> bool {
+        let is_part = |name| {
+            matches!(
+                name,
+                kw::PROPERTIES
+                    | kw::PATTERN_PROPERTIES
+                    | kw::ADDITIONAL_PROPERTIES
+                    | kw::ITEMS
+                    | kw::PREFIX_ITEMS
+            )
+        };
+        matches!(self.doc.value(id), Value::Object { .. })
+            && self.asserting(id).any(|(name, _)| is_part(name))
+            && !self.asserting(id).any(|(name, _)| matches!(name, kw::ENUM | kw::CONST))
+    }
+}
