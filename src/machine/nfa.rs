@@ -91,13 +91,38 @@ pub enum Test {
 enum Cell {
     Dead,
     Accept,
-    Byte { lo: u8, hi: u8, to: NfaId },
-    Sparse { first: u32, len: u32 },
-    Union { first: u32, len: u32 },
-    Call { rule: RuleIx, register: RegisterIx, to: NfaId },
-    CallItem { to: NfaId },
-    CallFresh { rule: RuleIx, register: RegisterIx, to: NfaId },
-    Guard { test: Test, to: NfaId },
+    /// With what is behind the run of bytes that it belongs to.
+    Byte {
+        lo: u8,
+        hi: u8,
+        to: NfaId,
+        past: NfaId,
+    },
+    Sparse {
+        first: u32,
+        len: u32,
+    },
+    Union {
+        first: u32,
+        len: u32,
+    },
+    Call {
+        rule: RuleIx,
+        register: RegisterIx,
+        to: NfaId,
+    },
+    CallItem {
+        to: NfaId,
+    },
+    CallFresh {
+        rule: RuleIx,
+        register: RegisterIx,
+        to: NfaId,
+    },
+    Guard {
+        test: Test,
+        to: NfaId,
+    },
 }
 
 /// Set on a state inside an escape sequence: the character was counted at its backslash.
@@ -171,6 +196,30 @@ impl Nfa {
         id
     }
 
+    /// Adds a state for each byte, one after the other, the last of which leads to `to`; the first of them.
+    pub(super) fn push_run(&mut self, bytes: &[u8], to: NfaId, flags: u8) -> NfaId {
+        let first = self.cells.len() as NfaId;
+        if !bytes.is_empty() && self.is_dead(to) {
+            self.doubts.push(first);
+        }
+        let mut at = to;
+        self.cells.extend(bytes.iter().rev().zip(first..).map(|(&b, id)| {
+            let cell = Cell::Byte { lo: b, hi: b, to: at, past: to };
+            at = id;
+            cell
+        }));
+        self.flags.resize(self.cells.len(), flags);
+        at
+    }
+
+    /// What is behind the run of bytes that a state of one byte belongs to, as the states were made.
+    pub(super) fn behind_run(&self, id: NfaId) -> Option<NfaId> {
+        match self.cells[id as usize] {
+            Cell::Byte { past, .. } => Some(past),
+            _ => None,
+        }
+    }
+
     /// Copies states that lead to each other and to one other state, with another one in its place, which is not
     /// dead; the copy of one of them.
     pub(super) fn copy(&mut self, states: Range<NfaId>, entry: NfaId, (to, other): (NfaId, NfaId)) -> NfaId {
@@ -183,7 +232,7 @@ impl Nfa {
         for s in states.clone() {
             let cell = match self.cells[s as usize] {
                 cell @ (Cell::Dead | Cell::Accept) => cell,
-                Cell::Byte { lo, hi, to } => Cell::Byte { lo, hi, to: there(to) },
+                Cell::Byte { lo, hi, to, past } => Cell::Byte { lo, hi, to: there(to), past: there(past) },
                 Cell::Sparse { first, len } => {
                     let copy = self.edges.len() as u32;
                     self.edges.extend_from_within(first as usize..(first + len) as usize);
@@ -233,7 +282,7 @@ impl Nfa {
         match state {
             State::Dead => Cell::Dead,
             State::Accept => Cell::Accept,
-            State::Byte { lo, hi, to } => Cell::Byte { lo, hi, to },
+            State::Byte { lo, hi, to } => Cell::Byte { lo, hi, to, past: to },
             State::Sparse(edges) => {
                 let first = self.edges.len() as u32;
                 self.edges.extend_from_slice(edges);
@@ -257,7 +306,7 @@ impl Nfa {
         match self.cells[id as usize] {
             Cell::Dead => State::Dead,
             Cell::Accept => State::Accept,
-            Cell::Byte { lo, hi, to } => State::Byte { lo, hi, to },
+            Cell::Byte { lo, hi, to, .. } => State::Byte { lo, hi, to },
             Cell::Sparse { first, len } => State::Sparse(&self.edges[first as usize..(first + len) as usize]),
             Cell::Union { first, len } => State::Union(&self.forks[first as usize..(first + len) as usize]),
             Cell::Call { rule, register, to } => State::Call { rule, register, to },

@@ -167,6 +167,10 @@ impl<'a> Lowering<'a> {
 
     /// A byte string.
     pub(super) fn bytes(&mut self, bytes: &[u8], to: NfaId) -> NfaId {
+        let plain = |&b: &u8| self.alphabet.plain_end(b, self.escaped) > u16::from(b);
+        if to != DEAD && bytes.iter().all(plain) {
+            return self.nfa.push_run(bytes, to, self.flags());
+        }
         bytes.iter().rev().fold(to, |to, &b| {
             if self.escaped && needs_escape(b) {
                 self.class(&[(b, b)], to)
@@ -274,27 +278,31 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A trie of byte strings, made in one pass over the sorted list: only the nodes on the way to the string at
-    /// hand are open, and each becomes a state when the first string without it is met.
+    /// A trie of byte strings, made in one pass over the sorted list: open are only the nodes on the way to the string
+    /// at hand that it shares with others, and each becomes a state when the first string without it is met.
     pub(super) fn literals(&mut self, list: &[ir::Bytes], to: NfaId) -> NfaId {
         let mut sorted: SmallVec<[&[u8]; 8]> = list.iter().map(|text| &text[..]).collect();
         sorted.sort_unstable();
         sorted.dedup();
         let mut trie = Trie::default();
-        let mut previous: &[u8] = &[];
-        for &text in &sorted {
-            let common = text.iter().zip(previous).take_while(|(a, b)| a == b).count();
-            while trie.open.len() > common + 1 {
+        trie.enter(0);
+        let mut before = 0;
+        for (i, &text) in sorted.iter().enumerate() {
+            while trie.open.len() > before + 1 {
                 self.close(&mut trie, to);
             }
-            if trie.open.is_empty() {
-                trie.enter(0);
+            let behind = sorted.get(i + 1).map_or(0, |next| common(text, next));
+            let shared = before.max(behind);
+            text[before..shared].iter().for_each(|&b| trie.enter(b));
+            match text[shared..] {
+                // It is the beginning of the next one, or the empty text.
+                [] => trie.open.last_mut().into_iter().for_each(|node| node.ends = true),
+                [first, ref rest @ ..] => {
+                    let entry = self.bytes(rest, to);
+                    self.enter(&mut trie, first, entry);
+                }
             }
-            text[common..].iter().for_each(|&b| trie.enter(b));
-            if let Some(last) = trie.open.last_mut() {
-                last.ends = true;
-            }
-            previous = text;
+            before = behind;
         }
         let mut entry = DEAD;
         while !trie.open.is_empty() {
@@ -303,7 +311,7 @@ impl<'a> Lowering<'a> {
         entry
     }
 
-    /// Makes the state of the last open node of a trie, an edge of the one before it.
+    /// Makes the state of the last open node of a trie, and an edge to it.
     fn close(&mut self, trie: &mut Trie, to: NfaId) -> NfaId {
         let Some(node) = trie.open.pop() else { return DEAD };
         let plain = self.sparse(&trie.edges[node.edges..], self.flags());
@@ -318,13 +326,19 @@ impl<'a> Lowering<'a> {
             self.union(&trie.parts[node.parts..])
         };
         trie.parts.truncate(node.parts);
-        // The root has no edge; nobody looks at its own.
-        if self.escaped && needs_escape(node.byte) && !trie.open.is_empty() {
-            trie.parts.push(self.class(&[(node.byte, node.byte)], entry));
-        } else if entry != DEAD && self.alphabet.has(node.byte) {
-            trie.edges.push((node.byte, node.byte, entry));
+        if !trie.open.is_empty() {
+            self.enter(trie, node.byte, entry);
         }
         entry
+    }
+
+    /// Adds an edge to the last open node of a trie.
+    fn enter(&mut self, trie: &mut Trie, byte: u8, to: NfaId) {
+        if self.escaped && needs_escape(byte) {
+            trie.parts.push(self.class(&[(byte, byte)], to));
+        } else if to != DEAD && self.alphabet.has(byte) {
+            trie.edges.push((byte, byte, to));
+        }
     }
 
     /// One state for each state of the automaton, with the edges of all of its classes, so that to determinise it again
@@ -547,7 +561,7 @@ struct Made {
 /// A trie of literals while it is made.
 #[derive(Default)]
 struct Trie {
-    /// The nodes on the way to the literal at hand, the root first.
+    /// The nodes on the way to the literal at hand that it shares with others, the root first.
     open: SmallVec<[TrieNode; 32]>,
     /// The edges of the open nodes, those of the root first.
     edges: SmallVec<[(u8, u8, NfaId); 32]>,
@@ -571,6 +585,11 @@ impl Trie {
         let (edges, parts) = (self.edges.len(), self.parts.len());
         self.open.push(TrieNode { byte, ends: false, edges, parts });
     }
+}
+
+/// How many bytes two texts begin with.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// The bit of a character that must be escaped, in a set of them.

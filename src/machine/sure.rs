@@ -115,11 +115,12 @@ impl Ways<'_, '_> {
             if let Some(known) = self.known(at, any) {
                 return known;
             }
-            let to = match self.solver.nfa.state(at) {
+            // Most states are a byte of a name.
+            let to = self.solver.nfa.behind_run(at).or_else(|| match self.solver.nfa.state(at) {
                 State::Sparse(edges) => edges.iter().map(|e| e.2).min(),
                 State::Union(parts) => parts.iter().copied().min(),
                 state => self.next(state, any),
-            };
+            });
             let Some(to) = to else { return false };
             rises += usize::from(to >= at);
             if rises > MAX_RISES {

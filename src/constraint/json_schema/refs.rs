@@ -108,18 +108,17 @@ impl Refs {
         // The flag: the members are named by the user (`properties`), not keywords.
         let mut todo = vec![(root, outermost, false)];
         while let Some((id, outer, named)) = todo.pop() {
-            let resource = if named { outer } else { self.enter(doc, id, outer)? };
-            todo.extend(doc.elements(id).iter().map(|&e| (e, resource, false)));
+            let holds = |id: Id| matches!(doc.value(id), Value::Array { .. } | Value::Object { .. });
+            let own = !named && matches!(doc.value(id), Value::Object { .. });
+            let resource = if own { self.enter(doc, id, outer)? } else { outer };
+            todo.extend(doc.elements(id).iter().filter(|&&e| holds(e)).map(|&e| (e, resource, false)));
             for &(name, member) in doc.members(id) {
-                match name {
-                    _ if named => todo.push((member, resource, false)),
-                    name if is_data(name) => {}
-                    kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => {
-                        self.is_dynamic |= name != kw::REF && self.draft.knows(name);
-                        self.waiting.push(member);
-                        todo.push((member, resource, false));
-                    }
-                    name => todo.push((member, resource, names_members(name))),
+                if !named && matches!(name, kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF) {
+                    self.is_dynamic |= name != kw::REF && self.draft.knows(name);
+                    self.waiting.push(member);
+                }
+                if holds(member) && (named || !is_data(name)) {
+                    todo.push((member, resource, !named && names_members(name)));
                 }
             }
         }

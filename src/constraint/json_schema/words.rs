@@ -18,7 +18,21 @@ pub(in crate::constraint) struct Words {
     shared: Option<&'static Words>,
     text: String,
     ends: Vec<u32>,
-    index: HashTable<Name>,
+    index: HashTable<Entry>,
+}
+
+/// A name and where its text lies: that it is another one is mostly told by its length.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    name: Name,
+    first: u32,
+    length: u32,
+}
+
+impl Entry {
+    fn text(self, all: &str) -> &str {
+        &all[self.first as usize..][..self.length as usize]
+    }
 }
 
 impl Words {
@@ -50,7 +64,8 @@ impl Words {
 
     fn find_hashed(&self, text: &str, hash: u64) -> Option<Name> {
         let shared = self.shared.and_then(|shared| shared.find_hashed(text, hash));
-        shared.or_else(|| self.index.find(hash, |&n| self.get(n) == text).copied())
+        let is_text = |e: &Entry| e.length as usize == text.len() && e.text(&self.text) == text;
+        shared.or_else(|| self.index.find(hash, is_text).map(|e| e.name))
     }
 
     /// The name of a string; names are numbered in the order in which strings come.
@@ -59,12 +74,12 @@ impl Words {
         if let Some(name) = self.find_hashed(text, hash) {
             return name;
         }
-        let first = self.first();
-        let name = Name(first + self.ends.len() as u32);
+        let name = Name(self.first() + self.ends.len() as u32);
+        let entry = Entry { name, first: self.text.len() as u32, length: text.len() as u32 };
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
-        let Words { text: all, ends, index, .. } = self;
-        index.insert_unique(hash, name, |&n| FxBuildHasher.hash_one(word(all, ends, n.0 - first)));
+        let Words { text: all, index, .. } = self;
+        index.insert_unique(hash, entry, |e| FxBuildHasher.hash_one(e.text(all)));
         name
     }
 }
