@@ -12,7 +12,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::expand::{Fork, Item};
 use super::front::Front;
-use super::json::{Id, Value};
+use super::json::Id;
+use super::keys::Keys;
 use super::keywords as kw;
 use super::shape::{Term, Terms};
 use crate::error::Result;
@@ -29,10 +30,12 @@ impl Front<'_> {
     /// The alternatives of a conjunction that is nothing but an `anyOf`, if some of them are written elsewhere.
     pub fn alternatives_elsewhere(&mut self, terms: &[Term]) -> Result<Option<Alternatives>> {
         let [Term::Pos(id)] = *terms else { return Ok(None) };
-        let mut keywords = self.asserting(id);
-        let (Some((kw::ANY_OF, at)), None) = (keywords.next(), keywords.next()) else { return Ok(None) };
-        drop(keywords);
-        if !self.doc.elements(at).iter().any(|&branch| self.is_reference(branch)) {
+        if self.assertions(id) != Keys::of(&[kw::ANY_OF]) {
+            return Ok(None);
+        }
+        let Some(at) = self.doc.get(id, kw::ANY_OF) else { return Ok(None) };
+        let refers = |&branch: &Id| self.doc.keys(branch).meet(Keys::REFERENCES);
+        if !self.doc.elements(at).iter().any(refers) {
             return Ok(None);
         }
         self.check_grounded(id)?;
@@ -60,26 +63,16 @@ impl Front<'_> {
         Ok(Some(Alternatives { elsewhere, here }))
     }
 
-    /// Whether a schema is an object with a reference.
-    fn is_reference(&self, id: Id) -> bool {
-        matches!(self.doc.value(id), Value::Object { .. })
-            && self.doc.members(id).iter().any(|m| kw::is_reference(m.0))
-    }
-
     /// Whether a schema speaks of properties or items, and lists no values.
     fn holds_parts(&self, id: Id) -> bool {
-        let is_part = |name| {
-            matches!(
-                name,
-                kw::PROPERTIES
-                    | kw::PATTERN_PROPERTIES
-                    | kw::ADDITIONAL_PROPERTIES
-                    | kw::ITEMS
-                    | kw::PREFIX_ITEMS
-            )
-        };
-        matches!(self.doc.value(id), Value::Object { .. })
-            && self.asserting(id).any(|(name, _)| is_part(name))
-            && !self.asserting(id).any(|(name, _)| matches!(name, kw::ENUM | kw::CONST))
+        const PARTS: Keys = Keys::of(&[
+            kw::PROPERTIES,
+            kw::PATTERN_PROPERTIES,
+            kw::ADDITIONAL_PROPERTIES,
+            kw::ITEMS,
+            kw::PREFIX_ITEMS,
+        ]);
+        let keys = self.assertions(id);
+        keys.meet(PARTS) && !keys.meet(Keys::of(&[kw::ENUM, kw::CONST]))
     }
 }

@@ -15,6 +15,7 @@ use super::documents::Documents;
 use super::expand::Fork;
 use super::formats;
 use super::json::{Doc, Id, Name, Value};
+use super::keys::Keys;
 use super::keywords::{self as kw, Draft};
 use super::lang::Dfa;
 use super::nfa::Nfa;
@@ -57,6 +58,10 @@ pub(super) struct Front<'p> {
     pub ir: Ir,
     /// Nodes of languages that only the automata here read.
     scratch: Ir,
+    /// The keywords that may assert something.
+    may_assert: Keys,
+    /// Those that the draft does not know, and what is no keyword.
+    pub strange: Keys,
     /// Automata by test; formats that are not known are `None`.
     automata: FxHashMap<Test, Option<Arc<Dfa>>>,
     /// Nodes of formats by name; `None` for those that are not known.
@@ -93,10 +98,19 @@ impl<'p> Front<'p> {
         let mut doc = Doc::schema(text)?;
         let refs = Refs::new(&mut doc, documents)?;
         let draft = refs.draft;
+        let counts = |name: &Name| {
+            kw::asserts(*name) && draft.knows(*name) && !(refs.unasserted && kw::validates(*name))
+        };
+        let keywords = || (0..kw::COUNT).map(Name);
+        let may_assert = keywords().filter(counts).fold(Keys::default(), |keys, n| keys.or(Keys::of(&[n])));
+        let strange =
+            keywords().filter(|&n| !draft.knows(n)).fold(Keys::OTHERS, |keys, n| keys.or(Keys::of(&[n])));
         let mut front = Front {
             doc,
             refs,
             draft,
+            may_assert,
+            strange,
             policy,
             ir: Ir::new(),
             scratch: Ir::new(),
@@ -167,27 +181,27 @@ impl<'p> Front<'p> {
         match self.doc.value(id) {
             Value::Bool(holds) => holds,
             // A `$ref` that counts alone asserts something, too.
-            Value::Object { .. } => !self.doc.members(id).iter().any(|m| self.asserts(m.0, false)),
+            Value::Object { .. } => !self.doc.keys(id).meet(self.may_assert),
             _ => false,
         }
     }
 
     /// The keywords of a schema object that may assert something.
     pub fn asserting(&self, id: Id) -> impl Iterator<Item = (Name, Id)> + '_ {
-        let only_ref = self.only_ref(id);
-        self.doc.members(id).iter().copied().filter(move |&(name, _)| self.asserts(name, only_ref))
+        let asserting = self.assertions(id);
+        let members = if asserting.is_empty() { &[] } else { self.doc.members(id) };
+        members.iter().copied().filter(move |&(name, _)| asserting.may_have(name))
+    }
+
+    /// Which keywords of a schema object may assert something.
+    pub fn assertions(&self, id: Id) -> Keys {
+        let keys = self.doc.keys(id).and(self.may_assert);
+        if self.only_ref(id) { keys.and(Keys::of(&[kw::REF])) } else { keys }
     }
 
     /// Whether a schema object is its `$ref`, whatever stands beside it.
     fn only_ref(&self, id: Id) -> bool {
-        self.draft <= Draft::D7 && self.doc.get(id, kw::REF).is_some()
-    }
-
-    fn asserts(&self, name: Name, only_ref: bool) -> bool {
-        kw::asserts(name)
-            && self.draft.knows(name)
-            && (!only_ref || name == kw::REF)
-            && !(self.refs.unasserted && kw::validates(name))
+        self.draft <= Draft::D7 && self.doc.keys(id).may_have(kw::REF)
     }
 
     /// The schema to which a reference leads; `name` is its keyword, `at` its value.
@@ -199,7 +213,7 @@ impl<'p> Front<'p> {
     pub fn follow(&mut self, mut id: Id) -> Result<Id> {
         for _ in 0..1_000 {
             // Most schemas have none.
-            if !self.doc.members(id).iter().any(|m| kw::is_reference(m.0)) {
+            if !self.doc.keys(id).meet(Keys::REFERENCES) {
                 return Ok(id);
             }
             let mut keywords = self.asserting(id);
@@ -321,10 +335,13 @@ impl<'p> Front<'p> {
     /// The schemas that apply to the same value.
     fn in_place(&mut self, id: Id) -> Result<SmallVec<[Id; 4]>> {
         let mut found = SmallVec::new();
-        let only_ref = self.only_ref(id);
+        let asserting = self.assertions(id);
+        if !asserting.meet(Keys::IN_PLACE) {
+            return Ok(found);
+        }
         for i in 0..self.doc.members(id).len() {
             let (name, at) = self.doc.members(id)[i];
-            if !self.asserts(name, only_ref) {
+            if !asserting.may_have(name) {
                 continue;
             }
             match name {

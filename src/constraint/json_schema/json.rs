@@ -19,6 +19,7 @@ mod twins;
 use rustc_hash::FxHashMap;
 
 use self::parser::Parser;
+use super::keys::Keys;
 use super::keywords as kw;
 pub(in crate::constraint) use super::words::Words;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -72,6 +73,7 @@ pub(in crate::constraint) struct Doc {
     values: Vec<Value>,
     parents: Vec<Option<Parent>>,
     elements: Vec<Id>,
+    /// Before the members of each object, which names they have, as two halves of a word.
     members: Vec<(Name, Id)>,
     words: Words,
     root: Id,
@@ -194,8 +196,37 @@ impl Doc {
         }
     }
 
+    /// Which keywords an object has as members; none for anything else.
+    pub fn keys(&self, id: Id) -> Keys {
+        match self.value(id) {
+            Value::Object { first, .. } => {
+                let (low, high) = self.members[first as usize - 1];
+                Keys(u64::from(low.0) | u64::from(high.0) << 32)
+            }
+            _ => Keys::default(),
+        }
+    }
+
+    /// Begins the members of an object; where they are.
+    fn open_members(&mut self) -> usize {
+        self.members.push((Name(0), Id(0)));
+        self.members.len()
+    }
+
+    /// The object of the members from `first` on.
+    fn object_of(&mut self, first: usize) -> Id {
+        let members = &self.members[first..];
+        let len = members.len() as u32;
+        let Keys(keys) = members.iter().fold(Keys::default(), |keys, m| keys.or(Keys::of(&[m.0])));
+        self.members[first - 1] = (Name(keys as u32), Id((keys >> 32) as u32));
+        self.push(Value::Object { first: first as u32, len })
+    }
+
     /// The member of that name.
     pub fn get(&self, id: Id, name: Name) -> Option<Id> {
+        if !self.keys(id).may_have(name) {
+            return None;
+        }
         self.members(id).iter().find(|m| m.0 == name).map(|m| m.1)
     }
 
@@ -274,7 +305,7 @@ impl Doc {
     }
 
     fn close_object(&mut self, members: &[(Name, Id)]) -> Id {
-        let first = self.members.len();
+        let first = self.open_members();
         let mut seen: FxHashMap<Name, usize> = FxHashMap::default();
         let mut duplicate = None;
         for &(name, id) in members {
@@ -297,8 +328,7 @@ impl Doc {
                 }
             }
         }
-        let len = (self.members.len() - first) as u32;
-        let id = self.push(Value::Object { first: first as u32, len });
+        let id = self.object_of(first);
         for (&(_, child), index) in self.members[first..].iter().zip(0..) {
             self.parents[child.0 as usize] = Some(Parent { id, index });
         }

@@ -31,6 +31,7 @@ pub(super) mod formats;
 mod front;
 mod goals;
 pub(super) mod json;
+mod keys;
 mod keywords;
 mod lang;
 mod lang_ir;

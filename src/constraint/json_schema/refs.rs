@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::documents::Documents;
 use super::json::{Doc, Id, Name, Value};
+use super::keys::Keys;
 use super::keywords::{self as kw, Draft};
 use super::scope::Scopes;
 use super::uri::{join, percent_decode};
@@ -109,8 +110,7 @@ impl Refs {
         let mut todo = vec![(root, outermost, false)];
         while let Some((id, outer, named)) = todo.pop() {
             let holds = |id: Id| matches!(doc.value(id), Value::Array { .. } | Value::Object { .. });
-            let own = !named && matches!(doc.value(id), Value::Object { .. });
-            let resource = if own { self.enter(doc, id, outer)? } else { outer };
+            let resource = if !named { self.enter(doc, id, outer)? } else { outer };
             todo.extend(doc.elements(id).iter().filter(|&&e| holds(e)).map(|&e| (e, resource, false)));
             for &(name, member) in doc.members(id) {
                 if !named && matches!(name, kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF) {
@@ -127,6 +127,9 @@ impl Refs {
 
     /// Notes the resource or anchor that starts at a value; the resource in which its children lie.
     fn enter(&mut self, doc: &Doc, id: Id, outer: usize) -> Result<usize> {
+        if !doc.keys(id).meet(Keys::NAMING) {
+            return Ok(outer);
+        }
         let own = if self.draft == Draft::D4 { kw::OLD_ID } else { kw::ID };
         let shadowed = self.draft <= Draft::D7 && doc.get(id, kw::REF).is_some();
         let mut resource = outer;

@@ -33,9 +33,9 @@ impl Doc {
     pub fn of_length(&mut self, items: usize, like: Id) -> Id {
         let name = self.intern(&items.to_string());
         let count = self.push(Value::Number(name));
-        let first = self.members.len() as u32;
+        let first = self.open_members();
         self.members.extend([(kw::MIN_ITEMS, count), (kw::MAX_ITEMS, count)]);
-        let id = self.push(Value::Object { first, len: 2 });
+        let id = self.object_of(first);
         self.parents[count.0 as usize] = self.parents[like.0 as usize];
         self.parents[id.0 as usize] = self.parents[like.0 as usize];
         id
@@ -51,9 +51,9 @@ impl Doc {
         let (first, len) = (self.elements.len() as u32, values.len() as u32);
         self.elements.extend(values);
         let list = self.push(Value::Array { first, len });
-        let first = self.members.len() as u32;
+        let first = self.open_members();
         self.members.push((keyword, list));
-        let id = self.push(Value::Object { first, len: 1 });
+        let id = self.object_of(first);
         self.parents[list.0 as usize] = self.parents[like.0 as usize];
         self.parents[id.0 as usize] = self.parents[like.0 as usize];
         self.made.insert(key, id);
