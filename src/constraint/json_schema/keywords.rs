@@ -155,18 +155,16 @@ pub(super) enum Draft {
 impl Draft {
     /// The draft that a `$schema` URI names; the newest for none or an unknown one.
     pub fn of(uri: Option<&str>) -> Draft {
-        let has = |part: &str| uri.is_some_and(|u| u.contains(part));
-        if has("draft-04") || has("draft-03") {
-            Draft::D4
-        } else if has("draft-06") {
-            Draft::D6
-        } else if has("draft-07") {
-            Draft::D7
-        } else if has("2019-09") {
-            Draft::D2019
-        } else {
-            Draft::D2020
-        }
+        let Some(uri) = uri else { return Draft::D2020 };
+        let old = uri.match_indices("draft-0").filter_map(|(at, part)| {
+            match uri.as_bytes().get(at + part.len())? {
+                b'3' | b'4' => Some(Draft::D4),
+                b'6' => Some(Draft::D6),
+                b'7' => Some(Draft::D7),
+                _ => None,
+            }
+        });
+        old.min().unwrap_or(if uri.contains("2019-09") { Draft::D2019 } else { Draft::D2020 })
     }
 
     /// Whether the keyword exists in this draft; where it does not, it is an unknown keyword.

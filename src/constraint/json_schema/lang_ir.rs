@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::lang::Dfa;
@@ -45,6 +46,14 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
     }
     let mut states = Vec::with_capacity(count);
     let mut classes: Vec<(u32, Ranges)> = Vec::new();
+    // Those beyond ASCII cost several nodes, and most states have the same few of them.
+    let mut known: FxHashMap<Ranges, NodeId> = FxHashMap::default();
+    let mut class = |ranges: Ranges| {
+        if ranges.last().is_none_or(|last| last.1.is_ascii()) {
+            return charset::class(&ranges, ir);
+        }
+        *known.entry(ranges).or_insert_with_key(|ranges| charset::class(ranges, ir))
+    };
     for q in (0..dfa.states() as u32).filter(|&q| live[q as usize]) {
         classes.clear();
         for r in dfa.row(q).iter().filter(|r| live[r.to as usize]) {
@@ -55,8 +64,11 @@ pub(super) fn lower(dfa: &Dfa, ir: &mut Ir) -> Result<NodeId> {
                 None => classes.push((r.to, smallvec![(lo, hi)])),
             }
         }
-        let edges = classes.drain(..).map(|(to, ranges)| (charset::class(&ranges, ir), numbers[to as usize]));
-        states.push(AutomatonState { accept: dfa.accept[q as usize], edges: edges.collect() });
+        let mut edges = SmallVec::with_capacity(classes.len());
+        for (to, ranges) in classes.drain(..) {
+            edges.push((class(ranges), numbers[to as usize]));
+        }
+        states.push(AutomatonState { accept: dfa.accept[q as usize], edges });
     }
     Ok(ir.push(Node::automaton(states)))
 }
