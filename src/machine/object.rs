@@ -259,11 +259,14 @@ impl Build<'_> {
     /// The declared properties in their order, before whatever else there is: `first` if none of them
     /// was written, `again` if some was.
     fn chain(&mut self, draft: &mut Draft, mut first: NfaId, mut again: NfaId) -> Result<NfaId> {
-        let mut slots = Vec::with_capacity(draft.object.properties.len());
+        // Nobody asks for those of an object without a register.
+        let mut slots = Vec::with_capacity(if draft.remembers { draft.object.properties.len() } else { 0 });
         for (i, property) in draft.object.properties.iter().enumerate().rev() {
             let after = self.behind_value(draft.object, again);
             let (member, slot) = self.declared_member(draft.object, property, draft.names.get(i), after)?;
-            slots.push(slot);
+            if draft.remembers {
+                slots.push(slot);
+            }
             let comma = self.separated(Some(draft.object), member);
             let take = Test::Take(i as u32, 0);
             let (member, comma) = (self.guard(draft, take, member), self.guard(draft, take, comma));
@@ -339,6 +342,9 @@ impl Build<'_> {
                 let message = "an undeclared property that must be there has a bounded number of names";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .hint("declare these names as properties, or state what is allowed instead"));
+            }
+            if !draft.remembers && draft.all == 0 {
+                continue;
             }
             let names = self.different(key, object.min);
             if from == to && draft.all != 0 && object.min > 0 && names != u32::MAX {

@@ -8,6 +8,8 @@
 //! bytes of names, which no rule says anything about), and asking for each state whether it is live by what is known of the
 //! rules so far, pass by pass.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::liveness::{Block, Liveness};
 use super::nfa::{ACCEPT, NfaId, RuleIx, State};
 
@@ -25,8 +27,7 @@ pub(super) fn everything(solver: &mut Liveness, blocks: &[Block], known_rules: u
         return false;
     }
     let states = solver.nfa.len() - solver.from as usize;
-    let mut ways =
-        Ways { marks: Vec::new(), round: 0, path: Vec::new(), left: STEPS * states + 1_000, solver };
+    let mut ways = Ways { marks: Vec::new(), round: 0, left: STEPS * states + 1_000, solver };
     ways.doubts(blocks) && ways.rules(known_rules)
 }
 
@@ -37,8 +38,6 @@ struct Ways<'a, 's> {
     /// By state: the last round that met it, or [`LIVE`]. Empty until it is needed.
     marks: Vec<u32>,
     round: u32,
-    /// A buffer.
-    path: Vec<NfaId>,
     /// So many steps more.
     left: usize,
     solver: &'a mut Liveness<'s>,
@@ -98,17 +97,15 @@ impl Ways<'_, '_> {
 
     /// Whether the way through the lowest states is one.
     fn straight(&mut self, start: NfaId, any: bool) -> bool {
-        let mut path = std::mem::take(&mut self.path);
-        path.clear();
+        let mut path = SmallVec::new();
         let found = self.descend(start, any, &mut path);
         if found && any {
             self.mark_live(path.iter().copied());
         }
-        self.path = path;
         found
     }
 
-    fn descend(&mut self, start: NfaId, any: bool, path: &mut Vec<NfaId>) -> bool {
+    fn descend(&mut self, start: NfaId, any: bool, path: &mut SmallVec<[NfaId; 32]>) -> bool {
         let (mut at, mut rises) = (start, 0);
         while self.left > 0 {
             self.left -= 1;
@@ -137,14 +134,16 @@ impl Ways<'_, '_> {
         self.round += 1;
         let (nfa, round) = (self.solver.nfa, self.round);
         // What was met, and the place in this list of what led there.
-        let mut met: Vec<(NfaId, usize)> = Vec::new();
-        let mut todo = vec![(start, 0)];
+        let mut met: SmallVec<[(NfaId, u32); 32]> = SmallVec::new();
+        let mut todo: SmallVec<[(NfaId, u32); 32]> = smallvec![(start, 0)];
         while let Some((at, before)) = todo.pop() {
             match self.known(at, any) {
                 Some(true) => {
                     if any {
-                        let way = std::iter::successors(Some(before), |&i| Some(met[i].1).filter(|&b| b < i));
-                        self.mark_live(way.map(|i| met[i].0));
+                        let way = std::iter::successors(Some(before), |&i| {
+                            Some(met[i as usize].1).filter(|&b| b < i)
+                        });
+                        self.mark_live(way.map(|i| met[i as usize].0));
                     }
                     return true;
                 }
@@ -156,7 +155,7 @@ impl Ways<'_, '_> {
             if std::mem::replace(mark, round) == round {
                 continue;
             }
-            let here = met.len();
+            let here = met.len() as u32;
             met.push((at, before));
             match nfa.state(at) {
                 State::Sparse(edges) => {

@@ -397,7 +397,7 @@ pub(super) fn without_names(
     let from = nfa.len() as NfaId;
     let first = dfa.start(nfa, start);
     let mut made: FxHashMap<(DfaId, u32), NfaId> = FxHashMap::default();
-    let mut todo = Vec::new();
+    let (mut todo, mut edges) = (Vec::new(), Vec::<(u8, u8, NfaId)>::new());
     let entry = nfa.push(State::Dead, dfa.state(first).flags);
     made.insert((first, 0), entry);
     todo.push((first, 0u32));
@@ -415,7 +415,7 @@ pub(super) fn without_names(
             continue;
         }
         let mid = dfa.state(d).mid_escape();
-        let mut edges: Vec<(u8, u8, NfaId)> = Vec::new();
+        edges.clear();
         for (lo, hi, to) in dfa.ranges(nfa, d) {
             // Bytes that no name goes on with leave the trie together; a quote ends the text.
             let mut pieces =

@@ -4,7 +4,7 @@
 //! place where a refusal becomes an error: a keyword that is not supported does no harm to a type that
 //! cannot occur.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::SmallVec;
 
 use super::extras::{Keys, nothing};
@@ -65,18 +65,19 @@ impl Goals<'_> {
         if shape.object.order.is_empty() && shape.object.late.is_empty() {
             return Ok(Declared::new());
         }
-        let mut seen = FxHashSet::default();
         let mut names = std::mem::take(&mut shape.object.order);
         names.append(&mut shape.object.late);
         let mut properties = Declared::with_capacity(names.len());
         let few = names.len() <= FEW_NAMES;
+        let mut seen = FxHashSet::with_capacity_and_hasher(if few { 0 } else { names.len() }, FxBuildHasher);
         for name in names {
             let met = if few { properties.iter().any(|p| p.0 == name) } else { !seen.insert(name) };
             if met {
                 continue;
             }
             let mut terms = match shape.object.values.get(&name) {
-                Some(terms) => terms.clone(),
+                // Cheaper than to clone it.
+                Some(terms) => Terms::from_slice(terms),
                 None => self.front.undeclared(shape, name)?,
             };
             for i in 0..shape.object.names.len() {

@@ -5,6 +5,8 @@
 //! Cost: one merge per pair of living branches. Treating `oneOf` as `anyOf` was rejected: it accepts
 //! what validators refuse.
 
+use std::rc::Rc;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::expand::{Fork, Item, Mode};
@@ -228,23 +230,29 @@ impl Front<'_> {
         let Some(literals) = shape.literals.clone() else {
             return Ok(!self.dead(shape)?);
         };
-        let mut kept: Vec<Id> = Vec::new();
-        for &literal in literals.iter() {
-            if mode == Mode::Loose && !kept.is_empty() {
-                break;
-            }
+        // Mostly all of them are kept.
+        let mut dropped: Option<Vec<Id>> = None;
+        for (i, &literal) in literals.iter().enumerate() {
             let asked = shape.types.meets(self.type_of(literal)) || shape.unasked == 0;
-            if asked && self.literal_fits(&shape.terms[shape.unasked..], literal)? {
-                kept.push(literal);
+            let kept = asked && self.literal_fits(&shape.terms[shape.unasked..], literal)?;
+            match &mut dropped {
+                _ if kept && mode == Mode::Loose => {
+                    dropped = Some(vec![literal]);
+                    break;
+                }
+                Some(others) => others.extend(kept.then_some(literal)),
+                None if kept => {}
+                None => dropped = Some(literals[..i].to_vec()),
             }
         }
+        let kept = dropped.map_or(literals, Rc::new);
         if kept.is_empty()
             && let Some(&Term::Pos(id)) = shape.terms.first()
         {
             self.blame(id, "no value of `const` or `enum` satisfies the other keywords");
         }
         let any = !kept.is_empty();
-        shape.literals = Some(std::rc::Rc::new(kept));
+        shape.literals = Some(kept);
         Ok(any)
     }
 }

@@ -446,6 +446,13 @@ impl<'p> Front<'p> {
 
     /// A keyword value that must be a count.
     pub fn count(&mut self, id: Id) -> Result<u32> {
+        if let Value::Number(text) = self.doc.value(id)
+            && let text = self.doc.name(text)
+            && text.len() <= 9
+            && let Ok(count) = text.parse()
+        {
+            return Ok(count);
+        }
         let count = self.number(id).and_then(|n| n.count());
         count.ok_or_else(|| {
             self.invalid(id, format!("expected a non-negative integer, found {}", self.show(id)))

@@ -16,7 +16,7 @@ mod parser;
 mod plain;
 mod twins;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use self::parser::Parser;
 use super::keys::Keys;
@@ -306,7 +306,8 @@ impl Doc {
 
     fn close_object(&mut self, members: &[(Name, Id)]) -> Id {
         let first = self.open_members();
-        let mut seen: FxHashMap<Name, usize> = FxHashMap::default();
+        let many = if members.len() > FEW { members.len() } else { 0 };
+        let mut seen: FxHashMap<Name, usize> = FxHashMap::with_capacity_and_hasher(many, FxBuildHasher);
         let mut duplicate = None;
         for &(name, id) in members {
             // Most objects are so small that looking at every name is faster than hashing.

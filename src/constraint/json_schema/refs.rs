@@ -107,7 +107,8 @@ impl Refs {
     /// Finds the resources, anchors and references of a document whose resource is `outermost`.
     fn scan(&mut self, doc: &Doc, root: Id, outermost: usize) -> Result<()> {
         // The flag: the members are named by the user (`properties`), not keywords.
-        let mut todo = vec![(root, outermost, false)];
+        let mut todo = Vec::with_capacity(32);
+        todo.push((root, outermost, false));
         while let Some((id, outer, named)) = todo.pop() {
             let holds = |id: Id| matches!(doc.value(id), Value::Array { .. } | Value::Object { .. });
             let resource = if !named { self.enter(doc, id, outer)? } else { outer };

@@ -41,10 +41,22 @@ impl Literals {
     }
 }
 
+/// Up to so many words are compared one by one.
+const FEW: usize = 12;
+
 impl Goals<'_> {
     /// A set of literals, shared.
     pub fn words(&mut self, mut words: Words) -> NodeId {
-        if words.len() > 1 {
+        if words.len() <= FEW {
+            let mut fresh = 0;
+            for at in 0..words.len() {
+                if !words[..fresh].contains(&words[at]) {
+                    words.swap(fresh, at);
+                    fresh += 1;
+                }
+            }
+            words.truncate(fresh);
+        } else {
             // What comes again is behind the first of its kind.
             let mut seen = HashTable::with_capacity(words.len());
             let mut fresh = 0;

@@ -45,12 +45,12 @@ pub(super) struct Parser<'a> {
 impl<'a> Parser<'a> {
     /// Reads `text` into `doc`; with `all`, as it is, otherwise as a schema.
     pub(super) fn new(text: &'a str, doc: &'a mut Doc, all: bool) -> Self {
-        Parser { text, at: 0, doc, all, waiting: Vec::new(), decoded: String::new() }
+        Parser { text, at: 0, doc, all, waiting: Vec::with_capacity(32), decoded: String::new() }
     }
 
     /// The only value of the text.
     pub(super) fn document(&mut self) -> Result<Id> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<Open> = Vec::with_capacity(16);
         loop {
             self.space();
             let mut done = match self.peek() {
