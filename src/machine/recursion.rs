@@ -19,10 +19,17 @@ pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usi
     // only grow, so repeat until nothing changes. Rules of JSON values are never nullable, so one
     // round is the rule.
     // In which look at a rule a state was met last.
-    let (mut met, mut round) = (vec![0u32; nfa.len()], 0);
+    let (mut met, mut round) = (Vec::new(), 0);
     loop {
         let mut changed = false;
         for rule in first_rule..starts.len() {
+            // Most rules begin with a byte.
+            if matches!(nfa.state(starts[rule]), State::Byte { .. } | State::Sparse(_)) {
+                continue;
+            }
+            if met.is_empty() {
+                met = vec![0u32; nfa.len()];
+            }
             round += 1;
             let is_new = |s: NfaId| std::mem::replace(&mut met[s as usize], round) != round;
             let (calls, accepts) = first_calls(nfa, starts[rule], &nullable, is_new);
