@@ -139,7 +139,8 @@ impl Ways<'_, '_> {
         while let Some((at, before)) = todo.pop() {
             match self.known(at, any) {
                 Some(true) => {
-                    if any {
+                    // Nothing was met where the start is known.
+                    if any && !met.is_empty() {
                         let way = std::iter::successors(Some(before), |&i| {
                             Some(met[i as usize].1).filter(|&b| b < i)
                         });
@@ -277,6 +278,23 @@ mod tests {
         }
         // Few are left to the search for nothing.
         assert!(sure > 1_000 && other > 1_000 && missed * 50 < sure, "{sure} {missed} {other}");
+    }
+
+    #[test]
+    fn a_budget_that_ends_is_no_fault() {
+        let mut random = Random::new(29);
+        for _ in 0..2_000 {
+            let (nfa, starts, blocks) = program(&mut random, 0);
+            for left in 0..40 {
+                let mut solver = Liveness::new(&nfa, &starts, &[], 2, &[]);
+                let mut ways = Ways { marks: Vec::new(), round: 0, left, solver: &mut solver };
+                if ways.doubts(&blocks) && ways.rules(0) {
+                    let mut slow = Liveness::new(&nfa, &starts, &[], 2, &[]);
+                    slow.search(0);
+                    assert!(slow.rule_ok.iter().all(|&ok| ok));
+                }
+            }
+        }
     }
 
     /// A list: `a`, then a list or nothing. The first of the two leads round in a circle.
