@@ -20,6 +20,7 @@ mod enough;
 mod fresh;
 mod intern;
 mod least;
+mod literals;
 mod liveness;
 mod lower;
 pub mod nfa;

@@ -86,43 +86,18 @@ pub enum Test {
 }
 
 /// A state as it is kept: lists lie in the arena's pools, so that making, copying and dropping an
-/// automaton costs no allocation per state.
+/// automaton costs no allocation per state. `past` is what is behind the run of bytes that a byte belongs to.
 #[derive(Debug, Clone, Copy)]
 enum Cell {
     Dead,
     Accept,
-    /// With what is behind the run of bytes that it belongs to.
-    Byte {
-        lo: u8,
-        hi: u8,
-        to: NfaId,
-        past: NfaId,
-    },
-    Sparse {
-        first: u32,
-        len: u32,
-    },
-    Union {
-        first: u32,
-        len: u32,
-    },
-    Call {
-        rule: RuleIx,
-        register: RegisterIx,
-        to: NfaId,
-    },
-    CallItem {
-        to: NfaId,
-    },
-    CallFresh {
-        rule: RuleIx,
-        register: RegisterIx,
-        to: NfaId,
-    },
-    Guard {
-        test: Test,
-        to: NfaId,
-    },
+    Byte { lo: u8, hi: u8, to: NfaId, past: NfaId },
+    Sparse { first: u32, len: u32 },
+    Union { first: u32, len: u32 },
+    Call { rule: RuleIx, register: RegisterIx, to: NfaId },
+    CallItem { to: NfaId },
+    CallFresh { rule: RuleIx, register: RegisterIx, to: NfaId },
+    Guard { test: Test, to: NfaId },
 }
 
 /// Set on a state inside an escape sequence: the character was counted at its backslash.

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::bytes::Bytes;
-use crate::constraint::ir::{self, AutomatonState, Node, NodeId};
+use crate::constraint::ir::{AutomatonState, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::escape::{needs_escape, short_escape};
 
@@ -152,7 +152,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn flags(&self) -> u8 {
+    pub(super) fn flags(&self) -> u8 {
         let text = if self.escaped { TEXT } else { 0 };
         if self.quotes { text | QUOTE } else { text }
     }
@@ -270,74 +270,11 @@ impl<'a> Lowering<'a> {
         self.byte(b'0', zero, MID_ESCAPE | self.flags())
     }
 
-    fn sparse(&mut self, edges: &[(u8, u8, NfaId)], flags: u8) -> NfaId {
+    pub(super) fn sparse(&mut self, edges: &[(u8, u8, NfaId)], flags: u8) -> NfaId {
         match *edges {
             [] => DEAD,
             [(lo, hi, to)] => self.nfa.push(State::Byte { lo, hi, to }, flags),
             _ => self.nfa.push(State::Sparse(edges), flags),
-        }
-    }
-
-    /// A trie of byte strings, made in one pass over the sorted list: open are only the nodes on the way to the string
-    /// at hand that it shares with others, and each becomes a state when the first string without it is met.
-    pub(super) fn literals(&mut self, list: &[ir::Bytes], to: NfaId) -> NfaId {
-        let mut sorted: SmallVec<[&[u8]; 8]> = list.iter().map(|text| &text[..]).collect();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let mut trie = Trie::default();
-        trie.enter(0);
-        let mut before = 0;
-        for (i, &text) in sorted.iter().enumerate() {
-            while trie.open.len() > before + 1 {
-                self.close(&mut trie, to);
-            }
-            let behind = sorted.get(i + 1).map_or(0, |next| common(text, next));
-            let shared = before.max(behind);
-            text[before..shared].iter().for_each(|&b| trie.enter(b));
-            match text[shared..] {
-                // It is the beginning of the next one, or the empty text.
-                [] => trie.open.last_mut().into_iter().for_each(|node| node.ends = true),
-                [first, ref rest @ ..] => {
-                    let entry = self.bytes(rest, to);
-                    self.enter(&mut trie, first, entry);
-                }
-            }
-            before = behind;
-        }
-        let mut entry = DEAD;
-        while !trie.open.is_empty() {
-            entry = self.close(&mut trie, to);
-        }
-        entry
-    }
-
-    /// Makes the state of the last open node of a trie, and an edge to it.
-    fn close(&mut self, trie: &mut Trie, to: NfaId) -> NfaId {
-        let Some(node) = trie.open.pop() else { return DEAD };
-        let plain = self.sparse(&trie.edges[node.edges..], self.flags());
-        trie.edges.truncate(node.edges);
-        let entry = if trie.parts.len() == node.parts && !node.ends {
-            plain
-        } else {
-            trie.parts.push(plain);
-            if node.ends {
-                trie.parts.push(to);
-            }
-            self.union(&trie.parts[node.parts..])
-        };
-        trie.parts.truncate(node.parts);
-        if !trie.open.is_empty() {
-            self.enter(trie, node.byte, entry);
-        }
-        entry
-    }
-
-    /// Adds an edge to the last open node of a trie.
-    fn enter(&mut self, trie: &mut Trie, byte: u8, to: NfaId) {
-        if self.escaped && needs_escape(byte) {
-            trie.parts.push(self.class(&[(byte, byte)], to));
-        } else if to != DEAD && self.alphabet.has(byte) {
-            trie.edges.push((byte, byte, to));
         }
     }
 
@@ -558,40 +495,6 @@ struct Made {
     to: NfaId,
 }
 
-/// A trie of literals while it is made.
-#[derive(Default)]
-struct Trie {
-    /// The nodes on the way to the literal at hand that it shares with others, the root first.
-    open: SmallVec<[TrieNode; 32]>,
-    /// The edges of the open nodes, those of the root first.
-    edges: SmallVec<[(u8, u8, NfaId); 32]>,
-    /// Their other branches: characters that are escaped.
-    parts: SmallVec<[NfaId; 8]>,
-}
-
-/// An open node of a trie of literals.
-struct TrieNode {
-    /// The byte that leads here.
-    byte: u8,
-    /// Whether a literal ends here.
-    ends: bool,
-    /// Where its edges and its other branches begin.
-    edges: usize,
-    parts: usize,
-}
-
-impl Trie {
-    fn enter(&mut self, byte: u8) {
-        let (edges, parts) = (self.edges.len(), self.parts.len());
-        self.open.push(TrieNode { byte, ends: false, edges, parts });
-    }
-}
-
-/// How many bytes two texts begin with.
-fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
 /// The bit of a character that must be escaped, in a set of them.
 fn escape_bit(b: u8) -> u64 {
     match b {
@@ -605,4 +508,98 @@ fn escape_bit(b: u8) -> u64 {
 pub(super) fn too_complex(what: &str, limit: usize) -> Error {
     Error::new(ErrorKind::TooComplex, format!("the constraint needs more than {limit} {what}"))
         .hint("simplify it: large counts in repetitions and very deep nesting cost most")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::nfa::ACCEPT;
+    use super::*;
+    use crate::constraint::ir::{Bytes, Ir};
+    use crate::constraint::testing::{self, Random};
+
+    /// A random node without calls, mostly with repetitions; some hold others.
+    fn node(random: &mut Random, ir: &mut Ir, depth: usize) -> NodeId {
+        match random.below(if depth == 0 { 3 } else { 8 }) {
+            0 => ir.bytes(["a", "ab", "ba", ""][random.below(4)]),
+            1 => ir.push(Node::Class(smallvec![[(b'a', b'b'), (b'b', b'c')][random.below(2)]])),
+            2 => {
+                let all = ["", "a", "ab", "abc", "abcb", "b", "bca", "cc"];
+                let some = all.iter().filter(|_| random.below(2) == 0);
+                let list = some.map(|text| Bytes::from_slice(text.as_bytes())).collect();
+                ir.push(Node::Literals(list))
+            }
+            3 => {
+                let parts = vec![node(random, ir, depth - 1), node(random, ir, depth - 1)];
+                ir.union(parts)
+            }
+            4 => {
+                let parts = vec![node(random, ir, depth - 1), node(random, ir, depth - 1)];
+                ir.concat(parts)
+            }
+            _ => {
+                let part = node(random, ir, depth - 1);
+                let min = random.below(3) as u32;
+                let max = (random.below(4) > 0).then(|| min + random.below(4) as u32);
+                ir.push(Node::Repeat { node: part, min, max })
+            }
+        }
+    }
+
+    /// Whether the states from `start` on match a whole text.
+    fn accepts(nfa: &Nfa, start: NfaId, text: &[u8]) -> bool {
+        let closed = |mut todo: Vec<NfaId>| {
+            let mut all = BTreeSet::new();
+            while let Some(s) = todo.pop() {
+                if all.insert(s)
+                    && let State::Union(parts) = nfa.state(s)
+                {
+                    todo.extend_from_slice(parts);
+                }
+            }
+            all
+        };
+        let step = |states: BTreeSet<NfaId>, b: &u8| {
+            let mut next = Vec::new();
+            for s in states {
+                match nfa.state(s) {
+                    State::Byte { lo, hi, to } if (lo..=hi).contains(b) => next.push(to),
+                    State::Sparse(edges) => {
+                        next.extend(edges.iter().filter(|e| (e.0..=e.1).contains(b)).map(|e| e.2));
+                    }
+                    _ => {}
+                }
+            }
+            closed(next)
+        };
+        text.iter().fold(closed(vec![start]), step).contains(&ACCEPT)
+    }
+
+    #[test]
+    fn repetitions_and_literals_match_what_they_say() {
+        let alphabet = Alphabet::new(&[true; 256]);
+        let mut random = Random::new(31);
+        let (mut matched, mut others, mut large) = (0, 0, 0);
+        for _ in 0..3_000 {
+            let mut ir = Ir::new();
+            let node = node(&mut random, &mut ir, 3);
+            let mut nfa = Nfa::default();
+            let mut lowering = Lowering::new(Nodes::of(&ir), &mut nfa, &alphabet, false);
+            let start = lowering.node(&mut NoCalls, node, ACCEPT, 0).unwrap();
+            large += usize::from(nfa.len() > 30);
+            for _ in 0..40 {
+                let text: Vec<u8> = (0..random.below(9)).map(|_| b"abc"[random.below(3)]).collect();
+                let expected = testing::matches(&ir, node, &text);
+                assert_eq!(
+                    accepts(&nfa, start, &text),
+                    expected,
+                    "{ir:?} {:?}",
+                    String::from_utf8_lossy(&text)
+                );
+                *(if expected { &mut matched } else { &mut others }) += 1;
+            }
+        }
+        assert!(matched > 10_000 && others > 10_000 && large > 200, "{matched} {others} {large}");
+    }
 }

@@ -17,7 +17,7 @@ use super::nfa::{ACCEPT, NfaId, RuleIx, State};
 const MAX_SWEEPS: usize = 8;
 /// Most steps up, to states made later, of a way that is followed without noting where it was.
 const MAX_RISES: usize = 8;
-/// Steps for each state before the search takes over, which needs a dozen.
+/// Most steps for each state before the search takes over.
 const STEPS: usize = 8;
 
 /// Whether every state that is to be decided is live, besides those that are dead by their looks, and every rule

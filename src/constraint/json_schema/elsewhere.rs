@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 use super::expand::{Fork, Item};
 use super::front::Front;
 use super::json::Id;
-use super::keys::Keys;
+use super::keyword_set::KeywordSet;
 use super::keywords as kw;
 use super::shape::{Term, Terms};
 use crate::error::Result;
@@ -30,11 +30,11 @@ impl Front<'_> {
     /// The alternatives of a conjunction that is nothing but an `anyOf`, if some of them are written elsewhere.
     pub fn alternatives_elsewhere(&mut self, terms: &[Term]) -> Result<Option<Alternatives>> {
         let [Term::Pos(id)] = *terms else { return Ok(None) };
-        if self.assertions(id) != Keys::of(&[kw::ANY_OF]) {
+        if self.assertions(id) != KeywordSet::of(&[kw::ANY_OF]) {
             return Ok(None);
         }
         let Some(at) = self.doc.get(id, kw::ANY_OF) else { return Ok(None) };
-        let refers = |&branch: &Id| self.doc.keys(branch).meet(Keys::REFERENCES);
+        let refers = |&branch: &Id| self.doc.keyword_set(branch).meet(KeywordSet::REFERENCES);
         if !self.doc.elements(at).iter().any(refers) {
             return Ok(None);
         }
@@ -65,7 +65,7 @@ impl Front<'_> {
 
     /// Whether a schema speaks of properties or items, and lists no values.
     fn holds_parts(&self, id: Id) -> bool {
-        const PARTS: Keys = Keys::of(&[
+        const PARTS: KeywordSet = KeywordSet::of(&[
             kw::PROPERTIES,
             kw::PATTERN_PROPERTIES,
             kw::ADDITIONAL_PROPERTIES,
@@ -73,6 +73,6 @@ impl Front<'_> {
             kw::PREFIX_ITEMS,
         ]);
         let keys = self.assertions(id);
-        keys.meet(PARTS) && !keys.meet(Keys::of(&[kw::ENUM, kw::CONST]))
+        keys.meet(PARTS) && !keys.meet(KeywordSet::of(&[kw::ENUM, kw::CONST]))
     }
 }

@@ -17,7 +17,7 @@ use super::contains::Contains;
 use super::demands::{Demand, Names};
 use super::front::{Front, MAX_DISJUNCTS};
 use super::json::{Id, Name, Value};
-use super::keys::Keys;
+use super::keyword_set::KeywordSet;
 use super::keywords::{self as kw, Draft};
 use super::members::require;
 use super::operands::hint;
@@ -228,7 +228,7 @@ impl Front<'_> {
 
     /// The types that a single schema names, if it says nothing else.
     pub fn only_types(&mut self, terms: &[Term]) -> Result<Option<Types>> {
-        const PLAIN: Keys = Keys::of(&[kw::TYPE, kw::FORMAT]);
+        const PLAIN: KeywordSet = KeywordSet::of(&[kw::TYPE, kw::FORMAT]);
         let [Term::Pos(id)] = *terms else { return Ok(None) };
         if !self.assertions(id).without(PLAIN).is_empty() {
             return Ok(None);
@@ -306,7 +306,7 @@ impl Front<'_> {
 
     /// Unknown keywords say nothing; those that look like a misspelling deserve a warning.
     pub fn warn_unknown(&mut self, id: Id) {
-        if !self.doc.keys(id).meet(self.strange) {
+        if !self.doc.keyword_set(id).meet(self.strange) {
             return;
         }
         for i in 0..self.doc.members(id).len() {

@@ -15,7 +15,7 @@ use super::documents::Documents;
 use super::expand::Fork;
 use super::formats;
 use super::json::{Doc, Id, Name, Value};
-use super::keys::Keys;
+use super::keyword_set::KeywordSet;
 use super::keywords::{self as kw, Draft};
 use super::lang::Dfa;
 use super::nfa::Nfa;
@@ -59,9 +59,9 @@ pub(super) struct Front<'p> {
     /// Nodes of languages that only the automata here read.
     scratch: Ir,
     /// The keywords that may assert something.
-    may_assert: Keys,
+    may_assert: KeywordSet,
     /// Those that the draft does not know, and what is no keyword.
-    pub strange: Keys,
+    pub strange: KeywordSet,
     /// Automata by test; formats that are not known are `None`.
     automata: FxHashMap<Test, Option<Arc<Dfa>>>,
     /// Nodes of formats by name; `None` for those that are not known.
@@ -102,9 +102,11 @@ impl<'p> Front<'p> {
             kw::asserts(*name) && draft.knows(*name) && !(refs.unasserted && kw::validates(*name))
         };
         let keywords = || (0..kw::COUNT).map(Name);
-        let may_assert = keywords().filter(counts).fold(Keys::default(), |keys, n| keys.or(Keys::of(&[n])));
-        let strange =
-            keywords().filter(|&n| !draft.knows(n)).fold(Keys::OTHERS, |keys, n| keys.or(Keys::of(&[n])));
+        let may_assert =
+            keywords().filter(counts).fold(KeywordSet::default(), |keys, n| keys.or(KeywordSet::of(&[n])));
+        let strange = keywords()
+            .filter(|&n| !draft.knows(n))
+            .fold(KeywordSet::OTHERS, |keys, n| keys.or(KeywordSet::of(&[n])));
         let mut front = Front {
             doc,
             refs,
@@ -181,7 +183,7 @@ impl<'p> Front<'p> {
         match self.doc.value(id) {
             Value::Bool(holds) => holds,
             // A `$ref` that counts alone asserts something, too.
-            Value::Object { .. } => !self.doc.keys(id).meet(self.may_assert),
+            Value::Object { .. } => !self.doc.keyword_set(id).meet(self.may_assert),
             _ => false,
         }
     }
@@ -194,14 +196,14 @@ impl<'p> Front<'p> {
     }
 
     /// Which keywords of a schema object may assert something.
-    pub fn assertions(&self, id: Id) -> Keys {
-        let keys = self.doc.keys(id).and(self.may_assert);
-        if self.only_ref(id) { keys.and(Keys::of(&[kw::REF])) } else { keys }
+    pub fn assertions(&self, id: Id) -> KeywordSet {
+        let keys = self.doc.keyword_set(id).and(self.may_assert);
+        if self.only_ref(id) { keys.and(KeywordSet::of(&[kw::REF])) } else { keys }
     }
 
     /// Whether a schema object is its `$ref`, whatever stands beside it.
     fn only_ref(&self, id: Id) -> bool {
-        self.draft <= Draft::D7 && self.doc.keys(id).may_have(kw::REF)
+        self.draft <= Draft::D7 && self.doc.keyword_set(id).may_have(kw::REF)
     }
 
     /// The schema to which a reference leads; `name` is its keyword, `at` its value.
@@ -213,7 +215,7 @@ impl<'p> Front<'p> {
     pub fn follow(&mut self, mut id: Id) -> Result<Id> {
         for _ in 0..1_000 {
             // Most schemas have none.
-            if !self.doc.keys(id).meet(Keys::REFERENCES) {
+            if !self.doc.keyword_set(id).meet(KeywordSet::REFERENCES) {
                 return Ok(id);
             }
             let mut keywords = self.asserting(id);
@@ -336,7 +338,7 @@ impl<'p> Front<'p> {
     fn in_place(&mut self, id: Id) -> Result<SmallVec<[Id; 4]>> {
         let mut found = SmallVec::new();
         let asserting = self.assertions(id);
-        if !asserting.meet(Keys::IN_PLACE) {
+        if !asserting.meet(KeywordSet::IN_PLACE) {
             return Ok(found);
         }
         for i in 0..self.doc.members(id).len() {

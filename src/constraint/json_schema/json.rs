@@ -19,7 +19,7 @@ mod twins;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use self::parser::Parser;
-use super::keys::Keys;
+use super::keyword_set::KeywordSet;
 use super::keywords as kw;
 pub(in crate::constraint) use super::words::Words;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -197,13 +197,13 @@ impl Doc {
     }
 
     /// Which keywords an object has as members; none for anything else.
-    pub fn keys(&self, id: Id) -> Keys {
+    pub fn keyword_set(&self, id: Id) -> KeywordSet {
         match self.value(id) {
             Value::Object { first, .. } => {
                 let (low, high) = self.members[first as usize - 1];
-                Keys(u64::from(low.0) | u64::from(high.0) << 32)
+                KeywordSet(u64::from(low.0) | u64::from(high.0) << 32)
             }
-            _ => Keys::default(),
+            _ => KeywordSet::default(),
         }
     }
 
@@ -217,14 +217,15 @@ impl Doc {
     fn object_of(&mut self, first: usize) -> Id {
         let members = &self.members[first..];
         let len = members.len() as u32;
-        let Keys(keys) = members.iter().fold(Keys::default(), |keys, m| keys.or(Keys::of(&[m.0])));
+        let KeywordSet(keys) =
+            members.iter().fold(KeywordSet::default(), |keys, m| keys.or(KeywordSet::of(&[m.0])));
         self.members[first - 1] = (Name(keys as u32), Id((keys >> 32) as u32));
         self.push(Value::Object { first: first as u32, len })
     }
 
     /// The member of that name.
     pub fn get(&self, id: Id, name: Name) -> Option<Id> {
-        if !self.keys(id).may_have(name) {
+        if !self.keyword_set(id).may_have(name) {
             return None;
         }
         self.members(id).iter().find(|m| m.0 == name).map(|m| m.1)

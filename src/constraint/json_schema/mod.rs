@@ -31,7 +31,7 @@ pub(super) mod formats;
 mod front;
 mod goals;
 pub(super) mod json;
-mod keys;
+mod keyword_set;
 mod keywords;
 mod lang;
 mod lang_ir;

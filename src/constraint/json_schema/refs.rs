@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::documents::Documents;
 use super::json::{Doc, Id, Name, Value};
-use super::keys::Keys;
+use super::keyword_set::KeywordSet;
 use super::keywords::{self as kw, Draft};
 use super::scope::Scopes;
 use super::uri::{join, percent_decode};
@@ -128,7 +128,7 @@ impl Refs {
 
     /// Notes the resource or anchor that starts at a value; the resource in which its children lie.
     fn enter(&mut self, doc: &Doc, id: Id, outer: usize) -> Result<usize> {
-        if !doc.keys(id).meet(Keys::NAMING) {
+        if !doc.keyword_set(id).meet(KeywordSet::NAMING) {
             return Ok(outer);
         }
         let own = if self.draft == Draft::D4 { kw::OLD_ID } else { kw::ID };

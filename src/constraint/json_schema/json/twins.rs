@@ -14,7 +14,7 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use super::{Doc, Id, Name, Value};
-use crate::constraint::json_schema::keys::Keys;
+use crate::constraint::json_schema::keyword_set::KeywordSet;
 use crate::constraint::json_schema::keywords as kw;
 use crate::constraint::json_schema::refs::names_members;
 
@@ -32,8 +32,8 @@ enum Role {
 impl Doc {
     /// Whether there are keywords for which [`unify`](Doc::unify) is worth its time.
     pub fn offers_choices(&self) -> bool {
-        let choices = Keys::of(&[kw::ONE_OF, kw::NOT, kw::IF]);
-        (0..self.values.len() as u32).any(|id| self.keys(Id(id)).meet(choices))
+        let choices = KeywordSet::of(&[kw::ONE_OF, kw::NOT, kw::IF]);
+        (0..self.values.len() as u32).any(|id| self.keyword_set(Id(id)).meet(choices))
     }
 
     /// Makes equal schemas one. References must not depend on where in the document they stand: it has
