@@ -119,7 +119,7 @@ fn drafted(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
 
 /// The forced run if there is one; otherwise what a cheap drafter guesses, as far as it is legal.
 fn draft(engine: &Engine, matcher: &mut Matcher, last: Option<TokenId>) -> Vec<TokenId> {
-    let mut draft = matcher.drafted_forced_start(last, DRAFT).tokens;
+    let mut draft = matcher.forced_prefix(last, DRAFT).tokens;
     if draft.is_empty() {
         // This drafter always says the same: a real one would be a small model or a look-up.
         draft = engine.vocab.encode("Glacier\",\"customer").unwrap_or_default();

@@ -101,7 +101,7 @@ fn file<'a>(
         for (row, arm) in rows.iter_mut().zip(&arms) {
             let request = request(&entry)?.mode(arm.mode);
             let engine = wide.filter(|_| arm.wide).unwrap_or(engine);
-            let output = engine.generate(&if arm.ungated { request.ungated() } else { request })?;
+            let output = engine.generate(&if arm.ungated { request.without_gate() } else { request })?;
             let off = off.get_or_insert_with(|| output.text.clone());
             count(row, &entry, &output, off);
         }

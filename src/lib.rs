@@ -56,10 +56,10 @@
 //! whole story. Without features the crate is the constraint engine alone and has no candle in its
 //! dependencies.
 
-mod bytes;
+mod byte_set;
 pub mod constraint;
 pub mod error;
-mod escape;
+mod json_escape;
 pub mod machine;
 pub mod mask;
 pub mod matcher;
@@ -74,11 +74,11 @@ pub mod decode;
 #[cfg(feature = "model")]
 pub mod draft;
 #[cfg(feature = "model")]
+mod exp;
+#[cfg(feature = "model")]
 pub mod extract;
 #[cfg(feature = "model")]
 pub mod model;
-#[cfg(feature = "model")]
-mod numeric;
 #[cfg(feature = "model")]
 pub mod sample;
 
@@ -89,5 +89,5 @@ pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Scheduler, Sched
 
 pub use constraint::{Constraint, KeyOrder, Policy, Whitespace};
 pub use error::{Error, ErrorKind, Result};
-pub use matcher::{Bitmask, CompiledGrammar, Compiler, ForcedStart, Matcher};
+pub use matcher::{Bitmask, CompiledGrammar, Compiler, ForcedPrefix, Matcher};
 pub use vocab::{TokenId, Vocabulary};

@@ -54,7 +54,7 @@ fn request(i: usize) -> Request {
         3 => request.lookup(false).logprobs(true),
         4 => request.draft_model(false).stop(","),
         5 => request.close_before_limit(true).max_tokens(25),
-        6 => request.ungated().max_draft(40),
+        6 => request.without_gate().max_draft(40),
         _ => request,
     }
 }
@@ -122,7 +122,7 @@ fn nor_in_single_precision() {
 fn several_sequences_in_one_forward_have_the_bits_of_separate_forwards() {
     for precision in [Precision::F32, Precision::Q8_0] {
         let model = Model::embedded_target(&LoadOptions::with_precision(precision)).unwrap();
-        if model.varies_with_rows() {
+        if !model.is_batch_invariant() {
             continue;
         }
         let mut random = Random::new(3);

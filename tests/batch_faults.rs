@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use ffwd::decode::{CancelToken, Handle, Occurrence, Scheduler, SchedulerOptions};
+use ffwd::decode::{CancelToken, Handle, HandleEvent, Scheduler, SchedulerOptions};
 use ffwd::model::Model;
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, Error, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
@@ -60,7 +60,7 @@ fn with_fault(
     let alone: Vec<Output> = (0..7).map(|i| healthy.generate(&sound(i)).unwrap()).collect();
     assert!(alone.iter().all(|o| !o.tokens.contains(&MARK)), "choose another mark");
     let seen = AtomicUsize::new(0);
-    let target = target.tampered(move |tokens, count, logits| {
+    let target = target.with_logits_hook(move |tokens, count, logits| {
         if tokens.contains(&MARK) && seen.fetch_add(1, Ordering::SeqCst) >= 3 {
             return fault(count, logits);
         }
@@ -119,7 +119,7 @@ fn a_draft_model_may_do_what_it_likes() {
     let alone: Vec<Output> = (0..6).map(|i| healthy.generate(&sound(i)).unwrap()).collect();
     for kind in 0..5 {
         let calls = AtomicUsize::new(0);
-        let bad = draft.clone().tampered(move |_, _, logits| {
+        let bad = draft.clone().with_logits_hook(move |_, _, logits| {
             let call = calls.fetch_add(1, Ordering::SeqCst);
             for row in logits.iter_mut() {
                 match kind {
@@ -135,10 +135,11 @@ fn a_draft_model_may_do_what_it_likes() {
         });
         let engine = Arc::new(Engine::from_parts(target.clone(), Some(bad), vocab.clone()).unwrap());
         if kind < 4 {
-            assert_same(&engine.generate(&sound(0).ungated()).unwrap(), &alone[0], "not in a batch");
+            assert_same(&engine.generate(&sound(0).without_gate()).unwrap(), &alone[0], "not in a batch");
         }
         let scheduler = Scheduler::new(engine, options(6)).unwrap();
-        let handles: Vec<Handle> = (0..6).map(|i| scheduler.submit(sound(i).ungated()).unwrap()).collect();
+        let handles: Vec<Handle> =
+            (0..6).map(|i| scheduler.submit(sound(i).without_gate()).unwrap()).collect();
         for (i, handle) in handles.into_iter().enumerate() {
             assert_same(&handle.wait().unwrap(), &alone[i], &format!("request {i}, fault {kind}"));
         }
@@ -322,12 +323,12 @@ fn events_are_those_of_the_output() {
         let (mut text, mut forwards, mut fields) = (String::new(), 0, 0);
         while let Some(occurrence) = handle.next_event() {
             match occurrence {
-                Occurrence::Text(piece) => text += &piece,
-                Occurrence::Stats(stats) => {
+                HandleEvent::Text(piece) => text += &piece,
+                HandleEvent::Stats(stats) => {
                     assert!(stats.forwards > forwards);
                     forwards = stats.forwards;
                 }
-                Occurrence::Field(_) => fields += 1,
+                HandleEvent::Field(_) => fields += 1,
                 _ => {}
             }
         }
@@ -361,7 +362,7 @@ impl Turns {
     /// The request, with a note taken before each of its forwards. Nothing is drafted.
     fn watch(&self, i: usize, request: Request) -> Request {
         let turns = self.0.clone();
-        request.adversary(Box::new(move |_| {
+        request.draft_override(Box::new(move |_| {
             turns.lock().unwrap().push(i);
             Vec::new()
         }))

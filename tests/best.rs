@@ -264,7 +264,7 @@ fn a_wide_beam_finds_all_outputs_with_their_probabilities() {
     ];
     let mut rows_vary = false;
     for engine in [&single, &eight] {
-        rows_vary |= engine.target().varies_with_rows();
+        rows_vary |= !engine.target().is_batch_invariant();
         for (i, constraint) in constraints.iter().enumerate() {
             let (all, beginnings) = enumerate(engine, constraint);
             let sum: f64 = all.iter().map(|f| f.log_probability.exp()).sum();
@@ -279,7 +279,7 @@ fn a_wide_beam_finds_all_outputs_with_their_probabilities() {
                 let options = BeamOptions::with_length_penalty(penalty);
                 let found = engine.beam_search(&request, width, &options).unwrap();
                 assert!(found.outputs.iter().all(|o| o.output.complete && o.output.finish == Finish::Stop));
-                if !engine.target().varies_with_rows() {
+                if engine.target().is_batch_invariant() {
                     compare(&found, sorted, all.len(), penalty, &format!("{i} {penalty}"));
                 }
             }
@@ -313,7 +313,7 @@ fn one_beam_is_greedy_decoding() {
 /// An engine to which everything is equally probable.
 fn flat() -> Engine {
     let engine = engine();
-    let target = engine.target().clone().tampered(|_, _, rows| {
+    let target = engine.target().clone().with_logits_hook(|_, _, rows| {
         rows.iter_mut().for_each(|row| row.fill(0.0));
         Ok(())
     });
@@ -384,7 +384,7 @@ fn cancelling_hands_out_what_is_there() {
     let (seen, canceller) = (Arc::new(AtomicUsize::new(0)), token.clone());
     // Cancelled with the fifth sequence that runs, in the third forward.
     let counted = Arc::clone(&seen);
-    let target = engine.target().clone().tampered(move |_, _, _| {
+    let target = engine.target().clone().with_logits_hook(move |_, _, _| {
         let before = counted.fetch_add(1, Ordering::Relaxed);
         if before >= 4 {
             canceller.cancel();
@@ -442,7 +442,7 @@ fn the_best_of_n_are_n_generations() {
                 let make = |seed| {
                     let own = request();
                     let params = SamplingParams { seed, ..sampling.clone() };
-                    own.sampling(params).mode(mode).logprobs(true).ungated().max_tokens(20)
+                    own.sampling(params).mode(mode).logprobs(true).without_gate().max_tokens(20)
                 };
                 let found = engine.best_of(&make(sampling.seed), 4).unwrap();
                 assert_eq!(found.outputs.len(), 4);
@@ -499,7 +499,7 @@ fn the_prompt_runs_once() {
     let plain = engine();
     let counted = |model: &Model| {
         let seen = Arc::clone(&seen);
-        model.clone().tampered(move |tokens, _, _| {
+        model.clone().with_logits_hook(move |tokens, _, _| {
             seen.fetch_add(tokens.len(), Ordering::Relaxed);
             Ok(())
         })

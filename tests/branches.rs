@@ -20,7 +20,7 @@ use random::Random;
 fn branches_have_the_bits_of_separate_forwards() {
     let embedded = |precision| Model::embedded_target(&LoadOptions::with_precision(precision)).unwrap();
     for model in [embedded(Precision::F32), embedded(Precision::Q8_0), models::windowed()] {
-        if model.varies_with_rows() {
+        if !model.is_batch_invariant() {
             continue;
         }
         let vocab = model.config().vocab_size;
@@ -111,8 +111,8 @@ fn generations_with_branches_are_those_without() {
                 .draft_model(seed % 2 == 0)
         };
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-        let without = other.generate(&request().ungated().branches(false)).unwrap();
-        let with = engine.generate(&request().ungated().branches(true)).unwrap();
+        let without = other.generate(&request().without_gate().branches(false)).unwrap();
+        let with = engine.generate(&request().without_gate().branches(true)).unwrap();
         assert_eq!(with.tokens, off.tokens, "{} against {}", with.text, off.text);
         assert_eq!((without.tokens, without.stats.drafted_by_source.branch), (off.tokens, 0));
         taken += with.stats.accepted_by_source.branch;

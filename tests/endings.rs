@@ -26,7 +26,7 @@ fn request() -> Request {
 /// Both ways to decode: token by token, and with drafts as long as can be.
 fn both(engine: &Engine, request: impl Fn() -> Request) -> [Output; 2] {
     let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-    let exact = engine.generate(&request().ungated()).unwrap();
+    let exact = engine.generate(&request().without_gate()).unwrap();
     assert_eq!((&exact.tokens, &exact.text), (&off.tokens, &off.text));
     assert_eq!((&exact.finish, exact.complete), (&off.finish, off.complete));
     assert_eq!(exact.logprobs, off.logprobs);
@@ -72,7 +72,7 @@ fn stop_texts_cut_as_a_scan_of_the_whole_text_does() {
         }
         // What is streamed is never taken back.
         let mut pieces = String::new();
-        let output = engine.generate_streaming(&with().ungated(), &mut |p| pieces.push_str(p)).unwrap();
+        let output = engine.generate_streaming(&with().without_gate(), &mut |p| pieces.push_str(p)).unwrap();
         assert_eq!(pieces, output.text, "{stops:?}");
         inside += usize::from(
             want.is_some_and(|(n, cut)| engine.vocabulary().decode(&whole.tokens[..n - 1]).len() != cut),
@@ -147,12 +147,12 @@ fn a_cancelled_generation_runs_no_further_forward() {
     let engine = engine();
     let full = engine.generate(&request().mode(Mode::Off)).unwrap();
     for mode in [Mode::Off, Mode::Exact, Mode::Canonical] {
-        let plain = engine.generate(&request().mode(mode).ungated()).unwrap();
+        let plain = engine.generate(&request().mode(mode).without_gate()).unwrap();
         assert!(plain.stats.forwards > 2, "{mode:?}");
         for after in 1..plain.stats.forwards.min(5) {
             let token = CancelToken::new();
             let mut seen = 0;
-            let request = request().mode(mode).ungated().cancel(&token);
+            let request = request().mode(mode).without_gate().cancel(&token);
             let output = engine
                 .generate_events(&request, &mut |event| {
                     if let Event::Stats(stats) = event {

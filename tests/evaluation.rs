@@ -28,7 +28,7 @@ fn records_validate_and_modes_agree() {
             let request = || extract::request(&schema, text).unwrap();
             let off = engine.generate(&request().mode(Mode::Off)).unwrap();
             let exact = engine.generate(&request()).unwrap();
-            let open = engine.generate(&request().ungated()).unwrap();
+            let open = engine.generate(&request().without_gate()).unwrap();
             for output in [&exact, &open] {
                 assert_eq!(output.tokens, off.tokens, "{}", entry["id"]);
             }

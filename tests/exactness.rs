@@ -82,10 +82,10 @@ fn exact_equals_off_for_all_sources_and_samplings() {
             );
             let variants = [
                 request(),
-                request().ungated(),
-                request().ungated().lookup(false),
-                request().ungated().draft_model(false),
-                request().ungated().draft_model(false).lookup(false).max_draft(3),
+                request().without_gate(),
+                request().without_gate().lookup(false),
+                request().without_gate().draft_model(false),
+                request().without_gate().draft_model(false).lookup(false).max_draft(3),
             ];
             for (k, variant) in variants.iter().enumerate() {
                 let exact = engine.generate(variant).unwrap();
@@ -138,7 +138,7 @@ fn bad_drafts_change_nothing() {
                     _ => vec![2, 999_999, 0, u32::MAX],
                 }
             };
-            let request = request().ungated().adversary(Box::new(adversary));
+            let request = request().without_gate().draft_override(Box::new(adversary));
             let exact = engine.generate(&request).unwrap();
             assert_eq!(exact.tokens, off.tokens, "adversary {kind}");
         }
@@ -183,7 +183,7 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
             .branches(random.below(4) > 0)
             .max_draft(1 + random.below(40));
         if random.below(3) > 0 {
-            exact = exact.ungated();
+            exact = exact.without_gate();
         }
         let exact = engine.generate(&exact).unwrap();
         check(&exact, &off, &format!("round {round}"));
@@ -206,7 +206,8 @@ fn one_draft_passes_through_several_values() {
     let record: serde_json::Value = serde_json::from_str(&off.text).unwrap();
     let form: String =
         ["number", "vendor"].iter().map(|k| format!("{k}: {}\n", record[*k].as_str().unwrap())).collect();
-    let request = || extract::request(SCHEMAS[0], TEXT).unwrap().ungated().draft_model(false).max_draft(64);
+    let request =
+        || extract::request(SCHEMAS[0], TEXT).unwrap().without_gate().draft_model(false).max_draft(64);
     let without = engine.generate(&request().lookup(false)).unwrap();
     let with = engine.generate(&request().source(form)).unwrap();
     check(&with, &off, "copied");
@@ -221,7 +222,7 @@ fn free_text_is_copied_without_a_constraint() {
     let engine = engine();
     let request = || Request::new(extract::prompt(SCHEMAS[0], TEXT)).max_tokens(48);
     let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-    let exact = engine.generate(&request().ungated().source(&off.text)).unwrap();
+    let exact = engine.generate(&request().without_gate().source(&off.text)).unwrap();
     check(&exact, &off, "free text");
     assert!(exact.stats.accepted > 0 && exact.stats.forwards < off.stats.forwards);
 }
@@ -235,7 +236,7 @@ fn every_token_limit_cuts_both_alike() {
     for limit in 1..whole.tokens.len().min(40) {
         let request = || extract::request(schema, TEXT).unwrap().max_tokens(limit);
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-        let exact = engine.generate(&request().ungated()).unwrap();
+        let exact = engine.generate(&request().without_gate()).unwrap();
         check(&exact, &off, &format!("limit {limit}"));
         assert_eq!(off.tokens, whole.tokens[..limit]);
         assert!(matches!(off.finish, Finish::Length { .. }));
@@ -276,7 +277,7 @@ fn a_prompt_beyond_the_context_is_refused() {
 
 /// A draft source between perfect and hopeless: what was chosen without drafts, with errors; legal tokens at
 /// random; or anything.
-fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::decode::Adversary {
+fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::decode::DraftOverride {
     let mut random = Random(seed);
     Box::new(move |history: &[u32]| {
         let rest = &truth[(history.len() - prompt).min(truth.len())..];
@@ -348,12 +349,12 @@ fn many_generations_are_those_of_off() {
                 .branches(random.below(4) > 0)
                 .max_draft(1 + random.below(30));
             if random.below(3) > 0 {
-                exact = exact.ungated();
+                exact = exact.without_gate();
             }
             if variant == 3 {
                 let source =
                     adversary(off.tokens.clone(), off.stats.prompt_tokens, random.below(4), compared as u64);
-                exact = exact.adversary(source);
+                exact = exact.draft_override(source);
             }
             let exact = engine.generate(&exact).unwrap();
             check(&exact, &off, &format!("generation {compared}"));

@@ -36,11 +36,11 @@ fn choices_are_explained_as_their_texts_say() {
         let mut matcher = grammar.matcher();
         for &byte in prefix {
             // What would be forced behind some bytes is what is forced once they are written.
-            let behind = matcher.forced_behind(&[byte], 100);
+            let behind = matcher.forced_bytes_after(&[byte], 100);
             let token = known.tokens.iter().position(|t| t == &[byte]).unwrap();
             matcher.accept_token(token as TokenId).unwrap();
             assert_eq!(behind, Some(matcher.forced_bytes()));
-            assert_eq!(grammar.matcher().forced_behind(b"zz", 100), None);
+            assert_eq!(grammar.matcher().forced_bytes_after(b"zz", 100), None);
         }
         for (id, token) in known.tokens.iter().enumerate() {
             if token.is_empty() {

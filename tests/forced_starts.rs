@@ -4,7 +4,7 @@ mod common;
 
 use common::random::Random;
 use common::vocab::TestVocab;
-use ffwd::{Compiler, Constraint, ForcedStart};
+use ffwd::{Compiler, Constraint, ForcedPrefix};
 
 const CHARACTERS: &[&str] = &["a", "b", "1", " ", "\"", "é", "ß", "€", "语", "🦀", "\n", "null", "{\""];
 
@@ -31,9 +31,8 @@ fn it_is_the_beginning_of_the_run() {
                 if known {
                     assert_eq!(matcher.forced_bytes(), run.as_bytes());
                 }
-                let starts =
-                    [matcher.drafted_forced_start(Some(x), tokens), matcher.longest_forced_start(tokens)];
-                for (ForcedStart { tokens: found, whole: all }, longest) in
+                let starts = [matcher.forced_prefix(Some(x), tokens), matcher.longest_forced_start(tokens)];
+                for (ForcedPrefix { tokens: found, whole: all }, longest) in
                     starts.into_iter().zip([false, true])
                 {
                     let spelled = vocab.decode(&found);
@@ -55,7 +54,7 @@ fn it_is_the_beginning_of_the_run() {
                         cut += 1;
                     }
                 }
-                let behind = matcher.forced_behind(run.as_bytes(), tokens);
+                let behind = matcher.forced_bytes_after(run.as_bytes(), tokens);
                 assert_eq!(behind.as_deref(), Some(&b""[..]), "two ways to go on");
             }
         }

@@ -88,9 +88,9 @@ fn exact_equals_off_and_so_do_the_unverified_modes() {
             let off = engine.generate(&request().mode(Mode::Off)).unwrap();
             let variants = [
                 request(),
-                request().ungated(),
-                request().ungated().draft_model(false),
-                request().ungated().lookup(false).max_draft(3),
+                request().without_gate(),
+                request().without_gate().draft_model(false),
+                request().without_gate().lookup(false).max_draft(3),
             ];
             for (k, variant) in variants.iter().enumerate() {
                 let exact = engine.generate(variant).unwrap();
@@ -131,7 +131,7 @@ fn bad_drafts_and_events_change_nothing() {
                 })
                 .collect()
         };
-        let misled = engine.generate(&request().adversary(Box::new(adversary))).unwrap();
+        let misled = engine.generate(&request().draft_override(Box::new(adversary))).unwrap();
         assert_eq!(misled.tokens, off.tokens);
         let mut streamed = String::new();
         let output = engine.generate_streaming(&request(), &mut |text| streamed.push_str(text)).unwrap();

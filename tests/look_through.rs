@@ -17,10 +17,10 @@ fn each_source_saves_forwards() {
     let slice = if std::env::var_os("FFWD_EVAL_ALL").is_some() { usize::MAX } else { 12 };
     let variants: [Variant; 6] = [
         ("off", |r| r.mode(Mode::Off)),
-        ("forced", |r| r.ungated().lookup(false).draft_model(false)),
-        ("forced, look-up", |r| r.ungated().draft_model(false)),
-        ("forced, draft model", |r| r.ungated().lookup(false)),
-        ("all", |r| r.ungated()),
+        ("forced", |r| r.without_gate().lookup(false).draft_model(false)),
+        ("forced, look-up", |r| r.without_gate().draft_model(false)),
+        ("forced, draft model", |r| r.without_gate().lookup(false)),
+        ("all", |r| r.without_gate()),
         ("all, gated", |r| r),
     ];
     // One each: an engine learns from what it wrote before.
@@ -80,7 +80,7 @@ fn a_constant_written_before_is_written_in_as_few_forwards_as_drafts_allow() {
     let engine = Engine::embedded().unwrap();
     let request = || {
         let request = extract::request(&schema, "Bright Glacier Consulting sells lamps.").unwrap();
-        request.lookup(false).draft_model(false).branches(false).ungated().max_draft(DRAFT)
+        request.lookup(false).draft_model(false).branches(false).without_gate().max_draft(DRAFT)
     };
     let off = engine.generate(&request().mode(Mode::Off)).unwrap();
     let runs = [(); 4].map(|()| engine.generate(&request()).unwrap());

@@ -137,9 +137,9 @@ fn pieces_at_any_offset_equal_one_pass_bit_for_bit() {
         Model::embedded_target(&f32_options()).unwrap(),
         Model::embedded_shakespeare(&f32_options()).unwrap(),
         Model::embedded_target(&LoadOptions::with_precision(Precision::Q8_0)).unwrap(),
-        Model::embedded_draft(&LoadOptions { same_for_any_rows: true, ..LoadOptions::default() }).unwrap(),
+        Model::embedded_draft(&LoadOptions { batch_invariant: true, ..LoadOptions::default() }).unwrap(),
     ];
-    for (i, model) in models.iter().enumerate().filter(|(_, m)| !m.varies_with_rows()) {
+    for (i, model) in models.iter().enumerate().filter(|(_, m)| m.is_batch_invariant()) {
         // Longer than a chunk of the runner.
         let tokens = tokens(300, model.config().vocab_size, 3);
         let want = all(model, &tokens);
@@ -157,14 +157,14 @@ fn pieces_at_any_offset_equal_one_pass_bit_for_bit() {
             assert!(got == want, "model {i}, pieces {sizes:?}: {}", difference(&got, &want));
         }
     }
-    assert!(models[..3].iter().all(|m| !m.varies_with_rows()), "f32 never varies");
+    assert!(models[..3].iter().all(|m| m.is_batch_invariant()), "f32 never varies");
 }
 
 #[test]
 fn a_shortened_cache_equals_a_fresh_one() {
     for model in [
         Model::embedded_target(&f32_options()).unwrap(),
-        Model::embedded_target(&LoadOptions { same_for_any_rows: true, ..LoadOptions::default() }).unwrap(),
+        Model::embedded_target(&LoadOptions { batch_invariant: true, ..LoadOptions::default() }).unwrap(),
     ] {
         let (right, wrong) = (tokens(20, 4096, 1), tokens(9, 4096, 2));
         let want = all(&model, &right);
@@ -251,7 +251,7 @@ fn other_block_formats_run_on_candle() {
     let weights = candle_core::safetensors::load(dir.path().join("model.safetensors"), &Device::Cpu).unwrap();
     let path = dir.path().join("model.gguf");
     let tokens = tokens(9, 64, 8);
-    let same = LoadOptions { same_for_any_rows: true, ..LoadOptions::default() };
+    let same = LoadOptions { batch_invariant: true, ..LoadOptions::default() };
     for dtype in [GgmlDType::Q4_0, GgmlDType::Q5_0, GgmlDType::Q5_1, GgmlDType::Q3K, GgmlDType::Q5K] {
         common::gguf::write_gguf(&path, &weights, &config, dtype);
         let want = all(&Model::from_gguf(&path, &f32_options()).unwrap(), &tokens);
@@ -260,7 +260,7 @@ fn other_block_formats_run_on_candle() {
         let d = difference(&got, &want);
         // Candle rounds activations to 8 bits; logits are of size 1.
         assert!(d < 0.1, "{dtype:?}: {d}");
-        assert!(!model.varies_with_rows());
+        assert!(model.is_batch_invariant());
         let mut cache = model.new_cache().unwrap();
         for (i, t) in tokens.iter().enumerate() {
             assert!(model.forward(&[*t], &mut cache, 0..1).unwrap()[0] == got[i], "{dtype:?}: row {i}");

@@ -43,7 +43,7 @@ fn vocabularies_may_be_padded_to_different_widths() {
                     .constraint(Constraint::regex("[a-z]{3,9}(, [a-z]{3,9}){5}").unwrap())
                     .mode(mode)
                     .max_tokens(60)
-                    .ungated()
+                    .without_gate()
             };
             let off = engine.generate(&request(Mode::Off)).unwrap();
             let exact = engine.generate(&request(Mode::Exact)).unwrap();

@@ -163,7 +163,7 @@ fn what_did_not_get_through_the_model_is_not_kept() {
     }
     // And one whose forwards fail keeps nothing either.
     let target = Model::embedded_target(&LoadOptions::default()).unwrap();
-    let broken = target.tampered(|_, _, logits| {
+    let broken = target.with_logits_hook(|_, _, logits| {
         logits.iter_mut().for_each(|row| row.fill(f32::NAN));
         Ok(())
     });

@@ -80,7 +80,7 @@ fn outputs(engine: &Engine, entry: &data::Entry, case: &Case) -> Option<Vec<(Mod
             .close_before_limit(case.close)
             .sampling(case.sampling.clone())
             .mode(mode);
-        let request = if case.ungated { request.ungated() } else { request };
+        let request = if case.ungated { request.without_gate() } else { request };
         let output =
             engine.generate(&request).unwrap_or_else(|e| panic!("{} {mode:?} {case:?}: {e}", entry.id));
         assert!(output.tokens.len() <= case.most, "{} {mode:?} {case:?}", entry.id);

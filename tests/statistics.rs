@@ -269,11 +269,11 @@ fn draws_with_drafts_have_the_probabilities_of_plain_decoding() {
     ];
     let variants: [fn(Request) -> Request; 4] = [
         |r| r.mode(Mode::Off),
-        |r| r.ungated().source("abcabaabcbc"),
+        |r| r.without_gate().source("abcabaabcbc"),
         |r| r,
         |r| {
-            r.ungated()
-                .adversary(Box::new(|h: &[u32]| (0..4).map(|i| (h.len() as u32 * 3 + i) % 8).collect()))
+            r.without_gate()
+                .draft_override(Box::new(|h: &[u32]| (0..4).map(|i| (h.len() as u32 * 3 + i) % 8).collect()))
         },
     ];
     for (s, sampling) in samplings.into_iter().enumerate() {

@@ -24,7 +24,7 @@ fn request() -> Request {
 
 fn both(engine: &Engine, request: impl Fn() -> Request) -> Output {
     let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-    let exact = engine.generate(&request().ungated()).unwrap();
+    let exact = engine.generate(&request().without_gate()).unwrap();
     assert_eq!((&exact.tokens, &exact.text, &exact.answer), (&off.tokens, &off.text, &off.answer));
     assert_eq!((&exact.finish, exact.complete), (&off.finish, off.complete));
     exact
@@ -46,7 +46,7 @@ fn thinking_ends_by_its_marker_or_by_its_budget() {
                 assert_eq!(answer, output.text[at + end.len()..], "{what}");
                 assert!(answer.is_empty() || answer.starts_with('{'), "{what}");
                 let spent = |n: usize| engine.vocabulary().decode(&output.tokens[..n]).len();
-                match output.stats.unasked {
+                match output.stats.unverified {
                     0 => {
                         by_itself += 1;
                         assert!(spent(budget.min(output.tokens.len())) >= at + end.len(), "{what}");
@@ -114,7 +114,7 @@ fn labels_may_stand_behind_thinking() {
                 assert_eq!(answer, output.text[output.text.find(end).expect(&what) + end.len()..], "{what}");
                 let chosen: Vec<&str> = answer.trim_start().split("; ").collect();
                 assert!(chosen.iter().all(|c| names.contains(c)) && chosen.len() <= 2, "{what}");
-                marked += usize::from(output.stats.unasked == 0);
+                marked += usize::from(output.stats.unverified == 0);
                 // Too few tokens for all of it: the shortest way out.
                 let short = || request().max_tokens(budget + 12).close_before_limit(true);
                 let output = both(&engine, short);
@@ -136,6 +136,6 @@ fn a_marker_that_has_begun_is_completed() {
         let what = format!("{budget}: {:?}", output.text);
         assert!(output.text.starts_with("---{") && output.answer.unwrap().starts_with('{'), "{what}");
         let spelled = engine.vocabulary().encode(unasked).unwrap().len();
-        assert_eq!(output.stats.unasked, if budget < 3 { spelled } else { 0 }, "{what}");
+        assert_eq!(output.stats.unverified, if budget < 3 { spelled } else { 0 }, "{what}");
     }
 }

@@ -103,7 +103,7 @@ fn whole(engine: &Engine, what: &str, document: &str) -> Result<()> {
         ("exact", |r| r),
         ("exact, no branches", |r| r.branches(false)),
         ("exact, drafts to 400", |r| r.max_draft(400)),
-        ("exact, ungated to 400", |r| r.ungated().max_draft(400)),
+        ("exact, ungated to 400", |r| r.without_gate().max_draft(400)),
         ("canonical", |r| r.mode(Mode::Canonical)),
     ];
     for (name, change) in arms {
@@ -153,7 +153,7 @@ fn curve(engine: &Engine) -> Result<()> {
         );
         let (_, off) = run(&schema, |r| r.mode(Mode::Off))?;
         let (first, exact) = run(&schema, |r| r)?;
-        let (_, all) = run(&schema, |r| r.ungated().max_draft(64))?;
+        let (_, all) = run(&schema, |r| r.without_gate().max_draft(64))?;
         // Every forced token as a row of the forward before its run, none rejected; forwards take what they take, with
         // all logits, halfway through the record.
         let count = off.tokens.len();

@@ -60,7 +60,7 @@ fn choice(task: &Task) -> Result<Request> {
 /// A source of drafts that is nearly always wrong: legal or not, tokens at random.
 fn hostile(request: Request) -> Request {
     let mut x = 1u32;
-    request.adversary(Box::new(move |_| {
+    request.draft_override(Box::new(move |_| {
         let mut random = || {
             x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (x >> 8) % 4096
@@ -88,7 +88,7 @@ pub(super) fn run() -> Result<()> {
         ("off", record, off),
         ("exact", record, plain),
         ("exact, no branches", record, |r| r.branches(false)),
-        ("exact, ungated", record, |r| r.ungated()),
+        ("exact, ungated", record, |r| r.without_gate()),
         ("forced runs only", record, |r| r.lookup(false).draft_model(false)),
         ("forced runs, look-up", record, |r| r.draft_model(false)),
         ("forced runs, draft model", record, |r| r.lookup(false)),
@@ -114,7 +114,7 @@ pub(super) fn records(engine: &Engine, rounds: usize, step: usize) -> Result<()>
     let arms: [Arm; 4] = [
         ("off", record, |r| r.mode(Mode::Off)),
         ("exact", record, |r| r),
-        ("exact, ungated", record, Request::ungated),
+        ("exact, ungated", record, Request::without_gate),
         ("forced runs only", record, |r| r.lookup(false).draft_model(false)),
     ];
     compare("records", &tasks(engine, step)?, engine, rounds, &arms)

@@ -7,9 +7,9 @@
 //! sign. Text from outside cannot become special tokens; [`guard`] tells how.
 
 mod date;
-mod guard;
-mod load;
+mod discovery;
 mod render;
+mod special_token_guard;
 
 use std::time::SystemTime;
 
@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::Vocabulary;
-use guard::Guard;
 use render::Template;
+use special_token_guard::Guard;
 
 /// Longest template accepted, in bytes; those of the hub have up to forty thousand. With it the depth of
 /// expressions is bounded, see `render`.

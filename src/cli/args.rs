@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::labels::LabelOptions;
-use super::references::ReferenceArgs;
+use super::schema_refs::ReferenceArgs;
 use super::tools::{ToolOptions, tools};
 use crate::chat::ChatTemplate;
 use crate::constraint::json_schema::JsonSchema;
@@ -359,10 +359,10 @@ impl ConstraintArgs {
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         if kind.labels.is_none() {
-            self.labels.of_no_use()?;
+            self.labels.require_labels()?;
         }
         if kind.tools.is_none() {
-            self.calls.of_no_use()?;
+            self.calls.require_tools()?;
         }
         let policy = self.spelling.policy();
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };

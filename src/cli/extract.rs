@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::args::{DecodeArgs, ModelArgs, SpellingArgs, read};
 use super::output;
-use super::references::{ReferenceArgs, Supplied};
+use super::schema_refs::{ReferenceArgs, Supplied};
 use crate::constraint::Constraint;
 use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
@@ -126,9 +126,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         if outcome.cut.is_none() {
             output::line(&outcome.text)?;
         }
-        output::costs(&outcome.stats);
+        output::print_summary(&outcome.stats);
         if let Some(path) = &args.stats {
-            output::figures(path, &outcome.stats)?;
+            output::write_stats(path, &outcome.stats)?;
         }
         let Some(error) = outcome.cut else { return Ok(ExitCode::SUCCESS) };
         eprintln!("so far: {}", outcome.text);
@@ -207,13 +207,13 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
             }
         }),
     };
-    let outcome = ended(job, file, output);
+    let outcome = outcome_of(job, file, output);
     written?;
     outcome
 }
 
 /// What the engine gave for a file.
-fn ended(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome> {
+fn outcome_of(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome> {
     let in_file = |e: Error| e.at(Place::File(file.into()));
     let output = output.map_err(in_file)?;
     let (text, finish, stats) = (output.text.clone(), output.finish.name(), output.stats.clone());
@@ -228,7 +228,7 @@ fn ended(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome> {
 }
 
 /// Hands what became of each file to `take`, in the order of the files.
-fn each(job: &Job, mut take: impl FnMut(&Path, Result<Outcome>) -> Result<()>) -> Result<()> {
+fn for_each_file(job: &Job, mut take: impl FnMut(&Path, Result<Outcome>) -> Result<()>) -> Result<()> {
     let args = job.args;
     if args.batch == 1 {
         return args.files.iter().enumerate().try_for_each(|(at, file)| take(file, one(job, file, at == 0)));
@@ -246,7 +246,7 @@ fn each(job: &Job, mut take: impl FnMut(&Path, Result<Outcome>) -> Result<()>) -
             under_way.push_back((file, handle));
         }
         let Some((file, handle)) = under_way.pop_front() else { return Ok(()) };
-        take(file, handle.and_then(|handle| ended(job, file, handle.wait())))?;
+        take(file, handle.and_then(|handle| outcome_of(job, file, handle.wait())))?;
     }
 }
 
@@ -257,7 +257,7 @@ fn many(job: &Job) -> Result<ExitCode> {
     let mut failed = 0;
     let bar = progress(args.files.len());
     let start = Instant::now();
-    each(job, |file, outcome| {
+    for_each_file(job, |file, outcome| {
         let source = file.display().to_string();
         let line = match outcome {
             Ok(outcome) => {
@@ -303,7 +303,7 @@ fn many(job: &Job) -> Result<ExitCode> {
     if let Some(path) = &args.stats {
         let figures: Vec<Figures> =
             all.iter().map(|(source, stats)| Figures { source: source.clone(), stats }).collect();
-        output::figures(path, &figures)?;
+        output::write_stats(path, &figures)?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

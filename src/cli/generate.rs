@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
+use super::multi_output::{self, SeveralArgs};
 use super::output;
-use super::several::{self, SeveralArgs};
 use crate::chat::{ChatOptions, Message};
 use crate::constraint::tools::{Reply, ToolCall};
 use crate::decode::{Finish, Output, Prompt, Request};
@@ -90,20 +90,20 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
     if let Some(ranked) = args.several.outputs(&engine, &request)? {
         let shown = |output: &Output| shown(args, output);
-        return several::print(&ranked, constrained, args.stats.as_deref(), &shown);
+        return multi_output::print(&ranked, constrained, args.stats.as_deref(), &shown);
     }
     let mut written = Ok(());
     let output = match args.stream {
         false => engine.generate(&request)?,
         true => engine.generate_streaming(&request, &mut |text| {
             if written.is_ok() {
-                written = output::piece(text);
+                written = output::print_text(text);
             }
         })?,
     };
     written?;
     if args.stream {
-        output::piece("\n")?;
+        output::print_text("\n")?;
     }
     let whole = if constrained { is_not_cut(&output) } else { Ok(()) };
     if !args.stream && whole.is_ok() {
@@ -123,9 +123,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         eprintln!("ended by {}", output.finish.name());
     }
     // Of an output that was cut, too: the figures may say why.
-    output::costs(&output.stats);
+    output::print_summary(&output.stats);
     if let Some(path) = &args.stats {
-        output::figures(path, &output.stats)?;
+        output::write_stats(path, &output.stats)?;
     }
     whole.map(|()| ExitCode::SUCCESS)
 }

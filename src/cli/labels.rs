@@ -113,7 +113,7 @@ impl LabelOptions {
     }
 
     /// An error if something was said about labels where there are none.
-    pub(super) fn of_no_use(&self) -> Result<()> {
+    pub(super) fn require_labels(&self) -> Result<()> {
         if self.names.is_empty() && self.labels_separator.is_none() {
             return Ok(());
         }

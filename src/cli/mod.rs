@@ -9,9 +9,9 @@ mod extract;
 mod generate;
 mod inspect;
 mod labels;
+mod multi_output;
 mod output;
-mod references;
-mod several;
+mod schema_refs;
 mod tools;
 
 use std::process::ExitCode;

@@ -19,7 +19,7 @@ pub(super) fn line(text: &str) -> Result<()> {
 }
 
 /// Writes a piece of text to standard output, at once.
-pub(super) fn piece(text: &str) -> Result<()> {
+pub(super) fn print_text(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
@@ -28,7 +28,7 @@ pub(super) fn piece(text: &str) -> Result<()> {
 }
 
 /// Writes figures as JSON to a file (replaced as a whole) or, for `-`, to standard output.
-pub(super) fn figures(path: &Path, figures: &impl Serialize) -> Result<()> {
+pub(super) fn write_stats(path: &Path, figures: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(figures)
         .map_err(|e| Error::new(ErrorKind::Io, format!("the figures cannot be written as JSON: {e}")))?;
     if path == Path::new("-") {
@@ -42,7 +42,7 @@ pub(super) fn figures(path: &Path, figures: &impl Serialize) -> Result<()> {
 }
 
 /// The line of costs on standard error, and what the gate decided, if that was asked for.
-pub(super) fn costs(stats: &Stats) {
+pub(super) fn print_summary(stats: &Stats) {
     eprintln!(
         "{} tokens in {} forwards ({:.1} a forward), {} forced, {} drafted, {} accepted, {:.2} s, {}",
         stats.tokens,

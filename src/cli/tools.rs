@@ -30,7 +30,7 @@ pub(super) struct ToolOptions {
 impl ToolOptions {
     /// # Errors
     /// If one of them was given: there are no tools.
-    pub(super) fn of_no_use(&self) -> Result<()> {
+    pub(super) fn require_tools(&self) -> Result<()> {
         match self.tool_style.is_some() || self.tool_choice.is_some() || self.single_call {
             false => Ok(()),
             true => {

@@ -7,7 +7,7 @@
 //! number of nodes. Rejecting inner anchors was the alternative; real patterns have them
 //! (`^a|b$`, `(^|,)x`), and the split also says at once what an unanchored search must add.
 
-use super::ir::{Bytes, Ir, Node, NodeId, Parts};
+use super::ir::{ByteString, Ir, Node, NodeId, Parts};
 
 /// Index of a condition: bit 0 "at the start", bit 1 "at the end".
 const FREE: usize = 0;
@@ -225,7 +225,7 @@ impl Split {
 /// A concatenation, flat and with neighbouring literals merged.
 fn join(parts: &[NodeId], ir: &mut Ir) -> NodeId {
     let mut flat = Parts::new();
-    let mut literal = Bytes::new();
+    let mut literal = ByteString::new();
     let mut pending: Option<NodeId> = None;
     let mut items = Parts::new();
     for &id in parts {
@@ -252,7 +252,7 @@ fn join(parts: &[NodeId], ir: &mut Ir) -> NodeId {
     ir.concat(flat)
 }
 
-fn flush(literal: &mut Bytes, single: Option<NodeId>, flat: &mut Parts, ir: &mut Ir) {
+fn flush(literal: &mut ByteString, single: Option<NodeId>, flat: &mut Parts, ir: &mut Ir) {
     if literal.is_empty() {
         return;
     }
@@ -265,7 +265,7 @@ fn any_of(parts: Vec<NodeId>, ir: &mut Ir) -> Option<NodeId> {
     if parts.len() < 2 {
         return parts.first().copied();
     }
-    let mut texts: Vec<Bytes> = Vec::new();
+    let mut texts: Vec<ByteString> = Vec::new();
     let mut rest: Vec<NodeId> = Vec::new();
     let mut first_literal = None;
     for id in parts {

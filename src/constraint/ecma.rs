@@ -14,15 +14,15 @@
 
 use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind, Repetition};
 
-use super::assemble::{Assembler, braces, unclosed};
-use super::charset::{self, ANY_CHAR};
+use super::hir_builder::{Assembler, braces, unclosed};
+use super::hir_to_ir::{self, fault};
 use super::ir::{Ir, Node, NodeId};
-use super::lower::{self, fault};
+use super::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, ErrorKind, Result};
-use look::Look;
+use lookaround::Look;
 
 mod class;
-mod look;
+mod lookaround;
 
 /// The language of all texts that contain a match of `pattern`; a [`Node::Never`] if there are none.
 ///
@@ -54,7 +54,7 @@ impl Pattern {
     /// # Errors
     /// As for [`parse()`].
     pub fn parse(pattern: &str) -> Result<Self> {
-        lower::check_length(pattern)?;
+        hir_to_ir::check_length(pattern)?;
         let out = Assembler::new(pattern);
         let (hir, looks) =
             Parser { text: pattern, pos: 0, out, around: Vec::new(), looks: Vec::new() }.run()?;
@@ -68,12 +68,12 @@ impl Pattern {
     pub fn node(&self, text: &str, ir: &mut Ir) -> Result<NodeId> {
         let base = ir.len();
         if !self.looks.is_empty() {
-            return look::search(text, &self.hir, &self.looks, ir);
+            return lookaround::search(text, &self.hir, &self.looks, ir);
         }
-        let split = lower::split(&self.hir, ir)?;
+        let split = hir_to_ir::split(&self.hir, ir)?;
         let any = class_star(&[ANY_CHAR], ir);
         let root = split.search(any, ir);
-        lower::check_states(text, ir, base, root)?;
+        hir_to_ir::check_states(text, ir, base, root)?;
         Ok(root)
     }
 
@@ -128,10 +128,10 @@ fn class_between_anchors(mut items: &[Hir]) -> Option<SingleClass> {
 /// A class or a repetition of one, with its counts. Literals are better off as literals.
 fn class_of(hir: &Hir) -> Option<SingleClass> {
     match hir.kind() {
-        HirKind::Class(Class::Unicode(class)) => Some((charset::ranges(class).collect(), 1, Some(1))),
+        HirKind::Class(Class::Unicode(class)) => Some((utf8_class::ranges(class).collect(), 1, Some(1))),
         HirKind::Repetition(repetition) => {
             let ranges = match repetition.sub.kind() {
-                HirKind::Class(Class::Unicode(class)) => charset::ranges(class).collect(),
+                HirKind::Class(Class::Unicode(class)) => utf8_class::ranges(class).collect(),
                 HirKind::Literal(literal) => {
                     let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
                     let (first, None) = (chars.next()?, chars.next()) else { return None };
@@ -147,7 +147,7 @@ fn class_of(hir: &Hir) -> Option<SingleClass> {
 
 /// Any number of characters out of `ranges`.
 pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
-    let class = charset::class(ranges, ir);
+    let class = utf8_class::class(ranges, ir);
     if *ir.node(class) == Node::Never {
         return ir.push(Node::Empty);
     }
@@ -322,8 +322,8 @@ impl Parser<'_> {
     /// What stands for a look-around.
     fn look(&mut self, look: Look, start: usize) -> Result<Hir> {
         let index = self.looks.iter().position(|known| *known == look).unwrap_or(self.looks.len());
-        let Some(&place) = look::PLACES.get(index) else {
-            let message = format!("more than {} look-arounds and word boundaries", look::PLACES.len());
+        let Some(&place) = lookaround::PLACES.get(index) else {
+            let message = format!("more than {} look-arounds and word boundaries", lookaround::PLACES.len());
             return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
         };
         if index == self.looks.len() {
@@ -365,8 +365,8 @@ impl Parser<'_> {
             [("=", true, false), ("!", true, true), ("<=", false, false), ("<!", false, true)]
         {
             if self.eat(look) {
-                if self.around.len() >= look::PLACES.len() {
-                    let message = format!("more than {} look-arounds", look::PLACES.len());
+                if self.around.len() >= lookaround::PLACES.len() {
+                    let message = format!("more than {} look-arounds", lookaround::PLACES.len());
                     return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
                 }
                 let out = std::mem::replace(&mut self.out, Assembler::new(self.text));

@@ -28,9 +28,9 @@
 
 use std::sync::OnceLock;
 
-use super::charset::{self, ANY_CHAR};
 use super::ecma;
 use super::ir::{Ir, Node, NodeId};
+use super::utf8_class::{self, ANY_CHAR};
 
 /// The decoded texts that `name` describes; `None` for names not known here, which the caller
 /// reports and otherwise ignores, as the standard says.
@@ -276,7 +276,7 @@ fn uri_template(ir: &mut Ir) -> NodeId {
 
 /// Any number of reference tokens, each behind a slash (RFC 6901).
 fn json_pointer(ir: &mut Ir) -> NodeId {
-    let plain = charset::class(&[(ANY_CHAR.0, '.'), ('0', '}'), ('\u{7f}', ANY_CHAR.1)], ir);
+    let plain = utf8_class::class(&[(ANY_CHAR.0, '.'), ('0', '}'), ('\u{7f}', ANY_CHAR.1)], ir);
     let escaped = pattern("^~[01]$", ir);
     let character = ir.union(vec![plain, escaped]);
     let token = ir.repeat(character, 0, None);

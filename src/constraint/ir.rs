@@ -1,6 +1,6 @@
 //! The small intermediate representation every front end produces.
 //!
-//! A constraint is a graph of [`Node`]s in one arena. Regular pieces (`Bytes`, `Class`, `Concat`,
+//! A constraint is a graph of [`Node`]s in one arena. Regular pieces (`ByteString`, `Class`, `Concat`,
 //! `Union`, `Repeat`) describe byte strings directly; the `Json*` nodes describe *values* and leave
 //! their spelling (quotes, escapes, separators, whitespace) to the [`Policy`](super::Policy) when the
 //! machine lowers them. Recursion goes through [`Node::Rule`] only.
@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::policy::Policy;
-use super::substring::Quotable;
+use super::substring::SourceText;
 
 /// Index of a node in an [`Ir`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub struct RuleId(pub(crate) u32);
 
 /// A byte string, in the node itself if it is short: most of a schema's nodes are small, and an
 /// allocation for each was a tenth of the time to compile it.
-pub type Bytes = SmallVec<[u8; 24]>;
+pub type ByteString = SmallVec<[u8; 24]>;
 /// Inclusive ranges of bytes.
 pub type Ranges = SmallVec<[(u8, u8); 12]>;
 /// What may come next in a state of an automaton: a node, and the state after it. Without an allocation
@@ -45,11 +45,11 @@ pub enum Node {
     /// Matches the empty byte string.
     Empty,
     /// Matches exactly these bytes.
-    Bytes(Bytes),
+    Bytes(ByteString),
     /// Matches one byte that lies in one of these inclusive ranges (sorted, disjoint, not empty).
     Class(Ranges),
     /// Matches one of a finite set of byte strings; lowered as a trie, so that thousands are cheap.
-    Literals(Arc<[Bytes]>),
+    Literals(Arc<[ByteString]>),
     /// All of these one after the other.
     Concat(Parts),
     /// Any one of these.
@@ -365,7 +365,7 @@ pub struct Ir {
     /// Texts that tokenizers may have as special tokens: how tags begin and end, triggers, markers.
     pub marks: Vec<String>,
     /// The texts that spans are quoted from.
-    pub sources: Vec<Arc<Quotable>>,
+    pub sources: Vec<Arc<SourceText>>,
     /// Nodes of classes of characters that were lowered to UTF-8.
     pub(super) classes: FxHashMap<Box<[(char, char)]>, NodeId>,
 }
@@ -436,7 +436,7 @@ impl Ir {
     }
 
     /// Notes a text that spans are quoted from.
-    pub(crate) fn add_source(&mut self, source: Arc<Quotable>) {
+    pub(crate) fn add_source(&mut self, source: Arc<SourceText>) {
         if !self.sources.contains(&source) {
             self.sources.push(source);
         }
@@ -494,12 +494,12 @@ impl Ir {
 
     /// Shorthand: a literal.
     pub fn bytes(&mut self, text: impl AsRef<[u8]>) -> NodeId {
-        self.push(Node::Bytes(Bytes::from_slice(text.as_ref())))
+        self.push(Node::Bytes(ByteString::from_slice(text.as_ref())))
     }
 
     /// Shorthand: one of some byte strings.
     pub fn literals(&mut self, texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> NodeId {
-        let texts = texts.into_iter().map(|text| Bytes::from_slice(text.as_ref())).collect();
+        let texts = texts.into_iter().map(|text| ByteString::from_slice(text.as_ref())).collect();
         self.push(Node::Literals(texts))
     }
 

@@ -6,29 +6,29 @@
 //! pattern, and a hint.
 
 pub(crate) mod anchors;
-pub(crate) mod assemble;
-pub(crate) mod charset;
 pub mod choice;
-mod combine;
+mod combinators;
 pub mod ecma;
+pub mod element_pattern;
 pub mod format;
 pub mod grammar;
+pub(crate) mod hir_builder;
+pub(crate) mod hir_to_ir;
 pub mod ir;
 pub mod json_schema;
-pub(crate) mod lower;
 pub mod number;
-pub mod pattern;
 pub mod policy;
 pub mod regex;
 pub mod structural_tag;
 pub mod substring;
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod test_reference;
 pub mod token_machine;
 pub mod tools;
+pub(crate) mod utf8_class;
 
 pub use ir::Ir;
-pub(crate) use json_schema::formats::prepare as prepare_formats;
+pub(crate) use json_schema::format_automata::prepare as prepare_formats;
 pub use policy::{KeyOrder, Policy, Whitespace};
 
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Constraint {
     /// # Errors
     /// With the span of the fault.
     pub fn pattern(text: &str) -> Result<Self> {
-        Ok(Self::from_ir(pattern::parse(text)?, Policy::default()))
+        Ok(Self::from_ir(element_pattern::parse(text)?, Policy::default()))
     }
 
     /// A context-free grammar, in GBNF if `::=` stands in it outside of strings and comments, otherwise in

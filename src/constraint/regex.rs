@@ -10,8 +10,8 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::ast::{self, AssertionKind, Ast};
 use regex_syntax::hir::Hir;
 
+use super::hir_to_ir::{self, MAX_NESTING, fault};
 use super::ir::{Ir, Node, NodeId};
-use super::lower::{self, MAX_NESTING, fault};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// The language of `pattern`.
@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 /// uses word boundaries or multi-line anchors ([`ErrorKind::Unsupported`]), that exceeds a limit
 /// ([`ErrorKind::TooComplex`]), or that no text matches ([`ErrorKind::Unsatisfiable`]).
 pub fn parse(pattern: &str) -> Result<Ir> {
-    lower::check_length(pattern)?;
+    hir_to_ir::check_length(pattern)?;
     let hir = ParserBuilder::new()
         .nest_limit(MAX_NESTING)
         .build()
@@ -39,14 +39,14 @@ pub fn parse(pattern: &str) -> Result<Ir> {
         )
         .hint("look for empty classes and for anchors in the middle"));
     }
-    lower::check_states(pattern, &ir, 0, root)?;
+    hir_to_ir::check_states(pattern, &ir, 0, root)?;
     ir.set_root(root);
     Ok(ir)
 }
 
 /// The texts that match `hir` as a whole.
 pub(crate) fn lower_hir(hir: &Hir, ir: &mut Ir) -> Result<NodeId> {
-    Ok(lower::split(hir, ir)?.whole(ir))
+    Ok(hir_to_ir::split(hir, ir)?.whole(ir))
 }
 
 fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {
@@ -119,7 +119,7 @@ impl ast::Visitor for LookFinder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constraint::testing::{Random, matches, member};
+    use crate::constraint::test_reference::{Random, matches, member};
     use proptest::prelude::*;
 
     #[track_caller]

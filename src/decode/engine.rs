@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::events::{CancelToken, Event};
-use super::prefix::{Beginning, DEFAULT_BYTES, Prefixes};
+use super::prefix_cache::{CachedPrefix, DEFAULT_BYTES, PrefixCache};
 use super::request::{Prompt, Request};
-use super::session::{Drafting, Session, Setup, TokenLogprob};
+use super::session::{DraftSources, Session, SessionOptions, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
 use crate::chat::{self, ChatOptions, ChatTemplate, Message};
-use crate::draft::{Ahead, DraftModel, Estimates, Gate, Lookup, Splits, always_listed};
+use crate::draft::{
+    AcceptanceRates, DraftModel, ForcedRunCache, Gate, PromptLookup, TokenizationMemory, always_listed,
+};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
 use crate::model::{LoadOptions, Model};
@@ -50,13 +52,13 @@ pub struct Engine {
     /// A template that does not parse is an error only for those who chat.
     chat: Option<Result<ChatTemplate>>,
     /// How often drafts were accepted in all generations so far.
-    estimates: Arc<Mutex<Estimates>>,
+    estimates: Arc<Mutex<AcceptanceRates>>,
     /// How the target splits forced runs.
-    splits: Arc<Mutex<Splits>>,
+    splits: Arc<Mutex<TokenizationMemory>>,
     /// The tokens that draft models always choose among.
     always: OnceLock<Arc<Vec<TokenId>>>,
     /// What prompts so far began with.
-    prefixes: Mutex<Prefixes>,
+    prefixes: Mutex<PrefixCache>,
 }
 
 /// Which models an [`Engine`] is made of.
@@ -246,7 +248,7 @@ impl Engine {
         let size = target.config().vocab_size;
         let compiler = Compiler::new(vocab.with_logits_size(size)?);
         let kept = DEFAULT_BYTES.max(target.weight_bytes() / SHARE_KEPT);
-        let prefixes = Mutex::new(Prefixes::new(kept));
+        let prefixes = Mutex::new(PrefixCache::new(kept));
         let (estimates, splits, always) = (Arc::default(), Arc::default(), OnceLock::new());
         Ok(Engine { target, draft, compiler, chat: None, estimates, splits, always, prefixes })
     }
@@ -254,10 +256,10 @@ impl Engine {
     /// Most bytes of keys and values kept for prompts to come that begin like earlier ones, with the same instructions
     /// and schema (default 64 MiB, or an eighth of what the target's weights take if that is more: a token of a large model has
     /// many). What two prompts have begun with is not read again; 0 keeps nothing. This changes the
-    /// time only. With a model whose rows vary ([`Model::varies_with_rows`]) nothing is kept. A
+    /// time only. Nothing is kept for a model that is not batch-invariant ([`Model::is_batch_invariant`]). A
     /// [`Scheduler`](super::Scheduler) has its own.
     pub fn with_prefix_bytes(mut self, most: usize) -> Engine {
-        self.prefixes = Mutex::new(Prefixes::new(most));
+        self.prefixes = Mutex::new(PrefixCache::new(most));
         self
     }
 
@@ -367,9 +369,9 @@ impl Engine {
     }
 
     /// A copy of what is kept of a prompt, and how much of the prompt is worth keeping, if that is more.
-    pub(super) fn known(&self, prompt: &[TokenId]) -> (Option<Beginning>, Option<usize>) {
+    pub(super) fn cached_prefix(&self, prompt: &[TokenId]) -> (Option<CachedPrefix>, Option<usize>) {
         // Where a row's bits depend on those beside it, the output would depend on earlier ones.
-        if self.target.varies_with_rows() {
+        if !self.target.is_batch_invariant() {
             return (None, None);
         }
         let (found, shared) = {
@@ -386,7 +388,7 @@ impl Engine {
         prompt: &[TokenId],
         shared: Option<usize>,
         cached: usize,
-        caches: impl FnOnce(usize) -> Beginning,
+        caches: impl FnOnce(usize) -> CachedPrefix,
     ) {
         if let Some(shared) = shared.filter(|n| cached >= *n) {
             let caches = caches(shared);
@@ -396,9 +398,9 @@ impl Engine {
 
     /// Lets a session begin with what is kept of its prompt; how much of that is worth keeping, if it is more.
     pub(super) fn adopt(&self, session: &mut Session) -> Option<usize> {
-        let (known, shared) = self.known(session.prompt());
+        let (known, shared) = self.cached_prefix(session.prompt());
         if let Some(known) = known {
-            session.adopt(known);
+            session.restore_prefix(known);
         }
         shared
     }
@@ -452,7 +454,7 @@ impl Engine {
     ) -> Result<Session> {
         let prompt = request.prompt.encode(self.vocabulary())?;
         let sampler = Sampler::new(sampling)?;
-        let setup = Setup {
+        let setup = SessionOptions {
             sampler: if logprobs { sampler.with_logprobs() } else { sampler },
             mode: request.mode,
             drafting: self.drafting(request)?,
@@ -466,7 +468,7 @@ impl Engine {
         Session::new(&self.target, self.vocabulary(), prompt, grammar.map(|g| g.matcher()), setup)
     }
 
-    fn drafting(&self, request: &Request) -> Result<Drafting> {
+    fn drafting(&self, request: &Request) -> Result<DraftSources> {
         let on = request.mode != Mode::Off;
         let draft = self.draft.as_ref().filter(|_| on && request.draft_model);
         let untrusted = || {
@@ -474,14 +476,15 @@ impl Engine {
             parts.map(|p| p.1.as_str()).collect::<Vec<_>>().join("\n")
         };
         let source = request.source.clone().or_else(|| request.prompt.source.clone());
-        let lookup = (on && request.lookup).then(|| Lookup::new(source.unwrap_or_else(untrusted).as_str()));
+        let lookup =
+            (on && request.lookup).then(|| PromptLookup::new(source.unwrap_or_else(untrusted).as_str()));
         let max = request.max_draft;
         // The text of the unverified modes depends on where drafts end, which must not depend on anything
         // but the request.
         let exact = request.mode == Mode::Exact;
         let (shared, splits) = (exact.then(|| self.estimates.clone()), exact.then(|| self.splits.clone()));
         let mut gate = match &shared {
-            _ if request.ungated || !on => Gate::open(max),
+            _ if request.without_gate || !on => Gate::unlimited(max),
             None => Gate::fixed(max),
             Some(shared) => {
                 let (target, draft) = (self.target.cost_table(), draft.map(Model::cost_table));
@@ -495,8 +498,8 @@ impl Engine {
         }
         let always = || self.always.get_or_init(|| Arc::new(always_listed(self.vocabulary()))).clone();
         let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
-        let (branches, adversary) = (request.branches, request.adversary.take());
-        let ahead = Ahead::default();
-        Ok(Drafting { model, lookup, ahead, gate, branches, shared, splits, adversary })
+        let (branches, adversary) = (request.branches, request.draft_override.take());
+        let ahead = ForcedRunCache::default();
+        Ok(DraftSources { model, lookup, ahead, gate, branches, shared, splits, adversary })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::fields::Field;
+use super::json_stream::Field;
 use super::stats::Stats;
 
 /// Something that has happened in a generation under way.

@@ -5,26 +5,26 @@
 //! requests in one batch. See
 //! `docs/architecture.md` for the modes and for why `exact` gives the tokens of `off`.
 
-mod best;
-mod closing;
+mod completion;
 mod engine;
 mod events;
-mod fields;
-mod labels;
-mod prefix;
+mod json_stream;
+mod label_probabilities;
+mod prefix_cache;
 mod request;
 mod scheduler;
+mod search;
 mod session;
 mod stats;
 mod stop;
 mod thinking;
 
-pub use best::{BeamOptions, MOST_SEQUENCES, Ranked, Scored};
 pub use engine::{Engine, EngineBuilder, Output};
 pub use events::{CancelToken, Event};
-pub use fields::{Field, FieldState, Fields};
-pub use labels::{LabelOptions, LabelProbabilities, LabelProbability};
+pub use json_stream::{Field, FieldState, JsonStream};
+pub use label_probabilities::{LabelOptions, LabelProbabilities, LabelProbability};
 pub use request::{Prompt, Request};
-pub use scheduler::{Figures, Handle, Occurrence, Rejected, Scheduler, SchedulerOptions};
-pub use session::{Adversary, TokenLogprob};
-pub use stats::{BySource, Finish, Mode, Spent, Stats};
+pub use scheduler::{Handle, HandleEvent, Rejected, Scheduler, SchedulerOptions, SchedulerStats};
+pub use search::{BeamOptions, MOST_SEQUENCES, Ranked, Scored};
+pub use session::{DraftOverride, TokenLogprob};
+pub use stats::{BySource, Finish, Mode, Stats, TimeBreakdown};

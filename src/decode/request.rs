@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::events::CancelToken;
-use super::session::Adversary;
+use super::session::DraftOverride;
 use super::stats::Mode;
 use super::thinking::Thinking;
 use crate::constraint::Constraint;
@@ -108,10 +108,10 @@ pub struct Request {
     pub(super) lookup: bool,
     pub(super) branches: bool,
     pub(super) draft_model: bool,
-    pub(super) ungated: bool,
+    pub(super) without_gate: bool,
     pub(super) explain_gate: bool,
     pub(super) events: bool,
-    pub(super) adversary: RefCell<Option<Adversary>>,
+    pub(super) draft_override: RefCell<Option<DraftOverride>>,
 }
 
 /// Output tokens unless said otherwise.
@@ -140,10 +140,10 @@ impl Request {
             lookup: true,
             branches: true,
             draft_model: true,
-            ungated: false,
+            without_gate: false,
             explain_gate: false,
             events: false,
-            adversary: RefCell::new(None),
+            draft_override: RefCell::new(None),
         }
     }
 
@@ -280,8 +280,8 @@ impl Request {
 
     /// Drafts as long as allowed whatever they cost, so that the number of forwards does not depend on
     /// measured times (default no).
-    pub fn ungated(mut self) -> Self {
-        self.ungated = true;
+    pub fn without_gate(mut self) -> Self {
+        self.without_gate = true;
         self
     }
 
@@ -299,8 +299,8 @@ impl Request {
     }
 
     /// Replaces all draft sources by one that may propose anything: for tests of exactness.
-    pub fn adversary(self, adversary: Adversary) -> Self {
-        self.adversary.replace(Some(adversary));
+    pub fn draft_override(self, adversary: DraftOverride) -> Self {
+        self.draft_override.replace(Some(adversary));
         self
     }
 }

@@ -114,7 +114,7 @@ pub struct BySource {
 /// Seconds of a generation by what they were spent on; what is left of its seconds is masks, choices and
 /// bookkeeping.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Spent {
+pub struct TimeBreakdown {
     /// The target's first forward: the prompt, and what was drafted behind it.
     pub prompt: f64,
     /// Further forwards of the target.
@@ -137,7 +137,7 @@ pub struct Stats {
     /// Output tokens that came from forced runs.
     pub forced: usize,
     /// Output tokens that closed it before the limit or ended its thinking, without asking the model.
-    pub unasked: usize,
+    pub unverified: usize,
     /// Tokens proposed for verification.
     pub drafted: usize,
     /// Proposed tokens that the target model agreed with.
@@ -158,7 +158,7 @@ pub struct Stats {
     pub survival: Option<f64>,
     /// Where the seconds went; not known for a generation in a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub spent: Option<Spent>,
+    pub spent: Option<TimeBreakdown>,
     /// Why drafts were as long as they were, if asked for with
     /// [`Request::explain_gate`](super::Request::explain_gate).
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,29 +5,29 @@
 //! draft model that sees the same masks; after each, the constraint is asked again, so one draft may
 //! reach through a copied value, its closing quote, the next key and into the next value. What was
 //! copied is read by the draft model, if there is one, before the target sees it. Any draft is
-//! harmless to the output; the [`Gate`] decides by measured cost and past success ([`Estimates`]) how long to
+//! harmless to the output; the [`Gate`] decides by measured cost and past success ([`AcceptanceRates`]) how long to
 //! make it.
 
-mod ahead;
-mod doubt;
-mod estimates;
+mod acceptance;
+mod cost_trust;
+mod draft_model;
+mod draft_vocab;
+mod forced_run_cache;
 mod gate;
-mod lookup;
-mod model;
-mod report;
-mod shortlist;
-mod splits;
+mod gate_report;
+mod prompt_lookup;
+mod tokenization_memory;
 
-pub use ahead::Ahead;
-pub(crate) use estimates::Ran;
-pub use estimates::{Class, Estimates, State};
-pub use gate::{Gate, Worth};
-pub(crate) use lookup::open_string;
-pub use lookup::{Lookup, Span};
-pub use model::{DraftModel, Second};
-pub use report::{GateLine, GateReport};
-pub(crate) use shortlist::always_listed;
-pub(crate) use splits::{CHOSEN, Splits};
+pub(crate) use acceptance::ModelRole;
+pub use acceptance::{AcceptanceRates, OutputRegion, ProposalContext};
+pub use draft_model::{DraftModel, RunnerUp};
+pub(crate) use draft_vocab::always_listed;
+pub use forced_run_cache::ForcedRunCache;
+pub use gate::{Gate, RoundEstimate};
+pub use gate_report::{GateLine, GateReport};
+pub(crate) use prompt_lookup::open_string;
+pub use prompt_lookup::{CopySpan, PromptLookup};
+pub(crate) use tokenization_memory::{CHOSEN, TokenizationMemory};
 
 use serde::Serialize;
 
@@ -56,14 +56,14 @@ pub struct Proposal {
     /// Who proposed it.
     pub source: Source,
     /// Where it stands, and what the source knows about it.
-    pub state: State,
+    pub state: ProposalContext,
 }
 
 impl Proposal {
     /// The same after the draft model has read it, and would have written it.
     fn read(self) -> Self {
         match self.source {
-            Source::Lookup => Proposal { state: State { grade: 3, ..self.state }, ..self },
+            Source::Lookup => Proposal { state: ProposalContext { confidence: 3, ..self.state }, ..self },
             _ => self,
         }
     }

@@ -3,7 +3,7 @@
 //! Made once for each base; a look-up says where a run ends. To look at each byte of each range of a class was a tenth of the
 //! time that schemas with classes beyond ASCII took.
 
-use crate::escape::needs_escape;
+use crate::json_escape::needs_escape;
 
 /// Which bytes occur in a vocabulary, and where runs of them end.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ impl Alphabet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constraint::testing::Random;
+    use crate::constraint::test_reference::Random;
 
     #[test]
     fn runs_end_where_a_look_at_each_byte_says() {

@@ -6,15 +6,15 @@
 
 use smallvec::SmallVec;
 
+use super::lower_regular::Lowering;
 use super::nfa::{DEAD, NfaId};
-use super::regular::Lowering;
 use crate::constraint::ir;
-use crate::escape::needs_escape;
+use crate::json_escape::needs_escape;
 
 impl Lowering<'_> {
     /// The entry of some byte strings followed by a state. Open are the nodes on the way to the string at hand that it
     /// shares with others; each becomes a state when the first string without it is met.
-    pub(super) fn literals(&mut self, list: &[ir::Bytes], to: NfaId) -> NfaId {
+    pub(super) fn literals(&mut self, list: &[ir::ByteString], to: NfaId) -> NfaId {
         let mut sorted: SmallVec<[&[u8]; 8]> = list.iter().map(|text| &text[..]).collect();
         sorted.sort_unstable();
         sorted.dedup();

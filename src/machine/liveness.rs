@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::fast_path;
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
-use super::register::{Items, Members, Register};
-use super::sure;
+use super::register::{Items, PropertyTable, Register};
 
 /// States that were made for one rule.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
+pub(super) struct StateRange {
     /// The first of them; the others follow, up to the next block.
     pub first: NfaId,
     /// Whether they call nothing and those that are dead were removed already.
@@ -73,10 +73,10 @@ impl<'a> Liveness<'a> {
         registers: &'a [Register],
         from: NfaId,
         known: &[bool],
-        blocks: Option<&[Block]>,
+        blocks: Option<&[StateRange]>,
     ) -> Self {
         let mut solver = Liveness::new(nfa, starts, registers, from, known);
-        if blocks.is_some_and(|blocks| sure::everything(&mut solver, blocks, known.len())) {
+        if blocks.is_some_and(|blocks| fast_path::all_live(&mut solver, blocks, known.len())) {
             return solver;
         }
         solver.rule_ok[known.len()..].fill(false);
@@ -242,7 +242,7 @@ impl<'a> Liveness<'a> {
     }
 
     /// The properties of an object without those that are not known to match.
-    fn effective(&self, members: &Members) -> Members {
+    fn effective(&self, members: &PropertyTable) -> PropertyTable {
         let mut members = members.clone();
         for slot in &mut members.properties {
             slot.value = slot.value.filter(|value| self.rule_ok[value.0.0 as usize]);

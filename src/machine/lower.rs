@@ -16,15 +16,15 @@ use crate::constraint::policy::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::alphabet::Alphabet;
-use super::dfa::Dfa;
 use super::intern::{Interner, Nodes};
-use super::liveness::{Block, Liveness, trim};
+use super::lazy_dfa::LazyDfa;
+use super::left_recursion::refuse_left_recursion;
+use super::liveness::{Liveness, StateRange, trim};
+use super::lower_regular::{Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
-use super::object::Memory;
-use super::recursion::refuse_left_recursion;
-use super::register::{Distinct, Fresh, Items, Members, NameTrie, Register};
-use super::regular::{Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
-use super::text;
+use super::object_lower::Memory;
+use super::register::{Items, NameTrie, PropertyTable, Register, UniqueItems, UniqueName};
+use super::scalars;
 
 /// A lowered constraint. The tables of a program that others extend (see `Program::base`) keep their
 /// ids in the extension.
@@ -32,7 +32,7 @@ use super::text;
 pub struct Program {
     pub(super) nfa: Nfa,
     /// Deterministic states made so far.
-    pub(super) dfa: Dfa,
+    pub(super) dfa: LazyDfa,
     /// Start state of each rule.
     pub(super) starts: Vec<NfaId>,
     pub(super) registers: Vec<Register>,
@@ -68,7 +68,7 @@ const MAX_RULES: usize = 500_000;
 
 impl Program {
     /// The fewest bytes behind a comma or a colon.
-    pub(super) fn least_gap(&self) -> u32 {
+    pub(super) fn min_separator_bytes(&self) -> u32 {
         self.policy.whitespace.least_gap()
     }
 
@@ -77,17 +77,17 @@ impl Program {
     pub fn base(policy: &Policy, alphabet: &[bool; 256], common: &Ir) -> Result<Program> {
         let mut program = Program {
             nfa: Nfa::default(),
-            dfa: Dfa::default(),
+            dfa: LazyDfa::default(),
             starts: vec![DEAD; 4],
             registers: vec![
                 Register::None,
                 Register::Chars { min: 0, max: u32::MAX - 1, lengths: None, raw: false },
-                Register::Members(Arc::new(Members {
+                Register::Members(Arc::new(PropertyTable {
                     ordered: true,
                     covers: vec![(0, 0)],
-                    ..Members::default()
+                    ..PropertyTable::default()
                 })),
-                Register::Fresh(Arc::new(Fresh { names: NameTrie::default(), open: true })),
+                Register::Fresh(Arc::new(UniqueName { names: NameTrie::default(), open: true })),
             ],
             rule_ok: Vec::new(),
             root: (STRING, 0),
@@ -97,8 +97,8 @@ impl Program {
             alphabet: Arc::new(Alphabet::new(alphabet)),
             policy: policy.clone(),
         };
-        program.starts[STRING.0 as usize] = text::plain_string(&mut program.nfa, &program.alphabet);
-        program.starts[UNSPACED.0 as usize] = text::unspaced_string(&mut program.nfa, &program.alphabet);
+        program.starts[STRING.0 as usize] = scalars::plain_string(&mut program.nfa, &program.alphabet);
+        program.starts[UNSPACED.0 as usize] = scalars::unspaced_string(&mut program.nfa, &program.alphabet);
         let mut interner = Interner::default();
         let root = interner.import(common)?;
         let string = interner.add(Node::JsonString { lang: None, min_chars: 0, max_chars: None });
@@ -110,7 +110,7 @@ impl Program {
         program.rule_of_node = Arc::new(rules.collect());
         program.interner = Arc::new(interner);
         // In a vocabulary without quotes or braces some of these cannot match; that is no error yet.
-        let blocks = [&[Block { first: 2, trimmed: false }], &blocks[..]].concat();
+        let blocks = [&[StateRange { first: 2, trimmed: false }], &blocks[..]].concat();
         program.finish(2, 0, Some(&blocks));
         Ok(program)
     }
@@ -139,7 +139,7 @@ impl Program {
         let known = merged.based.iter().filter_map(rule);
         let Lowered { root, blocks, .. } = program.lower(merged.nodes(ir), ir.root(), known, false)?;
         program.finish(first_state, first_rule, Some(&blocks));
-        super::enough::settle(&mut program, first_state, first_rule)?;
+        super::feasible::check_feasible(&mut program, first_state, first_rule)?;
         match root {
             Some(root) if program.rule_ok[root.0.0 as usize] => program.root = root,
             _ => {
@@ -212,7 +212,7 @@ impl Program {
             rules.queue.push(Job::Any);
         }
         let root = rules.value(root);
-        let mut build = Build {
+        let mut build = ProgramBuilder {
             rules,
             nfa: &mut self.nfa,
             dfa: &mut self.dfa,
@@ -221,20 +221,20 @@ impl Program {
             blocks: Vec::new(),
         };
         let result = root.and_then(|root| build.drain().map(|()| root));
-        let Build { rules: Rules { starts, registers, of_node, .. }, blocks, .. } = build;
+        let ProgramBuilder { rules: Rules { starts, registers, of_node, .. }, blocks, .. } = build;
         (self.starts, self.registers) = (starts, registers);
         Ok(Lowered { root: result?, of_node, blocks })
     }
 
     /// Decides liveness once more, after something was found that cannot match.
-    pub(super) fn settle_again(&mut self, first_state: NfaId, first_rule: usize) {
+    pub(super) fn recompute_liveness(&mut self, first_state: NfaId, first_rule: usize) {
         self.rule_ok.truncate(first_rule);
         self.finish(first_state, first_rule, None);
     }
 
     /// Decides liveness of what is new, trims it, and notes which rules can match. `blocks`: of states as they were
     /// made, if none of them was replaced since.
-    fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: Option<&[Block]>) {
+    fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: Option<&[StateRange]>) {
         let known = &self.rule_ok[..first_rule];
         let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, known, blocks);
         let ok =
@@ -254,7 +254,7 @@ struct Lowered {
     /// The values of the nodes that needed one.
     of_node: Vec<Option<Value>>,
     /// The states of each rule.
-    blocks: Vec<Block>,
+    blocks: Vec<StateRange>,
 }
 
 /// A rule that is still to be built.
@@ -383,7 +383,7 @@ impl Calls for Rules<'_> {
             }
             _ => {
                 let rule = self.new_rule()?;
-                let register = match super::object::memory(ir, node, self.any_order) {
+                let register = match super::object_lower::memory(ir, node, self.any_order) {
                     Memory::None => 0,
                     Memory::Names => MEMBERS,
                     // Known before the object is built: it may contain itself.
@@ -399,24 +399,24 @@ impl Calls for Rules<'_> {
 }
 
 /// Building under way.
-pub(super) struct Build<'a> {
+pub(super) struct ProgramBuilder<'a> {
     pub rules: Rules<'a>,
     pub nfa: &'a mut Nfa,
-    pub dfa: &'a mut Dfa,
+    pub dfa: &'a mut LazyDfa,
     pub alphabet: &'a Alphabet,
     pub policy: &'a Policy,
     /// The states of each job.
-    blocks: Vec<Block>,
+    blocks: Vec<StateRange>,
 }
 
-impl Build<'_> {
+impl ProgramBuilder<'_> {
     fn drain(&mut self) -> Result<()> {
         while let Some(job) = self.rules.queue.pop() {
             if self.nfa.len() > MAX_NFA_STATES {
                 return Err(too_complex("automaton states", MAX_NFA_STATES));
             }
             let trimmed = matches!(job, Job::Text { .. });
-            self.blocks.push(Block { first: self.nfa.len() as NfaId, trimmed });
+            self.blocks.push(StateRange { first: self.nfa.len() as NfaId, trimmed });
             match job {
                 Job::Any => self.any_value()?,
                 Job::Body(rule, node, register) => {
@@ -449,7 +449,7 @@ impl Build<'_> {
         let kind = |(node, count): &(NodeId, u32)| Ok((self.rules.value(*node)?, *count));
         let enough = enough.iter().map(kind).collect::<Result<Vec<_>>>()?;
         self.rules.starts[rule.0 as usize] = self.call(array, ACCEPT);
-        let distinct = Distinct { rule, array, enough, few: Vec::new() };
+        let distinct = UniqueItems { rule, array, enough, few: Vec::new() };
         self.rules.registers[register as usize] = Register::Distinct(Arc::new(distinct));
         Ok(())
     }
@@ -464,14 +464,14 @@ impl Build<'_> {
         let from = self.nfa.len() as NfaId;
         let (alphabet, ir) = (self.alphabet, self.rules.ir);
         let start = match raw {
-            true => text::text_of(self.nfa, alphabet, ir, lang, "")?,
-            false => text::string_of(self.nfa, alphabet, ir, lang)?,
+            true => scalars::text_of(self.nfa, alphabet, ir, lang, "")?,
+            false => scalars::string_of(self.nfa, alphabet, ir, lang)?,
         };
         if start == DEAD {
             return Ok(());
         }
         if register != 0 {
-            let found = text::lengths(self.nfa, self.dfa, (from, start), bounds, raw)?;
+            let found = scalars::lengths(self.nfa, self.dfa, (from, start), bounds, raw)?;
             let Some((min, max, lengths)) = found else { return Ok(()) };
             let lengths = Some(Arc::new(lengths));
             self.rules.registers[register as usize] = Register::Chars { min, max, lengths, raw };
@@ -492,7 +492,7 @@ impl Build<'_> {
                 }
             }
             Node::JsonObject(object) => self.object(object, own),
-            Node::JsonNumber(numbers) => text::free_number(self.nfa, self.alphabet, *numbers),
+            Node::JsonNumber(numbers) => scalars::free_number(self.nfa, self.alphabet, *numbers),
             Node::JsonSet { item, min, max } => self.set(*item, (*min, *max), own),
             _ => {
                 let mut lowering = Lowering::new(ir, self.nfa, self.alphabet, false);
@@ -584,7 +584,8 @@ impl Build<'_> {
         self.rules.starts[ANY_OBJECT.0 as usize] = object;
         let object = self.call(Some((ANY_OBJECT, MEMBERS)), ACCEPT);
         let string = self.call(Some((STRING, 0)), ACCEPT);
-        let number = text::free_number(self.nfa, self.alphabet, FreeNumber::new(false, false, self.policy))?;
+        let number =
+            scalars::free_number(self.nfa, self.alphabet, FreeNumber::new(false, false, self.policy))?;
         let words = [&b"null"[..], b"true", b"false"].map(|w| self.lowering().bytes(w, ACCEPT));
         let mut parts = vec![array, object, string, number];
         parts.extend(words);

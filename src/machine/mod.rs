@@ -13,31 +13,33 @@
 //! `enough`), `config` (threads, stacks, configurations), `shortest` (ways to the end, guided by `least`).
 
 mod alphabet;
-pub mod config;
-pub mod dfa;
-mod distinct;
-mod enough;
-mod fresh;
+pub mod configuration;
+mod extensible;
+mod fast_path;
+mod feasible;
+mod guards;
 mod intern;
-mod least;
+pub mod lazy_dfa;
+mod left_recursion;
 mod literals;
 mod liveness;
 mod lower;
+mod lower_bound;
+mod lower_regular;
 pub mod nfa;
-mod object;
-mod open;
-mod recursion;
+mod object_lower;
 pub mod register;
-mod regular;
-mod rich;
+mod scalars;
+mod seen_names;
 mod shortest;
-mod sure;
-mod text;
+mod unbounded;
+mod unique_items;
 mod value;
-mod written;
 
-pub use crate::escape::escape;
-pub use config::{BASE, ConfigId, DEAD_CONFIG, Local, Machine, ROOT, Reached, StackId, Thread};
+pub use crate::json_escape::escape;
+pub use configuration::{
+    ConfigId, DEAD_CONFIG, LocalState, Machine, ROOT_STACK, StackId, StepResult, Thread, UNKNOWN_STACK,
+};
+pub use extensible::{ExtensionProbe, ProbeStep};
 pub use lower::Program;
-pub use open::{Followed, Place};
-pub use written::Shown;
+pub use seen_names::WholeStrings;

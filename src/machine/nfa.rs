@@ -68,7 +68,7 @@ pub enum State<'a> {
     /// Goes on without consuming if the object's register allows it.
     Guard {
         /// What is asked.
-        test: Test,
+        test: GuardKind,
         /// Where to go on.
         to: NfaId,
     },
@@ -76,7 +76,7 @@ pub enum State<'a> {
 
 /// What a guard asks of an object's register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Test {
+pub enum GuardKind {
     /// May this declared property be written next, when these demands are met? It is noted as written.
     Take(u32, u32),
     /// May an undeclared property be written next, of this list?
@@ -97,7 +97,7 @@ enum Cell {
     Call { rule: RuleIx, register: RegisterIx, to: NfaId },
     CallItem { to: NfaId },
     CallFresh { rule: RuleIx, register: RegisterIx, to: NfaId },
-    Guard { test: Test, to: NfaId },
+    Guard { test: GuardKind, to: NfaId },
 }
 
 /// Set on a state inside an escape sequence: the character was counted at its backslash.
@@ -115,7 +115,7 @@ pub struct Nfa {
     flags: Vec<u8>,
     edges: Vec<(u8, u8, NfaId)>,
     forks: Vec<NfaId>,
-    doubts: Vec<NfaId>,
+    unproven: Vec<NfaId>,
 }
 
 impl Default for Nfa {
@@ -125,7 +125,7 @@ impl Default for Nfa {
             flags: vec![0, 0],
             edges: Vec::new(),
             forks: Vec::new(),
-            doubts: Vec::new(),
+            unproven: Vec::new(),
         }
     }
 }
@@ -143,7 +143,7 @@ impl Nfa {
             flags: copy(&self.flags, states),
             edges: copy(&self.edges, states / 8),
             forks: copy(&self.forks, states / 4),
-            doubts: Vec::new(),
+            unproven: Vec::new(),
         }
     }
 
@@ -163,7 +163,7 @@ impl Nfa {
         };
         let id = self.cells.len() as NfaId;
         if doubtful {
-            self.doubts.push(id);
+            self.unproven.push(id);
         }
         let cell = self.cell(state);
         self.cells.push(cell);
@@ -175,7 +175,7 @@ impl Nfa {
     pub(super) fn push_run(&mut self, bytes: &[u8], to: NfaId, flags: u8) -> NfaId {
         let first = self.cells.len() as NfaId;
         if !bytes.is_empty() && self.is_dead(to) {
-            self.doubts.push(first);
+            self.unproven.push(first);
         }
         let mut at = to;
         self.cells.extend(bytes.iter().rev().zip(first..).map(|(&b, id)| {
@@ -228,10 +228,10 @@ impl Nfa {
             self.cells.push(cell);
         }
         self.flags.extend_from_within(states.start as usize..states.end as usize);
-        let [first, end] = [states.start, states.end].map(|end| self.doubts.partition_point(|&s| s < end));
-        let copied = self.doubts.len();
-        self.doubts.extend_from_within(first..end);
-        self.doubts[copied..].iter_mut().for_each(|s| *s += moved);
+        let [first, end] = [states.start, states.end].map(|end| self.unproven.partition_point(|&s| s < end));
+        let copied = self.unproven.len();
+        self.unproven.extend_from_within(first..end);
+        self.unproven[copied..].iter_mut().for_each(|s| *s += moved);
         there(entry)
     }
 
@@ -242,8 +242,8 @@ impl Nfa {
 
     /// The states that led to no other when they were made than to dead ones, in order: loops that were closed
     /// later, mostly. All others lead to one that was made before them.
-    pub(super) fn doubts(&self) -> &[NfaId] {
-        &self.doubts
+    pub(super) fn unproven(&self) -> &[NfaId] {
+        &self.unproven
     }
 
     /// Replaces a state; used to close loops.
@@ -328,7 +328,7 @@ impl Nfa {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         let cells = self.cells.capacity() * size_of::<Cell>() + self.flags.capacity();
-        let ids = (self.forks.capacity() + self.doubts.capacity()) * size_of::<NfaId>();
+        let ids = (self.forks.capacity() + self.unproven.capacity()) * size_of::<NfaId>();
         cells + ids + self.edges.capacity() * size_of::<(u8, u8, NfaId)>()
     }
 

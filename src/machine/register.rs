@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use crate::constraint::ir::{Gap, Markup};
-use crate::escape::escape_to;
+use crate::json_escape::escape_to;
 
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
-use super::written::Set;
+use super::seen_names::SeenSet;
 
 /// What a register counts, and within which bounds.
 #[derive(Debug, Clone)]
@@ -35,17 +35,17 @@ pub enum Register {
     /// Items of an array, `min..=max`.
     Items(Arc<Items>),
     /// Properties of an object: `n` is a set of what was written.
-    Members(Arc<Members>),
+    Members(Arc<PropertyTable>),
     /// A text that must be new: `n` is a place, with the set of what was written.
-    Fresh(Arc<Fresh>),
+    Fresh(Arc<UniqueName>),
     /// The rule around that of an array of different items: `n` is the text before it (see
     /// [`distinct`](super::distinct)).
-    Distinct(Arc<Distinct>),
+    Distinct(Arc<UniqueItems>),
 }
 
 /// An array of different items of any kind.
 #[derive(Debug, Clone)]
-pub struct Distinct {
+pub struct UniqueItems {
     /// The rule that runs with this register, and no other.
     pub rule: RuleIx,
     /// Rule and register of the array.
@@ -64,14 +64,16 @@ impl Register {
             Register::Chars { lengths: Some(lengths), .. } => lengths.bytes(),
             Register::Items(items) => size_of::<Items>() + items.prefix.len() * 12,
             Register::Members(members) => {
-                let entries = members.lists.iter().map(|l| size_of::<List>() + l.entries.len() * 16);
-                let slots = members.properties.len() * size_of::<Slot>() + members.covers.len() * 8;
-                size_of::<Members>() + slots + entries.sum::<usize>()
+                let entries =
+                    members.lists.iter().map(|l| size_of::<UndeclaredGroup>() + l.entries.len() * 16);
+                let slots =
+                    members.properties.len() * size_of::<DeclaredProperty>() + members.covers.len() * 8;
+                size_of::<PropertyTable>() + slots + entries.sum::<usize>()
             }
             Register::Fresh(fresh) => fresh.names.bytes(),
             Register::Distinct(distinct) => {
                 let texts = distinct.few.iter().flat_map(|f| &f.1).map(|text| 16 + text.len());
-                size_of::<Distinct>() + distinct.enough.len() * 20 + texts.sum::<usize>()
+                size_of::<UniqueItems>() + distinct.enough.len() * 20 + texts.sum::<usize>()
             }
         }
     }
@@ -79,7 +81,7 @@ impl Register {
 
 /// What a text must not be.
 #[derive(Debug, Clone)]
-pub struct Fresh {
+pub struct UniqueName {
     /// Spelled names (between the quotes) that it must not be.
     pub names: NameTrie,
     /// Whether the rule is that of any string, which never runs out of new texts.
@@ -89,7 +91,7 @@ pub struct Fresh {
 /// The properties of an object whose order is free or whose number is bounded, or that may have
 /// undeclared ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Members {
+pub struct PropertyTable {
     /// The object rule that runs with this register; nothing is asked of its properties if there is none.
     pub rule: Option<RuleIx>,
     /// Whether it is an array of different items.
@@ -97,9 +99,9 @@ pub struct Members {
     /// Whether properties must come in their order.
     pub ordered: bool,
     /// The declared properties that may be written here, in their order.
-    pub properties: Vec<Slot>,
+    pub properties: Vec<DeclaredProperty>,
     /// Lists of undeclared properties.
-    pub lists: Vec<List>,
+    pub lists: Vec<UndeclaredGroup>,
     /// Fewest and most undeclared properties that are written to meet the missing demands, by those that
     /// are met; the last entry is that of all.
     pub covers: Vec<(u32, u32)>,
@@ -110,12 +112,12 @@ pub struct Members {
     /// Whether properties are counted.
     pub counted: bool,
     /// What their spelling takes.
-    pub around: Around,
+    pub around: SyntaxCost,
 }
 
 /// Fewest bytes that the spelling of an object takes beside the names of properties and their values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Around {
+pub struct SyntaxCost {
     /// A declared property, whose name has no quotes yet, with what separates it from the next one.
     pub declared: u32,
     /// An undeclared one, whose name has its quotes if it takes any.
@@ -124,29 +126,29 @@ pub struct Around {
     pub comma: u32,
 }
 
-impl Around {
+impl SyntaxCost {
     /// Of JSON, with so many bytes behind commas and colons.
-    pub(super) fn json(gap: u32) -> Around {
-        Around { declared: 4 + 2 * gap, undeclared: 2 + 2 * gap, comma: 1 + gap }
+    pub(super) fn json(gap: u32) -> SyntaxCost {
+        SyntaxCost { declared: 4 + 2 * gap, undeclared: 2 + 2 * gap, comma: 1 + gap }
     }
 
     /// Of items that are names without values.
-    pub(super) fn items(gap: u32) -> Around {
-        Around { declared: 0, undeclared: 1 + gap, comma: 1 + gap }
+    pub(super) fn items(gap: u32) -> SyntaxCost {
+        SyntaxCost { declared: 0, undeclared: 1 + gap, comma: 1 + gap }
     }
 
     /// Of a markup; `flexible`: white space may be left out everywhere.
-    pub(super) fn markup(markup: &Markup, flexible: bool) -> Around {
+    pub(super) fn markup(markup: &Markup, flexible: bool) -> SyntaxCost {
         let comma = u32::from(markup.between == Gap::Line && !flexible);
         // What names and values end with is a part of them.
         let each = markup.open.len() as u32 + comma;
-        Around { declared: each, undeclared: each, comma }
+        SyntaxCost { declared: each, undeclared: each, comma }
     }
 }
 
-/// A declared property of [`Members`].
+/// A declared property of [`PropertyTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
+pub struct DeclaredProperty {
     /// Whether it must be there.
     pub required: bool,
     /// Rule and register of its value; `None`: it cannot be written.
@@ -157,7 +159,7 @@ pub struct Slot {
 
 /// Undeclared properties that can be written when some demands are met, and after which others are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct List {
+pub struct UndeclaredGroup {
     /// The demands met before.
     pub from: u32,
     /// The demands met after.
@@ -166,7 +168,7 @@ pub struct List {
     pub entries: Vec<Undeclared>,
 }
 
-/// A kind of undeclared properties of [`Members`].
+/// A kind of undeclared properties of [`PropertyTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undeclared {
     /// Rule and register of the names.
@@ -177,7 +179,7 @@ pub struct Undeclared {
     pub names: u32,
 }
 
-impl Members {
+impl PropertyTable {
     /// How far properties are counted: not beyond what the bounds ask.
     pub(super) fn cap(&self) -> u32 {
         match (self.counted, self.max) {
@@ -206,7 +208,7 @@ impl Members {
         names.saturating_sub(written).saturating_add(self.covers[met as usize].1)
     }
 
-    /// Works out [`Members::covers`] from the lists.
+    /// Works out [`PropertyTable::covers`] from the lists.
     pub(super) fn find_covers(&mut self) {
         let all = self.covers.len() - 1;
         self.covers.fill((u32::MAX, 0));
@@ -240,7 +242,7 @@ impl Members {
     }
 
     /// The properties that are still possible after a set and, where order matters, property `last`.
-    fn left(&self, set: &Set, last: Option<u32>) -> (u32, u32) {
+    fn left(&self, set: &SeenSet, last: Option<u32>) -> (u32, u32) {
         match (self.ordered, last) {
             (true, Some(last)) => self.rest(last + 1, |_| true),
             // Undeclared ones come last.
@@ -251,7 +253,7 @@ impl Members {
 
     /// Whether property `i` may be written next, when `set` will be what there is then, with `names`
     /// undeclared ones, and these demands are met.
-    pub(super) fn may_take(&self, set: &Set, i: u32, names: u32, met: u32) -> bool {
+    pub(super) fn may_take(&self, set: &SeenSet, i: u32, names: u32, met: u32) -> bool {
         let (possible, required) = self.left(set, Some(i));
         let required = required.saturating_add(self.covers[met as usize].0);
         !self.counted || self.fits(set.count, (possible, required), self.names_left(names, met))
@@ -259,7 +261,7 @@ impl Members {
 
     /// Whether an undeclared property may be written next beside `names` others, if there is a new name,
     /// after which these demands are met.
-    pub(super) fn may_add(&self, set: &Set, names: u32, met: u32) -> bool {
+    pub(super) fn may_add(&self, set: &SeenSet, names: u32, met: u32) -> bool {
         let (possible, required) = self.left(set, None);
         let required = required.saturating_add(self.covers[met as usize].0);
         let left = self.names_left(names + 1, met);
@@ -267,7 +269,7 @@ impl Members {
     }
 
     /// Whether the object may end.
-    pub(super) fn may_close(&self, set: &Set) -> bool {
+    pub(super) fn may_close(&self, set: &SeenSet) -> bool {
         (!self.counted || set.count >= self.min) && (self.ordered || self.left(set, None).1 == 0)
     }
 }

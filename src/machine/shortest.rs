@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 
-use super::config::{ConfigId, DEAD_CONFIG, Machine};
-use super::least::{Below, Least};
+use super::configuration::{ConfigId, DEAD_CONFIG, Machine};
+use super::lower_bound::{LowerBounds, StackBounds};
 
 /// Configurations that are looked at for the shortest way beside one for each byte that is missing at least; those without a
 /// choice are not counted.
@@ -37,8 +37,8 @@ struct Node {
 /// One search.
 struct Search<'a> {
     machine: &'a mut Machine,
-    least: &'a Least,
-    below: Below,
+    least: &'a LowerBounds,
+    below: StackBounds,
     nodes: Vec<Node>,
     /// The least depth at which a configuration was met.
     met: FxHashMap<ConfigId, u32>,
@@ -58,7 +58,7 @@ impl Machine {
             let mut search = Search {
                 machine: self,
                 least: &least,
-                below: Below::default(),
+                below: StackBounds::default(),
                 nodes: Vec::new(),
                 met: FxHashMap::default(),
                 open: BinaryHeap::new(),
@@ -134,7 +134,7 @@ impl Search<'_> {
             }
             // Only where texts must be new are bytes of one range not alike.
             let found = self.nodes.len() > before || later != u32::MAX;
-            if found || !(self.machine.remembers() || self.machine.distinct.on) {
+            if found || !(self.machine.tracks_names() || self.machine.distinct.on) {
                 break;
             }
         }
@@ -192,7 +192,7 @@ impl Machine {
         let (mut begins, mut live) = ([false; 257], [false; 256]);
         let mut new = self.distinct.on;
         for thread in self.threads(config).iter() {
-            new |= self.is_fresh(thread.local);
+            new |= self.is_unique_name(thread.local);
             for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
                 begins[lo as usize] = true;
                 begins[hi as usize + 1] = true;

@@ -21,32 +21,32 @@
 //! (16 KB for 128k tokens). Storing a dense row per state was rejected: 16 KB times every state, and
 //! in-string states of different properties would share nothing.
 
-mod bunch;
-mod crowd;
-mod dead;
-mod deadly;
-mod distinct;
-mod explored;
-mod further;
-mod layers;
-mod loops;
+mod added_tokens;
+mod cache;
+mod class_loops;
+mod exits;
+mod memo;
 #[cfg(test)]
-mod oracle;
-mod slice;
-mod sliced;
-mod tables;
-mod tails;
+mod oracle_tests;
+mod rejected_tokens;
+mod rejection_bytes;
+mod similar_states;
+mod slice_fit;
+mod slice_masks;
+mod slice_search;
+mod stack_sweep;
+mod thread_sets;
+mod trie_walk;
 mod union;
-mod walk;
-mod wide;
-mod written;
+mod unique_items;
+mod unique_names;
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-pub use layers::Shared;
-pub use tables::Masks;
+pub use cache::MaskCache;
+pub use memo::BaseMasks;
 
 use crate::vocab::TokenId;
 

@@ -101,11 +101,11 @@ pub(super) struct Sorter {
 
 impl Sorter {
     /// So many are sorted by comparing.
-    const FEW: usize = 150;
+    const SORT_BY_COMPARING_UP_TO: usize = 150;
 
     /// The tokens in order, each once; all below `limit`.
     fn sorted(&mut self, mut tokens: Vec<TokenId>, limit: usize) -> Box<[TokenId]> {
-        if tokens.len() <= Self::FEW {
+        if tokens.len() <= Self::SORT_BY_COMPARING_UP_TO {
             tokens.sort_unstable();
             tokens.dedup();
             return tokens.into();
@@ -132,7 +132,7 @@ impl Sorter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constraint::testing::Random;
+    use crate::constraint::test_reference::Random;
 
     #[test]
     fn sets_are_sorted() {

@@ -8,16 +8,16 @@
 use std::sync::{Arc, Mutex};
 
 use super::Matcher;
-use super::lead::Led;
-use super::runtime::{Memory, Replicas, Runtime, TABLE_LIMIT, Tables};
-use super::tokens::TokenTables;
+use super::tables::{GrammarTables, Memory, Replicas, TABLE_LIMIT, Tables};
+use super::text_prefix::PrefixedTokens;
+use super::token_machine::TokenTables;
 use crate::constraint::ir::{FreeNumber, Ir, Node};
-use crate::constraint::substring::Quotable;
+use crate::constraint::substring::SourceText;
 use crate::constraint::{Constraint, Policy, prepare_formats};
 use crate::error::Result;
 use crate::machine::{Machine, Program};
-use crate::mask::Masks;
-use crate::mask::Shared;
+use crate::mask::BaseMasks;
+use crate::mask::MaskCache;
 use crate::vocab::Vocabulary;
 
 /// Compiles constraints for one vocabulary. Shareable between threads.
@@ -35,7 +35,7 @@ const MAX_BASES: usize = 16;
 
 struct Base {
     program: Program,
-    masks: Arc<Shared>,
+    masks: Arc<BaseMasks>,
 }
 
 /// Most texts of a constraint that are searched for special tokens.
@@ -96,7 +96,7 @@ impl Compiler {
     /// [`token_machine`](crate::constraint::token_machine).
     pub fn compile(&self, constraint: &Constraint) -> Result<CompiledGrammar> {
         let mut warnings = constraint.warnings().to_vec();
-        warnings.extend(self.spelled_out(constraint));
+        warnings.extend(self.special_token_warnings(constraint));
         let tables = match constraint.token_machine() {
             Some(tokens) => {
                 let (tables, more) = TokenTables::compile(tokens, &self.vocab)?;
@@ -104,7 +104,7 @@ impl Compiler {
                 match constraint.marker() {
                     Some(marker) => {
                         let (machine, masks) = self.automaton(constraint)?;
-                        Tables::Led(Led { machine, masks, marker: marker.into(), tables })
+                        Tables::Led(PrefixedTokens { machine, masks, marker: marker.into(), tables })
                     }
                     None => Tables::Tokens(tables),
                 }
@@ -119,12 +119,12 @@ impl Compiler {
             warnings,
             sources: constraint.ir().sources.clone(),
             token_level: constraint.is_token_level(),
-            replicas: Replicas::new(Runtime::new(tables, self.table_limit), self.replicas),
+            replicas: Replicas::new(GrammarTables::new(tables, self.table_limit), self.replicas),
         })))
     }
 
     /// Says which special tokens a constraint asks for letter by letter.
-    fn spelled_out(&self, constraint: &Constraint) -> Vec<String> {
+    fn special_token_warnings(&self, constraint: &Constraint) -> Vec<String> {
         let marks = constraint.ir().marks.iter().take(MAX_MARKS);
         let mut found: Vec<(&str, &str)> =
             marks.filter_map(|mark| Some((self.vocab.special_within(mark)?, mark.as_str()))).collect();
@@ -147,11 +147,11 @@ impl Compiler {
     }
 
     /// The automaton over bytes of a constraint, and its masks.
-    fn automaton(&self, constraint: &Constraint) -> Result<(Machine, Masks)> {
+    fn automaton(&self, constraint: &Constraint) -> Result<(Machine, MaskCache)> {
         let base = self.base(constraint.policy())?;
         let program = Program::extend(&base.program, constraint.ir())?;
         let machine = Machine::new(program, self.vocab.quoted_strings().clone());
-        Ok((machine, Masks::new(&self.vocab, base.masks.clone())))
+        Ok((machine, MaskCache::new(&self.vocab, base.masks.clone())))
     }
 
     fn base(&self, policy: &Policy) -> Result<Arc<Base>> {
@@ -166,7 +166,7 @@ impl Compiler {
         program.determinise();
         let states = program.dfa_len() as u32;
         let mut machine = Machine::new(program.clone(), self.vocab.quoted_strings().clone());
-        let masks = Masks::base(&self.vocab, &mut machine, states);
+        let masks = MaskCache::base(&self.vocab, &mut machine, states);
         let base = Arc::new(Base { program, masks });
         if bases.len() == MAX_BASES {
             bases.remove(0);
@@ -200,7 +200,7 @@ pub struct CompiledGrammar(Arc<Grammar>);
 struct Grammar {
     vocab: Vocabulary,
     warnings: Vec<String>,
-    sources: Vec<Arc<Quotable>>,
+    sources: Vec<Arc<SourceText>>,
     /// Whether it is a machine over tokens.
     token_level: bool,
     replicas: Replicas,
@@ -230,7 +230,7 @@ impl CompiledGrammar {
     }
 
     /// The texts that its spans are quoted from.
-    pub fn sources(&self) -> &[Arc<Quotable>] {
+    pub fn sources(&self) -> &[Arc<SourceText>] {
         &self.0.sources
     }
 

@@ -3,24 +3,24 @@
 //! A run is found by stepping along it, once for each place it is asked at, and costs a tenth of a microsecond a byte; to
 //! split it as the tokenizer would costs two. Both would be paid again after each token of a long run that is
 //! verified piece by piece, so a draft asks for no more of it than it has room for
-//! ([`Matcher::drafted_forced_start`]); earlier it asked for all, and a constant of n bytes took n * n steps.
+//! ([`Matcher::forced_prefix`]); earlier it asked for all, and a constant of n bytes took n * n steps.
 
 use std::sync::Arc;
 
 use super::Matcher;
-use super::runtime::ForcedRun;
-use crate::machine::{ConfigId, DEAD_CONFIG, Machine, Reached, Thread};
+use super::tables::ForcedRun;
+use crate::machine::{ConfigId, DEAD_CONFIG, Machine, StepResult, Thread};
 use crate::vocab::{TokenId, TrieNode, Vocabulary};
 
 /// Longest forced run handed out at once, in bytes.
 const MAX_FORCED: usize = 1 << 20;
 /// Bytes of a run that are looked at for each token that there is room for, and for all of them: most tokens are shorter,
 /// and what is cut off is drafted with the next forward.
-const LOOK: (usize, usize) = (8, 64);
+const LOOKAHEAD_BYTES: (usize, usize) = (8, 64);
 
 /// The beginning of a forced run in tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ForcedStart {
+pub struct ForcedPrefix {
     /// All of the run if `whole`, else as many as were asked for, or nearly so.
     pub tokens: Vec<TokenId>,
     /// Whether that is all of the run.
@@ -35,7 +35,7 @@ impl Matcher {
 
     /// The bytes that would be forced behind `bytes`, as many as so many tokens may have; nothing if these cannot come next, or
     /// of a machine over tokens.
-    pub fn forced_behind(&self, bytes: &[u8], tokens: usize) -> Option<Vec<u8>> {
+    pub fn forced_bytes_after(&self, bytes: &[u8], tokens: usize) -> Option<Vec<u8>> {
         if self.ended || self.token_level {
             return None;
         }
@@ -53,7 +53,7 @@ impl Matcher {
         let mut config = start;
         let mut ends = true;
         if let Some(machine) = runtime.machine() {
-            while let Some(byte) = machine.only_byte(config) {
+            while let Some(byte) = machine.forced_byte(config) {
                 ends = bytes.len() < most;
                 if !ends {
                     break;
@@ -77,7 +77,7 @@ impl Matcher {
             None => {
                 let mut runtime = self.replica.lock();
                 let config = self.history.current();
-                !self.ended && runtime.machine().is_some_and(|machine| machine.only_byte(config).is_some())
+                !self.ended && runtime.machine().is_some_and(|machine| machine.forced_byte(config).is_some())
             }
         }
     }
@@ -126,25 +126,25 @@ impl Matcher {
     }
 
     /// As [`forced_tokens`](Self::forced_tokens), not many more than `tokens`.
-    pub fn longest_forced_start(&self, tokens: usize) -> ForcedStart {
+    pub fn longest_forced_start(&self, tokens: usize) -> ForcedPrefix {
         match self.forced_chain() {
-            Some(tokens) => ForcedStart { tokens, whole: true },
+            Some(tokens) => ForcedPrefix { tokens, whole: true },
             None => self.cut(tokens, |run| self.vocab.trie().longest_split(run).0),
         }
     }
 
     /// As [`drafted_forced_tokens`](Self::drafted_forced_tokens), not many more than `tokens`.
-    pub fn drafted_forced_start(&self, last: Option<TokenId>, tokens: usize) -> ForcedStart {
+    pub fn forced_prefix(&self, last: Option<TokenId>, tokens: usize) -> ForcedPrefix {
         match self.forced_chain() {
-            Some(tokens) => ForcedStart { tokens, whole: true },
+            Some(tokens) => ForcedPrefix { tokens, whole: true },
             None => self.cut(tokens, |run| self.encode_after(last, run)),
         }
     }
 
     /// The beginning of the forced run as `split` splits it.
-    fn cut(&self, tokens: usize, split: impl Fn(&[u8]) -> Vec<TokenId>) -> ForcedStart {
+    fn cut(&self, tokens: usize, split: impl Fn(&[u8]) -> Vec<TokenId>) -> ForcedPrefix {
         if self.ended {
-            return ForcedStart { tokens: Vec::new(), whole: true };
+            return ForcedPrefix { tokens: Vec::new(), whole: true };
         }
         let (run, whole) = self.forced_part(self.history.current(), tokens);
         let mut tokens = if run.is_empty() { Vec::new() } else { split(&run) };
@@ -152,7 +152,7 @@ impl Matcher {
         if !whole && tokens.len() > 1 {
             tokens.pop();
         }
-        ForcedStart { tokens, whole }
+        ForcedPrefix { tokens, whole }
     }
 
     /// The whole forced run as the tokenizer itself would write it after token `last`: the best guess
@@ -220,7 +220,7 @@ impl Matcher {
 
 /// Bytes that are looked at for so many tokens.
 fn look(tokens: usize) -> usize {
-    tokens.saturating_mul(LOOK.0).saturating_add(LOOK.1).min(MAX_FORCED)
+    tokens.saturating_mul(LOOKAHEAD_BYTES.0).saturating_add(LOOKAHEAD_BYTES.1).min(MAX_FORCED)
 }
 
 /// How many of the bytes are whole characters, if the last one is not.
@@ -235,7 +235,7 @@ fn whole_characters(bytes: &[u8]) -> usize {
 fn extends(machine: &mut Machine, vocab: &Vocabulary, node: TrieNode, threads: &[Thread]) -> bool {
     let trie = vocab.trie();
     let mut todo: Vec<(TrieNode, Vec<Thread>)> = vec![(node, threads.to_vec())];
-    let mut reached = Reached::default();
+    let mut reached = StepResult::default();
     while let Some((at, threads)) = todo.pop() {
         for child in trie.children(at) {
             machine.step(&threads, trie.byte(child), &mut reached);

@@ -11,18 +11,18 @@ mod compiler;
 mod explain;
 mod forced;
 mod history;
-mod lead;
-mod path;
-mod quotes;
-mod runtime;
-mod tokens;
+mod json_pointer;
+mod source_spans;
+mod tables;
+mod text_prefix;
+mod token_machine;
 
 pub use bitmask::Bitmask;
 pub use compiler::{CompiledGrammar, Compiler};
 pub use explain::{Explanation, Verdict};
-pub use forced::ForcedStart;
-pub use quotes::Quote;
-pub use runtime::Memory;
+pub use forced::ForcedPrefix;
+pub use source_spans::SourceSpan;
+pub use tables::Memory;
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::machine::{ConfigId, DEAD_CONFIG};
 use crate::mask::Mask;
 use crate::vocab::{TokenId, Vocabulary};
 use history::History;
-use runtime::Replica;
+use tables::Replica;
 
 /// One generation: which tokens may come next, and how to go on.
 pub struct Matcher {
@@ -78,7 +78,7 @@ impl Matcher {
 
     /// The legal tokens, borrowed: nothing is copied. Once terminated only the end tokens are in it.
     pub fn bitmask(&mut self) -> Bitmask<'_> {
-        self.leave_crowd();
+        self.leave_contended_replica();
         let mut runtime = self.replica.lock();
         let config = self.history.current();
         self.mask = (!self.ended).then(|| runtime.mask(config));
@@ -99,9 +99,9 @@ impl Matcher {
 
     /// Moves to other tables if others keep waiting for these, or these are full.
     #[inline]
-    fn leave_crowd(&mut self) {
-        if self.replica.is_crowded() {
-            let elsewhere = self.grammar.replicas().instead_of(&self.replica, &self.vocab, &self.history);
+    fn leave_contended_replica(&mut self) {
+        if self.replica.is_contended() {
+            let elsewhere = self.grammar.replicas().relocate(&self.replica, &self.vocab, &self.history);
             if let Some((replica, history)) = elsewhere {
                 (self.replica, self.history) = (replica, history);
             }
@@ -122,7 +122,7 @@ impl Matcher {
             self.ended = true;
             return Ok(());
         }
-        self.leave_crowd();
+        self.leave_contended_replica();
         match self.next(id) {
             Some(config) => {
                 self.history.push(id, config);
@@ -233,7 +233,7 @@ impl Matcher {
         if self.token_level {
             return String::new();
         }
-        path::json_path(&self.vocab.decode(&self.tokens()))
+        json_pointer::json_path(&self.vocab.decode(&self.tokens()))
     }
 
     /// Tokens by which the output could be completed from here, few of them; only of a machine over

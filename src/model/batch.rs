@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::kernels::{has_pool, on_this_thread};
+use super::kernels::{has_pool, single_threaded};
 use super::{KvCache, Model};
 use crate::error::Result;
 use crate::vocab::TokenId;
@@ -51,7 +51,7 @@ pub struct Segment<'a> {
 
 /// Sees the tokens of a segment, the number of segments in the forward, and the logits, which it may
 /// change; an error is as if the forward had failed.
-pub type Tamper = dyn Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync;
+pub type LogitsHook = dyn Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync;
 
 /// The part of a segment that runs in one piece.
 pub(super) struct Span {
@@ -152,7 +152,7 @@ impl Model {
     /// fails as a whole the sequences run one by one, so that only those fail that cannot run.
     ///
     /// The logits are, bit for bit, those of separate forwards unless
-    /// [`varies_with_rows`](Self::varies_with_rows).
+    /// [`is_batch_invariant`](Self::is_batch_invariant).
     pub fn forward_batch(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
         let mut results: Vec<_> =
             segments.iter().map(|s| self.inner.llama.check(s).map(|()| Vec::new())).collect();
@@ -185,7 +185,7 @@ impl Model {
 
     /// The same on this thread alone: others run other sequences meanwhile.
     pub(crate) fn forward_batch_here(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
-        on_this_thread(|| self.forward_batch(segments))
+        single_threaded(|| self.forward_batch(segments))
     }
 
     /// Whether to run parts of a batch as forwards of their own, one on each thread, rather than to share
@@ -217,7 +217,7 @@ impl Model {
     }
 
     /// The same model with its results tampered with: for tests of what happens when a model fails.
-    pub fn tampered(
+    pub fn with_logits_hook(
         mut self,
         tamper: impl Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync + 'static,
     ) -> Self {

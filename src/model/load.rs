@@ -9,10 +9,10 @@ use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::config::{ModelConfig, bad};
-use super::gguf::Gguf;
-use super::llama::Llama;
+use super::gguf_file::Gguf;
 use super::safetensors::Safetensors;
-use super::weights::Source;
+use super::transformer::Transformer;
+use super::weights::TensorSource;
 use super::{ChatSources, LoadOptions, Model};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::vocab::Vocabulary;
@@ -43,7 +43,7 @@ impl Model {
         let config = ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(Place::File(path)))?;
         let files: Result<Vec<_>> = shards.iter().map(|p| open(p)).collect();
         Safetensors::open(files?)
-            .and_then(|s| load(config, Source::Safetensors(s), options, ChatSources::default()))
+            .and_then(|s| load(config, TensorSource::Safetensors(s), options, ChatSources::default()))
             .map_err(|e| e.at(Place::File(dir.to_owned())))
     }
 
@@ -71,7 +71,7 @@ impl Model {
     pub fn from_safetensors_bytes(config: &[u8], weights: &[u8], options: &LoadOptions) -> Result<Model> {
         let config = ModelConfig::from_json(config)?;
         let source = Safetensors::open(vec![std::io::Cursor::new(weights)])?;
-        load(config, Source::Safetensors(source), options, ChatSources::default())
+        load(config, TensorSource::Safetensors(source), options, ChatSources::default())
     }
 }
 
@@ -105,16 +105,16 @@ fn has_safetensors(dir: &Path) -> bool {
 fn gguf<R: Read + Seek>(input: R, options: &LoadOptions) -> Result<Model> {
     let mut file = Gguf::open(input)?;
     let (config, chat) = (file.config()?, file.chat_sources()?);
-    load(config, Source::Gguf(file), options, chat)
+    load(config, TensorSource::Gguf(file), options, chat)
 }
 
 fn load<R: Read + Seek>(
     config: ModelConfig,
-    mut source: Source<R>,
+    mut source: TensorSource<R>,
     options: &LoadOptions,
     chat: ChatSources,
 ) -> Result<Model> {
-    Ok(Model::from_llama(Llama::load(config, &mut source, options)?, chat))
+    Ok(Model::from_llama(Transformer::load(config, &mut source, options)?, chat))
 }
 
 fn open(path: &Path) -> Result<BufReader<File>> {

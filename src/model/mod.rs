@@ -6,33 +6,33 @@
 //! last position only, and their caches cannot be cut back, which is what verifying drafts needs.
 
 mod batch;
-mod blocks;
-pub(crate) mod cache;
 pub(crate) mod config;
-pub(crate) mod cost;
+pub(crate) mod cost_table;
 #[cfg(feature = "embedded")]
 pub mod embedded;
-mod gguf;
-mod gguf_config;
-mod gguf_spm;
-mod gguf_tokenizer;
+mod gguf_file;
+mod gguf_settings;
 #[cfg(feature = "hub")]
 pub mod hub;
 mod kernels;
-mod llama;
+pub(crate) mod kv_cache;
 mod load;
+mod repack;
 mod rope;
 mod safetensors;
+mod sentencepiece;
+mod tokenizer;
+mod transformer;
 mod weights;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-pub use batch::{Branch, Segment, Tamper};
-pub use cache::KvCache;
+pub use batch::{Branch, LogitsHook, Segment};
 pub use config::{Architecture, ModelConfig};
-pub use cost::CostTable;
-pub(crate) use kernels::{TOGETHER, next_above};
+pub use cost_table::CostTable;
+pub(crate) use kernels::{COMPARED_AT_ONCE, next_group_above};
+pub use kv_cache::KvCache;
 pub use rope::RopeScaling;
 
 use crate::error::Result;
@@ -77,14 +77,14 @@ pub struct LoadOptions {
     /// `F32`, `Q8_0`, `Q6_K` and `Q4_K` have this property at no cost, and on x86-64 all other formats, too;
     /// elsewhere those are then multiplied one row at a time, which makes verifying drafts as slow as plain
     /// decoding.
-    pub same_for_any_rows: bool,
+    pub batch_invariant: bool,
     /// Use fewer positions than the model allows.
     pub max_context: Option<usize>,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        LoadOptions { precision: Precision::AsStored, same_for_any_rows: false, max_context: None }
+        LoadOptions { precision: Precision::AsStored, batch_invariant: false, max_context: None }
     }
 }
 
@@ -99,11 +99,11 @@ impl LoadOptions {
 #[derive(Clone)]
 pub struct Model {
     inner: Arc<Inner>,
-    tamper: Option<Arc<Tamper>>,
+    tamper: Option<Arc<LogitsHook>>,
 }
 
 struct Inner {
-    llama: llama::Llama,
+    llama: transformer::Transformer,
     costs: OnceLock<CostTable>,
     chat: ChatSources,
 }
@@ -118,7 +118,7 @@ pub(crate) struct ChatSources {
 }
 
 impl Model {
-    fn from_llama(llama: llama::Llama, chat: ChatSources) -> Self {
+    fn from_llama(llama: transformer::Transformer, chat: ChatSources) -> Self {
         Model { inner: Arc::new(Inner { llama, costs: OnceLock::new(), chat }), tamper: None }
     }
 
@@ -164,10 +164,10 @@ impl Model {
         self.inner.costs.get_or_init(|| CostTable::measure(self))
     }
 
-    /// Whether the logits of a position may differ in the last bits with the number of tokens that run
-    /// together; see [`LoadOptions::same_for_any_rows`].
-    pub fn varies_with_rows(&self) -> bool {
-        self.inner.llama.varies()
+    /// Returns true if the logits of a position are the same bits however many tokens run together;
+    /// see [`LoadOptions::batch_invariant`].
+    pub fn is_batch_invariant(&self) -> bool {
+        !self.inner.llama.varies()
     }
 
     /// Bytes of memory that the weight matrices take. Candle may keep a second, rearranged copy of

@@ -13,12 +13,12 @@ use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{Device, Module, Storage, Tensor};
 
 use super::Precision;
-use super::blocks::{EightBit, FourBit, SixBit};
 use super::config::{Architecture, ModelConfig, bad};
-use super::gguf::Gguf;
+use super::gguf_file::Gguf;
 use super::kernels::{
-    BLOCK, K_BLOCK, Out, Rows, product, product_rounded, product_rounded_some, product_some,
+    BLOCK, K_BLOCK, Out, Rows, matmul_f32_columns, matmul_int8, matmul_int8_columns, product,
 };
+use super::repack::{PackedQ4K, PackedQ6K, PackedQ8_0};
 use super::safetensors::Safetensors;
 use crate::error::{Error, Result};
 
@@ -28,11 +28,11 @@ pub(crate) fn candle_error(e: candle_core::Error) -> Error {
 
 /// The elements of a matrix, by rows.
 #[derive(Clone)]
-enum Elements {
+enum WeightStorage {
     F32(Arc<Vec<f32>>),
-    Q8(Arc<EightBit>),
-    Q4(Arc<FourBit>),
-    Q6(Arc<SixBit>),
+    Q8(Arc<PackedQ8_0>),
+    Q4(Arc<PackedQ4K>),
+    Q6(Arc<PackedQ6K>),
     /// Other formats, run by candle.
     Quantised(Arc<QTensor>),
 }
@@ -40,51 +40,51 @@ enum Elements {
 /// A matrix of `outputs` rows and `inputs` columns.
 #[derive(Clone)]
 pub(crate) struct Matrix {
-    elements: Elements,
+    elements: WeightStorage,
     outputs: usize,
     inputs: usize,
 }
 
 /// What a file holds, before the precision is chosen.
-enum Stored {
+enum RawTensor {
     F32(Vec<f32>),
     Quantised(GgmlDType, Vec<u8>),
 }
 
-impl Stored {
+impl RawTensor {
     fn into_precision(
         self,
         precision: Precision,
         name: &str,
         outputs: usize,
         inputs: usize,
-    ) -> Result<Stored> {
+    ) -> Result<RawTensor> {
         match (self, precision) {
-            (Stored::F32(v), Precision::Q4K) if inputs.is_multiple_of(K_BLOCK) => {
+            (RawTensor::F32(v), Precision::Q4K) if inputs.is_multiple_of(K_BLOCK) => {
                 quantise(&v, outputs, inputs, GgmlDType::Q4K)
             }
-            (Stored::F32(v), Precision::Q8_0 | Precision::Q4K) if inputs.is_multiple_of(BLOCK) => {
+            (RawTensor::F32(v), Precision::Q8_0 | Precision::Q4K) if inputs.is_multiple_of(BLOCK) => {
                 quantise(&v, outputs, inputs, GgmlDType::Q8_0)
             }
-            (s @ Stored::F32(_), _) => Ok(s),
-            (s @ Stored::Quantised(..), Precision::AsStored) => Ok(s),
-            (s @ Stored::Quantised(GgmlDType::Q8_0, _), Precision::Q8_0) => Ok(s),
-            (s @ Stored::Quantised(GgmlDType::Q4K, _), Precision::Q4K) => Ok(s),
-            (Stored::Quantised(dtype, bytes), _) => {
+            (s @ RawTensor::F32(_), _) => Ok(s),
+            (s @ RawTensor::Quantised(..), Precision::AsStored) => Ok(s),
+            (s @ RawTensor::Quantised(GgmlDType::Q8_0, _), Precision::Q8_0) => Ok(s),
+            (s @ RawTensor::Quantised(GgmlDType::Q4K, _), Precision::Q4K) => Ok(s),
+            (RawTensor::Quantised(dtype, bytes), _) => {
                 let t = qtensor(dtype, &bytes, outputs, inputs)
                     .and_then(|t| t.dequantize(&Device::Cpu).and_then(|t| t.flatten_all()?.to_vec1::<f32>()))
                     .map_err(|e| bad(format!("tensor `{name}`: {e}")))?;
-                Stored::F32(t).into_precision(precision, name, outputs, inputs)
+                RawTensor::F32(t).into_precision(precision, name, outputs, inputs)
             }
         }
     }
 }
 
-fn quantise(values: &[f32], outputs: usize, inputs: usize, dtype: GgmlDType) -> Result<Stored> {
+fn quantise(values: &[f32], outputs: usize, inputs: usize, dtype: GgmlDType) -> Result<RawTensor> {
     let tensor = Tensor::from_slice(values, (outputs, inputs), &Device::Cpu).map_err(candle_error)?;
     let q = QTensor::quantize(&tensor, dtype).map_err(candle_error)?;
     let bytes = q.data().map_err(candle_error)?.into_owned();
-    Ok(Stored::Quantised(dtype, bytes))
+    Ok(RawTensor::Quantised(dtype, bytes))
 }
 
 /// A quantised tensor over a copy of `bytes`. Candle asserts that the length is a number of whole
@@ -105,21 +105,21 @@ fn qtensor(dtype: GgmlDType, bytes: &[u8], outputs: usize, inputs: usize) -> can
 }
 
 impl Matrix {
-    fn new(stored: Stored, outputs: usize, inputs: usize) -> Result<Self> {
+    fn new(stored: RawTensor, outputs: usize, inputs: usize) -> Result<Self> {
         let elements = match stored {
-            Stored::F32(v) => Elements::F32(Arc::new(v)),
-            Stored::Quantised(GgmlDType::Q8_0, bytes) => {
-                Elements::Q8(Arc::new(EightBit::from_blocks(&bytes, outputs, inputs)))
+            RawTensor::F32(v) => WeightStorage::F32(Arc::new(v)),
+            RawTensor::Quantised(GgmlDType::Q8_0, bytes) => {
+                WeightStorage::Q8(Arc::new(PackedQ8_0::from_blocks(&bytes, outputs, inputs)))
             }
-            Stored::Quantised(GgmlDType::Q4K, bytes) => {
-                Elements::Q4(Arc::new(FourBit::from_blocks(&bytes, outputs, inputs)))
+            RawTensor::Quantised(GgmlDType::Q4K, bytes) => {
+                WeightStorage::Q4(Arc::new(PackedQ4K::from_blocks(&bytes, outputs, inputs)))
             }
-            Stored::Quantised(GgmlDType::Q6K, bytes) => {
-                Elements::Q6(Arc::new(SixBit::from_blocks(&bytes, outputs, inputs)))
+            RawTensor::Quantised(GgmlDType::Q6K, bytes) => {
+                WeightStorage::Q6(Arc::new(PackedQ6K::from_blocks(&bytes, outputs, inputs)))
             }
-            Stored::Quantised(dtype, bytes) => {
-                Elements::Quantised(Arc::new(qtensor(dtype, &bytes, outputs, inputs).map_err(candle_error)?))
-            }
+            RawTensor::Quantised(dtype, bytes) => WeightStorage::Quantised(Arc::new(
+                qtensor(dtype, &bytes, outputs, inputs).map_err(candle_error)?,
+            )),
         };
         Ok(Matrix { elements, outputs, inputs })
     }
@@ -137,43 +137,43 @@ impl Matrix {
         let own = Rows::new(x, rows, self.inputs);
         let (n, k) = (self.outputs, self.inputs);
         match &self.elements {
-            Elements::F32(w) => {
+            WeightStorage::F32(w) => {
                 product(&own, &Rows::new(w, n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
-            Elements::Q8(w) => {
-                product_rounded(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+            WeightStorage::Q8(w) => {
+                matmul_int8(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
-            Elements::Q4(w) => {
-                product_rounded(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+            WeightStorage::Q4(w) => {
+                matmul_int8(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
-            Elements::Q6(w) => {
-                product_rounded(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
+            WeightStorage::Q6(w) => {
+                matmul_int8(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
-            Elements::Quantised(q) if split && !SAME_FOR_ANY_ROWS => {
+            WeightStorage::Quantised(q) if split && !SAME_FOR_ANY_ROWS => {
                 for r in 0..rows {
                     let x = &x[r * self.inputs..(r + 1) * self.inputs];
                     quantised_product(q, x, 1, self.inputs, &mut out[r * stride + at..], stride)?;
                 }
                 Ok(())
             }
-            Elements::Quantised(q) => quantised_product(q, x, rows, self.inputs, &mut out[at..], stride),
+            WeightStorage::Quantised(q) => quantised_product(q, x, rows, self.inputs, &mut out[at..], stride),
         }
     }
 
     /// Multiplies one row with some of the matrix' rows: those elements of [`forward`](Self::forward), with
     /// the same bits.
-    fn some(&self, x: &[f32], outputs: &[u32], split: bool, out: &mut [f32]) -> Result<()> {
+    fn forward_columns(&self, x: &[f32], outputs: &[u32], split: bool, out: &mut [f32]) -> Result<()> {
         let (n, k) = (self.outputs, self.inputs);
         match &self.elements {
-            Elements::F32(w) => product_some(x, &Rows::new(w, n, k), outputs, out),
-            Elements::Q8(w) => product_rounded_some(x, &w.matrix(n, k), outputs, out),
-            Elements::Q4(w) => product_rounded_some(x, &w.matrix(n, k), outputs, out),
-            Elements::Q6(w) => product_rounded_some(x, &w.matrix(n, k), outputs, out),
-            Elements::Quantised(_) => {
+            WeightStorage::F32(w) => matmul_f32_columns(x, &Rows::new(w, n, k), outputs, out),
+            WeightStorage::Q8(w) => matmul_int8_columns(x, &w.matrix(n, k), outputs, out),
+            WeightStorage::Q4(w) => matmul_int8_columns(x, &w.matrix(n, k), outputs, out),
+            WeightStorage::Q6(w) => matmul_int8_columns(x, &w.matrix(n, k), outputs, out),
+            WeightStorage::Quantised(_) => {
                 let mut all = vec![0.0; n];
                 self.forward(x, 1, split, &mut all, n, 0)?;
                 outputs.iter().zip(out).for_each(|(i, out)| *out = all[*i as usize]);
@@ -186,23 +186,23 @@ impl Matrix {
     pub fn row(&self, id: u32, out: &mut [f32]) -> Result<()> {
         let (i, n, k) = (id as usize, self.outputs, self.inputs);
         match &self.elements {
-            Elements::F32(w) => {
+            WeightStorage::F32(w) => {
                 out.copy_from_slice(&w[i * k..(i + 1) * k]);
                 Ok(())
             }
-            Elements::Q8(w) => {
+            WeightStorage::Q8(w) => {
                 w.matrix(n, k).widen_row(i, out);
                 Ok(())
             }
-            Elements::Q4(w) => {
+            WeightStorage::Q4(w) => {
                 w.matrix(n, k).widen_row(i, out);
                 Ok(())
             }
-            Elements::Q6(w) => {
+            WeightStorage::Q6(w) => {
                 w.matrix(n, k).widen_row(i, out);
                 Ok(())
             }
-            Elements::Quantised(q) => {
+            WeightStorage::Quantised(q) => {
                 let ids = Tensor::new(&[id], &Device::Cpu).map_err(candle_error)?;
                 let row = q.embedding(&ids).map_err(candle_error)?;
                 copy_out(&row, 1, self.inputs, out, self.inputs)
@@ -212,16 +212,16 @@ impl Matrix {
 
     /// Whether candle multiplies by it and reads its rows.
     pub fn by_candle(&self) -> bool {
-        matches!(self.elements, Elements::Quantised(_))
+        matches!(self.elements, WeightStorage::Quantised(_))
     }
 
     pub fn bytes(&self) -> usize {
         match &self.elements {
-            Elements::F32(w) => w.len() * 4,
-            Elements::Q8(w) => w.bytes(),
-            Elements::Q4(w) => w.bytes(),
-            Elements::Q6(w) => w.bytes(),
-            Elements::Quantised(q) => q.storage_size_in_bytes(),
+            WeightStorage::F32(w) => w.len() * 4,
+            WeightStorage::Q8(w) => w.bytes(),
+            WeightStorage::Q4(w) => w.bytes(),
+            WeightStorage::Q6(w) => w.bytes(),
+            WeightStorage::Quantised(q) => q.storage_size_in_bytes(),
         }
     }
 }
@@ -257,7 +257,7 @@ fn copy_out(y: &Tensor, rows: usize, width: usize, out: &mut [f32], stride: usiz
 /// Several matrices with the same input, whose outputs lie beside each other; matrices that are stored
 /// alike are one product.
 #[derive(Clone)]
-pub(crate) struct Projection {
+pub(crate) struct FusedLinear {
     parts: Vec<Matrix>,
     pub outputs: usize,
     inputs: usize,
@@ -267,7 +267,7 @@ pub(crate) struct Projection {
     bias: Vec<f32>,
 }
 
-impl Projection {
+impl FusedLinear {
     /// `out` becomes `[row][output]`.
     pub fn forward(&self, x: &[f32], rows: usize, out: &mut Vec<f32>) -> Result<()> {
         assert_eq!(x.len(), rows * self.inputs, "input of a projection");
@@ -290,13 +290,13 @@ impl Projection {
 
     /// Some elements of one output row of a single matrix without a bias, with the bits of
     /// [`forward`](Self::forward) over that row alone.
-    pub fn some(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) -> Result<()> {
+    pub fn forward_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) -> Result<()> {
         let [matrix] = &self.parts[..] else { return Err(bad("not a single matrix")) };
-        matrix.some(x, outputs, self.split, out)
+        matrix.forward_columns(x, outputs, self.split, out)
     }
 
     pub fn single(matrix: Matrix, split: bool) -> Self {
-        Projection {
+        FusedLinear {
             outputs: matrix.outputs,
             inputs: matrix.inputs,
             parts: vec![matrix],
@@ -322,7 +322,7 @@ impl Projection {
 
 /// Names of a layer's tensors, the same for both kinds of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum LayerTensor {
     Q,
     K,
     V,
@@ -338,85 +338,85 @@ pub(crate) enum Part {
 
 /// A tensor of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub(crate) enum TensorId {
     Embedding,
     Output,
     FinalNorm,
-    Layer(usize, Part),
+    Layer(usize, LayerTensor),
     /// Added to the output of the matrix of the same name.
-    Bias(usize, Part),
+    Bias(usize, LayerTensor),
 }
 
 /// Where weights come from.
-pub(crate) enum Source<R> {
+pub(crate) enum TensorSource<R> {
     Gguf(Gguf<R>),
     Safetensors(Safetensors<R>),
 }
 
-fn gguf_name(slot: Slot) -> String {
+fn gguf_name(slot: TensorId) -> String {
     let (layer, part, end) = match slot {
-        Slot::Embedding => return "token_embd.weight".into(),
-        Slot::Output => return "output.weight".into(),
-        Slot::FinalNorm => return "output_norm.weight".into(),
-        Slot::Layer(layer, part) => (layer, part, "weight"),
-        Slot::Bias(layer, part) => (layer, part, "bias"),
+        TensorId::Embedding => return "token_embd.weight".into(),
+        TensorId::Output => return "output.weight".into(),
+        TensorId::FinalNorm => return "output_norm.weight".into(),
+        TensorId::Layer(layer, part) => (layer, part, "weight"),
+        TensorId::Bias(layer, part) => (layer, part, "bias"),
     };
     let part = match part {
-        Part::Q => "attn_q",
-        Part::K => "attn_k",
-        Part::V => "attn_v",
-        Part::O => "attn_output",
-        Part::Gate => "ffn_gate",
-        Part::Up => "ffn_up",
-        Part::Down => "ffn_down",
-        Part::AttentionNorm => "attn_norm",
-        Part::FeedForwardNorm => "ffn_norm",
-        Part::QNorm => "attn_q_norm",
-        Part::KNorm => "attn_k_norm",
+        LayerTensor::Q => "attn_q",
+        LayerTensor::K => "attn_k",
+        LayerTensor::V => "attn_v",
+        LayerTensor::O => "attn_output",
+        LayerTensor::Gate => "ffn_gate",
+        LayerTensor::Up => "ffn_up",
+        LayerTensor::Down => "ffn_down",
+        LayerTensor::AttentionNorm => "attn_norm",
+        LayerTensor::FeedForwardNorm => "ffn_norm",
+        LayerTensor::QNorm => "attn_q_norm",
+        LayerTensor::KNorm => "attn_k_norm",
     };
     format!("blk.{layer}.{part}.{end}")
 }
 
-fn safetensors_name(slot: Slot) -> String {
+fn safetensors_name(slot: TensorId) -> String {
     let (layer, part, end) = match slot {
-        Slot::Embedding => return "model.embed_tokens.weight".into(),
-        Slot::Output => return "lm_head.weight".into(),
-        Slot::FinalNorm => return "model.norm.weight".into(),
-        Slot::Layer(layer, part) => (layer, part, "weight"),
-        Slot::Bias(layer, part) => (layer, part, "bias"),
+        TensorId::Embedding => return "model.embed_tokens.weight".into(),
+        TensorId::Output => return "lm_head.weight".into(),
+        TensorId::FinalNorm => return "model.norm.weight".into(),
+        TensorId::Layer(layer, part) => (layer, part, "weight"),
+        TensorId::Bias(layer, part) => (layer, part, "bias"),
     };
     let part = match part {
-        Part::Q => "self_attn.q_proj",
-        Part::K => "self_attn.k_proj",
-        Part::V => "self_attn.v_proj",
-        Part::O => "self_attn.o_proj",
-        Part::Gate => "mlp.gate_proj",
-        Part::Up => "mlp.up_proj",
-        Part::Down => "mlp.down_proj",
-        Part::AttentionNorm => "input_layernorm",
-        Part::FeedForwardNorm => "post_attention_layernorm",
-        Part::QNorm => "self_attn.q_norm",
-        Part::KNorm => "self_attn.k_norm",
+        LayerTensor::Q => "self_attn.q_proj",
+        LayerTensor::K => "self_attn.k_proj",
+        LayerTensor::V => "self_attn.v_proj",
+        LayerTensor::O => "self_attn.o_proj",
+        LayerTensor::Gate => "mlp.gate_proj",
+        LayerTensor::Up => "mlp.up_proj",
+        LayerTensor::Down => "mlp.down_proj",
+        LayerTensor::AttentionNorm => "input_layernorm",
+        LayerTensor::FeedForwardNorm => "post_attention_layernorm",
+        LayerTensor::QNorm => "self_attn.q_norm",
+        LayerTensor::KNorm => "self_attn.k_norm",
     };
     format!("model.layers.{layer}.{part}.{end}")
 }
 
-impl<R: Read + Seek> Source<R> {
+impl<R: Read + Seek> TensorSource<R> {
     pub fn has_output(&self) -> bool {
         match self {
-            Source::Gguf(g) => g.info(&gguf_name(Slot::Output)).is_some(),
-            Source::Safetensors(s) => s.contains(&safetensors_name(Slot::Output)),
+            TensorSource::Gguf(g) => g.info(&gguf_name(TensorId::Output)).is_some(),
+            TensorSource::Safetensors(s) => s.contains(&safetensors_name(TensorId::Output)),
         }
     }
 
-    fn stored(&mut self, slot: Slot, shape: &[usize]) -> Result<(String, Stored)> {
+    fn stored(&mut self, slot: TensorId, shape: &[usize]) -> Result<(String, RawTensor)> {
         match self {
-            Source::Safetensors(s) => {
+            TensorSource::Safetensors(s) => {
                 let name = safetensors_name(slot);
                 let values = s.read(&name, shape)?;
-                Ok((name, Stored::F32(values)))
+                Ok((name, RawTensor::F32(values)))
             }
-            Source::Gguf(g) => {
+            TensorSource::Gguf(g) => {
                 let name = gguf_name(slot);
                 let info = g.info(&name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
                 if info.shape != shape {
@@ -432,9 +432,14 @@ impl<R: Read + Seek> Source<R> {
                     GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16 => {
                         let (rows, width) =
                             (shape[..shape.len() - 1].iter().product(), shape[shape.len() - 1]);
-                        Stored::Quantised(dtype, bytes).into_precision(Precision::F32, &name, rows, width)?
+                        RawTensor::Quantised(dtype, bytes).into_precision(
+                            Precision::F32,
+                            &name,
+                            rows,
+                            width,
+                        )?
                     }
-                    _ => Stored::Quantised(dtype, bytes),
+                    _ => RawTensor::Quantised(dtype, bytes),
                 };
                 Ok((name, stored))
             }
@@ -442,15 +447,21 @@ impl<R: Read + Seek> Source<R> {
     }
 
     /// A vector, always as `f32`.
-    pub fn vector(&mut self, slot: Slot, width: usize) -> Result<Vec<f32>> {
+    pub fn vector(&mut self, slot: TensorId, width: usize) -> Result<Vec<f32>> {
         let (name, stored) = self.stored(slot, &[width])?;
         match stored.into_precision(Precision::F32, &name, 1, width)? {
-            Stored::F32(v) => Ok(v),
-            Stored::Quantised(..) => Err(bad(format!("tensor `{name}` is quantised"))),
+            RawTensor::F32(v) => Ok(v),
+            RawTensor::Quantised(..) => Err(bad(format!("tensor `{name}` is quantised"))),
         }
     }
 
-    fn one(&mut self, slot: Slot, outputs: usize, inputs: usize, precision: Precision) -> Result<Stored> {
+    fn one(
+        &mut self,
+        slot: TensorId,
+        outputs: usize,
+        inputs: usize,
+        precision: Precision,
+    ) -> Result<RawTensor> {
         let (name, stored) = self.stored(slot, &[outputs, inputs])?;
         stored.into_precision(precision, &name, outputs, inputs)
     }
@@ -459,15 +470,15 @@ impl<R: Read + Seek> Source<R> {
     /// too few, so `Q4K` leaves what is quantised already and takes eight otherwise.
     pub fn matrix(
         &mut self,
-        slot: Slot,
+        slot: TensorId,
         outputs: usize,
         inputs: usize,
         precision: Precision,
     ) -> Result<Matrix> {
         let (name, stored) = self.stored(slot, &[outputs, inputs])?;
         let precision = match (precision, &stored) {
-            (Precision::Q4K, Stored::Quantised(..)) => Precision::AsStored,
-            (Precision::Q4K, Stored::F32(_)) => Precision::Q8_0,
+            (Precision::Q4K, RawTensor::Quantised(..)) => Precision::AsStored,
+            (Precision::Q4K, RawTensor::F32(_)) => Precision::Q8_0,
             (other, _) => other,
         };
         let stored = stored.into_precision(precision, &name, outputs, inputs)?;
@@ -478,32 +489,32 @@ impl<R: Read + Seek> Source<R> {
     pub fn projection(
         &mut self,
         layer: usize,
-        wanted: &[(Part, usize)],
+        wanted: &[(LayerTensor, usize)],
         inputs: usize,
         options: (Precision, bool),
         config: &ModelConfig,
-    ) -> Result<Projection> {
-        let mut parts: Vec<(Stored, usize)> = Vec::new();
+    ) -> Result<FusedLinear> {
+        let mut parts: Vec<(RawTensor, usize)> = Vec::new();
         let mut bias = Vec::new();
         for &(part, outputs) in wanted {
-            let mut stored = self.one(Slot::Layer(layer, part), outputs, inputs, options.0)?;
+            let mut stored = self.one(TensorId::Layer(layer, part), outputs, inputs, options.0)?;
             let turned = self.in_pairs(part, config);
             if turned {
                 stored = halves_from_pairs(stored, outputs, config.head_dim);
             }
             if config.has_bias(part) {
-                let more = self.vector(Slot::Bias(layer, part), outputs)?;
+                let more = self.vector(TensorId::Bias(layer, part), outputs)?;
                 bias.extend(match turned {
                     true => pick_rows(&more, outputs, |row| row_in_pairs(row, config.head_dim)),
                     false => more,
                 });
             }
             match (parts.last_mut(), stored) {
-                (Some((Stored::F32(a), n)), Stored::F32(b)) => {
+                (Some((RawTensor::F32(a), n)), RawTensor::F32(b)) => {
                     a.extend_from_slice(&b);
                     *n += outputs;
                 }
-                (Some((Stored::Quantised(t, a), n)), Stored::Quantised(u, b)) if *t == u => {
+                (Some((RawTensor::Quantised(t, a), n)), RawTensor::Quantised(u, b)) if *t == u => {
                     a.extend_from_slice(&b);
                     *n += outputs;
                 }
@@ -512,22 +523,22 @@ impl<R: Read + Seek> Source<R> {
         }
         let outputs = wanted.iter().map(|(_, n)| n).sum();
         let parts: Result<Vec<Matrix>> = parts.into_iter().map(|(s, n)| Matrix::new(s, n, inputs)).collect();
-        Ok(Projection { parts: parts?, outputs, inputs, split: options.1, bias })
+        Ok(FusedLinear { parts: parts?, outputs, inputs, split: options.1, bias })
     }
 
     /// Whether the file has the rows of this matrix in pairs; see [`halves_from_pairs`].
-    fn in_pairs(&self, part: Part, config: &ModelConfig) -> bool {
-        matches!(self, Source::Gguf(_))
-            && matches!(part, Part::Q | Part::K)
+    fn in_pairs(&self, part: LayerTensor, config: &ModelConfig) -> bool {
+        matches!(self, TensorSource::Gguf(_))
+            && matches!(part, LayerTensor::Q | LayerTensor::K)
             && matches!(config.architecture, Architecture::Llama | Architecture::Mistral)
     }
 }
 
 impl ModelConfig {
-    fn has_bias(&self, part: Part) -> bool {
+    fn has_bias(&self, part: LayerTensor) -> bool {
         match part {
-            Part::Q | Part::K | Part::V => self.qkv_bias,
-            Part::O => self.attention_output_bias,
+            LayerTensor::Q | LayerTensor::K | LayerTensor::V => self.qkv_bias,
+            LayerTensor::O => self.attention_output_bias,
             _ => false,
         }
     }
@@ -536,11 +547,11 @@ impl ModelConfig {
 /// GGUF files of the `llama` architecture order the rows of each query and key head so that rotary
 /// pairs are neighbours; this puts the first elements of all pairs before the second ones, as in
 /// Hugging Face files. Rows are whole blocks, so quantised values are moved, not changed.
-fn halves_from_pairs(stored: Stored, rows: usize, head_dim: usize) -> Stored {
+fn halves_from_pairs(stored: RawTensor, rows: usize, head_dim: usize) -> RawTensor {
     let from = |row| row_in_pairs(row, head_dim);
     match stored {
-        Stored::F32(v) => Stored::F32(pick_rows(&v, rows, from)),
-        Stored::Quantised(t, b) => Stored::Quantised(t, pick_rows(&b, rows, from)),
+        RawTensor::F32(v) => RawTensor::F32(pick_rows(&v, rows, from)),
+        RawTensor::Quantised(t, b) => RawTensor::Quantised(t, pick_rows(&b, rows, from)),
     }
 }
 

@@ -9,7 +9,7 @@
 //! selection for top-k. Only top-p sorts, and only what top-k and min-p have left.
 
 mod params;
-mod ranking;
+mod top_tokens;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -18,8 +18,8 @@ use rustc_hash::FxHashMap;
 pub use params::SamplingParams;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{TOGETHER, next_above};
-use crate::numeric::exp;
+use crate::exp::exp;
+use crate::model::{COMPARED_AT_ONCE, next_group_above};
 use crate::vocab::TokenId;
 
 /// Chooses tokens by fixed parameters; holds no state of a generation.
@@ -324,11 +324,11 @@ fn best(logits: &[f32], mask: Option<&[u32]>) -> Result<Candidate> {
 /// If a logit of these is not a number, or infinite.
 fn search(logits: &[f32], mask: Option<&[u32]>, mut see: impl FnMut(Candidate) -> f32) -> Result<()> {
     let (mut at, mut above) = (0, f32::NEG_INFINITY);
-    while let Some(group) = next_above(logits, mask, at, above) {
+    while let Some(group) = next_group_above(logits, mask, at, above) {
         at = group + 1;
         let mut bad = None;
-        let first = group * TOGETHER;
-        let end = logits.len().min(first + TOGETHER);
+        let first = group * COMPARED_AT_ONCE;
+        let end = logits.len().min(first + COMPARED_AT_ONCE);
         let mask = mask.map(|mask| &mask[group..=group]);
         for_legal(&logits[first..end], mask, |token, logit| {
             let candidate = Candidate { token: first as TokenId + token, logit };

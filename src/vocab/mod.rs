@@ -6,12 +6,12 @@
 //! bytes, so no constraint can ever match them as text (but see [`Vocabulary::with_markers`]); ids between [`Vocabulary::len`] and
 //! [`Vocabulary::logits_size`] (padded logits) have none either and stay masked.
 
-mod bytes;
-mod classes;
-mod marked;
-mod memo;
-mod quoted;
+mod byte_classes;
+mod encode_cache;
+mod markers;
 mod slices;
+mod string_tokens;
+mod token_bytes;
 mod trie;
 
 use std::collections::HashSet;
@@ -23,12 +23,12 @@ use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
-pub(crate) use bytes::Spelling;
-pub use classes::{ClassSet, Classes, each as each_class, has_plain};
-use memo::Memo;
-use quoted::{Quoted, Separators};
+pub use byte_classes::{ClassSet, Classes, each as each_class, has_plain};
+use encode_cache::Memo;
 pub use slices::{Slice, SliceKind};
-pub use trie::{ByteSet, Trie, TrieNode, byte_group, byte_set};
+use string_tokens::{Separators, StringTokens};
+pub(crate) use token_bytes::Spelling;
+pub use trie::{ByteGroups, Trie, TrieNode, byte_group, byte_set};
 
 /// The id of a token.
 pub type TokenId = u32;
@@ -68,12 +68,12 @@ struct Inner {
     unreachable: usize,
     trie: Trie,
     /// For each node of the trie the bytes below it.
-    byte_sets: Box<[ByteSet]>,
+    byte_sets: Box<[ByteGroups]>,
     /// For each listed child in the trie the bytes on its edge and below it.
-    listed_sets: Box<[ByteSet]>,
+    listed_sets: Box<[ByteGroups]>,
     slices: Vec<Slice>,
     classes: Classes,
-    quoted: Quoted,
+    quoted: StringTokens,
     max_token_len: usize,
 }
 
@@ -178,7 +178,7 @@ impl Vocabulary {
         let listed_sets = trie.listed().iter().map(set).collect();
         let slices = Slice::all(pairs, len);
         let classes = Classes::new(pairs(), len);
-        let quoted = Quoted::new(pairs());
+        let quoted = StringTokens::new(pairs());
         let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         Ok(Inner {
             tokenizer,
@@ -355,12 +355,12 @@ impl Vocabulary {
     }
 
     /// For each node of [`Vocabulary::trie`] the bytes on the edges strictly below it.
-    pub fn byte_sets(&self) -> &[ByteSet] {
+    pub fn byte_sets(&self) -> &[ByteGroups] {
         &self.inner.byte_sets
     }
 
     /// For each of [`Trie::listed`] the bytes on the edge into it and below it.
-    pub fn listed_sets(&self) -> &[ByteSet] {
+    pub fn listed_sets(&self) -> &[ByteGroups] {
         &self.inner.listed_sets
     }
 

@@ -4,7 +4,7 @@
 //! all tokens of that class are legal there, and only the others (the *residue*, a trie of its own)
 //! have to be walked. On the Llama 3 vocabulary the widest slice holds 95% of the tokens.
 
-use super::{ByteSet, TokenId, Trie, byte_set};
+use super::{ByteGroups, TokenId, Trie, byte_set};
 
 /// White space beyond ASCII in any dialect of regular expressions.
 fn is_space(c: char) -> bool {
@@ -76,7 +76,7 @@ pub struct Slice {
     /// (characters, token) of the slice, shortest first; characters saturate at 255.
     by_length: Vec<(u8, TokenId)>,
     /// The bytes of those with more than [`Slice::SHORT`] characters.
-    long_sets: Vec<ByteSet>,
+    long_sets: Vec<ByteGroups>,
 }
 
 impl Slice {
@@ -142,7 +142,7 @@ impl Slice {
     }
 
     /// The same with the bytes of each; `least` is [`Slice::SHORT`] or more.
-    pub fn long_between(&self, least: u32, most: u32) -> impl Iterator<Item = (TokenId, ByteSet)> + '_ {
+    pub fn long_between(&self, least: u32, most: u32) -> impl Iterator<Item = (TokenId, ByteGroups)> + '_ {
         let [long, before] = [self.split(Self::SHORT)[1].len(), self.split(least)[1].len()];
         let skipped = long.saturating_sub(before);
         self.between(least, most).zip(self.long_sets[skipped..].iter().copied())

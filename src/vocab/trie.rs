@@ -6,7 +6,7 @@
 //! one slice, which lets a whole subtree be accepted at once.
 
 use super::TokenId;
-use crate::bytes::Bytes;
+use crate::byte_set::ByteSet;
 
 /// Index of a trie node; 0 is the root.
 pub type TrieNode = u32;
@@ -33,7 +33,7 @@ struct Node {
 #[derive(Debug, Clone, Copy)]
 struct Fan {
     /// Their bytes.
-    bytes: Bytes,
+    bytes: ByteSet,
     /// Where they begin in the list of children, in the order of their bytes.
     first: u32,
 }
@@ -114,7 +114,7 @@ impl Trie {
         self.fan_of = vec![0; self.len() as usize];
         for p in 0..self.len() {
             let first = self.children.len() as u32;
-            let (mut child, mut bytes) = (p + 1, Bytes::default());
+            let (mut child, mut bytes) = (p + 1, ByteSet::default());
             while child < self.end(p) {
                 bytes.insert(self.byte(child), self.byte(child));
                 self.children.push(child);
@@ -138,7 +138,7 @@ impl Trie {
 
     /// The bytes of the children in a list.
     #[inline]
-    pub fn fan_bytes(&self, fan: u32) -> &Bytes {
+    pub fn fan_bytes(&self, fan: u32) -> &ByteSet {
         &self.fans[fan as usize].bytes
     }
 
@@ -204,8 +204,8 @@ impl Trie {
     }
 
     /// For each node the bytes on the edges strictly below it. Costs one pass over the nodes.
-    pub fn byte_sets(&self) -> Box<[ByteSet]> {
-        let mut sets: Box<[ByteSet]> = vec![0; self.len() as usize].into();
+    pub fn byte_sets(&self) -> Box<[ByteGroups]> {
+        let mut sets: Box<[ByteGroups]> = vec![0; self.len() as usize].into();
         let mut parents: Vec<TrieNode> = vec![0];
         let mut above = vec![0; self.len() as usize];
         for p in 1..self.len() {
@@ -375,11 +375,11 @@ const fn group_of(byte: u8) -> u8 {
 
 /// A set of bytes as 64 classes: finer than [`byte_group`], for tests that are worth reading eight bytes a node.
 /// Letters of both cases are one class each, brackets that match are, and so are most bytes beyond ASCII.
-pub type ByteSet = u64;
+pub type ByteGroups = u64;
 
 /// The set of one byte.
 #[inline]
-pub fn byte_set(byte: u8) -> ByteSet {
+pub fn byte_set(byte: u8) -> ByteGroups {
     1 << CLASS[byte as usize]
 }
 
@@ -476,7 +476,7 @@ mod tests {
                 assert_eq!(bytes.pop(), Some(trie.byte(child)));
                 assert_eq!(trie.child_in(fan, trie.byte(child)), child);
             }
-            assert_eq!(bytes, Bytes::default());
+            assert_eq!(bytes, ByteSet::default());
         }
         assert!(lists > 40);
     }

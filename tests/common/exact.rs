@@ -13,7 +13,7 @@ pub fn engine() -> Engine {
 pub fn engine_with(markers: &[&str]) -> Engine {
     let builder = || Engine::builder().markers(markers.iter().copied());
     let engine = builder().build().unwrap();
-    if !engine.target().varies_with_rows() {
+    if engine.target().is_batch_invariant() {
         return engine;
     }
     builder().options(LoadOptions::with_precision(Precision::F32)).build().unwrap()

@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::constraint::lower::states;
-use crate::constraint::testing::{Random, matches, member};
+use crate::constraint::hir_to_ir::states;
+use crate::constraint::test_reference::{Random, matches, member};
 
 fn validator(name: &str) -> jsonschema::Validator {
     jsonschema::options().should_validate_formats(true).build(&json!({ "format": name })).unwrap()

@@ -3,7 +3,7 @@
 //! All operations move forward and cost what they consume. A token list was rejected: the two
 //! notations differ in their tokens, and errors want the place of a character inside one.
 
-use crate::constraint::lower;
+use crate::constraint::hir_to_ir;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 use super::rules::Span;
@@ -22,10 +22,10 @@ pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, spa
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     let place = Place::LineColumn(line, before[line_start..].chars().count() + 1);
     if text.len() <= MAX_QUOTED {
-        return lower::fault(kind, message, text, start, end).at(place);
+        return hir_to_ir::fault(kind, message, text, start, end).at(place);
     }
     let (from, to) = (next(start.saturating_sub(100)), next(end.min(start + 200) + 100));
-    lower::fault(kind, message, &text[from..to], start - from, end.min(to) - from).at(place)
+    hir_to_ir::fault(kind, message, &text[from..to], start - from, end.min(to) - from).at(place)
 }
 
 /// A place in a text.

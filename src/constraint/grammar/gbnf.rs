@@ -15,12 +15,12 @@
 //! Parsing costs time linear in the text. Accepting single quotes and `=`, as other notations have
 //! them, was rejected: a grammar that works here should work where GBNF comes from.
 
-use super::assemble::Assembler;
 use super::cursor::Cursor;
+use super::expr_builder::Assembler;
 use super::rules::{Expr, Grammar};
 use super::{check_length, compile};
-use crate::constraint::charset::{self, ANY_CHAR};
 use crate::constraint::ir::Ir;
+use crate::constraint::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, Result};
 
 /// The language of a GBNF grammar.
@@ -211,11 +211,11 @@ impl<'a> Parser<'a> {
             ranges.push((lo, hi));
         }
         self.cursor.pos += 1;
-        let mut class = charset::unicode(&ranges);
+        let mut class = utf8_class::unicode(&ranges);
         if negated {
             class.negate();
         }
-        Ok(charset::ranges(&class).collect())
+        Ok(utf8_class::ranges(&class).collect())
     }
 
     /// One character of a class.

@@ -29,10 +29,10 @@
 //! Definitions end where a line begins with the next one; line breaks mean nothing else. Parsing is linear
 //! in the text. Imports of files were rejected: a constraint is one text.
 
-use super::assemble::Assembler;
 use super::cursor::Cursor;
+use super::expr_builder::Assembler;
 use super::rules::{Expr, ExprId, Grammar, Span};
-use super::{check_length, common, compile, regex};
+use super::{check_length, compile, lark_terminals, regex};
 use crate::constraint::ir::Ir;
 use crate::constraint::{Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
@@ -431,9 +431,9 @@ impl<'a> Parser<'a> {
 
     fn import_as(&mut self, name: &str, alias: &str, start: usize) -> Result<()> {
         let span = self.span(start);
-        let Some(pattern) = common::pattern(name) else {
+        let Some(pattern) = lark_terminals::pattern(name) else {
             let message = format!("`common` has no terminal `{name}`");
-            return Err(self.unsupported(&message, start, &format!("it has {}", common::NAMES)));
+            return Err(self.unsupported(&message, start, &format!("it has {}", lark_terminals::NAMES)));
         };
         let body = regex::expression(pattern, (false, false), span, &mut self.grammar)?;
         self.grammar.define(alias, body, span)?;

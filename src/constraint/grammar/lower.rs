@@ -10,8 +10,8 @@ use super::analysis::Rules;
 use super::graph::{Graph, Label, words};
 use super::recursion::{calls, components, without_left_recursion};
 use super::rules::{Expr, ExprId, Grammar, RuleIx};
-use crate::constraint::charset;
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId, RuleId};
+use crate::constraint::utf8_class;
 use crate::error::Result;
 
 /// Up to this weight a rule is small.
@@ -174,7 +174,7 @@ impl Lowering<'_> {
         }
         let node = match self.grammar.expr(id) {
             Expr::Literal(text) => self.ir.bytes(text),
-            Expr::Class(ranges) => charset::class(ranges, &mut self.ir),
+            Expr::Class(ranges) => utf8_class::class(ranges, &mut self.ir),
             Expr::Alt(parts) => self.ir.literals(words(self.grammar, parts)),
             Expr::Foreign(at) => self.ir.append(&self.grammar.foreign[*at]),
             // Graphs have no other terms.

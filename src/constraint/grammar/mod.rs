@@ -50,12 +50,12 @@
 //! ```
 
 mod analysis;
-mod assemble;
-mod common;
 mod cursor;
+mod expr_builder;
 pub mod gbnf;
 mod graph;
 pub mod lark;
+mod lark_terminals;
 mod lower;
 mod recursion;
 mod regex;

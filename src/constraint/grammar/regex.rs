@@ -10,8 +10,8 @@ use regex_syntax::ast::ErrorKind as AstError;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::rules::{Expr, ExprId, Grammar, Span};
-use crate::constraint::charset;
-use crate::constraint::lower::{MAX_NESTING, MAX_PATTERN_BYTES};
+use crate::constraint::hir_to_ir::{MAX_NESTING, MAX_PATTERN_BYTES};
+use crate::constraint::utf8_class;
 use crate::error::{ErrorKind, Result};
 
 /// The expression of a pattern; `span` is where it stands.
@@ -96,7 +96,7 @@ fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
     let expr = match hir.kind() {
         HirKind::Empty => Expr::Literal(Vec::new()),
         HirKind::Literal(literal) => Expr::Literal(literal.0.to_vec()),
-        HirKind::Class(Class::Unicode(class)) => Expr::Class(charset::ranges(class).collect()),
+        HirKind::Class(Class::Unicode(class)) => Expr::Class(utf8_class::ranges(class).collect()),
         // Unicode mode is on and classes of bytes need it off, which the flag `u` in a group can do.
         HirKind::Class(Class::Bytes(class)) => Expr::Class(
             class.ranges().iter().map(|r| (char::from(r.start()), char::from(r.end().min(0x7f)))).collect(),
@@ -128,9 +128,9 @@ fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
 pub(super) fn any_case(text: &str, grammar: &mut Grammar) -> ExprId {
     let mut parts = Vec::new();
     for c in text.chars() {
-        let mut class = charset::unicode(&[(c, c)]);
+        let mut class = utf8_class::unicode(&[(c, c)]);
         class.case_fold_simple();
-        let ranges = charset::ranges(&class).collect();
+        let ranges = utf8_class::ranges(&class).collect();
         parts.push(grammar.push(Expr::Class(ranges)));
     }
     grammar.seq(parts)

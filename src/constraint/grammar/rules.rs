@@ -7,8 +7,8 @@
 use rustc_hash::FxHashMap;
 
 use super::cursor::fault;
+use crate::constraint::element_pattern::distance;
 use crate::constraint::ir::{Ir, repeated};
-use crate::constraint::pattern::distance;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Index of an expression.

@@ -9,9 +9,9 @@
 
 use smallvec::smallvec;
 
-use super::front::Front;
-use super::goals::{GoalId, Goals, Plan};
-use super::json::Id;
+use super::conjunctions::{GoalId, Plan, SchemaLowering};
+use super::context::SchemaContext;
+use super::json_document::Id;
 use super::keywords as kw;
 use super::shape::{ArrayPart, Term, Terms, add_term, lower_max};
 use crate::constraint::ir::{AutomatonState, Edges, Node, NodeId};
@@ -54,7 +54,7 @@ impl ArrayPart {
     }
 }
 
-impl Front<'_> {
+impl SchemaContext<'_> {
     /// Whether no item could count for a condition that asks for one; `false` if that cannot be told.
     pub fn contains_nothing(&mut self, part: &ArrayPart) -> Result<bool> {
         for condition in part.contains.iter().filter(|c| c.min > 0) {
@@ -102,7 +102,7 @@ impl Front<'_> {
     }
 }
 
-impl Goals<'_> {
+impl SchemaLowering<'_> {
     /// The goals of the items of an array with conditions, per position up to where all are alike.
     pub fn contains_ways(&mut self, part: &ArrayPart) -> Result<Vec<Vec<Way>>> {
         if part.contains.is_empty() {

@@ -4,7 +4,7 @@
 //! Made once, when the object is read; a question is one operation. Rejected: to look at the members for each question. There
 //! are seven for a schema that says little; the schemas of the sample took 0.7 % longer to compile so, one of them a twentieth.
 
-use super::json::Name;
+use super::json_document::Symbol;
 use super::keywords as kw;
 
 /// A set of keywords: a bit for each of the first ones, and one for all other names.
@@ -12,7 +12,7 @@ use super::keywords as kw;
 pub(in crate::constraint) struct KeywordSet(pub u64);
 
 /// Keywords from this one on have no bit of their own.
-const OTHERS: Name = kw::CONTENT_ENCODING;
+const OTHERS: Symbol = kw::CONTENT_ENCODING;
 const _: () = assert!(OTHERS.0 < 64);
 
 impl KeywordSet {
@@ -37,7 +37,7 @@ impl KeywordSet {
         KeywordSet::of(&[kw::ID, kw::OLD_ID, kw::ANCHOR, kw::DYNAMIC_ANCHOR, kw::RECURSIVE_ANCHOR]);
 
     /// The set of these names.
-    pub const fn of(names: &[Name]) -> KeywordSet {
+    pub const fn of(names: &[Symbol]) -> KeywordSet {
         let (mut set, mut i) = (0, 0);
         while i < names.len() {
             let own = if names[i].0 < OTHERS.0 { names[i].0 } else { OTHERS.0 };
@@ -72,26 +72,26 @@ impl KeywordSet {
     }
 
     /// Whether the name may be there; of a name without a bit of its own, another one may be.
-    pub const fn may_have(self, name: Name) -> bool {
+    pub const fn may_have(self, name: Symbol) -> bool {
         self.meet(KeywordSet::of(&[name]))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::keywords::Draft;
+    use super::super::keywords::SchemaDraft;
     use super::*;
 
     #[test]
     fn each_keyword_that_is_asked_for_has_a_bit_of_its_own() {
-        let all: Vec<Name> = (0..kw::COUNT).map(Name).collect();
+        let all: Vec<Symbol> = (0..kw::COUNT).map(Symbol).collect();
         for &name in &all {
             let alone = all.iter().filter(|&&n| KeywordSet::of(&[n]) == KeywordSet::of(&[name])).count() == 1;
             assert!(alone || !kw::asserts(name) && KeywordSet::of(&[name]) == KeywordSet::OTHERS);
             let named = KeywordSet::NAMING.or(KeywordSet::IN_PLACE).may_have(name);
-            assert!(alone || !named && Draft::D4.knows(name), "{name:?}");
+            assert!(alone || !named && SchemaDraft::D4.knows(name), "{name:?}");
         }
-        assert_eq!(KeywordSet::of(&[Name(kw::COUNT), Name(u32::MAX)]), KeywordSet::OTHERS);
+        assert_eq!(KeywordSet::of(&[Symbol(kw::COUNT), Symbol(u32::MAX)]), KeywordSet::OTHERS);
         assert!(!KeywordSet::IN_PLACE.meet(KeywordSet::OTHERS));
     }
 }

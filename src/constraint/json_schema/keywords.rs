@@ -5,13 +5,13 @@
 
 use std::sync::OnceLock;
 
-use super::json::{Name, Words};
+use super::json_document::{Symbol, SymbolTable};
 
 /// The keywords, interned in order; made once and shared by all documents.
-pub(super) fn words() -> &'static Words {
-    static ALL: OnceLock<Words> = OnceLock::new();
+pub(super) fn words() -> &'static SymbolTable {
+    static ALL: OnceLock<SymbolTable> = OnceLock::new();
     let make = || {
-        let mut words = Words::default();
+        let mut words = SymbolTable::default();
         for word in WORDS {
             words.intern(word);
         }
@@ -29,7 +29,7 @@ macro_rules! keywords {
     (@number $n:expr; $constant:ident, $($rest:ident,)*) => {
         // Annotations have names so that they are known words, though nothing asks for them.
         #[allow(dead_code)]
-        pub(super) const $constant: Name = Name($n);
+        pub(super) const $constant: Symbol = Symbol($n);
         keywords!(@number $n + 1; $($rest,)*);
     };
     (@number $n:expr;) => {
@@ -109,33 +109,33 @@ keywords! {
 }
 
 /// Whether the keyword can make an instance invalid (by itself or with its neighbours).
-pub(super) fn asserts(name: Name) -> bool {
+pub(super) fn asserts(name: Symbol) -> bool {
     name.0 < ID.0
 }
 
 /// Whether the keyword's value, if it is a string, is a text for readers.
-pub(super) fn only_tells(name: Name) -> bool {
+pub(super) fn is_annotation_text(name: Symbol) -> bool {
     matches!(name, TITLE | DESCRIPTION | COMMENT)
 }
 
 /// Whether the keyword's value is a value of the instance, or a list of them.
-pub(super) fn is_literal(name: Name) -> bool {
+pub(super) fn is_literal(name: Symbol) -> bool {
     matches!(name, CONST | ENUM)
 }
 
 /// Whether the keyword's value has names of the instance or of schemas for its members.
-pub(super) fn maps_names(name: Name) -> bool {
+pub(super) fn maps_names(name: Symbol) -> bool {
     matches!(name, PROPERTIES | PATTERN_PROPERTIES | DEFS | DEFINITIONS)
         || matches!(name, DEPENDENCIES | DEPENDENT_REQUIRED | DEPENDENT_SCHEMAS)
 }
 
 /// Whether the keyword refers to another schema.
-pub(super) fn is_reference(name: Name) -> bool {
+pub(super) fn is_reference(name: Symbol) -> bool {
     matches!(name, REF | DYNAMIC_REF | RECURSIVE_REF)
 }
 
 /// Whether the keyword belongs to the vocabulary of assertions, which a metaschema can leave out.
-pub(super) fn validates(name: Name) -> bool {
+pub(super) fn validates(name: Symbol) -> bool {
     matches!(name, TYPE | ENUM | CONST | REQUIRED | DEPENDENT_REQUIRED | PATTERN | MULTIPLE_OF)
         || matches!(name, MIN_PROPERTIES | MAX_PROPERTIES | MIN_ITEMS | MAX_ITEMS | UNIQUE_ITEMS)
         || matches!(name, MIN_CONTAINS | MAX_CONTAINS | MIN_LENGTH | MAX_LENGTH)
@@ -144,7 +144,7 @@ pub(super) fn validates(name: Name) -> bool {
 
 /// The version of JSON Schema a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Draft {
+pub(super) enum SchemaDraft {
     D4,
     D6,
     D7,
@@ -152,35 +152,35 @@ pub(super) enum Draft {
     D2020,
 }
 
-impl Draft {
+impl SchemaDraft {
     /// The draft that a `$schema` URI names; the newest for none or an unknown one.
-    pub fn of(uri: Option<&str>) -> Draft {
-        let Some(uri) = uri else { return Draft::D2020 };
+    pub fn of(uri: Option<&str>) -> SchemaDraft {
+        let Some(uri) = uri else { return SchemaDraft::D2020 };
         let old = uri.match_indices("draft-0").filter_map(|(at, part)| {
             match uri.as_bytes().get(at + part.len())? {
-                b'3' | b'4' => Some(Draft::D4),
-                b'6' => Some(Draft::D6),
-                b'7' => Some(Draft::D7),
+                b'3' | b'4' => Some(SchemaDraft::D4),
+                b'6' => Some(SchemaDraft::D6),
+                b'7' => Some(SchemaDraft::D7),
                 _ => None,
             }
         });
-        old.min().unwrap_or(if uri.contains("2019-09") { Draft::D2019 } else { Draft::D2020 })
+        old.min().unwrap_or(if uri.contains("2019-09") { SchemaDraft::D2019 } else { SchemaDraft::D2020 })
     }
 
     /// Whether the keyword exists in this draft; where it does not, it is an unknown keyword.
-    pub fn knows(self, name: Name) -> bool {
+    pub fn knows(self, name: Symbol) -> bool {
         match name {
-            CONST | CONTAINS | PROPERTY_NAMES => self >= Draft::D6,
-            IF | THEN | ELSE => self >= Draft::D7,
+            CONST | CONTAINS | PROPERTY_NAMES => self >= SchemaDraft::D6,
+            IF | THEN | ELSE => self >= SchemaDraft::D7,
             DEPENDENT_REQUIRED
             | DEPENDENT_SCHEMAS
             | UNEVALUATED_ITEMS
             | UNEVALUATED_PROPERTIES
             | MIN_CONTAINS
-            | MAX_CONTAINS => self >= Draft::D2019,
-            PREFIX_ITEMS | DYNAMIC_REF => self >= Draft::D2020,
-            RECURSIVE_REF => self == Draft::D2019,
-            ADDITIONAL_ITEMS => self <= Draft::D2019,
+            | MAX_CONTAINS => self >= SchemaDraft::D2019,
+            PREFIX_ITEMS | DYNAMIC_REF => self >= SchemaDraft::D2020,
+            RECURSIVE_REF => self == SchemaDraft::D2019,
+            ADDITIONAL_ITEMS => self <= SchemaDraft::D2019,
             _ => true,
         }
     }
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn letters_rule_out_no_misspelling() {
-        let mut random = crate::constraint::testing::Random::new(11);
+        let mut random = crate::constraint::test_reference::Random::new(11);
         let mut meant = 0;
         for round in 0..4_000 {
             let mut word = WORDS[round % ID.0 as usize].as_bytes().to_vec();

@@ -5,9 +5,9 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::json::{Doc, Id, Name, Value};
-use super::number::Number;
-use crate::escape::escape_to;
+use super::decimal::Number;
+use super::json_document::{Doc, Id, Symbol, Value};
+use crate::json_escape::escape_to;
 
 impl Doc {
     /// Appends the compact spelling: names in the given order, numbers as written in the document.
@@ -77,7 +77,7 @@ impl Doc {
             }
             (Value::Object { .. }, Value::Object { .. }) => {
                 let (x, y) = (self.members(a), self.members(b));
-                let same = |&(name, p): &(Name, Id)| self.get(b, name).is_some_and(|q| self.equal(p, q));
+                let same = |&(name, p): &(Symbol, Id)| self.get(b, name).is_some_and(|q| self.equal(p, q));
                 x.len() == y.len() && x.iter().all(same)
             }
             (x, y) => x == y,

@@ -18,49 +18,49 @@
 //! (`allOf`, `$ref`, `anyOf`, …) in the order in which their keywords are written, then names that are
 //! only required, then undeclared ones.
 
-mod build;
-mod choice;
+mod alternatives;
+mod builder;
+mod byte_nfa;
+mod char_dfa;
+mod conjunctions;
 mod contains;
-mod demands;
-mod determinise;
+mod context;
+mod decimal;
+mod determinize;
 mod documents;
-mod elsewhere;
-mod expand;
-mod extras;
-pub(super) mod formats;
-mod front;
-mod goals;
-pub(super) mod json;
+mod dynamic_scope;
+mod exists_property;
+pub(super) mod format_automata;
+pub(super) mod json_document;
 mod keyword_set;
+mod keyword_values;
 mod keywords;
-mod lang;
-mod lang_ir;
 mod literal;
-mod members;
-mod minimise;
-mod multiples;
-mod named;
+mod literal_nodes;
+mod minimize;
+mod multiple_of;
 mod negate;
-mod nfa;
-mod number;
-mod operands;
+mod normalize;
 mod product;
+mod properties;
 mod refs;
-mod schema;
-mod scope;
+mod regular_to_ir;
 mod shape;
-mod spelled;
-mod termset;
+mod shared_refs;
+mod small_map;
+mod symbols;
+mod term_set;
 #[cfg(test)]
 mod tests;
+mod to_ir;
+mod undeclared;
 mod unevaluated;
-mod unique;
+mod unique_items;
 mod uri;
 mod validate;
 mod verbatim;
-mod words;
 
-pub use schema::JsonSchema;
+pub use builder::JsonSchema;
 
 use super::ir::{Ir, NodeId};
 use super::policy::Policy;
@@ -89,38 +89,38 @@ pub(super) type Quoting<'a> = Option<(&'a str, &'a SubstringOptions)>;
 
 /// Parses a schema that stands by itself or in another constraint.
 pub(super) fn parse_from(schema: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
-    let mut front = front::Front::new(schema, policy, &Default::default())?;
+    let mut front = context::SchemaContext::new(schema, policy, &Default::default())?;
     front.quoted = source.map(|(text, options)| verbatim::Quoted::new(text, options));
-    goals::Goals::new(front).run()
+    conjunctions::SchemaLowering::new(front).run()
 }
 
 /// Automata over characters, for other front ends.
 pub(super) mod regular {
-    pub(in crate::constraint) use super::lang::{Dfa, SCALARS};
+    pub(in crate::constraint) use super::char_dfa::{CharDfa, SCALARS};
 }
 
 /// Parses any JSON text into the arena that the schema front end uses, for other front ends.
 ///
 /// # Errors
 /// `InvalidJson` or `TooComplex` with line and column.
-pub(super) fn document(text: &str) -> Result<json::Doc> {
-    json::Doc::parse(text)
+pub(super) fn document(text: &str) -> Result<json_document::Doc> {
+    json_document::Doc::parse(text)
 }
 
 /// The texts that lie in both of two regular nodes, as a node of `out`.
 ///
 /// # Errors
 /// `TooComplex` if an automaton gets too large or a node is not regular.
-pub(super) fn both(a: (&Ir, NodeId), b: (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
-    let dfa = |(ir, node)| lang::Dfa::from_nfa(&nfa::Nfa::new(ir, node)?);
-    lang_ir::lower(&dfa(a)?.intersect(&dfa(b)?)?, out)
+pub(super) fn intersect(a: (&Ir, NodeId), b: (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
+    let dfa = |(ir, node)| char_dfa::CharDfa::from_nfa(&byte_nfa::ByteNfa::new(ir, node)?);
+    regular_to_ir::lower(&dfa(a)?.intersect(&dfa(b)?)?, out)
 }
 
 /// The texts that do not lie in a regular node, as a node of `out`.
 ///
 /// # Errors
-/// As [`both`].
-pub(super) fn none_of((ir, node): (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
-    let dfa = lang::Dfa::from_nfa(&nfa::Nfa::new(ir, node)?)?;
-    lang_ir::lower(&dfa.complement(), out)
+/// As [`intersect`].
+pub(super) fn complement((ir, node): (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
+    let dfa = char_dfa::CharDfa::from_nfa(&byte_nfa::ByteNfa::new(ir, node)?)?;
+    regular_to_ir::lower(&dfa.complement(), out)
 }

@@ -10,19 +10,19 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::contains::Contains;
-use super::demands::{Demand, Names};
-use super::expand::{Fork, Item};
-use super::front::Front;
-use super::json::{Id, Name, Value};
+use super::context::SchemaContext;
+use super::exists_property::{ExistsProperty, Names};
+use super::json_document::{Id, Symbol, Value};
+use super::keyword_values::NameList;
 use super::keywords as kw;
-use super::operands::NameList;
+use super::normalize::{Fork, Item};
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types, lower_max};
 use crate::error::Result;
 
 /// Most branches of a `oneOf` whose pairs are written out.
 const MAX_BRANCHES: usize = 24;
 
-impl Front<'_> {
+impl SchemaContext<'_> {
     /// Merges the negation of a schema.
     pub fn negative(&mut self, fork: &mut Fork, id: Id) -> Result<()> {
         match self.doc.value(id) {
@@ -34,7 +34,7 @@ impl Front<'_> {
         let violations = self.ways_to_violate(id)?;
         match &violations[..] {
             [] => {
-                self.blame(id, "the negated schema accepts everything");
+                self.record_unsat_cause(id, "the negated schema accepts everything");
                 fork.shape.types = Types::NONE;
             }
             [only] => fork.queue(only.iter().map(|&term| Item::Term(term))),
@@ -59,7 +59,7 @@ impl Front<'_> {
     fn violations(&mut self, id: Id) -> Result<Vec<Terms>> {
         let (mut telling, mut others): (Vec<Terms>, Vec<Terms>) = (Vec::new(), Vec::new());
         let mut kept = Terms::new();
-        let keywords: SmallVec<[(Name, Id); 8]> = self.asserting(id).collect();
+        let keywords: SmallVec<[(Symbol, Id); 8]> = self.asserting(id).collect();
         let value = |name| keywords.iter().find(|k| k.0 == name).map(|k| k.1);
         let required = match value(kw::REQUIRED).map(|at| self.names(at)) {
             None => Some(NameList::new()),
@@ -119,8 +119,8 @@ impl Front<'_> {
     }
 
     /// Whether a schema says nothing but that some properties that `outer` declares have few values.
-    pub fn tells_apart(&mut self, outer: Id, schema: Id) -> Result<bool> {
-        let keywords: SmallVec<[(Name, Id); 8]> = self.asserting(schema).collect();
+    pub fn are_exclusive(&mut self, outer: Id, schema: Id) -> Result<bool> {
+        let keywords: SmallVec<[(Symbol, Id); 8]> = self.asserting(schema).collect();
         let [(kw::PROPERTIES, at)] = keywords[..] else { return Ok(false) };
         for (name, value) in self.object(at)? {
             if !self.declares(outer, &[name]) || !self.is_telling(value)? {
@@ -183,7 +183,7 @@ impl Front<'_> {
     }
 
     /// Whether a schema says nothing but that some properties are there, each of which passes a test.
-    fn only_requires(&self, id: Id, is_there: impl Fn(Name) -> bool) -> bool {
+    fn only_requires(&self, id: Id, is_there: impl Fn(Symbol) -> bool) -> bool {
         let mut keywords = self.asserting(id);
         let (Some((kw::REQUIRED, at)), None) = (keywords.next(), keywords.next()) else { return false };
         let Value::Array { .. } = self.doc.value(at) else { return false };
@@ -206,7 +206,7 @@ impl Front<'_> {
     }
 
     /// Merges the violation of one keyword of a schema object.
-    pub fn negative_keyword(&mut self, fork: &mut Fork, schema: Id, name: Name) -> Result<()> {
+    pub fn negative_keyword(&mut self, fork: &mut Fork, schema: Id, name: Symbol) -> Result<()> {
         let Some(at) = self.doc.get(schema, name) else {
             fork.shape.types = Types::NONE;
             return Ok(());
@@ -262,7 +262,7 @@ impl Front<'_> {
         Ok(())
     }
 
-    fn negative_container(&mut self, fork: &mut Fork, schema: Id, name: Name, at: Id) -> Result<()> {
+    fn negative_container(&mut self, fork: &mut Fork, schema: Id, name: Symbol, at: Id) -> Result<()> {
         let choice = match name {
             kw::REQUIRED => self.names(at)?.into_iter().map(|n| smallvec![Term::Forbid(n)]).collect(),
             kw::PROPERTIES => {
@@ -292,7 +292,7 @@ impl Front<'_> {
                 };
                 let none = self.is_true(at);
                 fork.shape.types = if none { Types::NONE } else { fork.shape.types.and(Types::OBJECT) };
-                fork.shape.object.demands.push(Demand { names, value, at });
+                fork.shape.object.demands.push(ExistsProperty { names, value, at });
                 return Ok(());
             }
             kw::CONTAINS | kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS => {
@@ -309,7 +309,7 @@ impl Front<'_> {
     }
 
     /// An array that violates `contains` or the schemas of its items.
-    fn negative_items(&mut self, fork: &mut Fork, schema: Id, name: Name, at: Id) -> Result<()> {
+    fn negative_items(&mut self, fork: &mut Fork, schema: Id, name: Symbol, at: Id) -> Result<()> {
         fork.shape.types = fork.shape.types.and(Types::ARRAY);
         if name == kw::CONTAINS {
             let (counts, fails) = (Term::Pos(at), Term::Neg(at));
@@ -372,7 +372,7 @@ impl Front<'_> {
     }
 
     /// Keywords whose violation cannot be spelled.
-    fn negative_rest(&mut self, fork: &mut Fork, name: Name, at: Id) -> Result<()> {
+    fn negative_rest(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
         let types = match name {
             kw::THEN | kw::ELSE | kw::MIN_CONTAINS | kw::MAX_CONTAINS => Types::NONE,
             kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(false) => Types::NONE,
@@ -416,7 +416,7 @@ impl Front<'_> {
     }
 
     /// Violates a lower count.
-    fn fewer(&mut self, fork: &mut Fork, name: Name, at: Id) -> Result<()> {
+    fn fewer(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
         let shape = &mut fork.shape;
         let (types, max) = match name {
             kw::MIN_LENGTH => (Types::STRING, &mut shape.string.max),
@@ -437,7 +437,7 @@ impl Front<'_> {
     }
 
     /// Violates an upper count.
-    fn more(&mut self, fork: &mut Fork, name: Name, at: Id) -> Result<()> {
+    fn more(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
         let shape = &mut fork.shape;
         let least = self.count(at)?.saturating_add(1);
         let (types, min) = match name {

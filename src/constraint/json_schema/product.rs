@@ -7,7 +7,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::lang::{Dfa, MAX_RANGES, MAX_STATES, too_large};
+use super::char_dfa::{CharDfa, MAX_RANGES, MAX_STATES, too_large};
 use crate::error::Result;
 
 /// Most pairs that get a table.
@@ -15,31 +15,31 @@ const MAX_TABLE: usize = 1 << 14;
 /// No number yet.
 const NONE: u32 = u32::MAX;
 
-impl Dfa {
+impl CharDfa {
     /// Texts in both languages.
-    pub fn intersect(&self, other: &Dfa) -> Result<Dfa> {
+    pub fn intersect(&self, other: &CharDfa) -> Result<CharDfa> {
         all_pairs(&Side::new(self, false), &Side::new(other, false))
     }
 
     /// Texts in either language.
-    pub fn union(&self, other: &Dfa) -> Result<Dfa> {
+    pub fn union(&self, other: &CharDfa) -> Result<CharDfa> {
         Ok(all_pairs(&Side::new(self, true), &Side::new(other, true))?.complement())
     }
 
     /// Texts in this language and not in the other.
-    pub fn without(&self, other: &Dfa) -> Result<Dfa> {
+    pub fn without(&self, other: &CharDfa) -> Result<CharDfa> {
         all_pairs(&Side::new(self, false), &Side::new(other, true))
     }
 
     /// Whether no text is in both languages.
-    pub fn is_disjoint(&self, other: &Dfa) -> Result<bool> {
+    pub fn is_disjoint(&self, other: &CharDfa) -> Result<bool> {
         Ok(!pairs(&Side::new(self, false), &Side::new(other, false), true)?.accept.contains(&true))
     }
 }
 
 /// One side of a product.
 struct Side<'a> {
-    dfa: &'a Dfa,
+    dfa: &'a CharDfa,
     /// Whether it stands for its complement.
     inverted: bool,
     /// Which states reach acceptance.
@@ -47,7 +47,7 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(dfa: &'a Dfa, inverted: bool) -> Self {
+    fn new(dfa: &'a CharDfa, inverted: bool) -> Self {
         Side { dfa, inverted, live: dfa.reaching(!inverted) }
     }
 
@@ -87,7 +87,7 @@ impl Numbers {
     }
 }
 
-fn all_pairs(a: &Side, b: &Side) -> Result<Dfa> {
+fn all_pairs(a: &Side, b: &Side) -> Result<CharDfa> {
     let product = pairs(a, b, false)?;
     // Most products are hardly larger than their factors, and only the last of a chain is written
     // out, which minimises it.
@@ -99,7 +99,7 @@ fn all_pairs(a: &Side, b: &Side) -> Result<Dfa> {
 
 /// The product; `first`: only up to the first state that accepts. Pairs of states with a dead one are one state,
 /// without which the products of long chains would be several times larger.
-fn pairs(a: &Side, b: &Side, first: bool) -> Result<Dfa> {
+fn pairs(a: &Side, b: &Side, first: bool) -> Result<CharDfa> {
     const SINK: (u32, u32) = (NONE, NONE);
     let mut numbers = Numbers::new(a.dfa.states(), b.dfa.states());
     let mut met = vec![(0u32, 0u32)];
@@ -107,7 +107,7 @@ fn pairs(a: &Side, b: &Side, first: bool) -> Result<Dfa> {
     let mut sink = NONE;
     let mut sink_ranges = 0;
     let states = a.dfa.states().max(b.dfa.states());
-    let mut product = Dfa::with_capacity(states, a.dfa.ranges().len().max(b.dfa.ranges().len()));
+    let mut product = CharDfa::with_capacity(states, a.dfa.ranges().len().max(b.dfa.ranges().len()));
     while let Some(&(p, q)) = met.get(product.states()) {
         if (p, q) == SINK {
             product.uniform_state(false, sink);
@@ -153,12 +153,12 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::constraint::testing::Random;
+    use crate::constraint::test_reference::Random;
 
     const LETTERS: [char; 4] = ['A', 'a', 'b', '\u{E000}'];
 
     /// Whether the automata have a text in common, by following all pairs letter by letter.
-    fn meet(a: &Dfa, b: &Dfa) -> bool {
+    fn meet(a: &CharDfa, b: &CharDfa) -> bool {
         let (mut todo, mut seen) = (vec![(0, 0)], HashSet::from([(0, 0)]));
         while let Some((p, q)) = todo.pop() {
             if a.accept[p as usize] && b.accept[q as usize] {
@@ -182,9 +182,9 @@ mod tests {
                 if round % 4 == 0 {
                     // Too many states for a table of all pairs.
                     let words: Vec<String> = (0..150).map(|_| text(&mut random, 6)).collect();
-                    return Dfa::words(words.iter().map(String::as_str)).unwrap();
+                    return CharDfa::words(words.iter().map(String::as_str)).unwrap();
                 }
-                let mut dfa = Dfa::random(&mut random, 12);
+                let mut dfa = CharDfa::random(&mut random, 12);
                 if random.below(2) == 0 {
                     // Few words, so that some languages are disjoint.
                     let keep = random.below(dfa.states());

@@ -12,10 +12,10 @@ use std::borrow::Cow;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::documents::Documents;
-use super::json::{Doc, Id, Name, Value};
+use super::dynamic_scope::Scopes;
+use super::json_document::{Doc, Id, Symbol, Value};
 use super::keyword_set::KeywordSet;
-use super::keywords::{self as kw, Draft};
-use super::scope::Scopes;
+use super::keywords::{self as kw, SchemaDraft};
 use super::uri::{join, percent_decode};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -27,12 +27,12 @@ struct Resource {
     uri: String,
     root: Id,
     /// What `$dynamicAnchor` names in it; `$recursiveAnchor` counts as a name of its own.
-    dynamic: Vec<(Name, Id)>,
+    dynamic: Vec<(Symbol, Id)>,
 }
 
 /// What references can lead to.
 pub(super) struct Refs {
-    pub draft: Draft,
+    pub draft: SchemaDraft,
     /// Whether the metaschema leaves out the vocabulary of assertions.
     pub unasserted: bool,
     /// The first one is the document itself.
@@ -53,7 +53,7 @@ pub(super) struct Refs {
 }
 
 /// Whether the members of this keyword's value are named by the user, and not keywords.
-pub(super) fn names_members(name: Name) -> bool {
+pub(super) fn names_members(name: Symbol) -> bool {
     matches!(
         name,
         kw::PROPERTIES
@@ -66,7 +66,7 @@ pub(super) fn names_members(name: Name) -> bool {
 }
 
 /// Whether the value of this keyword is data and holds no schemas.
-pub(super) fn is_data(name: Name) -> bool {
+pub(super) fn is_data(name: Symbol) -> bool {
     matches!(name, kw::ENUM | kw::CONST | kw::DEFAULT | kw::EXAMPLES | kw::EXAMPLE)
 }
 
@@ -77,7 +77,7 @@ impl Refs {
         let root = doc.root();
         let metaschema = text_of(doc, root, kw::SCHEMA).map(str::to_owned);
         let mut refs = Refs {
-            draft: Draft::of(metaschema.as_deref()),
+            draft: SchemaDraft::of(metaschema.as_deref()),
             unasserted: false,
             resources: vec![Resource { uri: String::new(), root, dynamic: Vec::new() }],
             by_uri: FxHashMap::default(),
@@ -131,8 +131,8 @@ impl Refs {
         if !doc.keyword_set(id).meet(KeywordSet::NAMING) {
             return Ok(outer);
         }
-        let own = if self.draft == Draft::D4 { kw::OLD_ID } else { kw::ID };
-        let shadowed = self.draft <= Draft::D7 && doc.get(id, kw::REF).is_some();
+        let own = if self.draft == SchemaDraft::D4 { kw::OLD_ID } else { kw::ID };
+        let shadowed = self.draft <= SchemaDraft::D7 && doc.get(id, kw::REF).is_some();
         let mut resource = outer;
         if let Some(uri) = text_of(doc, id, own).filter(|_| !shadowed) {
             let (uri, fragment) = uri.split_once('#').unwrap_or((uri, ""));
@@ -148,11 +148,11 @@ impl Refs {
                 }
                 self.by_uri.entry(full).or_insert(resource);
             }
-            if !fragment.is_empty() && self.draft <= Draft::D7 {
+            if !fragment.is_empty() && self.draft <= SchemaDraft::D7 {
                 self.anchors.insert((resource, fragment.to_string()), id);
             }
         }
-        if self.draft >= Draft::D2019 {
+        if self.draft >= SchemaDraft::D2019 {
             for name in [kw::ANCHOR, kw::DYNAMIC_ANCHOR] {
                 if let Some(anchor) = text_of(doc, id, name) {
                     self.anchors.insert((resource, anchor.to_string()), id);
@@ -161,12 +161,12 @@ impl Refs {
         }
         let at = |name| doc.get(id, name).map(|at| doc.value(at));
         match self.draft {
-            Draft::D2020 => {
+            SchemaDraft::D2020 => {
                 if let Some(Value::String(name)) = at(kw::DYNAMIC_ANCHOR) {
                     self.resources[resource].dynamic.push((name, id));
                 }
             }
-            Draft::D2019
+            SchemaDraft::D2019
                 if self.resources[resource].root == id
                     && at(kw::RECURSIVE_ANCHOR) == Some(Value::Bool(true)) =>
             {
@@ -181,7 +181,7 @@ impl Refs {
     fn other_draft(&self, doc: &Doc, id: Id) -> Option<Id> {
         let at = doc.get(id, kw::SCHEMA)?;
         let uri = doc.string(at).map(|n| doc.name(n));
-        (Draft::of(uri) != self.draft).then_some(at)
+        (SchemaDraft::of(uri) != self.draft).then_some(at)
     }
 
     fn check_draft(&self, doc: &Doc, id: Id) -> Result<()> {
@@ -225,7 +225,7 @@ impl Refs {
     /// Heeds `$vocabulary` of a metaschema that the caller knows.
     fn read_vocabulary(&mut self, doc: &mut Doc, uri: &str, documents: &Documents) -> Result<()> {
         let uri = without_fragment(uri);
-        if self.draft < Draft::D2019 || documents.is_builtin(uri) {
+        if self.draft < SchemaDraft::D2019 || documents.is_builtin(uri) {
             return Ok(());
         }
         let Some(text) = documents.get(uri)? else { return Ok(()) };
@@ -261,7 +261,7 @@ impl Refs {
     }
 
     /// The schema to which a reference leads; `name` is its keyword, `reference` its value.
-    pub fn resolve(&mut self, doc: &mut Doc, name: Name, reference: Id) -> Result<Id> {
+    pub fn resolve(&mut self, doc: &mut Doc, name: Symbol, reference: Id) -> Result<Id> {
         if let Some(&known) = self.resolved.get(&reference) {
             return Ok(known);
         }
@@ -357,7 +357,7 @@ fn wrong_draft(doc: &Doc, at: Id) -> Error {
 }
 
 /// The text of a member that is a string.
-fn text_of(doc: &Doc, id: Id, name: Name) -> Option<&str> {
+fn text_of(doc: &Doc, id: Id, name: Symbol) -> Option<&str> {
     doc.get(id, name).and_then(|i| doc.string(i)).map(|n| doc.name(n))
 }
 

@@ -12,12 +12,12 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::contains::Contains;
-use super::demands::Demand;
-use super::json::{Id, Name};
-use super::named::Named;
-use super::number::Number;
-use super::operands::{NameList, Schemas};
-use super::termset::TermSet;
+use super::decimal::Number;
+use super::exists_property::ExistsProperty;
+use super::json_document::{Id, Symbol};
+use super::keyword_values::{NameList, Schemas};
+use super::small_map::SmallMap;
+use super::term_set::TermSet;
 
 /// A set of JSON types, with both booleans and both kinds of numbers told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,15 +66,15 @@ pub(super) enum Term {
     /// Not the schema.
     Neg(Id),
     /// The schema object violates exactly this keyword's condition.
-    NegKeyword(Id, Name),
+    NegKeyword(Id, Symbol),
     /// The value has one of these types.
     Types(Types),
     /// If it is an object, it has this property.
-    Require(Name),
+    Require(Symbol),
     /// If it is an object, it lacks this property.
-    Forbid(Name),
+    Forbid(Symbol),
     /// If it is an object with this property, the property satisfies (or does not satisfy) the schema.
-    Property(Name, Id, bool),
+    Property(Symbol, Id, bool),
     /// If it is a number, it is less than this literal.
     Below(Id),
     /// If it is a number, it is greater than this literal.
@@ -83,7 +83,7 @@ pub(super) enum Term {
     ItemFails(u32, Id),
     /// If it is an object, it has a property whose name matches the pattern and whose value violates
     /// the schema.
-    MatchFails(Name, Id),
+    MatchFails(Symbol, Id),
     /// Every property or item outside of a set that is evaluated (by its number) satisfies the schema; or
     /// (`false`) one does not. True of values of other types.
     Unevaluated(u32, Id, bool),
@@ -117,7 +117,7 @@ pub(super) fn add_term(terms: &mut Terms, term: Term) {
 pub(super) struct Bound {
     pub value: Number,
     /// As written in the schema.
-    pub text: Name,
+    pub text: Symbol,
     pub exclusive: bool,
 }
 
@@ -129,7 +129,7 @@ pub(super) struct NumberPart {
     /// Most digits after the point that matter (`multipleOf` 0.1, 0.01, …).
     pub scale: Option<u32>,
     /// Other divisors: text and place; `false`: they must not divide.
-    pub divisors: Vec<(Name, Id, bool)>,
+    pub divisors: Vec<(Symbol, Id, bool)>,
 }
 
 impl NumberPart {
@@ -162,9 +162,9 @@ impl NumberPart {
 /// A condition on the text of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Test {
-    Pattern(Name),
-    Format(Name),
-    Equals(Name),
+    Pattern(Symbol),
+    Format(Symbol),
+    Equals(Symbol),
     /// A span of the source that `x-verbatim` means.
     Verbatim,
 }
@@ -251,14 +251,14 @@ pub(super) struct Group {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known(Option<Rc<Properties>>);
 
-type Properties = Named<Terms, 6>;
+type Properties = SmallMap<Terms, 6>;
 
 impl Known {
-    pub fn get(&self, name: &Name) -> Option<&Terms> {
+    pub fn get(&self, name: &Symbol) -> Option<&Terms> {
         self.0.as_ref()?.get(*name)
     }
 
-    pub fn contains_key(&self, name: &Name) -> bool {
+    pub fn contains_key(&self, name: &Symbol) -> bool {
         self.get(name).is_some()
     }
 
@@ -270,7 +270,7 @@ impl Known {
         self.0.as_ref().map_or(0, |known| known.len())
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = Name> {
+    pub fn keys(&self) -> impl Iterator<Item = Symbol> {
         self.0.iter().flat_map(|known| known.names())
     }
 
@@ -289,14 +289,14 @@ pub(super) struct ObjectPart {
     pub values: Known,
     /// Names in `values` that `properties` did not declare, and required ones.
     pub late: NameList,
-    pub required: Named<(), 8>,
+    pub required: SmallMap<(), 8>,
     pub groups: SmallVec<[Rc<Group>; 2]>,
     pub min: u32,
     pub max: Option<u32>,
     /// What the names must satisfy.
     pub names: Terms,
     /// Properties that must be there without being named.
-    pub demands: Vec<Demand>,
+    pub demands: Vec<ExistsProperty>,
     /// Where a bound on the number of properties was set.
     pub count_at: Option<Id>,
 }

@@ -13,12 +13,12 @@ use std::rc::Rc;
 use smallvec::smallvec;
 
 use super::contains::Contains;
-use super::demands::{Demand, Names};
-use super::expand::{Fork, Item};
-use super::front::Front;
-use super::json::{Id, Name, Value};
-use super::keywords::{self as kw, Draft};
-use super::operands::Schemas;
+use super::context::SchemaContext;
+use super::exists_property::{ExistsProperty, Names};
+use super::json_document::{Id, Symbol, Value};
+use super::keyword_values::Schemas;
+use super::keywords::{self as kw, SchemaDraft};
+use super::normalize::{Fork, Item};
 use super::shape::{Term, Terms, Test, Types, add_term};
 use crate::error::{ErrorKind, Result};
 
@@ -41,7 +41,7 @@ pub(super) struct Evaluated {
     /// Everything.
     all: bool,
     /// Properties with these names.
-    pub names: Vec<Name>,
+    pub names: Vec<Symbol>,
     /// Properties whose names match one of these patterns (with the place of one).
     pub patterns: Schemas,
     /// So many of the first items.
@@ -96,7 +96,7 @@ impl Evaluated {
     }
 
     fn covers(&self, other: &Evaluated) -> bool {
-        let pattern = |p: &(Name, Id)| self.patterns.iter().any(|q| q.0 == p.0);
+        let pattern = |p: &(Symbol, Id)| self.patterns.iter().any(|q| q.0 == p.0);
         self.all
             || !other.all
                 && self.first >= other.first
@@ -168,10 +168,10 @@ impl Alternatives {
     }
 }
 
-impl Front<'_> {
+impl SchemaContext<'_> {
     /// Merges `unevaluatedProperties` or `unevaluatedItems` (`name`, with the value `at`) of a schema object:
     /// the work for it, which comes before that of the schemas beside it.
-    pub fn unevaluated(&mut self, schema: Id, name: Name, at: Id) -> Result<Option<Item>> {
+    pub fn unevaluated(&mut self, schema: Id, name: Symbol, at: Id) -> Result<Option<Item>> {
         if self.is_true(at) {
             return Ok(None);
         }
@@ -189,7 +189,7 @@ impl Front<'_> {
 
     /// Merges the violation of the keyword: where an alternative holds, something outside of what it
     /// evaluates violates the schema.
-    pub fn negative_unevaluated(&mut self, fork: &mut Fork, schema: Id, name: Name, at: Id) -> Result<()> {
+    pub fn negative_unevaluated(&mut self, fork: &mut Fork, schema: Id, name: Symbol, at: Id) -> Result<()> {
         let types = if kind_of(name) == Kind::Properties { Types::OBJECT } else { Types::ARRAY };
         let possible = if self.is_true(at) { Types::NONE } else { types };
         fork.shape.types = fork.shape.types.and(possible);
@@ -232,7 +232,7 @@ impl Front<'_> {
             }
             Kind::Properties => {
                 let names = Names::Outside(set);
-                fork.shape.object.demands.push(Demand { names, value: Some(Term::Neg(at)), at });
+                fork.shape.object.demands.push(ExistsProperty { names, value: Some(Term::Neg(at)), at });
             }
             Kind::Items => {
                 let schema = self.item_outside(&seen, at);
@@ -266,7 +266,7 @@ impl Front<'_> {
     pub fn unevaluated_valid(
         &mut self,
         schema: Id,
-        (name, at): (Name, Id),
+        (name, at): (Symbol, Id),
         value: Id,
         depth: u32,
     ) -> Result<bool> {
@@ -307,7 +307,7 @@ impl Front<'_> {
     }
 
     /// Whether a property of that name is evaluated.
-    pub fn is_evaluated(&mut self, seen: &Evaluated, name: Name) -> Result<bool> {
+    pub fn is_evaluated(&mut self, seen: &Evaluated, name: Symbol) -> Result<bool> {
         if seen.all || seen.names.binary_search(&name).is_ok() {
             return Ok(true);
         }
@@ -320,7 +320,7 @@ impl Front<'_> {
     }
 
     /// The set of the properties with these names.
-    pub fn only_names(&mut self, mut names: Vec<Name>) -> u32 {
+    pub fn only_names(&mut self, mut names: Vec<Symbol>) -> u32 {
         names.sort_unstable();
         self.evaluated_set(&Evaluated { names, ..Evaluated::none(Kind::Properties) })
     }
@@ -335,7 +335,7 @@ impl Front<'_> {
     }
 
     /// What is evaluated beside a keyword of a schema object.
-    fn evaluated_beside(&mut self, schema: Id, name: Name) -> Result<Rc<Alternatives>> {
+    fn evaluated_beside(&mut self, schema: Id, name: Symbol) -> Result<Rc<Alternatives>> {
         self.evaluated_by(schema, kind_of(name), false, 0)
     }
 
@@ -351,7 +351,7 @@ impl Front<'_> {
         let seen = self.evaluated_directly(id, kind, around)?;
         let mut all = Alternatives(vec![Alternative { terms: Terms::new(), seen }]);
         if !all.0[0].seen.all {
-            let keywords: Vec<(Name, Id)> = self.asserting(id).collect();
+            let keywords: Vec<(Symbol, Id)> = self.asserting(id).collect();
             for (name, at) in keywords {
                 let own = self.evaluated_through(id, (name, at), kind, depth)?;
                 if let Some(own) = own {
@@ -392,7 +392,7 @@ impl Front<'_> {
                 let (prefix, rest) = self.item_schemas(id)?;
                 seen.first = prefix.len() as u32;
                 seen.all = rest.is_some() || around && has(self, kw::UNEVALUATED_ITEMS);
-                if self.draft >= Draft::D2020 {
+                if self.draft >= SchemaDraft::D2020 {
                     seen.matching.extend(self.doc.get(id, kw::CONTAINS));
                 }
             }
@@ -404,7 +404,7 @@ impl Front<'_> {
     fn evaluated_through(
         &mut self,
         id: Id,
-        (name, at): (Name, Id),
+        (name, at): (Symbol, Id),
         kind: Kind,
         depth: u32,
     ) -> Result<Option<Alternatives>> {
@@ -495,6 +495,6 @@ impl Front<'_> {
     }
 }
 
-fn kind_of(name: Name) -> Kind {
+fn kind_of(name: Symbol) -> Kind {
     if name == kw::UNEVALUATED_ITEMS { Kind::Items } else { Kind::Properties }
 }

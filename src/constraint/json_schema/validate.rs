@@ -7,8 +7,8 @@
 
 use smallvec::SmallVec;
 
-use super::front::Front;
-use super::json::{Id, Name, Value};
+use super::context::SchemaContext;
+use super::json_document::{Id, Symbol, Value};
 use super::keywords as kw;
 use super::shape::{Term, Test, Types};
 use super::unevaluated::Kind;
@@ -17,7 +17,7 @@ use crate::error::{ErrorKind, Result};
 /// Deepest nesting of schemas and values together.
 const MAX_NESTING: u32 = 300;
 
-impl Front<'_> {
+impl SchemaContext<'_> {
     /// Whether a literal satisfies a term.
     pub fn satisfies(&mut self, term: &Term, value: Id) -> Result<bool> {
         self.term(term, value, 0)
@@ -84,7 +84,7 @@ impl Front<'_> {
             Value::Object { .. } => {}
             _ => return Err(self.invalid(schema, "a schema must be an object or a boolean")),
         }
-        let keywords: SmallVec<[(Name, Id); 8]> = self.asserting(schema).collect();
+        let keywords: SmallVec<[(Symbol, Id); 8]> = self.asserting(schema).collect();
         for (name, at) in keywords {
             if !self.keyword(schema, name, at, value, depth)? {
                 return Ok(false);
@@ -94,7 +94,7 @@ impl Front<'_> {
     }
 
     /// Whether the value satisfies one keyword of a schema object.
-    fn keyword(&mut self, schema: Id, name: Name, at: Id, value: Id, depth: u32) -> Result<bool> {
+    fn keyword(&mut self, schema: Id, name: Symbol, at: Id, value: Id, depth: u32) -> Result<bool> {
         self.step(1, at)?;
         Ok(match name {
             kw::TYPE => self.types(at)?.meets(self.type_of(value)),
@@ -145,7 +145,7 @@ impl Front<'_> {
         Ok(count)
     }
 
-    fn number_keyword(&mut self, schema: Id, name: Name, at: Id, value: Id) -> Result<bool> {
+    fn number_keyword(&mut self, schema: Id, name: Symbol, at: Id, value: Id) -> Result<bool> {
         let bounded =
             matches!(name, kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM);
         if bounded {
@@ -166,7 +166,7 @@ impl Front<'_> {
         multiple.ok_or_else(|| self.error(ErrorKind::TooComplex, at, "`multipleOf` with a very long number"))
     }
 
-    fn string_keyword(&mut self, name: Name, at: Id, text: Name) -> Result<bool> {
+    fn string_keyword(&mut self, name: Symbol, at: Id, text: Symbol) -> Result<bool> {
         Ok(match name {
             kw::MIN_LENGTH => self.length(text) >= u64::from(self.count(at)?),
             kw::MAX_LENGTH => self.length(text) <= u64::from(self.count(at)?),
@@ -183,11 +183,11 @@ impl Front<'_> {
         })
     }
 
-    fn length(&self, text: Name) -> u64 {
+    fn length(&self, text: Symbol) -> u64 {
         self.doc.name(text).chars().count() as u64
     }
 
-    fn array_keyword(&mut self, schema: Id, name: Name, at: Id, value: Id, depth: u32) -> Result<bool> {
+    fn array_keyword(&mut self, schema: Id, name: Symbol, at: Id, value: Id, depth: u32) -> Result<bool> {
         let elements = self.doc.elements(value).to_vec();
         let count = elements.len() as u64;
         Ok(match name {
@@ -223,7 +223,7 @@ impl Front<'_> {
         Ok((min..=max.unwrap_or(u32::MAX)).contains(&count))
     }
 
-    fn object_keyword(&mut self, schema: Id, name: Name, at: Id, value: Id, depth: u32) -> Result<bool> {
+    fn object_keyword(&mut self, schema: Id, name: Symbol, at: Id, value: Id, depth: u32) -> Result<bool> {
         let members = self.doc.members(value).to_vec();
         let count = members.len() as u64;
         Ok(match name {
@@ -269,7 +269,7 @@ impl Front<'_> {
     }
 
     /// Whether a property name satisfies a schema (names are strings that need not occur as values).
-    pub fn name_valid(&mut self, schema: Id, name: Name) -> Result<bool> {
+    pub fn name_valid(&mut self, schema: Id, name: Symbol) -> Result<bool> {
         let value = self.doc.string_value(name);
         self.valid(schema, value, 1)
     }

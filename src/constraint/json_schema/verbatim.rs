@@ -9,13 +9,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::front::Front;
-use super::goals::Goals;
-use super::json::{Id, Name, Value};
-use super::lang::Dfa;
+use super::char_dfa::CharDfa;
+use super::conjunctions::SchemaLowering;
+use super::context::SchemaContext;
+use super::json_document::{Id, Symbol, Value};
 use super::shape::{Shape, StringPart, Test};
 use crate::constraint::ir::{Node, NodeId};
-use crate::constraint::substring::{Graph, Quotable, Source, SubstringOptions};
+use crate::constraint::substring::{Graph, Source, SourceText, SubstringOptions};
 use crate::error::{ErrorKind, Result};
 
 /// The source that `x-verbatim` means; its automaton is made when the keyword is met.
@@ -33,7 +33,7 @@ impl<'s> Quoted<'s> {
     }
 }
 
-impl Front<'_> {
+impl SchemaContext<'_> {
     /// Whether the keyword asks for anything.
     pub fn is_verbatim(&self, at: Id) -> Result<bool> {
         match self.doc.value(at) {
@@ -65,20 +65,20 @@ impl Front<'_> {
             return Ok(source.clone());
         }
         let source = Rc::new(Source::new(quoted.text, quoted.options).map_err(|e| e.at(place))?);
-        self.ir.add_source(Arc::new(Quotable::new(quoted.text, quoted.options)));
+        self.ir.add_source(Arc::new(SourceText::new(quoted.text, quoted.options)));
         quoted.source = Some(source.clone());
         Ok(source)
     }
 
     /// Whether a text is a span.
-    pub fn quotes(&mut self, text: Name, at: Id) -> Result<bool> {
+    pub fn quotes(&mut self, text: Symbol, at: Id) -> Result<bool> {
         let source = self.source(at)?;
         Ok(source.find(self.doc.name(text)).is_some())
     }
 
     /// The node of the spans that pass `rest`, too, the empty one among them only if `empty`;
     /// [`Node::Never`] if there is none.
-    fn spans(&mut self, source: &Source, rest: Option<&Dfa>, empty: bool) -> Result<NodeId> {
+    fn spans(&mut self, source: &Source, rest: Option<&CharDfa>, empty: bool) -> Result<NodeId> {
         let all = || source.graph().at_least(u32::from(!empty));
         if let Some(dfa) = rest.filter(|dfa| !dfa.is_everything()) {
             return passing(&all()?, dfa)?.node(&mut self.ir);
@@ -94,7 +94,7 @@ impl Front<'_> {
     }
 }
 
-impl Goals<'_> {
+impl SchemaLowering<'_> {
     /// The strings of a part that must be verbatim.
     pub fn quoted_string(&mut self, part: &StringPart) -> Result<NodeId> {
         let verbatim = |t: &(Test, bool, Id)| t.0 == Test::Verbatim;
@@ -125,7 +125,7 @@ impl Goals<'_> {
 }
 
 /// The spans that an automaton accepts.
-fn passing(spans: &Graph, dfa: &Dfa) -> Result<Graph> {
+fn passing(spans: &Graph, dfa: &CharDfa) -> Result<Graph> {
     let live = dfa.live();
     let step = |state: u32, c: char| {
         let to = dfa.step(state, c as u32);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::constraint::lower::states;
-use crate::constraint::testing::{Random, matches, member};
+use crate::constraint::hir_to_ir::states;
+use crate::constraint::test_reference::{Random, matches, member};
 use crate::error::ErrorKind;
 
 fn decimal(text: &str) -> Decimal {

@@ -20,12 +20,12 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::format::Phrase;
+use super::ast::Phrase;
 use super::graph::{Follow, Graph, StateIx};
-use super::members::{error, shown};
+use super::strict_object::{error, shown};
 use super::trie::{Trie, TrieStates};
-use crate::constraint::charset;
-use crate::constraint::json_schema::json::Id;
+use crate::constraint::json_schema::json_document::Id;
+use crate::constraint::utf8_class;
 use crate::error::{ErrorKind, Result};
 
 /// A free text with tags (perhaps none).
@@ -349,7 +349,7 @@ impl Builder<'_, '_> {
                 Some(wide) => wide,
                 None => {
                     let wide = self.graph.state(self.at)?;
-                    let class = charset::class(&[('\u{80}', char::MAX)], self.graph.ir);
+                    let class = utf8_class::class(&[('\u{80}', char::MAX)], self.graph.ir);
                     self.graph.edge(wide, class, start);
                     *self.wide.insert(wide)
                 }
@@ -359,7 +359,7 @@ impl Builder<'_, '_> {
             others.iter_mut().for_each(|r| r.1 = r.1.min('\x7f'));
         }
         if !others.is_empty() {
-            let class = charset::class(&others, self.graph.ir);
+            let class = utf8_class::class(&others, self.graph.ir);
             self.graph.edge(state, class, start);
         }
         Ok(())

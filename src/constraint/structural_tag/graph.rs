@@ -11,12 +11,12 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::format::{Format, Kind, Many, Phrase, Tag, Triggered};
+use super::ast::{Format, Kind, Many, Phrase, Tag, Triggered};
 use super::free_text::FreeText;
-use super::members::error;
+use super::strict_object::error;
 use super::trie::Trie;
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
-use crate::constraint::json_schema::json::{Doc, Id};
+use crate::constraint::json_schema::json_document::{Doc, Id};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most states of one structural tag.

@@ -47,13 +47,13 @@
 //! **Styles** of a `json_schema`: `json`, and `qwen_xml`, `minimax_xml`, `deepseek_xml`, `glm_xml` for the parameters of a
 //! call in tags; `docs/constraints.md` says how they are written and which names and values cannot be.
 
-mod format;
+mod ast;
+mod embedded;
 mod free_text;
 mod graph;
-mod leaves;
-mod members;
 mod parameters;
-mod read;
+mod parse;
+mod strict_object;
 #[cfg(test)]
 mod tests;
 mod trie;
@@ -84,8 +84,8 @@ pub(super) fn tags(style: &str) -> Option<parameters::Tags> {
 /// The same with a text that `x-verbatim` means in the schemas.
 pub(super) fn parse_from(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<Ir> {
     let doc = json_schema::document(text)?;
-    let mut leaves = leaves::Leaves::new(policy, source);
-    let format = read::Reader { doc: &doc, leaves: &mut leaves }.document()?;
+    let mut leaves = embedded::Leaves::new(policy, source);
+    let format = parse::Reader { doc: &doc, leaves: &mut leaves }.document()?;
     let mut ir = leaves.ir;
     if let Some((id, name)) = doc.duplicate {
         let (name, at) = (doc.name(name), doc.pointer(id));

@@ -187,7 +187,7 @@ impl SuffixAutomaton {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constraint::testing::Random;
+    use crate::constraint::test_reference::Random;
 
     /// Every factor with the places where it ends.
     fn factors(symbols: &[u32]) -> std::collections::BTreeMap<&[u32], Vec<u32>> {

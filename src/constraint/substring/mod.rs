@@ -26,7 +26,7 @@ pub(crate) use self::graph::Graph;
 pub use self::graph::MAX_SPAN_STATES;
 use self::graph::Piece;
 use super::ir::{Ir, Node, NodeId};
-use super::json_schema::{self, json};
+use super::json_schema::{self, json_document};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Largest source, in bytes: up to here the automaton of any text fits into the machine's limit, but for
@@ -109,21 +109,21 @@ pub struct Source {
 /// A text that spans are quoted from, and how; what it takes to find them is made when the first is looked
 /// for. Much smaller than a [`Source`], so that a constraint can keep it.
 #[derive(Debug, Clone)]
-pub struct Quotable {
+pub struct SourceText {
     text: Box<str>,
     options: SubstringOptions,
     source: OnceLock<Option<Source>>,
 }
 
-impl PartialEq for Quotable {
+impl PartialEq for SourceText {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text && self.options == other.options
     }
 }
 
-impl Quotable {
+impl SourceText {
     pub(crate) fn new(text: &str, options: &SubstringOptions) -> Self {
-        Quotable { text: text.into(), options: options.clone(), source: OnceLock::new() }
+        SourceText { text: text.into(), options: options.clone(), source: OnceLock::new() }
     }
 
     /// The text.
@@ -247,11 +247,11 @@ impl Source {
         let mut found = Vec::new();
         while let Some(id) = todo.pop() {
             match doc.value(id) {
-                json::Value::String(text) => {
+                json_document::Value::String(text) => {
                     found.extend(self.find(doc.name(text)).map(|o| (doc.pointer(id), o)));
                 }
-                json::Value::Array { .. } => todo.extend(doc.elements(id).iter().rev()),
-                json::Value::Object { .. } => todo.extend(doc.members(id).iter().rev().map(|m| m.1)),
+                json_document::Value::Array { .. } => todo.extend(doc.elements(id).iter().rev()),
+                json_document::Value::Object { .. } => todo.extend(doc.members(id).iter().rev().map(|m| m.1)),
                 _ => {}
             }
         }
@@ -277,7 +277,7 @@ impl Source {
 pub fn parse(text: &str, options: &SubstringOptions) -> Result<Ir> {
     let mut ir = Ir::new();
     let root = Source::new(text, options)?.node(&mut ir)?;
-    ir.add_source(Arc::new(Quotable::new(text, options)));
+    ir.add_source(Arc::new(SourceText::new(text, options)));
     if *ir.node(root) == Node::Never {
         let message = "the source text has no span of the required length and bounds";
         return Err(Error::new(ErrorKind::Unsatisfiable, message)

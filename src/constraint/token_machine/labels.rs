@@ -7,7 +7,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{LabelTrie, file};
+use super::{LabelTrie, label_files};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::Vocabulary;
 
@@ -94,7 +94,7 @@ impl Labels {
     /// # Errors
     /// If the array is no JSON, or something in it no string.
     pub fn from_text(text: &str) -> Result<Self> {
-        file::list(text).map(Labels::new)
+        label_files::list(text).map(Labels::new)
     }
 
     /// Labels from a JSON tree: `{"Technology": {"AI": ["NLP", "Vision"]}, "Sport": null}` gives
@@ -104,7 +104,7 @@ impl Labels {
     /// # Errors
     /// If it is no JSON, or holds numbers or truth values.
     pub fn from_tree(json: &str, separator: &str) -> Result<Self> {
-        Ok(Labels::new(file::tree(json, separator)?).paths(separator, Levels::Listed))
+        Ok(Labels::new(label_files::tree(json, separator)?).paths(separator, Levels::Listed))
     }
 
     /// What stands in front of the first label.

@@ -10,22 +10,22 @@
 //! matchers are used like any other. A trait for user-made machines was rejected: masks would have to be
 //! asked for at each step, and nobody could check at compile time that every state can be completed.
 
-mod file;
+mod encode_after;
 mod fsm;
+mod label_files;
+mod label_trie;
 mod labels;
-mod positions;
-mod set;
-mod spell;
-mod trie;
+mod token_masks;
+mod token_set;
 
 use std::sync::Arc;
 
 pub use fsm::{FsmWalk, MAX_STATES, MAX_TRANSITIONS, State, TokenFsm};
+pub(crate) use label_trie::Items;
+pub use label_trie::{LabelNode, LabelTrie};
 pub use labels::{Labels, Lead, Levels, MAX_LABEL_BYTES, MAX_LABELS};
-pub use positions::TokenMasks;
-pub use set::TokenSet;
-pub(crate) use trie::Items;
-pub use trie::{LabelNode, LabelTrie};
+pub use token_masks::TokenMasks;
+pub use token_set::TokenSet;
 
 /// A constraint over tokens, to be compiled.
 #[derive(Debug, Clone)]

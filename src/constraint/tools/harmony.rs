@@ -10,7 +10,7 @@
 
 use serde_json::{Value, json};
 
-use super::read::Reader;
+use super::parse_reply::Reader;
 use super::{Calls, Tool, ToolCall};
 use crate::error::Result;
 

@@ -7,10 +7,10 @@
 //! form was rejected: models call tools well in the form they were trained on and badly in any other.
 
 mod harmony;
-mod read;
+mod parse_reply;
 mod style;
 
-pub use read::{Reply, ToolCall};
+pub use parse_reply::{Reply, ToolCall};
 pub use style::ToolStyle;
 
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl Tools {
     /// # Errors
     /// `InvalidReply` with the byte at which a call breaks off or is not written in the style.
     pub fn read(&self, style: ToolStyle, reply: &str) -> Result<Reply> {
-        read::read(&self.list, &style.spelling(), reply)
+        parse_reply::read(&self.list, &style.spelling(), reply)
     }
 }
 

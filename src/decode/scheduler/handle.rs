@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Something that has happened in a request; an [`Event`] that can be kept.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Occurrence {
+pub enum HandleEvent {
     /// More text, in complete UTF-8.
     Text(String),
     /// A value of a JSON output has begun, grown or ended.
@@ -23,7 +23,7 @@ pub enum Occurrence {
 }
 
 enum Message {
-    Occurrence(Occurrence),
+    Occurrence(HandleEvent),
     Done(Box<Result<Output>>),
 }
 
@@ -52,7 +52,7 @@ pub(super) fn connected(events: bool) -> (Handle, Answer, CancelToken) {
 impl Handle {
     /// The next thing that happens; none once the request has come to its end. Always none at once if the
     /// request did not ask for [`events`](crate::Request::events): then it waits for the end.
-    pub fn next_event(&mut self) -> Option<Occurrence> {
+    pub fn next_event(&mut self) -> Option<HandleEvent> {
         if self.done.is_some() {
             return None;
         }
@@ -108,9 +108,9 @@ impl Answer {
 
     pub fn tell(&self, event: Event) {
         let occurrence = match event {
-            Event::Text(text) => Occurrence::Text(text.into()),
-            Event::Field(field) => Occurrence::Field(field.clone()),
-            Event::Stats(stats) => Occurrence::Stats(Box::new(stats.clone())),
+            Event::Text(text) => HandleEvent::Text(text.into()),
+            Event::Field(field) => HandleEvent::Field(field.clone()),
+            Event::Stats(stats) => HandleEvent::Stats(Box::new(stats.clone())),
         };
         // Nobody may be left to be told; dropping the handle has cancelled the request.
         drop(self.messages.send(Message::Occurrence(occurrence)));

@@ -10,20 +10,20 @@
 //! Batches that are put together once and run to their end were rejected: they wait for their longest
 //! member, and a request waits for a batch.
 
-mod active;
 mod handle;
-mod helpers;
 mod queue;
 mod runner;
+mod sequence;
+mod workers;
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-pub use handle::{Handle, Occurrence};
+pub use handle::{Handle, HandleEvent};
 pub use queue::Rejected;
 
 use super::engine::Engine;
-use super::prefix::DEFAULT_BYTES;
+use super::prefix_cache::DEFAULT_BYTES;
 use super::request::Request;
 use crate::error::{Error, ErrorKind, Result};
 use queue::Queue;
@@ -97,7 +97,7 @@ impl SchedulerOptions {
 /// What a scheduler has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct SchedulerStats {
     /// Forwards of the target model.
     pub forwards: usize,
     /// Rows in them.
@@ -123,7 +123,7 @@ pub struct Figures {
 /// Runs requests together. Shareable between threads; dropping it cancels what is not done.
 pub struct Scheduler {
     queue: Arc<Queue>,
-    figures: Arc<Mutex<Figures>>,
+    figures: Arc<Mutex<SchedulerStats>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -137,7 +137,7 @@ impl Scheduler {
         // Beside other forwards the measurement would be wrong.
         engine.measure();
         let queue = Arc::new(Queue::new(options.queue));
-        let figures = Arc::new(Mutex::new(Figures::default()));
+        let figures = Arc::new(Mutex::new(SchedulerStats::default()));
         let runner = Runner::new(engine.clone(), queue.clone(), figures.clone(), &options)?;
         let mut scheduler = Scheduler { queue: queue.clone(), figures, threads: Vec::new() };
         scheduler.spawn("ffwd-batch", move || runner.run())?;
@@ -175,7 +175,7 @@ impl Scheduler {
     }
 
     /// What was done so far.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> SchedulerStats {
         *self.figures.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

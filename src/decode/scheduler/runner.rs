@@ -8,13 +8,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::active::Active;
-use super::helpers::Helpers;
 use super::queue::{Queue, Ready, cancelled, internal};
-use super::{Figures, SchedulerOptions};
+use super::sequence::Active;
+use super::workers::Workers;
+use super::{SchedulerOptions, SchedulerStats};
 use crate::decode::engine::Engine;
-use crate::decode::prefix::Prefixes;
-use crate::decode::session::{Company, MaskJob, Need, Session};
+use crate::decode::prefix_cache::PrefixCache;
+use crate::decode::session::{BatchContext, MaskJob, NextForward, Session};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, Segment};
 
@@ -22,18 +22,18 @@ use crate::model::{Model, Segment};
 const ROWS_TO_FILL_ASIDE: usize = 8;
 
 /// Rows of one sequence beyond which they are taken for a prompt, which may be cut.
-const SHORT: usize = 64;
+const MAX_DECODE_ROWS: usize = 64;
 
 /// The thread of the batch.
 pub(super) struct Runner {
     engine: Arc<Engine>,
     queue: Arc<Queue>,
-    shown: Arc<Mutex<Figures>>,
+    shown: Arc<Mutex<SchedulerStats>>,
     options: SchedulerOptions,
-    helpers: Helpers,
-    prefixes: Prefixes,
+    helpers: Workers,
+    prefixes: PrefixCache,
     active: Vec<Active>,
-    figures: Figures,
+    figures: SchedulerStats,
     /// Where in `active` the sharing out of rows begins.
     turn: usize,
 }
@@ -42,7 +42,7 @@ impl Runner {
     pub fn new(
         engine: Arc<Engine>,
         queue: Arc<Queue>,
-        shown: Arc<Mutex<Figures>>,
+        shown: Arc<Mutex<SchedulerStats>>,
         options: &SchedulerOptions,
     ) -> Result<Runner> {
         Ok(Runner {
@@ -50,10 +50,10 @@ impl Runner {
             queue,
             shown,
             options: options.clone(),
-            helpers: Helpers::new(options.helpers)?,
-            prefixes: Prefixes::new(options.prefix_bytes),
+            helpers: Workers::new(options.helpers)?,
+            prefixes: PrefixCache::new(options.prefix_bytes),
             active: Vec::new(),
-            figures: Figures::default(),
+            figures: SchedulerStats::default(),
             turn: 0,
         })
     }
@@ -145,20 +145,20 @@ impl Runner {
     }
 
     /// What drafts have to reckon with in this round.
-    fn company(&self) -> Company {
+    fn company(&self) -> BatchContext {
         let sessions =
             || self.active.iter().filter(|a| a.follows.is_none()).filter_map(|a| a.session.as_ref());
         let sequences = sessions().count();
         let plain = sessions().filter(|s| s.is_plain()).count();
         if plain == 0 || plain == sequences {
-            return Company { sequences, most_draft: None };
+            return BatchContext { sequences, most_draft: None };
         }
         let costs = self.engine.target().cost_table();
         let most = costs.ms(sequences) * (1.0 + f64::from(self.options.slack) / 100.0);
         let drafting = sequences - plain;
         // Rows for each of those that draft, as long as the forward stays within the slack.
-        let rows = (1..=SHORT).take_while(|n| costs.ms(sequences + n * drafting) <= most).count();
-        Company { sequences, most_draft: Some(rows) }
+        let rows = (1..=MAX_DECODE_ROWS).take_while(|n| costs.ms(sequences + n * drafting) <= most).count();
+        BatchContext { sequences, most_draft: Some(rows) }
     }
 
     /// Lets those begin that waited for another to run what both begin with.
@@ -182,15 +182,15 @@ impl Runner {
     fn draft(&mut self) {
         let Some(model) = self.engine.draft().cloned() else { return };
         let short = self.short();
-        while self.active.iter().any(|a| a.needs(&Need::Draft)) {
+        while self.active.iter().any(|a| a.needs(&NextForward::Draft)) {
             let mut left = self.options.rows;
             let (mut segments, mut members) = (Vec::new(), Vec::new());
             for (i, active) in self.active.iter_mut().enumerate() {
-                if !active.needs(&Need::Draft) || (left < short && !segments.is_empty()) {
+                if !active.needs(&NextForward::Draft) || (left < short && !segments.is_empty()) {
                     continue;
                 }
                 let Some(session) = &mut active.session else { continue };
-                let segment = session.segment(&Need::Draft, left);
+                let segment = session.segment(&NextForward::Draft, left);
                 left = left.saturating_sub(segment.tokens.len());
                 active.held = segment.rows.is_empty();
                 segments.push(segment);
@@ -218,7 +218,7 @@ impl Runner {
         for (i, active) in self.active.iter_mut().enumerate() {
             let Some(&(_, most)) = shares.iter().find(|s| s.0 == i) else { continue };
             let Some(session) = &mut active.session else { continue };
-            segments.push(session.segment(&Need::Target, most));
+            segments.push(session.segment(&NextForward::Target, most));
             members.push(i);
         }
         let rows: usize = segments.iter().map(|s| s.tokens.len()).sum();
@@ -256,13 +256,13 @@ impl Runner {
 
     /// Most rows of a sequence that decodes: a draft and what was emitted unasked. More is a prompt.
     fn short(&self) -> usize {
-        self.options.rows.min(SHORT)
+        self.options.rows.min(MAX_DECODE_ROWS)
     }
 
     /// Whose rows run, and at most how many of each: (place, most).
     fn share_out(&mut self) -> Vec<(usize, usize)> {
         let count = self.active.len();
-        let ready = |a: &Active| a.needs(&Need::Target);
+        let ready = |a: &Active| a.needs(&NextForward::Target);
         let rows = |a: &Active| a.session.as_ref().map_or(0, Session::rows);
         let short = self.short();
         let prompts: Vec<usize> =
@@ -342,7 +342,7 @@ impl Filling {
 }
 
 /// How many segments each thread runs, if they run on several.
-fn parts(helpers: &Helpers, model: &Model, segments: &[Segment]) -> Option<Vec<usize>> {
+fn parts(helpers: &Workers, model: &Model, segments: &[Segment]) -> Option<Vec<usize>> {
     let count = helpers.threads().min(segments.len());
     if count < 2 {
         return None;
@@ -367,7 +367,7 @@ fn parts(helpers: &Helpers, model: &Model, segments: &[Segment]) -> Option<Vec<u
 }
 
 /// A forward, on several threads if that is faster.
-fn run(helpers: &Helpers, model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+fn run(helpers: &Workers, model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
     match parts(helpers, model, segments) {
         Some(sizes) => run_parts(helpers, model, segments, sizes),
         None => run_here(model, segments),
@@ -376,7 +376,7 @@ fn run(helpers: &Helpers, model: &Model, segments: &mut [Segment]) -> Vec<Result
 
 /// A forward for each part, on a thread of its own.
 fn run_parts(
-    helpers: &Helpers,
+    helpers: &Workers,
     model: &Model,
     segments: &mut [Segment],
     sizes: Vec<usize>,

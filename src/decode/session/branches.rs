@@ -8,10 +8,12 @@
 //! Branches of branches were rejected: with the draft itself nearly always right, the second doubt in a row is
 //! hardly ever reached.
 
-use super::propose::Draft;
-use super::step::few;
+use super::drafting::Draft;
+use super::step::legal_if_few;
 use super::{Mode, Session};
-use crate::draft::{CHOSEN, Class, Proposal, Second, Source, State, Worth, take_legal};
+use crate::draft::{
+    CHOSEN, OutputRegion, Proposal, ProposalContext, RoundEstimate, RunnerUp, Source, take_legal,
+};
 use crate::matcher::Matcher;
 use crate::model;
 use crate::vocab::TokenId;
@@ -19,14 +21,14 @@ use crate::vocab::TokenId;
 /// Most doubts that are kept of a draft.
 pub(super) const MOST_DOUBTS: usize = 16;
 /// Most ways to go on that are tried beside each other, and the most legal tokens they may be spelled with.
-const MOST_WAYS: usize = 4;
+const MAX_CHOICES: usize = 4;
 const MOST_TOKENS: usize = 64;
 /// Lead of the draft model's choice, as a grade, from which on there is no doubt.
-const SURE: u8 = 3;
+const CONFIDENT_LEAD: u8 = 3;
 
 /// Why there is a branch: the grade of its first proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum BranchReason {
     /// The draft model's second choice where the first led a little, or hardly.
     Second { sure: bool },
     /// The constraint leaves a few ways to go on.
@@ -35,27 +37,27 @@ pub(super) enum Reason {
     Split,
 }
 
-impl Reason {
+impl BranchReason {
     fn grade(self) -> u8 {
         match self {
-            Reason::Second { sure: false } => 0,
-            Reason::Second { sure: true } => 1,
-            Reason::Ways => 2,
-            Reason::Split => 3,
+            BranchReason::Second { sure: false } => 0,
+            BranchReason::Second { sure: true } => 1,
+            BranchReason::Ways => 2,
+            BranchReason::Split => 3,
         }
     }
 }
 
 /// A place where the draft may be wrong.
-pub(super) struct Doubt {
+pub(super) struct BranchPoint {
     /// Proposals of the draft before it.
     after: usize,
     /// The constraint there.
     matcher: Matcher,
     /// What to propose instead, never nothing; the first differs from the draft's.
     tokens: Vec<TokenId>,
-    place: State,
-    reason: Reason,
+    place: ProposalContext,
+    reason: BranchReason,
 }
 
 /// Proposals that go on from the first `after` of the draft.
@@ -79,45 +81,45 @@ impl Session {
     }
 
     /// Grade of the draft model's lead from which on there is no doubt.
-    pub(super) fn sure(&self) -> u8 {
-        if self.may_branch() { SURE } else { 0 }
+    pub(super) fn min_lead(&self) -> u8 {
+        if self.may_branch() { CONFIDENT_LEAD } else { 0 }
     }
 
     /// Takes note of what the draft model would have written instead of the proposals behind the first `before`.
-    pub(super) fn doubt_choices(draft: &mut Draft, before: usize, seconds: Vec<Second>) {
+    pub(super) fn branch_on_runner_ups(draft: &mut Draft, before: usize, seconds: Vec<RunnerUp>) {
         for second in seconds {
             let after = before + second.of;
             // What was not drafted is not doubted either.
             if after >= draft.proposals.len() || draft.doubts.len() >= MOST_DOUBTS {
                 break;
             }
-            let reason = Reason::Second { sure: second.lead > 0 };
+            let reason = BranchReason::Second { sure: second.lead > 0 };
             let (matcher, place) = (second.matcher, draft.place);
-            draft.doubts.push(Doubt { after, matcher, tokens: vec![second.token], place, reason });
+            draft.doubts.push(BranchPoint { after, matcher, tokens: vec![second.token], place, reason });
         }
     }
 
     /// Whether to look for another split of the forced run that comes next.
-    pub(super) fn may_doubt_split(&self, worth: &Worth, place: State) -> bool {
+    pub(super) fn may_doubt_split(&self, worth: &RoundEstimate, place: ProposalContext) -> bool {
         let gate = &self.drafting.gate;
-        let state = State { grade: Reason::Split.grade(), ..place };
+        let state = ProposalContext { confidence: BranchReason::Split.grade(), ..place };
         self.may_branch() && gate.may_branch(worth, gate.run_fails(worth, place), state)
     }
 
     /// The ways to go on behind the draft, where these are few and nobody has chosen.
-    fn doubt_end(&self, draft: &mut Draft) {
+    fn branch_on_choices(&self, draft: &mut Draft) {
         let place = self.place(draft);
-        let state = State { grade: Reason::Ways.grade(), ..place };
+        let state = ProposalContext { confidence: BranchReason::Ways.grade(), ..place };
         if !self.drafting.gate.may_branch(&draft.worth, draft.worth.survival, state) {
             return;
         }
         let Some(matcher) = &mut draft.matcher else { return };
-        if matcher.is_terminated() || place.class == Class::String || matcher.is_forced() {
+        if matcher.is_terminated() || place.class == OutputRegion::String || matcher.is_forced() {
             return;
         }
         // For each first byte the longest token: the one that says most about what is meant.
         let mut ways: Vec<(u8, TokenId)> = Vec::new();
-        for token in few(matcher, MOST_TOKENS) {
+        for token in legal_if_few(matcher, MOST_TOKENS) {
             let bytes = self.vocab.token_bytes(token);
             let Some(first) = bytes.first() else { continue };
             match ways.iter_mut().find(|way| way.0 == *first) {
@@ -126,16 +128,16 @@ impl Session {
                 None => ways.push((*first, token)),
             }
         }
-        if !(2..=MOST_WAYS).contains(&ways.len()) {
+        if !(2..=MAX_CHOICES).contains(&ways.len()) {
             return;
         }
         for (_, token) in ways {
-            let doubt = Doubt {
+            let doubt = BranchPoint {
                 after: draft.proposals.len(),
                 matcher: matcher.fork(),
                 tokens: vec![token],
                 place,
-                reason: Reason::Ways,
+                reason: BranchReason::Ways,
             };
             draft.doubts.push(doubt);
         }
@@ -147,7 +149,7 @@ impl Session {
             return Vec::new();
         }
         if self.drafting.model.is_none() {
-            self.doubt_end(draft);
+            self.branch_on_choices(draft);
         }
         let mut branches: Vec<Branch> = Vec::new();
         let mut rows = draft.proposals.len();
@@ -181,18 +183,18 @@ impl Session {
 
 /// Another split of the forced `run`, which is to be drafted behind `before` proposals, if there is one: by longest
 /// token, where it is not known what the target chooses.
-pub(super) fn doubt_split(
+pub(super) fn branch_on_tokenization(
     before: usize,
     matcher: &mut Matcher,
     run: &[Proposal],
-    place: State,
-) -> Option<Doubt> {
+    place: ProposalContext,
+) -> Option<BranchPoint> {
     if run.is_empty() {
         return None;
     }
     let longest = matcher.longest_forced_start(run.len()).tokens;
     let same = longest.iter().zip(run).take_while(|(a, b)| **a == b.token).count();
-    if same == longest.len() || run.get(same).is_none_or(|p| p.state.grade == CHOSEN) {
+    if same == longest.len() || run.get(same).is_none_or(|p| p.state.confidence == CHOSEN) {
         return None;
     }
     let mut matcher = matcher.fork();
@@ -200,19 +202,19 @@ pub(super) fn doubt_split(
         return None;
     }
     let tokens = longest[same..].to_vec();
-    Some(Doubt { after: before + same, matcher, tokens, place, reason: Reason::Split })
+    Some(BranchPoint { after: before + same, matcher, tokens, place, reason: BranchReason::Split })
 }
 
-impl Doubt {
+impl BranchPoint {
     /// The state of its first proposal.
-    fn state(&self) -> State {
-        State { grade: self.reason.grade(), ..self.place }
+    fn state(&self) -> ProposalContext {
+        ProposalContext { confidence: self.reason.grade(), ..self.place }
     }
 
     /// What is proposed, and what is forced behind it; as far as it is legal.
     fn proposals(self, room: usize) -> Vec<Proposal> {
         let first = self.state();
-        let further = State { grade: 1, ..self.place };
+        let further = ProposalContext { confidence: 1, ..self.place };
         let of = |(i, token): (usize, TokenId)| match i {
             0 => Proposal { token, source: Source::Branch, state: first },
             _ => Proposal { token, source: Source::Forced, state: further },
@@ -222,10 +224,10 @@ impl Doubt {
         let own = self.tokens.into_iter().enumerate().map(of);
         take_legal(Some(&mut matcher), own, room, &mut proposals);
         if let Some(last) = proposals.last()
-            && self.reason != Reason::Split
+            && self.reason != BranchReason::Split
             && !matcher.is_terminated()
         {
-            let forced = matcher.drafted_forced_start(Some(last.token), room).tokens;
+            let forced = matcher.forced_prefix(Some(last.token), room).tokens;
             let forced = forced.into_iter().enumerate().map(|(i, token)| of((i + 1, token)));
             take_legal(Some(&mut matcher), forced, room, &mut proposals);
         }

@@ -8,53 +8,55 @@
 //! decoding. Cost: one forward per round; the rest is look-ups.
 
 mod branches;
-mod propose;
+mod drafting;
 mod step;
-mod unasked;
+mod unverified;
 mod verify;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::closing::Closer;
+use super::completion::CompletionKeeper;
 use super::engine::Output;
 use super::events::{CancelToken, Event};
-use super::fields::Fields;
+use super::json_stream::JsonStream;
 use super::request::room;
 use super::stats::{BySource, Finish, Mode, Stats};
 use super::stop::{Stops, satisfies};
 use super::thinking::Thinking;
-use crate::draft::{Ahead, DraftModel, Estimates, Gate, Lookup, Proposal, Source, Splits};
+use crate::draft::{
+    AcceptanceRates, DraftModel, ForcedRunCache, Gate, PromptLookup, Proposal, Source, TokenizationMemory,
+};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::{Branch, KvCache, Model};
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
-use propose::{Draft, last_few};
-pub(super) use step::{Company, MaskJob, Need};
+use drafting::{Draft, last_few};
+pub(super) use step::{BatchContext, MaskJob, NextForward};
 
 /// What proposes tokens besides forced runs.
-pub(super) struct Drafting {
+pub(super) struct DraftSources {
     pub model: Option<DraftModel>,
-    pub lookup: Option<Lookup>,
+    pub lookup: Option<PromptLookup>,
     /// The forced run that drafts go along.
-    pub ahead: Ahead,
+    pub ahead: ForcedRunCache,
     pub gate: Gate,
     /// Whether a draft may have branches.
     pub branches: bool,
     /// What generations of this engine learn together; nothing in the unverified modes.
-    pub shared: Option<Arc<Mutex<Estimates>>>,
+    pub shared: Option<Arc<Mutex<AcceptanceRates>>>,
     /// How the target splits forced runs; likewise.
-    pub splits: Option<Arc<Mutex<Splits>>>,
+    pub splits: Option<Arc<Mutex<TokenizationMemory>>>,
     /// Instead of all sources: proposes anything after (history, output so far). For tests.
-    pub adversary: Option<Adversary>,
+    pub adversary: Option<DraftOverride>,
 }
 
 /// Who is told what happens, if anybody.
 pub(super) type OnEvent<'a, 'b> = &'a mut Option<&'b mut dyn FnMut(Event)>;
 
 /// A draft source that need not be any good.
-pub type Adversary = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
+pub type DraftOverride = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
 
 /// How likely a token was.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,10 +71,10 @@ pub struct TokenLogprob {
 }
 
 /// How to generate.
-pub(super) struct Setup {
+pub(super) struct SessionOptions {
     pub sampler: Sampler,
     pub mode: Mode,
-    pub drafting: Drafting,
+    pub drafting: DraftSources,
     pub max_tokens: usize,
     pub stops: Stops,
     pub close: bool,
@@ -88,10 +90,10 @@ pub(super) struct Session {
     sampler: Sampler,
     matcher: Option<Matcher>,
     mode: Mode,
-    drafting: Drafting,
+    drafting: DraftSources,
     max_tokens: usize,
     stops: Stops,
-    closer: Option<Closer>,
+    closer: Option<CompletionKeeper>,
     thinking: Option<Thinking>,
     /// Where the answer begins in the text: at once unless the model thinks first.
     answer: Option<usize>,
@@ -106,7 +108,7 @@ pub(super) struct Session {
     /// The draft for the next forward, finished or not.
     draft: Option<Draft>,
     /// Who else is in the forward.
-    company: Company,
+    company: BatchContext,
     /// Mask rows of the draft's positions that were filled ahead, one behind the other.
     masks: Vec<u32>,
     /// Prompt and output.
@@ -115,14 +117,14 @@ pub(super) struct Session {
     /// Output tokens as bytes, and how much of them has been handed out.
     text: Vec<u8>,
     streamed: usize,
-    fields: Fields,
+    fields: JsonStream,
     logprobs: Option<Vec<Option<TokenLogprob>>>,
     /// That of the token that ended the output, if it was asked for.
     end_logprob: Option<TokenLogprob>,
     row: Vec<u32>,
     stats: Stats,
     /// How many forwards the last event was about.
-    told: usize,
+    reported_forwards: usize,
     begun: Instant,
     /// Why the output ends here, once that is known.
     ending: Option<Ending>,
@@ -146,14 +148,14 @@ enum Ending {
 
 /// What went through the last forward of the target.
 #[derive(Default)]
-struct Finished {
+struct SubmittedDraft {
     proposals: Vec<Proposal>,
     branches: Vec<branches::Branch>,
     /// What is forced behind the proposals.
     rest: Vec<u8>,
 }
 
-impl Finished {
+impl SubmittedDraft {
     /// Rows that it took in the forward.
     fn rows(&self) -> usize {
         self.proposals.len() + self.branches.iter().map(|b| b.proposals.len()).sum::<usize>()
@@ -187,12 +189,12 @@ impl Session {
         vocab: &Vocabulary,
         prompt: Vec<TokenId>,
         matcher: Option<Matcher>,
-        setup: Setup,
+        setup: SessionOptions,
     ) -> Result<Self> {
         let max_tokens = room(prompt.len(), target.config().context, setup.max_tokens)?;
         let end = setup.thinking.as_ref().map(Thinking::end);
         let closed = matcher.as_ref().filter(|_| setup.close);
-        let closer = closed.and_then(|m| Closer::new(m, end, max_tokens));
+        let closer = closed.and_then(|m| CompletionKeeper::new(m, end, max_tokens));
         Ok(Session {
             target: target.clone(),
             vocab: vocab.clone(),
@@ -211,16 +213,16 @@ impl Session {
             only: Vec::new(),
             branches: Vec::new(),
             draft: None,
-            company: Company::default(),
+            company: BatchContext::default(),
             masks: Vec::new(),
-            told: 0,
+            reported_forwards: 0,
             begun: Instant::now(),
             prompt: prompt.len(),
             stats: Stats { prompt_tokens: prompt.len(), mode: setup.mode, ..Stats::default() },
             history: prompt,
             text: Vec::new(),
             streamed: 0,
-            fields: Fields::new(),
+            fields: JsonStream::new(),
             logprobs: setup.logprobs.then(Vec::new),
             end_logprob: None,
             row: vec![0; vocab.bitmask_words()],
@@ -231,7 +233,7 @@ impl Session {
     }
 
     /// The output after the last forward.
-    pub(super) fn close_books(mut self, finish: &Finish, on_event: OnEvent) -> Output {
+    pub(super) fn into_output(mut self, finish: &Finish, on_event: OnEvent) -> Output {
         if let Some(Ending::Text { cut, .. }) = self.ending {
             self.text.truncate(cut);
         }
@@ -316,13 +318,13 @@ impl Session {
         if self.matcher.is_none() {
             return Default::default();
         }
-        let mut fields = Fields::new();
+        let mut fields = JsonStream::new();
         fields.feed(&self.text[self.answer.unwrap_or(0).min(self.text.len())..]);
         fields.unfinished()
     }
 
     /// Whether the budget for thinking is spent behind `emitted` tokens that spell `text`.
-    fn is_out_of_thought(&self, text: &[u8], emitted: usize, answering: bool) -> bool {
+    fn thinking_budget_spent(&self, text: &[u8], emitted: usize, answering: bool) -> bool {
         !answering && self.thinking.as_ref().is_some_and(|t| t.is_over(text, emitted))
     }
 
@@ -352,7 +354,7 @@ impl Session {
     }
 
     /// Figures and estimates from a verified draft.
-    fn learn(&mut self, draft: &Finished, verified: &Verified, rows: &[Vec<f32>]) {
+    fn learn(&mut self, draft: &SubmittedDraft, verified: &Verified, rows: &[Vec<f32>]) {
         let add = |counts: &mut BySource, source| match source {
             Source::Forced => counts.forced += 1,
             Source::Lookup => counts.lookup += 1,
@@ -390,7 +392,7 @@ impl Session {
 
     /// The one place where verified tokens become output: history, constraint, cache and text advance
     /// by the same tokens. Positions of the cache that hold rejected proposals are dropped.
-    fn commit(&mut self, draft: &Finished, verified: Verified) -> Result<()> {
+    fn commit(&mut self, draft: &SubmittedDraft, verified: Verified) -> Result<()> {
         let keep = self.history.len() + verified.matched;
         if let Some(matcher) = &mut self.matcher {
             for (i, &token) in verified.tokens.iter().enumerate() {

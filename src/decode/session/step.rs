@@ -8,12 +8,12 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::propose::Draft;
-use super::{Finish, Finished, OnEvent, Session};
+use super::drafting::Draft;
+use super::{Finish, OnEvent, Session, SubmittedDraft};
 use crate::decode::Event;
 use crate::decode::engine::Output;
-use crate::decode::stats::{Mode, Spent};
-use crate::draft::Ran;
+use crate::decode::stats::{Mode, TimeBreakdown};
+use crate::draft::ModelRole;
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Segment};
@@ -21,7 +21,7 @@ use crate::vocab::TokenId;
 
 /// What a session needs to go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::decode) enum Need {
+pub(in crate::decode) enum NextForward {
     /// A forward of the draft model.
     Draft,
     /// A forward of the target model.
@@ -32,25 +32,25 @@ pub(in crate::decode) enum Need {
 
 /// Who shares the forwards of a session: decides what drafts are worth, and nothing about the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::decode) struct Company {
+pub(in crate::decode) struct BatchContext {
     /// Sequences in the forward.
     pub sequences: usize,
     /// Longest draft that does not hold up neighbours which draft nothing; none where nobody minds.
     pub most_draft: Option<usize>,
 }
 
-impl Default for Company {
+impl Default for BatchContext {
     /// Alone.
     fn default() -> Self {
-        Company { sequences: 1, most_draft: None }
+        BatchContext { sequences: 1, most_draft: None }
     }
 }
 
 /// Of so many tokens one is few enough that its logits are computed alone.
-pub(super) const FEW: usize = 16;
+pub(super) const FEW_LEGAL_DIVISOR: usize = 16;
 
 /// The legal tokens, sorted; none if they are more than `most`.
-pub(super) fn few(matcher: &mut Matcher, most: usize) -> Vec<TokenId> {
+pub(super) fn legal_if_few(matcher: &mut Matcher, most: usize) -> Vec<TokenId> {
     let mask = matcher.bitmask();
     let count: u32 = mask.base().iter().map(|word| word.count_ones()).sum();
     if count as usize > most {
@@ -106,16 +106,16 @@ impl Session {
         mut on_event: Option<&mut dyn FnMut(Event)>,
         at_end: impl FnOnce(&Session),
     ) -> Result<Output> {
-        self.stats.spent = Some(Spent::default());
+        self.stats.spent = Some(TimeBreakdown::default());
         loop {
             let need = self.step(&mut on_event)?;
             let model = match &need {
-                Need::Nothing(finish) => {
+                NextForward::Nothing(finish) => {
                     at_end(&self);
-                    return Ok(self.close_books(finish, &mut on_event));
+                    return Ok(self.into_output(finish, &mut on_event));
                 }
-                Need::Target => self.target.clone(),
-                Need::Draft => match &self.drafting.model {
+                NextForward::Target => self.target.clone(),
+                NextForward::Draft => match &self.drafting.model {
                     Some(draft) => draft.model().clone(),
                     // Not asked for without one.
                     None => continue,
@@ -127,18 +127,18 @@ impl Session {
             // There is one result for each segment.
             let rows = model.forward_batch(&mut [segment]).pop().unwrap_or_else(|| Ok(Vec::new()));
             let seconds = begun.elapsed().as_secs_f64();
-            let of = if need == Need::Draft { Ran::Draft } else { Ran::Target };
+            let of = if need == NextForward::Draft { ModelRole::Draft } else { ModelRole::Target };
             self.drafting.gate.ran(of, run, cached, seconds * 1e3);
             let first = self.stats.forwards == 0;
             if let Some(spent) = &mut self.stats.spent {
                 let kind = match need {
-                    Need::Draft => &mut spent.draft_model,
+                    NextForward::Draft => &mut spent.draft_model,
                     _ if first => &mut spent.prompt,
                     _ => &mut spent.target,
                 };
                 *kind += seconds;
             }
-            self.take(&need, rows)?;
+            self.resume(&need, rows)?;
         }
     }
 
@@ -146,23 +146,23 @@ impl Session {
     ///
     /// # Errors
     /// If the output cannot go on; the session is then of no more use.
-    pub(in crate::decode) fn step(&mut self, on_event: OnEvent) -> Result<Need> {
-        self.tell(on_event);
+    pub(in crate::decode) fn step(&mut self, on_event: OnEvent) -> Result<NextForward> {
+        self.emit_events(on_event);
         loop {
             if self.draft.is_none() {
                 if let Some(finish) = self.finished() {
-                    return Ok(Need::Nothing(finish));
+                    return Ok(NextForward::Nothing(finish));
                 }
-                if self.is_out_of_thought(&self.text, self.emitted(), self.answer.is_some()) {
+                if self.thinking_budget_spent(&self.text, self.emitted(), self.answer.is_some()) {
                     self.end_thinking()?;
-                    self.tell(on_event);
+                    self.emit_events(on_event);
                     continue;
                 }
                 if matches!(self.mode, Mode::Canonical | Mode::Longest) {
                     self.jump();
-                    self.tell(on_event);
+                    self.emit_events(on_event);
                     if let Some(finish) = self.finished() {
-                        return Ok(Need::Nothing(finish));
+                        return Ok(NextForward::Nothing(finish));
                     }
                 }
             }
@@ -173,17 +173,17 @@ impl Session {
                 continue;
             }
             if !asks && draft.only.is_none() {
-                draft.only = Some(self.asked_for(&draft));
+                draft.only = Some(self.logits_needed(&draft));
             }
             self.draft = Some(draft);
-            return Ok(if asks { Need::Draft } else { Need::Target });
+            return Ok(if asks { NextForward::Draft } else { NextForward::Target });
         }
     }
 
     /// What the model that is needed is to run: at most about `most` tokens, if these are a prompt. The
     /// caller runs it and hands the logits to [`take`](Self::take).
-    pub(in crate::decode) fn segment(&mut self, need: &Need, most: usize) -> Segment<'_> {
-        let target = *need != Need::Draft || self.drafting.model.is_none();
+    pub(in crate::decode) fn segment(&mut self, need: &NextForward, most: usize) -> Segment<'_> {
+        let target = *need != NextForward::Draft || self.drafting.model.is_none();
         let rows = if target { self.prepare(most) } else { 0..0 };
         match self.drafting.model.as_mut().filter(|_| !target) {
             Some(model) => model.segment(most),
@@ -230,20 +230,20 @@ impl Session {
     /// Which logits the rows of a draft are judged by, where these are few: behind a key, between
     /// values, in numbers. Not in `off` mode, which is what all others are compared with, and not where
     /// probabilities among all tokens are asked for.
-    fn asked_for(&self, draft: &Draft) -> Vec<Vec<TokenId>> {
+    fn logits_needed(&self, draft: &Draft) -> Vec<Vec<TokenId>> {
         let mut only = Vec::new();
         let Some(matcher) = self.matcher.as_ref().filter(|_| self.mode == Mode::Exact) else { return only };
         if self.sampler.reports() {
             return only;
         }
-        let most = self.vocab.len() / FEW;
+        let most = self.vocab.len() / FEW_LEGAL_DIVISOR;
         let mut at = matcher.fork();
-        only.push(few(&mut at, most));
+        only.push(legal_if_few(&mut at, most));
         for proposal in &draft.proposals {
             if at.accept_token(proposal.token).is_err() {
                 return only;
             }
-            only.push(few(&mut at, most));
+            only.push(legal_if_few(&mut at, most));
         }
         for branch in &draft.branches {
             let mut at = matcher.fork();
@@ -252,7 +252,7 @@ impl Session {
                 if !trunk || at.accept_token(proposal.token).is_err() {
                     return only;
                 }
-                only.push(few(&mut at, most));
+                only.push(legal_if_few(&mut at, most));
             }
         }
         only
@@ -263,8 +263,12 @@ impl Session {
     /// # Errors
     /// If the target failed or its logits are of no use; the session has then come to its end. A failure
     /// of the draft model is none.
-    pub(in crate::decode) fn take(&mut self, need: &Need, rows: Result<Vec<Vec<f32>>>) -> Result<()> {
-        if *need == Need::Draft {
+    pub(in crate::decode) fn resume(
+        &mut self,
+        need: &NextForward,
+        rows: Result<Vec<Vec<f32>>>,
+    ) -> Result<()> {
+        if *need == NextForward::Draft {
             if let Some(mut draft) = self.draft.take() {
                 self.take_drafted(&mut draft, rows);
                 self.draft = Some(draft);
@@ -278,28 +282,28 @@ impl Session {
         }
         let draft = self.draft.take();
         let draft = draft
-            .map(|d| Finished { proposals: d.proposals, branches: d.branches, rest: d.rest })
+            .map(|d| SubmittedDraft { proposals: d.proposals, branches: d.branches, rest: d.rest })
             .unwrap_or_default();
         self.stats.drafted += draft.rows();
         let skipped = rows.len() - 1 - draft.rows();
         let begun = Instant::now();
-        let verified = self.judge(&draft, &mut rows, skipped);
+        let verified = self.verify_rows(&draft, &mut rows, skipped);
         self.masks.clear();
         let verified = verified?;
         self.learn(&draft, &verified, &rows[skipped..]);
         let judged = verified.tokens.len().max(1);
         let committed = self.commit(&draft, verified);
-        self.drafting.gate.judged(judged, begun.elapsed().as_secs_f64() * 1e3);
+        self.drafting.gate.record_verify_time(judged, begun.elapsed().as_secs_f64() * 1e3);
         committed
     }
 
     /// Takes note of who shares the next forwards. Not in the unverified modes: what they emit unasked
     /// depends on where drafts end.
-    pub(in crate::decode) fn join(&mut self, company: Company) {
+    pub(in crate::decode) fn set_batch_context(&mut self, company: BatchContext) {
         if self.company == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
             return;
         }
-        self.drafting.gate.in_company(company.sequences);
+        self.drafting.gate.set_batch_size(company.sequences);
         self.company = company;
     }
 
@@ -353,7 +357,7 @@ impl Session {
 
     /// Begins with keys and values of its prompt that are known already. Only before the first forward, and
     /// of fewer tokens than the prompt has.
-    pub(in crate::decode) fn adopt(&mut self, (target, draft): (KvCache, Option<KvCache>)) {
+    pub(in crate::decode) fn restore_prefix(&mut self, (target, draft): (KvCache, Option<KvCache>)) {
         if self.cache.is_empty() && target.len() < self.prompt {
             self.stats.prompt_cached = target.len();
             self.cache = target;
@@ -364,10 +368,10 @@ impl Session {
     }
 
     /// Hands out text and figures that are new.
-    fn tell(&mut self, on_event: OnEvent) {
+    fn emit_events(&mut self, on_event: OnEvent) {
         self.stream(false, on_event);
-        if self.told < self.stats.forwards {
-            self.told = self.stats.forwards;
+        if self.reported_forwards < self.stats.forwards {
+            self.reported_forwards = self.stats.forwards;
             if let Some(on_event) = on_event {
                 on_event(Event::Stats(&self.stats));
             }

@@ -1,7 +1,7 @@
 //! The judgement of a forward over a draft, position by position.
 
 use super::branches::Branch;
-use super::{Ending, Finished, Session, TokenLogprob, Verified};
+use super::{Ending, Session, SubmittedDraft, TokenLogprob, Verified};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::sample::Sampled;
@@ -10,9 +10,9 @@ use crate::vocab::TokenId;
 impl Session {
     /// Judges the logits of the last forward: those of `skipped` tokens that were emitted unasked, for the
     /// record, then the positions of the draft.
-    pub(super) fn judge(
+    pub(super) fn verify_rows(
         &mut self,
-        draft: &Finished,
+        draft: &SubmittedDraft,
         rows: &mut [Vec<f32>],
         skipped: usize,
     ) -> Result<Verified> {
@@ -43,7 +43,7 @@ impl Session {
 
     /// Judges position by position, each with the mask, the history and the random number that it would
     /// have in plain decoding, until the target disagrees with the draft or the output ends.
-    fn verify(&mut self, draft: &Finished, rows: &mut [Vec<f32>]) -> Result<Verified> {
+    fn verify(&mut self, draft: &SubmittedDraft, rows: &mut [Vec<f32>]) -> Result<Verified> {
         let mut matcher = self.matcher.as_ref().map(Matcher::fork);
         let mut verified = Verified {
             tokens: Vec::new(),
@@ -109,7 +109,7 @@ impl Session {
             answering |=
                 self.thinking.as_ref().is_some_and(|t| t.answer_begins(&text, bytes.len()).is_some());
             let over = position + 1 >= self.max_tokens
-                || self.is_out_of_thought(&text, position + 1, answering)
+                || self.thinking_budget_spent(&text, position + 1, answering)
                 || self.stops.find(&text, bytes.len()).is_some()
                 || matcher.as_ref().is_some_and(Matcher::is_terminated);
             match next {
@@ -123,7 +123,7 @@ impl Session {
 
 impl Verified {
     /// Goes on with the draft or a branch if one of them proposed `token` here: the row behind it.
-    fn agrees(&mut self, draft: &Finished, token: TokenId) -> Option<usize> {
+    fn agrees(&mut self, draft: &SubmittedDraft, token: TokenId) -> Option<usize> {
         if let Some((number, matched)) = &mut self.branch {
             let proposed = draft.branches[*number].proposals.get(*matched)?;
             return (proposed.token == token).then(|| {

@@ -1,9 +1,9 @@
 //! Decisions against the definition, and costs that were measured wrongly.
 
-use super::super::estimates::Class;
+use super::super::acceptance::OutputRegion;
 use super::*;
 
-const PLACE: State = State { class: Class::Structure, grade: 1, key: 0 };
+const PLACE: ProposalContext = ProposalContext { class: OutputRegion::Structure, confidence: 1, key: 0 };
 const FORCED: Proposal = Proposal { token: 1, source: Source::Forced, state: PLACE };
 
 fn table(row: f64) -> CostTable {
@@ -12,7 +12,7 @@ fn table(row: f64) -> CostTable {
 
 /// A gate that knows the rate of forced tokens, and nothing of judging.
 fn gate(row: f64, accepted: usize, of: usize) -> Gate {
-    let mut gate = Gate::new(&table(row), Some(&table(0.0)), 24, Estimates::default());
+    let mut gate = Gate::new(&table(row), Some(&table(0.0)), 24, AcceptanceRates::default());
     gate.judging = 0.0;
     for i in 0..400 {
         gate.estimates.learn((Source::Forced, PLACE, i % of < accepted));
@@ -31,7 +31,7 @@ fn the_number_taken_is_the_best_of_all() {
                 let tokens: f64 = (0..=n).map(|i| rate.powi(i)).sum();
                 tokens / (1.0 + f64::from(n) * row)
             };
-            let taken = gate.takes(&worth, &[FORCED; 24]);
+            let taken = gate.accepted_rows(&worth, &[FORCED; 24]);
             let most = (0..=24).map(ratio).fold(0.0, f64::max);
             assert!(ratio(taken as i32) >= most * (1.0 - 1e-9), "row {row}, rate {rate}: {taken}");
         }
@@ -42,14 +42,14 @@ fn the_number_taken_is_the_best_of_all() {
 fn rows_that_cost_as_much_as_forwards_are_not_worth_it() {
     let mut gate = gate(1.0, 9, 10);
     let worth = gate.begin(64);
-    assert_eq!(gate.takes(&worth, &[FORCED; 3]), 0);
+    assert_eq!(gate.accepted_rows(&worth, &[FORCED; 3]), 0);
 }
 
 #[test]
 fn later_rows_can_pay_for_an_unlikely_one() {
     let steps =
         |rates: &[f64]| rates.iter().map(|&rate| Step { rate, ms: 0.3, call: 0.0 }).collect::<Vec<_>>();
-    let worth = Worth { rows: 0, survival: 1.0, tokens: 1.0, ms: 1.0 };
+    let worth = RoundEstimate { rows: 0, survival: 1.0, tokens: 1.0, ms: 1.0 };
     assert_eq!(best(&worth, &steps(&[0.29]), [1.0; 2]), 0);
     assert_eq!(best(&worth, &steps(&[0.29, 1.0]), [1.0; 2]), 0);
     assert_eq!(best(&worth, &steps(&[0.31, 1.0, 1.0]), [1.0; 2]), 3);
@@ -100,8 +100,8 @@ fn drafted(
     let (mut rows, mut tokens, mut spent) = (Vec::new(), 0, 0.0);
     for round in 0..rounds {
         let worth = gate.begin(64);
-        let taken = gate.takes(&worth, &[FORCED; 8]);
-        gate.ran(Ran::Target, 1 + taken, 64, ms.ms(1 + taken));
+        let taken = gate.accepted_rows(&worth, &[FORCED; 8]);
+        gate.ran(ModelRole::Target, 1 + taken, 64, ms.ms(1 + taken));
         spent += ms.ms(1 + taken);
         tokens += 1;
         // What is left out is not learned about.
@@ -122,39 +122,39 @@ fn drafted(
 fn costs_measured_too_high_are_not_believed_for_good() {
     // A row costs a twentieth of a forward, but the first measurement was disturbed: it says nearly as much.
     let busy = measured(0.99);
-    let mut gate = Gate::new(&busy, None, 8, Estimates::default());
+    let mut gate = Gate::new(&busy, None, 8, AcceptanceRates::default());
     let (rows, _) = drafted(&mut gate, &measured(0.05), 400, (9, 10));
     assert_eq!(rows[0], 0, "the rows seem too dear at first");
     assert!(rows[300..].iter().all(|taken| *taken >= 4), "{rows:?}");
     // The engine knows it from then on.
-    let mut known = Estimates::default();
+    let mut known = AcceptanceRates::default();
     known.measured(&busy, None);
     gate.finish(&mut known, 100);
     let mut next = Gate::new(&busy, None, 8, known);
     let worth = next.begin(64);
-    assert!(next.takes(&worth, &[FORCED; 8]) >= 4);
+    assert!(next.accepted_rows(&worth, &[FORCED; 8]) >= 4);
 }
 
 #[test]
 fn a_draft_model_measured_too_slow_is_asked_in_time() {
     let (busy, slow) = (table(0.05), CostTable::from_points([(1, 1.2), (8, 9.6)]));
-    let mut gate = Gate::new(&busy, Some(&slow), 8, Estimates::default());
+    let mut gate = Gate::new(&busy, Some(&slow), 8, AcceptanceRates::default());
     let asked = |gate: &mut Gate| {
         let worth = gate.begin(64);
-        let asked = gate.asks(&worth, PLACE, &[], 1);
-        gate.ran(Ran::Target, 1, 64, 1.0);
+        let asked = gate.calls_draft_model(&worth, PLACE, &[], 1);
+        gate.ran(ModelRole::Target, 1, 64, 1.0);
         asked
     };
     assert!(!asked(&mut gate));
     assert!((0..400).any(|_| asked(&mut gate)));
     // Doubts outlast a generation.
-    let mut known = Estimates::default();
+    let mut known = AcceptanceRates::default();
     let begun = (0..200).position(|_| {
         let mut gate = Gate::new(&busy, Some(&slow), 8, known.clone());
-        let begun = gate.begins(8, 500, false);
+        let begun = gate.starts_draft_model(8, 500, false);
         let plain = gate.begin(64);
         gate.without_model(&plain, false);
-        gate.ran(Ran::Target, 1, 64, 1.0);
+        gate.ran(ModelRole::Target, 1, 64, 1.0);
         gate.finish(&mut known, 30);
         begun
     });
@@ -164,7 +164,7 @@ fn a_draft_model_measured_too_slow_is_asked_in_time() {
 #[test]
 fn rows_that_are_dear_are_tried_now_and_then_and_no_more() {
     for (row, accepted, of) in [(1.0, 9, 10), (0.5, 1, 3), (0.3, 1, 5), (0.1, 1, 20)] {
-        let mut gate = Gate::new(&measured(row), None, 8, Estimates::default());
+        let mut gate = Gate::new(&measured(row), None, 8, AcceptanceRates::default());
         (0..400).for_each(|i| gate.estimates.learn((Source::Forced, PLACE, i % of < accepted)));
         let (rows, each) = drafted(&mut gate, &measured(row), 4000, (accepted, of));
         println!("row {row}, {accepted} of {of}: {} rows tried, {each}", rows.iter().sum::<usize>());
@@ -175,13 +175,14 @@ fn rows_that_are_dear_are_tried_now_and_then_and_no_more() {
 
 #[test]
 fn copies_that_are_not_looked_for_would_not_be_taken() {
-    let mut random = crate::constraint::testing::Random::new(7);
+    let mut random = crate::constraint::test_reference::Random::new(7);
     let (mut none, mut some) = (0, 0);
     for _ in 0..2000 {
-        let mut gate = Gate::new(&table(random.below(110) as f64 / 100.0), None, 12, Estimates::default());
+        let mut gate =
+            Gate::new(&table(random.below(110) as f64 / 100.0), None, 12, AcceptanceRates::default());
         gate.judging = 0.0;
-        let state = |class, grade| State { class, grade, key: 3 };
-        for class in [Class::Opening, Class::String, Class::Structure] {
+        let state = |class, grade| ProposalContext { class, confidence: grade, key: 3 };
+        for class in [OutputRegion::Opening, OutputRegion::String, OutputRegion::Structure] {
             for (source, grade) in
                 [(Source::Lookup, 0), (Source::Lookup, 1), (Source::Lookup, 2), (Source::Forced, 1)]
             {
@@ -194,14 +195,14 @@ fn copies_that_are_not_looked_for_would_not_be_taken() {
             for _ in 0..random.below(4) {
                 gate.add(&mut worth, &FORCED);
             }
-            let first = u8::from(class != Class::Opening);
+            let first = u8::from(class != OutputRegion::Opening);
             let mut copy = vec![Proposal { token: 1, source: Source::Lookup, state: state(class, first) }];
             copy.extend((0..random.below(12)).map(|i| match i < 5 {
                 true => Proposal { token: 1, source: Source::Lookup, state: state(class, 2) },
                 false => Proposal { token: 1, source: Source::Forced, state: state(class, 1) },
             }));
-            let taken = gate.takes(&worth, &copy);
-            match gate.may_copy(&worth, state(class, 0)) {
+            let taken = gate.accepted_rows(&worth, &copy);
+            match gate.may_lookup(&worth, state(class, 0)) {
                 true => some += usize::from(taken > 0),
                 false => {
                     assert_eq!(taken, 0);
@@ -216,11 +217,11 @@ fn copies_that_are_not_looked_for_would_not_be_taken() {
 #[test]
 fn in_company_a_row_costs_what_it_adds_for_all() {
     let table = CostTable::from_points([(1, 1.0), (4, 1.3), (8, 2.4), (16, 4.0)]);
-    let mut gate = Gate::new(&table, None, 8, Estimates::default());
+    let mut gate = Gate::new(&table, None, 8, AcceptanceRates::default());
     gate.judging = 0.0;
     gate.begin(64);
     assert!((gate.row(0) - 0.1).abs() < 1e-9);
-    gate.in_company(4);
+    gate.set_batch_size(4);
     assert!((gate.forward(1) - 1.3 / 4.0).abs() < 1e-9, "at once, in the middle of a round");
     gate.begin(64);
     assert!((gate.forward(1) - 1.3 / 4.0).abs() < 1e-9);
@@ -230,15 +231,15 @@ fn in_company_a_row_costs_what_it_adds_for_all() {
 #[test]
 fn the_draft_model_is_not_begun_for_a_few_tokens() {
     let draft = CostTable::from_points([(1, 0.05), (33, 0.5)]);
-    let mut gate = Gate::new(&table(0.2), Some(&draft), 24, Estimates::default());
-    assert!(gate.begins(300, 500, false));
-    assert!(!gate.begins(300, 3, false));
+    let mut gate = Gate::new(&table(0.2), Some(&draft), 24, AcceptanceRates::default());
+    assert!(gate.starts_draft_model(300, 500, false));
+    assert!(!gate.starts_draft_model(300, 3, false));
 }
 
 #[test]
 fn the_draft_model_is_begun_if_the_other_sources_leave_something_to_it() {
     let draft = CostTable::from_points([(1, 0.05), (33, 0.5)]);
-    let mut gate = Gate::new(&table(0.2), Some(&draft), 24, Estimates::default());
+    let mut gate = Gate::new(&table(0.2), Some(&draft), 24, AcceptanceRates::default());
     let copies = |gate: &mut Gate, tokens: usize| {
         let mut worth = gate.begin(64);
         worth.tokens = tokens as f64;
@@ -246,50 +247,53 @@ fn the_draft_model_is_begun_if_the_other_sources_leave_something_to_it() {
         gate.without_model(&worth, true);
     };
     (0..200).for_each(|_| copies(&mut gate, 1));
-    assert!(gate.begins(300, 50, true), "as in plain decoding");
+    assert!(gate.starts_draft_model(300, 50, true), "as in plain decoding");
     (0..200).for_each(|_| copies(&mut gate, 8));
-    assert!(!gate.begins(300, 50, true), "eight tokens a round");
-    assert!(gate.begins(300, 50, false), "where nothing is copied it is as it was");
+    assert!(!gate.starts_draft_model(300, 50, true), "eight tokens a round");
+    assert!(gate.starts_draft_model(300, 50, false), "where nothing is copied it is as it was");
     // It says so to the generations behind it, too, of which the first that copies nothing tries how that is.
-    let mut known = Estimates::default();
+    let mut known = AcceptanceRates::default();
     gate.finish(&mut known, 50);
     let mut next = Gate::new(&table(0.2), Some(&draft), 24, known);
     let plain = next.begin(64);
-    assert!(!next.begins(300, 50, true) && !next.begins(300, 50, false));
+    assert!(!next.starts_draft_model(300, 50, true) && !next.starts_draft_model(300, 50, false));
     let begun = (1..100).find(|_| {
         next.without_model(&plain, false);
-        next.begins(300, 50, false)
+        next.starts_draft_model(300, 50, false)
     });
     assert!(begun.is_some_and(|rounds| (24..40).contains(&rounds)), "{begun:?}");
-    assert!(!next.begins(300, 50, true));
+    assert!(!next.starts_draft_model(300, 50, true));
     // Not where it pays in any case.
     let cheap = CostTable::from_points([(1, 0.001), (33, 0.01)]);
-    let mut known = Estimates::default();
+    let mut known = AcceptanceRates::default();
     gate.finish(&mut known, 50);
     let mut next = Gate::new(&table(0.01), Some(&cheap), 24, known);
     next.begin(64);
-    assert!(next.begins(300, 50, false));
+    assert!(next.starts_draft_model(300, 50, false));
 }
 
 #[test]
 fn an_open_gate_takes_all_there_is_room_for() {
-    let mut gate = Gate::open(5);
+    let mut gate = Gate::unlimited(5);
     let mut worth = gate.begin(0);
-    assert_eq!(gate.takes(&worth, &[FORCED; 9]), 5);
+    assert_eq!(gate.accepted_rows(&worth, &[FORCED; 9]), 5);
     worth.rows = 4;
-    assert_eq!(gate.takes(&worth, &[FORCED; 9]), 1);
-    assert!(gate.asks(&worth, State::FREE, &[], 400) && gate.begins(1000, 1, false));
+    assert_eq!(gate.accepted_rows(&worth, &[FORCED; 9]), 1);
+    assert!(
+        gate.calls_draft_model(&worth, ProposalContext::FREE, &[], 400)
+            && gate.starts_draft_model(1000, 1, false)
+    );
 }
 
 #[test]
 fn a_draft_model_is_begun_in_time_where_the_rows_were_measured_too_dear() {
     let (busy, quick) = (measured(0.99), CostTable::from_points([(1, 0.02), (8, 0.1)]));
-    let mut gate = Gate::new(&busy, Some(&quick), 8, Estimates::default());
-    assert!(!gate.begins(8, 500, false));
+    let mut gate = Gate::new(&busy, Some(&quick), 8, AcceptanceRates::default());
+    assert!(!gate.starts_draft_model(8, 500, false));
     let begun = (0..400).any(|_| {
         gate.begin(64);
-        gate.ran(Ran::Target, 1, 64, 1.0);
-        gate.begins(8, 500, false)
+        gate.ran(ModelRole::Target, 1, 64, 1.0);
+        gate.starts_draft_model(8, 500, false)
     });
     assert!(begun);
 }

@@ -8,12 +8,12 @@
 //! which other rows run along. Keys by position were rejected: a score was a sum across a vector then, 31
 //! instructions for a head of 64.
 
-use super::wide::{WIDE, Wide, WideWork};
-use super::{Target, spread, wide};
+use super::simd16::{LANES16, Simd16, WideWork};
+use super::{Target, parallel_for, simd16};
 
 /// Positions whose keys lie together: element c of the keys of position p at
 /// `(p / KEY_BLOCK * width + c) * KEY_BLOCK + p % KEY_BLOCK`, the width that of all key heads.
-pub(crate) const KEY_BLOCK: usize = WIDE;
+pub(crate) const KEY_BLOCK: usize = LANES16;
 
 /// Queries, rows times heads of a key head, that are worked on together: as many as leave registers for nothing
 /// else.
@@ -68,7 +68,7 @@ impl Attention<'_> {
         }
         assert_eq!(out.len(), rows * width);
         let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: width };
-        spread(tiles * kv_heads, work, |range| {
+        parallel_for(tiles * kv_heads, work, |range| {
             let mut scores = Vec::new();
             for item in range {
                 let tile = item / kv_heads;
@@ -116,7 +116,7 @@ impl Attention<'_> {
         // Every element is written before it is read.
         scores.resize(scores.len().max(queries.len() * stride), 0.0);
         let scores = &mut scores[..queries.len() * stride];
-        wide::run(Scores { a: self, queries: &queries, kv_head, blocks, out: scores, stride });
+        simd16::run(Scores { a: self, queries: &queries, kv_head, blocks, out: scores, stride });
         let scale = 1.0 / (d as f32).sqrt();
         for (query, s) in queries.iter().zip(scores.chunks_exact_mut(stride)) {
             if self.shift > 0 {
@@ -124,9 +124,9 @@ impl Attention<'_> {
                 let branch = from.max(self.fork) - origin..query.end - origin;
                 s.copy_within(branch.start + self.shift..branch.end + self.shift, branch.start);
             }
-            wide::run(Softmax { s: &mut s[from - origin..query.end - origin], scale });
+            simd16::run(Softmax { s: &mut s[from - origin..query.end - origin], scale });
         }
-        wide::run(WeightedSums {
+        simd16::run(WeightedSums {
             a: self,
             queries: &queries,
             kv_head,
@@ -163,9 +163,9 @@ impl Scores<'_> {
     /// R queries from `first` on, B blocks at a time; returns R.
     ///
     /// # Safety
-    /// As for all of [`Wide`].
+    /// As for all of [`Simd16`].
     #[inline(always)]
-    unsafe fn queries<V: Wide, const R: usize, const B: usize>(&mut self, first: usize) -> usize {
+    unsafe fn queries<V: Simd16, const R: usize, const B: usize>(&mut self, first: usize) -> usize {
         let mut at = self.blocks.start;
         // SAFETY: by the caller's promise.
         unsafe {
@@ -182,11 +182,11 @@ impl Scores<'_> {
     }
 
     /// # Safety
-    /// As for all of [`Wide`].
+    /// As for all of [`Simd16`].
     // Indices, for closures and iterators over vectors lack the instructions of what they are inlined into.
     #[allow(clippy::needless_range_loop)]
     #[inline(always)]
-    unsafe fn tile<V: Wide, const R: usize, const B: usize>(&mut self, first: usize, block: usize) {
+    unsafe fn tile<V: Simd16, const R: usize, const B: usize>(&mut self, first: usize, block: usize) {
         let (d, width) = (self.a.head_dim, self.a.kv_heads * self.a.head_dim);
         let keys = &self.a.k[block * width * KEY_BLOCK..(block + B) * width * KEY_BLOCK];
         let out = &mut self.out[first * self.stride..(first + R) * self.stride];
@@ -221,14 +221,14 @@ impl Scores<'_> {
 
 impl WideWork for Scores<'_> {
     #[inline(always)]
-    unsafe fn with<V: Wide>(mut self) {
+    unsafe fn with<V: Simd16>(mut self) {
         let mut i = 0;
         // SAFETY: by the caller's promise.
         unsafe {
             // Sums enough to hide the latency of a multiply-add, as far as there are registers.
             while i < self.queries.len() {
                 let left = self.queries.len() - i;
-                i += match (left, V::MANY) {
+                i += match (left, V::HAS_32_REGISTERS) {
                     (1, _) => self.queries::<V, 1, 4>(i),
                     (2, true) => self.queries::<V, 2, 4>(i),
                     (2, false) => self.queries::<V, 2, 2>(i),
@@ -252,30 +252,30 @@ struct Softmax<'a> {
 
 impl WideWork for Softmax<'_> {
     #[inline(always)]
-    unsafe fn with<V: Wide>(self) {
+    unsafe fn with<V: Simd16>(self) {
         let (s, n) = (self.s.as_mut_ptr(), self.s.len());
-        let whole = n - n % WIDE;
+        let whole = n - n % LANES16;
         // SAFETY: in bounds by these lengths; and the caller's promise.
         unsafe {
             // What is behind the last score weighs nothing.
             let last = V::load_part(s.add(whole), n - whole, f32::NEG_INFINITY);
             let mut most = last;
-            for i in (0..whole).step_by(WIDE) {
-                most = most.larger(V::load(s.add(i)));
+            for i in (0..whole).step_by(LANES16) {
+                most = most.max(V::load(s.add(i)));
             }
-            let (minus, by) = (V::splat(-most.largest()), V::splat(self.scale));
+            let (minus, by) = (V::splat(-most.reduce_max()), V::splat(self.scale));
             let mut sum = V::splat(0.0);
-            for i in (0..whole).step_by(WIDE) {
-                let e = V::load(s.add(i)).plus(minus).times(by).exp();
+            for i in (0..whole).step_by(LANES16) {
+                let e = V::load(s.add(i)).add(minus).mul(by).exp();
                 e.store(s.add(i));
-                sum = sum.plus(e);
+                sum = sum.add(e);
             }
-            let last = last.plus(minus).times(by).exp();
-            let inverse = V::splat(1.0 / sum.plus(last).total());
-            for i in (0..whole).step_by(WIDE) {
-                V::load(s.add(i)).times(inverse).store(s.add(i));
+            let last = last.add(minus).mul(by).exp();
+            let inverse = V::splat(1.0 / sum.add(last).reduce_sum());
+            for i in (0..whole).step_by(LANES16) {
+                V::load(s.add(i)).mul(inverse).store(s.add(i));
             }
-            last.times(inverse).store_part(s.add(whole), n - whole);
+            last.mul(inverse).store_part(s.add(whole), n - whole);
         }
     }
 }
@@ -298,19 +298,19 @@ impl WeightedSums<'_> {
     /// All columns of R queries from `first` on, C vectors at a time; returns R.
     ///
     /// # Safety
-    /// As for all of [`Wide`].
+    /// As for all of [`Simd16`].
     #[inline(always)]
-    unsafe fn queries<V: Wide, const R: usize, const C: usize>(&self, first: usize) -> usize {
+    unsafe fn queries<V: Simd16, const R: usize, const C: usize>(&self, first: usize) -> usize {
         let (d, mut at) = (self.a.head_dim, 0);
         // SAFETY: by the caller's promise.
         unsafe {
-            while at + C * WIDE <= d {
+            while at + C * LANES16 <= d {
                 self.columns::<V, R, C>(first, at);
-                at += C * WIDE;
+                at += C * LANES16;
             }
-            while at + WIDE <= d {
+            while at + LANES16 <= d {
                 self.columns::<V, R, 1>(first, at);
-                at += WIDE;
+                at += LANES16;
             }
         }
         let width = self.a.kv_heads * d;
@@ -330,11 +330,11 @@ impl WeightedSums<'_> {
     /// C vectors of columns from `at`, the sums in registers.
     ///
     /// # Safety
-    /// There are so many columns; and as for all of [`Wide`].
+    /// There are so many columns; and as for all of [`Simd16`].
     // Indices, for closures and iterators over vectors lack the instructions of what they are inlined into.
     #[allow(clippy::needless_range_loop)]
     #[inline(always)]
-    unsafe fn columns<V: Wide, const R: usize, const C: usize>(&self, first: usize, at: usize) {
+    unsafe fn columns<V: Simd16, const R: usize, const C: usize>(&self, first: usize, at: usize) {
         let (d, width) = (self.a.head_dim, self.a.kv_heads * self.a.head_dim);
         let ends: [usize; R] = std::array::from_fn(|r| self.queries[first + r].end);
         // Rows are in order, so the first query sees the fewest.
@@ -351,7 +351,7 @@ impl WeightedSums<'_> {
                 for j in positions {
                     let mut v = [V::splat(0.0); C];
                     for c in 0..C {
-                        v[c] = V::load(values.add((j + shift) * width + c * WIDE));
+                        v[c] = V::load(values.add((j + shift) * width + c * LANES16));
                     }
                     for r in 0..R {
                         let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
@@ -368,12 +368,12 @@ impl WeightedSums<'_> {
                     let place = j + self.a.shift;
                     for c in 0..C {
                         acc[r][c] =
-                            acc[r][c].multiply_add(weight, V::load(values.add(place * width + c * WIDE)));
+                            acc[r][c].multiply_add(weight, V::load(values.add(place * width + c * LANES16)));
                     }
                 }
                 let query = &self.queries[first + r];
                 for c in 0..C {
-                    self.out.put_wide(query.row, query.column + at + c * WIDE, acc[r][c]);
+                    self.out.put_wide(query.row, query.column + at + c * LANES16, acc[r][c]);
                 }
             }
         }
@@ -382,12 +382,12 @@ impl WeightedSums<'_> {
 
 impl WideWork for WeightedSums<'_> {
     #[inline(always)]
-    unsafe fn with<V: Wide>(self) {
+    unsafe fn with<V: Simd16>(self) {
         let mut i = 0;
         // SAFETY: by the caller's promise.
         unsafe {
             while i < self.queries.len() {
-                i += match (self.queries.len() - i, V::MANY) {
+                i += match (self.queries.len() - i, V::HAS_32_REGISTERS) {
                     (1, _) => self.queries::<V, 1, 4>(i),
                     (2, true) => self.queries::<V, 2, 4>(i),
                     (2, false) => self.queries::<V, 2, 2>(i),

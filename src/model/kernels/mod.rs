@@ -17,26 +17,28 @@ use std::cell::Cell;
 
 use candle_core::utils::barrier_pool;
 
+mod argmax;
 mod attention;
-mod eight_bit;
-mod few_bits;
-mod integers;
-mod product;
-mod rounded;
-mod scan;
-mod vector;
-mod wide;
+mod f32_matmul;
+mod int8_matmul;
+mod k_quants;
+mod q8_0;
+mod quantize;
+mod simd16;
+mod simd8;
 
-use vector::{LANES, Vector, Work, run};
-use wide::{WIDE, Wide, WideWork};
+use simd8::{LANES8, Simd8, Work, run};
+use simd16::{LANES16, Simd16, WideWork};
 
+pub(crate) use argmax::{COMPARED_AT_ONCE, next_group_above};
 pub(crate) use attention::{Attention, KEY_BLOCK};
-pub(crate) use eight_bit::Q8;
-pub(crate) use few_bits::{HIGH, K_BLOCK, LOW, PAIR, Place, Q4, Q6, blocks};
-pub(crate) use integers::{GROUP, product_rounded, product_rounded_some};
-pub(crate) use product::{Out, Rows, product, product_some};
-pub(crate) use rounded::{BLOCK, ZERO};
-pub(crate) use scan::{TOGETHER, next_above};
+pub(crate) use f32_matmul::{Out, Rows, matmul_f32_columns, product};
+pub(crate) use int8_matmul::{GROUP, matmul_int8, matmul_int8_columns};
+pub(crate) use k_quants::{
+    HIGH_BITS_BYTES, K_BLOCK, LOW_NIBBLE_BYTES, PackedIndex, Q4, Q6, SCALES_PER_GROUP, blocks,
+};
+pub(crate) use q8_0::Q8;
+pub(crate) use quantize::{BLOCK, ZERO};
 
 /// Multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;
@@ -73,14 +75,14 @@ impl Target {
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.start.add(at), values.len()) }
     }
 
-    /// Values in [`WIDE`] columns from `column` on.
+    /// Values in [`LANES16`] columns from `column` on.
     ///
     /// # Safety
-    /// As for all of [`Wide`].
+    /// As for all of [`Simd16`].
     #[inline(always)]
-    unsafe fn put_wide<V: Wide>(&self, row: usize, column: usize, values: V) {
+    unsafe fn put_wide<V: Simd16>(&self, row: usize, column: usize, values: V) {
         let at = row * self.stride + column;
-        debug_assert!(at + WIDE <= self.len);
+        debug_assert!(at + LANES16 <= self.len);
         // SAFETY: as for `put`, and the caller's promise.
         unsafe { values.store(self.start.add(at)) }
     }
@@ -92,7 +94,7 @@ thread_local! {
 }
 
 /// Runs `work` without help from other threads: they have work of their own.
-pub(crate) fn on_this_thread<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn single_threaded<R>(work: impl FnOnce() -> R) -> R {
     struct Reset(bool);
     impl Drop for Reset {
         fn drop(&mut self) {
@@ -115,12 +117,12 @@ pub(crate) fn threads() -> usize {
 
 /// Runs `work` over `0..count`, each on a thread of the pool where it stays.
 pub(crate) fn on_every_thread(count: usize, work: impl Fn(usize) + Sync) {
-    barrier_pool().execute_chunked(count, |range| on_this_thread(|| range.for_each(&work)));
+    barrier_pool().execute_chunked(count, |range| single_threaded(|| range.for_each(&work)));
 }
 
 /// Runs `work` over `0..items`, on candle's own pool if it is worth it: a second pool beside it would
 /// fight it for the cores.
-fn spread(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
+fn parallel_for(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
     if multiply_adds < PARALLEL_WORK || STAYS.get() || !has_pool() {
         work(0..items);
     } else {
@@ -145,8 +147,8 @@ struct RmsNorm<'a> {
 
 impl Work for RmsNorm<'_> {
     #[inline(always)]
-    unsafe fn with<V: Vector>(self) {
-        let (x, whole) = (self.x, self.x.len() - self.x.len() % LANES);
+    unsafe fn with<V: Simd8>(self) {
+        let (x, whole) = (self.x, self.x.len() - self.x.len() % LANES8);
         assert!(self.weight.len() == x.len() && self.out.len() == x.len());
         // SAFETY: whole vectors up to `whole`; and the caller's promise.
         unsafe {
@@ -154,7 +156,7 @@ impl Work for RmsNorm<'_> {
             while at < whole {
                 let v = V::load(x.as_ptr().add(at));
                 sum = sum.multiply_add(v, v);
-                at += LANES;
+                at += LANES8;
             }
             let rest = V::load_part(x.as_ptr().add(whole), x.len() - whole);
             let squares = sum.multiply_add(rest, rest).total();
@@ -163,7 +165,7 @@ impl Work for RmsNorm<'_> {
             while at < whole {
                 let v = V::load(x.as_ptr().add(at)).times(V::splat(scale));
                 v.times(V::load(self.weight.as_ptr().add(at))).store(self.out.as_mut_ptr().add(at));
-                at += LANES;
+                at += LANES8;
             }
             let rest = x[whole..].iter().zip(&self.weight[whole..]);
             for (out, (x, weight)) in self.out[whole..].iter_mut().zip(rest) {
@@ -186,9 +188,9 @@ pub(crate) fn rms_norm_heads(x: &mut [f32], weight: &[f32], eps: f32) {
 
 /// The sum of squares, in the order of a product.
 fn squares(x: &[f32]) -> f32 {
-    let (mut acc, mut chunks) = ([0f32; LANES], x.chunks_exact(LANES));
+    let (mut acc, mut chunks) = ([0f32; LANES8], x.chunks_exact(LANES8));
     for c in &mut chunks {
-        for i in 0..LANES {
+        for i in 0..LANES8 {
             acc[i] += c[i] * c[i];
         }
     }
@@ -199,7 +201,7 @@ fn squares(x: &[f32]) -> f32 {
 }
 
 /// The sum of the lanes: halves onto each other until one is left.
-fn total(v: &[f32; LANES]) -> f32 {
+fn total(v: &[f32; LANES8]) -> f32 {
     ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
 }
 
@@ -207,7 +209,7 @@ fn total(v: &[f32; LANES]) -> f32 {
 pub(crate) fn silu_times(gate_up: &[f32], width: usize, out: &mut [f32]) {
     for (row, out) in gate_up.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
         let (gate, up) = row.split_at(width);
-        wide::run(SiluTimes { gate, up, out });
+        simd16::run(SiluTimes { gate, up, out });
     }
 }
 
@@ -219,26 +221,26 @@ struct SiluTimes<'a> {
 
 impl WideWork for SiluTimes<'_> {
     #[inline(always)]
-    unsafe fn with<V: Wide>(self) {
+    unsafe fn with<V: Simd16>(self) {
         let n = self.out.len();
         assert!(self.gate.len() == n && self.up.len() == n);
-        for i in (0..n).step_by(WIDE) {
+        for i in (0..n).step_by(LANES16) {
             // SAFETY: no more than the elements from `i` on; and the caller's promise.
             unsafe {
                 let gate = V::load_part(self.gate.as_ptr().add(i), n - i, 0.0);
                 let up = V::load_part(self.up.as_ptr().add(i), n - i, 0.0);
-                silu(gate).times(up).store_part(self.out.as_mut_ptr().add(i), n - i);
+                silu(gate).mul(up).store_part(self.out.as_mut_ptr().add(i), n - i);
             }
         }
     }
 }
 
 /// # Safety
-/// As for all of [`Wide`].
+/// As for all of [`Simd16`].
 #[inline(always)]
-unsafe fn silu<V: Wide>(x: V) -> V {
+unsafe fn silu<V: Simd16>(x: V) -> V {
     // SAFETY: by the caller's promise.
-    unsafe { x.over(x.times(V::splat(-1.0)).exp().plus(V::splat(1.0))) }
+    unsafe { x.div(x.mul(V::splat(-1.0)).exp().add(V::splat(1.0))) }
 }
 
 /// Cosines and sines for some positions: `[position][pair]`.
@@ -269,7 +271,7 @@ impl Rotation {
     /// position. Pairs are (j, j + half), as in Hugging Face models.
     pub fn apply(&self, i: usize, row: &mut [f32]) {
         let angles = i * self.half..(i + 1) * self.half;
-        wide::run(Rotate { cos: &self.cos[angles.clone()], sin: &self.sin[angles], row });
+        simd16::run(Rotate { cos: &self.cos[angles.clone()], sin: &self.sin[angles], row });
     }
 }
 
@@ -281,22 +283,22 @@ struct Rotate<'a> {
 
 impl WideWork for Rotate<'_> {
     #[inline(always)]
-    unsafe fn with<V: Wide>(self) {
+    unsafe fn with<V: Simd16>(self) {
         let half = self.cos.len();
         assert!(self.sin.len() == half);
         for head in self.row.chunks_exact_mut(2 * half) {
             let (a, b) = head.split_at_mut(half);
-            for j in (0..half).step_by(WIDE) {
-                let n = WIDE.min(half - j);
+            for j in (0..half).step_by(LANES16) {
+                let n = LANES16.min(half - j);
                 // SAFETY: n elements of each; and the caller's promise.
                 unsafe {
                     let cos = V::load_part(self.cos.as_ptr().add(j), n, 0.0);
                     let sin = V::load_part(self.sin.as_ptr().add(j), n, 0.0);
                     let x = V::load_part(a.as_ptr().add(j), n, 0.0);
                     let y = V::load_part(b.as_ptr().add(j), n, 0.0);
-                    let minus = sin.times(V::splat(-1.0));
-                    x.times(cos).plus(y.times(minus)).store_part(a.as_mut_ptr().add(j), n);
-                    x.times(sin).plus(y.times(cos)).store_part(b.as_mut_ptr().add(j), n);
+                    let minus = sin.mul(V::splat(-1.0));
+                    x.mul(cos).add(y.mul(minus)).store_part(a.as_mut_ptr().add(j), n);
+                    x.mul(sin).add(y.mul(cos)).store_part(b.as_mut_ptr().add(j), n);
                 }
             }
         }
@@ -305,7 +307,7 @@ impl WideWork for Rotate<'_> {
 
 /// `x += update`, element by element.
 pub(crate) fn add(x: &mut [f32], update: &[f32]) {
-    wide::run(Add { x, update });
+    simd16::run(Add { x, update });
 }
 
 struct Add<'a> {
@@ -315,14 +317,14 @@ struct Add<'a> {
 
 impl WideWork for Add<'_> {
     #[inline(always)]
-    unsafe fn with<V: Wide>(self) {
+    unsafe fn with<V: Simd16>(self) {
         let n = self.x.len();
         assert_eq!(self.update.len(), n);
-        for i in (0..n).step_by(WIDE) {
+        for i in (0..n).step_by(LANES16) {
             // SAFETY: no more than the elements from `i` on; and the caller's promise.
             unsafe {
                 let update = V::load_part(self.update.as_ptr().add(i), n - i, 0.0);
-                let sum = V::load_part(self.x.as_ptr().add(i), n - i, 0.0).plus(update);
+                let sum = V::load_part(self.x.as_ptr().add(i), n - i, 0.0).add(update);
                 sum.store_part(self.x.as_mut_ptr().add(i), n - i);
             }
         }

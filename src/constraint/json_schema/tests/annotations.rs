@@ -7,7 +7,7 @@ use super::naive::accepts;
 use crate::constraint::Policy;
 use crate::constraint::ir::MAX_DEMANDS;
 use crate::constraint::json_schema::parse;
-use crate::constraint::testing::Random;
+use crate::constraint::test_reference::Random;
 use crate::error::ErrorKind;
 
 /// What became of some schemas.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::naive::accepts;
 use crate::constraint::Policy;
 use crate::constraint::json_schema::parse;
-use crate::constraint::testing::Random;
+use crate::constraint::test_reference::Random;
 use crate::error::ErrorKind;
 
 const ITEMS: [&str; 4] = ["1", "2", "\"a\"", "\"b\""];

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::naive::accepts;
 use crate::constraint::Policy;
 use crate::constraint::json_schema::parse;
-use crate::constraint::testing::Random;
+use crate::constraint::test_reference::Random;
 use crate::error::ErrorKind;
 
 /// The names, with what they may be besides absent.

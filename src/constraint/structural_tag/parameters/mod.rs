@@ -6,19 +6,19 @@
 //! can write a `<`. Having a front end of its own read the schema was rejected: what keywords mean together does not
 //! depend on how values are spelled.
 
-mod clean;
+mod without_closing_tag;
 
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-use crate::constraint::charset::{ANY_CHAR, class};
-use crate::constraint::ir::{Bytes, Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId};
-use crate::constraint::json_schema::json::{Doc, Id, Value};
-use crate::constraint::json_schema::regular::Dfa;
+use crate::constraint::ir::{ByteString, Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId};
+use crate::constraint::json_schema::json_document::{Doc, Id, Value};
+use crate::constraint::json_schema::regular::CharDfa;
 use crate::constraint::json_schema::{self};
 use crate::constraint::policy::Whitespace;
+use crate::constraint::utf8_class::{ANY_CHAR, class};
 use crate::constraint::{KeyOrder, Policy};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -133,7 +133,7 @@ fn without(close: &str) -> Result<Ir> {
     let any = with.repeat(any, 0, None);
     let with_it = with.concat(vec![any, close, any]);
     let mut ir = Ir::new();
-    let root = json_schema::none_of((&with, with_it), &mut ir)?;
+    let root = json_schema::complement((&with, with_it), &mut ir)?;
     ir.set_root(root);
     Ok(ir)
 }
@@ -272,7 +272,7 @@ impl Writer<'_> {
     }
 
     /// The objects among literal values.
-    fn words(&mut self, words: &[Bytes]) -> Result<()> {
+    fn words(&mut self, words: &[ByteString]) -> Result<()> {
         for word in words.iter().filter(|word| word.first() == Some(&b'{')) {
             let text = String::from_utf8_lossy(word);
             let doc = json_schema::document(&text)?;
@@ -296,14 +296,14 @@ impl Writer<'_> {
     fn undeclared(&mut self, keys: Option<NodeId>) -> Result<NodeId> {
         let Some(keys) = keys else { return Ok(self.names_here) };
         let mut both = Ir::new();
-        let root = json_schema::both((self.ir, keys), (self.names, self.names.root()), &mut both)?;
+        let root = json_schema::intersect((self.ir, keys), (self.names, self.names.root()), &mut both)?;
         both.set_root(root);
         Ok(self.ir.append(&both))
     }
 
     /// Checks that names which must be there cannot run out.
     fn need_many(&self, keys: NodeId) -> Result<()> {
-        match Dfa::of(self.ir, keys)?.finite(MANY_NAMES) {
+        match CharDfa::of(self.ir, keys)?.finite(MANY_NAMES) {
             None => Ok(()),
             Some(few) => {
                 let message =
@@ -440,7 +440,7 @@ impl Writer<'_> {
 
     fn split_words(
         &mut self,
-        words: &[Bytes],
+        words: &[ByteString],
         texts: &mut Vec<Text>,
         values: &mut Vec<NodeId>,
     ) -> Result<()> {
@@ -452,7 +452,7 @@ impl Writer<'_> {
                     let doc = json_schema::document(&String::from_utf8_lossy(word))?;
                     let Value::String(text) = doc.value(doc.root()) else { continue };
                     self.need_open(doc.name(text))?;
-                    strings.push(Bytes::from_slice(doc.name(text).as_bytes()));
+                    strings.push(ByteString::from_slice(doc.name(text).as_bytes()));
                 }
                 _ => others.push(word.clone()),
             }

@@ -1,0 +1,301 @@
+//! Sequences of named character classes and literals, such as `UPPER+ ':' ' ' LOWER+ '\n'`.
+//!
+//! An element is a class name, a literal in single or double quotes, or a group in parentheses;
+//! `? + * {m} {m,} {m,n}` repeat the element before them (a literal as a whole), `|` separates
+//! alternatives, blanks separate elements. The whole output must match.
+//!
+//! | class | characters |
+//! |---|---|
+//! | `UPPER`, `LOWER`, `LETTER`, `DIGIT` | ASCII letters and digits |
+//! | `SPACE` | the blank, U+0020 |
+//! | `NEWLINE` | the line feed, U+000A |
+//! | `PUNCT` | ASCII punctuation and symbols |
+//! | `ANY` | any Unicode character but the line feed |
+//!
+//! Literals know the escapes `\n \t \r \\ \' \"` and `\u{..}`. Parsing is linear in the text. The
+//! classes are ASCII because they stand for fixed layouts; `Constraint::regex` has the Unicode ones,
+//! and a second name for each of them was rejected as a source of silent differences.
+
+use regex_syntax::hir::{Class, Hir};
+
+use super::hir_builder::{Assembler, braces, unclosed};
+use super::hir_to_ir::{self, fault};
+use super::ir::Ir;
+use super::utf8_class::unicode;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Name and ranges of a class.
+type Named = (&'static str, &'static [(char, char)]);
+
+const CLASSES: [Named; 8] = [
+    ("UPPER", &[('A', 'Z')]),
+    ("LOWER", &[('a', 'z')]),
+    ("LETTER", &[('A', 'Z'), ('a', 'z')]),
+    ("DIGIT", &[('0', '9')]),
+    ("SPACE", &[(' ', ' ')]),
+    ("NEWLINE", &[('\n', '\n')]),
+    ("PUNCT", &[('!', '/'), (':', '@'), ('[', '`'), ('{', '~')]),
+    ("ANY", &[('\0', '\t'), ('\u{b}', char::MAX)]),
+];
+
+/// The language of an element pattern.
+///
+/// # Errors
+/// With the span of the fault: [`ErrorKind::InvalidPattern`] or [`ErrorKind::TooComplex`].
+pub fn parse(text: &str) -> Result<Ir> {
+    hir_to_ir::check_length(text)?;
+    let hir = Parser { text, pos: 0, out: Assembler::new(text) }.run()?;
+    let mut ir = Ir::new();
+    let root = hir_to_ir::split(&hir, &mut ir)?.whole(&mut ir);
+    hir_to_ir::check_states(text, &ir, 0, root)?;
+    ir.set_root(root);
+    Ok(ir)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    pos: usize,
+    out: Assembler<'a>,
+}
+
+impl Parser<'_> {
+    fn rest(&self) -> &str {
+        &self.text[self.pos..]
+    }
+
+    fn invalid(&self, message: impl Into<String>, start: usize, end: usize) -> Error {
+        fault(ErrorKind::InvalidPattern, message, self.text, start, end)
+    }
+
+    fn run(mut self) -> Result<Hir> {
+        while let Some(c) = self.rest().chars().next() {
+            let start = self.pos;
+            match c {
+                ' ' | '\t' | '\n' | '\r' => self.pos += 1,
+                '\'' | '"' => self.literal(c, start)?,
+                '?' | '*' | '+' | '{' => self.quantifier(c, start)?,
+                '(' => {
+                    self.pos += 1;
+                    self.out.open(start)?;
+                }
+                ')' | '|' => {
+                    self.need_element(start)?;
+                    self.pos += 1;
+                    if c == '|' {
+                        self.out.alternate();
+                    } else {
+                        self.out.close(start)?;
+                    }
+                }
+                _ if c.is_alphanumeric() || c == '_' => self.class(start)?,
+                _ => {
+                    return Err(self
+                        .invalid(format!("unexpected character `{c}`"), start, start + c.len_utf8())
+                        .hint("put literal text in quotes"));
+                }
+            }
+        }
+        self.need_element(self.pos)?;
+        self.out.finish()
+    }
+
+    fn need_element(&self, at: usize) -> Result<()> {
+        if !self.out.at_alternative_start() {
+            return Ok(());
+        }
+        let hint = "an element is a class name such as UPPER, a literal in quotes or a group; `?` makes one optional";
+        Err(self.invalid("an element is missing here", at, at + 1).hint(hint))
+    }
+
+    fn quantifier(&mut self, c: char, start: usize) -> Result<()> {
+        let (length, min, max) = match c {
+            '?' => (1, 0, Some(1)),
+            '*' => (1, 0, None),
+            '+' => (1, 1, None),
+            _ => match braces(self.rest()) {
+                Some(found) => found,
+                None => {
+                    return Err(self
+                        .invalid("not a quantifier", start, start + 1)
+                        .hint("write `{2}`, `{2,}` or `{2,4}`, and a literal brace in quotes"));
+                }
+            },
+        };
+        self.pos += length;
+        self.out.quantify(min, max, start, self.pos)
+    }
+
+    fn class(&mut self, start: usize) -> Result<()> {
+        let rest = self.rest();
+        let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let name = &rest[..length];
+        let Some((_, ranges)) = CLASSES.iter().find(|(known, _)| *known == name) else {
+            let hint = match suggestion(name) {
+                Some(known) => format!("did you mean {known}?"),
+                None => {
+                    let all: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
+                    format!("the classes are {}; put literal text in quotes", all.join(", "))
+                }
+            };
+            return Err(self.invalid(format!("unknown class `{name}`"), start, start + length).hint(hint));
+        };
+        self.pos += length;
+        self.out.atom(Hir::class(Class::Unicode(unicode(ranges))));
+        Ok(())
+    }
+
+    fn literal(&mut self, quote: char, start: usize) -> Result<()> {
+        let mut value = String::new();
+        self.pos += 1;
+        loop {
+            let at = self.pos;
+            let Some(c) = self.rest().chars().next() else {
+                return Err(unclosed(self.text, start, "literal", &format!("close it with `{quote}`")));
+            };
+            self.pos += c.len_utf8();
+            match c {
+                _ if c == quote => break,
+                '\\' => value.push(self.escape(at)?),
+                _ => value.push(c),
+            }
+        }
+        if value.is_empty() {
+            return Err(self
+                .invalid("an empty literal", start, self.pos)
+                .hint("leave it out, or use `?` to make an element optional"));
+        }
+        self.out.atom(Hir::literal(value.into_bytes()));
+        Ok(())
+    }
+
+    /// The character that an escape stands for; its backslash is at `start`.
+    fn escape(&mut self, start: usize) -> Result<char> {
+        let hint = "the escapes are \\n, \\t, \\r, \\\\, \\', \\\" and \\u{..}";
+        let Some(c) = self.rest().chars().next() else {
+            return Err(self.invalid("an escape is cut off", start, start + 1).hint(hint));
+        };
+        self.pos += c.len_utf8();
+        match c {
+            'n' => Ok('\n'),
+            't' => Ok('\t'),
+            'r' => Ok('\r'),
+            '\\' | '\'' | '"' => Ok(c),
+            'u' => {
+                let digits = self.rest().strip_prefix('{').and_then(|r| r.split_once('}')).map(|(d, _)| d);
+                let length = digits.map_or(0, |d| d.len() + 2);
+                let value = digits
+                    .filter(|d| (1..=6).contains(&d.len()) && d.bytes().all(|b| b.is_ascii_hexdigit()))
+                    .and_then(|d| u32::from_str_radix(d, 16).ok())
+                    .and_then(char::from_u32);
+                self.pos += length;
+                value.ok_or_else(|| {
+                    self.invalid("not a code point", start, self.pos)
+                        .hint("write up to six hexadecimal digits: `\\u{e9}`")
+                })
+            }
+            _ => Err(self.invalid(format!("unknown escape `\\{c}`"), start, self.pos).hint(hint)),
+        }
+    }
+}
+
+/// The class whose name is closest to `name`, if it is close.
+fn suggestion(name: &str) -> Option<&'static str> {
+    let upper = name.to_uppercase();
+    let (known, distance) =
+        CLASSES.iter().map(|(known, _)| (*known, distance(known, &upper))).min_by_key(|&(_, d)| d)?;
+    (distance <= 2 && distance < known.len()).then_some(known)
+}
+
+/// Edit distance (insertions, deletions, substitutions); names of absurd length are far from all.
+pub(super) fn distance(a: &str, b: &str) -> usize {
+    if a.len() > 60 || b.len() > 60 {
+        return usize::MAX;
+    }
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constraint::test_reference::matches;
+    use proptest::prelude::*;
+
+    fn check(pattern: &str, yes: &[&str], no: &[&str]) {
+        let ir = parse(pattern).unwrap();
+        for text in yes {
+            assert!(matches(&ir, ir.root(), text.as_bytes()), "{pattern} refuses {text:?}");
+        }
+        for text in no {
+            assert!(!matches(&ir, ir.root(), text.as_bytes()), "{pattern} accepts {text:?}");
+        }
+    }
+
+    #[test]
+    fn elements() {
+        check(
+            r"UPPER+ ':' ' ' LOWER+ '\n'",
+            &["AB: xyz\n", "A: x\n"],
+            &["AB:xyz\n", ": x\n", "A: x", "A: x\n\n"],
+        );
+        check(r#""it's" | 'a"b'"#, &["it's", "a\"b"], &["its", ""]);
+        check("'ab'{2} DIGIT{1,2}", &["abab1", "abab12"], &["ab1", "abb1", "abab123", "abab"]);
+        check("(LETTER DIGIT)* PUNCT?", &["", "a1B2", "a1.", "~"], &["a", "1a", "é", ".."]);
+        check("ANY{2,}", &["éé", "😀x"], &["x", "a\nb"]);
+        check(r"'\u{e9}\t\\\'' NEWLINE SPACE", &["é\t\\'\n "], &["e\t\\'\n "]);
+        check("(LOWER|DIGIT+|'-')UPPER", &["aZ", "12Z", "-Z"], &["abZ", "Z"]);
+    }
+
+    fn error(pattern: &str) -> (String, String) {
+        let e = parse(pattern).unwrap_err();
+        assert!(!e.places().is_empty(), "{pattern}");
+        (e.message().to_owned(), e.hint_text().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn errors_have_hints() {
+        assert_eq!(error("UPER+").1, "did you mean UPPER?");
+        assert_eq!(error("letters").1, "did you mean LETTER?");
+        assert!(error("xyzzy").1.contains("the classes are"));
+        assert!(error("'a").0.contains("unclosed literal"));
+        assert!(error("(UPPER").0.contains("unclosed group"));
+        assert!(error("UPPER)").0.contains("unopened group"));
+        assert!(error("").0.contains("missing"));
+        assert!(error("UPPER |").0.contains("missing"));
+        assert!(error("()").0.contains("missing"));
+        assert!(error("+").0.contains("nothing to repeat"));
+        assert!(error("DIGIT++").0.contains("nothing to repeat"));
+        assert!(error("DIGIT{3,2}").0.contains("out of order"));
+        assert!(error("DIGIT{,2}").0.contains("not a quantifier"));
+        assert!(error("''").0.contains("empty literal"));
+        assert!(error(r"'\q'").0.contains("unknown escape"));
+        assert!(error(r"'\u{d800}'").0.contains("not a code point"));
+        assert!(error("UPPER . LOWER").1.contains("quotes"));
+    }
+
+    #[test]
+    fn limits() {
+        let deep = "(".repeat(300) + "UPPER" + &")".repeat(300);
+        assert_eq!(parse(&deep).unwrap_err().kind(), ErrorKind::TooComplex);
+        assert_eq!(parse("((DIGIT{1000}){1000}){1000}").unwrap_err().kind(), ErrorKind::TooComplex);
+        assert_eq!(parse(&"DIGIT ".repeat(20_000)).unwrap_err().kind(), ErrorKind::TooComplex);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in r#"([A-Z]{1,6}|[()|?*+{},'"\\ 0-9un]|\PC){0,12}"#) {
+            if let Err(e) = parse(&text) {
+                let _ = e.to_string();
+            }
+        }
+    }
+}

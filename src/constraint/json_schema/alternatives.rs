@@ -1,0 +1,258 @@
+//! Choices between alternatives: which contradict themselves, and `oneOf`.
+//!
+//! `oneOf` is exact without general complements: branches that cannot hold together (shown by merging
+//! them) need nothing; a branch that may overlap another one is cut by the negation of the other.
+//! Cost: one merge per pair of living branches. Treating `oneOf` as `anyOf` was rejected: it accepts
+//! what validators refuse.
+
+use std::rc::Rc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::context::SchemaContext;
+use super::json_document::{Id, Symbol, Value};
+use super::keywords as kw;
+use super::normalize::{Fork, Item, Mode};
+use super::properties::only_word;
+use super::shape::{FALSE, Shape, Term, Terms, Types};
+use crate::error::{ErrorKind, Result};
+
+/// Deepest nesting of emptiness questions through properties and items.
+const MAX_EMPTY_DEPTH: u32 = 4;
+/// Most pairs of literals that are compared to tell two schemas apart.
+const MAX_COMPARED: usize = 1_024;
+/// Most pairs of `oneOf` branches that are compared.
+const MAX_PAIRS: usize = 20_000;
+
+impl SchemaContext<'_> {
+    /// The alternatives of a `oneOf`, each with what keeps it apart from the others.
+    pub fn one_of(&mut self, fork: &Fork, at: Id, mode: Mode) -> Result<Vec<Terms>> {
+        let mut alive = Vec::new();
+        for schema in self.schemas(at)? {
+            if !self.impossible(fork, &[schema])? {
+                alive.push(schema);
+            }
+        }
+        let mut terms: Vec<Terms> = alive.iter().map(|&s| smallvec![Term::Pos(s)]).collect();
+        if mode == Mode::Loose {
+            return Ok(terms);
+        }
+        if alive.len() * alive.len() / 2 > MAX_PAIRS {
+            return Err(self.error(
+                ErrorKind::TooComplex,
+                at,
+                format!("comparing {} branches of `oneOf`; the limit is {MAX_PAIRS} pairs", alive.len()),
+            ));
+        }
+        for i in 0..alive.len() {
+            for j in 0..i {
+                let (a, b) = (alive[j], alive[i]);
+                if a != b && (self.apart(a, b, Some(&fork.shape))? || self.impossible(fork, &[a, b])?) {
+                    continue;
+                }
+                terms[i].push(Term::Neg(a));
+                terms[j].push(Term::Neg(b));
+            }
+        }
+        Ok(terms)
+    }
+
+    /// Whether the fork with these branches of a `oneOf` added allows nothing. `false` if that cannot be
+    /// told. What is around the `oneOf` holds it: a literal of two branches is no value of that, and yet a
+    /// reason to keep the branches apart.
+    fn impossible(&mut self, fork: &Fork, schemas: &[Id]) -> Result<bool> {
+        if self.empty_depth >= MAX_EMPTY_DEPTH {
+            return Ok(false);
+        }
+        let mut both = fork.clone();
+        both.shape.unasked = both.shape.terms.len();
+        both.queue(schemas.iter().map(|&s| Item::Term(Term::Pos(s))));
+        self.none(both)
+    }
+
+    /// Whether two schemas exclude each other by their looks: no common type, no common literal, or
+    /// (one level down, beside the shape given) a property that is required and for which that holds.
+    /// Nearly all unions in use are of this kind, and merging their branches takes far longer.
+    pub fn apart(&mut self, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
+        let (a, b) = (self.follow(a)?, self.follow(b)?);
+        self.step(1, a)?;
+        let (types, literals) = self.looks(a)?;
+        let (other_types, other_literals) = self.looks(b)?;
+        let common = types.and(other_types);
+        if common.is_empty() {
+            return Ok(true);
+        }
+        let words = [a, b].map(|schema| (common == Types::STRING).then(|| self.only_text(schema)).flatten());
+        let literals = literals.or(words[0].map(|word| smallvec![word]));
+        let other_literals = other_literals.or(words[1].map(|word| smallvec![word]));
+        let doc = &self.doc;
+        if let (Some(x), Some(y)) = (literals, other_literals)
+            && x.len() * y.len() <= MAX_COMPARED
+            && !x.iter().any(|&x| y.iter().any(|&y| doc.equal(x, y)))
+        {
+            return Ok(true);
+        }
+        let (Some(mine), Some(others)) = (doc.get(a, kw::PROPERTIES), doc.get(b, kw::PROPERTIES)) else {
+            return Ok(false);
+        };
+        let Some(beside) = beside.filter(|s| common.and(s.types) == Types::OBJECT) else {
+            return Ok(false);
+        };
+        for i in 0..self.doc.members(mine).len() {
+            let (name, schema) = self.doc.members(mine)[i];
+            let Some(other) = self.doc.get(others, name) else { continue };
+            let required =
+                beside.object.required.contains(name) || self.demands(a, name) || self.demands(b, name);
+            if required && self.apart(schema, other, None)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The types a schema names, and the values of its `const` or `enum`.
+    fn looks(&self, schema: Id) -> Result<(Types, Option<SmallVec<[Id; 8]>>)> {
+        let (mut types, mut literals) = (Types::ALL, None);
+        for (name, at) in self.asserting(schema) {
+            match name {
+                kw::TYPE => types = self.types(at)?,
+                kw::CONST => literals = Some(smallvec![at]),
+                kw::ENUM => literals = Some(self.doc.elements(at).into()),
+                _ => {}
+            }
+        }
+        Ok((types, literals))
+    }
+
+    /// The only text that a schema's `pattern` matches, as a value.
+    pub fn only_text(&mut self, schema: Id) -> Option<Id> {
+        let (_, at) = self.asserting(schema).find(|k| k.0 == kw::PATTERN)?;
+        let word = only_word(self.doc.name(self.doc.string(at)?))?.into_owned();
+        let name = self.doc.intern(&word);
+        Some(self.doc.string_value(name))
+    }
+
+    /// Whether `required` lists a name.
+    fn demands(&self, schema: Id, name: Symbol) -> bool {
+        let listed = self.asserting(schema).find(|k| k.0 == kw::REQUIRED);
+        listed.is_some_and(|k| self.doc.elements(k.1).iter().any(|&e| self.doc.string(e) == Some(name)))
+    }
+
+    fn none(&mut self, fork: Fork) -> Result<bool> {
+        self.empty_depth += 1;
+        let shapes = self.expand(fork, Mode::Loose);
+        self.empty_depth -= 1;
+        match shapes {
+            Ok(shapes) => Ok(shapes.is_some_and(|s| s.is_empty())),
+            Err(e) if e.kind() == ErrorKind::TooComplex && self.steps > super::context::MAX_STEPS => Err(e),
+            // The fault will be reported when the schema is merged for good.
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether nothing satisfies all of these terms; `false` if that cannot be told cheaply.
+    pub fn value_empty(&mut self, terms: &[Term]) -> Result<bool> {
+        // Most values have one schema.
+        if let [Term::Pos(id)] = *terms {
+            let id = self.follow(id)?;
+            return Ok(self.doc.value(id) == Value::Bool(false));
+        }
+        if terms.contains(&FALSE) {
+            return Ok(true);
+        }
+        let terms = self.tidy(terms)?;
+        if terms.first() == Some(&FALSE) {
+            return Ok(true);
+        }
+        if terms.len() < 2 || self.empty_depth >= MAX_EMPTY_DEPTH {
+            return Ok(false);
+        }
+        let depth = self.empty_depth;
+        // Asked from further outside, more could be told.
+        if let Some(&(known, told)) = self.empty.get(&terms)
+            && (known || told <= depth)
+        {
+            return Ok(known);
+        }
+        if let [Term::Pos(first), ref rest @ ..] = terms[..] {
+            for term in rest {
+                if let Term::Pos(other) = *term
+                    && self.apart(first, other, None)?
+                {
+                    self.empty.insert(terms, (true, depth));
+                    return Ok(true);
+                }
+            }
+        }
+        // Also the answer for the same question inside itself.
+        self.empty.insert(terms.clone(), (false, 0));
+        let empty = self.none(Fork::new(&terms))?;
+        self.empty.insert(terms, (empty, depth));
+        Ok(empty)
+    }
+
+    /// Drops types that cannot be satisfied because of a required part; whether nothing is left.
+    pub fn dead(&mut self, shape: &mut Shape) -> Result<bool> {
+        shape.drop_contradictions();
+        if shape.types.meets(Types::OBJECT) {
+            let mut names: SmallVec<[Symbol; 16]> = shape.object.required.names().collect();
+            names.sort_unstable();
+            for name in names {
+                let undeclared = match shape.object.values.get(&name) {
+                    Some(_) => None,
+                    None => Some(self.undeclared(shape, name)?),
+                };
+                let Some(terms) = undeclared.as_ref().or(shape.object.values.get(&name)) else { continue };
+                if self.value_empty(&terms.clone())? {
+                    shape.types = shape.types.without(Types::OBJECT);
+                    let why = format!("the required property {:?} allows no value", self.doc.name(name));
+                    if let Some(&Term::Pos(id)) = shape.terms.first() {
+                        self.record_unsat_cause(id, why);
+                    }
+                    break;
+                }
+            }
+        }
+        if shape.types.meets(Types::ARRAY) {
+            let mut empty = !shape.array.contains.is_empty() && self.contains_nothing(&shape.array)?;
+            for i in 0..shape.array.prefix.len().min(shape.array.min as usize) {
+                empty = empty || self.value_empty(&shape.array.prefix[i].clone())?;
+            }
+            if empty {
+                shape.types = shape.types.without(Types::ARRAY);
+            }
+        }
+        Ok(shape.types.is_empty())
+    }
+
+    /// The last step for a shape: filters the literals; whether anything is left.
+    pub fn finish(&mut self, shape: &mut Shape, mode: Mode) -> Result<bool> {
+        let Some(literals) = shape.literals.clone() else {
+            return Ok(!self.dead(shape)?);
+        };
+        // Mostly all of them are kept.
+        let mut dropped: Option<Vec<Id>> = None;
+        for (i, &literal) in literals.iter().enumerate() {
+            let asked = shape.types.meets(self.type_of(literal)) || shape.unasked == 0;
+            let kept = asked && self.literal_fits(&shape.terms[shape.unasked..], literal)?;
+            match &mut dropped {
+                _ if kept && mode == Mode::Loose => {
+                    dropped = Some(vec![literal]);
+                    break;
+                }
+                Some(others) => others.extend(kept.then_some(literal)),
+                None if kept => {}
+                None => dropped = Some(literals[..i].to_vec()),
+            }
+        }
+        let kept = dropped.map_or(literals, Rc::new);
+        if kept.is_empty()
+            && let Some(&Term::Pos(id)) = shape.terms.first()
+        {
+            self.record_unsat_cause(id, "no value of `const` or `enum` satisfies the other keywords");
+        }
+        let any = !kept.is_empty();
+        shape.literals = Some(kept);
+        Ok(any)
+    }
+}

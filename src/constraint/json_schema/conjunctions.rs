@@ -1,0 +1,443 @@
+//! The walk over all conjunctions that the output can meet: each list of terms becomes one node.
+//!
+//! A *goal* is a tidied list of terms. It is expanded into shapes once, its children are built before
+//! it (explicit stack, no recursion), and everything that reaches the same terms shares the node. A goal
+//! that is met again while it is being built becomes a rule; so do targets of `$ref` that hold objects
+//! or arrays, so that the machine need not expand them at every use. Unrolling was rejected: it does not
+//! end for recursive schemas and copies shared ones.
+
+use hashbrown::HashTable;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::context::{MAX_GOALS, MAX_NODES, SchemaContext, UnsatCause};
+use super::exists_property::Planned;
+use super::json_document::{Id, Symbol, Value};
+use super::literal_nodes::{LiteralSet, WORDS};
+use super::normalize::{Fork, Mode, Shapes};
+use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
+use super::shared_refs::Alternatives;
+use super::undeclared::Keys;
+use crate::constraint::ir::{ByteString, Extra, FreeNumber, Ir, Node, NodeId, Object, Parts, RuleId};
+use crate::constraint::number::{self, NumberSpec};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most nodes that room is made for before any is made.
+const MAX_RESERVED: usize = 1_000;
+
+/// The declared properties of a shape in the order of the output, and whether they are required.
+pub(super) type Declared = SmallVec<[(Symbol, GoalId, bool); 6]>;
+/// The undeclared properties of a shape, by disjoint sets of names: mostly one, of all of them.
+pub(super) type Extras = SmallVec<[(Keys, GoalId); 1]>;
+
+/// Index of a goal.
+pub(super) type GoalId = u32;
+
+/// No goal yet.
+const NO_GOAL: GoalId = GoalId::MAX;
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    New,
+    /// Being built; the rule and the node that refers to it, if somebody needed them.
+    Active(Option<(RuleId, NodeId)>),
+    Done(NodeId),
+}
+
+struct Conjunction {
+    terms: Terms,
+    state: State,
+    /// Whether a `$ref` leads to exactly this goal.
+    referred: bool,
+    /// Why nothing satisfies it.
+    culprit: Option<UnsatCause>,
+}
+
+/// A shape with the goals of its children.
+pub(super) struct Plan {
+    pub shape: Box<Shape>,
+    pub properties: Declared,
+    pub extra: Extras,
+    pub prefix: Vec<GoalId>,
+    pub rest: GoalId,
+    /// Of an array with conditions on its items: the ways of each position.
+    pub contains: Vec<Vec<(u32, GoalId)>>,
+    pub demand: Option<Planned>,
+}
+
+impl Plan {
+    /// What must be built before it.
+    fn children(&self, mut child: impl FnMut(GoalId)) {
+        self.properties.iter().for_each(|p| child(p.1));
+        self.extra.iter().for_each(|e| child(e.1));
+        self.prefix.iter().for_each(|&goal| child(goal));
+        child(self.rest);
+        self.demand.iter().flat_map(Planned::goals).for_each(&mut child);
+        self.contains.iter().flatten().for_each(|way| child(way.1));
+    }
+}
+
+/// A goal that is being built.
+struct Frame {
+    goal: GoalId,
+    /// Where its plans, its alternatives that are goals, and its children begin on the path.
+    plans: usize,
+    elsewhere: usize,
+    children: usize,
+}
+
+/// The goals that are being built, each for the one before it, with their plans, and their children that are still to
+/// be built, the next one last. In lists for all of them, so that a goal costs no allocation.
+#[derive(Default)]
+struct Path {
+    frames: Vec<Frame>,
+    plans: Vec<Plan>,
+    elsewhere: Vec<GoalId>,
+    children: Vec<GoalId>,
+}
+
+/// The walk.
+pub(super) struct SchemaLowering<'p> {
+    pub front: SchemaContext<'p>,
+    goals: Vec<Conjunction>,
+    /// Goals of a single schema, by its id, and [`NO_GOAL`]; most are.
+    single: Vec<GoalId>,
+    /// The goal of no terms.
+    free: Option<GoalId>,
+    ids: FxHashMap<Terms, GoalId>,
+    pub any: NodeId,
+    pub never: NodeId,
+    pub strings: FxHashMap<StringKey, NodeId>,
+    pub numbers: FxHashMap<NumberKey, NodeId>,
+    pub literals: HashTable<NodeId>,
+    /// The nodes of schemas that say no more than a type; half of all schemas do not.
+    plain: SmallVec<[(Types, NodeId); 8]>,
+    /// A buffer.
+    pub text: Vec<u8>,
+    /// Why the goal being built came to nothing.
+    pub culprit: Option<UnsatCause>,
+}
+
+/// What makes two string languages the same.
+pub(super) type StringKey = (Vec<(Test, bool)>, u32, Option<u32>);
+/// What makes two number languages the same: integer, bounds, scale.
+pub(super) type NumberKey = (bool, Option<(Symbol, bool)>, Option<(Symbol, bool)>, Option<u32>);
+
+impl<'p> SchemaLowering<'p> {
+    pub fn new(mut front: SchemaContext<'p>) -> Self {
+        // Schemas mostly become about half as many nodes as they have values.
+        front.ir.reserve((16 + front.doc.len() / 2).min(MAX_RESERVED));
+        let any = front.ir.push(Node::JsonAny);
+        let never = front.ir.push(Node::Never);
+        SchemaLowering {
+            front,
+            goals: Vec::new(),
+            single: Vec::new(),
+            free: None,
+            ids: FxHashMap::default(),
+            any,
+            never,
+            strings: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            literals: HashTable::new(),
+            plain: SmallVec::new(),
+            text: Vec::new(),
+            culprit: None,
+        }
+    }
+
+    /// Builds everything below the root schema.
+    pub fn run(mut self) -> Result<Ir> {
+        let root = self.front.doc.root();
+        self.front.check_grounded(root)?;
+        let goal = self.goal(&[Term::Pos(root)])?;
+        let mut path = Path::default();
+        self.enter(goal, &mut path)?;
+        while let Some(frame) = path.frames.last() {
+            if path.children.len() > frame.children
+                && let Some(child) = path.children.pop()
+            {
+                if matches!(self.goals[child as usize].state, State::New) {
+                    self.enter(child, &mut path)?;
+                }
+            } else if let Some(frame) = path.frames.pop() {
+                self.leave(&frame, &path.plans[frame.plans..], &path.elsewhere[frame.elsewhere..])?;
+                path.plans.truncate(frame.plans);
+                path.elsewhere.truncate(frame.elsewhere);
+            }
+        }
+        let node = self.node(goal);
+        if self.is_never(node) {
+            let (at, why) = self.goals[goal as usize]
+                .culprit
+                .take()
+                .or(self.front.culprit.take())
+                .unwrap_or_else(|| (root, "the keywords contradict each other".into()));
+            return Err(self.front.error(ErrorKind::Unsatisfiable, at, format!("no value is valid: {why}")));
+        }
+        self.front.ir.set_root(node);
+        Ok(self.front.ir)
+    }
+
+    /// The goal of a list of terms.
+    pub fn goal(&mut self, terms: &[Term]) -> Result<GoalId> {
+        if let ([], Some(free)) = (terms, self.free) {
+            return Ok(free);
+        }
+        if let [Term::Pos(id)] = *terms
+            && self.front.doc.value(id) == Value::Bool(false)
+        {
+            self.front.culprit = Some((id, "the schema is `false`".into()));
+        }
+        let tidy = self.front.tidy(terms)?;
+        let referred = matches!(tidy[..], [Term::Pos(_)]) && !terms.contains(&tidy[0]);
+        let id = match self.known(&tidy) {
+            Some(id) => id,
+            None => {
+                let id = self.goals.len() as GoalId;
+                if self.goals.len() >= MAX_GOALS {
+                    return Err(Error::new(
+                        ErrorKind::TooComplex,
+                        format!("the schema needs more than {MAX_GOALS} combinations of sub-schemas"),
+                    ));
+                }
+                let state = match tidy.first() {
+                    None => State::Done(self.any),
+                    Some(&FALSE) => State::Done(self.never),
+                    Some(_) => State::New,
+                };
+                self.goals.push(Conjunction { terms: tidy.clone(), state, referred: false, culprit: None });
+                self.note(tidy, id);
+                id
+            }
+        };
+        self.goals[id as usize].referred |= referred;
+        Ok(id)
+    }
+
+    /// The goal of tidied terms, if there is one.
+    fn known(&self, terms: &Terms) -> Option<GoalId> {
+        match terms[..] {
+            [] => self.free,
+            [Term::Pos(id)] => self.single.get(id.0 as usize).copied().filter(|&goal| goal != NO_GOAL),
+            _ => self.ids.get(terms).copied(),
+        }
+    }
+
+    fn note(&mut self, terms: Terms, goal: GoalId) {
+        match terms[..] {
+            [] => self.free = Some(goal),
+            [Term::Pos(Id(id))] => {
+                let at = id as usize;
+                if at >= self.single.len() {
+                    self.single.resize(self.front.doc.len().max(at + 1), NO_GOAL);
+                }
+                self.single[at] = goal;
+            }
+            _ => {
+                self.ids.insert(terms, goal);
+            }
+        }
+    }
+
+    /// The node of a goal; of one that is still being built, a reference to its rule.
+    pub fn node(&mut self, goal: GoalId) -> NodeId {
+        match self.goals[goal as usize].state {
+            State::Done(node) | State::Active(Some((_, node))) => node,
+            State::Active(None) | State::New => {
+                let rule = self.front.ir.declare_rule();
+                let node = self.front.ir.push(Node::Rule(rule));
+                self.goals[goal as usize].state = State::Active(Some((rule, node)));
+                node
+            }
+        }
+    }
+
+    /// The terms of a goal.
+    pub fn terms(&self, goal: GoalId) -> &Terms {
+        &self.goals[goal as usize].terms
+    }
+
+    pub fn is_never(&self, node: NodeId) -> bool {
+        matches!(self.front.ir.node(node), Node::Never)
+    }
+
+    /// Whether a goal is known to allow nothing (a goal still being built is not).
+    pub fn goal_never(&mut self, goal: GoalId) -> bool {
+        match self.goals[goal as usize].state {
+            State::Done(node) => self.is_never(node),
+            _ => false,
+        }
+    }
+
+    /// Why a goal allows nothing.
+    pub fn reason(&self, goal: GoalId) -> Option<UnsatCause> {
+        let goal = &self.goals[goal as usize];
+        goal.culprit.clone().or_else(|| match goal.terms[..] {
+            [Term::Pos(id)] => Some((id, "this schema allows no value".into())),
+            _ => None,
+        })
+    }
+
+    /// The schema that stands for a shape in messages.
+    pub fn at(&self, shape: &Shape) -> Id {
+        let first = shape.terms.iter().find_map(|t| match *t {
+            Term::Pos(id) | Term::Neg(id) => Some(id),
+            _ => None,
+        });
+        first.unwrap_or(self.front.doc.root())
+    }
+
+    fn enter(&mut self, goal: GoalId, path: &mut Path) -> Result<()> {
+        if !matches!(self.goals[goal as usize].state, State::New) {
+            return Ok(());
+        }
+        let terms = self.goals[goal as usize].terms.clone();
+        self.front.culprit = None;
+        if let Some(types) = self.front.only_types(&terms)?
+            && let Some(node) = self.plain(types)
+        {
+            self.goals[goal as usize].state = State::Done(node);
+            return Ok(());
+        }
+        self.goals[goal as usize].state = State::Active(None);
+        let frame = Frame {
+            goal,
+            plans: path.plans.len(),
+            elsewhere: path.elsewhere.len(),
+            children: path.children.len(),
+        };
+        let fork = match self.front.alternatives_elsewhere(&terms)? {
+            None => Some(Fork::new(&terms)),
+            Some(Alternatives { elsewhere, here }) => {
+                for term in elsewhere {
+                    path.elsewhere.push(self.goal(&[term])?);
+                }
+                here
+            }
+        };
+        let shapes = match fork {
+            Some(fork) => self.front.expand(fork, Mode::Exact)?.unwrap_or_default(),
+            None => Shapes::new(),
+        };
+        self.goals[goal as usize].culprit = self.front.culprit.take();
+        let free = shapes.iter().any(|shape| shape.is_free());
+        for shape in shapes {
+            if !free || shape.is_free() {
+                path.plans.push(self.plan(shape)?);
+                if free {
+                    break;
+                }
+            }
+        }
+        for plan in &path.plans[frame.plans..] {
+            plan.children(|child| path.children.push(child));
+        }
+        path.children.extend_from_slice(&path.elsewhere[frame.elsewhere..]);
+        // Built in order, so that rules and nodes follow the text.
+        path.children[frame.children..].reverse();
+        path.frames.push(frame);
+        Ok(())
+    }
+
+    /// The node of a schema that says no more than its types: what [`build`](Self::build) makes of it, without the way
+    /// there. `None` for fractions without integers, which are computed.
+    fn plain(&mut self, types: Types) -> Option<NodeId> {
+        if let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types) {
+            return Some(node);
+        }
+        if types.and(Types::NUMBER) == Types::FRACTION {
+            return None;
+        }
+        let any = self.any;
+        if types == Types::ALL {
+            return Some(any);
+        }
+        let zeros = self.front.equal_integers();
+        let numbers = FreeNumber::new(!types.meets(Types::FRACTION), zeros, self.front.policy);
+        let mut parts = Parts::new();
+        let words = WORDS.iter().filter(|w| types.meets(w.0)).map(|w| ByteString::from_slice(w.1.as_bytes()));
+        let words: LiteralSet = words.collect();
+        if !words.is_empty() {
+            parts.push(self.words(words));
+        }
+        let others = [
+            (Types::NUMBER, Node::JsonNumber(numbers)),
+            (Types::STRING, Node::JsonString { lang: None, min_chars: 0, max_chars: None }),
+            (Types::ARRAY, Node::JsonArray { prefix: Vec::new(), rest: Some(any), min: 0, max: None }),
+        ];
+        for (kind, node) in others {
+            if types.meets(kind) {
+                parts.push(self.front.ir.push(node));
+            }
+        }
+        if types.meets(Types::OBJECT) {
+            let extra = vec![Extra { keys: None, value: any }];
+            let object = Object { extra, ..Object::default() };
+            parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
+        }
+        let node = self.front.ir.union(parts);
+        self.plain.push((types, node));
+        Some(node)
+    }
+
+    fn leave(&mut self, frame: &Frame, plans: &[Plan], elsewhere: &[GoalId]) -> Result<()> {
+        let goal = frame.goal as usize;
+        self.culprit = None;
+        let mut body = self.build(plans, elsewhere)?;
+        if let Some(culprit) = self.culprit.take() {
+            self.goals[goal].culprit.get_or_insert(culprit);
+        }
+        if self.front.ir.len() > MAX_NODES {
+            let at = plans.first().map_or(self.front.doc.root(), |p| self.at(&p.shape));
+            return Err(self.front.error(
+                ErrorKind::TooComplex,
+                at,
+                format!("the schema needs more than {MAX_NODES} nodes"),
+            ));
+        }
+        if let State::Active(Some((rule, node))) = self.goals[goal].state {
+            self.front.ir.define_rule(rule, body);
+            if !self.is_never(body) {
+                body = node;
+            }
+        } else if self.goals[goal].referred && self.is_composite(body) {
+            let rule = self.front.ir.declare_rule();
+            self.front.ir.define_rule(rule, body);
+            body = self.front.ir.push(Node::Rule(rule));
+        }
+        self.goals[goal].state = State::Done(body);
+        Ok(())
+    }
+
+    /// Whether a node holds more than text: worth a rule of its own.
+    fn is_composite(&self, node: NodeId) -> bool {
+        let ir = &self.front.ir;
+        let holds = |id: NodeId| {
+            matches!(ir.node(id), Node::JsonArray { .. } | Node::JsonUnique { .. } | Node::JsonObject(_))
+        };
+        match ir.node(node) {
+            Node::Union(parts) => parts.iter().any(|&p| holds(p)),
+            _ => holds(node),
+        }
+    }
+
+    /// The number language of a specification, shared.
+    pub fn number_node(&mut self, key: NumberKey, spec: &NumberSpec, at: Id) -> Result<NodeId> {
+        if let Some(&node) = self.numbers.get(&key) {
+            return Ok(node);
+        }
+        let (policy, ir) = (self.front.policy, &mut self.front.ir);
+        let made = match spec.minimum.is_none() && spec.maximum.is_none() && spec.scale.is_none() {
+            true => Ok(ir.push(Node::JsonNumber(FreeNumber::new(spec.integer, spec.zeros, policy)))),
+            false => number::number(spec, policy, ir),
+        };
+        let node = match made {
+            Ok(node) => node,
+            Err(e) if e.kind() == ErrorKind::Unsatisfiable => self.never,
+            Err(e) => return Err(e.at(self.front.doc.place(at))),
+        };
+        self.numbers.insert(key, node);
+        Ok(node)
+    }
+}

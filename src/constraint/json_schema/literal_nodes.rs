@@ -1,0 +1,183 @@
+//! Literals as nodes: the values of `enum` and `const` in every spelling that the policy asks for.
+//!
+//! A literal with one spelling is a text, and texts are one node for all of a schema, which is lowered as a trie; sets that
+//! are equal share it. What may be spelled in several ways (white space, order of names, equal numbers) becomes nodes,
+//! children first. Linear in the text. An alternative for each spelling was rejected: they are as many as products of choices.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
+
+use super::conjunctions::SchemaLowering;
+use super::decimal::Number;
+use super::json_document::{Id, Symbol, Value};
+use super::keywords::SchemaDraft;
+use super::shape::Types;
+use crate::constraint::ir::{ByteString, Node, NodeId, Object, Parts, Property};
+use crate::constraint::number::{self, Decimal};
+use crate::constraint::policy::{KeyOrder, Whitespace};
+
+/// Types of a single value, and how it is written.
+pub(super) const WORDS: [(Types, &str); 3] =
+    [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")];
+
+/// Texts of literals: often a single one, and most of them short.
+pub(super) type LiteralSet = SmallVec<[ByteString; 1]>;
+
+/// The texts of literals, as they are collected.
+#[derive(Default)]
+pub(super) struct Literals {
+    pub words: LiteralSet,
+    /// Numbers that may be written in several ways, by the zeros that may follow.
+    numbers: BTreeMap<number::Tail, Vec<Vec<u8>>>,
+}
+
+impl Literals {
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.numbers.is_empty()
+    }
+}
+
+/// Up to so many words are compared one by one.
+const FEW: usize = 12;
+
+impl SchemaLowering<'_> {
+    /// A set of literals, shared.
+    pub fn words(&mut self, mut words: LiteralSet) -> NodeId {
+        if words.len() <= FEW {
+            let mut fresh = 0;
+            for at in 0..words.len() {
+                if !words[..fresh].contains(&words[at]) {
+                    words.swap(fresh, at);
+                    fresh += 1;
+                }
+            }
+            words.truncate(fresh);
+        } else {
+            // What comes again is behind the first of its kind.
+            let mut seen = HashTable::with_capacity(words.len());
+            let mut fresh = 0;
+            for at in 0..words.len() {
+                let hash = FxBuildHasher.hash_one(&words[at]);
+                if seen.find(hash, |&known: &usize| words[known] == words[at]).is_none() {
+                    words.swap(fresh, at);
+                    seen.insert_unique(hash, fresh, |&known| FxBuildHasher.hash_one(&words[known]));
+                    fresh += 1;
+                }
+            }
+            words.truncate(fresh);
+        }
+        let node = match words.len() {
+            1 => Node::Bytes(words.pop().unwrap_or_default()),
+            _ => Node::Literals(words.drain(..).collect()),
+        };
+        let hash = FxBuildHasher.hash_one(&node);
+        let ir = &mut self.front.ir;
+        if let Some(&known) = self.literals.find(hash, |&id| *ir.node(id) == node) {
+            return known;
+        }
+        let id = ir.push(node);
+        self.literals.insert_unique(hash, id, |&id| FxBuildHasher.hash_one(ir.node(id)));
+        id
+    }
+
+    /// Spells a literal; what may be spelled in several ways becomes nodes.
+    pub fn literal(&mut self, id: Id, literals: &mut Literals, parts: &mut Parts) {
+        let policy = self.front.policy;
+        let one_way = policy.whitespace == Whitespace::Compact && policy.key_order == KeyOrder::Declared;
+        let as_node = match self.front.doc.value(id) {
+            Value::Array { .. } | Value::Object { .. } => !one_way || policy.equal_numbers,
+            Value::Number(text) if policy.equal_numbers => return self.equal_number(text, literals),
+            _ => false,
+        };
+        if as_node {
+            parts.push(self.literal_node(id));
+            return;
+        }
+        self.text.clear();
+        self.front.doc.write(id, &mut self.text);
+        literals.words.push(ByteString::from_slice(&self.text));
+    }
+
+    /// Adds a number in every spelling that is equal to it, that of the schema among them.
+    fn equal_number(&self, text: Symbol, literals: &mut Literals) {
+        let own = self.front.doc.name(text);
+        let policy = self.front.policy;
+        // Numbers of more digits than the policy allows are written as in the schema. For draft 4 so are integers, which a
+        // point makes another type.
+        let as_written = self.front.draft <= SchemaDraft::D4 && Number::new(own).is_integer();
+        let exact = Decimal::parse(own).ok().filter(|_| !as_written);
+        let equal = exact.and_then(|exact| number::equal_texts(&exact, policy));
+        let digits = own.split('.').nth(1).map_or(0, str::len);
+        let plain = !own.contains(['e', 'E']) && digits <= usize::from(policy.max_fraction_digits);
+        if equal.is_none() || !plain {
+            literals.words.push(ByteString::from_slice(own.as_bytes()));
+        }
+        if let Some((texts, tail)) = equal {
+            literals.numbers.entry(tail).or_default().extend(texts);
+        }
+    }
+
+    /// The nodes of collected literals.
+    pub fn literals(&mut self, literals: Literals, parts: &mut Parts) {
+        // The zeros behind numbers are there once, however many numbers there are.
+        for (tail, texts) in literals.numbers {
+            let texts = self.words(texts.into_iter().map(ByteString::from_vec).collect());
+            let ir = &mut self.front.ir;
+            let tail = number::tail(tail, ir);
+            parts.push(ir.concat(vec![texts, tail]));
+        }
+        if !literals.words.is_empty() {
+            parts.insert(0, self.words(literals.words));
+        }
+    }
+
+    /// A literal as nodes, children first (explicit stack).
+    fn literal_node(&mut self, root: Id) -> NodeId {
+        let mut todo = vec![(root, false)];
+        let mut made: Vec<NodeId> = Vec::new();
+        while let Some((id, ready)) = todo.pop() {
+            let children: Vec<Id> = match self.front.doc.value(id) {
+                Value::Array { .. } => self.front.doc.elements(id).to_vec(),
+                Value::Object { .. } => self.front.doc.members(id).iter().map(|m| m.1).collect(),
+                Value::Number(text) if self.front.policy.equal_numbers => {
+                    let (mut literals, mut parts) = (Literals::default(), Parts::new());
+                    self.equal_number(text, &mut literals);
+                    self.literals(literals, &mut parts);
+                    made.push(self.front.ir.union(parts));
+                    continue;
+                }
+                _ => {
+                    let mut text = Vec::new();
+                    self.front.doc.write(id, &mut text);
+                    made.push(self.front.ir.bytes(text));
+                    continue;
+                }
+            };
+            if !ready {
+                todo.push((id, true));
+                todo.extend(children.into_iter().rev().map(|c| (c, false)));
+                continue;
+            }
+            let nodes = made.split_off(made.len() - children.len());
+            let count = nodes.len() as u32;
+            let node = match self.front.doc.value(id) {
+                Value::Array { .. } => {
+                    Node::JsonArray { prefix: nodes, rest: None, min: count, max: Some(count) }
+                }
+                _ => {
+                    let doc = &self.front.doc;
+                    let names = doc.members(id).iter().map(|m| doc.name(m.0).into());
+                    let property = |(name, value)| Property { name, value, required: true };
+                    let properties = names.zip(nodes).map(property).collect();
+                    Node::JsonObject(Box::new(Object { properties, ..Object::default() }))
+                }
+            };
+            made.push(self.front.ir.push(node));
+        }
+        made.pop().unwrap_or(self.never)
+    }
+}

@@ -1,0 +1,157 @@
+//! What is known about the properties of an object: declared names, patterns of names, and the others.
+//!
+//! Each schema object adds its `properties`, `patternProperties` and `additionalProperties` to what
+//! earlier ones said; a name that becomes known late gets what they say about undeclared ones. Cost:
+//! names times patterns, with a short cut for the first schema, which is mostly the only one.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::context::SchemaContext;
+use super::json_document::{Id, Symbol};
+use super::keyword_values::Schemas;
+use super::keywords as kw;
+use super::normalize::Fork;
+use super::shape::{Group, Shape, Term, Terms, Test, add_term};
+use crate::error::Result;
+
+impl SchemaContext<'_> {
+    /// Adds a term to what is known about a property.
+    pub fn restrict(&mut self, shape: &mut Shape, name: Symbol, term: Term) -> Result<()> {
+        if !shape.object.values.contains_key(&name) {
+            let known = self.undeclared(shape, name)?;
+            shape.object.values.change().insert(name, known);
+            shape.object.late.push(name);
+        }
+        if shape.object.values.get(&name).is_some_and(|terms| !terms.contains(&term))
+            && let Some(terms) = shape.object.values.change().get_mut(name)
+        {
+            terms.push(term);
+        }
+        Ok(())
+    }
+
+    /// What the schemas merged so far say about a name none of them declares.
+    pub fn undeclared(&mut self, shape: &Shape, name: Symbol) -> Result<Terms> {
+        let mut terms = Terms::new();
+        for group in &shape.object.groups {
+            let mut matched = false;
+            for &(pattern, schema) in &group.patterns {
+                if self.passes(Test::Pattern(pattern), name, schema)? {
+                    matched = true;
+                    add_term(&mut terms, Term::Pos(schema));
+                }
+            }
+            if let Some(schema) = group.additional.filter(|_| !matched) {
+                add_term(&mut terms, Term::Pos(schema));
+            }
+        }
+        Ok(terms)
+    }
+
+    /// Merges `properties`, `patternProperties` and `additionalProperties` of one schema object.
+    pub fn members(&mut self, fork: &mut Fork, id: Id) -> Result<()> {
+        let additional = self.doc.get(id, kw::ADDITIONAL_PROPERTIES);
+        let list = |front: &Self, name| match front.doc.get(id, name) {
+            Some(at) => front.object(at),
+            None => Ok(Schemas::new()),
+        };
+        let properties = list(self, kw::PROPERTIES)?;
+        let patterns = list(self, kw::PATTERN_PROPERTIES)?;
+        self.merge_group(fork, (properties, patterns), additional, id)
+    }
+
+    /// Merges declared names, patterns of names, and what holds for the others.
+    pub fn merge_group(
+        &mut self,
+        fork: &mut Fork,
+        (properties, mut patterns): (Schemas, Schemas),
+        additional: Option<Id>,
+        id: Id,
+    ) -> Result<()> {
+        let shape = &mut fork.shape;
+        // A pattern that one name matches declares that name, after those of `properties`.
+        let mut exact: Vec<(Symbol, Id)> = Vec::new();
+        patterns.retain(|&mut (pattern, schema)| match only_word(self.doc.name(pattern)) {
+            Some(word) => {
+                let word = word.into_owned();
+                exact.push((self.doc.intern(&word), schema));
+                false
+            }
+            None => true,
+        });
+        let additional = additional.filter(|&a| !self.is_true(a));
+        self.step((properties.len() + shape.object.values.len() / 4) as u64, id)?;
+        let first = shape.object.values.is_empty() && shape.object.groups.is_empty();
+        if first && patterns.is_empty() && exact.is_empty() {
+            // The first schema with properties, and mostly the only one: nothing to merge with.
+            let values = shape.object.values.change();
+            values.reserve(properties.len());
+            for &(name, schema) in &properties {
+                values.insert(name, smallvec![Term::Pos(schema)]);
+            }
+            shape.object.order.extend(properties.iter().map(|p| p.0));
+            if additional.is_some() {
+                shape.object.groups.push(Rc::new(Group { patterns, additional }));
+            }
+            return Ok(());
+        }
+        let ordered = !shape.object.order.is_empty();
+        for &(name, _) in &properties {
+            if !shape.object.values.contains_key(&name) {
+                let known = self.undeclared(shape, name)?;
+                shape.object.values.change().insert(name, known);
+                shape.object.order.push(name);
+            } else if !ordered || !shape.object.order.contains(&name) {
+                shape.object.order.push(name);
+            }
+        }
+        for &(name, _) in &exact {
+            if !shape.object.values.contains_key(&name) {
+                let known = self.undeclared(shape, name)?;
+                shape.object.values.change().insert(name, known);
+                shape.object.late.push(name);
+            }
+        }
+        let declared: rustc_hash::FxHashMap<Symbol, Id> = properties.into_iter().collect();
+        let known: Vec<Symbol> = shape.object.values.keys().collect();
+        for name in known {
+            let mut said: SmallVec<[Id; 4]> = declared.get(&name).copied().into_iter().collect();
+            said.extend(exact.iter().filter(|e| e.0 == name).map(|e| e.1));
+            for &(pattern, schema) in &patterns {
+                if self.passes(Test::Pattern(pattern), name, schema)? {
+                    said.push(schema);
+                }
+            }
+            if said.is_empty() {
+                said.extend(additional);
+            }
+            if let Some(terms) = shape.object.values.change().get_mut(name) {
+                said.into_iter().for_each(|s| add_term(terms, Term::Pos(s)));
+            }
+        }
+        if !patterns.is_empty() || additional.is_some() {
+            shape.object.groups.push(Rc::new(Group { patterns, additional }));
+        }
+        Ok(())
+    }
+}
+
+/// The only name that a pattern of the form `^name$` matches.
+pub(super) fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
+    let word = pattern.strip_prefix('^')?.strip_suffix('$')?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_- :/@,#%&=~!;<>".contains(c) || !c.is_ascii();
+    if word.chars().all(plain) {
+        return Some(Cow::Borrowed(word));
+    }
+    let unescaped = word.replace("\\.", ".");
+    (word.split("\\.").all(|part| part.chars().all(plain))).then_some(Cow::Owned(unescaped))
+}
+
+pub(super) fn require(shape: &mut Shape, name: Symbol) {
+    if shape.object.required.insert(name, ()) {
+        shape.object.late.push(name);
+    }
+}

@@ -1,0 +1,91 @@
+//! Terms in the order in which they were met, each once.
+//!
+//! A `oneOf` of a hundred branches excludes ninety-nine terms from each fork, so asking whether a term is
+//! there must not look at all of them. A short list is compared one by one, which is cheapest; of a longer one a
+//! row of bits tells of most terms that they are not there; beyond some dozens there is an index. An index from the
+//! ninth term on was rejected: every fork copies it, which took longer than all look-ups.
+
+use std::hash::BuildHasher;
+use std::ops::Deref;
+
+use rustc_hash::{FxBuildHasher, FxHashSet};
+
+use super::shape::{Term, Terms};
+
+/// Up to so many terms are compared one by one.
+const FEW: usize = 8;
+/// From so many terms on there is an index.
+const MORE: usize = 64;
+
+/// A set of terms that remembers their order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TermSet {
+    list: Terms,
+    /// Once there are more than a few, the bit of each term; different terms may share one.
+    bits: u128,
+    /// All terms, once there are many.
+    index: FxHashSet<Term>,
+}
+
+impl TermSet {
+    /// Whether a term is there.
+    pub fn contains(&self, term: &Term) -> bool {
+        match self.list.len() {
+            MORE.. => self.index.contains(term),
+            length => (length <= FEW || self.bits & bit(term) != 0) && self.list.contains(term),
+        }
+    }
+
+    /// Adds a term; whether it was new.
+    pub fn insert(&mut self, term: Term) -> bool {
+        if self.contains(&term) {
+            return false;
+        }
+        self.list.push(term);
+        let length = self.list.len();
+        if length > MORE {
+            self.index.insert(term);
+        } else if length == MORE {
+            self.index.extend(self.list.iter().copied());
+        } else if length > FEW + 1 {
+            self.bits |= bit(&term);
+        } else if length == FEW + 1 {
+            self.bits = self.list.iter().fold(0, |bits, term| bits | bit(term));
+        }
+        true
+    }
+}
+
+/// One of 128 bits for a term.
+fn bit(term: &Term) -> u128 {
+    1 << (FxBuildHasher.hash_one(term) % 128)
+}
+
+impl Deref for TermSet {
+    type Target = [Term];
+
+    fn deref(&self) -> &[Term] {
+        &self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::json_document::Id;
+    use super::*;
+
+    #[test]
+    fn terms_stay_in_order_and_are_there_once() {
+        let mut set = TermSet::default();
+        let mut list: Vec<Term> = Vec::new();
+        for i in 0..200u32 {
+            let term = if i % 3 == 0 { Term::Neg(Id(i * i % 397)) } else { Term::Pos(Id(i * i % 397)) };
+            assert_eq!(set.contains(&term), list.contains(&term));
+            assert_eq!(set.insert(term), !list.contains(&term));
+            if !list.contains(&term) {
+                list.push(term);
+            }
+            assert_eq!(set[..], list[..]);
+        }
+    }
+}

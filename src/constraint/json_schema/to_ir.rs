@@ -1,0 +1,493 @@
+//! From shapes to nodes: one node per JSON type that is left, and their union.
+//!
+//! Everything of bounded kinds (literals, `null`, booleans) goes into one literal set. This is the only
+//! place where a refusal becomes an error: a keyword that is not supported does no harm to a type that
+//! cannot occur.
+
+use rustc_hash::{FxBuildHasher, FxHashSet};
+use smallvec::SmallVec;
+
+use super::byte_nfa::ByteNfa;
+use super::char_dfa::CharDfa;
+use super::conjunctions::{Declared, Extras, GoalId, Plan, SchemaLowering};
+use super::decimal::Number;
+use super::json_document::Id;
+use super::literal_nodes::{LiteralSet, Literals, WORDS};
+use super::multiple_of::multiples;
+use super::regular_to_ir;
+use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
+use super::undeclared::{Keys, nothing};
+use crate::constraint::ecma::{self, Pattern};
+use crate::constraint::format;
+use crate::constraint::ir::{ByteString, Extra, Ir, Node, NodeId, Object, Parts, Property};
+use crate::constraint::number::{Decimal, NumberSpec};
+use crate::constraint::policy::Policy;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most integers between bounds that are tried one by one for a `multipleOf`.
+const MAX_MULTIPLES: u64 = 2_000;
+
+/// Up to so many names are compared one by one.
+const FEW_NAMES: usize = 16;
+
+/// A class of characters and how often it may occur.
+type Repeated = (Vec<(char, char)>, u32, Option<u32>);
+
+impl SchemaLowering<'_> {
+    /// Finds the goals of a shape's children.
+    pub fn plan(&mut self, mut shape: Box<Shape>) -> Result<Plan> {
+        let (mut properties, mut extra, mut prefix) = (Declared::new(), Extras::new(), Vec::new());
+        let (mut rest, mut contains, mut demand) = (self.goal(&[])?, Vec::new(), None);
+        if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
+            self.front.settle_contains(&mut shape.array)?;
+            shape.drop_contradictions();
+            for terms in &shape.array.prefix {
+                prefix.push(self.goal(terms)?);
+            }
+            rest = self.goal(&shape.array.rest)?;
+            contains = self.contains_ways(&shape.array)?;
+        }
+        if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
+            properties = self.properties(&mut shape)?;
+            extra = self.extras(&shape)?;
+            self.settle_demands(&mut shape, extra.is_empty())?;
+            if self.declare_few(&mut shape, &extra)? {
+                properties.extend(self.properties(&mut shape)?);
+                extra = self.extras(&shape)?;
+            }
+            demand = self.plan_demands(&shape, &properties, &extra)?;
+        }
+        Ok(Plan { shape, properties, extra, prefix, rest, contains, demand })
+    }
+
+    /// The declared properties in the order of the output.
+    fn properties(&mut self, shape: &mut Shape) -> Result<Declared> {
+        if shape.object.order.is_empty() && shape.object.late.is_empty() {
+            return Ok(Declared::new());
+        }
+        let mut names = std::mem::take(&mut shape.object.order);
+        names.append(&mut shape.object.late);
+        let mut properties = Declared::with_capacity(names.len());
+        let few = names.len() <= FEW_NAMES;
+        let mut seen = FxHashSet::with_capacity_and_hasher(if few { 0 } else { names.len() }, FxBuildHasher);
+        for name in names {
+            let met = if few { properties.iter().any(|p| p.0 == name) } else { !seen.insert(name) };
+            if met {
+                continue;
+            }
+            let mut terms = match shape.object.values.get(&name) {
+                // Cheaper than to clone it.
+                Some(terms) => Terms::from_slice(terms),
+                None => self.front.undeclared(shape, name)?,
+            };
+            for i in 0..shape.object.names.len() {
+                let super::shape::Term::Pos(schema) = shape.object.names[i] else { continue };
+                if !self.front.name_valid(schema, name)? {
+                    terms = nothing();
+                }
+            }
+            if !shape.object.values.contains_key(&name) {
+                shape.object.values.change().insert(name, Terms::new());
+            }
+            properties.push((name, self.goal(&terms)?, shape.object.required.contains(name)));
+        }
+        Ok(properties)
+    }
+
+    /// The node of a goal from its planned shapes and the goals that are alternatives to them.
+    pub fn build(&mut self, plans: &[Plan], elsewhere: &[GoalId]) -> Result<NodeId> {
+        let mut parts = Parts::new();
+        let mut literals = Literals::default();
+        for plan in plans {
+            let shape = &plan.shape;
+            if shape.is_free() {
+                return Ok(self.any);
+            }
+            if let Some(values) = shape.literals.clone() {
+                for &literal in values.iter() {
+                    self.literal(literal, &mut literals, &mut parts);
+                }
+                continue;
+            }
+            if let Some(refusal) = shape.refusals.iter().find(|r| r.types.meets(shape.types)) {
+                return Err(self
+                    .front
+                    .error(ErrorKind::Unsupported, refusal.at, refusal.message.clone())
+                    .hint(refusal.hint));
+            }
+            for (types, word) in WORDS {
+                if shape.types.meets(types) {
+                    literals.words.push(ByteString::from_slice(word.as_bytes()));
+                }
+            }
+            if shape.types.meets(Types::NUMBER) {
+                self.number(shape, &mut literals.words, &mut parts)?;
+            }
+            if shape.types.meets(Types::STRING) {
+                parts.push(self.string(shape)?);
+            }
+            if shape.types.meets(Types::ARRAY) {
+                parts.push(self.array(plan)?);
+            }
+            if shape.types.meets(Types::OBJECT) {
+                self.object(plan, &mut parts)?;
+            }
+        }
+        for &goal in elsewhere {
+            let node = self.node(goal);
+            if node == self.any {
+                return Ok(node);
+            }
+            match self.front.ir.node(node) {
+                Node::Union(others) => parts.extend_from_slice(others),
+                Node::Never => self.culprit = self.culprit.take().or_else(|| self.reason(goal)),
+                _ => parts.push(node),
+            }
+        }
+        parts.retain(|&mut p| !matches!(self.front.ir.node(p), Node::Never));
+        if parts.len() > 1 {
+            let mut seen = FxHashSet::default();
+            parts.retain(|&mut p| seen.insert(p));
+        }
+        if !literals.is_empty() {
+            self.literals(literals, &mut parts);
+        }
+        Ok(match parts.len() {
+            0 => self.never,
+            _ => self.front.ir.union(parts),
+        })
+    }
+
+    fn number(&mut self, shape: &Shape, words: &mut LiteralSet, parts: &mut Parts) -> Result<()> {
+        let at = self.at(shape);
+        let integer = !shape.types.meets(Types::FRACTION);
+        if let Some(&(_, at, _)) = shape.number.divisors.first()
+            && self.listed_multiples(shape, integer, at, words)?
+        {
+            return Ok(());
+        }
+        let key = |b: &Option<Bound>| b.as_ref().map(|b| (b.text, b.exclusive));
+        let scale = if integer { None } else { shape.number.scale };
+        let key = (integer, key(&shape.number.min), key(&shape.number.max), scale);
+        let whole = shape.types.meets(Types::INT);
+        // Zeros behind the last digit that counts make no other number.
+        let finer = match scale {
+            Some(scale) if self.front.policy.equal_numbers => {
+                multiples(&Number::new(&format!("1e-{scale}")))?
+            }
+            _ => None,
+        };
+        let spec = NumberSpec {
+            integer,
+            zeros: integer && self.front.equal_integers(),
+            minimum: self.decimal(&shape.number.min, at)?,
+            maximum: self.decimal(&shape.number.max, at)?,
+            scale: scale.filter(|_| finer.is_none()),
+        };
+        let node = match shape.number.divisors.is_empty() && whole && finer.is_none() {
+            true => self.number_node(key, &spec, at)?,
+            false => self.computed_numbers(shape, &spec, (whole, finer))?,
+        };
+        parts.push(node);
+        Ok(())
+    }
+
+    fn decimal(&self, bound: &Option<Bound>, at: Id) -> Result<Option<(Decimal, bool)>> {
+        let Some(bound) = bound else { return Ok(None) };
+        let decimal =
+            Decimal::parse(self.front.doc.name(bound.text)).map_err(|e| e.at(self.front.doc.place(at)))?;
+        Ok(Some((decimal, bound.exclusive)))
+    }
+
+    /// Of the numbers of a specification, those that the divisors divide, or do not, that are among others,
+    /// and that are no integers unless `whole` says so. They are written without exponents, whatever the policy.
+    fn computed_numbers(
+        &mut self,
+        shape: &Shape,
+        spec: &NumberSpec,
+        (whole, among): (bool, Option<CharDfa>),
+    ) -> Result<NodeId> {
+        let at = shape.number.divisors.first().map_or(self.at(shape), |d| d.1);
+        let policy = Policy { exponent: false, ..self.front.policy.clone() };
+        let mut scratch = Ir::new();
+        let numbers = match crate::constraint::number::number(spec, &policy, &mut scratch) {
+            Ok(node) => node,
+            Err(e) if e.kind() == ErrorKind::Unsatisfiable => return Ok(self.never),
+            Err(e) => return Err(e.at(self.front.doc.place(self.at(shape)))),
+        };
+        let located = |goals: &Self, e: Error, at| e.at(goals.front.doc.place(at));
+        let mut all = CharDfa::from_nfa(&ByteNfa::new(&scratch, numbers)?)?;
+        for &(text, at, divides) in &shape.number.divisors {
+            let divisor = Number::new(self.front.doc.name(text));
+            let Some(multiples) = multiples(&divisor)? else {
+                return Err(self.front.unsupported(super::keywords::MULTIPLE_OF, at));
+            };
+            let wanted = if divides { all.intersect(&multiples) } else { all.without(&multiples) };
+            all = wanted.map_err(|e| located(self, e, at))?;
+        }
+        if let Some(others) = among {
+            all = all.intersect(&others).map_err(|e| located(self, e, at))?;
+        }
+        if !whole && let Some(integers) = multiples(&Number::new("1"))? {
+            all = all.without(&integers).map_err(|e| located(self, e, at))?;
+        }
+        regular_to_ir::lower(&all, &mut self.front.ir).map_err(|e| located(self, e, at))
+    }
+
+    /// Integers between bounds that the divisors divide, one by one; `false` if there are too many.
+    fn listed_multiples(
+        &mut self,
+        shape: &Shape,
+        integer: bool,
+        at: Id,
+        words: &mut LiteralSet,
+    ) -> Result<bool> {
+        if self.front.policy.equal_numbers {
+            return Ok(false);
+        }
+        let part = &shape.number;
+        let bound = |b: &Option<Bound>| -> Option<i64> {
+            let text = self.front.doc.name(b.as_ref()?.text);
+            text.parse::<i64>().ok().filter(|n| n.unsigned_abs() < 1 << 50)
+        };
+        let (Some(min), Some(max), true) = (bound(&part.min), bound(&part.max), integer) else {
+            return Ok(false);
+        };
+        let divisors: Vec<(Number, bool)> =
+            part.divisors.iter().map(|d| (Number::new(self.front.doc.name(d.0)), d.2)).collect();
+        if (max - min).unsigned_abs() > MAX_MULTIPLES {
+            return Ok(false);
+        }
+        self.front.step((max - min).unsigned_abs() / 4, at)?;
+        let mut found = Vec::new();
+        for n in min..=max {
+            let excluded = |b: &Option<Bound>, end| b.as_ref().is_some_and(|b| b.exclusive) && n == end;
+            if excluded(&part.min, min) || excluded(&part.max, max) {
+                continue;
+            }
+            let number = Number::new(&n.to_string());
+            let mut divides = true;
+            for (divisor, wanted) in &divisors {
+                match number.is_multiple_of(divisor) {
+                    Some(holds) => divides &= holds == *wanted,
+                    None => return Ok(false),
+                }
+            }
+            if divides {
+                found.push(ByteString::from_slice(n.to_string().as_bytes()));
+            }
+        }
+        words.extend(found);
+        Ok(true)
+    }
+
+    fn string(&mut self, shape: &Shape) -> Result<NodeId> {
+        let part = &shape.string;
+        let key = (part.tests.iter().map(|t| (t.0, t.1)).collect(), part.min, part.max);
+        if let Some(&node) = self.strings.get(&key) {
+            return Ok(node);
+        }
+        let node = self.string_language(part)?;
+        if self.is_never(node) {
+            let at = part.tests.first().map_or(self.at(shape), |t| t.2);
+            self.culprit.get_or_insert_with(|| (at, "no text satisfies all of the string keywords".into()));
+        }
+        self.strings.insert(key, node);
+        Ok(node)
+    }
+
+    fn string_language(&mut self, part: &StringPart) -> Result<NodeId> {
+        let plain = |lang, min_chars, max_chars| Node::JsonString { lang, min_chars, max_chars };
+        if part.tests.iter().any(|t| t.0 == Test::Verbatim) {
+            return self.quoted_string(part);
+        }
+        let mut only = None;
+        if let Some((ranges, min, max)) = self.classes(part, &mut only) {
+            if max.is_some_and(|m| m < min) {
+                return Ok(self.never);
+            }
+            let lang = ecma::class_star(&ranges, &mut self.front.ir);
+            return Ok(self.front.ir.push(plain(Some(lang), min, max)));
+        }
+        let lang = match part.tests[..] {
+            [] => None,
+            [(Test::Pattern(name), true, at)] => Some(match only {
+                // It was read to see whether it is a class.
+                Some(pattern) => self.front.read_pattern(&pattern, name, at)?,
+                None => self.front.pattern_node(name, at)?,
+            }),
+            [(Test::Format(name), true, _)] => {
+                format::language(self.front.doc.name(name), &mut self.front.ir)
+            }
+            _ => match self.front.language(part)? {
+                None => None,
+                Some(dfa) if dfa.is_empty() => return Ok(self.never),
+                Some(dfa) if dfa.is_everything() => None,
+                Some(dfa) => {
+                    let at = part.tests[0].2;
+                    let lowered = regular_to_ir::lower(&dfa, &mut self.front.ir);
+                    Some(lowered.map_err(|e| e.at(self.front.doc.place(at)))?)
+                }
+            },
+        };
+        if lang.is_some_and(|l| self.is_never(l)) {
+            return Ok(self.never);
+        }
+        Ok(self.front.ir.push(plain(lang, part.min, part.max)))
+    }
+
+    /// If all tests are patterns of one repeated class: the common class and length bounds. A pattern that is none is
+    /// left in `other`.
+    fn classes(&self, part: &StringPart, other: &mut Option<Pattern>) -> Option<Repeated> {
+        let (mut min, mut max) = (part.min, part.max);
+        let mut common: Option<Vec<(char, char)>> = None;
+        for &(test, holds, _) in &part.tests {
+            let Test::Pattern(pattern) = test else { return None };
+            let pattern = Pattern::parse(self.front.doc.name(pattern)).ok().filter(|_| holds)?;
+            let Some((ranges, least, most)) = pattern.single_class() else {
+                *other = Some(pattern);
+                return None;
+            };
+            min = min.max(least);
+            if let Some(most) = most {
+                super::shape::lower_max(&mut max, most);
+            }
+            common = Some(match common {
+                None => ranges,
+                Some(old) => old
+                    .iter()
+                    .flat_map(|a| ranges.iter().map(move |b| (a.0.max(b.0), a.1.min(b.1))))
+                    .filter(|r| r.0 <= r.1)
+                    .collect(),
+            });
+        }
+        // An empty class is left to the general way.
+        common.filter(|c| !c.is_empty()).map(|c| (c, min, max))
+    }
+
+    fn array(&mut self, plan: &Plan) -> Result<NodeId> {
+        let part = &plan.shape.array;
+        let mut max = part.max;
+        let mut prefix: Vec<NodeId> = plan.prefix.iter().map(|&g| self.node(g)).collect();
+        let rest = Some(self.node(plan.rest)).filter(|&r| !self.is_never(r));
+        let stop = prefix.iter().position(|&p| self.is_never(p));
+        if let Some(stop) = stop {
+            super::shape::lower_max(&mut max, stop as u32);
+        } else if rest.is_none() {
+            super::shape::lower_max(&mut max, prefix.len() as u32);
+        }
+        if let Some(most) = max {
+            prefix.truncate(most as usize);
+            if part.min > most {
+                let culprit = stop.map_or(plan.rest, |s| plan.prefix[s]);
+                self.culprit = self.culprit.take().or(self.reason(culprit));
+                return Ok(self.never);
+            }
+        }
+        if let Some(at) = part.unique
+            && max.is_none_or(|m| m > 1)
+        {
+            if !part.contains.is_empty() {
+                return self.unique_containing(plan, rest, at);
+            }
+            if let (true, Some(items)) = (prefix.is_empty(), rest)
+                && let Some(node) = self.unique_texts(items, (part.min, max))?
+            {
+                return Ok(node);
+            }
+            let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
+            let array = self.front.ir.push(Node::JsonArray { prefix, rest, min: part.min, max });
+            return Ok(self.front.ir.push(Node::JsonUnique { array, enough: Vec::new() }));
+        }
+        if !part.contains.is_empty() {
+            return self.containing(plan);
+        }
+        let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
+        Ok(self.front.ir.push(Node::JsonArray { prefix, rest, min: part.min, max }))
+    }
+
+    fn object(&mut self, plan: &Plan, parts: &mut Parts) -> Result<()> {
+        let mut properties = Vec::with_capacity(plan.properties.len());
+        for &(name, goal, required) in &plan.properties {
+            let value = self.node(goal);
+            if self.is_never(value) && required {
+                let why = format!("the required property {:?} allows no value", self.front.doc.name(name));
+                let reason = self.reason(goal);
+                let own = self.at(&plan.shape);
+                self.culprit.get_or_insert_with(|| match reason {
+                    Some((at, reason)) => (at, format!("{why}: {reason}").into()),
+                    None => (own, why.into()),
+                });
+                return Ok(());
+            }
+            properties.push(Property { name: self.front.doc.name(name).into(), value, required });
+        }
+        let mut extra = SmallVec::<[(Keys, NodeId); 1]>::new();
+        for (keys, goal) in &plan.extra {
+            let value = self.node(*goal);
+            if !self.is_never(value) {
+                extra.push((keys.clone(), value));
+            }
+        }
+        if extra.is_empty() && plan.demand.is_none() {
+            properties.retain(|p| !matches!(self.front.ir.node(p.value), Node::Never));
+        }
+        match &plan.demand {
+            Some(demand) => self.demanding(plan, demand, &properties, &extra, parts),
+            None => self.counted(plan, properties, &extra, parts),
+        }
+    }
+
+    /// Adds the object with as many properties as allowed.
+    pub fn counted(
+        &mut self,
+        plan: &Plan,
+        mut properties: Vec<Property>,
+        extra: &[(Keys, NodeId)],
+        parts: &mut Parts,
+    ) -> Result<()> {
+        let (min, max) = (plan.shape.object.min, plan.shape.object.max);
+        let required = properties.iter().filter(|p| p.required).count();
+        let possible = properties.iter().filter(|p| !self.is_never(p.value)).count();
+        let culprit = match max {
+            _ if extra.is_empty() && possible < min as usize => {
+                "there are fewer possible properties than `minProperties` asks for"
+            }
+            Some(max) if required > max as usize => {
+                "there are more required properties than `maxProperties` allows"
+            }
+            _ => {
+                let mut entries = Vec::new();
+                // With all places taken by required properties there is no room for others.
+                if max.is_none_or(|max| required < max as usize) {
+                    for (keys, value) in extra {
+                        entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
+                    }
+                } else {
+                    properties.retain(|p| p.required);
+                }
+                let object =
+                    Object { properties, extra: entries, demand: Vec::new(), min, max, ..Object::default() };
+                parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
+                return Ok(());
+            }
+        };
+        let at = plan.shape.object.count_at.unwrap_or(self.at(&plan.shape));
+        self.culprit.get_or_insert((at, culprit.into()));
+        Ok(())
+    }
+
+    pub fn keys_node(&mut self, keys: &Keys) -> Result<Option<NodeId>> {
+        Ok(match keys {
+            Keys::All => None,
+            Keys::Patterns(patterns) => {
+                let mut nodes = Vec::new();
+                for &(pattern, at) in patterns {
+                    nodes.push(self.front.pattern_node(pattern, at)?);
+                }
+                Some(self.front.ir.union(nodes))
+            }
+            Keys::Automaton(dfa) => Some(regular_to_ir::lower(dfa, &mut self.front.ir)?),
+        })
+    }
+}

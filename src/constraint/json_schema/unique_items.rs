@@ -1,0 +1,111 @@
+//! `uniqueItems`: arrays whose items differ.
+//!
+//! Strings, words and listed numbers have one spelling each, so the machine can compare them as texts
+//! (`ir::Node::JsonSet`), which is cheaper. Everything else it compares as values (`ir::Node::JsonUnique`):
+//! `1` is `1.0`, and objects are equal whatever the order of their properties. Beside `contains` there must
+//! be enough different values for what has to be contained; that is worked out for one condition only.
+
+use super::byte_nfa::ByteNfa;
+use super::char_dfa::CharDfa;
+use super::conjunctions::{Plan, SchemaLowering};
+use super::decimal::Number;
+use super::json_document::Id;
+use super::keywords as kw;
+use super::regular_to_ir;
+use crate::constraint::ir::{ByteString, Node, NodeId};
+use crate::error::Result;
+
+/// Longest bound on the length of a string that is turned into an automaton.
+const MAX_LENGTH: u32 = 2_000;
+
+impl SchemaLowering<'_> {
+    /// Arrays of `min` to `max` different items of a node; `None` if these cannot be compared as texts.
+    pub fn unique_texts(&mut self, items: NodeId, (min, max): (u32, Option<u32>)) -> Result<Option<NodeId>> {
+        let parts: Vec<NodeId> = match self.front.ir.node(items) {
+            Node::Union(parts) => parts.to_vec(),
+            _ => vec![items],
+        };
+        let mut words: Vec<ByteString> = Vec::new();
+        let mut made = Vec::with_capacity(parts.len());
+        for part in parts {
+            match self.front.ir.node(part).clone() {
+                Node::Bytes(word) => words.push(word),
+                Node::Literals(list) => words.extend_from_slice(&list),
+                Node::JsonString { lang, min_chars, max_chars } => {
+                    let Some(node) = self.unbounded(lang, min_chars, max_chars)? else { return Ok(None) };
+                    made.push(node);
+                    continue;
+                }
+                _ => return Ok(None),
+            }
+            made.push(part);
+        }
+        if words.iter().any(|word| matches!(word.first(), Some(b'[' | b'{'))) {
+            return Ok(None);
+        }
+        // Numbers that are spelled differently may be equal.
+        let number = |word: &ByteString| -> Option<(Number, ByteString)> {
+            let text = std::str::from_utf8(word).ok()?;
+            let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+            is_number.then(|| (Number::new(text), word.clone()))
+        };
+        let numbers: Vec<(Number, ByteString)> = words.iter().filter_map(number).collect();
+        for (i, a) in numbers.iter().enumerate() {
+            if numbers[..i].iter().any(|b| a.0 == b.0 && a.1 != b.1) {
+                return Ok(None);
+            }
+        }
+        words.sort();
+        words.dedup();
+        if min as usize > words.len() && made.iter().all(|&m| !self.is_string(m)) {
+            return Ok(Some(self.never));
+        }
+        let item = self.front.ir.union(made);
+        Ok(Some(self.front.ir.push(Node::JsonSet { item, min, max })))
+    }
+
+    /// Arrays of different items, some of which must satisfy a condition. However many there are already,
+    /// what is missing can still be written if there are enough different values to begin with: an item that
+    /// could count does, in one of the ways that are followed.
+    pub fn unique_containing(&mut self, plan: &Plan, rest: Option<NodeId>, at: Id) -> Result<NodeId> {
+        let part = &plan.shape.array;
+        let [condition] = &part.contains[..] else {
+            return Err(self.front.unsupported(kw::UNIQUE_ITEMS, at));
+        };
+        let simple = part.prefix.is_empty() && condition.from == 0;
+        // Items that must not count have to be enough for themselves.
+        let few = condition.max.is_some() && part.min > condition.min;
+        let (true, false, Some(rest)) = (simple, few, rest) else {
+            return Err(self.front.unsupported(kw::UNIQUE_ITEMS, at));
+        };
+        let counted = plan.contains.iter().flatten().find(|way| way.0 == 1).map(|way| way.1);
+        let counted = counted.map_or(self.never, |goal| self.node(goal));
+        let enough = vec![(counted, condition.min), (rest, part.min)];
+        let array = self.containing(plan)?;
+        if self.is_never(array) {
+            return Ok(array);
+        }
+        Ok(self.front.ir.push(Node::JsonUnique { array, enough }))
+    }
+
+    fn is_string(&self, node: NodeId) -> bool {
+        matches!(self.front.ir.node(node), Node::JsonString { .. })
+    }
+
+    /// The string with the bounds on its length as part of its language; `None` if they are too large.
+    fn unbounded(&mut self, lang: Option<NodeId>, min: u32, max: Option<u32>) -> Result<Option<NodeId>> {
+        let string = |lang| Node::JsonString { lang, min_chars: 0, max_chars: None };
+        if min == 0 && max.is_none() {
+            return Ok(Some(self.front.ir.push(string(lang))));
+        }
+        if min > MAX_LENGTH || max.is_some_and(|max| max > MAX_LENGTH) {
+            return Ok(None);
+        }
+        let mut language = CharDfa::lengths(min, max);
+        if let Some(lang) = lang {
+            language = CharDfa::from_nfa(&ByteNfa::new(&self.front.ir, lang)?)?.intersect(&language)?;
+        }
+        let lang = regular_to_ir::lower(&language, &mut self.front.ir)?;
+        Ok(Some(self.front.ir.push(string(Some(lang)))))
+    }
+}

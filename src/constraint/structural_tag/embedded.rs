@@ -1,0 +1,129 @@
+//! The leaves of a format: JSON Schemas, regular expressions and grammars, each by its own front end.
+//!
+//! A leaf becomes one node of the document's representation; equal schemas are read once, so that the
+//! cost is that of the distinct ones. A schema is taken out of the document as JSON text, since its
+//! references and its `$schema` mean the schema and not the document around it.
+
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
+use super::ast::Phrase;
+use super::parameters::{self, Prepared, Style};
+use crate::constraint::ir::{Ir, NodeId};
+use crate::constraint::json_schema::Quoting;
+use crate::constraint::json_schema::json_document::{Doc, Id};
+use crate::constraint::{KeyOrder, Policy, grammar, json_schema, regex};
+use crate::error::{Error, Place, Result};
+
+/// How the values of a schema are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Spelling {
+    /// Whether properties come in any order whatever the policy says.
+    pub any_order: bool,
+    /// As the parameters of a call, if not as JSON.
+    pub style: Option<Style>,
+}
+
+/// Leaves in one representation.
+pub(super) struct Leaves<'a> {
+    pub ir: Ir,
+    policy: &'a Policy,
+    /// What `x-verbatim` means in schemas.
+    source: Quoting<'a>,
+    /// By text and how values are written.
+    schemas: FxHashMap<(String, Spelling), NodeId>,
+    /// What schemas of a style share.
+    prepared: FxHashMap<Style, Prepared>,
+}
+
+impl<'a> Leaves<'a> {
+    pub fn new(policy: &'a Policy, source: Quoting<'a>) -> Self {
+        Leaves {
+            ir: Ir::new(),
+            policy,
+            source,
+            schemas: FxHashMap::default(),
+            prepared: FxHashMap::default(),
+        }
+    }
+
+    /// A JSON value valid against the schema at `at`, or the parameters of a call; a string there holds the text of the
+    /// schema.
+    pub fn schema(&mut self, doc: &Doc, at: Id, spelling: Spelling) -> Result<NodeId> {
+        let text = match doc.string(at) {
+            Some(inner) => doc.name(inner).to_owned(),
+            None => {
+                let mut text = Vec::new();
+                doc.write(at, &mut text);
+                // What is written from text is text: nothing is lost here.
+                String::from_utf8_lossy(&text).into_owned()
+            }
+        };
+        let key = (text, spelling);
+        if let Some(&known) = self.schemas.get(&key) {
+            return Ok(known);
+        }
+        let place = doc.pointer(at);
+        let mut policy = self.policy.clone();
+        if spelling.any_order {
+            policy.key_order = KeyOrder::Any;
+        }
+        let mut ir = json_schema::parse_from(&key.0, &policy, self.source).map_err(|e| moved(&e, &place))?;
+        if spelling.any_order {
+            ir.free_order();
+        }
+        if let Some(style) = spelling.style {
+            let prepared = match self.prepared.entry(style) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Prepared::new(style)?),
+            };
+            parameters::write(&mut ir, prepared, &policy).map_err(|e| moved(&e, &place))?;
+        }
+        for warning in &mut ir.warnings {
+            // They begin with a pointer into the schema.
+            *warning = match warning.strip_prefix('#') {
+                Some(rest) => format!("#{place}{rest}"),
+                None => format!("#{place}: {warning}"),
+            };
+        }
+        let node = self.ir.append(&ir);
+        self.schemas.insert(key, node);
+        Ok(node)
+    }
+
+    /// A text that matches a regular expression.
+    pub fn regex(&mut self, doc: &Doc, pattern: &Phrase) -> Result<NodeId> {
+        let ir = regex::parse(&pattern.text).map_err(|e| e.at(doc.place(pattern.at)))?;
+        Ok(self.ir.append(&ir))
+    }
+
+    /// A text of a grammar.
+    pub fn grammar(&mut self, doc: &Doc, text: &Phrase) -> Result<NodeId> {
+        let ir = grammar::parse_from(&text.text, self.policy, self.source)
+            .map_err(|e| e.at(doc.place(text.at)))?;
+        Ok(self.ir.append(&ir))
+    }
+}
+
+/// An error of a schema as one of the document that holds the schema at `place`.
+fn moved(error: &Error, place: &str) -> Error {
+    let mut new = Error::new(error.kind(), error.message());
+    let mut placed = false;
+    for old in error.places() {
+        new = new.at(match old {
+            Place::Pointer(inner) => {
+                placed = true;
+                Place::Pointer(format!("{place}{inner}"))
+            }
+            other => other.clone(),
+        });
+    }
+    if !placed {
+        new = new.at(Place::Pointer(place.to_owned()));
+    }
+    match error.hint_text() {
+        Some(hint) => new.hint(hint),
+        None => new,
+    }
+}

@@ -1,0 +1,173 @@
+//! JSON without the text that closes the parameter it stands in.
+//!
+//! That text is taken out of the languages of strings and names, wherever they stand; what is made of such nodes is made anew, each
+//! once. Cost: linear in the nodes, and a product of automata for each pattern that can write a `<`. Leaving it to readers to
+//! know where JSON ends was rejected: they look for the text.
+
+use rustc_hash::FxHashSet;
+
+use super::{Writer, unsupported};
+use crate::constraint::ir::{Extra, Ir, Node, NodeId, Object, RuleId};
+use crate::constraint::json_schema;
+use crate::error::Result;
+
+impl Writer<'_> {
+    /// Checks that a value does not close itself.
+    pub(super) fn need_open(&self, text: &str) -> Result<()> {
+        let close = self.style.tags().close;
+        match text.contains(close) {
+            false => Ok(()),
+            true => Err(unsupported(format!("a value contains `{close}`, which closes a parameter"))
+                .hint("use the style `json`, in which every text can be written")),
+        }
+    }
+
+    /// What is left of a language without the texts that close a value.
+    pub(super) fn clean(&mut self, lang: NodeId) -> Result<NodeId> {
+        if let Some(&known) = self.clean.get(&lang) {
+            return Ok(known);
+        }
+        let cleaned = match self.ir.node(lang) {
+            _ if !self.writes(lang, b'<') => lang,
+            Node::Automaton { quotes: true, .. } => {
+                // Spans of a text without it are without it.
+                for source in &self.ir.sources {
+                    self.need_open(source.text())?;
+                }
+                lang
+            }
+            _ => {
+                let mut both = Ir::new();
+                let root = json_schema::intersect((self.ir, lang), (self.free, self.free.root()), &mut both)?;
+                both.set_root(root);
+                self.ir.append(&both)
+            }
+        };
+        self.clean.insert(lang, cleaned);
+        self.clean.insert(cleaned, cleaned);
+        Ok(cleaned)
+    }
+
+    /// Whether a regular node has texts with a byte: at least if it has.
+    fn writes(&self, node: NodeId, byte: u8) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut todo = vec![node];
+        while let Some(id) = todo.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let found = match self.ir.node(id) {
+                Node::Bytes(word) => word.contains(&byte),
+                Node::Literals(words) => words.iter().any(|word| word.contains(&byte)),
+                Node::Class(ranges) => ranges.iter().any(|r| (r.0..=r.1).contains(&byte)),
+                node => {
+                    node.parts(|part| todo.push(part));
+                    false
+                }
+            };
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Any JSON value without a text that closes it, and any that is no string.
+    pub(super) fn any(&mut self) -> Result<(RuleId, NodeId)> {
+        if let Some(any) = self.any {
+            return Ok(any);
+        }
+        let rule = self.ir.declare_rule();
+        let this = self.ir.push(Node::Rule(rule));
+        let schema = r#"{"type": ["number", "boolean", "null"]}"#;
+        let scalars = json_schema::parse(schema, self.policy)?;
+        let scalars = self.ir.append(&scalars);
+        let array = Node::JsonArray { prefix: Vec::new(), rest: Some(this), min: 0, max: None };
+        let array = self.ir.push(array);
+        let extra = vec![Extra { keys: Some(self.free_here), value: this }];
+        let object = self.ir.push(Node::JsonObject(Box::new(Object { extra, ..Object::default() })));
+        let others = self.ir.union(vec![scalars, array, object]);
+        let lang = Some(self.free_here);
+        let string = self.ir.push(Node::JsonString { lang, min_chars: 0, max_chars: None });
+        let body = self.ir.union(vec![string, others]);
+        self.ir.define_rule(rule, body);
+        self.any = Some((rule, others));
+        Ok((rule, others))
+    }
+
+    /// A node without the texts that close a value in the JSON below it.
+    pub(super) fn clean_below(&mut self, root: NodeId) -> Result<NodeId> {
+        // What nodes are made of comes before them.
+        for id in self.below(root) {
+            let made = |part| self.made.get(&part).copied().unwrap_or(part);
+            let node = self.ir.node(id).moved(made, 0);
+            let node = match node {
+                Node::JsonAny => Node::Rule(self.any()?.0),
+                Node::JsonString { lang, min_chars, max_chars } => {
+                    let lang = Some(lang.map_or(Ok(self.free_here), |lang| self.clean(lang))?);
+                    Node::JsonString { lang, min_chars, max_chars }
+                }
+                Node::JsonObject(object) if object.markup.is_none() => {
+                    Node::JsonObject(Box::new(self.clean_names(*object)?))
+                }
+                Node::Bytes(word) => {
+                    self.need_open(&String::from_utf8_lossy(&word))?;
+                    Node::Bytes(word)
+                }
+                Node::Literals(words) => {
+                    words.iter().try_for_each(|word| self.need_open(&String::from_utf8_lossy(word)))?;
+                    Node::Literals(words)
+                }
+                node => node,
+            };
+            let clean = self.ir.push(node);
+            self.made.insert(id, clean);
+        }
+        Ok(self.made.get(&root).copied().unwrap_or(root))
+    }
+
+    /// The rules of the JSON that was made clean.
+    pub(super) fn finish_rules(&mut self) {
+        for rule in (0..self.ir.rule_count() as u32).map(RuleId) {
+            if let Some(body) = self.ir.rule(rule).and_then(|body| self.made.get(&body)) {
+                self.ir.define_rule(rule, *body);
+            }
+        }
+    }
+
+    /// A node and all below it that is no language of a string, in order.
+    fn below(&self, root: NodeId) -> Vec<NodeId> {
+        let (mut seen, mut todo) = (FxHashSet::default(), vec![root]);
+        while let Some(id) = todo.pop() {
+            if self.made.contains_key(&id) || !seen.insert(id) {
+                continue;
+            }
+            match self.ir.node(id) {
+                Node::Rule(rule) => todo.extend(self.ir.rule(*rule)),
+                Node::JsonObject(object) => todo.extend(object.values()),
+                // Those of texts are clean.
+                Node::Text { .. } | Node::JsonString { .. } => {}
+                node => node.parts(|part| todo.push(part)),
+            }
+        }
+        let mut below: Vec<NodeId> = seen.into_iter().collect();
+        below.sort_unstable();
+        below
+    }
+
+    /// An object in JSON without names that close a value.
+    fn clean_names(&mut self, mut object: Object) -> Result<Object> {
+        object.properties.iter().try_for_each(|property| self.need_open(&property.name))?;
+        for extra in &mut object.extra {
+            extra.keys = Some(extra.keys.map_or(Ok(self.free_here), |keys| self.clean(keys))?);
+        }
+        for demand in &mut object.demand {
+            let keys = demand.entry.keys.map_or(Ok(self.free_here), |keys| self.clean(keys))?;
+            if demand.entry.keys != Some(keys) && !demand.by_name {
+                self.need_many(keys)?;
+            }
+            demand.entry.keys = Some(keys);
+        }
+        Ok(object)
+    }
+}

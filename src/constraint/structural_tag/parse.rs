@@ -1,0 +1,313 @@
+//! From the JSON text to the tree of formats.
+//!
+//! One pass, linear in the text. Everything that is not understood is refused with its name, its
+//! pointer and a hint: a member ignored in silence would be a promise not kept.
+
+use std::rc::Rc;
+
+use super::ast::{Format, Kind, Many, Phrase, Tag, Triggered};
+use super::embedded::{Leaves, Spelling};
+use super::parameters::Style;
+use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, tag_text};
+use crate::constraint::json_schema::json_document::{Doc, Id, Value};
+use crate::error::{ErrorKind, Result};
+
+/// Deepest nesting of formats.
+const MAX_NESTING: usize = 128;
+
+/// The types of formats.
+const TYPES: [&str; 17] = [
+    "const_string",
+    "token",
+    "json_schema",
+    "qwen_xml_parameter",
+    "regex",
+    "grammar",
+    "any_text",
+    "sequence",
+    "or",
+    "optional",
+    "plus",
+    "star",
+    "repeat",
+    "tag",
+    "triggered_tags",
+    "tags_with_separator",
+    "dispatch",
+];
+
+/// Types that others know and this crate does not, and what to do about each.
+const FOREIGN: [(&str, &str); 4] = [
+    ("exclude_token", TOKENS),
+    ("any_tokens", TOKENS),
+    ("token_triggered_tags", TOKENS),
+    ("token_dispatch", TOKENS),
+];
+
+const TOKENS: &str = "constraints are over text; write the text of the tokens";
+
+/// Reads a document.
+pub(super) struct Reader<'a, 'p> {
+    pub doc: &'a Doc,
+    pub leaves: &'a mut Leaves<'p>,
+}
+
+impl Reader<'_, '_> {
+    /// The whole document, in the older or the newer form.
+    pub fn document(&mut self) -> Result<Format> {
+        let known = ["type", "format", "structures", "triggers"];
+        let object = Object::new(self.doc, self.doc.root(), "a structural tag", &known)?;
+        let name = object.text("type")?;
+        if &*name.text != "structural_tag" {
+            return Err(invalid(self.doc, name.at, "the `type` must be `structural_tag`"));
+        }
+        match (object.optional("format"), object.optional("structures")) {
+            (Some(format), None) => match object.optional("triggers") {
+                Some(at) => Err(invalid(self.doc, at, "`triggers` belongs to `structures`, not to `format`")
+                    .hint("inside `format`, use a `triggered_tags`")),
+                None => self.format(format, 0),
+            },
+            (None, Some(_)) => self.older(&object),
+            (Some(_), Some(at)) => Err(invalid(self.doc, at, "both `format` and `structures`")),
+            (None, None) => Err(invalid(self.doc, object.at, "neither `format` nor `structures`")
+                .hint("the newer form has `format`, the older one `structures` and `triggers`")),
+        }
+    }
+
+    fn older(&mut self, object: &Object<'_>) -> Result<Format> {
+        let mut tags = Vec::new();
+        for &at in object.list("structures")? {
+            let item = Object::new(self.doc, at, "a structure", &["begin", "schema", "end"])?;
+            let (begin, end) = (item.text("begin")?, item.text("end")?);
+            self.leaves.ir.marks.extend([begin.text.to_string(), end.text.to_string()]);
+            let schema = item.required("schema")?;
+            let content = Format {
+                at: schema,
+                kind: Kind::Node(self.leaves.schema(self.doc, schema, Spelling::default())?),
+            };
+            tags.push(Tag { begin, content, ends: vec![end.text] });
+        }
+        object.list("triggers")?;
+        let triggers = object.phrases("triggers")?;
+        let many = Many { at_least_one: false, stop_after_first: false };
+        self.triggered(object.at, Triggered { triggers, tags, excludes: Rc::new([]), many })
+    }
+
+    fn format(&mut self, at: Id, depth: usize) -> Result<Format> {
+        let doc = self.doc;
+        if depth > MAX_NESTING {
+            let message = format!("formats are nested deeper than the limit of {MAX_NESTING}");
+            return Err(error(doc, ErrorKind::TooComplex, at, message));
+        }
+        if !matches!(doc.value(at), Value::Object { .. }) {
+            return Err(invalid(doc, at, "a format must be an object"));
+        }
+        let name = doc.lookup("type").and_then(|n| doc.get(at, n));
+        let Some(name) = name else {
+            return Err(invalid(doc, at, "a format lacks its member `type`").hint(suggestion("", &TYPES)));
+        };
+        let name = phrase(doc, name, "type")?;
+        let object = |known: &[&str]| Object::new(doc, at, &name.text, &[&["type"], known].concat());
+        let kind = match &*name.text {
+            "const_string" => {
+                let value = object(&["value"])?.text("value")?;
+                self.leaves.ir.marks.push(value.text.to_string());
+                Kind::Text(value.text)
+            }
+            "token" => {
+                let token = object(&["token"])?.token()?;
+                self.leaves.ir.marks.push(token.text.to_string());
+                Kind::Text(token.text)
+            }
+            "json_schema" => return self.schema(at),
+            "qwen_xml_parameter" => {
+                let schema = object(&["json_schema"])?.required("json_schema")?;
+                let spelling = Spelling { style: Some(Style::Qwen), any_order: false };
+                Kind::Node(self.leaves.schema(doc, schema, spelling)?)
+            }
+            "regex" => Kind::Node(self.leaves.regex(doc, &object(&["pattern"])?.text("pattern")?)?),
+            "grammar" => Kind::Node(self.leaves.grammar(doc, &object(&["grammar"])?.text("grammar")?)?),
+            "any_text" => Kind::AnyText { excludes: object(&["excludes", "exclude_tokens"])?.excludes()? },
+            "sequence" => Kind::Sequence(self.formats(object(&["elements"])?.list("elements")?, depth)?),
+            "or" => Kind::Or(self.formats(object(&["elements"])?.list("elements")?, depth)?),
+            "optional" => self.repeat(&object(&["content"])?, (0, Some(1)), depth)?,
+            "star" => self.repeat(&object(&["content"])?, (0, None), depth)?,
+            "plus" => self.repeat(&object(&["content"])?, (1, None), depth)?,
+            "repeat" => {
+                let object = object(&["content", "min", "max"])?;
+                let bounds = self.bounds(&object)?;
+                self.repeat(&object, bounds, depth)?
+            }
+            "tag" => Kind::Tag(Box::new(self.tag(at, depth)?)),
+            "triggered_tags" => return self.triggered_tags(at, depth),
+            "tags_with_separator" => {
+                let object = object(&["tags", "separator", "at_least_one", "stop_after_first"])?;
+                let tags = self.tags(&object, depth)?;
+                let separator = object.text("separator")?.text;
+                self.leaves.ir.marks.push(separator.to_string());
+                Kind::Separated { tags, separator, many: many(&object)? }
+            }
+            "dispatch" => {
+                return self.dispatch(&object(&["rules", "loop", "excludes", "exclude_tokens"])?, depth);
+            }
+            _ => return Err(self.unknown_type(&name)),
+        };
+        Ok(Format { at, kind })
+    }
+
+    fn unknown_type(&self, name: &Phrase) -> crate::error::Error {
+        let foreign = FOREIGN.iter().find(|f| f.0 == &*name.text);
+        let (message, hint) = match foreign {
+            Some((foreign, hint)) => {
+                (format!("formats of the type `{foreign}` are not supported"), (*hint).to_owned())
+            }
+            None => (
+                format!("no type of format is called `{}`", shown(&name.text)),
+                suggestion(&name.text, &TYPES),
+            ),
+        };
+        error(self.doc, ErrorKind::Unsupported, name.at, message).hint(hint)
+    }
+
+    fn formats(&mut self, list: &[Id], depth: usize) -> Result<Vec<Format>> {
+        list.iter().map(|&at| self.format(at, depth + 1)).collect()
+    }
+
+    fn schema(&mut self, at: Id) -> Result<Format> {
+        let object =
+            Object::new(self.doc, at, "json_schema", &["type", "json_schema", "style", "any_order"])?;
+        let style = object.optional("style").map(|style| self.style(style)).transpose()?.flatten();
+        let any_order = object.flag("any_order", false)?;
+        let schema = object.required("json_schema")?;
+        let node = self.leaves.schema(self.doc, schema, Spelling { any_order, style })?;
+        Ok(Format { at, kind: Kind::Node(node) })
+    }
+
+    /// `None` is JSON.
+    fn style(&self, at: Id) -> Result<Option<Style>> {
+        let name = phrase(self.doc, at, "style")?;
+        if &*name.text == "json" {
+            return Ok(None);
+        }
+        if let Some(&(_, style)) = Style::NAMED.iter().find(|named| named.0 == &*name.text) {
+            return Ok(Some(style));
+        }
+        let known: Vec<&str> = ["json"].into_iter().chain(Style::NAMED.map(|named| named.0)).collect();
+        let message = format!("no style is called `{}`", shown(&name.text));
+        Err(error(self.doc, ErrorKind::Unsupported, at, message).hint(suggestion(&name.text, &known)))
+    }
+
+    fn bounds(&self, object: &Object<'_>) -> Result<(u32, Option<u32>)> {
+        let min = match object.optional("min") {
+            Some(id) => object.count(id, "min")?,
+            None => 0,
+        };
+        let Some(at) = object.optional("max") else { return Ok((min, None)) };
+        // -1 says that there is no limit, too.
+        if let Value::Number(text) = self.doc.value(at)
+            && self.doc.name(text) == "-1"
+        {
+            return Ok((min, None));
+        }
+        let max = object.count(at, "max")?;
+        if max < min {
+            return Err(invalid(self.doc, at, format!("`max` is {max}, less than `min`, which is {min}")));
+        }
+        Ok((min, Some(max)))
+    }
+
+    fn repeat(&mut self, object: &Object<'_>, (min, max): (u32, Option<u32>), depth: usize) -> Result<Kind> {
+        let content = Box::new(self.format(object.required("content")?, depth + 1)?);
+        Ok(Kind::Repeat { content, min, max })
+    }
+
+    fn tags(&mut self, object: &Object<'_>, depth: usize) -> Result<Vec<Tag>> {
+        object.list("tags")?.iter().map(|&at| self.tag(at, depth + 1)).collect()
+    }
+
+    fn tag(&mut self, at: Id, depth: usize) -> Result<Tag> {
+        let doc = self.doc;
+        let object = Object::new(doc, at, "a tag", &["type", "begin", "content", "end"])?;
+        if let Some(id) = object.optional("type")
+            && &*phrase(doc, id, "type")?.text != "tag"
+        {
+            return Err(invalid(doc, id, "only formats of the type `tag` can stand here"));
+        }
+        let begin = tag_text(doc, object.required("begin")?, "begin")?;
+        let end = object.required("end")?;
+        let ends = match doc.value(end) {
+            Value::Array { .. } => {
+                let list = object.list("end")?;
+                list.iter().map(|&id| Ok(tag_text(doc, id, "end")?.text)).collect::<Result<_>>()?
+            }
+            _ => vec![tag_text(doc, end, "end")?.text],
+        };
+        self.leaves.ir.marks.push(begin.text.to_string());
+        self.leaves.ir.marks.extend(ends.iter().map(ToString::to_string));
+        let content = self.format(object.required("content")?, depth + 1)?;
+        Ok(Tag { begin, content, ends })
+    }
+
+    /// Free text with patterns, each of which is followed by a format: tags that begin with their trigger and have no
+    /// end.
+    fn dispatch(&mut self, object: &Object<'_>, depth: usize) -> Result<Format> {
+        let doc = self.doc;
+        let mut tags = Vec::new();
+        for &at in object.list("rules")? {
+            let rule = match doc.value(at) {
+                Value::Array { .. } => doc.elements(at),
+                _ => &[],
+            };
+            let &[pattern, content] = rule else {
+                return Err(invalid(doc, at, "a rule must be an array of a pattern and a format"));
+            };
+            let begin = phrase(doc, pattern, "pattern")?;
+            if begin.text.is_empty() {
+                return Err(invalid(doc, pattern, "an empty pattern")
+                    .hint("the empty text occurs everywhere; put the format in a `sequence`"));
+            }
+            self.leaves.ir.marks.push(begin.text.to_string());
+            let content = self.format(content, depth + 1)?;
+            tags.push(Tag { begin, content, ends: vec!["".into()] });
+        }
+        let triggers = tags.iter().map(|tag| tag.begin.clone()).collect();
+        let excludes = object.excludes()?;
+        let many = Many { at_least_one: false, stop_after_first: !object.flag("loop", true)? };
+        self.triggered(object.at, Triggered { triggers, tags, excludes, many })
+    }
+
+    fn triggered_tags(&mut self, at: Id, depth: usize) -> Result<Format> {
+        let known =
+            ["type", "triggers", "tags", "excludes", "exclude_tokens", "at_least_one", "stop_after_first"];
+        let object = Object::new(self.doc, at, "triggered_tags", &known)?;
+        let tags = self.tags(&object, depth)?;
+        object.list("triggers")?;
+        let triggers = object.phrases("triggers")?;
+        let excludes = object.excludes()?;
+        self.triggered(at, Triggered { triggers, tags, excludes, many: many(&object)? })
+    }
+
+    /// Checks that each tag has its trigger.
+    fn triggered(&mut self, at: Id, triggered: Triggered) -> Result<Format> {
+        let mut shortest: Vec<&str> = triggered.triggers.iter().map(|t| &*t.text).collect();
+        shortest.sort_unstable();
+        // What begins with another one comes after it, and nothing else comes between.
+        shortest.dedup_by(|longer, shorter| longer.starts_with(*shorter));
+        for tag in &triggered.tags {
+            let text = &*tag.begin.text;
+            let after = shortest.partition_point(|&t| t <= text);
+            if !shortest[..after].last().is_some_and(|t| text.starts_with(t)) {
+                return Err(invalid(self.doc, tag.begin.at, "no trigger is a beginning of this `begin`")
+                    .hint("a tag starts with one of the `triggers`"));
+            }
+        }
+        Ok(Format { at, kind: Kind::Triggered(Box::new(triggered)) })
+    }
+}
+
+fn many(object: &Object<'_>) -> Result<Many> {
+    Ok(Many {
+        at_least_one: object.flag("at_least_one", false)?,
+        stop_after_first: object.flag("stop_after_first", false)?,
+    })
+}

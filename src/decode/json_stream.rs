@@ -1,0 +1,372 @@
+//! The values of a JSON text that is still being written.
+//!
+//! A scan over the bytes, once each, keeps the stack of open containers; a value that ends is parsed, so
+//! a container costs its length once more at each level above it. Repairing the text so far into complete
+//! JSON and parsing that after each token was rejected: it costs the whole length each time, and hides
+//! which values are complete.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// How far a value has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FieldState {
+    /// Its key is written.
+    Pending,
+    /// It has begun: a string as far as it goes, or an open object or array. Numbers and literals are
+    /// never partial, for a part of a number is another number.
+    Partial,
+    /// It is complete.
+    Done,
+}
+
+/// A value in a JSON text under way.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Field {
+    /// JSON pointer; empty for the whole text.
+    pub pointer: String,
+    /// How far it has come.
+    pub state: FieldState,
+    /// The value if it is complete; the text so far of a partial string; otherwise null.
+    pub value: Value,
+}
+
+/// Deepest nesting that is followed; values below are not reported.
+const MAX_DEPTH: usize = 100;
+/// Longest escape at the end of a string that may be incomplete: two of `\uXXXX`.
+const MAX_ESCAPE: usize = 12;
+
+/// An open container.
+#[derive(Debug)]
+struct Open {
+    start: usize,
+    /// The key of the member under way, or none in an array.
+    key: Option<String>,
+    /// Number of the item under way in an array.
+    index: usize,
+    object: bool,
+    /// Whether the value of the member under way may come; always so in an array.
+    in_value: bool,
+    /// Where that value begins, if it has.
+    value: Option<usize>,
+}
+
+/// What the scan is inside of, other than containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    Nothing,
+    String { start: usize, escaped: bool },
+    Scalar { start: usize },
+}
+
+/// The scan of one text.
+#[derive(Debug)]
+pub struct JsonStream {
+    text: Vec<u8>,
+    stack: Vec<Open>,
+    inside: Inside,
+    /// Containers deeper than are followed.
+    below: usize,
+    /// The text began as an object or array, and has not ended.
+    active: Option<bool>,
+    changes: Vec<Field>,
+}
+
+impl Default for JsonStream {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl JsonStream {
+    /// The scan at the start of a text. Only texts that begin with an object or an array are followed.
+    pub fn new() -> Self {
+        JsonStream {
+            text: Vec::new(),
+            stack: Vec::new(),
+            inside: Inside::Nothing,
+            below: 0,
+            active: None,
+            changes: Vec::new(),
+        }
+    }
+
+    /// Reads on; returns what has changed, each value once, in the order of their last changes.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Field> {
+        for &b in bytes {
+            let at = self.text.len();
+            self.text.push(b);
+            self.byte(at, b);
+        }
+        if !bytes.is_empty()
+            && let Inside::String { start, .. } = self.inside
+            && self.stack.last().is_some_and(|o| o.in_value)
+            && self.followed()
+            && let Some(text) = partial_string(&self.text[start + 1..])
+        {
+            self.change(FieldState::Partial, Value::String(text));
+        }
+        std::mem::take(&mut self.changes)
+    }
+
+    /// The value that the text ends in: its pointer, and what is there of it. Inside a key that is the
+    /// object; in a text that is no object or array, the whole.
+    pub fn unfinished(&self) -> (String, String) {
+        let from = |at: usize| String::from_utf8_lossy(&self.text[at..]).into_owned();
+        match self.stack.last() {
+            None => (String::new(), from(0)),
+            Some(open) if open.in_value => (pointer(&self.stack), open.value.map_or(String::new(), from)),
+            Some(open) => (pointer(&self.stack[..self.stack.len() - 1]), from(open.start)),
+        }
+    }
+
+    fn followed(&self) -> bool {
+        self.active == Some(true) && self.below == 0
+    }
+
+    fn byte(&mut self, at: usize, b: u8) {
+        match self.active {
+            Some(false) => return,
+            None if b.is_ascii_whitespace() => return,
+            None if !matches!(b, b'{' | b'[') => {
+                self.active = Some(false);
+                return;
+            }
+            _ => self.active = Some(true),
+        }
+        match self.inside {
+            Inside::String { start, escaped } => return self.in_string(at, b, start, escaped),
+            Inside::Scalar { start } if matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r') => {
+                self.inside = Inside::Nothing;
+                self.done(start, at);
+            }
+            Inside::Scalar { .. } => return,
+            Inside::Nothing => {}
+        }
+        match b {
+            b'{' | b'[' => self.open(at, b == b'{'),
+            b'}' | b']' => self.close(at),
+            b'"' => {
+                self.begin(at);
+                self.inside = Inside::String { start: at, escaped: false };
+            }
+            _ if self.below > 0 => {}
+            b':' => self.colon(),
+            b',' => self.comma(),
+            _ if b.is_ascii_whitespace() => {}
+            _ => {
+                self.begin(at);
+                self.inside = Inside::Scalar { start: at };
+            }
+        }
+    }
+
+    /// Notes where the value under way begins.
+    fn begin(&mut self, at: usize) {
+        if self.below == 0
+            && let Some(open) = self.stack.last_mut()
+            && open.in_value
+        {
+            open.value.get_or_insert(at);
+        }
+    }
+
+    fn in_string(&mut self, at: usize, b: u8, start: usize, escaped: bool) {
+        if escaped || b != b'"' {
+            let escaped = !escaped && b == b'\\';
+            self.inside = Inside::String { start, escaped };
+            return;
+        }
+        self.inside = Inside::Nothing;
+        if self.below > 0 {
+            return;
+        }
+        match self.stack.last_mut() {
+            Some(open) if !open.in_value => {
+                open.key = serde_json::from_slice(&self.text[start..=at]).ok();
+            }
+            _ => self.done(start, at + 1),
+        }
+    }
+
+    fn open(&mut self, at: usize, object: bool) {
+        self.begin(at);
+        if self.below > 0 || self.stack.len() >= MAX_DEPTH {
+            self.below += 1;
+            return;
+        }
+        self.change(FieldState::Partial, Value::Null);
+        self.stack.push(Open { start: at, key: None, index: 0, object, in_value: !object, value: None });
+    }
+
+    fn close(&mut self, at: usize) {
+        if self.below > 0 {
+            self.below -= 1;
+            return;
+        }
+        let Some(open) = self.stack.pop() else { return };
+        self.done(open.start, at + 1);
+        if self.stack.is_empty() {
+            self.active = Some(false);
+        }
+    }
+
+    fn colon(&mut self) {
+        if let Some(open) = self.stack.last_mut() {
+            open.in_value = true;
+            self.change(FieldState::Pending, Value::Null);
+        }
+    }
+
+    fn comma(&mut self) {
+        if let Some(open) = self.stack.last_mut() {
+            open.index += 1;
+            open.key = None;
+            open.value = None;
+            open.in_value = !open.object;
+        }
+    }
+
+    fn done(&mut self, start: usize, end: usize) {
+        if self.followed()
+            && let Ok(value) = serde_json::from_slice(&self.text[start..end])
+        {
+            self.change(FieldState::Done, value);
+        }
+    }
+
+    fn change(&mut self, state: FieldState, value: Value) {
+        let pointer = self.pointer();
+        self.changes.retain(|f| f.pointer != pointer);
+        self.changes.push(Field { pointer, state, value });
+    }
+
+    /// Pointer of the value under way.
+    fn pointer(&self) -> String {
+        pointer(&self.stack)
+    }
+}
+
+fn pointer(stack: &[Open]) -> String {
+    let mut out = String::new();
+    for open in stack {
+        out.push('/');
+        match &open.key {
+            Some(key) => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
+            None if !open.object => out.push_str(&open.index.to_string()),
+            None => {}
+        }
+    }
+    out
+}
+
+/// The decoded text of an unfinished string, without an escape or character that is cut.
+fn partial_string(raw: &[u8]) -> Option<String> {
+    (0..=MAX_ESCAPE.min(raw.len())).find_map(|cut| {
+        let quoted = [b"\"", &raw[..raw.len() - cut], b"\""].concat();
+        serde_json::from_slice(&quoted).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const TEXT: &str =
+        r#"{"a":"x\"é\ud83d\ude00","n":-12.5e3,"o":{"l":[1,"two",{},[]],"t/~":true},"z":null}"#;
+
+    /// Every way to cut the text in two or three: the last state of each value is its true value.
+    #[test]
+    fn complete_values_are_those_of_the_parsed_text() {
+        let whole: Value = serde_json::from_str(TEXT).unwrap();
+        for first in 0..=TEXT.len() {
+            for second in [first, (first + 7).min(TEXT.len())] {
+                let mut fields = JsonStream::new();
+                let bytes = TEXT.as_bytes();
+                let mut last = std::collections::HashMap::new();
+                for piece in [&bytes[..first], &bytes[first..second], &bytes[second..]] {
+                    for field in fields.feed(piece) {
+                        match (&field.state, &field.value, whole.pointer(&field.pointer).unwrap()) {
+                            (FieldState::Done, value, truth) => assert_eq!(value, truth),
+                            (FieldState::Partial, Value::String(s), Value::String(truth)) => {
+                                assert!(truth.starts_with(s.as_str()));
+                            }
+                            (_, value, _) => assert!(value.is_null()),
+                        }
+                        assert_ne!(last.get(&field.pointer), Some(&FieldState::Done), "{}", field.pointer);
+                        last.insert(field.pointer.clone(), field.state);
+                    }
+                }
+                assert!(last.values().all(|s| *s == FieldState::Done));
+                assert_eq!(last.len(), 11);
+            }
+        }
+    }
+
+    #[test]
+    fn states_in_order() {
+        let mut fields = JsonStream::new();
+        let mut seen = Vec::new();
+        for byte in br#"{"a":"xy","b":12}"# {
+            for f in fields.feed(&[*byte]) {
+                seen.push((f.pointer, f.state, f.value));
+            }
+        }
+        let (p, r, d) = (FieldState::Pending, FieldState::Partial, FieldState::Done);
+        let want = [
+            ("", r, json!(null)),
+            ("/a", p, json!(null)),
+            ("/a", r, json!("")),
+            ("/a", r, json!("x")),
+            ("/a", r, json!("xy")),
+            ("/a", d, json!("xy")),
+            ("/b", p, json!(null)),
+            ("/b", d, json!(12)),
+            ("", d, json!({"a": "xy", "b": 12})),
+        ];
+        assert_eq!(seen, want.map(|(p, s, v)| (p.to_string(), s, v)));
+    }
+
+    #[test]
+    fn unfinished_values() {
+        for (text, pointer, value) in [
+            ("", "", ""),
+            ("{", "", "{"),
+            ("{\"a", "", "{\"a"),
+            ("{\"a\":", "/a", ""),
+            ("{\"a\":\"x\\", "/a", "\"x\\"),
+            ("{\"a\":[1,2", "/a/1", "2"),
+            ("{\"a\":[1,", "/a/1", ""),
+            ("{\"a\":\"x\"", "/a", "\"x\""),
+            ("{\"a\":{\"b\":[", "/a/b/0", ""),
+            ("{\"a\":1,\"b", "", "{\"a\":1,\"b"),
+            ("plain", "", "plain"),
+        ] {
+            let mut fields = JsonStream::new();
+            fields.feed(text.as_bytes());
+            assert_eq!(fields.unfinished(), (pointer.to_string(), value.to_string()), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_and_deep_ones_do_no_harm() {
+        for text in ["]]}}", "say \"x\": 1", "{]}[", "{\"a\"}:,", "[1}{,:", "{:1,:2", "\"x\""] {
+            JsonStream::new().feed(text.as_bytes());
+        }
+        let mut fields = JsonStream::new();
+        let deep = "[".repeat(5000) + "\"x\"" + &"]".repeat(5000);
+        let changes = fields.feed(deep.as_bytes());
+        assert_eq!(changes.len(), MAX_DEPTH);
+        let mut x = 1u32;
+        for _ in 0..2000 {
+            let mut fields = JsonStream::new();
+            for _ in 0..40 {
+                x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                fields.feed(&[b"{}[]\",:\\1t n"[(x >> 16) as usize % 12]]);
+                fields.unfinished();
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Keys and values of beginnings that many prompts share: instructions, schemas.
+//!
+//! An engine keeps them for generations one after another, a scheduler for those of a batch. A beginning is kept once two
+//! prompts have had it, as a copy of its own, and copied into the cache of
+//! each later request. A look-up compares with every entry, a copy is a small part of the forward it saves
+//! (the bytes of the cache against the bytes of the weights times tokens). What was used longest ago goes
+//! first when the bytes are spent. Pages that caches point to were rejected: attention would have to
+//! gather them, and copies are cheap.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::model::KvCache;
+use crate::vocab::TokenId;
+
+/// Shortest beginning worth a copy.
+pub(super) const FEWEST: usize = 16;
+/// Prompts remembered to find out what they share.
+const REMEMBERED: usize = 64;
+/// Bytes that are kept where nothing else is said.
+pub(super) const DEFAULT_BYTES: usize = 64 << 20;
+
+/// Keys and values of the target and, if there is one, the draft model.
+pub(super) type CachedPrefix = (KvCache, Option<KvCache>);
+
+struct Entry {
+    tokens: Vec<TokenId>,
+    caches: Arc<CachedPrefix>,
+    used: u64,
+}
+
+/// Beginnings, and the prompts of late.
+pub(super) struct PrefixCache {
+    entries: Vec<Entry>,
+    prompts: VecDeque<Vec<TokenId>>,
+    most_bytes: usize,
+    clock: u64,
+}
+
+/// Tokens that both begin with.
+pub(super) fn common(a: &[TokenId], b: &[TokenId]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+impl PrefixCache {
+    pub fn new(most_bytes: usize) -> PrefixCache {
+        PrefixCache { entries: Vec::new(), prompts: VecDeque::new(), most_bytes, clock: 0 }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.entries.iter().map(Entry::bytes).sum()
+    }
+
+    /// How many of the first tokens of a prompt are kept.
+    pub fn kept(&self, prompt: &[TokenId]) -> usize {
+        self.entries.iter().map(|e| common(&e.tokens, prompt)).max().unwrap_or(0)
+    }
+
+    /// The longest beginning of the prompt that is kept, the last token excepted: its logits
+    /// are wanted, so it has to run.
+    pub fn find(&mut self, prompt: &[TokenId]) -> Option<Found> {
+        self.clock += 1;
+        let most = prompt.len().saturating_sub(1);
+        let entry = self.entries.iter_mut().max_by_key(|e| common(&e.tokens, prompt))?;
+        let len = common(&entry.tokens, prompt).min(most);
+        if len < FEWEST {
+            return None;
+        }
+        entry.used = self.clock;
+        Some(Found { caches: entry.caches.clone(), len })
+    }
+
+    /// Remembers a prompt; how many of its first tokens an earlier one had, if that is worth keeping.
+    pub fn meet(&mut self, prompt: &[TokenId]) -> Option<usize> {
+        if self.most_bytes == 0 {
+            return None;
+        }
+        let shared = self.prompts.iter().map(|p| common(p, prompt)).max().unwrap_or(0);
+        if self.prompts.len() == REMEMBERED {
+            self.prompts.pop_front();
+        }
+        self.prompts.push_back(prompt.to_vec());
+        (shared >= FEWEST && shared > self.kept(prompt)).then_some(shared)
+    }
+
+    /// Keeps a beginning, unless it is kept already or larger than all may be.
+    pub fn keep(&mut self, tokens: &[TokenId], caches: CachedPrefix) {
+        self.clock += 1;
+        let entry = Entry { tokens: tokens.to_vec(), caches: Arc::new(caches), used: self.clock };
+        if self.kept(tokens) >= tokens.len() || entry.bytes() > self.most_bytes {
+            return;
+        }
+        // What it begins with is in it.
+        self.entries.retain(|e| common(&e.tokens, tokens) < e.tokens.len());
+        self.entries.push(entry);
+        while self.bytes() > self.most_bytes {
+            let oldest = (0..self.entries.len()).min_by_key(|&i| self.entries[i].used);
+            // The new one alone fits, so there is another to go.
+            let Some(oldest) = oldest else { break };
+            self.entries.swap_remove(oldest);
+        }
+    }
+}
+
+/// A beginning to copy, which may take a while, when nobody waits for what keeps it.
+pub(super) struct Found {
+    caches: Arc<CachedPrefix>,
+    len: usize,
+}
+
+impl Found {
+    /// A copy of its own.
+    pub fn copy(&self) -> CachedPrefix {
+        let (target, draft) = &*self.caches;
+        (target.prefix(self.len), draft.as_ref().map(|c| c.prefix(self.len)))
+    }
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        self.caches.0.bytes() + self.caches.1.as_ref().map_or(0, KvCache::bytes)
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "embedded")]
+mod tests {
+    use super::*;
+    use crate::model::{LoadOptions, Model};
+
+    #[test]
+    fn beginnings_are_kept_within_their_bytes_and_the_oldest_goes_first() {
+        let model = Model::embedded_draft(&LoadOptions::default()).unwrap();
+        let run = |tokens: &[TokenId]| {
+            let mut cache = model.new_cache().unwrap();
+            model.forward(tokens, &mut cache, 0..0).unwrap();
+            (cache.prefix(tokens.len()), None)
+        };
+        let prompt = |kind: u32| (0..40).map(|i| 100 * kind + i).collect::<Vec<_>>();
+        let [a, b, c] = [1, 2, 3].map(prompt);
+        let one = run(&a).0.bytes();
+        let mut prefixes = PrefixCache::new(2 * one);
+        assert!(prefixes.find(&a).is_none());
+        assert_eq!(prefixes.meet(&a), None, "nobody had it before");
+        assert_eq!(prefixes.meet(&a), Some(40));
+        assert_eq!(prefixes.meet(&[&a[..20], &b[..]].concat()), Some(20));
+        assert_eq!(prefixes.meet(&[&a[..10], &b[..]].concat()), None, "too short");
+        prefixes.keep(&a, run(&a));
+        prefixes.keep(&b, run(&b));
+        assert_eq!((prefixes.kept(&a), prefixes.bytes()), (40, 2 * one));
+        assert_eq!(prefixes.meet(&a), None, "it is kept");
+        // The last token has to run.
+        assert_eq!(prefixes.find(&a).unwrap().copy().0.len(), 39);
+        assert_eq!(prefixes.find(&[&a[..], &b[..]].concat()).unwrap().copy().0.len(), 40);
+        prefixes.keep(&c, run(&c));
+        assert_eq!([&a, &b, &c].map(|p| prefixes.kept(p)), [40, 0, 40]);
+        // A longer one takes the place of its beginning; one that is too long is not kept.
+        let longer = [&c[..], &b[..5]].concat();
+        prefixes.keep(&longer, run(&longer));
+        assert!(prefixes.bytes() <= 2 * one);
+        assert_eq!(prefixes.kept(&longer), 45);
+        let endless: Vec<TokenId> = (0..200).collect();
+        prefixes.keep(&endless, run(&endless));
+        assert_eq!(prefixes.kept(&endless), 0);
+        // And what was copied is what was computed.
+        let next = |mut cache: KvCache| model.forward(&[7], &mut cache, 0..1).unwrap();
+        let copied = prefixes.find(&longer).unwrap().copy().0;
+        assert_eq!(next(copied), next(run(&longer[..44]).0));
+    }
+}

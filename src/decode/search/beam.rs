@@ -1,0 +1,412 @@
+//! Beam search: the most probable outputs, not a choice token by token.
+//!
+//! Each step runs all live beams in one forward, ranks their continuations by log-probability, and keeps the
+//! best: those that end leave the beam, the others go on with a copy of their beam's cache and a fork of its
+//! matcher. Cost of a step: a forward over as many rows as there are beams, a selection among the legal
+//! tokens of each, and the copy of a cache for each continuation but the last of its beam. Filling up the
+//! beam behind continuations that end was rejected: with width 1 it would go on where greedy decoding ends.
+
+use std::time::Instant;
+
+use super::{Ranked, Scored, check_count, rank, refused};
+use crate::decode::engine::{Engine, Output};
+use crate::decode::events::CancelToken;
+use crate::decode::json_stream::JsonStream;
+use crate::decode::request::{Request, room};
+use crate::decode::session::TokenLogprob;
+use crate::decode::stats::{Finish, Mode, Stats};
+use crate::decode::stop::{Stops, satisfies};
+use crate::error::{Error, ErrorKind, Result};
+use crate::matcher::{CompiledGrammar, Matcher};
+use crate::model::{KvCache, Segment};
+use crate::sample::{Sampled, Sampler};
+use crate::vocab::TokenId;
+
+/// How beams are ranked, and when the search ends.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub struct BeamOptions {
+    /// The score of an output is its log-probability divided by (number of choices) to this power: 0 ranks by
+    /// probability, 1 by the mean of a token, more prefers long outputs. It ranks outputs; beams are all of
+    /// one length and are kept by probability.
+    pub length_penalty: f64,
+    /// Ends the search as soon as `width` outputs have ended. Else it goes on until no beam can become better
+    /// than any of the best `width` outputs, which changes nothing about these.
+    pub stop_early: bool,
+}
+
+impl BeamOptions {
+    /// The default options with this length penalty.
+    pub fn with_length_penalty(length_penalty: f64) -> Self {
+        BeamOptions { length_penalty, ..Self::default() }
+    }
+
+    /// Whether to end as soon as `width` outputs have ended.
+    pub fn stop_early(mut self, on: bool) -> Self {
+        self.stop_early = on;
+        self
+    }
+}
+
+impl Engine {
+    /// The most probable outputs that a beam of `width` sequences finds, at most `width` of them, best first.
+    /// Constraint, token limit, stop texts and tokens, bias and penalties have the meaning that they have in
+    /// [`generate`](Self::generate), and width 1 gives the output of greedy decoding. Of equally probable
+    /// continuations those of the better beam come first, then lower token ids. Outputs differ in their
+    /// tokens; their texts may be the same. Where several tokens can end an output the likeliest counts.
+    ///
+    /// There is one forward for each token of the longest output. Nothing is drafted: `mode` `exact` is `off`
+    /// here, and the options about drafts and the seed do nothing.
+    ///
+    /// # Errors
+    /// As [`generate`](Self::generate). If `width` is 0 or above
+    /// [`MOST_SEQUENCES`](super::super::MOST_SEQUENCES), the length penalty is negative or no number, the
+    /// sampling has a temperature, the mode is an unverified one, or the request is to think or to close
+    /// before the limit.
+    pub fn beam_search(&self, request: &Request, width: usize, options: &BeamOptions) -> Result<Ranked> {
+        check_count("the width of the beam", width)?;
+        check(request, options)?;
+        let start = Instant::now();
+        let grammar = self.grammar(request)?;
+        let compile_seconds = start.elapsed().as_secs_f64();
+        let (search, root) = Search::new(self, request, grammar, width, *options)?;
+        let mut ranked = search.run(root)?;
+        for scored in &mut ranked.outputs {
+            scored.output.stats.compile_seconds = compile_seconds;
+        }
+        Ok(ranked)
+    }
+}
+
+/// # Errors
+/// If an option makes no sense, or not with beams.
+fn check(request: &Request, options: &BeamOptions) -> Result<()> {
+    let penalty = options.length_penalty;
+    if !penalty.is_finite() || penalty < 0.0 {
+        let message = format!("the length penalty is {penalty}");
+        return Err(Error::new(ErrorKind::InvalidOption, message)
+            .hint("use a number from 0 (rank by probability) up; 1 ranks by the mean of a token"));
+    }
+    if request.sampling.temperature != 0.0 {
+        return Err(refused(
+            "a beam search does not sample, but a temperature is set",
+            "leave the temperature at 0, or ask for the best of several samples",
+        ));
+    }
+    if matches!(request.mode, Mode::Canonical | Mode::Longest) {
+        return Err(refused("a beam search verifies every token", "use the mode off or exact"));
+    }
+    if request.thinking.is_some() {
+        return Err(refused(
+            "a beam search cannot think first: the end of thinking is put there without asking the model",
+            "leave out thinking, or ask for the best of several samples",
+        ));
+    }
+    if request.close_before_limit {
+        return Err(refused(
+            "a beam search does not close outputs before the limit",
+            "leave it out: outputs that are complete come first",
+        ));
+    }
+    Ok(())
+}
+
+/// An output under way; its cache is kept beside it.
+#[derive(Default)]
+struct Beam {
+    /// Prompt and output.
+    history: Vec<TokenId>,
+    /// The output as bytes.
+    text: Vec<u8>,
+    log_probability: f64,
+    choices: usize,
+    logprobs: Vec<Option<TokenLogprob>>,
+    matcher: Option<Matcher>,
+}
+
+impl Beam {
+    fn fork(&self) -> Beam {
+        Beam {
+            history: self.history.clone(),
+            text: self.text.clone(),
+            log_probability: self.log_probability,
+            choices: self.choices,
+            logprobs: self.logprobs.clone(),
+            matcher: self.matcher.as_ref().map(Matcher::fork),
+        }
+    }
+}
+
+/// A token that may follow a beam.
+struct Continuation {
+    /// Which beam.
+    beam: usize,
+    sampled: Sampled,
+    log_probability: f64,
+}
+
+struct Search<'a> {
+    engine: &'a Engine,
+    sampler: Sampler,
+    stops: Stops,
+    stop_tokens: usize,
+    cancel: Option<CancelToken>,
+    /// Tokens of the prompt.
+    prompt: usize,
+    max_tokens: usize,
+    width: usize,
+    options: BeamOptions,
+    logprobs: bool,
+    /// Best first, each with its cache.
+    live: Vec<Beam>,
+    caches: Vec<KvCache>,
+    /// The best that have ended, best first, at most `width`.
+    ended: Vec<Scored>,
+    /// Why a beam could not go on.
+    stuck: Option<Error>,
+    forwards: usize,
+    begun: Instant,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        engine: &'a Engine,
+        request: &Request,
+        grammar: Option<CompiledGrammar>,
+        width: usize,
+        options: BeamOptions,
+    ) -> Result<(Search<'a>, Beam)> {
+        let (model, vocab) = (engine.target(), engine.vocabulary());
+        let history = request.prompt.encode(vocab)?;
+        let sampler = Sampler::new(request.sampling.clone())?;
+        let search = Search {
+            engine,
+            sampler: if request.logprobs { sampler.with_logprobs() } else { sampler },
+            stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
+            stop_tokens: request.stop_tokens.len(),
+            cancel: request.cancel.clone(),
+            prompt: history.len(),
+            max_tokens: room(history.len(), model.config().context, request.max_tokens)?,
+            width,
+            options,
+            logprobs: request.logprobs,
+            live: Vec::new(),
+            caches: Vec::new(),
+            ended: Vec::new(),
+            stuck: None,
+            forwards: 0,
+            begun: Instant::now(),
+        };
+        Ok((search, Beam { history, matcher: grammar.map(|g| g.matcher()), ..Beam::default() }))
+    }
+
+    fn run(mut self, root: Beam) -> Result<Ranked> {
+        // The prompt and how much of it is worth keeping for later requests, until it has been read.
+        let mut shared = None;
+        match self.is_over(&root) {
+            Some(finish) => self.end(root, &finish, None),
+            None => {
+                let (known, worth) = self.engine.cached_prefix(&root.history);
+                shared = worth.map(|n| (root.history.clone(), n));
+                let new = || self.engine.target().new_cache();
+                self.caches.push(known.map_or_else(new, |known| Ok(known.0))?);
+                self.live.push(root);
+            }
+        }
+        while !self.live.is_empty() && !self.is_decided() {
+            if self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
+                for beam in std::mem::take(&mut self.live) {
+                    let (path, partial) = unfinished(&beam);
+                    self.end(beam, &Finish::Cancelled { path, partial }, None);
+                }
+                break;
+            }
+            let rows = self.forward()?;
+            if let Some((prompt, shared)) = shared.take() {
+                let cache = &self.caches[0];
+                self.engine.keep(&prompt, Some(shared), cache.len(), |n| (cache.prefix(n), None));
+            }
+            let chosen = self.choose(rows)?;
+            self.go_on(&chosen)?;
+        }
+        if self.ended.is_empty()
+            && let Some(error) = self.stuck
+        {
+            return Err(error);
+        }
+        Ok(Ranked { outputs: self.ended, forwards: self.forwards, draft_forwards: 0 })
+    }
+
+    /// The logits behind each live beam: of the whole prompt at first, then of one token each.
+    fn forward(&mut self) -> Result<Vec<Vec<f32>>> {
+        self.forwards += 1;
+        let mut segments: Vec<Segment> = self
+            .live
+            .iter()
+            .zip(&mut self.caches)
+            .map(|(beam, cache)| {
+                let tokens = &beam.history[cache.len()..];
+                Segment { tokens, branches: &[], cache, rows: tokens.len() - 1..tokens.len(), only: &[] }
+            })
+            .collect();
+        let results = self.engine.target().forward_batch(&mut segments);
+        results.into_iter().map(|rows| rows.map(|rows| rows.into_iter().flatten().collect())).collect()
+    }
+
+    /// The `width` most probable continuations of all live beams.
+    fn choose(&mut self, rows: Vec<Vec<f32>>) -> Result<Vec<Continuation>> {
+        // Of the tokens that end an output one counts, so there may be that many in front of others.
+        let vocab = self.engine.vocabulary();
+        let most = self.width + vocab.eos().len() + self.stop_tokens;
+        let mut mask = vec![0; vocab.bitmask_words()];
+        let mut all = Vec::new();
+        for (i, (beam, mut logits)) in self.live.iter_mut().zip(rows).enumerate() {
+            let mask = beam.matcher.as_mut().map(|matcher| {
+                matcher.fill_bitmask(&mut mask);
+                &mask[..]
+            });
+            let found = match self.sampler.most_probable(&mut logits, mask, &beam.history, most) {
+                Ok(found) => found,
+                // The bias forbids all that is legal here: other beams may have a way to go on.
+                Err(error) if error.kind() == ErrorKind::IllegalToken => {
+                    self.stuck = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let mut may_end = true;
+            for sampled in found {
+                let ends = self.engine.vocabulary().eos().contains(&sampled.token)
+                    || self.stops.is_stop(sampled.token);
+                if !ends || std::mem::replace(&mut may_end, false) {
+                    let log_probability = beam.log_probability + f64::from(sampled.logprob);
+                    all.push(Continuation { beam: i, sampled, log_probability });
+                }
+            }
+        }
+        // Stable: equals stay in the order of beams, then of tokens.
+        all.sort_by(|a, b| b.log_probability.total_cmp(&a.log_probability));
+        all.truncate(self.width);
+        Ok(all)
+    }
+
+    /// Puts the chosen continuations in the place of the live beams.
+    fn go_on(&mut self, chosen: &[Continuation]) -> Result<()> {
+        let parents = std::mem::take(&mut self.live);
+        let mut from = Vec::with_capacity(chosen.len());
+        for Continuation { beam, sampled, log_probability } in chosen {
+            let mut next = parents[*beam].fork();
+            next.log_probability = *log_probability;
+            next.choices += 1;
+            let token = sampled.token;
+            if self.engine.vocabulary().eos().contains(&token) {
+                self.end(next, &Finish::Stop, None);
+            } else if self.stops.is_stop(token) {
+                self.end(next, &Finish::StopToken { token }, None);
+            } else {
+                self.append(&mut next, sampled)?;
+                let new = self.engine.vocabulary().token_bytes(token).len();
+                if let Some((cut, index)) = self.stops.find(&next.text, new) {
+                    let stop = self.stops.text(index).into();
+                    self.end(next, &Finish::StopText { stop }, Some(cut));
+                } else if let Some(finish) = self.is_over(&next) {
+                    self.end(next, &finish, None);
+                } else {
+                    self.live.push(next);
+                    from.push(*beam);
+                }
+            }
+        }
+        self.caches = hand_on(std::mem::take(&mut self.caches), &from);
+        Ok(())
+    }
+
+    fn append(&self, beam: &mut Beam, sampled: &Sampled) -> Result<()> {
+        if let Some(matcher) = &mut beam.matcher {
+            matcher.accept_token(sampled.token)?;
+        }
+        beam.history.push(sampled.token);
+        beam.text.extend_from_slice(self.engine.vocabulary().token_bytes(sampled.token));
+        if self.logprobs {
+            let known = sampled.raw_logprob.zip(sampled.legal_mass);
+            beam.logprobs.push(known.map(|(raw, legal_mass)| TokenLogprob {
+                raw,
+                masked: sampled.logprob,
+                legal_mass,
+            }));
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing to be asked behind a beam, and why.
+    fn is_over(&self, beam: &Beam) -> Option<Finish> {
+        if beam.matcher.as_ref().is_some_and(Matcher::is_terminated) {
+            return Some(Finish::Stop);
+        }
+        (beam.history.len() - self.prompt >= self.max_tokens).then(|| {
+            let (path, partial) = unfinished(beam);
+            Finish::Length { path, partial }
+        })
+    }
+
+    /// The score of an output with so many choices.
+    fn score(&self, log_probability: f64, choices: usize) -> f64 {
+        log_probability / (choices.max(1) as f64).powf(self.options.length_penalty)
+    }
+
+    /// Whether what goes on can change nothing about the best outputs.
+    fn is_decided(&self) -> bool {
+        let Some(last) = self.ended.get(self.width - 1) else { return false };
+        // Log-probabilities only fall, and weigh least in the longest output.
+        let best = self.live.iter().map(|b| b.log_probability).fold(f64::NEG_INFINITY, f64::max);
+        self.options.stop_early || last.output.complete && last.score >= self.score(best, self.max_tokens)
+    }
+
+    /// Makes an output of a beam, with the text up to `cut`, and keeps it if it is among the best.
+    fn end(&mut self, beam: Beam, finish: &Finish, cut: Option<usize>) {
+        let Beam { mut history, mut text, log_probability, choices, logprobs, matcher } = beam;
+        let tokens = history.split_off(self.prompt);
+        text.truncate(cut.unwrap_or(text.len()));
+        let complete = matcher.is_none_or(|m| satisfies(&m, &tokens, &text, self.engine.vocabulary()));
+        let mut stats = Stats {
+            tokens: tokens.len(),
+            forwards: self.forwards,
+            prompt_tokens: self.prompt,
+            mode: Mode::Off,
+            ..Stats::default()
+        };
+        stats.close(finish, self.begun.elapsed().as_secs_f64());
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let finish = finish.clone();
+        let output = Output { answer: Some(text.clone()), text, tokens, logprobs, complete, finish, stats };
+        let score = self.score(log_probability, choices);
+        self.ended.push(Scored { output, score, log_probability, choices, seed: None });
+        rank(&mut self.ended);
+        self.ended.truncate(self.width);
+    }
+}
+
+/// A cache for each of the beams that go on, `from` saying which one they come from: a copy, or for the
+/// last one the cache itself.
+fn hand_on(caches: Vec<KvCache>, from: &[usize]) -> Vec<KvCache> {
+    let mut caches: Vec<Option<KvCache>> = caches.into_iter().map(Some).collect();
+    let mut next = Vec::with_capacity(from.len());
+    for (i, &beam) in from.iter().enumerate() {
+        let last = !from[i + 1..].contains(&beam);
+        let cache = &mut caches[beam];
+        let cache = if last { cache.take() } else { cache.as_ref().map(|c| c.prefix(c.len())) };
+        // There is one until the last has taken it.
+        next.extend(cache);
+    }
+    next
+}
+
+/// Where in a structure a beam stands, and what is there of the value.
+fn unfinished(beam: &Beam) -> (String, String) {
+    if beam.matcher.is_none() {
+        return Default::default();
+    }
+    let mut fields = JsonStream::new();
+    fields.feed(&beam.text);
+    fields.unfinished()
+}

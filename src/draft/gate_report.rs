@@ -1,0 +1,208 @@
+//! Why drafts were as long as they were: what the gate decided, by source and kind of place.
+//!
+//! Costs nothing unless asked for; then a map entry for each kind of decision, of which there are at most a
+//! few dozen. A log of all rounds was rejected: it grows with the output, and says less.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Source;
+use super::acceptance::{AcceptanceRates, BEFORE_CALL, OutputRegion, ProposalContext};
+use super::tokenization_memory::{CHOSEN, CHOSEN_ELSEWHERE};
+
+/// One decision, or sums over several.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Tally {
+    pub taken: usize,
+    pub left_out: usize,
+    pub survival: f64,
+    pub row_ms: f64,
+    pub needed: f64,
+}
+
+/// What was decided about the proposals of a source at places of a kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GateLine {
+    /// Who proposed.
+    pub source: Source,
+    /// The kind of place.
+    pub class: OutputRegion,
+    /// What the source knew about the proposal.
+    pub grade: &'static str,
+    /// Proposals taken into a draft.
+    pub taken: usize,
+    /// Proposals left out.
+    pub left_out: usize,
+    /// Verified proposals: those in front of which everything was accepted.
+    pub verified: usize,
+    /// Verified proposals that were accepted.
+    pub accepted: usize,
+    /// The estimate at the end: probability that such a proposal is accepted if those before it are.
+    pub rate: f64,
+    /// Mean over the decisions: probability that it and all before it are accepted.
+    pub survival: f64,
+    /// Mean over the decisions: milliseconds that it costs.
+    pub row_ms: f64,
+    /// Mean over the decisions: the survival from which on it pays by itself.
+    pub survival_needed: f64,
+}
+
+impl GateLine {
+    /// In one word: whether such proposals were taken.
+    pub fn verdict(&self) -> &'static str {
+        match (self.taken, self.left_out) {
+            (_, 0) => "taken",
+            (0, _) => "left out",
+            _ => "at times",
+        }
+    }
+}
+
+/// Why drafts were as long as they were; see [`Request::explain_gate`](crate::Request::explain_gate).
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct GateReport {
+    /// The decisions.
+    pub lines: Vec<GateLine>,
+    /// Whether everything was let through (`ungated`).
+    pub open: bool,
+    /// Milliseconds of a forward of the target by its number of tokens, behind 64 positions.
+    pub target_ms: Vec<(usize, f64)>,
+    /// Likewise of the draft model; empty without one.
+    pub draft_ms: Vec<(usize, f64)>,
+    /// Milliseconds that each cached position adds to a row of the target.
+    pub cached_position_ms: f64,
+    /// Milliseconds for the mask, the choice and the bookkeeping of a row.
+    pub judging_ms: f64,
+    /// The share of the target's and the draft model's costs that was believed at the end: less than 1 where something is
+    /// left out and may be worth it all the same, until it is tried.
+    pub costs_believed: [f64; 2],
+    /// Positions in the cache in the last round.
+    pub cached: usize,
+    #[serde(skip)]
+    sums: BTreeMap<(u8, OutputRegion, u8), (Tally, usize, usize)>,
+}
+
+const SOURCES: [Source; 4] = [Source::Forced, Source::Lookup, Source::Model, Source::Branch];
+
+fn grade(source: Source, grade: u8) -> &'static str {
+    match (source, grade) {
+        (Source::Forced, 0) => "first of a run",
+        (Source::Forced, 1) => "inside a run",
+        (Source::Forced, CHOSEN) => "chosen here before",
+        (Source::Forced, CHOSEN_ELSEWHERE) => "chosen elsewhere",
+        (Source::Forced, _) => "last of a run",
+        (Source::Lookup, 0) => "behind its label",
+        (Source::Lookup, 1) => "first of a copy",
+        (Source::Lookup, 2) => "further",
+        (Source::Lookup, _) => "read by the draft model",
+        (Source::Model, BEFORE_CALL) => "before it is asked",
+        (Source::Model, 0) => "lead below 0.5",
+        (Source::Model, 1) => "lead below 1.5",
+        (Source::Model, 2) => "lead below 3",
+        (Source::Model, 3) => "lead below 6",
+        (Source::Model, _) => "lead from 6 on",
+        (Source::Branch, 0) => "lead below 0.5",
+        (Source::Branch, 1) => "lead below 3",
+        (Source::Branch, 2) => "one of a few ways",
+        (Source::Branch, _) => "another split",
+    }
+}
+
+impl GateReport {
+    fn sum(&mut self, source: Source, state: ProposalContext) -> &mut (Tally, usize, usize) {
+        self.sums.entry((source as u8, state.class, state.confidence)).or_default()
+    }
+
+    pub(super) fn decided(&mut self, source: Source, state: ProposalContext, one: &Tally) {
+        let sum = &mut self.sum(source, state).0;
+        sum.taken += one.taken;
+        sum.left_out += one.left_out;
+        sum.survival += one.survival;
+        sum.row_ms += one.row_ms;
+        sum.needed += one.needed;
+    }
+
+    pub(super) fn verified(&mut self, source: Source, state: ProposalContext, accepted: bool) {
+        let sum = self.sum(source, state);
+        sum.1 += 1;
+        sum.2 += usize::from(accepted);
+    }
+
+    pub(super) fn finish(&mut self, estimates: &AcceptanceRates) {
+        let line = |(&(source, class, of_source), &(sum, verified, accepted)): (
+            &(u8, OutputRegion, u8),
+            &(Tally, usize, usize),
+        )| {
+            let source = SOURCES[usize::from(source)];
+            let count = (sum.taken + sum.left_out).max(1) as f64;
+            GateLine {
+                source,
+                class,
+                grade: grade(source, of_source),
+                taken: sum.taken,
+                left_out: sum.left_out,
+                verified,
+                accepted,
+                rate: estimates.rate(source, ProposalContext { class, confidence: of_source, key: 0 }),
+                survival: sum.survival / count,
+                row_ms: sum.row_ms / count,
+                survival_needed: sum.needed / count,
+            }
+        };
+        self.lines = self.sums.iter().map(line).collect();
+    }
+}
+
+impl fmt::Display for GateReport {
+    /// A table to read; milliseconds are those of this machine.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let points = |points: &[(usize, f64)]| {
+            points.iter().map(|(m, ms)| format!("{m}: {ms:.3}")).collect::<Vec<_>>().join(", ")
+        };
+        if self.open {
+            return writeln!(f, "the gate was open: every draft grew as long as it could");
+        }
+        writeln!(f, "target, ms by tokens: {}", points(&self.target_ms))?;
+        if !self.draft_ms.is_empty() {
+            writeln!(f, "draft model, ms by tokens: {}", points(&self.draft_ms))?;
+        }
+        writeln!(
+            f,
+            "a cached position adds {:.6} ms to a row ({} at the end), judging a row takes {:.4} ms",
+            self.cached_position_ms, self.cached, self.judging_ms
+        )?;
+        if self.costs_believed != [1.0; 2] {
+            let [target, draft] = self.costs_believed.map(|share| share * 100.0);
+            writeln!(
+                f,
+                "left out, but may be worth it: {target:.0} % of the target's costs are believed, {draft:.0} % of the draft model's"
+            )?;
+        }
+        writeln!(
+            f,
+            "{:<8} {:<10} {:<24} {:>6} {:>8} {:>9} {:>6} {:>9} {:>8} {:>7}  verdict",
+            "source", "place", "", "taken", "left out", "accepted", "rate", "survival", "needed", "row ms"
+        )?;
+        for l in &self.lines {
+            let name = |v: &dyn fmt::Debug| format!("{v:?}").to_lowercase();
+            writeln!(
+                f,
+                "{:<8} {:<10} {:<24} {:>6} {:>8} {:>9} {:>6.2} {:>9.2} {:>8.2} {:>7.3}  {}",
+                name(&l.source),
+                name(&l.class),
+                l.grade,
+                l.taken,
+                l.left_out,
+                format!("{}/{}", l.accepted, l.verified),
+                l.rate,
+                l.survival,
+                l.survival_needed,
+                l.row_ms,
+                l.verdict(),
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,668 @@
+//! Configurations: where a generation stands, as small interned numbers.
+//!
+//! A *thread* is a local state (deterministic state, register) on a stack of return frames; a
+//! configuration is the set of threads alive after some bytes, usually one or two. Stacks are
+//! hash-consed from the bottom and a stack node holds a *set* of frames, so alternatives that enter
+//! the same rule at the same place share it (a graph-structured stack, Tomita 1985) and the number of
+//! threads stays linear in the nesting. Configurations are interned: for a schema without recursion
+//! there are finitely many and the machine is a lazily flattened automaton. Rolling back is going
+//! back to an older number.
+
+mod start;
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::byte_set::ByteSet;
+
+use super::lazy_dfa::{Call, DEAD_STATE, DfaId, LazyDfa};
+use super::lower::{COUNTING, STRING, UNSPACED};
+use super::lower_bound::LowerBounds;
+use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx, TEXT};
+use super::register::Register;
+use super::scalars::begins_char;
+use super::seen_names::{NO_TEXT, SeenNames, TextId, UNKNOWN};
+use super::unique_items::Distinct;
+
+/// A state inside one rule: the deterministic state and the register it runs with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LocalState {
+    /// Deterministic state.
+    pub state: DfaId,
+    /// Which register, 0 for none.
+    pub register: RegisterIx,
+    /// The register's value.
+    pub n: u32,
+}
+
+/// Index of a stack node.
+pub type StackId = u32;
+/// The stack under the root rule: popping it ends the output.
+pub const ROOT_STACK: StackId = 0;
+/// The stack of which a local walk knows nothing: popping it is an exit.
+pub const UNKNOWN_STACK: StackId = 1;
+
+/// Where a rule returns to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame {
+    /// Where to go on in the calling rule.
+    pub ret: LocalState,
+    /// The caller's own stack.
+    pub parent: StackId,
+}
+
+/// A local state on a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Thread {
+    /// Where in its rule.
+    pub local: LocalState,
+    /// Where the rule returns to.
+    pub stack: StackId,
+}
+
+/// Index of an interned configuration.
+pub type ConfigId = u32;
+/// The configuration without threads that has not ended: no output goes this way.
+pub const DEAD_CONFIG: ConfigId = 0;
+
+/// What one byte led to.
+#[derive(Debug, Clone, Default)]
+pub struct StepResult {
+    /// Threads that can consume a further byte, sorted.
+    pub threads: Vec<Thread>,
+    /// Whether the root rule has matched.
+    pub ended: bool,
+    /// Whether the rule above [`UNKNOWN_STACK`] has matched, and the value of its register then.
+    pub exit: Option<u32>,
+    /// The text that arrays of different items have to remember.
+    pub(super) text: TextId,
+}
+
+impl StepResult {
+    fn clear(&mut self) {
+        self.threads.clear();
+        self.ended = false;
+        self.exit = None;
+        self.text = NO_TEXT;
+    }
+
+    /// Whether nothing goes on, ends or exits.
+    pub fn is_dead(&self) -> bool {
+        self.threads.is_empty() && !self.ended && self.exit.is_none()
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Config {
+    threads: Arc<[Thread]>,
+    ended: bool,
+    /// What was written since the outermost array of different items began that is still open.
+    text: TextId,
+}
+
+/// What makes two configurations the same.
+type ConfigKey = (Arc<[Thread]>, bool, TextId);
+
+/// A program with the states, stacks and configurations met so far. Knows bytes, not tokens.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    // What does not change is shared between copies.
+    pub(super) nfa: Arc<Nfa>,
+    pub(super) starts: Arc<[NfaId]>,
+    pub(super) registers: Arc<[Register]>,
+    root: (RuleIx, RegisterIx),
+    pub(super) dfa: LazyDfa,
+    /// What objects have so far, and the texts of names.
+    pub(super) written: SeenNames,
+    /// Whether there are arrays of different items.
+    sets: bool,
+    /// Whether names are remembered: output is followed, not just tried.
+    pub(super) tracking: bool,
+    /// While output is followed, the text behind the current byte.
+    pub(super) here: TextId,
+    pub(super) distinct: Distinct,
+    pub(super) stacks: Vec<Arc<[Frame]>>,
+    stack_index: FxHashMap<Arc<[Frame]>, StackId>,
+    configs: Vec<Config>,
+    config_index: FxHashMap<ConfigKey, ConfigId>,
+    initial: ConfigId,
+    /// Whether the root rule calls nothing, so that no rule of the constraint's own is ever called.
+    flat: bool,
+    /// The fewest bytes behind a comma or a colon.
+    pub(super) gap: u32,
+    /// Bytes of the lists of threads and frames.
+    heap: usize,
+    pub(super) todo: Vec<(LocalState, StackId)>,
+    calls: Vec<(LocalState, Frame)>,
+    /// What `epsilon_closure` has met, once it has met many.
+    met: FxHashSet<(LocalState, StackId)>,
+    /// The stacks that `epsilon_closure` has returned from, once it has met many things.
+    popped: FxHashSet<StackId>,
+    /// Lower bounds for ways to the end, once they were asked for.
+    pub(super) least: Option<Arc<LowerBounds>>,
+}
+
+/// So many entries and returns after one byte are not checked for repetition: a hash look-up each
+/// would be most of the work, and only a repetition of something that may be empty repeats at all.
+const CLOSURE_UNCHECKED_STEPS: usize = 32;
+
+impl Machine {
+    /// The configuration before the first byte.
+    pub fn initial(&self) -> ConfigId {
+        self.initial
+    }
+
+    /// The threads of a configuration.
+    pub fn threads(&self, config: ConfigId) -> Arc<[Thread]> {
+        self.configs[config as usize].threads.clone()
+    }
+
+    /// Whether byte `b` goes on inside a span of a source, and whether that is the text of a JSON string.
+    pub fn copies_source(&self, config: ConfigId, b: u8) -> Option<bool> {
+        let threads = &self.configs[config as usize].threads;
+        threads.iter().find_map(|thread| self.dfa.quotes(&self.nfa, thread.local.state, b))
+    }
+
+    /// What arrays of different items remember of the text before a configuration.
+    pub(super) fn text(&self, config: ConfigId) -> TextId {
+        self.configs[config as usize].text
+    }
+
+    /// Whether the output may end here.
+    pub fn is_accepting(&self, config: ConfigId) -> bool {
+        self.configs[config as usize].ended
+    }
+
+    /// Whether the output must end here.
+    pub fn is_final(&self, config: ConfigId) -> bool {
+        let config = &self.configs[config as usize];
+        config.ended && config.threads.is_empty()
+    }
+
+    /// Whether the next byte may be text of a JSON string.
+    pub fn in_text(&self, config: ConfigId) -> bool {
+        self.configs[config as usize].threads.iter().any(|t| self.dfa.state(t.local.state).in_text())
+    }
+
+    /// Whether the next byte can only be text of a JSON string, or close it.
+    pub fn only_in_text(&self, config: ConfigId) -> bool {
+        self.configs[config as usize].threads.iter().all(|t| self.dfa.state(t.local.state).in_text())
+    }
+
+    /// The frames of a stack node.
+    pub fn frames(&self, stack: StackId) -> Arc<[Frame]> {
+        self.stacks[stack as usize].clone()
+    }
+
+    /// Whether there are arrays of different items.
+    pub fn has_unique_items(&self) -> bool {
+        self.sets
+    }
+
+    /// Sizes for reports: automaton states, deterministic states, stack nodes, configurations.
+    pub fn sizes(&self) -> [usize; 4] {
+        [self.nfa.len(), self.dfa.len(), self.stacks.len(), self.configs.len()]
+    }
+
+    /// Where `bytes` lead from `config`; [`DEAD_CONFIG`] if nowhere.
+    pub fn step_bytes(&mut self, config: ConfigId, bytes: &[u8]) -> ConfigId {
+        if bytes.is_empty() {
+            return config;
+        }
+        let mut reached = StepResult::default();
+        match self.follow(config, bytes, &mut reached) {
+            true => self.intern(&reached),
+            false => DEAD_CONFIG,
+        }
+    }
+
+    /// Whether `bytes` can be written from `config`, remembering every name on the way.
+    pub fn allows(&mut self, config: ConfigId, bytes: &[u8]) -> bool {
+        self.follow(config, bytes, &mut StepResult::default())
+    }
+
+    fn follow(&mut self, config: ConfigId, bytes: &[u8], reached: &mut StepResult) -> bool {
+        let mut from = self.configs[config as usize].threads.to_vec();
+        let mut text = self.text(config);
+        self.tracking = true;
+        for &b in bytes {
+            text = self.advance(&from, text, b, reached);
+            std::mem::swap(&mut from, &mut reached.threads);
+            if from.is_empty() && !reached.ended {
+                break;
+            }
+        }
+        if self.distinct.on && !from.is_empty() && !self.can_extend(&from, text) {
+            (from, text) = (Vec::new(), NO_TEXT);
+        }
+        self.tracking = false;
+        std::mem::swap(&mut from, &mut reached.threads);
+        reached.text = text;
+        !reached.is_dead()
+    }
+
+    /// Where byte `b` leads from each of `threads`, together.
+    pub fn step(&mut self, threads: &[Thread], b: u8, out: &mut StepResult) {
+        out.clear();
+        for thread in threads {
+            if let Some(local) = self.step_local(thread.local, b) {
+                self.push_arrival(Thread { local, ..*thread }, out);
+            }
+        }
+        self.finish_closure(out);
+    }
+
+    /// As [`Machine::step`], for threads whose local step is done.
+    pub fn closure_after_step(&mut self, arrived: &[Thread], out: &mut StepResult) {
+        out.clear();
+        arrived.iter().for_each(|&thread| self.push_arrival(thread, out));
+        self.finish_closure(out);
+    }
+
+    #[inline]
+    fn push_arrival(&mut self, thread: Thread, out: &mut StepResult) {
+        if self.dfa.is_busy(thread.local.state) {
+            self.todo.push((thread.local, thread.stack));
+        } else {
+            out.threads.push(thread);
+        }
+    }
+
+    #[inline]
+    fn finish_closure(&mut self, out: &mut StepResult) {
+        if !self.todo.is_empty() {
+            self.epsilon_closure(out);
+        }
+        if out.threads.len() > 1 {
+            out.threads.sort_unstable();
+            out.threads.dedup();
+        }
+    }
+
+    /// Everything that can be reached from a local state without consuming a byte.
+    pub fn closure_from(&mut self, local: LocalState, stack: StackId, out: &mut StepResult) {
+        out.clear();
+        self.todo.push((local, stack));
+        self.epsilon_closure(out);
+        out.threads.sort_unstable();
+        out.threads.dedup();
+    }
+
+    /// Follows returns and calls from `todo` until only scanning threads are left. Terminates: left
+    /// recursion was refused when the program was made, so stacks cannot grow here without end, and
+    /// what was met before is not followed again.
+    fn epsilon_closure(&mut self, out: &mut StepResult) {
+        let mut count = 0;
+        self.met.clear();
+        self.popped.clear();
+        loop {
+            while let Some((local, stack)) = self.todo.pop() {
+                count += 1;
+                if count > CLOSURE_UNCHECKED_STEPS && !self.met.insert((local, stack)) {
+                    continue;
+                }
+                let state = self.dfa.state(local.state);
+                let (scans, accept) = (state.scans, state.accept);
+                let calls = (!state.calls.is_empty()).then(|| state.calls.clone());
+                if scans && !(accept && self.is_exhausted(local)) {
+                    out.threads.push(Thread { local, stack });
+                }
+                if accept && self.may_end(local) {
+                    match stack {
+                        ROOT_STACK => out.ended = true,
+                        UNKNOWN_STACK => out.exit = Some(local.n),
+                        // Whatever ends above a stack returns to the same places.
+                        _ if count > CLOSURE_UNCHECKED_STEPS && !self.popped.insert(stack) => {}
+                        _ => self.return_from(local, stack),
+                    }
+                }
+                for call in calls.iter().flat_map(|c| c.iter()) {
+                    self.call(local, stack, *call);
+                }
+            }
+            if self.calls.is_empty() {
+                return;
+            }
+            self.push_calls();
+        }
+    }
+
+    fn call(&mut self, local: LocalState, stack: StackId, call: Call) {
+        let (rule, register, to, n) = match call {
+            Call::Rule(rule, register, to) => (rule, register, to, local.n),
+            Call::Guard(test, to) => {
+                if let Some(n) = self.check_guard(local, test) {
+                    let state = self.dfa.start(&self.nfa, to);
+                    self.todo.push((LocalState { state, n, ..local }, stack));
+                }
+                return;
+            }
+            Call::Fresh(rule, register, to) => {
+                let Some(callee) = self.fresh_start((rule, register), local.n) else { return };
+                let ret = LocalState { state: self.dfa.start(&self.nfa, to), ..local };
+                self.calls.push((callee, Frame { ret, parent: stack }));
+                return;
+            }
+            Call::Item(to) => {
+                let Register::Items(items) = &self.registers[local.register as usize] else { return };
+                let Some((rule, register)) = items.item(local.n) else { return };
+                let n = if items.max == u32::MAX { (local.n + 1).min(items.settled()) } else { local.n + 1 };
+                (rule, register, to, n)
+            }
+        };
+        let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
+        let callee = LocalState { state, register, n: 0 };
+        let mut ret = LocalState { state: self.dfa.start(&self.nfa, to), register: local.register, n };
+        let scoped = self.distinct.on && self.is_distinct(local.register);
+        if scoped {
+            ret.n = if self.tracking { self.here } else { UNKNOWN };
+        }
+        if self.dfa.state(ret.state).only_accepts() && !scoped {
+            // Nothing is left to do after the call: return straight to the caller's caller.
+            self.todo.push((callee, stack));
+        } else {
+            self.calls.push((callee, Frame { ret, parent: stack }));
+        }
+    }
+
+    /// Turns collected calls into threads, one stack node per callee.
+    fn push_calls(&mut self) {
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.sort_unstable();
+        calls.dedup();
+        for group in calls.chunk_by(|a, b| a.0 == b.0) {
+            let frames: Vec<Frame> = group.iter().map(|c| c.1).collect();
+            let stack = self.intern_stack(&frames);
+            self.todo.push((group[0].0, stack));
+        }
+        calls.clear();
+        self.calls = calls;
+    }
+
+    pub(super) fn intern_stack(&mut self, frames: &[Frame]) -> StackId {
+        if let Some(&id) = self.stack_index.get(frames) {
+            return id;
+        }
+        let frames: Arc<[Frame]> = frames.into();
+        let id = self.stacks.len() as StackId;
+        self.heap += 16 + size_of_val(&*frames);
+        self.note_scopes(&frames);
+        self.stacks.push(frames.clone());
+        self.stack_index.insert(frames, id);
+        id
+    }
+
+    /// The number of a configuration.
+    pub fn intern(&mut self, reached: &StepResult) -> ConfigId {
+        let threads: Arc<[Thread]> = reached.threads.as_slice().into();
+        let key = (threads, reached.ended, reached.text);
+        if let Some(&id) = self.config_index.get(&key) {
+            return id;
+        }
+        let id = self.configs.len() as ConfigId;
+        self.heap += 16 + size_of_val(&*key.0);
+        self.configs.push(Config { threads: key.0.clone(), ended: key.1, text: key.2 });
+        self.config_index.insert(key, id);
+        id
+    }
+
+    /// One byte inside a rule; `None` if it is not allowed.
+    #[inline]
+    pub fn step_local(&mut self, local: LocalState, b: u8) -> Option<LocalState> {
+        let state = self.dfa.step(&self.nfa, local.state, b);
+        if state == DEAD_STATE {
+            return None;
+        }
+        if local.register == 0 {
+            return Some(LocalState { state, ..local });
+        }
+        self.step_register(local, state, b)
+    }
+
+    fn step_register(&mut self, local: LocalState, state: DfaId, b: u8) -> Option<LocalState> {
+        let mid_escape = self.dfa.state(local.state).mid_escape();
+        let accept = self.dfa.state(state).accept;
+        let LocalState { register, n, .. } = local;
+        let free = Some(LocalState { state, register: 0, n: 0 });
+        match &self.registers[register as usize] {
+            Register::None | Register::Distinct(_) => Some(LocalState { state, ..local }),
+            Register::Chars { min, max, lengths, raw } => {
+                let n = n.saturating_add(u32::from(begins_char(mid_escape, *raw, b)));
+                if n > *max || accept && !raw && n < *min {
+                    return None;
+                }
+                let (least, most) = (min.saturating_sub(n), max.saturating_sub(n));
+                if let Some(lengths) = lengths
+                    && !lengths.within(self.dfa.members(state), least, most)
+                {
+                    return None;
+                }
+                if *max == u32::MAX && n >= *min { free } else { Some(LocalState { state, register, n }) }
+            }
+            Register::Items(items) => {
+                let allowed = match b {
+                    b']' if accept => n >= items.min,
+                    b',' => items.item(n).is_some(),
+                    _ => true,
+                };
+                allowed.then_some(LocalState { state, register, n })
+            }
+            Register::Members(_) => Some(LocalState { state, register, n }),
+            Register::Fresh(_) => self.step_fresh(local, state, b),
+        }
+    }
+
+    /// A local state with the same future over the next `horizon` bytes, so that masks are shared
+    /// between counter values that cannot matter yet.
+    pub fn canonical(&self, local: LocalState, horizon: u32) -> LocalState {
+        let free = LocalState { state: local.state, register: 0, n: 0 };
+        match &self.registers[local.register as usize] {
+            Register::None => local,
+            // What was written is no matter of states.
+            Register::Distinct(_) => LocalState { n: 0, ..local },
+            Register::Members(members) => {
+                // Names that no token can hold between its quotes cannot be repeated by a token.
+                let plain = members.rule.is_none() && !self.written.is_visible(local.n);
+                if plain { LocalState { n: 0, ..local } } else { local }
+            }
+            Register::Fresh(_) if self.written.shares_prefix(self.written.place(local.n)) => local,
+            Register::Fresh(_) => free,
+            Register::Chars { min, max, lengths, .. } => {
+                let slack = lengths.as_ref().map_or(0, |l| l.slack);
+                let far = max.saturating_sub(local.n) >= horizon.saturating_add(slack);
+                if local.n >= *min && far { free } else { local }
+            }
+            Register::Items(items) => {
+                let settled = items.settled();
+                let far = items.max.saturating_sub(local.n) > horizon;
+                if local.n > settled && far { LocalState { n: settled, ..local } } else { local }
+            }
+        }
+    }
+
+    /// Whether a text as it is, which may end here, is so long that no byte can follow.
+    fn is_exhausted(&mut self, local: LocalState) -> bool {
+        match &self.registers[local.register as usize] {
+            Register::Chars { raw: true, .. } => {
+                self.canonical(local, 1).register != 0 && self.ranges(local).is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    /// The bounds of a character register whose states can all close at once and go on for ever:
+    /// further characters at least and at most.
+    pub fn char_bounds(&self, local: LocalState) -> Option<(u32, u32)> {
+        match &self.registers[local.register as usize] {
+            Register::Chars { min, max, lengths, .. } if lengths.as_ref().is_none_or(|l| l.uniform) => {
+                Some((min.saturating_sub(local.n), max.saturating_sub(local.n)))
+            }
+            _ => None,
+        }
+    }
+
+    /// For a character register whose minimum is met: how many characters may follow before the
+    /// maximum can matter to any state, and how many may follow at all.
+    pub fn slack_chars(&self, local: LocalState) -> Option<(u32, u32)> {
+        match &self.registers[local.register as usize] {
+            Register::Chars { min, max, lengths: Some(lengths), .. } if local.n >= *min => {
+                let rest = max.saturating_sub(local.n);
+                // Nearer to the maximum even the rest of a character can decide.
+                Some((rest.checked_sub(lengths.slack)?, rest))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether no register can stop a thread before its state does.
+    pub fn is_unbounded(&self, local: LocalState) -> bool {
+        local.register == 0 || local.register == COUNTING
+    }
+
+    /// The byte ranges allowed in a local state.
+    pub fn ranges(&mut self, local: LocalState) -> Vec<(u8, u8)> {
+        let ranges = self.dfa.ranges(&self.nfa, local.state);
+        if local.register == 0 {
+            return ranges.into_iter().map(|(lo, hi, _)| (lo, hi)).collect();
+        }
+        let bytes = ranges.into_iter().flat_map(|(lo, hi, _)| lo..=hi);
+        let mut allowed = Vec::new();
+        for b in bytes {
+            if self.step_local(local, b).is_some() {
+                allowed.push((b, b));
+            }
+        }
+        allowed
+    }
+
+    /// The one byte that can come next, if there is exactly one and the output may not end.
+    pub fn forced_byte(&mut self, config: ConfigId) -> Option<u8> {
+        if self.is_accepting(config) {
+            return None;
+        }
+        let threads = self.threads(config);
+        if self.is_scoped(config) {
+            return self.only_new_byte(config);
+        }
+        let mut only = None;
+        for thread in threads.iter() {
+            for (lo, hi) in self.ranges(thread.local) {
+                if lo != hi || only.is_some_and(|b| b != lo) {
+                    return None;
+                }
+                only = Some(lo);
+            }
+        }
+        only
+    }
+
+    /// The one byte that can come next where items must differ.
+    fn only_new_byte(&mut self, config: ConfigId) -> Option<u8> {
+        let mut only = None;
+        for thread in self.threads(config).iter() {
+            for b in self.ranges(thread.local).into_iter().flat_map(|(lo, hi)| lo..=hi) {
+                if only != Some(b) && self.allows(config, &[b]) && only.replace(b).is_some() {
+                    return None;
+                }
+            }
+        }
+        only
+    }
+
+    /// The same state counting its characters from 0.
+    pub fn with_char_count(&self, local: LocalState) -> LocalState {
+        LocalState { register: COUNTING, n: 0, ..local }
+    }
+
+    /// The state inside the text of a plain string.
+    pub fn string_interior(&mut self) -> DfaId {
+        self.text_of(STRING)
+    }
+
+    /// The state inside the text of a string without white space.
+    pub fn unspaced_body(&mut self) -> DfaId {
+        self.text_of(UNSPACED)
+    }
+
+    fn text_of(&mut self, rule: RuleIx) -> DfaId {
+        let start = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
+        self.dfa.step(&self.nfa, start, b'"')
+    }
+
+    /// The states that calls return to, of those made so far.
+    pub fn return_states(&mut self) -> Vec<DfaId> {
+        let calls: Vec<Call> =
+            (0..self.dfa.len()).flat_map(|d| self.dfa.state(d as DfaId).calls.to_vec()).collect();
+        let mut states: Vec<DfaId> = calls.iter().map(|c| self.dfa.start(&self.nfa, c.to())).collect();
+        states.sort_unstable();
+        states.dedup();
+        states
+    }
+
+    /// Whether entering a state needs more than noting it.
+    #[inline]
+    pub fn needs_closure(&self, state: DfaId) -> bool {
+        self.dfa.is_busy(state)
+    }
+
+    /// Whether a state calls another rule.
+    pub fn has_calls(&self, state: DfaId) -> bool {
+        self.dfa.calls(state)
+    }
+
+    /// Whether a rule may end in a state.
+    pub fn accepts(&self, state: DfaId) -> bool {
+        self.dfa.state(state).accept
+    }
+
+    /// Whether entering a state on a stack adds no thread and no exit: it calls nothing, and if it ends
+    /// its rule, that is the root rule.
+    #[inline]
+    pub fn stays_in_rule(&self, state: DfaId, stack: StackId) -> bool {
+        !self.dfa.is_busy(state) || stack == ROOT_STACK && !self.dfa.calls(state)
+    }
+
+    /// Where byte `b` leads within the rule, registers aside; [`DEAD_STATE`] if nowhere.
+    pub fn step_state(&mut self, state: DfaId, b: u8) -> DfaId {
+        self.dfa.step(&self.nfa, state, b)
+    }
+
+    /// The state that does what any of some states of rules without a register does.
+    pub fn merged_state(&mut self, states: &[DfaId]) -> DfaId {
+        self.dfa.joined(&self.nfa, states)
+    }
+
+    /// The bytes on which a state has a way on within the rule.
+    pub fn live_bytes(&mut self, state: DfaId) -> ByteSet {
+        self.dfa.live(&self.nfa, state)
+    }
+
+    /// Where each byte leads within the rule, as [`Machine::step_state`] tells.
+    pub fn transitions(&mut self, state: DfaId) -> [DfaId; 256] {
+        self.dfa.row(&self.nfa, state)
+    }
+
+    /// Whether a rule that ends in this state, or calls another there, can go on with text that its
+    /// own automaton does not show. Nothing follows the root rule.
+    pub fn may_leave_rule(&self, state: DfaId, stack: StackId) -> bool {
+        let state = self.dfa.state(state);
+        !state.calls.is_empty() || state.accept && !self.flat && stack != ROOT_STACK
+    }
+
+    /// Whether the root rule calls nothing, so that its states occur on its own stack only.
+    pub fn calls_nothing(&self) -> bool {
+        self.flat
+    }
+
+    /// Whether the state is inside the text of a string, at the start of a character.
+    pub fn is_text_state(&self, state: DfaId) -> bool {
+        let state = self.dfa.state(state);
+        state.in_text() && !state.mid_escape()
+    }
+
+    /// Whether all that the state stands for is inside the text of a string: only a quote leads out of that.
+    pub fn is_purely_in_string(&self, state: DfaId) -> bool {
+        self.dfa.members(state).iter().all(|&member| self.nfa.flags(member) & TEXT != 0)
+    }
+}

@@ -1,0 +1,68 @@
+//! What a further reading of a text adds to a mask.
+//!
+//! An object with several patterns for its names has an automaton for each set of patterns that a name may match,
+//! and while a name is written all of them are alive. By the first of them nearly all tokens of text are legal, so of
+//! the others only those need a look that are not, and the tokens outside of the widest slice, through which
+//! the name may end. Cost: some tens of nanoseconds for each token that is missing, and once for a state a walk of what slices leave.
+//! Rejected: the mask of each state by itself, which searches as many automata as there are sets of patterns.
+
+use super::cache::MaskCache;
+use super::exits::below;
+use super::memo::LocalMask;
+use super::trie_walk::{ByteFilter, WalkResult};
+use super::union::{Union, tokens_of};
+use crate::machine::{LocalState, Machine, Thread, UNKNOWN_STACK};
+use crate::vocab::{Slice, SliceKind, TokenId, byte_group};
+
+/// Most tokens of text that may be missing for a second look at each to be worth it.
+const MAX_MISSING_TOKENS: usize = 1_000;
+
+impl MaskCache {
+    /// What a state inside a text adds to a mask that has nearly all tokens of text; `None` where the mask of the state
+    /// is known, or is to be made as any.
+    pub(super) fn added_by(
+        &mut self,
+        machine: &mut Machine,
+        local: LocalState,
+        union: &Union,
+    ) -> Option<LocalMask> {
+        let local = machine.canonical(local, self.vocab.max_token_len() as u32);
+        let free = LocalState { register: 0, n: 0, ..local };
+        let is_known = |at| self.shared.layers.local.contains_key(at) || self.own.local.contains_key(at);
+        let is_new = local == free || machine.is_unique_name(local) && !machine.is_open_text(local);
+        if is_known(&local) || is_known(&free) || !is_new || !machine.is_purely_in_string(local.state) {
+            return None;
+        }
+        let vocab = self.vocab.clone();
+        let slice = vocab.slices().iter().find(|slice| slice.kind == SliceKind::JsonText && !slice.spaced)?;
+        let missing = union.missing(&slice.mask, MAX_MISSING_TOKENS)?;
+        let stays = |t: &TokenId| {
+            let mut bytes = vocab.token_bytes(*t).iter();
+            bytes.try_fold(free, |at, &b| machine.step_local(at, b)).is_some()
+        };
+        let more: Vec<TokenId> = tokens_of(&missing).filter(stays).collect();
+        let mut mask = self.outside(machine, free, slice);
+        if !more.is_empty() {
+            mask.tokens = mask.tokens.iter().copied().chain(more).collect();
+        }
+        Some(if local == free { mask } else { self.unique_language_mask(machine, local, mask) })
+    }
+
+    /// What a state inside a text allows of the tokens outside of the slice of text.
+    fn outside(&mut self, machine: &mut Machine, local: LocalState, slice: &Slice) -> LocalMask {
+        if let Some(known) = self.own.outside.get(&local.state) {
+            return known.clone();
+        }
+        // Of the bytes that are not text itself a string takes quotes, backslashes and parts of characters.
+        let groups = [b'"', b'\\', 0x80].into_iter().fold(0, |all, b| all | byte_group(b));
+        let need = ByteFilter { groups, reach: u32::MAX };
+        let mut found = WalkResult::default();
+        let thread = [Thread { local, stack: UNKNOWN_STACK }];
+        self.walker.walk(machine, &slice.residue, &thread, (need, None), &mut found);
+        let exits = found.exits.iter().flat_map(|e| below(&slice.residue, e.0)).collect();
+        let mask = self.local_mask(None, found.tokens.iter().map(|t| t.0), exits);
+        self.own.heap += mask.bytes();
+        self.own.outside.insert(local.state, mask.clone());
+        mask
+    }
+}

@@ -1,0 +1,541 @@
+//! The memo layers and how they are filled.
+
+use std::sync::{Arc, Mutex};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Mask;
+use super::class_loops::{LoopThresholds, looped};
+use super::exits::{ExitSet, ExitToken, below, set_key};
+use super::memo::{BaseMasks, CountedMask, ExitId, LocalMask, MaskTables, SlicePart};
+use super::similar_states::RecentStates;
+use super::slice_search::ByteRuns;
+use super::stack_sweep::{SWEEP_AFTER_EXITS, SWEEP_AFTER_PAIRS};
+use super::trie_walk::{ByteFilter, WalkResult, Walker};
+use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
+use crate::machine::{ConfigId, LocalState, Machine, ROOT_STACK, StackId, StepResult, Thread, UNKNOWN_STACK};
+use crate::vocab::{TokenId, Vocabulary};
+
+/// Masks of one grammar over one vocabulary.
+pub struct MaskCache {
+    pub(super) vocab: Vocabulary,
+    pub(super) shared: Arc<BaseMasks>,
+    pub(super) own: MaskTables,
+    /// Layer 1 for states of the root rule in which the output may end: see [`MaskCache::rooted`].
+    root_mask: FxHashMap<LocalState, LocalMask>,
+    wide: RecentStates,
+    full: FxHashMap<ConfigId, Arc<Mask>>,
+    /// Bytes held by `full`.
+    full_bytes: usize,
+    pub(super) walker: Walker,
+    sorter: Sorter,
+    pub(super) spelled: ByteRuns,
+    /// By state, whether a blank goes before, and slice: the tokens that kill the state whose slice was looked for last.
+    pub(super) rejected: Option<((u32, bool, usize), Vec<TokenId>)>,
+}
+
+/// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
+const MAX_FULL_BYTES: usize = 64 << 20;
+/// Most tokens of a slice that are tried one by one.
+const MAX_SINGLE: usize = 8_000;
+
+impl MaskCache {
+    /// The layers of a base: every local state of `machine` is answered now.
+    pub fn base(vocab: &Vocabulary, machine: &mut Machine, states: u32) -> Arc<BaseMasks> {
+        let slice_masks: Vec<Arc<[u32]>> = vocab.slices().iter().map(|s| s.mask.as_slice().into()).collect();
+        let shared = |layers| BaseMasks { layers, slice_masks: slice_masks.clone(), up_to: Mutex::default() };
+        let mut masks = MaskCache::new(vocab, Arc::new(shared(MaskTables::default())));
+        for state in 1..states {
+            masks.local(machine, LocalState { state, register: 0, n: 0 });
+        }
+        let object = machine.any_object_states();
+        for &local in &object {
+            masks.local(machine, local);
+        }
+        let body = machine.string_interior();
+        if body != 0 {
+            let text = LocalState { state: body, register: 0, n: 0 };
+            masks.text(machine, body);
+            if let Some(exits) = masks.local(machine, text).exits {
+                for ret in machine.return_states() {
+                    masks.after_return(machine, LocalState { state: ret, register: 0, n: 0 }, exits);
+                }
+                for &local in &object {
+                    masks.after_return(machine, local, exits);
+                }
+            }
+        }
+        // Ids of the grammar become ids of the base: odd to even.
+        let mut layers = masks.own;
+        let even = |id: ExitId| id - 1;
+        layers.exit_index.values_mut().for_each(|id| *id = even(*id));
+        for mask in layers.local.values_mut().chain(layers.next.values_mut()) {
+            mask.exits = mask.exits.map(even);
+        }
+        layers.next = layers.next.into_iter().map(|((local, id), mask)| ((local, even(id)), mask)).collect();
+        Arc::new(shared(layers))
+    }
+
+    /// Empty layers on top of a base.
+    pub fn new(vocab: &Vocabulary, shared: Arc<BaseMasks>) -> Self {
+        MaskCache {
+            vocab: vocab.clone(),
+            shared,
+            own: MaskTables::default(),
+            root_mask: FxHashMap::default(),
+            wide: RecentStates::default(),
+            full: FxHashMap::default(),
+            full_bytes: 0,
+            walker: Walker::default(),
+            sorter: Sorter::default(),
+            spelled: ByteRuns::default(),
+            rejected: None,
+        }
+    }
+
+    /// The mask of a configuration, without end tokens.
+    pub fn mask(&mut self, machine: &mut Machine, config: ConfigId) -> Arc<Mask> {
+        if let Some(mask) = self.full.get(&config) {
+            return mask.clone();
+        }
+        let mut mask = self.compose(machine, config);
+        if machine.tracks_names() {
+            self.remove_repeated_names(machine, config, &mut mask);
+        }
+        if machine.has_distinct() {
+            let repeats = super::unique_items::repeating(&self.vocab, machine, config, &mask);
+            mask.remove(&repeats);
+        }
+        let mask = Arc::new(mask);
+        if self.full_bytes > MAX_FULL_BYTES {
+            self.full.clear();
+            self.full_bytes = 0;
+        }
+        self.full_bytes += mask.bytes();
+        self.full.insert(config, mask.clone());
+        mask
+    }
+
+    /// Empty layers on top of the same base.
+    pub fn renewed(&self) -> Self {
+        MaskCache::new(&self.vocab, self.shared.clone())
+    }
+
+    /// A copy that shares the dense parts of masks. Masks are counted references of their own: two threads
+    /// that count the same ones would wait for each other's cache lines.
+    pub fn copy(&self) -> Self {
+        let own = |(&config, mask): (&ConfigId, &Arc<Mask>)| (config, Arc::new(Mask::clone(mask)));
+        MaskCache {
+            vocab: self.vocab.clone(),
+            shared: self.shared.clone(),
+            own: self.own.clone(),
+            root_mask: self.root_mask.clone(),
+            wide: self.wide.clone(),
+            full: self.full.iter().map(own).collect(),
+            full_bytes: self.full_bytes,
+            walker: Walker::default(),
+            sorter: Sorter::default(),
+            spelled: ByteRuns::default(),
+            rejected: None,
+        }
+    }
+
+    /// Bytes of the masks, those of the base not counted.
+    pub fn bytes(&self) -> usize {
+        self.own.bytes() + self.full_bytes + self.full.capacity() * 13 + self.walker.bytes()
+    }
+
+    /// Number of masks of configurations, local states and continuations held.
+    pub fn sizes(&self) -> [usize; 3] {
+        [self.full.len(), self.own.local.len(), self.own.next.len()]
+    }
+
+    fn compose(&mut self, machine: &mut Machine, config: ConfigId) -> Mask {
+        let mut union = Union::default();
+        let mut todo: Vec<(ExitId, StackId)> = Vec::new();
+        // Exits of names, after which their object has one more.
+        let mut named: Vec<(ExitId, StackId)> = Vec::new();
+        // Threads and frames are sorted: those that go on in the same place stand together. There are many
+        // in ambiguous grammars only.
+        let alike =
+            |a: &Thread, b: &Thread| a.local == b.local && (a.stack == ROOT_STACK) == (b.stack == ROOT_STACK);
+        let threads = self.merge_parallel_threads(machine, machine.threads(config));
+        for group in threads.chunk_by(alike) {
+            let Thread { local, stack } = group[0];
+            let exits = if machine.is_unique_name(local) { &mut named } else { &mut todo };
+            let further = if stack == ROOT_STACK { None } else { self.added_by(machine, local, &union) };
+            // A state that does not accept may lead to ones that do; those of a base are known already.
+            let apart = stack == ROOT_STACK && local.register == 0;
+            let rooted = |machine: &Machine| {
+                machine.calls_nothing() && !self.shared.layers.local.contains_key(&local)
+                    || machine.accepts(local.state)
+            };
+            let local = match further {
+                Some(mask) => mask,
+                None if apart && rooted(machine) => self.root_mask(machine, local),
+                None => self.local(machine, local),
+            };
+            self.add(&mut union, &local);
+            exits.extend(group.iter().filter_map(|thread| local.exits.map(|e| (e, thread.stack))));
+        }
+        let mut seen: FxHashSet<(ExitId, StackId)> = FxHashSet::default();
+        let mut walked = 0;
+        for (exits, stack) in named {
+            for frame in machine.frames(stack).iter() {
+                let ret = machine.after_unique_name(frame.ret);
+                let next = self.after_return(machine, ret, exits);
+                self.add(&mut union, &next);
+                todo.extend(next.exits.map(|e| (e, frame.parent)));
+            }
+        }
+        while let Some((exits, stack)) = todo.pop() {
+            if stack == ROOT_STACK || !seen.insert((exits, stack)) {
+                continue;
+            }
+            if seen.len() > SWEEP_AFTER_PAIRS || todo.len() > SWEEP_AFTER_PAIRS || walked > SWEEP_AFTER_EXITS
+            {
+                todo.push((exits, stack));
+                return self.sweep_stacks(machine, union, todo);
+            }
+            for group in machine.frames(stack).chunk_by(|a, b| a.ret == b.ret) {
+                let ret = group[0].ret;
+                let known = self.own.next.len();
+                let next = self.after_return(machine, ret, exits);
+                if self.own.next.len() > known {
+                    walked += self.tails(exits).entries.len();
+                }
+                self.add(&mut union, &next);
+                todo.extend(group.iter().filter_map(|frame| next.exits.map(|e| (e, frame.parent))));
+            }
+        }
+        union.finish(self.vocab.len(), &mut self.sorter)
+    }
+
+    /// The threads, of which those with many ways on that return to the same places are made one: what they allow
+    /// together is one walk and mostly more than what each does, so less of it is tried token by token. What is
+    /// known of one alone stays of use.
+    fn merge_parallel_threads(&self, machine: &mut Machine, threads: Arc<[Thread]>) -> Arc<[Thread]> {
+        if threads.len() < 2 {
+            return threads;
+        }
+        let mut wide = |thread: &&Thread| {
+            let Thread { local, stack } = **thread;
+            local.register == 0
+                && stack != ROOT_STACK
+                && !self.shared.layers.local.contains_key(&local)
+                && !self.own.local.contains_key(&local)
+                && machine.live_bytes(local.state).len() >= RecentStates::MIN_LIVE_BYTES
+        };
+        let mut joint: Vec<Thread> = threads.iter().filter(&mut wide).copied().collect();
+        if joint.len() < 2 {
+            return threads;
+        }
+        joint.sort_unstable_by_key(|thread| (thread.stack, thread.local));
+        let mut all: Vec<Thread> = threads.iter().filter(|thread| !joint.contains(thread)).copied().collect();
+        for group in joint.chunk_by(|a, b| a.stack == b.stack) {
+            let states: Vec<u32> = group.iter().map(|thread| thread.local.state).collect();
+            let state = if states.len() == 1 { states[0] } else { machine.merged_state(&states) };
+            all.push(Thread { local: LocalState { state, register: 0, n: 0 }, stack: group[0].stack });
+        }
+        all.sort_unstable();
+        all.into()
+    }
+
+    fn add(&self, union: &mut Union, mask: &LocalMask) {
+        union.add_tokens(&mask.tokens);
+        if let Some(exits) = mask.exits {
+            union.add_tokens(&self.tails(exits).ending);
+        }
+        union.add_base(mask.base.as_ref());
+    }
+
+    pub(super) fn tails(&self, id: ExitId) -> &Arc<ExitSet> {
+        let layers = if id.is_multiple_of(2) { &self.shared.layers } else { &self.own };
+        &layers.exits[id as usize / 2]
+    }
+
+    pub(super) fn intern_exits(&mut self, entries: Vec<ExitToken>) -> Option<ExitId> {
+        if entries.is_empty() {
+            return None;
+        }
+        let mut key = set_key(&entries);
+        loop {
+            let known = self.shared.layers.exit_index.get(&key);
+            match known.or_else(|| self.own.exit_index.get(&key)) {
+                Some(&id) if self.tails(id).are(&entries) => return Some(id),
+                Some(_) => key = key.wrapping_add(1),
+                None => break,
+            }
+        }
+        let id = self.own.exits.len() as ExitId * 2 + 1;
+        let tails = ExitSet::new(&self.vocab, entries.into());
+        self.own.exit_index.insert(key, id);
+        self.own.heap += tails.bytes();
+        self.own.exits.push(Arc::new(tails));
+        Some(id)
+    }
+
+    /// Layer 1: the mask of a local state.
+    pub(super) fn local(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
+        let local = machine.canonical(local, self.vocab.max_token_len() as u32);
+        if let Some(known) = self.shared.layers.local.get(&local).or_else(|| self.own.local.get(&local)) {
+            return known.clone();
+        }
+        let mask = self.local_uncached(machine, local);
+        self.own.heap += mask.bytes();
+        self.own.local.insert(local, mask.clone());
+        mask
+    }
+
+    /// Layer 1 for a state of the root rule in which the output may end, soon or now. Free text may end behind every
+    /// character, and each end would be an exit for all tokens that go on, though nothing can follow.
+    fn root_mask(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
+        if let Some(known) = self.root_mask.get(&local) {
+            return known.clone();
+        }
+        let mask = self.walked(machine, Thread { local, stack: ROOT_STACK });
+        self.own.heap += mask.bytes() + size_of::<(LocalState, LocalMask)>();
+        self.root_mask.insert(local, mask.clone());
+        mask
+    }
+
+    fn local_uncached(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
+        if local.register != 0 && machine.is_text_state(local.state) {
+            if let Some((min, max)) = machine.char_bounds(local) {
+                return self.bounded_text(machine, local, min, max);
+            }
+            if machine.is_open_text(local) {
+                return self.unique_text_mask(machine, local);
+            }
+            if machine.is_unique_name(local) {
+                let free = self.local(machine, LocalState { register: 0, n: 0, ..local });
+                return self.unique_language_mask(machine, local, free);
+            }
+            if let Some(mask) = self.pattern_text_mask(machine, local) {
+                return mask;
+            }
+        }
+        self.walked(machine, Thread { local, stack: UNKNOWN_STACK })
+    }
+
+    /// The mask of a state on a stack by a walk, as far as no state that is almost alike tells it.
+    pub(super) fn walked(&mut self, machine: &mut Machine, thread: Thread) -> LocalMask {
+        let row = RecentStates::row(machine, thread.local);
+        let near = row.as_ref().and_then(|row| self.wide.near(thread.stack, row));
+        // With a wide slice little is left to walk: less than the tokens of a few first bytes.
+        let near = near.filter(|_| !self.has_wide_slice(machine, thread));
+        let mask = match near {
+            Some((mask, bytes)) => self.mask_from_similar(machine, thread, &mask, &bytes),
+            None => {
+                if let Some(mask) = self.class_loop_mask(machine, thread) {
+                    return mask;
+                }
+                let walked = self.walk(machine, thread.local, thread.stack);
+                let base = self.base_of(&walked, u32::MAX);
+                let exits = walked.exits.iter().map(|e| e.0).collect();
+                self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
+            }
+        };
+        if let Some(row) = row {
+            self.wide.push(thread.stack, row, mask.clone());
+        }
+        mask
+    }
+
+    /// The mask of a state that no wide slice keeps alive, but other classes of bytes do.
+    fn class_loop_mask(&mut self, machine: &mut Machine, thread: Thread) -> Option<LocalMask> {
+        if thread.local.register != 0 || self.has_wide_slice(machine, thread) {
+            return None;
+        }
+        let vocab = self.vocab.clone();
+        let (row, found) = looped(machine, &vocab, &mut self.walker, thread, LoopThresholds::USUAL)?;
+        let exits = found.exits.iter().flat_map(|e| below(vocab.trie(), e.0)).collect();
+        let mut row: Arc<[u32]> = row.into();
+        set_all(&mut row, found.tokens.iter().map(|t| t.0));
+        let exits = self.intern_exits(exits);
+        Some(LocalMask { base: Some(row), tokens: Arc::from([]), exits })
+    }
+
+    /// The mask of a state from that of one which differs from it in where some first bytes lead.
+    fn mask_from_similar(
+        &mut self,
+        machine: &mut Machine,
+        thread: Thread,
+        near: &LocalMask,
+        bytes: &[u8],
+    ) -> LocalMask {
+        let vocab = self.vocab.clone();
+        let trie = vocab.trie();
+        let mut dense = near.base.as_ref().map_or_else(Vec::new, |base| base.to_vec());
+        dense.resize(vocab.len().div_ceil(32), 0);
+        near.tokens.iter().for_each(|&t| dense[t as usize / 32] |= 1 << (t % 32));
+        let mut found = WalkResult::default();
+        for &byte in bytes {
+            let top = trie.first(byte);
+            if top != 0 {
+                trie.tokens_below(top).iter().for_each(|&t| dense[t as usize / 32] &= !(1 << (t % 32)));
+                self.walker.walk_from(machine, trie, top, &[thread], ByteFilter::NOTHING, &mut found);
+            }
+        }
+        found.tokens.iter().for_each(|&(t, _)| dense[t as usize / 32] |= 1 << (t % 32));
+        let mut exits: Vec<ExitToken> = found.exits.iter().flat_map(|e| below(trie, e.0)).collect();
+        if let Some(known) = near.exits {
+            let same = |tail: &&ExitToken| !bytes.contains(&vocab.token_bytes(tail.token)[0]);
+            exits.extend(self.tails(known).entries.iter().filter(same));
+        }
+        let exits = self.intern_exits(exits);
+        LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
+    }
+
+    pub(super) fn local_mask(
+        &mut self,
+        mut base: Option<Arc<[u32]>>,
+        tokens: impl ExactSizeIterator<Item = TokenId>,
+        exits: Vec<ExitToken>,
+    ) -> LocalMask {
+        let exits = self.intern_exits(exits);
+        if tokens.len() < DENSE_FROM {
+            return LocalMask { base, tokens: tokens.collect(), exits };
+        }
+        let mut dense = base.take().unwrap_or_else(|| empty_row(self.vocab.len()));
+        set_all(&mut dense, tokens);
+        LocalMask { base: Some(dense), tokens: Arc::from([]), exits }
+    }
+
+    /// Walks the trie from a local state on a stack, or what slices leave of it.
+    fn walk(&mut self, machine: &mut Machine, local: LocalState, stack: StackId) -> CountedMask {
+        let vocab = self.vocab.clone();
+        let sliced = machine.is_unbounded(local);
+        let contained = if sliced { self.slice_of(machine, Thread { local, stack }, false) } else { None };
+        let mut walked = CountedMask::default();
+        let (trie, need) = match &contained {
+            None => (vocab.trie(), ByteFilter::NOTHING),
+            Some(contained) => {
+                self.take_slice(machine, &vocab, (0, local), contained, &mut walked);
+                (&vocab.slices()[contained.slice].residue, contained.need)
+            }
+        };
+        let spaced = if sliced && contained.is_none_or(|c| c.slice > 0) {
+            self.walk_spaced(machine, &vocab, Thread { local, stack }, &mut walked)
+        } else {
+            false
+        };
+        let mut found = WalkResult::default();
+        let start = [Thread { local, stack }];
+        self.walker.walk(machine, trie, &start, (need, spaced.then_some(b' ')), &mut found);
+        walked.tokens.append(&mut found.tokens);
+        for (node, n) in found.exits {
+            walked.exits.extend(below(trie, node).map(|t| (t, n)));
+        }
+        self.rejected = None;
+        walked
+    }
+
+    /// The tokens with a leading blank, if a slice of them is contained in what follows the blank.
+    fn walk_spaced(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        Thread { local, stack }: Thread,
+        walked: &mut CountedMask,
+    ) -> bool {
+        let Some(after) = machine.step_local(local, b' ').filter(|l| machine.stays_in_rule(l.state, stack))
+        else {
+            return false;
+        };
+        let Some(contained) = self.slice_of(machine, Thread { local: after, stack }, true) else {
+            return false;
+        };
+        let blank = vocab.trie().first(b' ');
+        if blank == 0 {
+            return false;
+        }
+        self.take_slice(machine, vocab, (blank, after), &contained, walked);
+        walked.tokens.extend(vocab.trie().tokens_at(blank).iter().map(|&t| (t, after.n)));
+        let (trie, need) = (&vocab.slices()[contained.slice].residue, contained.need);
+        let mut found = WalkResult::default();
+        self.walker.walk(machine, trie, &[Thread { local: after, stack }], (need, None), &mut found);
+        walked.tokens.append(&mut found.tokens);
+        for (node, n) in found.exits {
+            let tails = below(trie, node).map(|t| ExitToken { offset: t.offset + 1, ..t });
+            walked.exits.extend(tails.map(|t| (t, n)));
+        }
+        true
+    }
+
+    /// Text whose length is bounded: the unbounded mask with tokens and exits filtered by count.
+    fn bounded_text(&mut self, machine: &mut Machine, local: LocalState, min: u32, max: u32) -> LocalMask {
+        let text = self.text(machine, local.state);
+        let base = self.base_of(&text, max);
+        let exits = text.exits.iter().filter(|e| (min..=max).contains(&e.1)).map(|e| e.0).collect();
+        let tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= max).map(|t| t.0).collect();
+        self.local_mask(base, tokens.into_iter(), exits)
+    }
+
+    /// Text under a pattern whose length is bounded, but not so soon that most tokens could reach the
+    /// bound: tokens that stay clear of it need no look, the longer ones are tried one by one.
+    fn pattern_text_mask(&mut self, machine: &mut Machine, local: LocalState) -> Option<LocalMask> {
+        let (spare, rest) = machine.slack_chars(local)?;
+        let text = self.text(machine, local.state);
+        let vocab = self.vocab.clone();
+        let of_slice =
+            |s: &SlicePart| vocab.slices()[s.slice].between(spare.saturating_sub(s.before), s.most);
+        let walked = text.tokens.iter().filter(|t| t.1 > spare).map(|t| t.0);
+        let longer: Vec<TokenId> = text.slices.iter().flat_map(of_slice).chain(walked).collect();
+        if longer.len() > MAX_SINGLE {
+            return None;
+        }
+        let base = self.base_of(&text, spare);
+        let mut tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= spare).map(|t| t.0).collect();
+        for token in longer {
+            let bytes = vocab.token_bytes(token);
+            let fits = bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_some();
+            tokens.extend(fits.then_some(token));
+        }
+        let exits = text.exits.iter().filter(|e| e.1 <= rest).map(|e| e.0).collect();
+        Some(self.local_mask(base, tokens.into_iter(), exits))
+    }
+
+    /// What a text state allows, with character counts.
+    pub(super) fn text(&mut self, machine: &mut Machine, state: u32) -> Arc<CountedMask> {
+        if let Some(known) = self.shared.layers.text.get(&state).or_else(|| self.own.text.get(&state)) {
+            return known.clone();
+        }
+        let counting = machine.with_char_count(LocalState { state, register: 0, n: 0 });
+        let text = Arc::new(self.walk(machine, counting, UNKNOWN_STACK));
+        self.own.heap += text.bytes();
+        self.own.text.insert(state, text.clone());
+        text
+    }
+
+    /// Layer 2: what follows where a rule ended at `exits` and returns to `ret`.
+    pub(super) fn after_return(
+        &mut self,
+        machine: &mut Machine,
+        ret: LocalState,
+        exits: ExitId,
+    ) -> LocalMask {
+        let ret = machine.canonical(ret, self.vocab.max_token_len() as u32);
+        let key = (ret, exits);
+        if let Some(known) = self.shared.layers.next.get(&key).or_else(|| self.own.next.get(&key)) {
+            return known.clone();
+        }
+        let mut reached = StepResult::default();
+        machine.closure_from(ret, UNKNOWN_STACK, &mut reached);
+        let tails = self.tails(exits).clone();
+        let mut found = WalkResult::default();
+        self.walker.walk(machine, &tails.trie, &reached.threads, (ByteFilter::NOTHING, None), &mut found);
+        let mut further: Vec<ExitToken> = found.exits.iter().flat_map(|e| tails.below(e.0)).collect();
+        if reached.exit.is_some() {
+            further.extend_from_slice(&tails.entries);
+        }
+        // A token that left at several places may leave again at one: without this they would multiply.
+        further.sort_unstable();
+        further.dedup();
+        let tokens = found.tokens.iter().map(|t| tails.entries[t.0 as usize].token);
+        let mask = self.local_mask(None, tokens, further);
+        self.own.heap += mask.bytes();
+        self.own.next.insert(key, mask.clone());
+        mask
+    }
+}

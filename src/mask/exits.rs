@@ -1,0 +1,79 @@
+//! Exits of a rule: the tokens that leave it, and what of them is still to be read.
+//!
+//! From inside a string about 1,300 tokens of a 128k vocabulary reach the closing quote, at some 190
+//! nodes of the trie. What follows the quote is a few dozen different byte strings, so the *tails* are
+//! merged into a trie of their own: the question what may follow in a certain context walks a few
+//! nodes in one cache-friendly array instead of 190 subtrees.
+
+use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
+
+/// A token that leaves a rule after `offset` of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ExitToken {
+    pub token: TokenId,
+    pub offset: u16,
+}
+
+/// A set of exits.
+#[derive(Debug)]
+pub(super) struct ExitSet {
+    /// All tokens that leave, in the order in which they were found.
+    pub entries: Box<[ExitToken]>,
+    /// The tokens that end exactly where the rule does.
+    pub ending: Vec<TokenId>,
+    /// The rest of the others; the ids are indices into `entries`.
+    pub trie: Trie,
+}
+
+impl ExitSet {
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<ExitSet>() + size_of_val(&*self.entries) + self.ending.capacity() * 4 + self.trie.bytes()
+    }
+
+    pub(super) fn new(vocab: &Vocabulary, entries: Box<[ExitToken]>) -> Self {
+        let rest = |t: &ExitToken| &vocab.token_bytes(t.token)[t.offset as usize..];
+        let ending = entries.iter().filter(|t| rest(t).is_empty()).map(|t| t.token).collect();
+        let trie = Trie::new(entries.iter().enumerate().map(|(i, t)| (rest(t), i as u32)));
+        ExitSet { entries, ending, trie }
+    }
+}
+
+/// A number for a set of tails, each once, in whatever order they come: a sum, so that nothing need be sorted.
+pub(super) fn set_key(entries: &[ExitToken]) -> u64 {
+    entries.iter().fold(entries.len() as u64, |sum, tail| {
+        let x = (u64::from(tail.token) << 16 | u64::from(tail.offset)) + 1;
+        let product = u128::from(x).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        sum.wrapping_add((product >> 64) as u64 ^ product as u64)
+    })
+}
+
+impl ExitSet {
+    /// Whether these are the same tails.
+    pub(super) fn are(&self, entries: &[ExitToken]) -> bool {
+        let sorted = |entries: &[ExitToken]| {
+            let mut entries = entries.to_vec();
+            entries.sort_unstable();
+            entries
+        };
+        let same_size = self.entries.len() == entries.len();
+        same_size && (*self.entries == *entries || sorted(&self.entries) == sorted(entries))
+    }
+}
+
+/// The tails of the tokens at and below `node` of a trie whose ids are tokens.
+pub(super) fn below(trie: &Trie, node: TrieNode) -> impl Iterator<Item = ExitToken> + '_ {
+    let offset = trie.depth(node) as u16;
+    trie.tokens_below(node).iter().map(move |&token| ExitToken { token, offset })
+}
+
+impl ExitSet {
+    /// The tails of the tokens at and below `node` of the trie of this set.
+    pub(super) fn below(&self, node: TrieNode) -> impl Iterator<Item = ExitToken> + '_ {
+        let depth = self.trie.depth(node) as u16;
+        self.trie.tokens_below(node).iter().map(move |&i| {
+            let ExitToken { token, offset } = self.entries[i as usize];
+            ExitToken { token, offset: offset + depth }
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! What the memo layers hold, and how many bytes.
+//!
+//! Bytes are added up as entries are made, so that counting costs nothing later; a row that several entries
+//! share counts where it was made.
+
+use std::sync::{Arc, Mutex};
+
+use rustc_hash::FxHashMap;
+
+use super::alone;
+use super::exits::{ExitSet, ExitToken};
+use super::slice_fit::SliceFit;
+use crate::machine::LocalState;
+use crate::vocab::{ClassSet, TokenId};
+
+/// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
+pub(super) type ExitId = u32;
+
+/// Tokens that stay inside a rule, and those that leave it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LocalMask {
+    pub(super) base: Option<Arc<[u32]>>,
+    pub(super) tokens: Arc<[TokenId]>,
+    pub(super) exits: Option<ExitId>,
+}
+
+/// What was found for a state without a bounded register: with character counts, from which every
+/// bounded variant is filtered.
+#[derive(Debug, Default)]
+pub(super) struct CountedMask {
+    /// Slices whose tokens stay inside.
+    pub(super) slices: Vec<SlicePart>,
+    /// Those of their tokens that do not.
+    pub(super) dead: Vec<TokenId>,
+    /// Other tokens that stay inside, with their characters.
+    pub(super) tokens: Vec<(TokenId, u32)>,
+    /// Tokens that leave, with the characters before the exit.
+    pub(super) exits: Vec<(ExitToken, u32)>,
+}
+
+/// The tokens of a slice up to a length.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SlicePart {
+    pub(super) slice: usize,
+    /// Characters before the part that is compared with the slice.
+    pub(super) before: u32,
+    /// Most characters of that part.
+    pub(super) most: u32,
+    /// Tokens with a byte of these classes in that part do not stay inside.
+    pub(super) without: ClassSet,
+}
+
+/// The memo layers that do not depend on stacks.
+#[derive(Default, Clone)]
+pub(super) struct MaskTables {
+    pub(super) local: FxHashMap<LocalState, LocalMask>,
+    pub(super) text: FxHashMap<u32, Arc<CountedMask>>,
+    /// By state inside a text: what it allows of the tokens outside of the slice of text.
+    pub(super) outside: FxHashMap<u32, LocalMask>,
+    pub(super) slice_of: FxHashMap<(u32, bool, bool), Option<SliceFit>>,
+    pub(super) exits: Vec<Arc<ExitSet>>,
+    /// By [`set_key`], the next free number behind it where two sets have the same.
+    pub(super) exit_index: FxHashMap<u64, ExitId>,
+    pub(super) next: FxHashMap<(LocalState, ExitId), LocalMask>,
+    /// Bytes of what the tables refer to, and nothing else does.
+    pub(super) heap: usize,
+}
+
+impl MaskTables {
+    pub(super) fn bytes(&self) -> usize {
+        // Keys and values in hash tables, an eighth of whose slots are free.
+        let masks = self.local.capacity() * (size_of::<(LocalState, LocalMask)>() + 1)
+            + self.next.capacity() * (size_of::<(LocalState, ExitId, LocalMask)>() + 1);
+        let outside = self.outside.capacity() * (size_of::<(u32, LocalMask)>() + 1);
+        let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 17;
+        masks + outside + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
+    }
+}
+
+impl LocalMask {
+    /// Bytes on the heap; of the base only if it is this mask's alone.
+    pub(super) fn bytes(&self) -> usize {
+        16 + size_of_val(&*self.tokens) + self.base.as_ref().map_or(0, alone)
+    }
+}
+
+impl CountedMask {
+    pub(super) fn bytes(&self) -> usize {
+        let exits = self.exits.capacity() * size_of::<(ExitToken, u32)>();
+        let lists = self.tokens.capacity() * 8
+            + self.dead.capacity() * 4
+            + self.slices.capacity() * size_of::<SlicePart>();
+        size_of::<CountedMask>() + exits + lists
+    }
+}
+
+/// The layers of a base, and text masks by length bounds; read by every grammar on top of it.
+pub struct BaseMasks {
+    pub(super) layers: MaskTables,
+    pub(super) slice_masks: Vec<Arc<[u32]>>,
+    pub(super) up_to: Mutex<UpTo>,
+}
+
+/// By slice and limit: its tokens with at most so many characters.
+pub(super) type UpTo = FxHashMap<(usize, u32), Arc<[u32]>>;
+
+impl BaseMasks {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let rows = self.slice_masks.iter().map(|m| size_of_val(&**m)).sum::<usize>();
+        let up_to = self.up_to.lock().unwrap_or_else(|e| e.into_inner());
+        self.layers.bytes() + rows + up_to.values().map(|m| size_of_val(&**m)).sum::<usize>()
+    }
+}

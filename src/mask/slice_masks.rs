@@ -1,0 +1,191 @@
+//! The part of masks that slices of the vocabulary tell: which slice a state has, and which of its tokens.
+//!
+//! A look at the widest slice explores at most some hundred states and answers for all of them, so answers are kept by
+//! state; narrower ones are tried only for states of which the widest tells too little, and not before other classes
+//! of bytes (`loops`), which take less of a walk.
+
+use std::sync::Arc;
+
+use super::cache::MaskCache;
+use super::exits::ExitToken;
+use super::memo::{CountedMask, SlicePart};
+use super::rejected_tokens::rejected_tokens;
+use super::rejection_bytes::may_reject;
+use super::slice_fit::{Answer, SliceFit, WidestFit};
+use super::union::Union;
+use crate::machine::{LocalState, Machine, ROOT_STACK, Thread};
+use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary, each_class};
+
+/// Most tokens of a slice that are tried one by one.
+const MAX_UNSURE: usize = 1_000;
+/// Most whose bytes are looked at first.
+const MAX_LONG: usize = 3_000;
+
+impl MaskCache {
+    /// Notes which tokens of a slice stay inside; the way to node `top` of the trie leads to `local`.
+    pub(super) fn take_slice(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        (top, local): (TrieNode, LocalState),
+        contained: &SliceFit,
+        walked: &mut CountedMask,
+    ) {
+        let known = walked.dead.len();
+        self.take_inside(machine, vocab, (top, local), contained, walked);
+        if !contained.ends {
+            return;
+        }
+        // Of the tokens that do not stay inside some leave before they die there.
+        for &token in &walked.dead[known..] {
+            let mut at = local;
+            for (offset, &b) in vocab.token_bytes(token).iter().enumerate().skip(usize::from(top != 0)) {
+                match machine.step_local(at, b) {
+                    Some(next) => at = next,
+                    None => break,
+                }
+                if machine.accepts(at.state) {
+                    walked.exits.push((ExitToken { token, offset: offset as u16 + 1 }, at.n));
+                }
+            }
+        }
+    }
+
+    fn take_inside(
+        &mut self,
+        machine: &mut Machine,
+        vocab: &Vocabulary,
+        (top, local): (TrieNode, LocalState),
+        contained: &SliceFit,
+        walked: &mut CountedMask,
+    ) {
+        let SliceFit { slice, alive, excluded_classes: without, .. } = *contained;
+        let before = u32::from(top != 0);
+        walked.slices.push(SlicePart { slice, before, most: alive.most, without });
+        let data = &vocab.slices()[slice];
+        let unsure = data.between(alive.safe, alive.most);
+        if alive.is_exact() || unsure.len() == 0 {
+            return;
+        }
+        let kills = |&t: &TokenId| {
+            let bytes = &vocab.token_bytes(t)[before as usize..];
+            bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_none()
+        };
+        let deadly = contained.deadly(local.state);
+        if unsure.len() <= MAX_UNSURE && alive.safe < Slice::SHORT {
+            walked.dead.extend(unsure.filter(kills));
+            return;
+        }
+        if unsure.len() <= MAX_LONG && alive.safe >= Slice::SHORT {
+            // Most have not the bytes to kill.
+            let may = |set| deadly.is_none_or(|ways| may_reject(ways, set));
+            let long = data.long_between(alive.safe, alive.most).filter(|long| may(long.1));
+            walked.dead.extend(long.map(|long| long.0).filter(kills));
+            return;
+        }
+        let dead = match self.rejected.take() {
+            Some((of, dead)) if of == (local.state, top != 0, slice) => Some(dead),
+            _ => rejected_tokens(machine, vocab, data, (top, local.state), contained, usize::MAX),
+        };
+        walked.dead.extend(dead.into_iter().flatten());
+    }
+
+    /// The tokens of its slices that stay inside, of at most `limit` characters in all.
+    pub(super) fn base_of(&self, walked: &CountedMask, limit: u32) -> Option<Arc<[u32]>> {
+        let mut union = Union::default();
+        for &SlicePart { slice, before, most, without } in walked.slices.iter().filter(|s| s.before <= limit)
+        {
+            let mut row = self.slice_up_to(slice, most.min(limit - before));
+            for class in each_class(without) {
+                self.vocab.classes().take_out(class, before == 0, Arc::make_mut(&mut row));
+            }
+            union.add_base(Some(&row));
+        }
+        let mut base = union.into_base()?;
+        if walked.dead.is_empty() {
+            return Some(base);
+        }
+        let row = Arc::make_mut(&mut base);
+        walked.dead.iter().for_each(|&t| row[t as usize / 32] &= !(1 << (t % 32)));
+        Some(base)
+    }
+
+    pub(super) fn slice_mask(&self, slice: usize) -> Arc<[u32]> {
+        self.shared.slice_masks[slice].clone()
+    }
+
+    pub(super) fn slice_up_to(&self, slice: usize, limit: u32) -> Arc<[u32]> {
+        let data: &Slice = &self.vocab.slices()[slice];
+        if data.all_up_to(limit) {
+            return self.slice_mask(slice);
+        }
+        // A poisoned lock only means that another thread panicked; the table stays valid. It holds at
+        // most one entry per slice and limit below the longest token.
+        let mut table = self.shared.up_to.lock().unwrap_or_else(|e| e.into_inner());
+        table.entry((slice, limit)).or_insert_with(|| data.mask_up_to(limit).into()).clone()
+    }
+
+    /// The widest slice of whose strings many keep a state alive within its rule.
+    pub(super) fn slice_of(
+        &mut self,
+        machine: &mut Machine,
+        thread: Thread,
+        spaced: bool,
+    ) -> Option<SliceFit> {
+        if let Some(known) = self.known_slice(thread, spaced) {
+            return known;
+        }
+        let mut widest = WidestFit::of(machine, &self.vocab, &mut self.spelled, thread, spaced);
+        self.cache_rejected(&mut widest, thread, spaced);
+        let found = widest.or_narrower(machine, &self.vocab, &mut self.spelled, thread, spaced);
+        self.note_slice(thread, spaced, found)
+    }
+
+    /// Keeps the tokens that kill a state for the next question: mostly who looks for a slice takes it at once.
+    fn cache_rejected(&mut self, widest: &mut WidestFit, thread: Thread, spaced: bool) {
+        if let WidestFit::Good((contained, _), dead) = widest {
+            let of = (thread.local.state, spaced, contained.slice);
+            self.rejected = dead.take().map(|dead| (of, dead));
+        }
+    }
+
+    fn known_slice(&self, thread: Thread, spaced: bool) -> Option<Option<SliceFit>> {
+        let key = (thread.local.state, spaced, thread.stack == ROOT_STACK);
+        let known = self.shared.layers.slice_of.get(&key).or_else(|| self.own.slice_of.get(&key));
+        known.cloned()
+    }
+
+    fn note_slice(&mut self, thread: Thread, spaced: bool, found: Option<Answer>) -> Option<SliceFit> {
+        let (state, root) = (thread.local.state, thread.stack == ROOT_STACK);
+        let Some((found, others)) = found else {
+            self.own.slice_of.insert((state, spaced, root), None);
+            return None;
+        };
+        self.own.heap += (others.len() + 1) * 64;
+        for (state, contained) in others {
+            self.own.slice_of.insert((state, spaced, root), Some(contained));
+        }
+        self.own.slice_of.insert((state, spaced, root), Some(found.clone()));
+        Some(found)
+    }
+
+    /// Whether a slice with all letters there are tells of most tokens of a state. Narrower ones are looked at only where it
+    /// tells of some.
+    pub(super) fn has_wide_slice(&mut self, machine: &mut Machine, thread: Thread) -> bool {
+        if !machine.is_unbounded(thread.local) {
+            return false;
+        }
+        let contained = match self.known_slice(thread, false) {
+            Some(known) => known,
+            None => match WidestFit::of(machine, &self.vocab, &mut self.spelled, thread, false) {
+                WidestFit::Useless => None,
+                mut widest => {
+                    self.cache_rejected(&mut widest, thread, false);
+                    let found = widest.or_narrower(machine, &self.vocab, &mut self.spelled, thread, false);
+                    self.note_slice(thread, false, found)
+                }
+            },
+        };
+        contained.is_some_and(|contained| self.vocab.slices()[contained.slice].kind.has_unicode())
+    }
+}

@@ -1,0 +1,163 @@
+//! Sets of threads as small numbers, and where bytes lead from them: a walk in an ambiguous grammar.
+//!
+//! There a node of the trie has dozens or hundreds of threads, and a byte enters and leaves rules for each of
+//! them. But the sets repeat: in other branches of the trie, which differ in letters of one class, and in
+//! the walks of other states and returns. So a set is interned, and what a byte does to it is remembered; as
+//! bytes of one class do the same to each thread, also what follows from the states that they lead to.
+//!
+//! Cost: a hash look-up for each node of the trie, and a step of all threads for each set and class of bytes.
+//! Sets of up to [`MIN_SET_SIZE`] are not worth it. To intern them as configurations of the machine was rejected: those
+//! live as long as the tables, and a walk tries far more than any output takes.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::byte_set::ByteSet;
+use crate::machine::{Machine, StepResult, Thread};
+
+/// So many threads are stepped anew at each node.
+pub(super) const MIN_SET_SIZE: usize = 6;
+/// Most bytes held during a walk; what comes beyond is stepped anew at each node.
+const MAX_BYTES: usize = 64 << 20;
+/// Most bytes held between walks.
+const MAX_KEPT: usize = 16 << 20;
+
+/// Index of a set of threads.
+pub(super) type ThreadSetId = u32;
+
+/// What a byte leads to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    /// The threads; none if there are no more.
+    pub to: Option<ThreadSetId>,
+    /// Whether the root rule has matched.
+    pub ended: bool,
+    /// Whether the rule above the base has matched, and its register's value.
+    pub exit: Option<u32>,
+}
+
+#[derive(Debug)]
+struct ThreadSet {
+    threads: Arc<[Thread]>,
+    /// The bytes on which some thread can go on.
+    live: ByteSet,
+}
+
+/// The sets met.
+#[derive(Debug)]
+pub(super) struct ThreadSets {
+    list: Vec<ThreadSet>,
+    index: FxHashMap<Arc<[Thread]>, ThreadSetId>,
+    steps: FxHashMap<(ThreadSetId, u8), Step>,
+    /// By the threads as a byte leaves them, before they enter and leave rules.
+    entered: FxHashMap<Box<[Thread]>, Step>,
+    bytes: usize,
+    /// Most bytes held during a walk.
+    room: usize,
+    raw: Vec<Thread>,
+    reached: StepResult,
+}
+
+impl Default for ThreadSets {
+    fn default() -> Self {
+        ThreadSets::new(MAX_BYTES)
+    }
+}
+
+impl ThreadSets {
+    /// None yet, with room for so many bytes of them.
+    pub(super) fn new(room: usize) -> Self {
+        ThreadSets {
+            list: Vec::new(),
+            index: FxHashMap::default(),
+            steps: FxHashMap::default(),
+            entered: FxHashMap::default(),
+            bytes: 0,
+            room,
+            raw: Vec::new(),
+            reached: StepResult::default(),
+        }
+    }
+
+    /// Makes room after a walk.
+    pub(super) fn trim(&mut self) {
+        if self.bytes > MAX_KEPT {
+            *self = ThreadSets::new(self.room);
+        }
+    }
+
+    /// The number of a set; `None` if it is small or there is no room.
+    pub(super) fn of(&mut self, machine: &mut Machine, threads: &[Thread]) -> Option<ThreadSetId> {
+        (threads.len() > MIN_SET_SIZE && !self.is_full()).then(|| self.intern(machine, threads))
+    }
+
+    /// The threads of a set.
+    pub(super) fn threads(&self, id: ThreadSetId) -> &[Thread] {
+        &self.list[id as usize].threads
+    }
+
+    /// The bytes on which some thread of a set can go on.
+    pub(super) fn live(&self, id: ThreadSetId) -> ByteSet {
+        self.list[id as usize].live
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether nothing more is to be put in.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= self.room
+    }
+
+    /// Where a byte leads.
+    #[inline]
+    pub(super) fn step(&mut self, machine: &mut Machine, id: ThreadSetId, byte: u8) -> Step {
+        match self.steps.get(&(id, byte)) {
+            Some(&step) => step,
+            None => self.step_anew(machine, id, byte),
+        }
+    }
+
+    fn step_anew(&mut self, machine: &mut Machine, id: ThreadSetId, byte: u8) -> Step {
+        let threads = self.list[id as usize].threads.clone();
+        self.raw.clear();
+        for thread in threads.iter() {
+            let to = machine.step_local(thread.local, byte);
+            self.raw.extend(to.map(|local| Thread { local, ..*thread }));
+        }
+        let step = match self.entered.get(&*self.raw) {
+            Some(&step) => step,
+            None => {
+                let mut reached = std::mem::take(&mut self.reached);
+                machine.closure_after_step(&self.raw, &mut reached);
+                let to = (!reached.threads.is_empty()).then(|| self.intern(machine, &reached.threads));
+                let step = Step { to, ended: reached.ended, exit: reached.exit };
+                self.reached = reached;
+                self.bytes += size_of_val(&*self.raw) + size_of::<(Box<[Thread]>, Step)>();
+                self.entered.insert(self.raw.as_slice().into(), step);
+                step
+            }
+        };
+        self.bytes += size_of::<((ThreadSetId, u8), Step)>();
+        self.steps.insert((id, byte), step);
+        step
+    }
+
+    fn intern(&mut self, machine: &mut Machine, threads: &[Thread]) -> ThreadSetId {
+        if let Some(&id) = self.index.get(threads) {
+            return id;
+        }
+        let mut live = ByteSet::default();
+        threads.iter().for_each(|t| live = live.or(&machine.live_bytes(t.local.state)));
+        let threads: Arc<[Thread]> = threads.into();
+        let id = self.list.len() as ThreadSetId;
+        self.bytes +=
+            size_of_val(&*threads) + size_of::<ThreadSet>() + size_of::<(Arc<[Thread]>, ThreadSetId)>();
+        self.list.push(ThreadSet { threads: threads.clone(), live });
+        self.index.insert(threads, id);
+        id
+    }
+}

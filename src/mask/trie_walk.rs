@@ -1,0 +1,273 @@
+//! The walk of the byte trie that finds which tokens a state allows.
+//!
+//! One loop over depth-first arrays: test the byte of a node, go down on success, jump over the
+//! subtree on failure; of nodes with many children only those are looked at on whose byte a thread can go on,
+//! for to skip the others would be most of the time. It starts from threads on an unknown stack ([`BASE`](crate::machine::BASE));
+//! where the rule ends, the node is noted as an *exit* and what follows is answered elsewhere, once
+//! for every stack. On the stack of the root rule ([`ROOT_STACK`]) nothing follows. Cost:
+//! about 3 ns per node tested while one thread is alive and no rule is entered or left.
+
+use super::thread_sets::{ThreadSetId, ThreadSets};
+use crate::byte_set::ByteSet;
+use crate::machine::{LocalState, Machine, ROOT_STACK, StepResult, Thread};
+use crate::vocab::{TokenId, Trie, TrieNode, byte_group};
+
+/// What a walk found. The numbers are register values: characters so far where they are counted.
+#[derive(Debug, Default)]
+pub(super) struct WalkResult {
+    /// Tokens that end inside the rule.
+    pub tokens: Vec<(TokenId, u32)>,
+    /// Nodes at which the rule ends.
+    pub exits: Vec<(TrieNode, u32)>,
+}
+
+/// What tokens must have to be legal: those of at most `reach` bytes, a byte of these groups.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ByteFilter {
+    pub groups: u16,
+    pub reach: u32,
+}
+
+impl ByteFilter {
+    /// Nothing.
+    pub const NOTHING: ByteFilter = ByteFilter { groups: u16::MAX, reach: u32::MAX };
+}
+
+/// A subtree that is being walked.
+struct Level {
+    /// One past it.
+    end: TrieNode,
+    /// The next child, where there is no list of them.
+    next: TrieNode,
+    /// The list of children, or [`NO_CHILD_LIST`], and the bytes of those that are left.
+    fan: u32,
+    rest: ByteSet,
+    /// Byte groups of which a token must still have one.
+    need: u16,
+    /// Where its threads start in the pool, or [`SINGLE_THREAD`], or [`THREAD_SET`].
+    from: usize,
+    /// The threads, if they are many.
+    bunch: ThreadSetId,
+    /// The only thread: most walks never have another, and need no pool.
+    one: Thread,
+}
+
+/// In place of a list: the children are skipped one by one.
+const NO_CHILD_LIST: u32 = u32::MAX;
+/// In place of an index: there is one thread, and it is in the level.
+const SINGLE_THREAD: usize = usize::MAX;
+/// In place of an index: the threads are a bunch.
+const THREAD_SET: usize = usize::MAX - 1;
+
+/// Buffers of a walk, kept between walks.
+#[derive(Default)]
+pub(super) struct Walker {
+    pool: Vec<Thread>,
+    levels: Vec<Level>,
+    reached: StepResult,
+    bunches: ThreadSets,
+}
+
+impl Walker {
+    /// A walker that remembers so many bytes of sets of threads.
+    #[cfg(test)]
+    pub(super) fn with_room(room: usize) -> Self {
+        Walker { bunches: ThreadSets::new(room), ..Walker::default() }
+    }
+
+    /// Walks a whole trie, starting from `threads` at its root. Tokens without what is needed are known not to be
+    /// legal and may be passed over, as may those that begin with `skip`.
+    pub(super) fn walk(
+        &mut self,
+        machine: &mut Machine,
+        trie: &Trie,
+        threads: &[Thread],
+        (need, skip): (ByteFilter, Option<u8>),
+        found: &mut WalkResult,
+    ) {
+        self.begin();
+        let mut level = self.level(machine, trie, 0, threads, need.groups);
+        match skip {
+            Some(byte) if level.fan != NO_CHILD_LIST => level.rest.remove(byte),
+            Some(byte) => {
+                for child in trie.children(0).filter(|&child| trie.byte(child) != byte) {
+                    self.walk_from(machine, trie, child, threads, need, found);
+                }
+                return;
+            }
+            None => {}
+        }
+        self.run(machine, trie, level, need.reach, found);
+    }
+
+    /// Walks the node `top` and those below it; `threads` stand at its parent.
+    pub(super) fn walk_from(
+        &mut self,
+        machine: &mut Machine,
+        trie: &Trie,
+        top: TrieNode,
+        threads: &[Thread],
+        need: ByteFilter,
+        found: &mut WalkResult,
+    ) {
+        self.begin();
+        let level = self.level(machine, trie, 0, threads, need.groups);
+        let level = Level { end: trie.end(top), next: top, fan: NO_CHILD_LIST, ..level };
+        self.run(machine, trie, level, need.reach, found);
+    }
+
+    fn begin(&mut self) {
+        self.pool.clear();
+        self.levels.clear();
+    }
+
+    /// Bytes held between walks.
+    pub(super) fn bytes(&self) -> usize {
+        self.bunches.bytes()
+    }
+
+    /// Walks what is left of a level, and all below.
+    fn run(
+        &mut self,
+        machine: &mut Machine,
+        trie: &Trie,
+        mut level: Level,
+        reach: u32,
+        found: &mut WalkResult,
+    ) {
+        loop {
+            let child = if level.fan != NO_CHILD_LIST {
+                level.rest.pop().map(|byte| trie.child_in(level.fan, byte))
+            } else if level.next < level.end {
+                let child = level.next;
+                level.next = trie.end(child);
+                Some(child)
+            } else {
+                None
+            };
+            let Some(p) = child else {
+                if level.from < THREAD_SET {
+                    self.pool.truncate(level.from);
+                }
+                let Some(above) = self.levels.pop() else {
+                    self.bunches.trim();
+                    return;
+                };
+                level = above;
+                continue;
+            };
+            if trie.groups(p) & level.need == 0 && trie.depth(p) + trie.height(p) <= reach as usize {
+                continue;
+            }
+            let byte = trie.byte(p);
+            // Once such a byte is on the path, every token below has it.
+            let need = if byte_group(byte) & level.need != 0 { u16::MAX } else { level.need };
+            if level.from == SINGLE_THREAD {
+                let stack = level.one.stack;
+                let Some(local) = machine.step_local(level.one.local, byte) else { continue };
+                if machine.stays_in_rule(local.state, stack) {
+                    found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, local.n)));
+                    if trie.end(p) > p + 1 {
+                        let below = self.level(machine, trie, p, &[Thread { local, stack }], need);
+                        // To a level that is through nothing is left to come back: most nodes have one child.
+                        match level.fan == NO_CHILD_LIST && level.next == level.end {
+                            true => level = below,
+                            false => self.levels.push(std::mem::replace(&mut level, below)),
+                        }
+                    }
+                    continue;
+                }
+                machine.step(&[level.one], byte, &mut self.reached);
+            } else if level.from == THREAD_SET && !self.bunches.is_full() {
+                let step = self.bunches.step(machine, level.bunch, byte);
+                if let Some(n) = step.exit {
+                    found.exits.push((p, n));
+                }
+                let Some(to) = step.to else {
+                    if step.ended {
+                        found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, 0)));
+                    }
+                    continue;
+                };
+                let n = if let [one] = self.bunches.threads(to) { one.local.n } else { 0 };
+                found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
+                if trie.end(p) > p + 1 {
+                    let below = self.level_of(trie, p, to, need);
+                    self.levels.push(std::mem::replace(&mut level, below));
+                }
+                continue;
+            } else if level.from == THREAD_SET {
+                machine.step(self.bunches.threads(level.bunch), byte, &mut self.reached);
+            } else {
+                machine.step(&self.pool[level.from..], byte, &mut self.reached);
+            }
+            if let Some(n) = self.reached.exit {
+                found.exits.push((p, n));
+            }
+            if self.reached.threads.is_empty() {
+                if self.reached.ended {
+                    found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, 0)));
+                }
+                continue;
+            }
+            let n = if let [one] = self.reached.threads[..] { one.local.n } else { 0 };
+            found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
+            if trie.end(p) > p + 1 {
+                let threads = std::mem::take(&mut self.reached.threads);
+                let below = self.level(machine, trie, p, &threads, need);
+                self.reached.threads = threads;
+                self.levels.push(std::mem::replace(&mut level, below));
+            }
+        }
+    }
+
+    /// The children of `p`; the threads stand there, and go to the pool if there are several. Of children in
+    /// a list only those are left to which a thread can go on.
+    #[inline]
+    fn level(
+        &mut self,
+        machine: &mut Machine,
+        trie: &Trie,
+        p: TrieNode,
+        threads: &[Thread],
+        need: u16,
+    ) -> Level {
+        if let Some(bunch) = self.bunches.of(machine, threads) {
+            return self.level_of(trie, p, bunch, need);
+        }
+        let (fan, rest) = fan(trie, p, || {
+            threads.iter().fold(ByteSet::default(), |all, t| all.or(&machine.live_bytes(t.local.state)))
+        });
+        let (from, one) = match *threads {
+            [one] => (SINGLE_THREAD, one),
+            _ => (self.pool.len(), NOWHERE),
+        };
+        if from != SINGLE_THREAD {
+            self.pool.extend_from_slice(threads);
+        }
+        Level { end: trie.end(p), next: p + 1, fan, rest, need, from, bunch: 0, one }
+    }
+
+    /// The children of `p`, where a bunch stands.
+    fn level_of(&mut self, trie: &Trie, p: TrieNode, bunch: ThreadSetId, need: u16) -> Level {
+        let (fan, rest) = fan(trie, p, || self.bunches.live(bunch));
+        let (from, one) = match *self.bunches.threads(bunch) {
+            [one] => (SINGLE_THREAD, one),
+            _ => (THREAD_SET, NOWHERE),
+        };
+        Level { end: trie.end(p), next: p + 1, fan, rest, need, from, bunch, one }
+    }
+}
+
+/// In place of a thread.
+const NOWHERE: Thread = Thread { local: LocalState { state: 0, register: 0, n: 0 }, stack: ROOT_STACK };
+
+/// The list of children of a node, if it is to be used, and those on whose bytes threads can go on.
+#[inline]
+fn fan(trie: &Trie, p: TrieNode, live: impl FnOnce() -> ByteSet) -> (u32, ByteSet) {
+    let Some(fan) = trie.fan(p) else { return (NO_CHILD_LIST, ByteSet::default()) };
+    let all = trie.fan_bytes(fan);
+    let rest = live().and(all);
+    // Where most are left, to look for each is more work than to skip the others.
+    if rest.len() * 3 > all.len() { (NO_CHILD_LIST, rest) } else { (fan, rest) }
+}

@@ -1,0 +1,81 @@
+//! Tokens that an array of different items does not allow, though its states do.
+//!
+//! Masks are made as if items might repeat, so that those inside items are the ones of any other place.
+//! Two kinds of tokens can then be wrong: those along which the current item becomes, or may only become,
+//! one that is there, which are few nodes of the trie, none if the item has begun like no other; and those
+//! that end an item and begin another, which hold a comma. Each of them that the mask has is tried as if it
+//! were written. That is some dozen tokens where an item may begin or end, and few elsewhere.
+
+use crate::machine::{ConfigId, ExtensionProbe, Machine, ProbeStep};
+use crate::vocab::{TokenId, Trie, Vocabulary};
+
+use super::Mask;
+
+/// The tokens of a mask that arrays of different items do not allow.
+pub(super) fn repeating(
+    vocab: &Vocabulary,
+    machine: &mut Machine,
+    config: ConfigId,
+    mask: &Mask,
+) -> Vec<TokenId> {
+    let separators = vocab.separators();
+    let text = machine.only_in_text(config);
+    // Arrays that begin and go on in one token.
+    let mut suspects: Vec<TokenId> = separators.opening[usize::from(text)].clone();
+    if machine.is_scoped(config) {
+        let places = machine.depths(config);
+        let list = if text { &separators.quoted } else { &separators.any };
+        let separates = |token: &TokenId| {
+            let bytes = vocab.token_bytes(*token);
+            places.iter().any(|&place| Machine::separates(place, bytes))
+        };
+        suspects.extend(list.iter().copied().filter(|&t| mask.contains(t)).filter(separates));
+    }
+    if machine.has_spoiling() {
+        suspects.extend_from_slice(&separators.brackets);
+    }
+    let mut wrong = Vec::new();
+    if let Some(place) = machine.place(config) {
+        follow_seen_items(vocab.trie(), machine, place, mask, (&mut suspects, &mut wrong));
+    }
+    suspects.retain(|&token| mask.contains(token));
+    suspects.sort_unstable();
+    suspects.dedup();
+    suspects.retain(|&token| !machine.allows(config, vocab.token_bytes(token)));
+    wrong.append(&mut suspects);
+    wrong
+}
+
+/// Follows the tokens along which an item may still become one that is there. What is wrong is added to
+/// the second list, and the tokens that go on behind the item to the first.
+fn follow_seen_items(
+    trie: &Trie,
+    machine: &mut Machine,
+    place: ExtensionProbe,
+    mask: &Mask,
+    (suspects, wrong): (&mut Vec<TokenId>, &mut Vec<TokenId>),
+) {
+    let mut todo = vec![(0, place)];
+    while let Some((node, place)) = todo.pop() {
+        let expected = machine.probe_bytes(&place);
+        for child in trie.children(node).filter(|&child| expected[trie.byte(child) as usize]) {
+            match machine.follow_byte(&place, trie.byte(child)) {
+                ProbeStep::Nothing | ProbeStep::Free => {}
+                ProbeStep::Dead => {
+                    wrong.extend(trie.tokens_below(child).iter().copied().filter(|&t| mask.contains(t)));
+                }
+                ProbeStep::Behind => suspects.extend_from_slice(trie.tokens_below(child)),
+                ProbeStep::Place(next) => {
+                    let tokens: Vec<TokenId> =
+                        trie.tokens_at(child).iter().copied().filter(|&t| mask.contains(t)).collect();
+                    if trie.end(child) > child + 1 {
+                        todo.push((child, next.clone()));
+                    }
+                    if !tokens.is_empty() && !machine.is_open_place(next) {
+                        wrong.extend(tokens);
+                    }
+                }
+            }
+        }
+    }
+}

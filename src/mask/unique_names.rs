@@ -1,0 +1,96 @@
+//! Masks of names that must not be written twice, from those of the same text without what was written.
+//!
+//! What a token may become is known where it ends: so plain text differs by the exits that complete a name, a language by
+//! the tokens on the way to what was written. Names that a token writes twice by itself are taken out of the whole mask,
+//! for masks are made without remembering what was only tried. Cost: a look at each exit, or at the bytes of each
+//! name that was written. Rejected: walks that remember names. They would be another for every set of them.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::Mask;
+use super::cache::MaskCache;
+use super::exits::ExitToken;
+use super::memo::LocalMask;
+use crate::machine::{ConfigId, LocalState, Machine};
+use crate::vocab::TokenId;
+
+impl MaskCache {
+    /// Takes out the tokens that write a name twice: masks are made without remembering names that were
+    /// only tried.
+    pub(super) fn remove_repeated_names(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
+        let mut repeats = Vec::new();
+        for token in self.vocab.repeating_tokens(machine.has_unique_items()) {
+            if mask.contains(token) && !machine.allows(config, self.vocab.token_bytes(token)) {
+                repeats.push(token);
+            }
+        }
+        mask.remove(&repeats);
+    }
+
+    /// Text that must not become one of some names: only an exit can complete a name.
+    pub(super) fn unique_text_mask(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
+        let text = self.text(machine, local.state);
+        let vocab = self.vocab.clone();
+        let (now, next) = (machine.would_repeat(local, &[]), machine.repeating_bytes(local));
+        let mut completes = |tail: &ExitToken| {
+            // The byte at the exit is the closing quote.
+            match &vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)] {
+                [] => now,
+                rest => next[rest[0] as usize] && machine.would_repeat(local, rest),
+            }
+        };
+        let exits: Vec<ExitToken> = text.exits.iter().map(|e| e.0).filter(|t| !completes(t)).collect();
+        if exits.len() == text.exits.len() {
+            return self.local(machine, LocalState { register: 0, n: 0, ..local });
+        }
+        let base = self.base_of(&text, u32::MAX);
+        self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)
+    }
+
+    /// Text of a language that must not become what was written, from the mask of the language.
+    pub(super) fn unique_language_mask(
+        &mut self,
+        machine: &mut Machine,
+        local: LocalState,
+        free: LocalMask,
+    ) -> LocalMask {
+        let vocab = self.vocab.clone();
+        let trie = vocab.trie();
+        // Tokens that complete what was written, or can only become that.
+        let mut stuck = FxHashSet::default();
+        for rest in machine.remaining_seen(local) {
+            let mut at = Some(local);
+            for (i, &byte) in rest.iter().enumerate() {
+                let Some(node) = trie.find(&rest[..=i]) else { break };
+                at = at.and_then(|at| machine.step_local(at, byte));
+                if at.is_none() {
+                    stuck.extend(trie.tokens_below(node).iter().copied());
+                    break;
+                }
+            }
+        }
+        if stuck.is_empty() {
+            return free;
+        }
+        let base = free.base.map(|base| {
+            let mut row = base.to_vec();
+            for &t in &stuck {
+                if let Some(word) = row.get_mut(t as usize / 32) {
+                    *word &= !(1 << (t % 32));
+                }
+            }
+            Arc::from(row)
+        });
+        let tokens: Vec<TokenId> = free.tokens.iter().copied().filter(|t| !stuck.contains(t)).collect();
+        let exits = match free.exits {
+            Some(exits) => {
+                let tails = self.tails(exits).clone();
+                tails.entries.iter().filter(|tail| !stuck.contains(&tail.token)).copied().collect()
+            }
+            None => Vec::new(),
+        };
+        self.local_mask(base, tokens.into_iter(), exits)
+    }
+}

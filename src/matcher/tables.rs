@@ -1,0 +1,475 @@
+//! What grows while a grammar is used, in as many replicas as threads use it at the same time.
+//!
+//! States, configurations and masks are made when a generation first meets them, behind a lock. One
+//! lock is enough for one thread, and for several that rarely meet; matchers that keep waiting for one
+//! another get a *replica*: a copy of the tables, which costs a few hundred nanoseconds per kilobyte once
+//! (masks themselves are shared) and from then on nothing. A copy knows everything by the same numbers, so
+//! a generation moves to it as it is. At most as many replicas are made as the machine has cores. Tables
+//! behind concurrent maps were rejected: numbers are given in the order of arrival, so each new state would
+//! have to be agreed on, and the warm path would pay for it.
+//!
+//! Tables only grow. Once a replica holds more than its limit it is *retired*: a fresh one takes its place,
+//! and each generation goes over by accepting its own tokens again. That bounds what a grammar keeps, for
+//! any number of generations; one generation that needs more than the limit by itself gets it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use rustc_hash::FxHashMap;
+
+use super::history::History;
+use super::text_prefix::PrefixedTokens;
+use super::token_machine::TokenTables;
+use crate::machine::{ConfigId, DEAD_CONFIG, Machine};
+use crate::mask::{Mask, MaskCache};
+use crate::vocab::{TokenId, Vocabulary};
+
+/// Bytes that the tables of one replica may hold, unless [`Compiler::with_table_limit`] says otherwise.
+///
+/// [`Compiler::with_table_limit`]: super::Compiler::with_table_limit
+pub(super) const TABLE_LIMIT: usize = 256 << 20;
+/// Most remembered token transitions per replica.
+const MAX_ACCEPTED: usize = 1 << 20;
+/// Most remembered forced runs per replica, and the most bytes they may hold.
+const MAX_FORCED: (usize, usize) = (100_000, 16 << 20);
+/// So often has somebody waited for a replica before there is a second one. Few: one wait may be chance, but the first masks of
+/// a grammar take longest, and the copy is cheapest then.
+const WAITS_BEFORE_COPY: u32 = 3;
+
+/// The tables of one replica.
+pub(super) struct GrammarTables {
+    pub(super) tables: Tables,
+    /// Where tokens led; dropped as a whole when it gets too large.
+    accepted: FxHashMap<(ConfigId, TokenId), ConfigId>,
+    /// Forced runs: the bytes and the configuration after them.
+    forced: FxHashMap<ConfigId, ForcedRun>,
+    forced_bytes: usize,
+    /// Bytes beyond which the replica is retired.
+    limit: usize,
+    full: bool,
+}
+
+/// What the constraint became. One per replica, so its size does not matter; a pointer to the usual kind
+/// would have to be followed for each token.
+#[allow(clippy::large_enum_variant)]
+pub(super) enum Tables {
+    /// An automaton over bytes.
+    Bytes { machine: Machine, masks: MaskCache },
+    /// A machine over tokens.
+    Tokens(TokenTables),
+    /// One behind a text.
+    Led(PrefixedTokens),
+}
+
+/// The bytes that must come next, and the configuration after them.
+pub(super) type ForcedRun = (Arc<[u8]>, ConfigId);
+
+/// Bytes held by the tables of a grammar.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The automaton as it was compiled: states, rules, registers. All replicas share it.
+    pub automaton: usize,
+    /// Deterministic states, stacks and configurations met so far.
+    pub states: usize,
+    /// Masks made so far, those of the shared base not counted.
+    pub masks: usize,
+    /// Remembered token transitions and forced runs.
+    pub transitions: usize,
+    /// How many copies of the tables there are.
+    pub replicas: usize,
+}
+
+impl Memory {
+    /// All of it.
+    pub fn total(&self) -> usize {
+        self.automaton + self.states + self.masks + self.transitions
+    }
+}
+
+impl GrammarTables {
+    pub(super) fn new(tables: Tables, limit: usize) -> Self {
+        GrammarTables {
+            tables,
+            accepted: FxHashMap::default(),
+            forced: FxHashMap::default(),
+            forced_bytes: 0,
+            limit,
+            full: false,
+        }
+    }
+
+    /// Where a token with these bytes leads.
+    pub(super) fn step_token(&mut self, config: ConfigId, token: TokenId, bytes: &[u8]) -> ConfigId {
+        if let Some(&known) = self.accepted.get(&(config, token)) {
+            return known;
+        }
+        let to = match &mut self.tables {
+            Tables::Bytes { machine, .. } => machine.step_bytes(config, bytes),
+            Tables::Tokens(tables) => tables.step(config, token),
+            Tables::Led(led) => led.step(config, token, bytes),
+        };
+        if self.accepted.len() >= MAX_ACCEPTED {
+            self.accepted.clear();
+        }
+        self.accepted.insert((config, token), to);
+        self.note_size();
+        to
+    }
+
+    /// Notes whether the tables have grown beyond their limit.
+    pub(super) fn note_size(&mut self) {
+        self.full = self.bytes() > self.limit;
+    }
+
+    /// The configuration at the start.
+    pub(super) fn initial(&self) -> ConfigId {
+        match &self.tables {
+            Tables::Bytes { machine, .. } => machine.initial(),
+            Tables::Tokens(tables) => tables.initial(),
+            Tables::Led(led) => led.initial(),
+        }
+    }
+
+    /// The legal tokens, end tokens not among them.
+    #[inline]
+    pub(super) fn mask(&mut self, config: ConfigId) -> Arc<Mask> {
+        match &mut self.tables {
+            Tables::Bytes { machine, masks } => masks.mask(machine, config),
+            Tables::Tokens(tables) => tables.mask(config),
+            Tables::Led(led) => led.mask(config),
+        }
+    }
+
+    /// Whether the output may end.
+    #[inline]
+    pub(super) fn is_accepting(&self, config: ConfigId) -> bool {
+        match &self.tables {
+            Tables::Bytes { machine, .. } => machine.is_accepting(config),
+            Tables::Tokens(tables) => tables.is_accepting(config),
+            Tables::Led(led) => led.is_accepting(config),
+        }
+    }
+
+    /// Whether the output must end.
+    #[inline]
+    pub(super) fn is_final(&mut self, config: ConfigId) -> bool {
+        match &mut self.tables {
+            Tables::Bytes { machine, .. } => machine.is_final(config),
+            Tables::Tokens(tables) => tables.is_final(config),
+            Tables::Led(led) => led.is_final(config),
+        }
+    }
+
+    /// Whether the next byte may be text of a JSON string.
+    pub(super) fn in_text(&mut self, config: ConfigId) -> bool {
+        match &mut self.tables {
+            Tables::Bytes { machine, .. } => machine.in_text(config),
+            Tables::Tokens(_) | Tables::Led(_) => false,
+        }
+    }
+
+    /// The machine over bytes, if it is one.
+    pub(super) fn machine(&mut self) -> Option<&mut Machine> {
+        match &mut self.tables {
+            Tables::Bytes { machine, .. } => Some(machine),
+            Tables::Tokens(_) | Tables::Led(_) => None,
+        }
+    }
+
+    /// The machine over tokens, if the configuration is one of its.
+    pub(super) fn tokens(&mut self, config: ConfigId) -> Option<&mut TokenTables> {
+        match &mut self.tables {
+            Tables::Bytes { .. } => None,
+            Tables::Tokens(tables) => Some(tables),
+            Tables::Led(led) => (!PrefixedTokens::is_text(config)).then_some(&mut led.tables),
+        }
+    }
+
+    /// Tokens by which the output could be completed, of a machine over tokens.
+    pub(super) fn completion(&mut self, config: ConfigId, vocab: &Vocabulary) -> Option<Vec<TokenId>> {
+        match &mut self.tables {
+            Tables::Bytes { .. } => None,
+            Tables::Tokens(tables) => tables.completion(config),
+            Tables::Led(led) => led.completion(config, vocab),
+        }
+    }
+
+    /// A forced run that is known already.
+    pub(super) fn forced(&self, config: ConfigId) -> Option<&ForcedRun> {
+        self.forced.get(&config)
+    }
+
+    /// Remembers a forced run.
+    pub(super) fn remember_forced(&mut self, config: ConfigId, run: ForcedRun) {
+        if self.forced.len() >= MAX_FORCED.0 || self.forced_bytes >= MAX_FORCED.1 {
+            self.forced.clear();
+            self.forced_bytes = 0;
+        }
+        self.forced_bytes += run.0.len();
+        self.forced.insert(config, run);
+    }
+
+    fn transitions(&self) -> usize {
+        // A hash table keeps a control byte per slot, and an eighth of the slots free.
+        self.accepted.capacity() * 14 + self.forced.capacity() * 32 + self.forced_bytes
+    }
+
+    fn bytes(&self) -> usize {
+        let [states, masks] = self.tables.bytes();
+        states + masks + self.transitions()
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        let [states, masks] = self.tables.bytes();
+        let automaton = match &self.tables {
+            Tables::Bytes { machine, .. } => machine.fixed_bytes(),
+            Tables::Tokens(tables) => tables.fixed_bytes(),
+            Tables::Led(led) => led.machine.fixed_bytes() + led.tables.fixed_bytes(),
+        };
+        Memory { automaton, states, masks, transitions: self.transitions(), replicas: 1 }
+    }
+
+    /// Everything as it was before the first generation.
+    fn renewed(&self) -> GrammarTables {
+        let tables = match &self.tables {
+            Tables::Bytes { machine, masks } => {
+                Tables::Bytes { machine: machine.emptied(), masks: masks.renewed() }
+            }
+            Tables::Tokens(tables) => Tables::Tokens(tables.renewed()),
+            Tables::Led(led) => Tables::Led(led.renewed()),
+        };
+        GrammarTables::new(tables, self.limit)
+    }
+
+    /// A copy under the same numbers. What can be looked up again cheaply stays behind.
+    fn copy(&self) -> GrammarTables {
+        let tables = match &self.tables {
+            Tables::Bytes { machine, masks } => {
+                Tables::Bytes { machine: machine.clone(), masks: masks.copy() }
+            }
+            Tables::Tokens(tables) => Tables::Tokens(tables.copy()),
+            Tables::Led(led) => Tables::Led(led.copy()),
+        };
+        GrammarTables { accepted: self.accepted.clone(), ..GrammarTables::new(tables, self.limit) }
+    }
+
+    /// The same generation in these tables.
+    fn replay(&mut self, vocab: &Vocabulary, history: &History) -> Option<History> {
+        let mut config = self.initial();
+        let mut here = History::new(config);
+        for token in history.tokens() {
+            config = self.step_token(config, token, vocab.token_bytes(token));
+            if config == DEAD_CONFIG {
+                return None;
+            }
+            here.push(token, config);
+        }
+        // A generation that fills the tables alone would otherwise be moved again and again.
+        self.limit = self.limit.max(2 * self.bytes());
+        self.full = false;
+        Some(here)
+    }
+}
+
+impl Tables {
+    /// Bytes of states and of masks.
+    fn bytes(&self) -> [usize; 2] {
+        match self {
+            Tables::Bytes { machine, masks } => [machine.bytes(), masks.bytes()],
+            Tables::Tokens(tables) => [tables.state_bytes(), tables.mask_bytes()],
+            Tables::Led(led) => led.bytes(),
+        }
+    }
+}
+
+/// One copy of the tables behind its lock.
+pub(super) struct Replica {
+    runtime: Mutex<GrammarTables>,
+    /// How often somebody had to wait.
+    waits: AtomicU32,
+    retired: AtomicBool,
+}
+
+impl Replica {
+    fn new(runtime: GrammarTables) -> Arc<Replica> {
+        Arc::new(Replica {
+            runtime: Mutex::new(runtime),
+            waits: AtomicU32::new(0),
+            retired: AtomicBool::new(false),
+        })
+    }
+
+    /// The tables, locked. A panic elsewhere while they were locked cannot have left them
+    /// inconsistent: they only grow, entry by entry.
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, GrammarTables> {
+        match self.runtime.try_lock() {
+            Ok(runtime) => runtime,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.waits.fetch_add(1, Relaxed);
+                self.runtime.lock().unwrap_or_else(|e| e.into_inner())
+            }
+        }
+    }
+
+    /// Retires the replica if its tables are full.
+    #[inline]
+    pub(super) fn retire_if_full(&self, runtime: &GrammarTables) {
+        if runtime.full {
+            self.retired.store(true, Relaxed);
+        }
+    }
+
+    /// Whether its users should look for another one.
+    #[inline]
+    pub(super) fn is_contended(&self) -> bool {
+        self.waits.load(Relaxed) >= WAITS_BEFORE_COPY || self.retired.load(Relaxed)
+    }
+}
+
+/// The replicas of one grammar.
+pub(super) struct Replicas {
+    list: Mutex<Vec<Arc<Replica>>>,
+    most: usize,
+}
+
+impl Replicas {
+    /// One replica, of at most `most`.
+    pub(super) fn new(runtime: GrammarTables, most: usize) -> Self {
+        Replicas { list: Mutex::new(vec![Replica::new(runtime)]), most: most.max(1) }
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Arc<Replica>>> {
+        self.list.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Arc<Replica>> {
+        self.list().clone()
+    }
+
+    /// The replica with the fewest users; the first among equals, whose tables are the warmest.
+    pub(super) fn least_used(&self) -> Arc<Replica> {
+        least_used(&self.list())
+    }
+
+    /// Where the users of a crowded replica go, with their history there; `None` to stay.
+    pub(super) fn relocate(
+        &self,
+        from: &Arc<Replica>,
+        vocab: &Vocabulary,
+        history: &History,
+    ) -> Option<(Arc<Replica>, History)> {
+        let mut list = self.list();
+        if from.retired.load(Relaxed) {
+            if let Some(slot) = list.iter().position(|r| Arc::ptr_eq(r, from)) {
+                let renewed = from.lock().renewed();
+                list[slot] = Replica::new(renewed);
+            }
+        } else {
+            from.waits.store(0, Relaxed);
+            if list.len() < self.most {
+                let copy = from.lock().copy();
+                list.push(Replica::new(copy));
+                return list.last().map(|copy| (copy.clone(), history.clone()));
+            }
+            // The list counts as a user of each.
+            let (here, there) = (Arc::strong_count(from), Arc::strong_count(&least_used(&list)));
+            if there >= here {
+                return None;
+            }
+        }
+        let to = least_used(&list);
+        drop(list);
+        let history = to.lock().replay(vocab, history)?;
+        Some((to, history))
+    }
+}
+
+/// There always is one: a list begins with one, and none is removed.
+fn least_used(list: &[Arc<Replica>]) -> Arc<Replica> {
+    let least = list.iter().min_by_key(|r| Arc::strong_count(r));
+    least.unwrap_or_else(|| unreachable!("a grammar has at least one replica")).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Compiler, Constraint, Matcher};
+
+    fn tokenizer() -> Vocabulary {
+        let vocab: serde_json::Map<String, serde_json::Value> =
+            ('!'..='~').enumerate().map(|(i, c)| (c.to_string(), i.into())).collect();
+        let bytes = serde_json::json!(
+            {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+        );
+        let json = serde_json::json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": bytes, "post_processor": null, "decoder": bytes,
+            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocab, "merges": []}
+        });
+        Vocabulary::from_bytes(json.to_string().as_bytes()).expect("a tokenizer of single characters")
+    }
+
+    fn accept(matcher: &mut Matcher, text: &str) {
+        for id in matcher.vocabulary().encode(text).expect("characters of the tokenizer") {
+            matcher.accept_token(id).expect("a legal token");
+        }
+    }
+
+    #[test]
+    fn those_who_wait_move_to_a_copy_and_later_ones_to_the_emptiest() {
+        let compiler = Compiler::new(tokenizer()).with_replicas(2);
+        let grammar = compiler.compile(&Constraint::regex("(ab|ba)*c").unwrap()).unwrap();
+        let (mut first, mut second, mut third) = (grammar.matcher(), grammar.matcher(), grammar.matcher());
+        accept(&mut first, "ab");
+        accept(&mut second, "ba");
+        assert_eq!(grammar.memory().replicas, 1, "nobody has waited");
+
+        second.replica.waits.store(WAITS_BEFORE_COPY, Relaxed);
+        accept(&mut second, "b");
+        assert_eq!(grammar.memory().replicas, 2);
+        assert!(!Arc::ptr_eq(&first.replica, &second.replica));
+        assert_eq!(first.replica.waits.load(Relaxed), 0, "the others stay");
+        assert!(Arc::ptr_eq(&grammar.matcher().replica, &second.replica), "one user here, two there");
+
+        // All replicas exist: whoever waits next goes where there is room, by its tokens.
+        accept(&mut third, "abab");
+        drop(second);
+        third.replica.waits.store(WAITS_BEFORE_COPY, Relaxed);
+        accept(&mut third, "b");
+        assert!(!Arc::ptr_eq(&first.replica, &third.replica));
+        accept(&mut third, "ac");
+        assert!(third.is_terminated());
+        third.rollback(6);
+        accept(&mut third, "bbac");
+        assert!(third.is_terminated());
+
+        // Nowhere is more room than here: it stays.
+        first.replica.waits.store(WAITS_BEFORE_COPY, Relaxed);
+        let before = first.replica.clone();
+        accept(&mut first, "c");
+        assert!(Arc::ptr_eq(&before, &first.replica));
+    }
+
+    #[test]
+    fn a_retired_replica_is_replaced_and_its_users_follow() {
+        let grammar = Compiler::new(tokenizer()).compile(&Constraint::regex("(ab|ba)*c").unwrap()).unwrap();
+        let (mut first, mut second) = (grammar.matcher(), grammar.matcher());
+        accept(&mut first, "abba");
+        accept(&mut second, "b");
+        let old = first.replica.clone();
+        old.retired.store(true, Relaxed);
+        accept(&mut first, "b");
+        assert!(!Arc::ptr_eq(&old, &first.replica));
+        assert_eq!(first.num_accepted(), 5);
+        accept(&mut second, "a");
+        assert!(Arc::ptr_eq(&first.replica, &second.replica));
+        accept(&mut first, "ac");
+        accept(&mut second, "c");
+        assert!(first.is_terminated() && second.is_terminated());
+        assert_eq!(grammar.memory().replicas, 1);
+    }
+}

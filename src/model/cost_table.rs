@@ -1,0 +1,249 @@
+//! What a forward pass over m tokens costs, measured on the machine at hand.
+//!
+//! The gate that decides how many drafts to verify compares these numbers; only their ratios matter.
+//! Other work on the machine only ever adds to a time, so the fastest of several rounds counts, and rounds
+//! go on until they find nothing faster. Forwards of generations then move the table to what they take
+//! among everything else ([`CostTable::observe`]). A formula was rejected: between machines and precisions, eight rows cost
+//! anything from 1.7 to 6 times one row.
+
+use std::time::{Duration, Instant};
+
+use super::Model;
+
+/// Numbers of tokens that are measured.
+const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];
+/// Positions in the cache while sizes are measured.
+const OFFSET: usize = 64;
+/// Positions in the cache for the second measurement of [`FAR_ROWS`] rows, which tells what a cached
+/// position costs a row.
+const LONG_CACHE_POSITIONS: usize = 512;
+const FAR_ROWS: usize = 4;
+/// Rounds in which nothing got faster by more than [`NOISE`] before measuring ends.
+const CALM: usize = 2;
+/// What counts as faster.
+const NOISE: f64 = 0.02;
+/// Fewest and most measured rounds.
+const ROUNDS: std::ops::RangeInclusive<usize> = 3..=24;
+/// When this has passed, no more than the fewest rounds are run.
+const BUDGET: Duration = Duration::from_millis(250);
+/// When this has passed, and each size was run twice, it is enough: large models.
+const LIMIT: Duration = Duration::from_millis(500);
+/// By how much an observed forward moves the table.
+const STEP: f64 = 0.02;
+
+/// Milliseconds of a pass over m tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CostTable {
+    /// `(m, milliseconds)`, both strictly or weakly increasing.
+    points: Vec<(usize, f64)>,
+    /// Milliseconds that a cached position adds to each row.
+    cached: f64,
+}
+
+impl CostTable {
+    /// A table from measured points; times are lowered where they would fall with m later on, and where
+    /// smaller passes over the same tokens would take less: noise, which only adds, is the reason for either.
+    pub fn from_points(points: impl IntoIterator<Item = (usize, f64)>) -> Self {
+        let mut points: Vec<_> =
+            points.into_iter().filter(|p| p.0 > 0 && p.1.is_finite() && p.1 >= 0.0).collect();
+        points.sort_by_key(|p| p.0);
+        points.dedup_by_key(|p| p.0);
+        let mut table = CostTable { points, cached: 0.0 };
+        table.straighten(false);
+        table
+    }
+
+    /// A forward over more tokens takes no less time, and no more than forwards over parts of them: what says
+    /// otherwise is noise. Where times fall, either the later ones are raised or the earlier ones lowered.
+    fn straighten(&mut self, raise: bool) {
+        let points = &mut self.points;
+        for i in 1..points.len() {
+            if raise {
+                points[i].1 = points[i].1.max(points[i - 1].1);
+            } else {
+                let i = points.len() - 1 - i;
+                points[i].1 = points[i].1.min(points[i + 1].1);
+            }
+        }
+        for i in 1..self.points.len() {
+            let (before, rest) = self.points.split_at_mut(i);
+            let (m, ms) = &mut rest[0];
+            let parts = before.iter().map(|(part, ms)| m.div_ceil(*part) as f64 * ms);
+            *ms = parts.fold(*ms, f64::min).max(before[i - 1].1);
+        }
+    }
+
+    /// Takes note that a forward over `m` tokens behind `cached` positions took so long: the points beside
+    /// m move a little in that direction. So they come to lie where half of the forwards take longer and half
+    /// shorter, wherever they began, and a pause of the machine moves them no further than anything else.
+    pub fn observe(&mut self, m: usize, cached: usize, ms: f64) {
+        let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else { return };
+        if m < first.0 || m > last.0 || !ms.is_finite() {
+            return;
+        }
+        let step = if ms > self.ms_behind(m, cached) { STEP } else { -STEP };
+        let i = self
+            .points
+            .partition_point(|p| p.0 < m)
+            .clamp(1.min(self.points.len() - 1), self.points.len() - 1);
+        let (low, high) = (i.saturating_sub(1), i);
+        let span = (self.points[high].0 - self.points[low].0).max(1) as f64;
+        let share = (m - self.points[low].0) as f64 / span;
+        self.points[low].1 *= 1.0 + step * (1.0 - share);
+        if high != low {
+            self.points[high].1 *= 1.0 + step * share;
+        }
+        self.straighten(step > 0.0);
+    }
+
+    /// The same table with what a cached position adds to each row, in milliseconds; the points are those
+    /// behind 64 positions.
+    pub fn with_cached(mut self, ms: f64) -> Self {
+        self.cached = if ms.is_finite() { ms.max(0.0) } else { 0.0 };
+        self
+    }
+
+    /// The measured points.
+    pub fn points(&self) -> &[(usize, f64)] {
+        &self.points
+    }
+
+    /// Milliseconds that a cached position adds to each row.
+    pub fn cached(&self) -> f64 {
+        self.cached
+    }
+
+    /// Milliseconds of a pass over `m` tokens with logits for all: interpolated between the measured
+    /// points, continued along the last two, and 0 for no tokens.
+    pub fn ms(&self, m: usize) -> f64 {
+        let along = |(m0, t0): (usize, f64), (m1, t1): (usize, f64)| {
+            t0 + (t1 - t0) * (m as f64 - m0 as f64) / (m1 as f64 - m0 as f64)
+        };
+        match self.points.as_slice() {
+            _ if m == 0 => 0.0,
+            [] => 0.0,
+            [only] => only.1 * m as f64 / only.0 as f64,
+            points => {
+                let i = points.partition_point(|p| p.0 < m).clamp(1, points.len() - 1);
+                along(points[i - 1], points[i]).max(0.0)
+            }
+        }
+    }
+
+    /// The same behind `cached` positions.
+    pub fn ms_behind(&self, m: usize, cached: usize) -> f64 {
+        (self.ms(m) + self.cached * m as f64 * (cached as f64 - OFFSET as f64)).max(0.0)
+    }
+
+    /// The cost of `m` tokens in passes over one token.
+    pub fn ratio(&self, m: usize) -> f64 {
+        match self.ms(1) {
+            one if one > 0.0 => self.ms(m) / one,
+            _ => m as f64,
+        }
+    }
+
+    pub(super) fn measure(model: &Model) -> Self {
+        let context = model.config().context;
+        let largest = SIZES[SIZES.len() - 1];
+        let near = OFFSET.min(context.saturating_sub(largest));
+        let far = LONG_CACHE_POSITIONS.min(context.saturating_sub(FAR_ROWS)).max(near);
+        let sizes = || SIZES.into_iter().filter(|m| near + m <= context);
+        // What is in the cache does not matter to the time, so nothing has to be run to fill it.
+        let mut cases: Vec<(usize, usize)> = sizes().map(|m| (m, near)).collect();
+        cases.push((FAR_ROWS.min(context), far));
+        let best = fastest(model, &cases);
+        // A pass cannot fail here: tokens and context were chosen to fit. If it did, missing points would
+        // only make sizes look free, and nothing would be wrong but slow.
+        let points = sizes().zip(best.iter().copied());
+        let table = CostTable::from_points(points);
+        match best.last() {
+            Some(ms) if far > near => {
+                let rows = FAR_ROWS.min(context);
+                let slope = (ms - table.ms(rows)) / (rows * (far - near)) as f64;
+                table.with_cached(slope)
+            }
+            _ => table,
+        }
+    }
+}
+
+/// The fastest milliseconds of each case (tokens, positions in the cache).
+fn fastest(model: &Model, cases: &[(usize, usize)]) -> Vec<f64> {
+    let mut all = vec![f64::INFINITY; cases.len()];
+    let most = cases.iter().map(|c| c.0).max().unwrap_or(0);
+    let tokens: Vec<u32> = (0..most).map(|i| (i % model.config().vocab_size) as u32).collect();
+    let begin = Instant::now();
+    let mut calm = 0;
+    let Ok(mut cache) = model.new_cache() else { return all };
+    // The first round warms up: candle rearranges quantised weights at their first use.
+    for round in 0..=*ROUNDS.end() {
+        let mut found = false;
+        for (best, &(m, cached)) in all.iter_mut().zip(cases) {
+            cache.set_len_for_timing(cached);
+            let start = Instant::now();
+            if model.forward(&tokens[..m], &mut cache, 0..m).is_err() {
+                continue;
+            }
+            let ms = start.elapsed().as_secs_f64() * 1e3;
+            found |= ms < *best * (1.0 - NOISE);
+            *best = ms.min(*best);
+        }
+        calm = if found { 0 } else { calm + 1 };
+        let spent = begin.elapsed();
+        let enough = round >= *ROUNDS.start() && (calm >= CALM || spent > BUDGET);
+        if enough || round > 0 && spent > LIMIT {
+            break;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_interpolated_and_never_fall() {
+        let t = CostTable::from_points([(1, 1.0), (4, 4.5), (2, 1.5), (8, 3.0)]);
+        assert_eq!(t.points(), [(1, 1.0), (2, 1.5), (4, 3.0), (8, 3.0)]);
+        assert_eq!((t.ms(0), t.ms(1), t.ms(3), t.ms(8), t.ms(100)), (0.0, 1.0, 2.25, 3.0, 3.0));
+        assert_eq!(t.ratio(2), 1.5);
+        let t = CostTable::from_points([(1, 2.0), (2, 3.0)]);
+        assert_eq!(t.ms(4), 5.0);
+        assert_eq!(CostTable::from_points([(2, 3.0)]).ms(4), 6.0);
+        assert_eq!(CostTable::from_points([]).ms(4), 0.0);
+    }
+
+    #[test]
+    fn observed_forwards_move_the_table_to_their_median() {
+        let mut t = CostTable::from_points([(1, 0.1), (4, 0.2), (8, 0.4)]);
+        for i in 0..3000 {
+            // One in five is ten times as long.
+            let pause = if i % 5 == 0 { 10.0 } else { 1.0 };
+            let (m, ms) = [(1, 1.0), (4, 1.5), (6, 2.0), (8, 2.5)][i % 4];
+            t.observe(m, 64, ms * pause);
+        }
+        for (m, ms) in [(1, 1.0), (4, 1.5), (6, 2.0), (8, 2.5)] {
+            // Within a few steps.
+            assert!((t.ms(m) / ms - 1.0).abs() < 5.0 * STEP, "{m}: {t:?}");
+        }
+        let before = t.clone();
+        [(0, 1.0), (9, 1.0), (4, f64::NAN)].iter().for_each(|&(m, ms)| t.observe(m, 64, ms));
+        assert_eq!(t, before);
+        let mut empty = CostTable::from_points([]);
+        empty.observe(1, 0, 1.0);
+        let mut one = CostTable::from_points([(1, 1.0)]);
+        (0..100).for_each(|_| one.observe(1, 64, 3.0));
+        assert!((one.ms(1) / 3.0 - 1.0).abs() < 5.0 * STEP, "{one:?}");
+    }
+
+    #[test]
+    fn cached_positions_cost_every_row() {
+        let t = CostTable::from_points([(1, 1.0), (2, 1.5)]).with_cached(0.001);
+        assert_eq!(t.ms_behind(1, 64), 1.0);
+        assert!((t.ms_behind(2, 164) - 1.7).abs() < 1e-12);
+        assert_eq!(t.ms_behind(0, 1000), 0.0);
+        assert_eq!(t.clone().with_cached(f64::NAN), t.with_cached(0.0));
+    }
+}

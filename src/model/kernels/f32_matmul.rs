@@ -1,0 +1,247 @@
+//! Rows times a matrix, in single precision.
+//!
+//! m rows times an n x k matrix cost m * n * k multiply-adds and, for small m, the time to read the
+//! matrix. Quantised weights are multiplied in integers; see [`super::integers`].
+
+use super::simd8::{LANES8, Simd8, Work, run};
+use super::{Target, parallel_for};
+
+/// Columns that one work item covers, so that their weights stay in the caches of the core while the rows
+/// pass by.
+const COLUMNS_PER_ITEM: usize = 48;
+/// A matrix by rows, possibly with gaps between them.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub data: &'a [f32],
+    pub rows: usize,
+    pub width: usize,
+    pub stride: usize,
+}
+
+impl<'a> Rows<'a> {
+    pub fn new(data: &'a [f32], rows: usize, width: usize) -> Self {
+        Rows::strided(data, rows, width, width)
+    }
+
+    pub fn strided(data: &'a [f32], rows: usize, width: usize, stride: usize) -> Self {
+        assert!(rows == 0 || (rows - 1) * stride + width <= data.len(), "matrix larger than its data");
+        Rows { data, rows, width, stride }
+    }
+
+    #[inline(always)]
+    pub fn row(&self, i: usize) -> &'a [f32] {
+        &self.data[i * self.stride..i * self.stride + self.width]
+    }
+}
+
+/// Where the results go: `rows` rows, `stride` apart.
+pub(crate) struct Out<'a> {
+    pub data: &'a mut [f32],
+    pub stride: usize,
+}
+
+/// R rows of x times C rows of w.
+///
+/// # Safety
+/// As for all of [`Simd8`].
+#[inline(always)]
+unsafe fn tile<V: Simd8, const R: usize, const C: usize>(x: [&[f32]; R], w: [&[f32]; C]) -> [[f32; C]; R] {
+    let k = x[0].len();
+    assert!(x.iter().all(|s| s.len() == k) && w.iter().all(|s| s.len() == k));
+    let whole = k - k % LANES8;
+    let mut y = [[0f32; C]; R];
+    // SAFETY: `at + LANES <= whole <= k`, the length of every row, and then `at <= k`.
+    unsafe {
+        let mut acc = [[V::splat(0.0); C]; R];
+        let mut at = 0;
+        while at < whole {
+            let mut b = [V::splat(0.0); C];
+            for c in 0..C {
+                b[c] = V::load(w[c].as_ptr().add(at));
+                // Rows lie behind each other mostly: the same place of those that come next.
+                if at.is_multiple_of(2 * LANES8) {
+                    V::prefetch(w[c].as_ptr().wrapping_add(C * k + at));
+                }
+            }
+            for r in 0..R {
+                let a = V::load(x[r].as_ptr().add(at));
+                for c in 0..C {
+                    acc[r][c] = acc[r][c].multiply_add(a, b[c]);
+                }
+            }
+            at += LANES8;
+        }
+        if at < k {
+            for r in 0..R {
+                let a = V::load_part(x[r].as_ptr().add(at), k - at);
+                for c in 0..C {
+                    let b = V::load_part(w[c].as_ptr().add(at), k - at);
+                    acc[r][c] = acc[r][c].multiply_add(a, b);
+                }
+            }
+        }
+        let (sums, out) = (acc.as_flattened(), y.as_flattened_mut());
+        let mut i = 0;
+        while i + 4 <= R * C {
+            out[i..i + 4].copy_from_slice(&V::totals([sums[i], sums[i + 1], sums[i + 2], sums[i + 3]]));
+            i += 4;
+        }
+        while i < R * C {
+            out[i] = sums[i].total();
+            i += 1;
+        }
+    }
+    y
+}
+
+/// Columns `from..to` of all rows.
+struct Columns<'a> {
+    x: &'a Rows<'a>,
+    w: &'a Rows<'a>,
+    from: usize,
+    to: usize,
+    out: &'a Target,
+}
+
+impl Columns<'_> {
+    /// R rows from `first` on; returns R.
+    ///
+    /// # Safety
+    /// As for all of [`Simd8`].
+    #[inline(always)]
+    unsafe fn rows<V: Simd8, const R: usize, const C: usize>(&self, first: usize) -> usize {
+        let xs: [&[f32]; R] = std::array::from_fn(|r| self.x.row(first + r));
+        let mut c = self.from;
+        while c + C <= self.to {
+            // SAFETY: by the caller's promise.
+            let y = unsafe { tile::<V, R, C>(xs, std::array::from_fn(|i| self.w.row(c + i))) };
+            for (r, row) in y.iter().enumerate() {
+                self.out.put_all(first + r, c, row);
+            }
+            c += C;
+        }
+        while c < self.to {
+            // SAFETY: by the caller's promise.
+            let y = unsafe { tile::<V, R, 1>(xs, [self.w.row(c)]) };
+            for (r, row) in y.iter().enumerate() {
+                self.out.put(first + r, c, row[0]);
+            }
+            c += 1;
+        }
+        R
+    }
+}
+
+impl Work for Columns<'_> {
+    /// The tiles keep eight to twelve sums in registers: enough to hide the latency of a multiply-add. A
+    /// tile of few rows costs as much as one of more, so the rows are cut into tiles of like size: seven
+    /// as four and three, not as six and one.
+    #[inline(always)]
+    unsafe fn with<V: Simd8>(self) {
+        let mut r = 0;
+        // SAFETY: by the caller's promise.
+        unsafe {
+            while r < self.x.rows {
+                let left = self.x.rows - r;
+                r += match left {
+                    1 => self.rows::<V, 1, 8>(r),
+                    2 => self.rows::<V, 2, 4>(r),
+                    3 => self.rows::<V, 3, 3>(r),
+                    4 | 7 | 8 => self.rows::<V, 4, 3>(r),
+                    5 | 9 => self.rows::<V, 5, 2>(r),
+                    _ => self.rows::<V, 6, 2>(r),
+                };
+            }
+        }
+    }
+}
+
+/// Columns `from..to` of a product, on this thread.
+pub(super) fn product_range(x: &Rows, w: &Rows, from: usize, to: usize, out: &Target) {
+    run(Columns { x, w, from, to, out });
+}
+
+/// Work by ranges of `size` outputs, on as many threads as it is worth. Ranges begin at multiples of `size`.
+pub(super) fn in_items(
+    x: &Rows,
+    outputs: usize,
+    size: usize,
+    out: Out<'_>,
+    work: impl Fn(usize, usize, &Target) + Sync,
+) {
+    assert!(x.rows == 0 || (x.rows - 1) * out.stride + outputs <= out.data.len());
+    let target = Target { start: out.data.as_mut_ptr(), len: out.data.len(), stride: out.stride };
+    parallel_for(outputs.div_ceil(size), x.rows * outputs * x.width, |range| {
+        for item in range {
+            let from = item * size;
+            work(from, (from + size).min(outputs), &target);
+        }
+    });
+}
+
+/// `out[r][c] = x.row(r) . w.row(c)`.
+pub(crate) fn product(x: &Rows, w: &Rows, out: Out<'_>) {
+    assert_eq!(x.width, w.width, "widths of a product");
+    in_items(x, w.rows, COLUMNS_PER_ITEM, out, |from, to, target| product_range(x, w, from, to, target));
+}
+
+/// Some columns of one row's product: `out[i] = x . w.row(columns[i])`.
+struct Chosen<'a> {
+    x: &'a [f32],
+    w: &'a Rows<'a>,
+    columns: &'a [u32],
+    out: &'a mut [f32],
+}
+
+impl Work for Chosen<'_> {
+    #[inline(always)]
+    unsafe fn with<V: Simd8>(self) {
+        const C: usize = 8;
+        let row = |c: u32| self.w.row(c as usize);
+        let mut parts = self.columns.chunks_exact(C);
+        let mut out = self.out.chunks_exact_mut(C);
+        // SAFETY: by the caller's promise.
+        unsafe {
+            for (c, out) in parts.by_ref().zip(out.by_ref()) {
+                let y = tile::<V, 1, C>([self.x], std::array::from_fn(|i| row(c[i])));
+                out.copy_from_slice(&y[0]);
+            }
+            for (c, out) in parts.remainder().iter().zip(out.into_remainder()) {
+                *out = tile::<V, 1, 1>([self.x], [row(*c)])[0][0];
+            }
+        }
+    }
+}
+
+/// The elements of a product that stand in row `x` and some columns: the same bits as among all, at a cost
+/// that grows with their number. On this thread, for they are few.
+pub(crate) fn matmul_f32_columns(x: &[f32], w: &Rows, columns: &[u32], out: &mut [f32]) {
+    assert_eq!(columns.len(), out.len());
+    run(Chosen { x, w, columns, out });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::noise;
+    use super::*;
+
+    #[test]
+    fn products_agree_with_the_definition_and_do_not_depend_on_the_number_of_rows() {
+        for (m, n, k) in [(1, 1, 1), (2, 5, 7), (3, 50, 8), (4, 49, 33), (7, 97, 64), (13, 100, 352)] {
+            let (x, w) = (noise(m * k, 1), noise(n * k, 2));
+            let mut all = vec![0.0; m * n];
+            let wr = Rows::new(&w, n, k);
+            product(&Rows::new(&x, m, k), &wr, Out { data: &mut all, stride: n });
+            for r in 0..m {
+                let mut alone = vec![0.0; n];
+                product(&Rows::new(&x[r * k..], 1, k), &wr, Out { data: &mut alone, stride: n });
+                assert_eq!(alone, all[r * n..(r + 1) * n], "row {r} of {m} x {n} x {k}");
+                for c in 0..n {
+                    let want: f64 = (0..k).map(|i| f64::from(x[r * k + i]) * f64::from(w[c * k + i])).sum();
+                    // 352 terms below 0.25 in f32: far less than 1e-5.
+                    assert!((f64::from(all[r * n + c]) - want).abs() < 1e-5);
+                }
+            }
+        }
+    }
+}

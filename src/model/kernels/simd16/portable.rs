@@ -1,0 +1,150 @@
+//! Sixteen numbers as an array: for processors without vectors that are known here, and what the others are compared with.
+
+use super::{LANES16, Simd16, scale_and_inverse};
+use crate::exp::exp;
+
+/// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Portable<const FMA: bool>([f32; LANES16]);
+
+// SAFETY of the bodies: only what the trait asks of the caller.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl<const FMA: bool> Simd16 for Portable<FMA> {
+    const HAS_32_REGISTERS: bool = false;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Portable([x; LANES16])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Portable(unsafe { from.cast::<[f32; LANES16]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { to.cast::<[f32; LANES16]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] + b.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] / b.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn max(self, b: Self) -> Self {
+        Portable(std::array::from_fn(|i| if b.0[i] > self.0[i] { b.0[i] } else { self.0[i] }))
+    }
+
+    #[inline(always)]
+    unsafe fn exp(self) -> Self {
+        Portable(self.0.map(exp))
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, b: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] * b.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+        let mut v = self.0;
+        for (v, (a, b)) in v.iter_mut().zip(a.0.iter().zip(b.0)) {
+            *v = if FMA { a.mul_add(b, *v) } else { a * b + *v };
+        }
+        Portable(v)
+    }
+
+    type Integers = [i32; LANES16];
+    type Bytes = [u8; 4 * LANES16];
+
+    #[inline(always)]
+    unsafe fn integers(x: i32) -> Self::Integers {
+        [x; LANES16]
+    }
+
+    #[inline(always)]
+    unsafe fn bytes(from: *const u8) -> Self::Bytes {
+        unsafe { from.cast::<Self::Bytes>().read() }
+    }
+
+    #[inline(always)]
+    unsafe fn low(b: Self::Bytes) -> Self::Bytes {
+        b.map(|b| b & 0x0f)
+    }
+
+    #[inline(always)]
+    unsafe fn high(b: Self::Bytes) -> Self::Bytes {
+        b.map(|b| b >> 4)
+    }
+
+    #[inline(always)]
+    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes {
+        b.map(|b| (b >> (2 * k) & 3) << 4)
+    }
+
+    #[inline(always)]
+    unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
+        std::array::from_fn(|i| a[i] | b[i])
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers {
+        let (mut sums, x) = (sums, x.to_ne_bytes());
+        for (sum, w) in sums.iter_mut().zip(w.chunks_exact(4)) {
+            for (w, x) in w.iter().zip(x) {
+                *sum += i32::from(*w) * i32::from(x.cast_signed());
+            }
+        }
+        sums
+    }
+
+    #[inline(always)]
+    unsafe fn floats(x: Self::Integers) -> Self {
+        Portable(x.map(|x| x as f32))
+    }
+
+    #[inline(always)]
+    unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32) {
+        let (x, out) = unsafe { (x.cast::<[f32; 32]>().read_unaligned(), &mut *out.cast::<[i8; 32]>()) };
+        let (there, back) = scale_and_inverse(x.iter().fold(0, |most, v| most.max(v.abs().to_bits())));
+        let mut sum = 0;
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = (x * there).round_ties_even() as i8;
+            sum += i32::from(*out);
+        }
+        (back, sum)
+    }
+
+    #[inline(always)]
+    unsafe fn block_sums<const R: usize, const G: usize>(
+        x: *const i8,
+        less: *const i32,
+        w: [*const u8; G],
+    ) -> [[Self; R]; G] {
+        let mut out = [[Portable([0.0; LANES16]); R]; G];
+        // Arrays of bytes need no more alignment than what is pointed to has.
+        let x = unsafe { &*x.cast::<[[[i8; 4]; 8]; R]>() };
+        for (out, w) in out.iter_mut().zip(w) {
+            let w = unsafe { &*w.cast::<[[[u8; 4]; LANES16]; 8]>() };
+            for (r, (out, x)) in out.iter_mut().zip(x).enumerate() {
+                let mut sums = [unsafe { less.add(r).read_unaligned() }; LANES16];
+                for (x, w) in x.iter().zip(w) {
+                    for (sum, w) in sums.iter_mut().zip(w) {
+                        for (x, w) in x.iter().zip(w) {
+                            *sum += i32::from(*x) * i32::from(*w);
+                        }
+                    }
+                }
+                *out = Portable(sums.map(|sum| sum as f32));
+            }
+        }
+        out
+    }
+}

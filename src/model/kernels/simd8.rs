@@ -1,0 +1,244 @@
+//! Eight numbers at once: one register where the processor has such, an array elsewhere.
+//!
+//! Both give the same results as far as both fuse the multiply-add. Leaving it to the compiler to find
+//! the vectors was tried and rejected: whether it did changed with details of the surrounding code, and
+//! the loss was a factor of four.
+
+/// How many numbers a vector has. Part of the definition of the results, the same on every machine.
+pub(super) const LANES8: usize = 8;
+
+/// A vector of [`LANES8`] numbers.
+pub(crate) trait Simd8: Copy {
+    /// # Safety
+    /// For all functions: the processor must have the instructions that the implementation names, and
+    /// pointers must be good for as many elements as are read or written (all lanes, if not said
+    /// otherwise). They need no alignment.
+    unsafe fn splat(x: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    /// `a * b + self`.
+    unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
+    unsafe fn times(self, other: Self) -> Self;
+    /// Calls for the memory there, which need not exist, to be brought to the caches.
+    #[inline(always)]
+    unsafe fn prefetch(from: *const f32) {
+        let _ = from;
+    }
+    /// The sum of the lanes: halves onto each other until one is left.
+    unsafe fn total(self) -> f32;
+    /// The totals of four vectors.
+    #[inline(always)]
+    unsafe fn totals(v: [Self; 4]) -> [f32; 4] {
+        // SAFETY: by the caller's promise.
+        v.map(|v| unsafe { v.total() })
+    }
+
+    /// The first `n < LANES` numbers, and zeros.
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, n: usize) -> Self {
+        let mut v = [0.0; LANES8];
+        for (i, v) in v.iter_mut().enumerate().take(n) {
+            // SAFETY: the caller promises n elements.
+            *v = unsafe { *from.add(i) };
+        }
+        // SAFETY: a whole array.
+        unsafe { Self::load(v.as_ptr()) }
+    }
+}
+
+/// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
+#[derive(Clone, Copy)]
+pub(super) struct Portable<const FMA: bool>([f32; LANES8]);
+
+// SAFETY of the bodies: only what the trait asks of the caller.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl<const FMA: bool> Simd8 for Portable<FMA> {
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Portable([x; LANES8])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Portable(unsafe { from.cast::<[f32; LANES8]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        unsafe { to.cast::<[f32; LANES8]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+        let mut v = self.0;
+        for (v, (a, b)) in v.iter_mut().zip(a.0.iter().zip(b.0)) {
+            *v = if FMA { a.mul_add(b, *v) } else { a * b + *v };
+        }
+        Portable(v)
+    }
+
+    #[inline(always)]
+    unsafe fn times(self, other: Self) -> Self {
+        Portable(std::array::from_fn(|i| self.0[i] * other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn total(self) -> f32 {
+        let v = self.0;
+        let four = [v[0] + v[4], v[1] + v[5], v[2] + v[6], v[3] + v[7]];
+        (four[0] + four[2]) + (four[1] + four[3])
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LANES8, Simd8};
+    use std::arch::x86_64::*;
+
+    /// Needs AVX2 and FMA.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx2(__m256);
+
+    const _: () = assert!(size_of::<Avx2>() == LANES8 * size_of::<f32>());
+
+    // SAFETY of the bodies: only what the trait asks of the caller.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Simd8 for Avx2 {
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            Avx2(unsafe { _mm256_set1_ps(x) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            Avx2(unsafe { _mm256_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { _mm256_storeu_ps(to, self.0) }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_add(self, a: Self, b: Self) -> Self {
+            Avx2(unsafe { _mm256_fmadd_ps(a.0, b.0, self.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn times(self, other: Self) -> Self {
+            Avx2(unsafe { _mm256_mul_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn prefetch(from: *const f32) {
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+        }
+
+        #[inline(always)]
+        unsafe fn total(self) -> f32 {
+            unsafe {
+                let four = _mm_add_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+                let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+            }
+        }
+
+        // The additions of `total`, those of four vectors beside each other.
+        #[inline(always)]
+        unsafe fn totals([a, b, c, d]: [Self; 4]) -> [f32; 4] {
+            unsafe {
+                let halves = |a: __m256, b| {
+                    _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b))
+                };
+                let (ab, cd) = (halves(a.0, b.0), halves(c.0, d.0));
+                let quarters =
+                    _mm256_add_ps(_mm256_shuffle_ps::<0x44>(ab, cd), _mm256_shuffle_ps::<0xee>(ab, cd));
+                // In each half: 0 and 1 of the first pair, 2 and 3 of the second.
+                let (even, odd) = (
+                    _mm256_shuffle_ps::<0x88>(quarters, quarters),
+                    _mm256_shuffle_ps::<0xdd>(quarters, quarters),
+                );
+                let sums = _mm256_add_ps(even, odd);
+                let (low, high) = (_mm256_castps256_ps128(sums), _mm256_extractf128_ps::<1>(sums));
+                let mut out = [0.0; 4];
+                // The low half holds a and c, the high half b and d.
+                _mm_storeu_ps(out.as_mut_ptr(), _mm_unpacklo_ps(low, high));
+                out
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::Avx2;
+
+/// Whether this processor has what `Avx2` needs; the answer is cached.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+/// Work that can be done with any kind of vector.
+pub(super) trait Work<T = ()> {
+    /// # Safety
+    /// The processor must have the instructions of `V`. Mark the body `#[inline(always)]`.
+    unsafe fn with<V: Simd8>(self) -> T;
+}
+
+/// Does `work` with the best vectors of this processor.
+#[inline]
+pub(super) fn run<T>(work: impl Work<T>) -> T {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        fn with_avx2<T>(work: impl Work<T>) -> T {
+            // SAFETY: this function has these instructions.
+            unsafe { work.with::<Avx2>() }
+        }
+        if has_avx2() {
+            // SAFETY: just checked.
+            unsafe { with_avx2(work) }
+        } else {
+            // SAFETY: nothing special is needed.
+            unsafe { work.with::<Portable<false>>() }
+        }
+    }
+    // On ARM a fused multiply-add is a basic instruction; elsewhere it may be a slow library call.
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: nothing special is needed.
+    unsafe {
+        work.with::<Portable<{ cfg!(target_arch = "aarch64") }>>()
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_vector_give_the_same_bits() {
+        if !has_avx2() {
+            return;
+        }
+        let x: Vec<f32> = (0..24).map(|i| (i as f32 * 0.731).sin()).collect();
+        // SAFETY: AVX2 is there and all slices are long enough.
+        unsafe fn run<V: Simd8>(x: &[f32]) -> ([f32; 9], f32) {
+            let mut out = [0.0; 9];
+            unsafe {
+                let v = V::load(x.as_ptr()).multiply_add(V::load(x[8..].as_ptr()), V::splat(x[3]));
+                let v = v.times(V::load(x[2..].as_ptr()));
+                let v = v.multiply_add(V::splat(x[5]), V::load_part(x[16..].as_ptr(), 5));
+                v.store(out.as_mut_ptr());
+                (out, v.total())
+            }
+        }
+        // SAFETY: as above.
+        unsafe { assert_eq!(run::<Avx2>(&x), run::<Portable<true>>(&x)) }
+        // SAFETY: as above.
+        unsafe {
+            let v = [0, 3, 7, 16].map(|at| Avx2::load(x[at..].as_ptr()));
+            assert_eq!(Avx2::totals(v), v.map(|v| v.total()));
+        }
+    }
+}
