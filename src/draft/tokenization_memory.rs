@@ -320,7 +320,7 @@ mod tests {
             }
             let run = tokenizer(&vocab, &text);
             let respelled = splits.retokenize(&vocab, &before, &run);
-            prop_assert_eq!(splits::text(&vocab, &respelled), text);
+            prop_assert_eq!(super::text(&vocab, &respelled), text);
         }
     }
 
