@@ -7,17 +7,17 @@
 //! (`\A`, `\Z`, `\h`) are errors, not literals.
 //!
 //! A pattern matches somewhere in the text, so the language is that of all texts that *contain* a
-//! match; anchors are resolved exactly (see [`super::anchors`]). Repetitions at an open end are cut
+//! match; anchors are resolved exactly (see [`crate::constraint::regular::anchors`]). Repetitions at an open end are cut
 //! to their minimum first, since what surrounds the match absorbs the rest. The cost is linear in
 //! the pattern plus the size of its classes. Rewriting the pattern into another dialect's string
 //! was rejected: spans are lost and class syntax differs in ways that rewriting gets wrong.
 
 use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind, Repetition};
 
-use super::hir_builder::{Assembler, braces, unclosed};
-use super::hir_to_ir::{self, fault};
 use super::ir::{Ir, Node, NodeId};
-use super::utf8_class::{self, ANY_CHAR};
+use crate::constraint::regular::hir_builder::{Assembler, braces, unclosed};
+use crate::constraint::regular::hir_to_ir::{self, fault};
+use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, ErrorKind, Result};
 use lookaround::Look;
 

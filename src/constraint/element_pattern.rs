@@ -18,10 +18,10 @@
 
 use regex_syntax::hir::{Class, Hir};
 
-use super::hir_builder::{Assembler, braces, unclosed};
-use super::hir_to_ir::{self, fault};
 use super::ir::Ir;
-use super::utf8_class::unicode;
+use crate::constraint::regular::hir_builder::{Assembler, braces, unclosed};
+use crate::constraint::regular::hir_to_ir::{self, fault};
+use crate::constraint::regular::utf8_class::unicode;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name and ranges of a class.

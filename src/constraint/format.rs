@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 
 use super::ecma;
 use super::ir::{Ir, Node, NodeId};
-use super::utf8_class::{self, ANY_CHAR};
+use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 
 /// The decoded texts that `name` describes; `None` for names not known here, which the caller
 /// reports and otherwise ignores, as the standard says.

@@ -4,28 +4,25 @@
 //! may be spelled. Parsing costs time linear in the text; nothing here knows tokens but
 //! [`token_machine`], whose constraints are made of them. Errors carry a JSON pointer or a span of the
 //! pattern, and a hint.
-
-pub(crate) mod anchors;
 pub mod choice;
 mod combinators;
 pub mod ecma;
 pub mod element_pattern;
 pub mod format;
 pub mod grammar;
-pub(crate) mod hir_builder;
-pub(crate) mod hir_to_ir;
 pub mod ir;
+pub(crate) mod json;
 pub mod json_schema;
 pub mod number;
 pub mod policy;
 pub mod regex;
+pub(crate) mod regular;
 pub mod structural_tag;
 pub mod substring;
 #[cfg(test)]
 pub(crate) mod test_reference;
 pub mod token_machine;
 pub mod tools;
-pub(crate) mod utf8_class;
 
 pub use ir::Ir;
 pub(crate) use json_schema::format_automata::prepare as prepare_formats;

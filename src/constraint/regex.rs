@@ -10,8 +10,8 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::ast::{self, AssertionKind, Ast};
 use regex_syntax::hir::Hir;
 
-use super::hir_to_ir::{self, MAX_NESTING, fault};
 use super::ir::{Ir, Node, NodeId};
+use crate::constraint::regular::hir_to_ir::{self, MAX_NESTING, fault};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// The language of `pattern`.

@@ -8,7 +8,7 @@
 //! there are finitely many and the machine is a lazily flattened automaton. Rolling back is going
 //! back to an older number.
 
-mod start;
+mod new;
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::byte_set::ByteSet;
 
 use super::lazy_dfa::{Call, DEAD_STATE, DfaId, LazyDfa};
 use super::lower::{COUNTING, STRING, UNSPACED};
-use super::lower_bound::LowerBounds;
 use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx, TEXT};
 use super::register::Register;
 use super::scalars::begins_char;
-use super::seen_names::{NO_TEXT, SeenNames, TextId, UNKNOWN};
-use super::unique_items::Distinct;
+use crate::machine::properties::seen_names::{NO_TEXT, SeenNames, TextId, UNKNOWN};
+use crate::machine::shortest::lower_bound::LowerBounds;
+use crate::machine::unique_items::Distinct;
 
 /// A state inside one rule: the deterministic state and the register it runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

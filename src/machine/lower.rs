@@ -19,12 +19,12 @@ use super::alphabet::Alphabet;
 use super::intern::{Interner, Nodes};
 use super::lazy_dfa::LazyDfa;
 use super::left_recursion::refuse_left_recursion;
-use super::liveness::{Liveness, StateRange, trim};
 use super::lower_regular::{Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
-use super::object_lower::Memory;
 use super::register::{Items, NameTrie, PropertyTable, Register, UniqueItems, UniqueName};
 use super::scalars;
+use crate::machine::liveness::{Liveness, StateRange, trim};
+use crate::machine::properties::lower::Memory;
 
 /// A lowered constraint. The tables of a program that others extend (see `Program::base`) keep their
 /// ids in the extension.
@@ -139,7 +139,7 @@ impl Program {
         let known = merged.based.iter().filter_map(rule);
         let Lowered { root, blocks, .. } = program.lower(merged.nodes(ir), ir.root(), known, false)?;
         program.finish(first_state, first_rule, Some(&blocks));
-        super::feasible::check_feasible(&mut program, first_state, first_rule)?;
+        crate::machine::unique_items::feasible::check_feasible(&mut program, first_state, first_rule)?;
         match root {
             Some(root) if program.rule_ok[root.0.0 as usize] => program.root = root,
             _ => {
@@ -383,7 +383,7 @@ impl Calls for Rules<'_> {
             }
             _ => {
                 let rule = self.new_rule()?;
-                let register = match super::object_lower::memory(ir, node, self.any_order) {
+                let register = match crate::machine::properties::lower::memory(ir, node, self.any_order) {
                     Memory::None => 0,
                     Memory::Names => MEMBERS,
                     // Known before the object is built: it may contain itself.

@@ -14,32 +14,24 @@
 
 mod alphabet;
 pub mod configuration;
-mod extensible;
-mod fast_path;
-mod feasible;
-mod guards;
 mod intern;
 pub mod lazy_dfa;
 mod left_recursion;
 mod literals;
 mod liveness;
 mod lower;
-mod lower_bound;
 mod lower_regular;
 pub mod nfa;
-mod object_lower;
+mod properties;
 pub mod register;
 mod scalars;
-mod seen_names;
 mod shortest;
-mod unbounded;
 mod unique_items;
-mod value;
 
 pub use crate::json_escape::escape;
 pub use configuration::{
     ConfigId, DEAD_CONFIG, LocalState, Machine, ROOT_STACK, StackId, StepResult, Thread, UNKNOWN_STACK,
 };
-pub use extensible::{ExtensionProbe, ProbeStep};
 pub use lower::Program;
-pub use seen_names::WholeStrings;
+pub use properties::seen_names::WholeStrings;
+pub use unique_items::extensible::{ExtensionProbe, ProbeStep};

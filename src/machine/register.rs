@@ -13,7 +13,7 @@ use crate::constraint::ir::{Gap, Markup};
 use crate::json_escape::escape_to;
 
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
-use super::seen_names::SeenSet;
+use crate::machine::properties::seen_names::SeenSet;
 
 /// What a register counts, and within which bounds.
 #[derive(Debug, Clone)]

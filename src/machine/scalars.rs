@@ -15,10 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 use super::alphabet::Alphabet;
 use super::intern::Nodes;
 use super::lazy_dfa::{DfaId, LazyDfa};
-use super::liveness::{Liveness, StateRange, trim};
 use super::lower_regular::{Lowering, NoCalls, too_complex};
 use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
 use super::register::{Lengths, NameTrie, OFF_TRIE};
+use crate::machine::liveness::{Liveness, StateRange, trim};
 
 /// Most states of a pattern from which declared names are taken out.
 const MAX_NAMED_STATES: usize = 20_000;

@@ -9,12 +9,12 @@ use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::config::{ModelConfig, bad};
-use super::gguf_file::Gguf;
 use super::safetensors::Safetensors;
 use super::transformer::Transformer;
 use super::weights::TensorSource;
 use super::{ChatSources, LoadOptions, Model};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::model::gguf::file::Gguf;
 use crate::vocab::Vocabulary;
 
 /// Largest JSON file read.

@@ -10,8 +10,7 @@ pub(crate) mod config;
 pub(crate) mod cost_table;
 #[cfg(feature = "embedded")]
 pub mod embedded;
-mod gguf_file;
-mod gguf_settings;
+mod gguf;
 #[cfg(feature = "hub")]
 pub mod hub;
 mod kernels;
@@ -20,8 +19,6 @@ mod load;
 mod repack;
 mod rope;
 mod safetensors;
-mod sentencepiece;
-mod tokenizer;
 mod transformer;
 mod weights;
 

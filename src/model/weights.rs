@@ -14,13 +14,13 @@ use candle_core::{Device, Module, Storage, Tensor};
 
 use super::Precision;
 use super::config::{Architecture, ModelConfig, bad};
-use super::gguf_file::Gguf;
 use super::kernels::{
     BLOCK, K_BLOCK, Out, Rows, matmul_f32_columns, matmul_int8, matmul_int8_columns, product,
 };
 use super::repack::{PackedQ4K, PackedQ6K, PackedQ8_0};
 use super::safetensors::Safetensors;
 use crate::error::{Error, Result};
+use crate::model::gguf::file::Gguf;
 
 pub(crate) fn candle_error(e: candle_core::Error) -> Error {
     bad(format!("candle: {e}"))

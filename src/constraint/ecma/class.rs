@@ -6,7 +6,7 @@
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
 use super::Item;
-use crate::constraint::utf8_class::unicode;
+use crate::constraint::regular::utf8_class::unicode;
 
 pub(super) fn digit() -> ClassUnicode {
     unicode(&[('0', '9')])

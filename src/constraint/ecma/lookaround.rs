@@ -15,10 +15,10 @@ use regex_syntax::hir::{self, Class, Hir, HirKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
-use crate::constraint::hir_to_ir::fault;
 use crate::constraint::ir::{AutomatonState, Edges, Ir, Node, NodeId};
-use crate::constraint::json_schema::regular::{CharDfa, SCALARS};
-use crate::constraint::utf8_class::{self, ANY_CHAR};
+use crate::constraint::regular::char_dfa::{CharDfa, SCALARS};
+use crate::constraint::regular::hir_to_ir::fault;
+use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most states of the pattern, of a lookbehind or of a lookahead.

@@ -212,7 +212,7 @@ fn single_classes_are_found() {
 fn open_ends_leave_small_languages() {
     let mut ir = Ir::new();
     let root = parse("[a-z]{3,60}", &mut ir).unwrap();
-    let size = crate::constraint::hir_to_ir::states(&ir, 0, root);
+    let size = crate::constraint::regular::hir_to_ir::states(&ir, 0, root);
     assert!(size < 60, "{size} states");
 }
 

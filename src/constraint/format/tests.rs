@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::constraint::hir_to_ir::states;
+use crate::constraint::regular::hir_to_ir::states;
 use crate::constraint::test_reference::{Random, matches, member};
 
 fn validator(name: &str) -> jsonschema::Validator {

@@ -3,7 +3,7 @@
 //! All operations move forward and cost what they consume. A token list was rejected: the two
 //! notations differ in their tokens, and errors want the place of a character inside one.
 
-use crate::constraint::hir_to_ir;
+use crate::constraint::regular::hir_to_ir;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 use super::rules::Span;

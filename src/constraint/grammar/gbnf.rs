@@ -20,7 +20,7 @@ use super::expr_builder::Assembler;
 use super::rules::{Expr, Grammar};
 use super::{check_length, compile};
 use crate::constraint::ir::Ir;
-use crate::constraint::utf8_class::{self, ANY_CHAR};
+use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, Result};
 
 /// The language of a GBNF grammar.

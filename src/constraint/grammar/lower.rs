@@ -11,7 +11,7 @@ use super::graph::{Graph, Label, words};
 use super::recursion::{calls, components, without_left_recursion};
 use super::rules::{Expr, ExprId, Grammar, RuleIx};
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId, RuleId};
-use crate::constraint::utf8_class;
+use crate::constraint::regular::utf8_class;
 use crate::error::Result;
 
 /// Up to this weight a rule is small.

@@ -10,8 +10,8 @@ use regex_syntax::ast::ErrorKind as AstError;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::rules::{Expr, ExprId, Grammar, Span};
-use crate::constraint::hir_to_ir::{MAX_NESTING, MAX_PATTERN_BYTES};
-use crate::constraint::utf8_class;
+use crate::constraint::regular::hir_to_ir::{MAX_NESTING, MAX_PATTERN_BYTES};
+use crate::constraint::regular::utf8_class;
 use crate::error::{ErrorKind, Result};
 
 /// The expression of a pattern; `span` is where it stands.

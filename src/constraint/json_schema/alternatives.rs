@@ -10,11 +10,11 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::context::SchemaContext;
-use super::json_document::{Id, Symbol, Value};
 use super::keywords as kw;
 use super::normalize::{Fork, Item, Mode};
 use super::properties::only_word;
 use super::shape::{FALSE, Shape, Term, Terms, Types};
+use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
 /// Deepest nesting of emptiness questions through properties and items.

@@ -12,13 +12,13 @@ use smallvec::SmallVec;
 
 use super::context::{MAX_GOALS, MAX_NODES, SchemaContext, UnsatCause};
 use super::exists_property::Planned;
-use super::json_document::{Id, Symbol, Value};
 use super::literal_nodes::{LiteralSet, WORDS};
 use super::normalize::{Fork, Mode, Shapes};
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
 use super::shared_refs::Alternatives;
 use super::undeclared::Keys;
 use crate::constraint::ir::{ByteString, Extra, FreeNumber, Ir, Node, NodeId, Object, Parts, RuleId};
+use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::number::{self, NumberSpec};
 use crate::error::{Error, ErrorKind, Result};
 

@@ -11,10 +11,10 @@ use smallvec::smallvec;
 
 use super::conjunctions::{GoalId, Plan, SchemaLowering};
 use super::context::SchemaContext;
-use super::json_document::Id;
 use super::keywords as kw;
 use super::shape::{ArrayPart, Term, Terms, add_term, lower_max};
 use crate::constraint::ir::{AutomatonState, Edges, Node, NodeId};
+use crate::constraint::json::document::Id;
 use crate::constraint::policy::Whitespace;
 use crate::error::Result;
 

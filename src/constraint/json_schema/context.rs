@@ -11,12 +11,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
-use super::byte_nfa::ByteNfa;
-use super::char_dfa::CharDfa;
 use super::decimal::Number;
 use super::documents::Documents;
 use super::format_automata;
-use super::json_document::{Doc, Id, Symbol, Value};
 use super::keyword_set::KeywordSet;
 use super::keywords::{self as kw, SchemaDraft};
 use super::normalize::Fork;
@@ -25,6 +22,9 @@ use super::shape::{Term, Terms, Test, Types};
 use super::unevaluated;
 use super::verbatim::Quoted;
 use crate::constraint::ir::{Ir, NodeId};
+use crate::constraint::json::document::{Doc, Id, Symbol, Value};
+use crate::constraint::regular::byte_nfa::ByteNfa;
+use crate::constraint::regular::char_dfa::CharDfa;
 use crate::constraint::{Policy, ecma, format};
 use crate::error::{Error, ErrorKind, Result};
 

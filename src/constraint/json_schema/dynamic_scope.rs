@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::json_document::{Doc, Id, MAX_VALUES, Symbol, Value};
 use super::refs::{is_data, names_members};
+use crate::constraint::json::document::{Doc, Id, MAX_VALUES, Symbol, Value};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What the anchors mean, by name.

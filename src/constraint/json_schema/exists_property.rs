@@ -7,15 +7,15 @@
 
 use std::sync::Arc;
 
-use super::char_dfa::CharDfa;
 use super::conjunctions::{GoalId, Plan, SchemaLowering};
 use super::context::SchemaContext;
-use super::json_document::{Id, Symbol, Value};
 use super::keyword_values::Schemas;
 use super::keywords as kw;
 use super::shape::{Shape, Term, Test, add_term};
 use super::undeclared::Keys;
 use crate::constraint::ir::{self, Extra, MAX_DEMANDS, Node, NodeId, Parts, Property};
+use crate::constraint::json::document::{Id, Symbol, Value};
+use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{ErrorKind, Result};
 
 /// Most objects whose union meets the demands.

@@ -6,10 +6,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::byte_nfa::ByteNfa;
-use super::char_dfa::CharDfa;
 use crate::constraint::format;
 use crate::constraint::ir::Ir;
+use crate::constraint::regular::byte_nfa::ByteNfa;
+use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::Result;
 
 /// The automaton of the decoded texts of a format; `None` for one that is not known.

@@ -4,8 +4,8 @@
 //! Made once, when the object is read; a question is one operation. Rejected: to look at the members for each question. There
 //! are seven for a schema that says little; the schemas of the sample took 0.7 % longer to compile so, one of them a twentieth.
 
-use super::json_document::Symbol;
 use super::keywords as kw;
+use crate::constraint::json::document::Symbol;
 
 /// A set of keywords: a bit for each of the first ones, and one for all other names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

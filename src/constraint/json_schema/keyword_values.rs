@@ -9,9 +9,9 @@ use smallvec::{SmallVec, smallvec};
 
 use super::context::SchemaContext;
 use super::decimal::Number;
-use super::json_document::{Id, Symbol, Value};
 use super::keywords::{self as kw, SchemaDraft};
 use super::shape::{Bound, Test};
+use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Names of properties.

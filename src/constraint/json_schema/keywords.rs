@@ -5,10 +5,10 @@
 
 use std::sync::OnceLock;
 
-use super::json_document::{Symbol, SymbolTable};
+use crate::constraint::json::document::{Symbol, SymbolTable};
 
 /// The keywords, interned in order; made once and shared by all documents.
-pub(super) fn words() -> &'static SymbolTable {
+pub(in crate::constraint) fn words() -> &'static SymbolTable {
     static ALL: OnceLock<SymbolTable> = OnceLock::new();
     let make = || {
         let mut words = SymbolTable::default();
@@ -114,17 +114,17 @@ pub(super) fn asserts(name: Symbol) -> bool {
 }
 
 /// Whether the keyword's value, if it is a string, is a text for readers.
-pub(super) fn is_annotation_text(name: Symbol) -> bool {
+pub(in crate::constraint) fn is_annotation_text(name: Symbol) -> bool {
     matches!(name, TITLE | DESCRIPTION | COMMENT)
 }
 
 /// Whether the keyword's value is a value of the instance, or a list of them.
-pub(super) fn is_literal(name: Symbol) -> bool {
+pub(in crate::constraint) fn is_literal(name: Symbol) -> bool {
     matches!(name, CONST | ENUM)
 }
 
 /// Whether the keyword's value has names of the instance or of schemas for its members.
-pub(super) fn maps_names(name: Symbol) -> bool {
+pub(in crate::constraint) fn maps_names(name: Symbol) -> bool {
     matches!(name, PROPERTIES | PATTERN_PROPERTIES | DEFS | DEFINITIONS)
         || matches!(name, DEPENDENCIES | DEPENDENT_REQUIRED | DEPENDENT_SCHEMAS)
 }

@@ -6,7 +6,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::decimal::Number;
-use super::json_document::{Doc, Id, Symbol, Value};
+use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::json_escape::escape_to;
 
 impl Doc {

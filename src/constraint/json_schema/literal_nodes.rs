@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 
 use super::conjunctions::SchemaLowering;
 use super::decimal::Number;
-use super::json_document::{Id, Symbol, Value};
 use super::keywords::SchemaDraft;
 use super::shape::Types;
 use crate::constraint::ir::{ByteString, Node, NodeId, Object, Parts, Property};
+use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::number::{self, Decimal};
 use crate::constraint::policy::{KeyOrder, Whitespace};
 

@@ -20,35 +20,29 @@
 
 mod alternatives;
 mod builder;
-mod byte_nfa;
-mod char_dfa;
 mod conjunctions;
 mod contains;
 mod context;
 mod decimal;
-mod determinize;
+mod dedup;
 mod documents;
 mod dynamic_scope;
 mod exists_property;
 pub(super) mod format_automata;
-pub(super) mod json_document;
-mod keyword_set;
+pub(super) mod keyword_set;
 mod keyword_values;
-mod keywords;
+pub(super) mod keywords;
 mod literal;
 mod literal_nodes;
-mod minimize;
 mod multiple_of;
 mod negate;
 mod normalize;
-mod product;
 mod properties;
 mod refs;
-mod regular_to_ir;
 mod shape;
 mod shared_refs;
 mod small_map;
-mod symbols;
+mod synthetic;
 mod term_set;
 #[cfg(test)]
 mod tests;
@@ -94,17 +88,12 @@ pub(super) fn parse_from(schema: &str, policy: &Policy, source: Quoting<'_>) -> 
     conjunctions::SchemaLowering::new(front).run()
 }
 
-/// Automata over characters, for other front ends.
-pub(super) mod regular {
-    pub(in crate::constraint) use super::char_dfa::{CharDfa, SCALARS};
-}
-
 /// Parses any JSON text into the arena that the schema front end uses, for other front ends.
 ///
 /// # Errors
 /// `InvalidJson` or `TooComplex` with line and column.
-pub(super) fn document(text: &str) -> Result<json_document::Doc> {
-    json_document::Doc::parse(text)
+pub(super) fn document(text: &str) -> Result<crate::constraint::json::document::Doc> {
+    crate::constraint::json::document::Doc::parse(text)
 }
 
 /// The texts that lie in both of two regular nodes, as a node of `out`.
@@ -112,8 +101,12 @@ pub(super) fn document(text: &str) -> Result<json_document::Doc> {
 /// # Errors
 /// `TooComplex` if an automaton gets too large or a node is not regular.
 pub(super) fn intersect(a: (&Ir, NodeId), b: (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
-    let dfa = |(ir, node)| char_dfa::CharDfa::from_nfa(&byte_nfa::ByteNfa::new(ir, node)?);
-    regular_to_ir::lower(&dfa(a)?.intersect(&dfa(b)?)?, out)
+    let dfa = |(ir, node)| {
+        crate::constraint::regular::char_dfa::CharDfa::from_nfa(
+            &crate::constraint::regular::byte_nfa::ByteNfa::new(ir, node)?,
+        )
+    };
+    crate::constraint::regular::to_ir::lower(&dfa(a)?.intersect(&dfa(b)?)?, out)
 }
 
 /// The texts that do not lie in a regular node, as a node of `out`.
@@ -121,6 +114,8 @@ pub(super) fn intersect(a: (&Ir, NodeId), b: (&Ir, NodeId), out: &mut Ir) -> Res
 /// # Errors
 /// As [`intersect`].
 pub(super) fn complement((ir, node): (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
-    let dfa = char_dfa::CharDfa::from_nfa(&byte_nfa::ByteNfa::new(ir, node)?)?;
-    regular_to_ir::lower(&dfa.complement(), out)
+    let dfa = crate::constraint::regular::char_dfa::CharDfa::from_nfa(
+        &crate::constraint::regular::byte_nfa::ByteNfa::new(ir, node)?,
+    )?;
+    crate::constraint::regular::to_ir::lower(&dfa.complement(), out)
 }

@@ -6,8 +6,8 @@
 //! few afterwards for divisors like 1000. The automaton knows nothing of signs, leading zeros or
 //! bounds: it is intersected with a number language that does.
 
-use super::char_dfa::{CharDfa, MAX_STATES, Range};
 use super::decimal::Number;
+use crate::constraint::regular::char_dfa::{CharDfa, MAX_STATES, Range};
 use crate::error::Result;
 
 /// The texts of numbers that `divisor` divides; `None` if that takes too many states.

@@ -12,11 +12,11 @@ use smallvec::{SmallVec, smallvec};
 use super::contains::Contains;
 use super::context::SchemaContext;
 use super::exists_property::{ExistsProperty, Names};
-use super::json_document::{Id, Symbol, Value};
 use super::keyword_values::NameList;
 use super::keywords as kw;
 use super::normalize::{Fork, Item};
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types, lower_max};
+use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::Result;
 
 /// Most branches of a `oneOf` whose pairs are written out.

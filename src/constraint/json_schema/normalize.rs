@@ -16,12 +16,12 @@ use smallvec::{SmallVec, smallvec};
 use super::contains::Contains;
 use super::context::{MAX_DISJUNCTS, SchemaContext};
 use super::exists_property::{ExistsProperty, Names};
-use super::json_document::{Id, Symbol, Value};
 use super::keyword_set::KeywordSet;
 use super::keyword_values::hint;
 use super::keywords::{self as kw, SchemaDraft};
 use super::properties::require;
 use super::shape::{FALSE, Refusal, Shape, Term, Terms, Test, Types, add_term, lower_max};
+use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
 /// Whether the result will be generated from, or only the emptiness of a conjunction is asked for.

@@ -10,11 +10,11 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::context::SchemaContext;
-use super::json_document::{Id, Symbol};
 use super::keyword_values::Schemas;
 use super::keywords as kw;
 use super::normalize::Fork;
 use super::shape::{Group, Shape, Term, Terms, Test, add_term};
+use crate::constraint::json::document::{Id, Symbol};
 use crate::error::Result;
 
 impl SchemaContext<'_> {

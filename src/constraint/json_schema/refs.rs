@@ -13,10 +13,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::documents::Documents;
 use super::dynamic_scope::Scopes;
-use super::json_document::{Doc, Id, Symbol, Value};
 use super::keyword_set::KeywordSet;
 use super::keywords::{self as kw, SchemaDraft};
 use super::uri::{join, percent_decode};
+use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most documents that a schema refers to, directly or not.

@@ -14,10 +14,10 @@ use smallvec::SmallVec;
 use super::contains::Contains;
 use super::decimal::Number;
 use super::exists_property::ExistsProperty;
-use super::json_document::{Id, Symbol};
 use super::keyword_values::{NameList, Schemas};
 use super::small_map::SmallMap;
 use super::term_set::TermSet;
+use crate::constraint::json::document::{Id, Symbol};
 
 /// A set of JSON types, with both booleans and both kinds of numbers told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

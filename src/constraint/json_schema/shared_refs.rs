@@ -11,11 +11,11 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::context::SchemaContext;
-use super::json_document::Id;
 use super::keyword_set::KeywordSet;
 use super::keywords as kw;
 use super::normalize::{Fork, Item};
 use super::shape::{Term, Terms};
+use crate::constraint::json::document::Id;
 use crate::error::Result;
 
 /// The alternatives of an `anyOf`.

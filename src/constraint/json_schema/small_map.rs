@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::json_document::Symbol;
+use crate::constraint::json::document::Symbol;
 
 /// Up to so many names are compared one by one.
 const FEW: usize = 16;

@@ -71,8 +71,8 @@ impl Deref for TermSet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::json_document::Id;
     use super::*;
+    use crate::constraint::json::document::Id;
 
     #[test]
     fn terms_stay_in_order_and_are_there_once() {

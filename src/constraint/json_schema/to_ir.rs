@@ -7,21 +7,21 @@
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::SmallVec;
 
-use super::byte_nfa::ByteNfa;
-use super::char_dfa::CharDfa;
 use super::conjunctions::{Declared, Extras, GoalId, Plan, SchemaLowering};
 use super::decimal::Number;
-use super::json_document::Id;
 use super::literal_nodes::{LiteralSet, Literals, WORDS};
 use super::multiple_of::multiples;
-use super::regular_to_ir;
 use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
 use super::undeclared::{Keys, nothing};
 use crate::constraint::ecma::{self, Pattern};
 use crate::constraint::format;
 use crate::constraint::ir::{ByteString, Extra, Ir, Node, NodeId, Object, Parts, Property};
+use crate::constraint::json::document::Id;
 use crate::constraint::number::{Decimal, NumberSpec};
 use crate::constraint::policy::Policy;
+use crate::constraint::regular;
+use crate::constraint::regular::byte_nfa::ByteNfa;
+use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most integers between bounds that are tried one by one for a `multipleOf`.
@@ -231,7 +231,7 @@ impl SchemaLowering<'_> {
         if !whole && let Some(integers) = multiples(&Number::new("1"))? {
             all = all.without(&integers).map_err(|e| located(self, e, at))?;
         }
-        regular_to_ir::lower(&all, &mut self.front.ir).map_err(|e| located(self, e, at))
+        regular::to_ir::lower(&all, &mut self.front.ir).map_err(|e| located(self, e, at))
     }
 
     /// Integers between bounds that the divisors divide, one by one; `false` if there are too many.
@@ -325,7 +325,7 @@ impl SchemaLowering<'_> {
                 Some(dfa) if dfa.is_everything() => None,
                 Some(dfa) => {
                     let at = part.tests[0].2;
-                    let lowered = regular_to_ir::lower(&dfa, &mut self.front.ir);
+                    let lowered = regular::to_ir::lower(&dfa, &mut self.front.ir);
                     Some(lowered.map_err(|e| e.at(self.front.doc.place(at)))?)
                 }
             },
@@ -487,7 +487,7 @@ impl SchemaLowering<'_> {
                 }
                 Some(self.front.ir.union(nodes))
             }
-            Keys::Automaton(dfa) => Some(regular_to_ir::lower(dfa, &mut self.front.ir)?),
+            Keys::Automaton(dfa) => Some(regular::to_ir::lower(dfa, &mut self.front.ir)?),
         })
     }
 }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::char_dfa::CharDfa;
 use super::conjunctions::{Extras, GoalId, SchemaLowering};
 use super::context::SchemaContext;
-use super::json_document::{Id, Symbol};
 use super::normalize::{Fork, Mode};
 use super::shape::{FALSE, Shape, StringPart, Term, Terms, Test, Types, add_term};
+use crate::constraint::json::document::{Id, Symbol};
+use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{ErrorKind, Result};
 
 /// Most parts of the partition of names.

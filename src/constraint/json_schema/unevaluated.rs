@@ -15,11 +15,11 @@ use smallvec::smallvec;
 use super::contains::Contains;
 use super::context::SchemaContext;
 use super::exists_property::{ExistsProperty, Names};
-use super::json_document::{Id, Symbol, Value};
 use super::keyword_values::Schemas;
 use super::keywords::{self as kw, SchemaDraft};
 use super::normalize::{Fork, Item};
 use super::shape::{Term, Terms, Test, Types, add_term};
+use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
 /// Most alternatives of what is evaluated beside one keyword.

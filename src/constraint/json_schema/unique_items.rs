@@ -5,14 +5,14 @@
 //! `1` is `1.0`, and objects are equal whatever the order of their properties. Beside `contains` there must
 //! be enough different values for what has to be contained; that is worked out for one condition only.
 
-use super::byte_nfa::ByteNfa;
-use super::char_dfa::CharDfa;
 use super::conjunctions::{Plan, SchemaLowering};
 use super::decimal::Number;
-use super::json_document::Id;
 use super::keywords as kw;
-use super::regular_to_ir;
 use crate::constraint::ir::{ByteString, Node, NodeId};
+use crate::constraint::json::document::Id;
+use crate::constraint::regular;
+use crate::constraint::regular::byte_nfa::ByteNfa;
+use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::Result;
 
 /// Longest bound on the length of a string that is turned into an automaton.
@@ -105,7 +105,7 @@ impl SchemaLowering<'_> {
         if let Some(lang) = lang {
             language = CharDfa::from_nfa(&ByteNfa::new(&self.front.ir, lang)?)?.intersect(&language)?;
         }
-        let lang = regular_to_ir::lower(&language, &mut self.front.ir)?;
+        let lang = regular::to_ir::lower(&language, &mut self.front.ir)?;
         Ok(Some(self.front.ir.push(string(Some(lang)))))
     }
 }

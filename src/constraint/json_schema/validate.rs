@@ -8,10 +8,10 @@
 use smallvec::SmallVec;
 
 use super::context::SchemaContext;
-use super::json_document::{Id, Symbol, Value};
 use super::keywords as kw;
 use super::shape::{Term, Test, Types};
 use super::unevaluated::Kind;
+use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
 /// Deepest nesting of schemas and values together.

@@ -9,12 +9,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::char_dfa::CharDfa;
 use super::conjunctions::SchemaLowering;
 use super::context::SchemaContext;
-use super::json_document::{Id, Symbol, Value};
 use super::shape::{Shape, StringPart, Test};
 use crate::constraint::ir::{Node, NodeId};
+use crate::constraint::json::document::{Id, Symbol, Value};
+use crate::constraint::regular::char_dfa::CharDfa;
 use crate::constraint::substring::{Graph, Source, SourceText, SubstringOptions};
 use crate::error::{ErrorKind, Result};
 

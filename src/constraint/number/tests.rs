@@ -1,5 +1,5 @@
 use super::*;
-use crate::constraint::hir_to_ir::states;
+use crate::constraint::regular::hir_to_ir::states;
 use crate::constraint::test_reference::{Random, matches, member};
 use crate::error::ErrorKind;
 

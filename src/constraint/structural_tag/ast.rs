@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use crate::constraint::ir::NodeId;
-use crate::constraint::json_schema::json_document::Id;
+use crate::constraint::json::document::Id;
 
 /// A format and its place.
 #[derive(Debug)]

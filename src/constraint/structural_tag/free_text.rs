@@ -24,8 +24,8 @@ use super::ast::Phrase;
 use super::graph::{Follow, Graph, StateIx};
 use super::strict_object::{error, shown};
 use super::trie::{Trie, TrieStates};
-use crate::constraint::json_schema::json_document::Id;
-use crate::constraint::utf8_class;
+use crate::constraint::json::document::Id;
+use crate::constraint::regular::utf8_class;
 use crate::error::{ErrorKind, Result};
 
 /// A free text with tags (perhaps none).

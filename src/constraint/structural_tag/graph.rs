@@ -16,7 +16,7 @@ use super::free_text::FreeText;
 use super::strict_object::error;
 use super::trie::Trie;
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
-use crate::constraint::json_schema::json_document::{Doc, Id};
+use crate::constraint::json::document::{Doc, Id};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most states of one structural tag.

@@ -9,7 +9,7 @@ use super::ast::{Format, Kind, Many, Phrase, Tag, Triggered};
 use super::embedded::{Leaves, Spelling};
 use super::parameters::Style;
 use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, tag_text};
-use crate::constraint::json_schema::json_document::{Doc, Id, Value};
+use crate::constraint::json::document::{Doc, Id, Value};
 use crate::error::{ErrorKind, Result};
 
 /// Deepest nesting of formats.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::ast::Phrase;
 use crate::constraint::element_pattern::distance;
-use crate::constraint::json_schema::json_document::{Doc, Id, Value};
+use crate::constraint::json::document::{Doc, Id, Value};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An error at a value of the document.

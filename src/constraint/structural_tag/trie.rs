@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use super::graph::{Graph, StateIx};
-use crate::constraint::json_schema::json_document::Id;
+use crate::constraint::json::document::Id;
 use crate::error::Result;
 
 /// A set of texts with the states behind them; node 0 is the root.

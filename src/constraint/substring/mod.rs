@@ -26,7 +26,8 @@ pub(crate) use self::graph::Graph;
 pub use self::graph::MAX_SPAN_STATES;
 use self::graph::Piece;
 use super::ir::{Ir, Node, NodeId};
-use super::json_schema::{self, json_document};
+use super::json::document;
+use super::json_schema;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Largest source, in bytes: up to here the automaton of any text fits into the machine's limit, but for
@@ -247,11 +248,11 @@ impl Source {
         let mut found = Vec::new();
         while let Some(id) = todo.pop() {
             match doc.value(id) {
-                json_document::Value::String(text) => {
+                document::Value::String(text) => {
                     found.extend(self.find(doc.name(text)).map(|o| (doc.pointer(id), o)));
                 }
-                json_document::Value::Array { .. } => todo.extend(doc.elements(id).iter().rev()),
-                json_document::Value::Object { .. } => todo.extend(doc.members(id).iter().rev().map(|m| m.1)),
+                document::Value::Array { .. } => todo.extend(doc.elements(id).iter().rev()),
+                document::Value::Object { .. } => todo.extend(doc.members(id).iter().rev().map(|m| m.1)),
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@
 //! [`Engine::beam_search`]: super::Engine::beam_search
 
 mod beam;
-mod of;
+mod best_of;
 
 use super::engine::Output;
 use crate::error::{Error, ErrorKind, Result};

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::naive::accepts;
 use crate::constraint::Policy;
-use crate::constraint::json_schema::json_document::Doc;
+use crate::constraint::json::document::Doc;
 use crate::constraint::json_schema::parse;
 use crate::error::ErrorKind;
 

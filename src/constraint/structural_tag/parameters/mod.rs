@@ -14,11 +14,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
 use crate::constraint::ir::{ByteString, Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId};
-use crate::constraint::json_schema::json_document::{Doc, Id, Value};
-use crate::constraint::json_schema::regular::CharDfa;
+use crate::constraint::json::document::{Doc, Id, Value};
 use crate::constraint::json_schema::{self};
 use crate::constraint::policy::Whitespace;
-use crate::constraint::utf8_class::{ANY_CHAR, class};
+use crate::constraint::regular::char_dfa::CharDfa;
+use crate::constraint::regular::utf8_class::{ANY_CHAR, class};
 use crate::constraint::{KeyOrder, Policy};
 use crate::error::{Error, ErrorKind, Result};
 

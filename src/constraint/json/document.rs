@@ -1,0 +1,340 @@
+//! JSON text into one arena of values that keeps what a schema front end needs: the order of the
+//! members, the text of numbers (no `f64`), decoded strings, and each value's place in the document.
+//!
+//! Parsing is one pass with an explicit stack, linear in the text; strings and names are interned, so
+//! that the rest of the front end compares integers. `serde_json::Value` was rejected: it reads
+//! numbers through `f64`, a value does not know its place, and its ids cannot be keys of a memo.
+//!
+//! Texts for readers (`title`, `description`, `$comment`) are two fifths of the bytes of real schemas and an eighth
+//! of their values; they are checked and left out, but where they may be values or names of the instance.
+//!
+//! Duplicate names in one object: the last one wins and keeps the place of the first, as in
+//! `serde_json`; the document remembers that it happened, for a warning.
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use super::parser::Parser;
+pub(in crate::constraint) use crate::constraint::json::symbols::SymbolTable;
+use crate::constraint::json_schema::keyword_set::KeywordSet;
+use crate::constraint::json_schema::keywords as kw;
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Longest JSON text in bytes.
+pub(crate) const MAX_BYTES: usize = 16 << 20;
+/// Most values in one JSON text.
+pub(crate) const MAX_VALUES: usize = 1_000_000;
+/// Deepest nesting of arrays and objects.
+pub(crate) const MAX_DEPTH: usize = 512;
+
+/// A value of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(in crate::constraint) struct Id(pub u32);
+
+/// An interned string: a member name, the decoded text of a string, or the text of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(in crate::constraint) struct Symbol(pub u32);
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::constraint) enum Value {
+    Null,
+    Bool(bool),
+    /// The text of the number as written.
+    Number(Symbol),
+    /// The decoded text.
+    String(Symbol),
+    /// Elements `first..first + len` of the element table.
+    Array {
+        first: u32,
+        len: u32,
+    },
+    /// Members `first..first + len` of the member table.
+    Object {
+        first: u32,
+        len: u32,
+    },
+}
+
+/// Where a value lies: its parent and the index among the parent's children.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::constraint) struct Parent {
+    id: Id,
+    index: u32,
+}
+
+/// A parsed document, and further ones to which it refers.
+#[derive(Debug)]
+pub(in crate::constraint) struct Doc {
+    pub(in crate::constraint) values: Vec<Value>,
+    pub(in crate::constraint) parents: Vec<Option<Parent>>,
+    pub(in crate::constraint) elements: Vec<Id>,
+    /// Before the members of each object, which names they have, as two halves of a word.
+    pub(in crate::constraint) members: Vec<(Symbol, Id)>,
+    words: SymbolTable,
+    pub(in crate::constraint) root: Id,
+    /// String values made for property names.
+    loose: FxHashMap<Symbol, Id>,
+    /// One duplicated member name with its object, if there was any.
+    pub duplicate: Option<(Id, Symbol)>,
+    /// `false` and `true` outside the tree.
+    pub(in crate::constraint) constants: [Option<Id>; 2],
+    /// Schemas made of values of the tree.
+    pub(in crate::constraint) made: FxHashMap<(Symbol, Box<[Id]>), Id>,
+    /// Roots of further texts, with the URI under which each is known.
+    others: FxHashMap<Id, String>,
+}
+
+impl Doc {
+    /// Parses any JSON text.
+    pub fn parse(text: &str) -> Result<Doc> {
+        Doc::with(text, true)
+    }
+
+    /// Parses a schema, without the texts that schemas have for their readers.
+    pub fn schema(text: &str) -> Result<Doc> {
+        Doc::with(text, false)
+    }
+
+    fn with(text: &str, all: bool) -> Result<Doc> {
+        // A value takes some 20 bytes of text in real schemas.
+        let values = text.len().min(MAX_BYTES) / 20;
+        let mut doc = Doc {
+            values: Vec::with_capacity(values),
+            parents: Vec::with_capacity(values),
+            elements: Vec::new(),
+            members: Vec::with_capacity(values),
+            words: SymbolTable::on(kw::words(), text.len().min(MAX_BYTES)),
+            root: Id(0),
+            loose: FxHashMap::default(),
+            duplicate: None,
+            constants: [None; 2],
+            made: FxHashMap::default(),
+            others: FxHashMap::default(),
+        };
+        doc.root = doc.read(text, all)?;
+        Ok(doc)
+    }
+
+    /// Parses another schema into the same arena; its root.
+    pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
+        let root = self.read(text, false).map_err(|e| e.at(Place::File(uri.into())))?;
+        self.others.insert(root, uri.to_string());
+        Ok(root)
+    }
+
+    fn read(&mut self, text: &str, all: bool) -> Result<Id> {
+        if text.len() > MAX_BYTES {
+            return Err(Error::new(
+                ErrorKind::TooComplex,
+                format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
+            ));
+        }
+        Parser::new(text, self, all).document()
+    }
+
+    /// Replaces the root: by a copy of it that is specific to a dynamic scope.
+    pub fn set_root(&mut self, root: Id) {
+        self.root = root;
+    }
+
+    /// A copy of a value with other children, in the order of its own. The copy of a root is one.
+    pub fn copy(&mut self, id: Id, children: &[(Symbol, Id)]) -> Id {
+        let copy = match self.value(id) {
+            Value::Array { .. } => self.close_array(children),
+            Value::Object { .. } => self.close_object(children),
+            scalar => self.push(scalar),
+        };
+        if let Some(uri) = self.others.get(&id).cloned() {
+            self.others.insert(copy, uri);
+        }
+        copy
+    }
+
+    pub fn root(&self) -> Id {
+        self.root
+    }
+
+    pub fn value(&self, id: Id) -> Value {
+        self.values[id.0 as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub fn name(&self, name: Symbol) -> &str {
+        self.words.get(name)
+    }
+
+    /// The name of a string that occurs in the document (or was interned later).
+    pub fn lookup(&self, text: &str) -> Option<Symbol> {
+        self.words.find(text)
+    }
+
+    pub fn intern(&mut self, text: &str) -> Symbol {
+        self.words.intern(text)
+    }
+
+    /// The members of an object, in order; empty for anything else.
+    pub fn members(&self, id: Id) -> &[(Symbol, Id)] {
+        match self.value(id) {
+            Value::Object { first, len } => &self.members[first as usize..(first + len) as usize],
+            _ => &[],
+        }
+    }
+
+    /// The elements of an array, in order; empty for anything else.
+    pub fn elements(&self, id: Id) -> &[Id] {
+        match self.value(id) {
+            Value::Array { first, len } => &self.elements[first as usize..(first + len) as usize],
+            _ => &[],
+        }
+    }
+
+    /// Which keywords an object has as members; none for anything else.
+    pub fn keyword_set(&self, id: Id) -> KeywordSet {
+        match self.value(id) {
+            Value::Object { first, .. } => {
+                let (low, high) = self.members[first as usize - 1];
+                KeywordSet(u64::from(low.0) | u64::from(high.0) << 32)
+            }
+            _ => KeywordSet::default(),
+        }
+    }
+
+    /// Begins the members of an object; where they are.
+    pub(in crate::constraint) fn open_members(&mut self) -> usize {
+        self.members.push((Symbol(0), Id(0)));
+        self.members.len()
+    }
+
+    /// The object of the members from `first` on.
+    pub(in crate::constraint) fn object_of(&mut self, first: usize) -> Id {
+        let members = &self.members[first..];
+        let len = members.len() as u32;
+        let KeywordSet(keys) =
+            members.iter().fold(KeywordSet::default(), |keys, m| keys.or(KeywordSet::of(&[m.0])));
+        self.members[first - 1] = (Symbol(keys as u32), Id((keys >> 32) as u32));
+        self.push(Value::Object { first: first as u32, len })
+    }
+
+    /// The member of that name.
+    pub fn get(&self, id: Id, name: Symbol) -> Option<Id> {
+        if !self.keyword_set(id).may_have(name) {
+            return None;
+        }
+        self.members(id).iter().find(|m| m.0 == name).map(|m| m.1)
+    }
+
+    /// The decoded text of a string value.
+    pub fn string(&self, id: Id) -> Option<Symbol> {
+        match self.value(id) {
+            Value::String(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    pub fn parent(&self, id: Id) -> Option<Id> {
+        self.parents[id.0 as usize].map(|p| p.id)
+    }
+
+    /// The JSON pointer (RFC 6901) of a value in its document.
+    pub fn pointer(&self, id: Id) -> String {
+        self.pointer_and_root(id).0
+    }
+
+    fn pointer_and_root(&self, id: Id) -> (String, Id) {
+        let mut steps = Vec::new();
+        let mut at = id;
+        while let Some(parent) = self.parents[at.0 as usize] {
+            steps.push(match self.value(parent.id) {
+                Value::Object { first, .. } => {
+                    let name = self.members[(first + parent.index) as usize].0;
+                    self.name(name).replace('~', "~0").replace('/', "~1")
+                }
+                _ => parent.index.to_string(),
+            });
+            at = parent.id;
+        }
+        let mut text = String::new();
+        for step in steps.iter().rev() {
+            text.push('/');
+            text.push_str(step);
+        }
+        (text, at)
+    }
+
+    /// The place of a value, for errors.
+    pub fn place(&self, id: Id) -> Place {
+        let (pointer, root) = self.pointer_and_root(id);
+        match self.others.get(&root) {
+            Some(uri) => Place::Document { uri: uri.clone(), pointer },
+            None => Place::Pointer(pointer),
+        }
+    }
+
+    pub(in crate::constraint) fn push(&mut self, value: Value) -> Id {
+        self.values.push(value);
+        self.parents.push(None);
+        Id(self.values.len() as u32 - 1)
+    }
+
+    /// A string value outside the document tree.
+    pub fn string_value(&mut self, text: Symbol) -> Id {
+        if let Some(&id) = self.loose.get(&text) {
+            return id;
+        }
+        let id = self.push(Value::String(text));
+        self.loose.insert(text, id);
+        id
+    }
+
+    /// Closes an array whose elements are these; their names say nothing.
+    pub(in crate::constraint) fn close_array(&mut self, elements: &[(Symbol, Id)]) -> Id {
+        let first = self.elements.len() as u32;
+        self.elements.extend(elements.iter().map(|e| e.1));
+        let id = self.push(Value::Array { first, len: elements.len() as u32 });
+        for (&(_, child), index) in elements.iter().zip(0..) {
+            self.parents[child.0 as usize] = Some(Parent { id, index });
+        }
+        id
+    }
+
+    pub(in crate::constraint) fn close_object(&mut self, members: &[(Symbol, Id)]) -> Id {
+        let first = self.open_members();
+        let many = if members.len() > FEW { members.len() } else { 0 };
+        let mut seen: FxHashMap<Symbol, usize> = FxHashMap::with_capacity_and_hasher(many, FxBuildHasher);
+        let mut duplicate = None;
+        for &(name, id) in members {
+            // Most objects are so small that looking at every name is faster than hashing.
+            let kept = &self.members[first..];
+            let known = match members.len() {
+                ..=FEW => kept.iter().position(|m| m.0 == name),
+                _ => seen.get(&name).copied(),
+            };
+            match known {
+                Some(at) => {
+                    self.members[first + at].1 = id;
+                    duplicate = Some(name);
+                }
+                None => {
+                    if members.len() > FEW {
+                        seen.insert(name, kept.len());
+                    }
+                    self.members.push((name, id));
+                }
+            }
+        }
+        let id = self.object_of(first);
+        for (&(_, child), index) in self.members[first..].iter().zip(0..) {
+            self.parents[child.0 as usize] = Some(Parent { id, index });
+        }
+        if let Some(name) = duplicate {
+            self.duplicate.get_or_insert((id, name));
+        }
+        id
+    }
+}
+
+/// Most members of an object whose names are compared one by one.
+const FEW: usize = 16;

@@ -1,0 +1,6 @@
+//! JSON text in an arena that keeps locations, order and the text of numbers: see [`document`].
+
+pub(in crate::constraint) mod document;
+mod parser;
+mod string_scan;
+mod symbols;

@@ -1,0 +1,358 @@
+//! The parser of JSON text: one pass with an explicit stack, linear in the text.
+//!
+//! A recursive parser was rejected: the depth of a schema must not be a matter of the thread's stack.
+
+use smallvec::SmallVec;
+
+use super::document::{Doc, Id, MAX_DEPTH, MAX_VALUES, Symbol, Value};
+use super::string_scan;
+use crate::constraint::json_schema::keywords as kw;
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// A container that is not closed yet.
+struct Open {
+    /// Where its children begin among those that wait.
+    first: usize,
+    /// Of an object: the name that waits for its value.
+    name: Option<Symbol>,
+    /// Whether it is a part of a value that counts as a whole.
+    literal: bool,
+    /// Whether it may be something else than a schema, so that its members count whatever their names are.
+    keeps: bool,
+    /// The names of the texts for readers that were left out.
+    told: SmallVec<[Symbol; 2]>,
+}
+
+impl Open {
+    /// Whether the name that waits is that of a text for readers.
+    fn only_tells(&self) -> bool {
+        !self.keeps && self.name.is_some_and(kw::is_annotation_text)
+    }
+}
+
+/// What is being read.
+pub(crate) struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    doc: &'a mut Doc,
+    /// Whether it is no schema, so that everything counts.
+    all: bool,
+    /// Children of all containers that are not closed yet; elements of arrays have no name of theirs.
+    waiting: Vec<(Symbol, Id)>,
+    /// A buffer for strings with escapes.
+    decoded: String,
+}
+
+impl<'a> Parser<'a> {
+    /// Reads `text` into `doc`; with `all`, as it is, otherwise as a schema.
+    pub(crate) fn new(text: &'a str, doc: &'a mut Doc, all: bool) -> Self {
+        Parser { text, at: 0, doc, all, waiting: Vec::with_capacity(32), decoded: String::new() }
+    }
+
+    /// The only value of the text.
+    pub(crate) fn document(&mut self) -> Result<Id> {
+        let mut open: Vec<Open> = Vec::with_capacity(16);
+        loop {
+            self.space();
+            let mut done = match self.peek() {
+                Some(first @ (b'[' | b'{')) => self.begin(first == b'{', &mut open)?,
+                Some(b'"') if open.last().is_some_and(Open::only_tells) => {
+                    if let Some(container) = open.last_mut() {
+                        container.told.extend(container.name);
+                    }
+                    self.skip_string()?;
+                    self.next_member(&mut open)?
+                }
+                _ => Some(self.scalar()?),
+            };
+            self.check_budgets(open.len())?;
+            while let Some(value) = done.take() {
+                let Some(container) = open.last() else {
+                    return self.finish(value);
+                };
+                self.waiting.push((container.name.unwrap_or(Symbol(0)), value));
+                done = self.next_member(&mut open)?;
+            }
+        }
+    }
+
+    /// Begins an array or an object, which is done if it is empty.
+    fn begin(&mut self, object: bool, open: &mut Vec<Open>) -> Result<Option<Id>> {
+        self.at += 1;
+        self.space();
+        if self.take(if object { b'}' } else { b']' }) {
+            return Ok(Some(if object { self.doc.close_object(&[]) } else { self.doc.close_array(&[]) }));
+        }
+        let name = if object { Some(self.member_name()?) } else { None };
+        let opened = self.opened(open.last(), name);
+        open.push(opened);
+        Ok(None)
+    }
+
+    /// A container whose first member has this name, inside another one.
+    fn opened(&self, outer: Option<&Open>, name: Option<Symbol>) -> Open {
+        let key = outer.and_then(|outer| outer.name);
+        let literal = outer.map_or(self.all, |outer| outer.literal) || key.is_some_and(kw::is_literal);
+        let keeps = literal || key.is_some_and(kw::maps_names);
+        Open { first: self.waiting.len(), name, literal, keeps, told: SmallVec::new() }
+    }
+
+    /// What comes behind a value: the next member of its container, or the end of that, which is then done.
+    fn next_member(&mut self, open: &mut Vec<Open>) -> Result<Option<Id>> {
+        let Some(container) = open.last_mut() else { return Ok(None) };
+        self.space();
+        let closed = self.closed(container)?;
+        Ok(if closed { open.pop().map(|c| self.close(c)) } else { None })
+    }
+
+    fn finish(&mut self, value: Id) -> Result<Id> {
+        self.space();
+        if self.at < self.text.len() {
+            return Err(self.error("text after the end of the JSON value"));
+        }
+        Ok(value)
+    }
+
+    /// Reads the separator after a value: whether it closes the container.
+    fn closed(&mut self, container: &mut Open) -> Result<bool> {
+        let (end, message) = match container.name {
+            None => (b']', "expected `,` or `]`"),
+            Some(_) => (b'}', "expected `,` or `}`"),
+        };
+        if self.take(end) {
+            return Ok(true);
+        }
+        if !self.take(b',') {
+            return Err(self.error(message));
+        }
+        if container.name.is_some() {
+            self.space();
+            container.name = Some(self.member_name()?);
+        }
+        Ok(false)
+    }
+
+    fn close(&mut self, container: Open) -> Id {
+        let children = &self.waiting[container.first..];
+        let id = match container.name {
+            None => self.doc.close_array(children),
+            Some(_) => self.doc.close_object(children),
+        };
+        let told = &container.told;
+        let twice =
+            |&(i, name): &(usize, &Symbol)| told[..i].contains(name) || children.iter().any(|c| c.0 == *name);
+        if let Some((_, &name)) = told.iter().enumerate().find(twice) {
+            self.doc.duplicate.get_or_insert((id, name));
+        }
+        self.waiting.truncate(container.first);
+        id
+    }
+
+    fn check_budgets(&self, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(self.limit(format!("the schema is nested deeper than the limit of {MAX_DEPTH}")));
+        }
+        if self.doc.len() > MAX_VALUES {
+            return Err(self.limit(format!("the schema has more than {MAX_VALUES} JSON values")));
+        }
+        Ok(())
+    }
+
+    fn member_name(&mut self) -> Result<Symbol> {
+        if self.peek() != Some(b'"') {
+            return Err(self.error("expected a member name in double quotes"));
+        }
+        let name = self.string()?;
+        self.space();
+        if !self.take(b':') {
+            return Err(self.error("expected `:`"));
+        }
+        Ok(name)
+    }
+
+    fn scalar(&mut self) -> Result<Id> {
+        let value = match self.peek() {
+            Some(b'"') => Value::String(self.string()?),
+            Some(b'-' | b'0'..=b'9') => Value::Number(self.number()?),
+            Some(b't') => self.word("true", Value::Bool(true))?,
+            Some(b'f') => self.word("false", Value::Bool(false))?,
+            Some(b'n') => self.word("null", Value::Null)?,
+            None => return Err(self.error("unexpected end of the text")),
+            Some(_) => return Err(self.error("expected a JSON value")),
+        };
+        Ok(self.doc.push(value))
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Value> {
+        if !self.text[self.at..].starts_with(word) {
+            return Err(self.error("expected a JSON value"));
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+
+    fn number(&mut self) -> Result<Symbol> {
+        let start = self.at;
+        self.take(b'-');
+        if !self.take(b'0') && self.digits() == 0 {
+            return Err(self.error("expected a digit"));
+        }
+        if self.take(b'.') && self.digits() == 0 {
+            return Err(self.error("expected a digit after the decimal point"));
+        }
+        if self.take(b'e') || self.take(b'E') {
+            let _sign = self.take(b'+') || self.take(b'-');
+            if self.digits() == 0 {
+                return Err(self.error("expected a digit in the exponent"));
+            }
+        }
+        let text = &self.text[start..self.at];
+        Ok(self.doc.intern(text))
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn string(&mut self) -> Result<Symbol> {
+        self.at += 1;
+        self.decoded.clear();
+        loop {
+            let start = self.at;
+            self.at += string_scan::plain_bytes(&self.text.as_bytes()[start..]);
+            let plain = &self.text[start..self.at];
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    if self.decoded.is_empty() {
+                        return Ok(self.doc.intern(plain));
+                    }
+                    self.decoded.push_str(plain);
+                    return Ok(self.doc.intern(&self.decoded));
+                }
+                Some(b'\\') => {
+                    self.decoded.push_str(plain);
+                    self.at += 1;
+                    let escaped = self.escape()?;
+                    self.decoded.push(escaped);
+                }
+                _ => return Err(self.no_string()),
+            }
+        }
+    }
+
+    /// Goes on behind a string that does not count.
+    fn skip_string(&mut self) -> Result<()> {
+        self.at += 1;
+        loop {
+            self.at += string_scan::plain_bytes(&self.text.as_bytes()[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                _ => return Err(self.no_string()),
+            }
+        }
+    }
+
+    fn no_string(&self) -> Error {
+        self.error(match self.peek() {
+            Some(_) => "control character in a string; write it as an escape",
+            None => "string without end",
+        })
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        let byte = self.peek();
+        self.at += 1;
+        Ok(match byte {
+            Some(b @ (b'"' | b'\\' | b'/')) => b as char,
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode_escape(),
+            _ => {
+                self.at -= 1;
+                return Err(self.error("unknown escape"));
+            }
+        })
+    }
+
+    fn unicode_escape(&mut self) -> Result<char> {
+        let first = self.hex4()?;
+        let code = match first {
+            0xD800..=0xDBFF if self.text.as_bytes()[self.at..].starts_with(b"\\u") => {
+                self.at += 2;
+                let second = self.hex4()?;
+                if !(0xDC00..=0xDFFF).contains(&second) {
+                    return Err(self.error("lone surrogate in a string"));
+                }
+                0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)
+            }
+            _ => first,
+        };
+        char::from_u32(code).ok_or_else(|| self.error("lone surrogate in a string"))
+    }
+
+    fn hex4(&mut self) -> Result<u32> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 4).unwrap_or(&[]);
+        let mut code = 0;
+        for &digit in digits {
+            match (digit as char).to_digit(16) {
+                Some(d) => code = code * 16 + d,
+                None => return Err(self.error("expected four hexadecimal digits")),
+            }
+        }
+        if digits.len() < 4 {
+            return Err(self.error("expected four hexadecimal digits"));
+        }
+        self.at += 4;
+        Ok(code)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn error(&self, message: &str) -> Error {
+        Error::new(ErrorKind::InvalidJson, message).at(self.line_column())
+    }
+
+    fn limit(&self, message: String) -> Error {
+        Error::new(ErrorKind::TooComplex, message).at(self.line_column())
+    }
+
+    fn line_column(&self) -> Place {
+        let mut end = self.at.min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let before = &self.text[..end];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+        Place::LineColumn(line, column)
+    }
+}

@@ -1,0 +1,92 @@
+//! Interned strings, with a part that all documents share.
+//!
+//! Interning hashes the text once; a name costs four bytes beside its text. A `Vec<String>` with a map
+//! from `String` was rejected: it holds every text twice and allocates for each.
+
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+
+use crate::constraint::json::document::Symbol;
+
+/// Interned strings, one after the other in one buffer: most of a schema is names, and an allocation
+/// for each was a fifth of the time to parse it.
+#[derive(Debug, Default)]
+pub(in crate::constraint) struct SymbolTable {
+    /// The words that all documents share; their names come first.
+    shared: Option<&'static SymbolTable>,
+    text: String,
+    ends: Vec<u32>,
+    index: HashTable<Entry>,
+}
+
+/// A name and where its text lies: that it is another one is mostly told by its length.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    name: Symbol,
+    first: u32,
+    length: u32,
+}
+
+impl Entry {
+    fn text(self, all: &str) -> &str {
+        &all[self.first as usize..][..self.length as usize]
+    }
+}
+
+impl SymbolTable {
+    /// Words on top of others, with room for those of a text of so many bytes.
+    pub fn on(shared: &'static SymbolTable, bytes: usize) -> SymbolTable {
+        SymbolTable {
+            shared: Some(shared),
+            text: String::with_capacity(bytes / 3),
+            ends: Vec::with_capacity(bytes / 60),
+            index: HashTable::with_capacity(bytes / 60),
+        }
+    }
+
+    /// How many names the shared words have.
+    fn first(&self) -> u32 {
+        self.shared.map_or(0, |shared| shared.ends.len() as u32)
+    }
+
+    pub fn get(&self, name: Symbol) -> &str {
+        match (self.shared, name.0.checked_sub(self.first())) {
+            (Some(shared), None) => shared.get(name),
+            (_, at) => word(&self.text, &self.ends, at.unwrap_or(0)),
+        }
+    }
+
+    pub fn find(&self, text: &str) -> Option<Symbol> {
+        self.find_hashed(text, FxBuildHasher.hash_one(text))
+    }
+
+    fn find_hashed(&self, text: &str, hash: u64) -> Option<Symbol> {
+        let shared = self.shared.and_then(|shared| shared.find_hashed(text, hash));
+        let is_text = |e: &Entry| e.length as usize == text.len() && e.text(&self.text) == text;
+        shared.or_else(|| self.index.find(hash, is_text).map(|e| e.name))
+    }
+
+    /// The name of a string; names are numbered in the order in which strings come.
+    pub fn intern(&mut self, text: &str) -> Symbol {
+        let hash = FxBuildHasher.hash_one(text);
+        if let Some(name) = self.find_hashed(text, hash) {
+            return name;
+        }
+        let name = Symbol(self.first() + self.ends.len() as u32);
+        let entry = Entry { name, first: self.text.len() as u32, length: text.len() as u32 };
+        self.text.push_str(text);
+        self.ends.push(self.text.len() as u32);
+        let SymbolTable { text: all, index, .. } = self;
+        index.insert_unique(hash, entry, |e| FxBuildHasher.hash_one(e.text(all)));
+        name
+    }
+}
+
+/// The word that ends where its number says; it begins where the one before ends.
+fn word<'a>(text: &'a str, ends: &[u32], at: u32) -> &'a str {
+    let at = at as usize;
+    let from = if at == 0 { 0 } else { ends[at - 1] as usize };
+    &text[from..ends[at] as usize]
+}

@@ -1,0 +1,150 @@
+//! From `regex_syntax`'s HIR to the common representation.
+//!
+//! Both pattern languages (and the element patterns) meet in HIR, which is already simplified; this
+//! module turns it into nodes, bottom-up with an explicit stack, in time linear in the HIR. Building
+//! a Thompson automaton here was rejected: the machine has its own, which also knows counters and
+//! values.
+
+use regex_syntax::hir::{self, Class, Hir, HirKind, Look, Visitor};
+use smallvec::SmallVec;
+
+use crate::constraint::ir::{Ir, Node, NodeId};
+use crate::constraint::regular::anchors::Split;
+use crate::constraint::regular::utf8_class;
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Longest pattern text in bytes.
+pub(crate) const MAX_PATTERN_BYTES: usize = 64 * 1024;
+/// Deepest nesting of groups and operators.
+pub(crate) const MAX_NESTING: u32 = 200;
+/// Most byte states of one pattern, counted repetitions written out.
+pub(crate) const MAX_STATES: u64 = 200_000;
+
+/// An error about bytes `start..end` of a pattern.
+pub(crate) fn fault(
+    kind: ErrorKind,
+    message: impl Into<String>,
+    text: &str,
+    start: usize,
+    end: usize,
+) -> Error {
+    Error::new(kind, message).at(Place::Span { text: text.to_owned(), start, end })
+}
+
+/// Refuses pattern texts above [`MAX_PATTERN_BYTES`].
+pub(crate) fn check_length(text: &str) -> Result<()> {
+    if text.len() > MAX_PATTERN_BYTES {
+        let message =
+            format!("the pattern has {} bytes, more than the limit of {MAX_PATTERN_BYTES}", text.len());
+        return Err(Error::new(ErrorKind::TooComplex, message).hint("split the pattern or use a choice"));
+    }
+    Ok(())
+}
+
+/// Refuses languages above [`MAX_STATES`]; `base` is the length of the arena before the pattern.
+pub(crate) fn check_states(text: &str, ir: &Ir, base: usize, root: NodeId) -> Result<()> {
+    let states = states(ir, base, root);
+    if states <= MAX_STATES {
+        return Ok(());
+    }
+    let reached = if states == u64::MAX { "too many to count".to_owned() } else { states.to_string() };
+    let message = format!("the pattern needs {reached} states, more than the limit of {MAX_STATES}");
+    let shown: String = text.chars().take(200).collect();
+    Err(fault(ErrorKind::TooComplex, message, &shown, 0, shown.len())
+        .hint("lower the counts of the repetitions"))
+}
+
+/// Byte states of a regular node, shared nodes counted once per use and repetitions written out.
+/// Nodes below `base` that the root refers to count one.
+pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
+    let mut sizes: Vec<u64> = Vec::with_capacity((root.0 as usize + 1).saturating_sub(base));
+    // Children are always pushed before their parents.
+    for id in base..=root.0 as usize {
+        let of = |child: NodeId| (child.0 as usize).checked_sub(base).map_or(1, |at| sizes[at]);
+        let sum = |parts: &[NodeId]| parts.iter().fold(0u64, |n, &p| n.saturating_add(of(p)));
+        sizes.push(match ir.node(NodeId(id as u32)) {
+            Node::Bytes(bytes) => bytes.len() as u64,
+            Node::Literals(all) => all.iter().map(|text| text.len() as u64).sum(),
+            Node::Concat(parts) | Node::Union(parts) => sum(parts),
+            Node::Repeat { node, min, max } => {
+                of(*node).max(1).saturating_mul(u64::from(max.unwrap_or((*min).max(1))))
+            }
+            _ => 1,
+        });
+    }
+    (root.0 as usize).checked_sub(base).map_or(1, |at| sizes[at])
+}
+
+/// The languages of `hir` by anchor condition.
+pub(crate) fn split(hir: &Hir, ir: &mut Ir) -> Result<Split> {
+    hir::visit(hir, Lowering { ir, done: Vec::new() })
+}
+
+struct Lowering<'a> {
+    ir: &'a mut Ir,
+    /// Languages of the sub-expressions that are finished but not yet used.
+    done: Vec<Split>,
+}
+
+impl Lowering<'_> {
+    fn class(&mut self, class: &Class) -> Split {
+        let node = match class {
+            Class::Unicode(class) if class.ranges().is_empty() => return Split::NEVER,
+            Class::Bytes(class) if class.ranges().is_empty() => return Split::NEVER,
+            Class::Unicode(class) => {
+                let ranges: SmallVec<[(char, char); 8]> = utf8_class::ranges(class).collect();
+                utf8_class::class(&ranges, self.ir)
+            }
+            Class::Bytes(class) => {
+                let ranges = class.ranges().iter().map(|r| (r.start(), r.end())).collect();
+                self.ir.push(Node::Class(ranges))
+            }
+        };
+        Split::plain(node, false)
+    }
+
+    /// The last `count` finished languages, in order.
+    fn take(&mut self, count: usize) -> Vec<Split> {
+        self.done.split_off(self.done.len().saturating_sub(count))
+    }
+}
+
+impl Visitor for Lowering<'_> {
+    type Output = Split;
+    type Err = Error;
+
+    fn finish(mut self) -> Result<Split> {
+        Ok(self.done.pop().unwrap_or(Split::NEVER))
+    }
+
+    fn visit_post(&mut self, hir: &Hir) -> Result<()> {
+        let split = match hir.kind() {
+            HirKind::Empty => Split::plain(self.ir.push(Node::Empty), true),
+            HirKind::Literal(literal) => Split::plain(self.ir.bytes(&literal.0), literal.0.is_empty()),
+            HirKind::Class(class) => self.class(class),
+            HirKind::Look(Look::Start) => Split::start(self.ir),
+            HirKind::Look(Look::End) => Split::end(self.ir),
+            HirKind::Look(_) => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "word boundaries and line anchors are not supported",
+                ));
+            }
+            HirKind::Capture(_) => return Ok(()),
+            HirKind::Repetition(repetition) => {
+                let sub = self.done.pop().unwrap_or(Split::NEVER);
+                sub.repeat(repetition.min, repetition.max, self.ir)
+            }
+            HirKind::Concat(parts) => {
+                let parts = self.take(parts.len());
+                Split::concat(&parts, self.ir)
+            }
+            HirKind::Alternation(parts) => {
+                let parts = self.take(parts.len());
+                Split::alternation(&parts, self.ir)
+            }
+        };
+        self.done.push(split);
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Character classes as byte automata.
+//!
+//! A set of Unicode scalar values becomes a [`Node::Class`] for its ASCII part and, above that, the
+//! UTF-8 sequences of `regex_syntax::utf8` folded into a minimal prefix tree: equal tails are one
+//! node and leads with equal tails share one class. The cost is linear in the number of sequences
+//! (about 750 for `\p{L}`, which ends up as some 300 byte states). Lowering each sequence on its own
+//! was rejected: it is three times as large and its determinisation starts from hundreds of branches.
+
+use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
+use regex_syntax::utf8::{Utf8Sequence, Utf8Sequences};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+use crate::constraint::ir::{Ir, Node, NodeId, Parts, Ranges};
+
+/// Every Unicode scalar value.
+pub(crate) const ANY_CHAR: (char, char) = ('\0', char::MAX);
+
+/// A canonical class from any ranges.
+pub(crate) fn unicode(ranges: &[(char, char)]) -> ClassUnicode {
+    ClassUnicode::new(ranges.iter().map(|&(lo, hi)| ClassUnicodeRange::new(lo, hi)))
+}
+
+/// The ranges of a class, sorted and disjoint.
+pub(crate) fn ranges(class: &ClassUnicode) -> impl Iterator<Item = (char, char)> + '_ {
+    class.ranges().iter().map(|r| (r.start(), r.end()))
+}
+
+/// One character out of `ranges`, as UTF-8; [`Node::Never`] if there is none. Made once per [`Ir`].
+pub(crate) fn class(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
+    if let Some(&node) = ir.classes.get(ranges) {
+        return node;
+    }
+    let node = lowered(&unicode(ranges), ir);
+    ir.classes.insert(ranges.into(), node);
+    node
+}
+
+fn lowered(class: &ClassUnicode, ir: &mut Ir) -> NodeId {
+    let ascii: Ranges = class
+        .ranges()
+        .iter()
+        .filter(|r| r.start().is_ascii())
+        .map(|r| (r.start() as u8, (r.end() as u32).min(0x7f) as u8))
+        .collect();
+    match class.ranges().last() {
+        Some(last) if last.end().is_ascii() => return ir.push(Node::Class(ascii)),
+        // Most negated classes, and the dot.
+        Some(last) if last.start() <= '\u{80}' && last.end() == char::MAX => {
+            const WIDE: [(char, char); 1] = [('\u{80}', char::MAX)];
+            let wide = match ir.classes.get(&WIDE[..]) {
+                Some(&wide) => wide,
+                None => {
+                    let sequences = all_wide(ir);
+                    let wide = ir.union(sequences);
+                    ir.classes.insert(WIDE.into(), wide);
+                    wide
+                }
+            };
+            if ascii.is_empty() {
+                return wide;
+            }
+            let ascii = ir.push(Node::Class(ascii));
+            return ir.union([ascii, wide].as_slice());
+        }
+        _ => {}
+    }
+    let sequences: Vec<Utf8Sequence> =
+        class.ranges().iter().flat_map(|r| Utf8Sequences::new(r.start(), r.end())).collect();
+    if sequences.is_empty() {
+        return ir.push(Node::Never);
+    }
+    let mut memo = FxHashMap::default();
+    level(&sequences, 0, &mut memo, ir)
+}
+
+/// All characters beyond ASCII (Unicode 16.0, table 3-7).
+fn all_wide(ir: &mut Ir) -> Parts {
+    let mut byte = |lo, hi| ir.push(Node::Class(smallvec![(lo, hi)]));
+    let next = byte(0x80, 0xbf);
+    let sequences: [&[NodeId]; 8] = [
+        &[byte(0xc2, 0xdf), next],
+        &[byte(0xe0, 0xe0), byte(0xa0, 0xbf), next],
+        &[byte(0xe1, 0xec), next, next],
+        &[byte(0xed, 0xed), byte(0x80, 0x9f), next],
+        &[byte(0xee, 0xef), next, next],
+        &[byte(0xf0, 0xf0), byte(0x90, 0xbf), next, next],
+        &[byte(0xf1, 0xf3), next, next, next],
+        &[byte(0xf4, 0xf4), byte(0x80, 0x8f), next, next],
+    ];
+    sequences.iter().map(|&bytes| ir.push(Node::Concat(bytes.into()))).collect()
+}
+
+/// Byte ranges that lead to the same rest (`None`: the character ends).
+type Branch = (Ranges, Option<NodeId>);
+
+/// The tree below the byte at `depth` of sequences that agree before it. The sequences come in code
+/// point order, so ranges at one depth are equal (and adjacent in the list) or disjoint: a range of
+/// several leading bytes arises only where every continuation is in the set.
+fn level(
+    sequences: &[Utf8Sequence],
+    depth: usize,
+    memo: &mut FxHashMap<SmallVec<[Branch; 2]>, NodeId>,
+    ir: &mut Ir,
+) -> NodeId {
+    let range = |s: &Utf8Sequence| (s.as_slice()[depth].start, s.as_slice()[depth].end);
+    let mut branches: SmallVec<[Branch; 2]> = SmallVec::new();
+    for group in sequences.chunk_by(|a, b| range(a) == range(b)) {
+        let rest = if group[0].len() > depth + 1 { Some(level(group, depth + 1, memo, ir)) } else { None };
+        let (lo, hi) = range(&group[0]);
+        match branches.iter_mut().find(|(_, r)| *r == rest) {
+            Some((bytes, _)) => match bytes.last_mut() {
+                Some(last) if last.1.checked_add(1) == Some(lo) => last.1 = hi,
+                _ => bytes.push((lo, hi)),
+            },
+            None => branches.push((smallvec![(lo, hi)], rest)),
+        }
+    }
+    if let Some(&node) = memo.get(&branches) {
+        return node;
+    }
+    let mut parts = Parts::new();
+    for (bytes, rest) in &branches {
+        let lead = ir.push(Node::Class(bytes.clone()));
+        parts.push(match rest {
+            None => lead,
+            Some(rest) => match ir.node(*rest) {
+                Node::Concat(tail) => {
+                    let all = std::iter::once(lead).chain(tail.iter().copied()).collect();
+                    ir.push(Node::Concat(all))
+                }
+                _ => ir.push(Node::Concat(smallvec![lead, *rest])),
+            },
+        });
+    }
+    let node = ir.union(parts);
+    memo.insert(branches, node);
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constraint::regular::hir_to_ir::states;
+    use crate::constraint::test_reference::matches;
+
+    fn check(ranges: &[(char, char)]) -> u64 {
+        let mut ir = Ir::new();
+        let node = class(ranges, &mut ir);
+        let mut buffer = [0; 4];
+        // Every code point below U+3000, then a stride that is coprime to the block sizes.
+        for code in (0..0x3000).chain((0x3000..0x11_0000).step_by(97)) {
+            let Some(c) = char::from_u32(code) else { continue };
+            let expected = ranges.iter().any(|&(lo, hi)| lo <= c && c <= hi);
+            let text = c.encode_utf8(&mut buffer).as_bytes();
+            assert_eq!(matches(&ir, node, text), expected, "U+{code:04X} in {ranges:?}");
+        }
+        for bad in [&[0xC0, 0x80][..], &[0xED, 0xA0, 0x80], &[0xF4, 0x90, 0x80, 0x80], &[0x80], &[], b"aa"] {
+            assert!(!matches(&ir, node, bad), "{bad:x?}");
+        }
+        states(&ir, 0, node)
+    }
+
+    #[test]
+    fn classes_hold_exactly_their_characters() {
+        assert_eq!(check(&[('a', 'z'), ('0', '9')]), 1);
+        assert!(check(&[ANY_CHAR]) < 30);
+        check(&[('\0', '!'), ('#', char::MAX)]);
+        check(&[('\u{80}', char::MAX)]);
+        check(&[('x', '\u{7f}')]);
+        check(&[('\u{7f}', '\u{800}'), ('é', 'é')]);
+        check(&[('\0', '\u{d7ff}'), ('\u{10000}', '\u{10ffff}')]);
+        check(&[('\u{1000}', '\u{2fff}'), ('\u{3005}', '\u{fffd}'), ('\u{1f600}', '\u{1f64f}')]);
+    }
+
+    #[test]
+    fn letters_stay_small() {
+        let hir = regex_syntax::parse(r"\p{L}").unwrap();
+        let regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(letters)) = hir.kind() else {
+            panic!("not a class")
+        };
+        let size = check(&ranges(letters).collect::<Vec<_>>());
+        assert!(size < 900, "{size} states");
+    }
+
+    #[test]
+    fn an_empty_class_matches_nothing() {
+        let mut ir = Ir::new();
+        let node = class(&[], &mut ir);
+        assert_eq!(*ir.node(node), Node::Never);
+    }
+}

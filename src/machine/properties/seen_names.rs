@@ -1,0 +1,325 @@
+//! What objects have so far: names and declared properties already written, as small interned numbers.
+//!
+//! A JSON object must not repeat a name, may be bounded in how many it has, and may have its properties
+//! in any order; none of that is regular in the size of the object. So the rule of an object runs with
+//! the number of a [`SeenSet`], and the rule of a name with the number of a [`NameProgress`]: the set it must not
+//! add to twice, and the text so far. Texts are nodes of one growing trie, sets chains that share what
+//! they have in common; both are found again, so that equal histories are equal numbers. Adding a name
+//! costs a hash look-up, asking for one a step per name that the object has. A set of hashes was rejected:
+//! it would have to be copied at each name, or could not be rolled back.
+//!
+//! While a mask is made, tokens are tried that may never be taken. Their names are not remembered: such a
+//! text is [`UNKNOWN`], which tells all that matters unless the token holds the name twice.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use crate::machine::register::OFF_TRIE;
+
+/// Index of a text: a node of the trie of texts.
+pub type TextId = u32;
+/// The empty text.
+pub const NO_TEXT: TextId = 0;
+/// A text of which is only known that nothing written begins with it.
+pub const UNKNOWN: TextId = u32::MAX;
+
+/// Index of a set; 0 is the empty one.
+pub type SetId = u32;
+
+/// What an object has.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct SeenSet {
+    /// Declared properties that were written, a bit each; no zero words at the end.
+    pub taken: SmallVec<[u64; 1]>,
+    /// The last undeclared name, as an index of the chain of names; 0 for none.
+    names: u32,
+    /// How many properties were written, as far as that matters.
+    pub count: u32,
+}
+
+impl SeenSet {
+    /// Whether a declared property was written.
+    #[inline]
+    pub fn has(&self, property: u32) -> bool {
+        self.taken.get(property as usize / 64).is_some_and(|word| word >> (property % 64) & 1 == 1)
+    }
+}
+
+/// Where the text of a name stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NameProgress {
+    /// What the object has so far.
+    pub set: SetId,
+    /// The text.
+    pub text: TextId,
+    /// The text in the trie of declared names, or [`OFF_TRIE`].
+    pub declared: u32,
+}
+
+/// An undeclared name in a chain.
+#[derive(Debug, Clone, Copy)]
+struct Name {
+    before: u32,
+    text: TextId,
+    /// How many names there are up to this one.
+    count: u32,
+    /// Whether some token can hold one of them with both its quotes.
+    visible: bool,
+}
+
+/// Texts of whole strings, quotes included, inside single tokens.
+pub type WholeStrings = FxHashSet<Box<[u8]>>;
+
+/// All sets and texts met so far.
+#[derive(Debug, Clone)]
+pub struct SeenNames {
+    /// The text without its last byte, that byte, and the length.
+    texts: Vec<(TextId, u8, u32)>,
+    text_index: FxHashMap<(TextId, u8), TextId>,
+    names: Vec<Name>,
+    name_index: FxHashMap<(u32, TextId), u32>,
+    sets: Vec<SeenSet>,
+    /// All but the empty one.
+    set_index: FxHashMap<SeenSet, SetId>,
+    /// Bytes on the heap of sets of more than 64 declared properties.
+    wide_bytes: usize,
+    places: Vec<NameProgress>,
+    place_index: FxHashMap<NameProgress, u32>,
+    shown: Arc<WholeStrings>,
+}
+
+impl SeenNames {
+    /// Nothing written; `shown` are the texts between quotes inside single tokens.
+    pub fn new(shown: Arc<WholeStrings>) -> Self {
+        SeenNames {
+            texts: vec![(NO_TEXT, 0, 0)],
+            text_index: FxHashMap::default(),
+            names: vec![Name { before: 0, text: UNKNOWN, count: 0, visible: false }],
+            name_index: FxHashMap::default(),
+            sets: vec![SeenSet::default()],
+            set_index: FxHashMap::default(),
+            wide_bytes: 0,
+            places: Vec::new(),
+            place_index: FxHashMap::default(),
+            shown,
+        }
+    }
+
+    /// Bytes held; the texts inside tokens, which all grammars share, not counted.
+    pub fn table_bytes(&self) -> usize {
+        let texts = self.texts.capacity() * size_of::<(TextId, u8, u32)>() + self.text_index.capacity() * 13;
+        let names = self.names.capacity() * size_of::<Name>() + self.name_index.capacity() * 13;
+        let sets =
+            (self.sets.capacity() + self.set_index.capacity()) * size_of::<SeenSet>() + self.wide_bytes;
+        let places = (self.places.capacity() + self.place_index.capacity()) * size_of::<NameProgress>();
+        texts + names + sets + places
+    }
+
+    /// Nothing written, over the same tokens.
+    pub fn renewed(&self) -> SeenNames {
+        SeenNames::new(self.shown.clone())
+    }
+
+    /// Whether a text was begun that had to be new.
+    pub fn remembers(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// A set.
+    #[inline]
+    pub fn set(&self, id: SetId) -> &SeenSet {
+        &self.sets[id as usize]
+    }
+
+    /// Number of undeclared names in a set.
+    pub fn names(&self, id: SetId) -> u32 {
+        self.names[self.set(id).names as usize].count
+    }
+
+    /// Whether some token can hold one of a set's undeclared names with both its quotes.
+    pub fn is_visible(&self, id: SetId) -> bool {
+        self.names[self.set(id).names as usize].visible
+    }
+
+    fn intern(&mut self, set: SeenSet) -> SetId {
+        if set == SeenSet::default() {
+            return 0;
+        }
+        if let Some(&id) = self.set_index.get(&set) {
+            return id;
+        }
+        let id = self.sets.len() as SetId;
+        // Once in the list and once in the index.
+        self.wide_bytes += if set.taken.spilled() { 2 * size_of_val(&set.taken[..]) } else { 0 };
+        self.sets.push(set.clone());
+        self.set_index.insert(set, id);
+        id
+    }
+
+    /// The set with one more declared property; they are counted up to `cap`.
+    pub fn with_property(&mut self, id: SetId, property: u32, cap: u32) -> SetId {
+        let mut set = self.set(id).clone();
+        let word = property as usize / 64;
+        if set.taken.len() <= word {
+            set.taken.resize(word + 1, 0);
+        }
+        set.taken[word] |= 1 << (property % 64);
+        set.count = cap.min(set.count + 1);
+        self.intern(set)
+    }
+
+    /// The set with one more property that need not be remembered.
+    pub fn with_one(&mut self, id: SetId, cap: u32) -> SetId {
+        let mut set = self.set(id).clone();
+        set.count = cap.min(set.count + 1);
+        self.intern(set)
+    }
+
+    /// The set with one more undeclared name.
+    pub fn with_name(&mut self, id: SetId, text: TextId, cap: u32) -> SetId {
+        let mut set = self.set(id).clone();
+        let before = set.names;
+        set.names = match self.name_index.get(&(before, text)) {
+            Some(&known) => known,
+            None => {
+                let last = self.names[before as usize];
+                let visible = last.visible || text != UNKNOWN && self.shown.contains(&self.bytes(text)[..]);
+                self.names.push(Name { before, text, count: last.count + 1, visible });
+                let new = self.names.len() as u32 - 1;
+                self.name_index.insert((before, text), new);
+                new
+            }
+        };
+        set.count = cap.min(set.count + 1);
+        self.intern(set)
+    }
+
+    /// The bytes of a known text.
+    fn bytes(&self, mut text: TextId) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.texts[text as usize].2 as usize);
+        while text != NO_TEXT {
+            let (before, byte, _) = self.texts[text as usize];
+            bytes.push(byte);
+            text = before;
+        }
+        bytes.reverse();
+        bytes
+    }
+
+    /// The text without its last byte, and that byte; `None` of a text without any or an unknown one.
+    pub fn last_byte(&self, text: TextId) -> Option<(TextId, u8)> {
+        let &(before, byte, length) = self.texts.get(text as usize)?;
+        (length > 0).then_some((before, byte))
+    }
+
+    /// The bytes that a text has behind the text `start`, with which it begins.
+    pub fn between(&self, start: TextId, mut text: TextId) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while text != start
+            && let Some((before, byte)) = self.last_byte(text)
+        {
+            bytes.push(byte);
+            text = before;
+        }
+        bytes.reverse();
+        bytes
+    }
+
+    /// The text with one more byte; one that is new is only remembered if `record` says so.
+    #[inline]
+    pub fn with_byte(&mut self, text: TextId, byte: u8, record: bool) -> TextId {
+        if text == UNKNOWN {
+            return UNKNOWN;
+        }
+        if let Some(&known) = self.text_index.get(&(text, byte)) {
+            return known;
+        }
+        if !record {
+            return UNKNOWN;
+        }
+        let new = self.texts.len() as TextId;
+        self.texts.push((text, byte, self.texts[text as usize].2 + 1));
+        self.text_index.insert((text, byte), new);
+        new
+    }
+
+    /// The number of a place.
+    pub fn place_id(&mut self, place: NameProgress) -> u32 {
+        if let Some(&id) = self.place_index.get(&place) {
+            return id;
+        }
+        let id = self.places.len() as u32;
+        self.places.push(place);
+        self.place_index.insert(place, id);
+        id
+    }
+
+    /// A place.
+    #[inline]
+    pub fn place(&self, id: u32) -> NameProgress {
+        self.places[id as usize]
+    }
+
+    /// The known undeclared names of a set, last first.
+    fn texts_of(&self, set: SetId) -> impl Iterator<Item = TextId> + '_ {
+        let mut at = self.set(set).names;
+        std::iter::from_fn(move || {
+            while at != 0 {
+                let name = self.names[at as usize];
+                at = name.before;
+                if name.text != UNKNOWN {
+                    return Some(name.text);
+                }
+            }
+            None
+        })
+    }
+
+    /// Whether a set has a name.
+    pub fn has(&self, set: SetId, text: TextId) -> bool {
+        text != UNKNOWN && self.texts_of(set).any(|t| t == text)
+    }
+
+    /// Whether a name of the set, or a declared one, begins with the text of a place.
+    pub fn shares_prefix(&self, place: NameProgress) -> bool {
+        if place.declared != OFF_TRIE {
+            return true;
+        }
+        place.text != UNKNOWN && self.texts_of(place.set).any(|t| self.begins(place.text, t))
+    }
+
+    /// The nodes of the trie of texts on the ways from `text` to the names of the set that begin with it.
+    pub fn prefix_nodes(&self, set: SetId, text: TextId) -> FxHashSet<TextId> {
+        let mut ways = FxHashSet::default();
+        if text == UNKNOWN || self.names(set) == 0 {
+            return ways;
+        }
+        for name in self.texts_of(set).filter(|&t| self.begins(text, t)) {
+            let mut at = name;
+            while at != text && ways.insert(at) {
+                at = self.texts[at as usize].0;
+            }
+        }
+        ways
+    }
+
+    /// What is left of each name of the set that begins with the text of a place.
+    pub fn remaining(&self, place: NameProgress) -> Vec<Vec<u8>> {
+        if place.text == UNKNOWN {
+            return Vec::new();
+        }
+        let length = self.texts[place.text as usize].2 as usize;
+        let names = self.texts_of(place.set).filter(|&t| self.begins(place.text, t));
+        names.map(|t| self.bytes(t)[length..].to_vec()).collect()
+    }
+
+    fn begins(&self, start: TextId, mut text: TextId) -> bool {
+        let length = self.texts[start as usize].2;
+        while self.texts[text as usize].2 > length {
+            text = self.texts[text as usize].0;
+        }
+        text == start
+    }
+}

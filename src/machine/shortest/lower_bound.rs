@@ -1,0 +1,312 @@
+//! How many bytes it takes to end, at least.
+//!
+//! The guide of [`shortest`](crate::machine::shortest): the length of the shortest text from every automaton state to the end
+//! of its rule (Knuth 1977, "A generalization of Dijkstra's algorithm", by repeated passes). What a state does not
+//! show is added from its register: characters and items that are missing, properties that must be there in
+//! any order. The sum over a stack is a lower bound for what its thread has before it, and exact but where properties are counted or
+//! texts must be new. Cost: a pass over all states for each level that rules are nested in, once for a grammar. Rejected: distances
+//! between configurations, which would need all of them at once.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::machine::configuration::{Frame, LocalState, Machine, StackId, Thread, UNKNOWN_STACK};
+use crate::machine::nfa::{ACCEPT, GuardKind, Nfa, NfaId, RegisterIx, RuleIx, State};
+use crate::machine::register::{DeclaredProperty, Items, PropertyTable, Register};
+
+/// The bound of what cannot be ended, or of what is nested too deeply to tell.
+const FAR: u32 = u32::MAX;
+/// Most states looked at in all passes. What is nested deeper than these tell has no bound, and no completion is found from outside it.
+const MAX_LOOKS: usize = 1 << 25;
+
+/// The lower bounds of a program.
+#[derive(Debug)]
+pub(crate) struct LowerBounds {
+    /// By automaton state: to the end of its rule, registers aside.
+    states: Vec<u32>,
+    /// By automaton state: how many entries of its object that way begins, all of which the register counts.
+    entries: Vec<u32>,
+    /// By register: what it adds to the shortest text of a rule that runs with it.
+    added: Vec<u32>,
+    /// By register of an object: its shortest property with a comma.
+    property: Vec<u32>,
+    /// Whether a state stands directly behind the name of an undeclared property.
+    named: Vec<bool>,
+    /// Bytes of a comma with what must stand behind it, in arrays.
+    separator: u32,
+}
+
+impl LowerBounds {
+    pub fn new(nfa: &Nfa, starts: &[NfaId], registers: &[Register], gap: u32) -> LowerBounds {
+        let unknown = vec![FAR; registers.len()];
+        let mut least = LowerBounds {
+            states: vec![FAR; nfa.len()],
+            entries: vec![0; nfa.len()],
+            added: unknown.clone(),
+            property: unknown,
+            named: behind_names(nfa),
+            separator: 1 + gap,
+        };
+        least.states[ACCEPT as usize] = 0;
+        for _ in 0..MAX_LOOKS / nfa.len() {
+            let mut changed = false;
+            for state in 0..nfa.len() as NfaId {
+                let bound = least.of_state(nfa, starts, registers, state);
+                changed |= std::mem::replace(&mut least.states[state as usize], bound) != bound;
+                let entries = least.entries_of(nfa, state);
+                changed |= std::mem::replace(&mut least.entries[state as usize], entries) != entries;
+            }
+            for (i, register) in registers.iter().enumerate() {
+                let added = match register {
+                    Register::Items(items) => least.of_items(starts, registers, items, 0..items.min, true),
+                    Register::Members(members) => {
+                        let property = least.of_property(starts, registers, members);
+                        changed |= std::mem::replace(&mut least.property[i], property) != property;
+                        let count = members.rule.map_or(0, |r| least.entries[starts[r.0 as usize] as usize]);
+                        least.of_entries((starts, registers), (i as RegisterIx, members), |_| false, count)
+                    }
+                    _ => 0,
+                };
+                changed |= std::mem::replace(&mut least.added[i], added) != added;
+            }
+            if !changed {
+                break;
+            }
+        }
+        least
+    }
+
+    pub fn bytes(&self) -> usize {
+        (2 * self.states.len() + self.added.len() + self.property.len()) * 4 + self.named.len()
+    }
+
+    fn of_state(&self, nfa: &Nfa, starts: &[NfaId], registers: &[Register], state: NfaId) -> u32 {
+        let at = |to: NfaId| self.states[to as usize];
+        match nfa.state(state) {
+            State::Dead => FAR,
+            State::Accept => 0,
+            State::Byte { to, .. } => at(to).saturating_add(1),
+            State::Sparse(edges) => edges.iter().map(|e| at(e.2)).min().unwrap_or(FAR).saturating_add(1),
+            State::Union(parts) => parts.iter().map(|&part| at(part)).min().unwrap_or(FAR),
+            State::Call { rule, register, to } | State::CallFresh { rule, register, to } => {
+                self.of_text(starts, registers, (rule, register)).saturating_add(at(to))
+            }
+            // Items are the register's.
+            State::CallItem { to } | State::Guard { to, .. } => at(to),
+        }
+    }
+
+    /// How many entries begin on the shortest way from a state, the most if there are several ways.
+    fn entries_of(&self, nfa: &Nfa, state: NfaId) -> u32 {
+        let at = |to: NfaId| self.entries[to as usize];
+        let nearest = |ways: &mut dyn Iterator<Item = NfaId>| {
+            let way = ways.map(|to| (self.states[to as usize], std::cmp::Reverse(at(to)))).min();
+            way.map_or(0, |way| way.1.0)
+        };
+        match nfa.state(state) {
+            State::Dead | State::Accept => 0,
+            State::Byte { to, .. } | State::Call { to, .. } | State::CallItem { to } => at(to),
+            State::CallFresh { to, .. } | State::Guard { test: GuardKind::Take(..), to } => {
+                at(to).saturating_add(1)
+            }
+            State::Guard { to, .. } => at(to),
+            State::Sparse(edges) => nearest(&mut edges.iter().map(|e| e.2)),
+            State::Union(parts) => nearest(&mut parts.iter().copied()),
+        }
+    }
+
+    /// The shortest text of a rule with a register.
+    fn of_text(
+        &self,
+        starts: &[NfaId],
+        registers: &[Register],
+        (rule, register): (RuleIx, RegisterIx),
+    ) -> u32 {
+        let text = self.states[starts[rule.0 as usize] as usize];
+        match &registers[register as usize] {
+            // Quotes are not counted.
+            Register::Chars { min, raw, .. } => text.max(min.saturating_add(if *raw { 0 } else { 2 })),
+            _ => text.saturating_add(self.added[register as usize]),
+        }
+    }
+
+    /// Some items with a comma before each, but not before the first if that is `bare`.
+    fn of_items(
+        &self,
+        starts: &[NfaId],
+        registers: &[Register],
+        items: &Items,
+        which: std::ops::Range<u32>,
+        bare: bool,
+    ) -> u32 {
+        if which.is_empty() {
+            return 0;
+        }
+        let of =
+            |item: Option<(RuleIx, RegisterIx)>| item.map_or(FAR, |i| self.of_text(starts, registers, i));
+        let prefix = items.prefix.len() as u32;
+        let commas = which.len() as u32 - u32::from(bare);
+        let mut sum = self.separator.saturating_mul(commas);
+        for n in which.start..which.end.min(prefix) {
+            sum = sum.saturating_add(of(items.prefix[n as usize]));
+        }
+        let others = which.end.saturating_sub(which.start.max(prefix));
+        if others == 0 { sum } else { sum.saturating_add(of(items.rest).saturating_mul(others)) }
+    }
+
+    /// The shortest property of an object with a comma, or the shortest item of an array of different ones.
+    fn of_property(&self, starts: &[NfaId], registers: &[Register], members: &PropertyTable) -> u32 {
+        let of = |text: (RuleIx, RegisterIx)| self.of_text(starts, registers, text);
+        let slots = members.properties.iter();
+        let declared = slots.filter_map(|slot| Some(of(slot.value?).saturating_add(around(members, slot))));
+        let others = members.lists.iter().flat_map(|list| &list.entries).map(|entry| {
+            let value = if members.set { 0 } else { of(entry.value) };
+            of(entry.key).saturating_add(value).saturating_add(members.around.undeclared)
+        });
+        declared.chain(others).min().unwrap_or(FAR)
+    }
+
+    /// What an object or an array of different items with `count` entries, among them those that its state leads to,
+    /// has to get beside: declared properties that must be there in any order, and as many entries as are missing.
+    fn of_entries(
+        &self,
+        (starts, registers): (&[NfaId], &[Register]),
+        (register, members): (RegisterIx, &PropertyTable),
+        has: impl Fn(u32) -> bool,
+        count: u32,
+    ) -> u32 {
+        let of = |text: (RuleIx, RegisterIx)| self.of_text(starts, registers, text);
+        let (mut sum, mut waiting, mut any) = (0u32, 0, count > 0);
+        if !members.ordered {
+            for (i, slot) in members.properties.iter().enumerate() {
+                if has(i as u32) {
+                    any = true;
+                } else if slot.required {
+                    let value = slot.value.map_or(FAR, of);
+                    sum = sum.saturating_add(value).saturating_add(around(members, slot));
+                    waiting += 1;
+                }
+            }
+        }
+        let min = if members.counted { members.min } else { 0 };
+        let missing = min.saturating_sub(count).saturating_sub(waiting);
+        let others = self.property[register as usize].saturating_mul(missing);
+        // The first has no comma.
+        sum.saturating_add(others).saturating_sub(if any { 0 } else { members.around.comma })
+    }
+}
+
+/// What a declared property takes beside its value, with its comma.
+fn around(members: &PropertyTable, slot: &DeclaredProperty) -> u32 {
+    slot.name.saturating_add(members.around.declared)
+}
+
+/// Whether a state stands directly behind the name of an undeclared property.
+fn behind_names(nfa: &Nfa) -> Vec<bool> {
+    let mut behind = vec![false; nfa.len()];
+    let states = (0..nfa.len() as NfaId).map(|state| nfa.state(state));
+    let mut todo: Vec<NfaId> =
+        states.filter_map(|s| if let State::CallFresh { to, .. } = s { Some(to) } else { None }).collect();
+    while let Some(state) = todo.pop() {
+        if let (false, State::Union(parts)) =
+            (std::mem::replace(&mut behind[state as usize], true), nfa.state(state))
+        {
+            todo.extend_from_slice(parts);
+        }
+    }
+    behind
+}
+
+/// What is missing below the stacks met so far.
+#[derive(Debug, Default)]
+pub(crate) struct StackBounds(FxHashMap<StackId, u32>);
+
+impl StackBounds {
+    fn known(&self, stack: StackId) -> Option<u32> {
+        if stack <= UNKNOWN_STACK { Some(0) } else { self.0.get(&stack).copied() }
+    }
+}
+
+impl Machine {
+    /// The lower bounds of the states.
+    pub(crate) fn least(&mut self) -> Arc<LowerBounds> {
+        let (nfa, starts, registers, gap) = (&self.nfa, &self.starts, &self.registers, self.gap);
+        self.least.get_or_insert_with(|| Arc::new(LowerBounds::new(nfa, starts, registers, gap))).clone()
+    }
+
+    /// What is missing from a local state to the end of its rule; `called` if it waits for a call to return.
+    fn least_of_local(&self, least: &LowerBounds, local: LocalState, called: bool) -> u32 {
+        let members = self.dfa.members(local.state);
+        let own = members.iter().map(|&s| least.states[s as usize]).min().unwrap_or(FAR);
+        match &self.registers[local.register as usize] {
+            Register::Chars { min, raw: true, .. } => own.max(min.saturating_sub(local.n)),
+            Register::Chars { min, .. } if own > 0 => own.max(min.saturating_sub(local.n).saturating_add(1)),
+            Register::Items(items) => {
+                // The first has no comma, and that of the next one was written where it may begin.
+                let scans = self.dfa.state(local.state).scans;
+                let calls = self.dfa.calls(local.state) || members.iter().any(|&s| self.is_gap(s));
+                let to = if calls && !scans { items.min.max(local.n + 1) } else { items.min };
+                let bare = calls || local.n == 0;
+                let items = least.of_items(&self.starts, &self.registers, items, local.n..to, bare);
+                own.saturating_add(items)
+            }
+            Register::Members(entries) => {
+                let set = self.written.set(local.n);
+                // An item, or a name that is not declared, counts once it was written.
+                let writing = called && (entries.set || members.iter().any(|&s| least.named[s as usize]));
+                let ways = members.iter().map(|&s| (least.states[s as usize], least.entries[s as usize]));
+                let ahead = ways.filter(|way| way.0 == own).map(|way| way.1).max().unwrap_or(0);
+                let count = set.count.saturating_add(u32::from(writing)).saturating_add(ahead);
+                let entries = (local.register, &**entries);
+                let program = (&*self.starts, &*self.registers);
+                own.saturating_add(least.of_entries(program, entries, |i| set.has(i), count))
+            }
+            _ => own,
+        }
+    }
+
+    /// Whether a state waits for what must stand between a comma and the next item.
+    fn is_gap(&self, state: NfaId) -> bool {
+        let item = |to: NfaId| matches!(self.nfa.state(to), State::CallItem { .. });
+        self.gap > 0 && matches!(self.nfa.state(state), State::Byte { to, .. } if item(to))
+    }
+
+    /// What is missing once what stands on a stack has ended.
+    fn least_below(&self, least: &LowerBounds, below: &mut StackBounds, stack: StackId) -> u32 {
+        let mut todo = vec![stack];
+        while let Some(&top) = todo.last() {
+            if below.known(top).is_some() {
+                todo.pop();
+                continue;
+            }
+            let frames = &self.stacks[top as usize];
+            let unknown = frames.iter().find(|frame| below.known(frame.parent).is_none());
+            if let Some(frame) = unknown {
+                todo.push(frame.parent);
+                continue;
+            }
+            let of = |f: &Frame| {
+                let parent = below.known(f.parent).unwrap_or(FAR);
+                self.least_of_local(least, f.ret, true).saturating_add(parent)
+            };
+            let bound = frames.iter().map(of).min().unwrap_or(FAR);
+            below.0.insert(top, bound);
+        }
+        below.known(stack).unwrap_or(FAR)
+    }
+
+    /// At least so many bytes are missing from the nearest of some threads to where nothing is left on its stack.
+    pub(crate) fn least_of_threads(
+        &self,
+        least: &LowerBounds,
+        below: &mut StackBounds,
+        threads: &[Thread],
+    ) -> u32 {
+        let of = |below: &mut StackBounds, thread: &Thread| {
+            let own = self.least_of_local(least, thread.local, false);
+            own.saturating_add(self.least_below(least, below, thread.stack))
+        };
+        threads.iter().map(|thread| of(below, thread)).min().unwrap_or(FAR)
+    }
+}

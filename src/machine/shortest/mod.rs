@@ -1,0 +1,228 @@
+//! The shortest way to the end of the output.
+//!
+//! A* (Hart, Nilsson, Raphael 1968) over configurations, guided by [`least`](super::least). Where the guide is exact, which
+//! it mostly is, only the configurations along the way are looked at: a few steps for each byte, whatever else the
+//! constraint allows. Where it is not, and the search does not come to an end within [`MAX_EXACT`] configurations, it goes on
+//! greedily: every configuration has a way to its end, so one is found, though perhaps not the shortest. Rejected: breadth
+//! first over bytes, which was here before; it found nothing for a quarter of real schemas, whose shortest documents are hundreds
+//! of bytes behind thousands of choices.
+
+pub(super) mod lower_bound;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+
+use super::configuration::{ConfigId, DEAD_CONFIG, Machine};
+use crate::machine::shortest::lower_bound::{LowerBounds, StackBounds};
+
+/// Configurations that are looked at for the shortest way beside one for each byte that is missing at least; those without a
+/// choice are not counted.
+const MAX_EXACT: usize = 2_000;
+/// The same for any way.
+const MAX_ANY: usize = 5_000;
+/// Most configurations a search keeps, and so most bytes of what it finds.
+const MAX_NODES: usize = 1 << 18;
+
+/// A configuration on the way.
+struct Node {
+    config: ConfigId,
+    /// The node before it.
+    from: u32,
+    /// The byte between them.
+    byte: u8,
+    /// Bytes from the start.
+    depth: u32,
+}
+
+/// One search.
+struct Search<'a> {
+    machine: &'a mut Machine,
+    least: &'a LowerBounds,
+    below: StackBounds,
+    nodes: Vec<Node>,
+    /// The least depth at which a configuration was met.
+    met: FxHashMap<ConfigId, u32>,
+    /// Nodes to look at, the best first: by what orders them, of equals the deepest.
+    open: BinaryHeap<Reverse<(u32, u32, u32)>>,
+    greedy: bool,
+    most: u32,
+}
+
+impl Machine {
+    /// Bytes that lead from `config` to where the output may end: the fewest, unless the search for those takes too
+    /// long. `None` if all ways are longer than `most`, or none was found within the limits above.
+    pub fn shortest(&mut self, config: ConfigId, most: usize) -> Option<Vec<u8>> {
+        let least = self.least();
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        for (greedy, budget) in [(false, MAX_EXACT), (true, MAX_ANY)] {
+            let mut search = Search {
+                machine: self,
+                least: &least,
+                below: StackBounds::default(),
+                nodes: Vec::new(),
+                met: FxHashMap::default(),
+                open: BinaryHeap::new(),
+                greedy,
+                most,
+            };
+            let missing = search.missing(config) as usize;
+            search.add_within(Node { config, from: 0, byte: 0, depth: 0 }, u32::MAX);
+            if missing > MAX_NODES {
+                return None;
+            }
+            match search.run(budget + missing) {
+                Outcome::Found(node) => return Some(search.way(node)),
+                Outcome::TooFar => return None,
+                Outcome::OutOfBudget => {}
+            }
+        }
+        None
+    }
+}
+
+enum Outcome {
+    Found(u32),
+    TooFar,
+    OutOfBudget,
+}
+
+impl Search<'_> {
+    fn run(&mut self, budget: usize) -> Outcome {
+        let mut left = budget;
+        while let Some(Reverse((first, _, at))) = self.open.pop() {
+            let Node { config, depth, .. } = self.nodes[at as usize];
+            if self.machine.is_accepting(config) {
+                return Outcome::Found(at);
+            }
+            // What is open was met.
+            if self.met[&config] < depth {
+                continue;
+            }
+            let before = self.nodes.len();
+            let later = self.expand(at, first);
+            if later != u32::MAX {
+                self.open.push(Reverse((later, u32::MAX - depth, at)));
+            }
+            if self.nodes.len() != before + 1 {
+                left -= 1;
+            }
+            if left == 0 || self.nodes.len() > MAX_NODES {
+                return Outcome::OutOfBudget;
+            }
+        }
+        Outcome::TooFar
+    }
+
+    /// Adds what is one byte further than a node and orders before or with `first`; what the best of the others orders
+    /// by, or [`u32::MAX`]. Most ways on are detours that nobody ever looks at (partial expansion: Yoshizumi, Miura, Ishida 2000).
+    fn expand(&mut self, at: u32, first: u32) -> u32 {
+        let Node { config, depth, .. } = self.nodes[at as usize];
+        let (before, mut later) = (self.nodes.len(), u32::MAX);
+        for all in [false, true] {
+            let mut bytes = self.machine.telling(config, all);
+            if self.greedy && !bytes.is_empty() {
+                // Another one first each time, so that of many texts each soon differs from the others.
+                let first = before % bytes.len();
+                bytes.rotate_left(first);
+            }
+            for byte in bytes {
+                let next = self.machine.step_bytes(config, &[byte]);
+                if next != DEAD_CONFIG {
+                    later = later
+                        .min(self.add_within(Node { config: next, from: at, byte, depth: depth + 1 }, first));
+                }
+            }
+            // Only where texts must be new are bytes of one range not alike.
+            let found = self.nodes.len() > before || later != u32::MAX;
+            if found || !(self.machine.tracks_names() || self.machine.distinct.on) {
+                break;
+            }
+        }
+        later
+    }
+
+    /// Adds a node if it orders before or with `first`; what it orders by if it does not.
+    fn add_within(&mut self, node: Node, first: u32) -> u32 {
+        if self.met.get(&node.config).is_some_and(|&known| known <= node.depth) {
+            return u32::MAX;
+        }
+        let missing = self.missing(node.config);
+        let whole = node.depth.saturating_add(missing);
+        if whole > self.most {
+            return u32::MAX;
+        }
+        let order = if self.greedy { missing } else { whole };
+        if order > first {
+            return order;
+        }
+        self.met.insert(node.config, node.depth);
+        // Of equals the deepest, also in the greedy search: a text that is not new yet goes on.
+        self.open.push(Reverse((order, u32::MAX - node.depth, self.nodes.len() as u32)));
+        self.nodes.push(node);
+        u32::MAX
+    }
+
+    /// At least so many bytes are missing behind a configuration.
+    fn missing(&mut self, config: ConfigId) -> u32 {
+        if self.machine.is_accepting(config) {
+            return 0;
+        }
+        let threads = self.machine.threads(config);
+        self.machine.least_of_threads(self.least, &mut self.below, &threads)
+    }
+
+    /// The bytes that lead to a node.
+    fn way(&self, mut at: u32) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.nodes[at as usize].depth as usize);
+        while at != 0 {
+            let node = &self.nodes[at as usize];
+            bytes.push(node.byte);
+            at = node.from;
+        }
+        bytes.reverse();
+        bytes
+    }
+}
+
+impl Machine {
+    /// A byte of each range that the threads of a configuration tell apart, the one that reads best; where texts must be new
+    /// all letters and digits; or all bytes.
+    fn telling(&mut self, config: ConfigId, all: bool) -> Vec<u8> {
+        // Where a range begins, and whether there is one.
+        let (mut begins, mut live) = ([false; 257], [false; 256]);
+        let mut new = self.distinct.on;
+        for thread in self.threads(config).iter() {
+            new |= self.is_unique_name(thread.local);
+            for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
+                begins[lo as usize] = true;
+                begins[hi as usize + 1] = true;
+                live[lo as usize..=hi as usize].fill(true);
+            }
+        }
+        let mut bytes = Vec::new();
+        let mut from = 0;
+        while from < 256 {
+            let to = (from + 1..=256).find(|&b| b == 256 || begins[b]).unwrap_or(256);
+            if live[from] {
+                let range = from as u8..=(to - 1) as u8;
+                if all {
+                    bytes.extend(range);
+                } else {
+                    let best = plain(range.clone());
+                    bytes.push(best);
+                    bytes.extend(range.filter(|&b| new && b != best && b.is_ascii_alphanumeric()));
+                }
+            }
+            from = to;
+        }
+        bytes
+    }
+}
+
+/// The byte of a range that reads best.
+fn plain(range: std::ops::RangeInclusive<u8>) -> u8 {
+    let first = |of: std::ops::RangeInclusive<u8>| range.clone().find(|b| of.contains(b));
+    first(b'a'..=b'z').or(first(b'0'..=b'9')).or(first(b'A'..=b'Z')).unwrap_or(*range.start())
+}

@@ -1,0 +1,234 @@
+//! Whether arrays of different items can have as many as they must, decided when a constraint is compiled.
+//!
+//! Which values an item can have is found by writing them: depth first, the shortest way to an end first,
+//! up to as many as could matter. Each value costs about its length; arrays that may be short cost nothing
+//! at all. If every place of an array has enough values of its own, or the values can be shared out
+//! (Hall's theorem, by a matching), then something fitting is left at run time, too, whatever was taken:
+//! only places with few values are told to the machine, which keeps them free. Reckoning with cardinalities
+//! of the representation was rejected: what a vocabulary cannot spell must not be counted.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::error::{Error, ErrorKind, Result};
+
+use crate::machine::configuration::{Machine, StepResult, Thread, UNKNOWN_STACK};
+use crate::machine::lower::Program;
+use crate::machine::nfa::{NfaId, RegisterIx, RuleIx, State};
+use crate::machine::properties::seen_names::{NO_TEXT, TextId};
+use crate::machine::register::{Register, UniqueItems};
+use crate::machine::shortest::lower_bound::{LowerBounds, StackBounds};
+use crate::machine::unique_items::all_differ;
+use crate::machine::unique_items::value::{ValueId, is_space};
+
+/// Most different items that an array may be asked to have.
+const MAX_ENOUGH: u32 = 10_000;
+/// Most bytes tried to find the values of one kind of items, each counted once more for each array it is in.
+const MAX_STEPS: usize = 1_000_000;
+type Rule = (RuleIx, RegisterIx);
+/// A text of each of some values.
+type Texts = Vec<Box<[u8]>>;
+
+/// Removes the arrays that cannot have enough different items, and what then cannot be, until nothing
+/// changes; tells the others which places have few values.
+pub(crate) fn check_feasible(program: &mut Program, first_state: NfaId, first_rule: usize) -> Result<()> {
+    loop {
+        let asking: Vec<(usize, Arc<UniqueItems>)> = program
+            .registers
+            .iter()
+            .enumerate()
+            .filter_map(|(ix, register)| match register {
+                Register::Distinct(d) if asks(d, &program.registers) => Some((ix, d.clone())),
+                _ => None,
+            })
+            .collect();
+        if asking.is_empty() {
+            return Ok(());
+        }
+        let mut lists = Lists::new(program);
+        let mut removed = false;
+        for (ix, distinct) in asking {
+            let start = program.starts[distinct.rule.0 as usize];
+            if matches!(program.nfa.state(start), State::Dead) {
+                continue;
+            }
+            match lists.few(&distinct, &program.registers)? {
+                Some(few) => {
+                    program.registers[ix] =
+                        Register::Distinct(Arc::new(UniqueItems { few, ..(*distinct).clone() }));
+                }
+                None => {
+                    program.nfa.set(start, State::Dead);
+                    removed = true;
+                }
+            }
+        }
+        if !removed {
+            return Ok(());
+        }
+        program.recompute_liveness(first_state, first_rule);
+    }
+}
+
+/// The places of an array that must be filled: in general as many of one kind, or one by one.
+fn places(distinct: &UniqueItems, registers: &[Register]) -> (Vec<(Option<Rule>, u32)>, bool) {
+    let Some((_, register)) = distinct.array else { return (Vec::new(), false) };
+    let mut all = distinct.enough.clone();
+    let Register::Items(items) = &registers[register as usize] else { return (all, false) };
+    if items.prefix.is_empty() {
+        all.push((items.rest, items.min));
+        return (all, false);
+    }
+    let first = items.prefix.iter().take(items.min as usize).map(|&p| (p, 1));
+    let others = items.min.saturating_sub(items.prefix.len() as u32);
+    all.extend(first);
+    all.push((items.rest, others));
+    (all, true)
+}
+
+/// Whether an array must have at least two items, so that something must be decided.
+fn asks(distinct: &UniqueItems, registers: &[Register]) -> bool {
+    let (places, _) = places(distinct, registers);
+    places.iter().fold(0u32, |n, p| n.saturating_add(p.1)) > 1
+}
+
+/// The values of kinds of items.
+struct Lists {
+    machine: Machine,
+    least: Arc<LowerBounds>,
+    below: StackBounds,
+    known: FxHashMap<(Rule, u32), Arc<Texts>>,
+}
+
+/// Threads, the text that led to them, and whether it ends inside a string.
+struct Node {
+    threads: Vec<Thread>,
+    text: TextId,
+    exits: bool,
+    in_text: u8,
+}
+
+impl Lists {
+    fn new(program: &Program) -> Self {
+        let mut machine = Machine::new(program.clone(), Arc::default());
+        let least = machine.least();
+        Lists { machine, least, below: StackBounds::default(), known: FxHashMap::default() }
+    }
+
+    /// The places with few values, in order; `None` if they cannot be filled with different ones.
+    fn few(&mut self, distinct: &UniqueItems, registers: &[Register]) -> Result<Option<Vec<(u32, Texts)>>> {
+        let (places, one_by_one) = places(distinct, registers);
+        let all = places.iter().fold(0u32, |n, p| n.saturating_add(p.1));
+        if all > MAX_ENOUGH {
+            let message = format!("an array must have more than {MAX_ENOUGH} different items");
+            return Err(Error::new(ErrorKind::TooComplex, message).hint("lower `minItems`"));
+        }
+        let mut few: Vec<(u32, Texts)> = Vec::new();
+        let mut place = 0;
+        for (rule, count) in places {
+            if count == 0 {
+                continue;
+            }
+            let wanted = if one_by_one { all } else { count };
+            let Some(rule) = rule else { return Ok(None) };
+            let values = self.values(rule, wanted)?;
+            if (values.len() as u32) < count {
+                return Ok(None);
+            }
+            if one_by_one && (values.len() as u32) < all {
+                few.extend((place..place + count).map(|p| (p, values.to_vec())));
+            }
+            place += count;
+        }
+        let ids: Vec<Vec<ValueId>> = few
+            .iter()
+            .map(|(_, texts)| texts.iter().map(|t| self.machine.distinct.values.read(t)).collect())
+            .collect();
+        Ok(all_differ(&ids.iter().collect::<Vec<_>>(), |_| false).then_some(few))
+    }
+
+    /// Different values of a rule, a text of each: all of them, or `limit`.
+    fn values(&mut self, rule: Rule, limit: u32) -> Result<Arc<Texts>> {
+        if let Some(known) = self.known.get(&(rule, limit)) {
+            return Ok(known.clone());
+        }
+        let (mut texts, mut seen) = (Vec::new(), FxHashSet::default());
+        let start = self.machine.at_start(rule, UNKNOWN_STACK);
+        let first = Node { threads: start.threads, text: NO_TEXT, exits: false, in_text: 0 };
+        let mut todo = vec![first];
+        let mut budget = MAX_STEPS;
+        self.machine.tracking = true;
+        while let Some(node) = todo.pop() {
+            if node.exits {
+                let text = self.machine.written.between(NO_TEXT, node.text);
+                if seen.insert(self.machine.distinct.values.read(&text)) {
+                    texts.push(text.into());
+                }
+            }
+            if texts.len() as u32 >= limit {
+                break;
+            }
+            let Some(left) = self.expand(node, limit, budget, &mut todo) else {
+                self.machine.tracking = false;
+                let message = "how many different items an array can have is not known";
+                return Err(Error::new(ErrorKind::TooComplex, message)
+                    .hint("lower `minItems`, or say less about the items beside `uniqueItems`"));
+            };
+            budget = left;
+        }
+        self.machine.tracking = false;
+        let texts = Arc::new(texts);
+        self.known.insert((rule, limit), texts.clone());
+        Ok(texts)
+    }
+
+    /// Adds what may follow a node, the nearest to an end last; the budget left, `None` if there is none.
+    fn expand(&mut self, node: Node, limit: u32, mut budget: usize, todo: &mut Vec<Node>) -> Option<usize> {
+        let mut next: Vec<(u32, Node)> = Vec::new();
+        let each = 1 + self.machine.scopes(&node.threads).len();
+        for b in self.bytes(&node, limit) {
+            budget = budget.checked_sub(each)?;
+            let mut reached = StepResult::default();
+            // Arrays that begin here remember from here on; all others are as far as the text says.
+            let text = self.machine.written.with_byte(node.text, b, true);
+            self.machine.advance_to(&node.threads, text, b, &mut reached);
+            if reached.is_dead() || reached.exit.is_none() && !self.machine.can_extend(&reached.threads, text)
+            {
+                continue;
+            }
+            let in_text = match (node.in_text, b) {
+                (2, _) => 1,
+                (1, b'\\') => 2,
+                (1, b'"') => 0,
+                (0, b'"') => 1,
+                (other, _) => other,
+            };
+            let far = match reached.exit {
+                Some(_) => 0,
+                None => self.machine.least_of_threads(&self.least, &mut self.below, &reached.threads),
+            };
+            let exits = reached.exit.is_some();
+            next.push((far, Node { threads: reached.threads, text, exits, in_text }));
+        }
+        next.sort_by_key(|n| std::cmp::Reverse(n.0));
+        todo.extend(next.into_iter().map(|n| n.1));
+        Some(budget)
+    }
+
+    /// Bytes that may follow; of those that lead to the same only as many as could matter.
+    fn bytes(&mut self, node: &Node, limit: u32) -> Vec<u8> {
+        // A blank that must be there leads on as others do.
+        let spaces = node.in_text > 0 || self.machine.gap > 0;
+        let mut bytes = Vec::new();
+        for thread in &node.threads {
+            for (lo, hi, _) in self.machine.dfa.ranges(&self.machine.nfa, thread.local.state) {
+                let telling = (lo..=hi).filter(|&b| spaces || !is_space(b));
+                bytes.extend(telling.take(limit as usize + 1));
+            }
+        }
+        bytes.sort_unstable();
+        bytes.dedup();
+        bytes
+    }
+}

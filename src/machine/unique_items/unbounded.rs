@@ -1,0 +1,184 @@
+//! Where an item can still become endlessly many values, so that it need not be asked whether one is new.
+//!
+//! A state is rich if it leads into text of a string that may go on for ever; a number with many digits to
+//! come is as good. Most items have such text
+//! ahead of them until shortly before their end, and then no item before has to be looked at. Worked out
+//! once per grammar with arrays of different items, in a few passes over its states. Ways that a register
+//! may bar are not counted, nor are endless arrays: it may be said too rarely that a state is rich.
+
+use rustc_hash::FxHashSet;
+
+use crate::machine::configuration::{LocalState, Machine, StackId, Thread};
+use crate::machine::lazy_dfa::DEAD_STATE;
+use crate::machine::nfa::{Nfa, NfaId, RegisterIx, State, TEXT};
+use crate::machine::properties::seen_names::TextId;
+use crate::machine::register::Register;
+
+/// Digits of which nine to this power make more numbers than an output has items.
+const DIGITS: usize = 8;
+
+/// Whether a rule that runs with a register can have endlessly many texts if its states can.
+fn is_free(register: &Register) -> bool {
+    match register {
+        Register::None | Register::Items(_) | Register::Members(_) => true,
+        Register::Chars { max, .. } => *max == u32::MAX,
+        Register::Fresh(fresh) => fresh.open,
+        Register::Distinct(_) => false,
+    }
+}
+
+/// The states from which text can go on for ever, within the text.
+fn endless_text(nfa: &Nfa) -> Vec<bool> {
+    // Those from which it cannot are found from their ends.
+    let mut endless: Vec<bool> = (0..nfa.len() as NfaId).map(|s| nfa.flags(s) & TEXT != 0).collect();
+    let mut into: Vec<Vec<NfaId>> = vec![Vec::new(); nfa.len()];
+    let mut ways = vec![0u32; nfa.len()];
+    for s in 0..nfa.len() as NfaId {
+        let mut edge = |to: NfaId| {
+            if endless[s as usize] && endless[to as usize] {
+                into[to as usize].push(s);
+                ways[s as usize] += 1;
+            }
+        };
+        match nfa.state(s) {
+            State::Byte { to, .. } => edge(to),
+            State::Sparse(edges) => edges.iter().for_each(|e| edge(e.2)),
+            State::Union(parts) => parts.iter().for_each(|&p| edge(p)),
+            _ => {}
+        }
+    }
+    let mut ends: Vec<usize> = (0..nfa.len()).filter(|&s| endless[s] && ways[s] == 0).collect();
+    while let Some(s) = ends.pop() {
+        endless[s] = false;
+        for &from in &into[s] {
+            ways[from as usize] -= 1;
+            if ways[from as usize] == 0 {
+                ends.push(from as usize);
+            }
+        }
+    }
+    endless
+}
+
+/// The states of the rules of arrays of different items.
+fn of_arrays(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
+    let mut found = vec![false; nfa.len()];
+    let array = |register: &Register| match register {
+        Register::Distinct(distinct) => distinct.array.map(|(rule, _)| starts[rule.0 as usize]),
+        _ => None,
+    };
+    let mut todo: Vec<NfaId> = registers.iter().filter_map(array).collect();
+    while let Some(s) = todo.pop() {
+        if std::mem::replace(&mut found[s as usize], true) {
+            continue;
+        }
+        match nfa.state(s) {
+            State::Byte { to, .. }
+            | State::Call { to, .. }
+            | State::CallFresh { to, .. }
+            | State::CallItem { to }
+            | State::Guard { to, .. } => todo.push(to),
+            State::Sparse(edges) => todo.extend(edges.iter().map(|e| e.2)),
+            State::Union(parts) => todo.extend(parts),
+            State::Dead | State::Accept => {}
+        }
+    }
+    found
+}
+
+/// The rich states of an automaton.
+pub(crate) fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
+    let mut rich = endless_text(nfa);
+    let of_array = of_arrays(nfa, starts, registers);
+    loop {
+        let mut changed = false;
+        for s in 0..nfa.len() as NfaId {
+            if rich[s as usize] {
+                continue;
+            }
+            let of = |to: NfaId| rich[to as usize];
+            // Behind a comma of the array itself there is another item: that one may be new, this one need not be.
+            let separates = |lo: u8, hi: u8| {
+                of_array[s as usize] && nfa.flags(s) & TEXT == 0 && (lo..=hi).contains(&b',')
+            };
+            let called = |rule: crate::machine::nfa::RuleIx, register: RegisterIx| {
+                is_free(&registers[register as usize]) && of(starts[rule.0 as usize])
+            };
+            let now = match nfa.state(s) {
+                State::Byte { lo, hi, to } => of(to) && !separates(lo, hi),
+                State::Sparse(edges) => edges.iter().any(|e| of(e.2) && !separates(e.0, e.1)),
+                State::Union(parts) => parts.iter().any(|&p| of(p)),
+                State::Call { rule, register, to } | State::CallFresh { rule, register, to } => {
+                    of(to) || called(rule, register)
+                }
+                State::Dead | State::Accept | State::CallItem { .. } | State::Guard { .. } => false,
+            };
+            if now {
+                rich[s as usize] = true;
+                changed = true;
+            }
+        }
+        if !changed {
+            return rich;
+        }
+    }
+}
+
+impl Machine {
+    fn is_rich(&self, local: LocalState) -> bool {
+        is_free(&self.registers[local.register as usize])
+            && self.dfa.members(local.state).iter().any(|&s| self.distinct.rich[s as usize])
+    }
+
+    /// Whether so many digits may follow, none of them zero, that there are more different numbers than an
+    /// array could have items. Behind an exponent sign they need not differ.
+    fn is_long(&mut self, local: LocalState, text: TextId) -> bool {
+        if local.register != 0 {
+            return false;
+        }
+        let mut state = local.state;
+        for _ in 0..DIGITS {
+            let next = self.step_state(state, b'1');
+            if next == DEAD_STATE || (b'2'..=b'9').any(|b| self.step_state(state, b) != next) {
+                return false;
+            }
+            state = next;
+        }
+        let mut at = text;
+        while let Some((before, b)) = self.written.last_byte(at) {
+            match b {
+                b'e' | b'E' => return false,
+                b'0'..=b'9' | b'.' | b'+' | b'-' => at = before,
+                _ => break,
+            }
+        }
+        true
+    }
+
+    /// Whether on some stack every array of different items has an item that can become endlessly many.
+    pub(crate) fn has_unbounded_choice(&mut self, threads: &[Thread], text: TextId) -> bool {
+        let mut todo: Vec<(StackId, bool)> = Vec::new();
+        for thread in threads {
+            if self.is_rich(thread.local) || self.is_long(thread.local, text) {
+                return true;
+            }
+            todo.push((thread.stack, false));
+        }
+        let mut seen = FxHashSet::default();
+        while let Some((stack, rich)) = todo.pop() {
+            // Below all scopes, or below one that is rich.
+            if rich || self.distinct.of_stack[stack as usize].is_empty() {
+                return true;
+            }
+            if !seen.insert(stack) {
+                continue;
+            }
+            for frame in self.stacks[stack as usize].iter() {
+                if !self.is_distinct(frame.ret.register) {
+                    todo.push((frame.parent, self.is_rich(frame.ret)));
+                }
+            }
+        }
+        false
+    }
+}

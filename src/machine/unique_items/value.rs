@@ -1,0 +1,514 @@
+//! JSON values that were written, compared as values and not as texts.
+//!
+//! Two items of an array are equal whatever the order of their properties, and `1` is `1.0`. A value is
+//! therefore kept as a small tree, and equal trees are one number: to compare two values is to compare
+//! two numbers, to read one costs a hash look-up per part. Strings are compared as they are spelled: a
+//! constraint spells every character in one way.
+//!
+//! A [`Cursor`] follows a text that may still become a given value, byte by byte. It may be too hopeful
+//! while a number is unfinished (an exponent could still move the point), but never gives up too early,
+//! and at the end of the text it is exact. Comparing finished values only was rejected: an item could be
+//! stuck in its middle, with nothing left to become but what is there already.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Index of a value.
+pub(crate) type ValueId = u32;
+
+/// A few bytes of text.
+type Text = SmallVec<[u8; 24]>;
+
+/// A value; its parts are indices of others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Value {
+    /// A word, or a string as it is spelled, with its quotes.
+    Text(Box<[u8]>),
+    Number(Number),
+    Array(Box<[ValueId]>),
+    /// Spelled names, sorted, and what they stand for.
+    Object(Box<[(Box<[u8]>, ValueId)]>),
+}
+
+/// A decimal number: sign, digits without zeros at either end, and the power of ten before the first of
+/// them. Zero has no digits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Number {
+    negative: bool,
+    digits: Text,
+    point: i64,
+}
+
+impl Number {
+    fn new(text: &[u8]) -> Number {
+        let (negative, text) = match text {
+            [b'-', rest @ ..] => (true, rest),
+            _ => (false, text),
+        };
+        let end = text.iter().position(|b| matches!(b, b'e' | b'E')).unwrap_or(text.len());
+        let exponent = text[end..].get(1..).map_or(0, exponent);
+        let whole = text[..end].iter().position(|&b| b == b'.').unwrap_or(end);
+        let all: Text = text[..end].iter().copied().filter(u8::is_ascii_digit).collect();
+        let leading = all.iter().take_while(|&&d| d == b'0').count();
+        let mut digits = Text::from_slice(&all[leading..]);
+        while digits.last() == Some(&b'0') {
+            digits.pop();
+        }
+        if digits.is_empty() {
+            return Number { negative: false, digits, point: 0 };
+        }
+        Number { negative, digits, point: (whole as i64 - leading as i64).saturating_add(exponent) }
+    }
+
+    /// Whether a number that begins with a text may still become this one.
+    fn may_begin(&self, text: &[u8]) -> bool {
+        let (negative, text) = match text {
+            [b'-', rest @ ..] => (true, rest),
+            _ => (false, text),
+        };
+        if negative != self.negative && !self.digits.is_empty() {
+            return false;
+        }
+        let mantissa = text.iter().take_while(|b| !matches!(b, b'e' | b'E'));
+        let digits = mantissa.copied().filter(u8::is_ascii_digit).skip_while(|&d| d == b'0');
+        digits.enumerate().all(|(i, d)| d == self.digits.get(i).copied().unwrap_or(b'0'))
+    }
+}
+
+fn exponent(text: &[u8]) -> i64 {
+    let digits = text.iter().filter(|b| b.is_ascii_digit());
+    let value = digits.fold(0i64, |n, d| n.saturating_mul(10).saturating_add(i64::from(d - b'0')));
+    // Beyond this no exponent matters, and sums stay in range.
+    let value = value.min(1 << 40);
+    if text.first() == Some(&b'-') { -value } else { value }
+}
+
+/// All values met so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Values {
+    list: Vec<Value>,
+    index: FxHashMap<Value, ValueId>,
+}
+
+/// A container that is being read.
+enum Open {
+    Array(Vec<ValueId>),
+    Object(Vec<(Box<[u8]>, ValueId)>, Option<Box<[u8]>>),
+}
+
+/// Whether a byte separates JSON tokens and says nothing.
+pub(crate) fn is_space(b: u8) -> bool {
+    matches!(b, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+impl Values {
+    /// Bytes held, without long texts of their values.
+    pub fn bytes(&self) -> usize {
+        (self.list.capacity() + self.index.capacity()) * size_of::<Value>()
+    }
+
+    fn intern(&mut self, value: Value) -> ValueId {
+        if let Some(&id) = self.index.get(&value) {
+            return id;
+        }
+        let id = self.list.len() as ValueId;
+        self.list.push(value.clone());
+        self.index.insert(value, id);
+        id
+    }
+
+    /// The value of a text. What is no JSON is a value of its own.
+    pub fn read(&mut self, text: &[u8]) -> ValueId {
+        match self.parse(text) {
+            Some(value) => value,
+            None => self.intern(Value::Text(text.into())),
+        }
+    }
+
+    fn parse(&mut self, text: &[u8]) -> Option<ValueId> {
+        let mut open: Vec<Open> = Vec::new();
+        let mut at = 0;
+        loop {
+            let b = *text.get(at)?;
+            let from = at;
+            at += 1;
+            let value = match b {
+                b'[' => {
+                    open.push(Open::Array(Vec::new()));
+                    continue;
+                }
+                b'{' => {
+                    open.push(Open::Object(Vec::new(), None));
+                    continue;
+                }
+                b']' | b'}' => match open.pop()? {
+                    Open::Array(items) => self.intern(Value::Array(items.into())),
+                    Open::Object(mut members, _) => {
+                        members.sort_unstable();
+                        self.intern(Value::Object(members.into()))
+                    }
+                },
+                b',' | b':' => continue,
+                _ if is_space(b) => continue,
+                b'"' => {
+                    while *text.get(at)? != b'"' {
+                        at += if text[at] == b'\\' { 2 } else { 1 };
+                    }
+                    at += 1;
+                    let spelled = &text[from..at];
+                    if let Some(Open::Object(_, name @ None)) = open.last_mut() {
+                        *name = Some(spelled.into());
+                        continue;
+                    }
+                    self.intern(Value::Text(spelled.into()))
+                }
+                _ => {
+                    let ends = |b: &u8| is_space(*b) || b"[]{},:\"".contains(b);
+                    at = text[from..].iter().position(ends).map_or(text.len(), |n| from + n);
+                    let word = &text[from..at];
+                    match b {
+                        b'-' | b'0'..=b'9' => self.intern(Value::Number(Number::new(word))),
+                        _ => self.intern(Value::Text(word.into())),
+                    }
+                }
+            };
+            match open.last_mut() {
+                Some(Open::Array(items)) => items.push(value),
+                Some(Open::Object(members, name)) => members.push((name.take()?, value)),
+                None => return text[at..].iter().all(|&b| is_space(b)).then_some(value),
+            }
+        }
+    }
+}
+
+/// A container that a cursor is in.
+#[derive(Debug, Clone)]
+struct Level {
+    value: ValueId,
+    /// The element or member that is next or being followed.
+    part: u32,
+    /// Members that were met.
+    met: SmallVec<[u64; 1]>,
+    count: u32,
+}
+
+/// Where in its value a cursor stands.
+#[derive(Debug, Clone)]
+enum At {
+    /// Before a value.
+    Value(ValueId),
+    /// Behind an opening bracket.
+    First,
+    /// Before a name.
+    Name,
+    /// Inside a name.
+    Key(Text),
+    /// Behind a name.
+    Colon,
+    /// Behind so many bytes of a string or word.
+    Text(ValueId, u32),
+    Number(ValueId, Text),
+    /// Behind a value.
+    Done,
+}
+
+/// A text that may still become a value.
+#[derive(Debug, Clone)]
+pub(crate) struct Cursor {
+    levels: SmallVec<[Level; 2]>,
+    at: At,
+}
+
+impl Cursor {
+    /// Before a value.
+    pub fn new(value: ValueId) -> Self {
+        Cursor { levels: SmallVec::new(), at: At::Value(value) }
+    }
+
+    /// Marks the bytes that may come next, perhaps some more.
+    pub fn mark(&self, bytes: &mut [bool; 256], values: &Values) {
+        let mut all = |list: &[u8]| list.iter().for_each(|&b| bytes[b as usize] = true);
+        match &self.at {
+            At::Text(value, at) => {
+                if let Value::Text(text) = &values.list[*value as usize] {
+                    all(&text[*at as usize..][..1]);
+                }
+                return;
+            }
+            At::Key(text) => {
+                let level = self.levels.last().map(|level| &values.list[level.value as usize]);
+                if let Some(Value::Object(members)) = level {
+                    let longer = members.iter().filter(|m| m.0.starts_with(text));
+                    longer.for_each(|m| all(m.0.get(text.len()..text.len() + 1).unwrap_or_default()));
+                }
+                return;
+            }
+            At::Value(value) => match &values.list[*value as usize] {
+                Value::Text(text) => all(&text[..text.len().min(1)]),
+                Value::Number(number) if number.negative => all(b"-"),
+                Value::Number(_) => all(b"-0123456789"),
+                Value::Array(_) => all(b"["),
+                Value::Object(_) => all(b"{"),
+            },
+            At::First => all(b"[]{}\"-0123456789tfn"),
+            At::Name => all(b"\""),
+            At::Colon => all(b":"),
+            At::Number(..) => all(b"0123456789.eE+-,]}"),
+            At::Done => all(b",]}"),
+        }
+        all(b" \t\n\r");
+    }
+
+    /// Whether a byte may come next; `false` only if [`step`](Self::step) would say so, but cheaper.
+    #[inline]
+    pub fn expects(&self, b: u8, values: &Values) -> bool {
+        match &self.at {
+            At::Text(value, at) => match &values.list[*value as usize] {
+                Value::Text(text) => text[*at as usize] == b,
+                _ => false,
+            },
+            At::Value(_) if is_space(b) => true,
+            At::Value(value) => match &values.list[*value as usize] {
+                Value::Text(text) => text.first() == Some(&b),
+                Value::Number(number) => number.may_begin(&[b]),
+                Value::Array(_) => b == b'[',
+                Value::Object(_) => b == b'{',
+            },
+            At::Colon => b == b':' || is_space(b),
+            At::Name => b == b'"' || is_space(b),
+            At::Done => matches!(b, b',' | b']' | b'}') || is_space(b),
+            At::Number(value, text) if matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-') => {
+                let mut text = text.clone();
+                text.push(b);
+                matches!(&values.list[*value as usize], Value::Number(number) if number.may_begin(&text))
+            }
+            At::First | At::Key(_) | At::Number(..) => true,
+        }
+    }
+
+    /// One more byte; whether the text may still become the value. Of a number the byte behind it shows
+    /// that it has ended.
+    pub fn step(&mut self, b: u8, values: &Values) -> bool {
+        match &mut self.at {
+            At::Text(value, at) => {
+                let Value::Text(text) = &values.list[*value as usize] else { return false };
+                if text[*at as usize] != b {
+                    return false;
+                }
+                *at += 1;
+                if *at as usize == text.len() {
+                    self.at = At::Done;
+                }
+                return true;
+            }
+            At::Key(text) => {
+                text.push(b);
+                return self.name(values);
+            }
+            At::Number(value, text) => {
+                let Value::Number(number) = &values.list[*value as usize] else { return false };
+                if matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-') {
+                    text.push(b);
+                    return number.may_begin(text);
+                }
+                if Number::new(text) != *number {
+                    return false;
+                }
+                self.at = At::Done;
+            }
+            _ => {}
+        }
+        if is_space(b) {
+            return true;
+        }
+        match (&self.at, b) {
+            (&At::Value(value), _) => self.begin(value, b, values),
+            (At::First, b']' | b'}') => self.close(values),
+            (At::First, _) => match &values.list[self.levels[self.levels.len() - 1].value as usize] {
+                Value::Array(items) => items.first().is_some_and(|&first| self.begin(first, b, values)),
+                _ => self.open_name(b, values),
+            },
+            (At::Name, _) => self.open_name(b, values),
+            (At::Colon, b':') => {
+                let Some(level) = self.levels.last() else { return false };
+                let Value::Object(members) = &values.list[level.value as usize] else { return false };
+                self.at = At::Value(members[level.part as usize].1);
+                true
+            }
+            (At::Done, b']' | b'}') => self.close(values),
+            (At::Done, b',') => self.next(values),
+            _ => false,
+        }
+    }
+
+    /// The first byte of a value.
+    fn begin(&mut self, value: ValueId, b: u8, values: &Values) -> bool {
+        match &values.list[value as usize] {
+            Value::Text(text) => {
+                self.at = if text.len() == 1 { At::Done } else { At::Text(value, 1) };
+                text.first() == Some(&b)
+            }
+            Value::Number(number) => {
+                self.at = At::Number(value, Text::from_slice(&[b]));
+                matches!(b, b'-' | b'0'..=b'9') && number.may_begin(&[b])
+            }
+            container => {
+                self.levels.push(Level { value, part: 0, met: SmallVec::new(), count: 0 });
+                self.at = At::First;
+                b == if matches!(container, Value::Array(_)) { b'[' } else { b'{' }
+            }
+        }
+    }
+
+    /// The opening quote of a name.
+    fn open_name(&mut self, b: u8, values: &Values) -> bool {
+        self.at = At::Key(Text::from_slice(&[b]));
+        self.name(values)
+    }
+
+    /// Whether some member that was not met yet has a name that begins with what is read; one that is
+    /// read to its end is taken.
+    fn name(&mut self, values: &Values) -> bool {
+        let (At::Key(text), Some(level)) = (&self.at, self.levels.last_mut()) else { return false };
+        let Value::Object(members) = &values.list[level.value as usize] else { return false };
+        let unmet = |i: usize| level.met.get(i / 64).is_none_or(|word| word >> (i % 64) & 1 == 0);
+        let from = members.partition_point(|m| *m.0 < text[..]);
+        let found = (from..members.len()).take_while(|&i| members[i].0.starts_with(text)).find(|&i| unmet(i));
+        let Some(found) = found else { return false };
+        if members[found].0.len() == text.len() {
+            if level.met.len() <= found / 64 {
+                level.met.resize(found / 64 + 1, 0);
+            }
+            level.met[found / 64] |= 1 << (found % 64);
+            level.part = found as u32;
+            level.count += 1;
+            self.at = At::Colon;
+        }
+        true
+    }
+
+    /// A comma inside a container.
+    fn next(&mut self, values: &Values) -> bool {
+        let Some(level) = self.levels.last_mut() else { return false };
+        match &values.list[level.value as usize] {
+            Value::Array(items) => {
+                level.part += 1;
+                let Some(&item) = items.get(level.part as usize) else { return false };
+                self.at = At::Value(item);
+                true
+            }
+            Value::Object(members) => {
+                self.at = At::Name;
+                (level.count as usize) < members.len()
+            }
+            _ => false,
+        }
+    }
+
+    /// The end of a container.
+    fn close(&mut self, values: &Values) -> bool {
+        let first = matches!(self.at, At::First);
+        let Some(level) = self.levels.pop() else { return false };
+        self.at = At::Done;
+        match &values.list[level.value as usize] {
+            Value::Array(items) => items.len() == if first { 0 } else { level.part as usize + 1 },
+            Value::Object(members) => members.len() == level.count as usize,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXTS: [&str; 34] = [
+        "1",
+        "1.0",
+        "10e-1",
+        "1E0",
+        "-1",
+        "0",
+        "-0",
+        "0.00",
+        "0e7",
+        "10",
+        "1e1",
+        "100",
+        "0.1",
+        "0.10",
+        "1e-1",
+        "true",
+        "false",
+        "null",
+        r#""1""#,
+        r#""a\"b""#,
+        "[]",
+        "[ ]",
+        "[1]",
+        "[1,2]",
+        "[1.0, 2e0]",
+        "[2,1]",
+        "{}",
+        r#"{"a":1,"b":[2]}"#,
+        r#"{"b": [2.0] ,"a":1}"#,
+        r#"{"a":1}"#,
+        r#"{"a":1,"b":2}"#,
+        "[[],{}]",
+        r#"{"ab":1,"a":{"ab":[]}}"#,
+        r#"{"a":{"ab":[]},"ab":1}"#,
+    ];
+
+    /// The values of a text as another parser reads them; numbers as fractions of 100.
+    fn reference(text: &str) -> serde_json::Value {
+        fn plain(value: serde_json::Value) -> serde_json::Value {
+            match value {
+                serde_json::Value::Number(n) => {
+                    format!("n{}", (n.as_f64().unwrap() * 100.0).round() as i64).into()
+                }
+                serde_json::Value::Array(items) => items.into_iter().map(plain).collect(),
+                serde_json::Value::Object(members) => {
+                    members.into_iter().map(|(k, v)| (k, plain(v))).collect()
+                }
+                other => other,
+            }
+        }
+        plain(serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn equal_values_are_one() {
+        let mut values = Values::default();
+        for a in TEXTS {
+            for b in TEXTS {
+                let same = values.read(a.as_bytes()) == values.read(b.as_bytes());
+                assert_eq!(same, reference(a) == reference(b), "{a} {b}");
+            }
+        }
+    }
+
+    /// A cursor follows exactly the texts of its value, and each of their beginnings.
+    #[test]
+    fn cursors_follow_what_is_equal() {
+        let mut values = Values::default();
+        for a in TEXTS {
+            let value = values.read(a.as_bytes());
+            for b in TEXTS {
+                let mut cursor = Cursor::new(value);
+                let whole = b.bytes().chain([b' ']).all(|b| cursor.step(b, &values));
+                let complete = whole && cursor.levels.is_empty() && matches!(cursor.at, At::Done);
+                assert_eq!(complete, reference(a) == reference(b), "{b} along {a}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_a_value_of_its_own() {
+        let mut values = Values::default();
+        let list = ["", "]", "[", "[}", "{1}", "\"", "\"\\", "1 1", "{\"a\"", "[1]]"];
+        let ids: Vec<ValueId> = list.iter().map(|t| values.read(t.as_bytes())).collect();
+        let mut cursor = Cursor::new(ids[0]);
+        assert!(!cursor.step(b'1', &values));
+        assert_eq!(values.read(b"{1}"), ids[4]);
+    }
+}

@@ -1,0 +1,120 @@
+//! From the scores of SentencePiece pieces to ranked merges.
+//!
+//! SentencePiece joins, of all neighbours whose text together is a piece, those of the highest score, and of
+//! equal scores those furthest left. Tokenizers with merges join the pair of the lowest rank. Both do the same if
+//! every way to cut a piece in two pieces is a merge, ranked by the piece's score, and the ways to cut one piece are
+//! ranked so that of two that overlap the left one wins. Costs the sum of the squared lengths of the pieces.
+//! Reading the scores as those of a unigram model was rejected: that finds other tokens.
+
+use rustc_hash::FxHashSet;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::gguf::tokenizer::{SCORES, TOKENS, fault, unsupported};
+
+/// What stands for a space.
+pub(crate) const SPACE: &str = "\u{2581}";
+/// Most work: the sum of the squared lengths of all pieces in bytes.
+const MAX_WORK: u64 = 1 << 30;
+/// Most bytes of all merges together.
+const MAX_BYTES: usize = 1 << 26;
+
+/// A piece of ordinary text.
+pub(crate) struct Piece<'a> {
+    pub text: &'a str,
+    pub score: f64,
+}
+
+/// The merges in the order of their ranks.
+///
+/// # Errors
+/// If no ranks do what the scores do: two pieces have the same, or a piece is made of a character that is none. Also
+/// if a score is no number, or the pieces are too long.
+pub(crate) fn merges(pieces: &[Piece]) -> Result<Vec<(String, String)>> {
+    let work = pieces.iter().map(|p| (p.text.len() as u64).saturating_pow(2)).fold(0, u64::saturating_add);
+    if work > MAX_WORK {
+        let message =
+            format!("the pieces of `{TOKENS}` are too long to be cut: {work} steps, the limit is {MAX_WORK}");
+        return Err(Error::new(ErrorKind::TooComplex, message));
+    }
+    let known: FxHashSet<&str> = pieces.iter().map(|p| p.text).collect();
+    let mut made: Vec<(&Piece, Vec<usize>)> = Vec::new();
+    let mut bytes = 0;
+    for piece in pieces {
+        let cuts = cuts(piece.text, &known)?;
+        bytes += cuts.len() * piece.text.len();
+        if bytes > MAX_BYTES {
+            let message = format!("the merges of `{TOKENS}` are more than the limit of {MAX_BYTES} bytes");
+            return Err(Error::new(ErrorKind::TooComplex, message));
+        }
+        if piece.score.is_nan() {
+            return Err(fault(format!("`{SCORES}` has no number for `{}`", piece.text.escape_debug())));
+        }
+        if !cuts.is_empty() {
+            made.push((piece, cuts));
+        }
+    }
+    made.sort_by(|a, b| b.0.score.total_cmp(&a.0.score));
+    if let Some(pair) = made.windows(2).find(|w| w[0].0.score == w[1].0.score) {
+        let (a, b) = (pair[0].0.text.escape_debug(), pair[1].0.text.escape_debug());
+        return Err(unsupported(format!("the same score for `{a}` and `{b}` in `{SCORES}`")));
+    }
+    let split = |text: &str, at: usize| (text[..at].to_owned(), text[at..].to_owned());
+    Ok(made.iter().flat_map(|(p, cuts)| cuts.iter().map(|&at| split(p.text, at))).collect())
+}
+
+/// Where a piece can be cut in two, in the order of their ranks.
+///
+/// Two ways overlap if the right side of the one is the left side of the other: in `x y z` with `xy` and `yz` both
+/// this piece. Then the cut behind `x` is further left and must come first. That is so if the rest of the piece
+/// behind `x` is also how it begins; such cuts come first, the longer left side before the shorter. Both orders
+/// would be needed in repetitions of one text, `aaa` as `a aa` and `aa a`; there the longer part was joined first
+/// and stands on the left. No text is known where this order shows: 80,000 random vocabularies gave none, for what
+/// is joined from the left rarely leaves such neighbours.
+fn cuts(text: &str, known: &FxHashSet<&str>) -> Result<Vec<usize>> {
+    let mut cuts = Vec::new();
+    for (at, _) in text.char_indices().skip(1) {
+        let (left, right) = text.split_at(at);
+        let (has_left, has_right) = (known.contains(left), known.contains(right));
+        if has_left && has_right {
+            cuts.push(at);
+        } else if (has_left || is_char(left)) && (has_right || is_char(right)) {
+            let (text, alone) = (text.escape_debug(), if has_left { right } else { left }.escape_debug());
+            return Err(unsupported(format!("the piece `{text}` of `{TOKENS}` without one for `{alone}`")));
+        }
+    }
+    let repeats = |at: usize| text.starts_with(&text[at..]);
+    cuts.sort_by_key(|&at| (!repeats(at), std::cmp::Reverse(at)));
+    Ok(cuts)
+}
+
+fn is_char(text: &str) -> bool {
+    text.chars().nth(1).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(list: &[(&str, f64)]) -> Result<Vec<String>> {
+        let pieces: Vec<Piece> = list.iter().map(|&(text, score)| Piece { text, score }).collect();
+        Ok(merges(&pieces)?.into_iter().map(|(a, b)| format!("{a} {b}")).collect())
+    }
+
+    #[test]
+    fn every_cut_is_a_merge_in_the_order_of_the_scores() {
+        let got = of(&[("a", -9.0), ("b", -8.0), ("ab", -2.0), ("aba", -1.0), ("ba", -3.0)]).unwrap();
+        assert_eq!(got, ["ab a", "a ba", "a b", "b a"]);
+    }
+
+    #[test]
+    fn what_ranks_cannot_do_is_refused() {
+        let kind = |list: &[(&str, f64)]| of(list).unwrap_err().kind();
+        let a_and_b = [("a", 0.0), ("b", 0.0)];
+        assert_eq!(kind(&[a_and_b[0], a_and_b[1], ("ab", -1.0), ("ba", -1.0)]), ErrorKind::Unsupported);
+        assert_eq!(kind(&[a_and_b[0], ("ab", -1.0)]), ErrorKind::Unsupported);
+        assert_eq!(kind(&[a_and_b[0], ("aa", f64::NAN)]), ErrorKind::Tokenizer);
+        let long = "a".repeat(1 << 16);
+        assert_eq!(kind(&[a_and_b[0], (&long, -1.0)]), ErrorKind::TooComplex);
+        assert!(of(&a_and_b).unwrap().is_empty(), "single characters need no scores");
+    }
+}

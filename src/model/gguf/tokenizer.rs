@@ -1,0 +1,307 @@
+//! The tokenizer that the metadata of a GGUF file describe.
+//!
+//! Two kinds are read: `gpt2`, byte-level BPE with a list of merges and the name of a pre-tokenizer, and `llama`,
+//! SentencePiece BPE with scores and bytes as fallback. They become the tokenizer that a `tokenizer.json` of the
+//! same model describes, made of the same parts, so both give the same tokens; reading costs about what that file
+//! would. What cannot be had exactly is refused rather than approximated, for a model given other tokens than it
+//! was trained on gets worse in silence. Sizes are bounded before memory is taken. Writing a `tokenizer.json` to be
+//! parsed again was rejected: it doubles the work, and errors would name places that no file has.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokenizers::models::bpe::{BPE, Merges, Vocab};
+use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
+
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::model::gguf::file::Gguf;
+use crate::model::gguf::sentencepiece::{self, Piece, SPACE};
+use crate::vocab::{Spelling, Vocabulary};
+
+/// Most tokens read.
+const MAX_TOKENS: u64 = 1 << 20;
+/// Most merges read.
+const MAX_MERGES: u64 = 1 << 21;
+/// Most bytes of all tokens together, and of all merges.
+const MAX_TEXT: u64 = 1 << 26;
+/// Most tokens that are looked for in texts before anything else, and most bytes of them.
+const MAX_ADDED: usize = 1 << 16;
+const MAX_ADDED_TEXT: usize = 1 << 20;
+
+const MODEL: &str = "tokenizer.ggml.model";
+const PRE: &str = "tokenizer.ggml.pre";
+const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+const BOS: &str = "tokenizer.ggml.bos_token_id";
+pub(crate) const TOKENS: &str = "tokenizer.ggml.tokens";
+const TYPES: &str = "tokenizer.ggml.token_type";
+const MERGES: &str = "tokenizer.ggml.merges";
+pub(crate) const SCORES: &str = "tokenizer.ggml.scores";
+const ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
+
+/// How GPT-2 cuts a text into words.
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// Llama 3: one line break ends a word, three digits are one.
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Qwen2: the same with single digits.
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// A digit, or what else is a number, by itself.
+const DIGIT: &str = r"\p{N}";
+
+/// What a name in [`PRE`] stands for.
+struct PreTokenizer {
+    /// Each cuts the pieces of the one before it, where it matches and between.
+    patterns: &'static [&'static str],
+    /// Whether a word that is a token is that token, whatever the merges would make of it.
+    ignore_merges: bool,
+    /// Whether texts are brought into composed form first.
+    composed: bool,
+}
+
+fn pre_tokenizer(name: &str) -> Option<PreTokenizer> {
+    let plain = |patterns| PreTokenizer { patterns, ignore_merges: false, composed: false };
+    Some(match name {
+        "gpt-2" | "phi-2" => plain(&[GPT2]),
+        // What files get whose converter knew no better.
+        "default" => plain(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
+        "smollm" | "starcoder" | "refact" => plain(&[DIGIT, GPT2]),
+        "llama-bpe" | "llama3" | "llama-v3" => PreTokenizer { ignore_merges: true, ..plain(&[LLAMA3]) },
+        "qwen2" | "deepseek-r1-qwen" => PreTokenizer { composed: true, ..plain(&[QWEN2]) },
+        _ => return None,
+    })
+}
+
+/// What a token is for, as the files number it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    /// Unknown text or a control token: never text.
+    Special,
+    /// Text that is a token wherever it stands.
+    UserDefined,
+    Unused,
+    Byte,
+}
+
+impl Vocabulary {
+    /// Reads the tokenizer in the metadata of a GGUF file, with the end tokens named there. Models of the kinds
+    /// `gpt2` and `llama` are read, see `docs/models.md`.
+    ///
+    /// # Errors
+    /// If the file has none, one of another kind, or one that contradicts itself.
+    pub fn from_gguf(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|e| Error::io(path, &e))?;
+        let vocabulary = Gguf::open(BufReader::new(file)).and_then(|mut gguf| gguf.vocabulary());
+        vocabulary.map_err(|e| e.at(Place::File(path.to_owned())))
+    }
+
+    /// The same from memory.
+    ///
+    /// # Errors
+    /// As [`from_gguf`](Self::from_gguf).
+    pub fn from_gguf_bytes(bytes: &[u8]) -> Result<Self> {
+        Gguf::open(std::io::Cursor::new(bytes))?.vocabulary()
+    }
+}
+
+impl<R: Read + Seek> Gguf<R> {
+    /// The tokenizer of the metadata.
+    fn vocabulary(&mut self) -> Result<Vocabulary> {
+        let kind = self.text(MODEL).map(str::to_owned);
+        let (tokenizer, spelling) = match kind.as_deref() {
+            Some("gpt2") => (self.byte_level()?, Spelling::ByteLevel),
+            Some("llama") => (self.sentence_piece()?, Spelling::SentencePiece),
+            Some(other) => return Err(unsupported(format!("`{MODEL}` is `{}`", other.escape_debug()))),
+            None => return Err(fault(format!("the GGUF metadata lack `{MODEL}`"))),
+        };
+        let vocabulary = Vocabulary::new(tokenizer, spelling)?;
+        let (bos, ends) = (self.bos(spelling)?, self.ends()?);
+        let vocabulary = vocabulary.with_bos(bos);
+        Ok(if ends.is_empty() { vocabulary } else { vocabulary.with_eos(ends) })
+    }
+
+    /// The token in front of a prompt. Files that do not say mean what their kind of tokenizer always does.
+    fn bos(&self, spelling: Spelling) -> Result<Vec<u32>> {
+        let piece = matches!(spelling, Spelling::SentencePiece);
+        let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3"));
+        if !self.flag(ADD_BOS)?.unwrap_or(piece || llama3) {
+            return Ok(Vec::new());
+        }
+        let id = self.optional(BOS)?.or(piece.then_some(1));
+        Ok(id.and_then(|id| u32::try_from(id).ok()).into_iter().collect())
+    }
+
+    /// Byte-level BPE.
+    fn byte_level(&mut self) -> Result<Tokenizer> {
+        let name = self.text(PRE).ok_or_else(|| fault(format!("the GGUF metadata lack `{PRE}`")))?;
+        let pre = pre_tokenizer(name)
+            .ok_or_else(|| unsupported(format!("the pre-tokenizer `{}` of `{PRE}`", name.escape_debug())))?;
+        let tokens = self.tokens()?;
+        let vocab = tokens.vocab()?;
+        let merges = self
+            .string_list(MERGES, MAX_MERGES, MAX_TEXT)?
+            .ok_or_else(|| fault(format!("the GGUF metadata lack `{MERGES}`")))?;
+        let merges = pairs(&merges, &vocab)?;
+        let bpe = BPE::builder().vocab_and_merges(vocab, merges).ignore_merges(pre.ignore_merges).build();
+        let mut tokenizer = Tokenizer::new(bpe.map_err(inconsistent)?);
+        if pre.composed {
+            let normalizer: NormalizerWrapper = part(json!({ "type": "NFC" }))?;
+            tokenizer.with_normalizer(Some(normalizer)).map_err(inconsistent)?;
+        }
+        let split = |p: &&str| json!({ "type": "Split", "pattern": { "Regex": p }, "behavior": "Isolated", "invert": false });
+        let bytes = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false });
+        let parts: Vec<Value> = pre.patterns.iter().map(split).chain([bytes]).collect();
+        let cut: PreTokenizerWrapper = part(json!({ "type": "Sequence", "pretokenizers": parts }))?;
+        tokenizer.with_pre_tokenizer(Some(cut));
+        tokens.add_to(&mut tokenizer)?;
+        Ok(tokenizer)
+    }
+
+    /// SentencePiece BPE.
+    fn sentence_piece(&mut self) -> Result<Tokenizer> {
+        let tokens = self.tokens()?;
+        let vocab = tokens.vocab()?;
+        let scores = self
+            .number_list(SCORES, MAX_TOKENS)?
+            .ok_or_else(|| fault(format!("the GGUF metadata lack `{SCORES}`")))?;
+        same_length(SCORES, scores.len(), tokens.texts.len())?;
+        if let Some(byte) = (0..=255u8).find(|b| {
+            !vocab.get(&format!("<0x{b:02X}>")).is_some_and(|&id| tokens.kinds[id as usize] == Kind::Byte)
+        }) {
+            return Err(fault(format!("`{TOKENS}` has no token for the byte 0x{byte:02X}")));
+        }
+        let all = tokens.texts.iter().zip(&tokens.kinds).zip(scores);
+        let pieces: Vec<Piece> = all
+            .filter(|((text, kind), _)| **kind == Kind::Normal && !text.is_empty())
+            .map(|((text, _), score)| Piece { text, score })
+            .collect();
+        let merges = sentencepiece::merges(&pieces)?;
+        // Without a token for unknown text, for there is none: every byte has a token.
+        let bpe = BPE::builder().vocab_and_merges(vocab, merges).byte_fallback(true).build();
+        let mut tokenizer = Tokenizer::new(bpe.map_err(inconsistent)?);
+        let spaces = json!({ "type": "Replace", "pattern": { "String": " " }, "content": SPACE });
+        let mut steps = vec![spaces];
+        if self.flag(ADD_SPACE)?.unwrap_or(true) {
+            steps.insert(0, json!({ "type": "Prepend", "prepend": SPACE }));
+        }
+        let normalizer: NormalizerWrapper = part(json!({ "type": "Sequence", "normalizers": steps }))?;
+        tokenizer.with_normalizer(Some(normalizer)).map_err(inconsistent)?;
+        tokens.add_to(&mut tokenizer)?;
+        Ok(tokenizer)
+    }
+
+    fn tokens(&mut self) -> Result<Tokens> {
+        let texts = self
+            .string_list(TOKENS, MAX_TOKENS, MAX_TEXT)?
+            .ok_or_else(|| fault(format!("the GGUF metadata lack `{TOKENS}`")))?;
+        let kinds = self
+            .number_list(TYPES, MAX_TOKENS)?
+            .ok_or_else(|| fault(format!("the GGUF metadata lack `{TYPES}`")))?;
+        same_length(TYPES, kinds.len(), texts.len())?;
+        let kind = |(i, &n): (usize, &f64)| match n {
+            1.0 => Ok(Kind::Normal),
+            2.0 | 3.0 => Ok(Kind::Special),
+            4.0 => Ok(Kind::UserDefined),
+            5.0 => Ok(Kind::Unused),
+            6.0 => Ok(Kind::Byte),
+            _ => Err(fault(format!("entry {i} of `{TYPES}` is {n}; 1 to 6 are known"))),
+        };
+        let kinds: Vec<Kind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
+        Ok(Tokens { texts, kinds })
+    }
+}
+
+/// The tokens of a file with what they are for.
+struct Tokens {
+    texts: Vec<String>,
+    kinds: Vec<Kind>,
+}
+
+impl Tokens {
+    /// Ids by text. What is unused or empty is no token.
+    fn vocab(&self) -> Result<Vocab> {
+        let mut vocab = Vocab::default();
+        for (id, (text, kind)) in self.texts.iter().zip(&self.kinds).enumerate() {
+            if *kind != Kind::Unused
+                && !text.is_empty()
+                && let Some(first) = vocab.insert(text.clone(), id as u32)
+            {
+                let text = text.escape_debug();
+                return Err(fault(format!("the tokens {first} and {id} of `{TOKENS}` are both `{text}`")));
+            }
+        }
+        Ok(vocab)
+    }
+
+    /// Makes the tokenizer look for control tokens and those that users defined.
+    fn add_to(&self, tokenizer: &mut Tokenizer) -> Result<()> {
+        let mut added = Vec::new();
+        let mut bytes = 0;
+        for (text, kind) in self.texts.iter().zip(&self.kinds) {
+            if matches!(kind, Kind::Special | Kind::UserDefined) && !text.is_empty() {
+                bytes += text.len();
+                added.push(AddedToken::from(text.as_str(), *kind == Kind::Special).normalized(false));
+            }
+        }
+        if added.len() > MAX_ADDED || bytes > MAX_ADDED_TEXT {
+            let message = format!(
+                "`{TYPES}` has {} control and user-defined tokens of {bytes} bytes; the limits are {MAX_ADDED} and \
+                 {MAX_ADDED_TEXT}",
+                added.len()
+            );
+            return Err(Error::new(ErrorKind::TooComplex, message));
+        }
+        tokenizer.add_tokens(added).map_err(inconsistent)?;
+        Ok(())
+    }
+}
+
+/// The two sides of each merge, all of them tokens.
+fn pairs(merges: &[String], vocab: &Vocab) -> Result<Merges> {
+    let mut whole = String::new();
+    let pair = |(i, merge): (usize, &String)| {
+        // Tokens are spelled without blanks; the first character belongs to the left side in any case.
+        let cut = merge.char_indices().skip(1).find(|(_, c)| *c == ' ').map(|(at, _)| at);
+        let (left, right) = cut.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| {
+            fault(format!("entry {i} of `{MERGES}` is `{}`, not two tokens", merge.escape_debug()))
+        })?;
+        whole.clear();
+        whole.extend([left, right]);
+        match [left, right, &whole].into_iter().find(|t| !vocab.contains_key(*t)) {
+            None => Ok((left.to_owned(), right.to_owned())),
+            Some(t) => {
+                let t = t.escape_debug();
+                Err(fault(format!("entry {i} of `{MERGES}` needs the token `{t}`, which `{TOKENS}` lacks")))
+            }
+        }
+    };
+    merges.iter().enumerate().map(pair).collect()
+}
+
+fn same_length(key: &str, got: usize, want: usize) -> Result<()> {
+    if got == want {
+        return Ok(());
+    }
+    Err(fault(format!("`{key}` has {got} entries, `{TOKENS}` has {want}")))
+}
+
+/// A part of a tokenizer from its description, which is written above.
+fn part<T: serde::de::DeserializeOwned>(description: Value) -> Result<T> {
+    serde_json::from_value(description).map_err(|e| fault(e.to_string()))
+}
+
+fn inconsistent(error: tokenizers::Error) -> Error {
+    fault(format!("the tokenizer of the GGUF file: {error}"))
+}
+
+const HINT: &str = "put the model's tokenizer.json beside the file; it is used instead";
+
+pub(crate) fn fault(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Tokenizer, message).hint(HINT)
+}
+
+pub(crate) fn unsupported(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unsupported, message).hint(HINT)
+}
