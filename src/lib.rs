@@ -56,15 +56,6 @@
 //! whole story. Without features the crate is the constraint engine alone and has no candle in its
 //! dependencies.
 
-mod byte_set;
-pub mod constraint;
-pub mod error;
-mod json_escape;
-pub mod machine;
-pub mod mask;
-pub mod matcher;
-pub mod vocab;
-
 #[cfg(feature = "model")]
 pub mod chat;
 #[cfg(feature = "cli")]
@@ -87,7 +78,7 @@ pub use chat::{ChatOptions, ChatTemplate, Message};
 #[cfg(feature = "model")]
 pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Scheduler, SchedulerOptions, Stats};
 
-pub use constraint::{Constraint, KeyOrder, Policy, Whitespace};
-pub use error::{Error, ErrorKind, Result};
-pub use matcher::{Bitmask, CompiledGrammar, Compiler, ForcedPrefix, Matcher};
-pub use vocab::{TokenId, Vocabulary};
+pub use ffwd_engine::{
+    Bitmask, CompiledGrammar, Compiler, Constraint, Error, ErrorKind, ForcedPrefix, KeyOrder, Matcher,
+    Policy, Result, TokenId, Vocabulary, Whitespace, constraint, error, matcher, vocab,
+};

@@ -83,7 +83,7 @@ fn embedded_json() -> Value {
 }
 
 fn of(metadata: &Metadata) -> ffwd::Result<Vocabulary> {
-    Vocabulary::from_gguf_bytes(&file(metadata))
+    ffwd::model::vocabulary_from_gguf_bytes(&file(metadata))
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn byte_level_tokenizers_of_every_known_name() {
 #[test]
 fn the_embedded_file_has_the_embedded_tokenizer() {
     let want = Vocabulary::from_bytes(TOKENIZER_JSON).unwrap().with_eos(vec![END_OF_TURN]);
-    same("embedded", &Vocabulary::from_gguf_bytes(TARGET_GGUF).unwrap(), &want, 5000);
+    same("embedded", &ffwd::model::vocabulary_from_gguf_bytes(TARGET_GGUF).unwrap(), &want, 5000);
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn damaged_metadata_are_errors_or_tokenizers() {
             if random.chance(10) {
                 damaged.truncate(random.below(damaged.len()));
             }
-            match Vocabulary::from_gguf_bytes(&damaged) {
+            match ffwd::model::vocabulary_from_gguf_bytes(&damaged) {
                 Ok(vocabulary) => {
                     outcomes[0] += 1;
                     vocabulary.encode("abc ab\u{e9} <|end|>").unwrap();

@@ -164,7 +164,7 @@ fn vocabulary(path: &Path) -> Result<Vocabulary> {
         read.is_ok() && magic == *b"GGUF"
     };
     match path.is_dir() || is_gguf() {
-        true => Vocabulary::of_model(path),
+        true => crate::model::vocabulary_of(path),
         false => Vocabulary::from_file(path),
     }
 }
@@ -284,6 +284,7 @@ fn reason(verdict: Verdict, fits: usize) -> String {
         Verdict::Unknown => "an id without text".into(),
         Verdict::NoTransition => format!("behind byte {fits} no token of it leads on"),
         Verdict::Ended => "the output has ended".into(),
+        other => format!("{other:?}"),
     }
 }
 

@@ -188,7 +188,7 @@ fn embedded_draft(_: &LoadOptions) -> Result<Option<Model>> {
 fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
     let model =
         if path.is_dir() { Model::from_dir(path, options)? } else { Model::from_gguf(path, options)? };
-    let mut vocab = Vocabulary::of_model(path)?;
+    let mut vocab = crate::model::vocabulary_of(path)?;
     if vocab.eos().is_empty() {
         vocab = vocab.with_eos(model.config().eos.clone());
     }

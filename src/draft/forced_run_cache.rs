@@ -99,8 +99,8 @@ fn before(text: &[u8]) -> &[u8] {
 mod tests {
     use super::super::draft_vocab::tests::vocabulary;
     use super::*;
-    use crate::constraint::test_reference::Random;
     use crate::{Compiler, Constraint};
+    use ffwd_testkit::random::Random;
 
     /// Follows a constant in tokens of its own choice; each time the beginning of the run must be that of the rest of the
     /// constant, in tokens that spell it.

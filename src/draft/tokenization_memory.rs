@@ -188,7 +188,7 @@ fn text(vocab: &Vocabulary, run: &[Proposal]) -> Vec<u8> {
 mod tests {
     use super::super::draft_vocab::tests::vocabulary;
     use super::*;
-    use crate::constraint::test_reference::Random;
+    use ffwd_testkit::random::Random;
     use proptest::prelude::*;
 
     const LETTERS: usize = 4;

@@ -15,6 +15,7 @@ use super::weights::TensorSource;
 use super::{ChatSources, LoadOptions, Model};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::model::gguf::file::Gguf;
+use crate::model::gguf::vocabulary_from_gguf;
 use crate::vocab::Vocabulary;
 
 /// Largest JSON file read.
@@ -75,26 +76,24 @@ impl Model {
     }
 }
 
-impl Vocabulary {
-    /// The vocabulary of the model in a folder or GGUF file: a `tokenizer.json` there, or what the metadata of
-    /// the GGUF file say.
-    ///
-    /// # Errors
-    /// If there is neither, or it is not valid.
-    pub fn of_model(path: impl AsRef<Path>) -> Result<Vocabulary> {
-        let path = path.as_ref();
-        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
-        let json = folder.join("tokenizer.json");
-        if json.is_file() {
-            return Vocabulary::from_file(json);
-        }
-        if path.is_file() {
-            return Vocabulary::from_gguf(path);
-        }
-        match has_safetensors(folder) {
-            true => Vocabulary::from_file(json),
-            false => Vocabulary::from_gguf(only_gguf(folder)?),
-        }
+/// Loads the vocabulary of the model in a folder or GGUF file: a `tokenizer.json` beside it, or the
+/// tokenizer in the metadata of the GGUF file.
+///
+/// # Errors
+/// If there is neither, or it is not valid.
+pub fn vocabulary_of(path: impl AsRef<Path>) -> Result<Vocabulary> {
+    let path = path.as_ref();
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    let json = folder.join("tokenizer.json");
+    if json.is_file() {
+        return Vocabulary::from_file(json);
+    }
+    if path.is_file() {
+        return vocabulary_from_gguf(path);
+    }
+    match has_safetensors(folder) {
+        true => Vocabulary::from_file(json),
+        false => vocabulary_from_gguf(only_gguf(folder)?),
     }
 }
 

@@ -28,8 +28,10 @@ use std::sync::{Arc, OnceLock};
 pub use batch::{Branch, LogitsHook, Segment};
 pub use config::{Architecture, ModelConfig};
 pub use cost_table::CostTable;
+pub use gguf::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};
 pub(crate) use kernels::{COMPARED_AT_ONCE, next_group_above};
 pub use kv_cache::KvCache;
+pub use load::vocabulary_of;
 pub use rope::RopeScaling;
 
 use crate::error::Result;

@@ -363,7 +363,7 @@ fn encode_value(
     place: ProposalContext,
     room: usize,
 ) -> Vec<Proposal> {
-    let mut bytes = crate::machine::escape(&span.text);
+    let mut bytes = ffwd_engine::json_escape::escape(&span.text);
     let value = bytes.len();
     if span.ends {
         bytes.push(b'"');
@@ -403,7 +403,7 @@ fn encode_by_word(vocab: &Vocabulary, text: &str) -> Vec<TokenId> {
         _ => false,
     };
     for end in (1..bytes.len()).filter(|&at| ends(at)).chain([bytes.len()]) {
-        let Ok(word) = vocab.encode_again(&text[begin..end]) else { break };
+        let Ok(word) = vocab.encode_cached(&text[begin..end]) else { break };
         tokens.extend_from_slice(&word);
         begin = end;
     }

@@ -175,7 +175,7 @@ fn rows_that_are_dear_are_tried_now_and_then_and_no_more() {
 
 #[test]
 fn copies_that_are_not_looked_for_would_not_be_taken() {
-    let mut random = crate::constraint::test_reference::Random::new(7);
+    let mut random = ffwd_testkit::random::Random::new(7);
     let (mut none, mut some) = (0, 0);
     for _ in 0..2000 {
         let mut gate =

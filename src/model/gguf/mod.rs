@@ -3,4 +3,6 @@
 pub(super) mod config;
 pub(super) mod file;
 mod sentencepiece;
-pub(super) mod tokenizer;
+mod tokenizer;
+
+pub use tokenizer::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};

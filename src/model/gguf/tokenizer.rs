@@ -18,7 +18,7 @@ use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::model::gguf::file::Gguf;
 use crate::model::gguf::sentencepiece::{self, Piece, SPACE};
-use crate::vocab::{Spelling, Vocabulary};
+use crate::vocab::{TokenSpelling, Vocabulary};
 
 /// Most tokens read.
 const MAX_TOKENS: u64 = 1 << 20;
@@ -84,26 +84,24 @@ enum Kind {
     Byte,
 }
 
-impl Vocabulary {
-    /// Reads the tokenizer in the metadata of a GGUF file, with the end tokens named there. Models of the kinds
-    /// `gpt2` and `llama` are read, see `docs/models.md`.
-    ///
-    /// # Errors
-    /// If the file has none, one of another kind, or one that contradicts itself.
-    pub fn from_gguf(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let file = File::open(path).map_err(|e| Error::io(path, &e))?;
-        let vocabulary = Gguf::open(BufReader::new(file)).and_then(|mut gguf| gguf.vocabulary());
-        vocabulary.map_err(|e| e.at(Place::File(path.to_owned())))
-    }
+/// Reads the tokenizer in the metadata of a GGUF file, with the end tokens named there. Reads models of
+/// the kinds `gpt2` and `llama`, see `docs/models.md`.
+///
+/// # Errors
+/// If the file has none, one of another kind, or one that contradicts itself.
+pub fn vocabulary_from_gguf(path: impl AsRef<Path>) -> Result<Vocabulary> {
+    let path = path.as_ref();
+    let file = File::open(path).map_err(|e| Error::io(path, &e))?;
+    let vocabulary = Gguf::open(BufReader::new(file)).and_then(|mut gguf| gguf.vocabulary());
+    vocabulary.map_err(|e| e.at(Place::File(path.to_owned())))
+}
 
-    /// The same from memory.
-    ///
-    /// # Errors
-    /// As [`from_gguf`](Self::from_gguf).
-    pub fn from_gguf_bytes(bytes: &[u8]) -> Result<Self> {
-        Gguf::open(std::io::Cursor::new(bytes))?.vocabulary()
-    }
+/// Reads the tokenizer of a GGUF file in memory; see [`vocabulary_from_gguf`].
+///
+/// # Errors
+/// As [`vocabulary_from_gguf`].
+pub fn vocabulary_from_gguf_bytes(bytes: &[u8]) -> Result<Vocabulary> {
+    Gguf::open(std::io::Cursor::new(bytes))?.vocabulary()
 }
 
 impl<R: Read + Seek> Gguf<R> {
@@ -111,20 +109,20 @@ impl<R: Read + Seek> Gguf<R> {
     fn vocabulary(&mut self) -> Result<Vocabulary> {
         let kind = self.text(MODEL).map(str::to_owned);
         let (tokenizer, spelling) = match kind.as_deref() {
-            Some("gpt2") => (self.byte_level()?, Spelling::ByteLevel),
-            Some("llama") => (self.sentence_piece()?, Spelling::SentencePiece),
+            Some("gpt2") => (self.byte_level()?, TokenSpelling::ByteLevel),
+            Some("llama") => (self.sentence_piece()?, TokenSpelling::SentencePiece),
             Some(other) => return Err(unsupported(format!("`{MODEL}` is `{}`", other.escape_debug()))),
             None => return Err(fault(format!("the GGUF metadata lack `{MODEL}`"))),
         };
-        let vocabulary = Vocabulary::new(tokenizer, spelling)?;
+        let vocabulary = Vocabulary::from_tokenizer(tokenizer, spelling)?;
         let (bos, ends) = (self.bos(spelling)?, self.ends()?);
         let vocabulary = vocabulary.with_bos(bos);
         Ok(if ends.is_empty() { vocabulary } else { vocabulary.with_eos(ends) })
     }
 
     /// The token in front of a prompt. Files that do not say mean what their kind of tokenizer always does.
-    fn bos(&self, spelling: Spelling) -> Result<Vec<u32>> {
-        let piece = matches!(spelling, Spelling::SentencePiece);
+    fn bos(&self, spelling: TokenSpelling) -> Result<Vec<u32>> {
+        let piece = matches!(spelling, TokenSpelling::SentencePiece);
         let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3"));
         if !self.flag(ADD_BOS)?.unwrap_or(piece || llama3) {
             return Ok(Vec::new());

@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn it_finds_what_a_loop_finds() {
-        let mut random = crate::constraint::test_reference::Random::new(11);
+        let mut random = ffwd_testkit::random::Random::new(11);
         for _ in 0..2000 {
             let len = random.below(200);
             let values: Vec<f32> = (0..len)

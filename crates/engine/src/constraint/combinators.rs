@@ -1,0 +1,189 @@
+//! Constraints out of constraints: one after the other, either of two, and, for regular ones, both and
+//! not.
+//!
+//! `then` and `or` copy both representations, in time linear in them. `and` and `not` go through
+//! automata over characters (`json_schema::lang`), in time of their product. `and` of JSON values was
+//! rejected: `allOf` inside one schema says it exactly, and a product of two machines with stacks is
+//! no machine with one.
+
+use super::ir::{Ir, Node, NodeId};
+use super::{Constraint, Policy, json_schema};
+use crate::error::{Error, ErrorKind, Result};
+
+impl Constraint {
+    /// A text of this constraint and then one of `other`.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// use ffwd_engine::Constraint;
+    /// let answer = Constraint::regex("Answer: ")?.then(&Constraint::json_object())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If both hold JSON values and their policies differ.
+    pub fn then(&self, other: &Constraint) -> Result<Constraint> {
+        self.joined(other, |ir, parts| ir.concat(&parts[..]))
+    }
+
+    /// A text of this constraint or one of `other`.
+    ///
+    /// # Errors
+    /// If both hold JSON values and their policies differ.
+    pub fn or(&self, other: &Constraint) -> Result<Constraint> {
+        self.joined(other, |ir, parts| ir.union(&parts[..]))
+    }
+
+    /// A text that satisfies both constraints, which must be regular: no JSON values in them.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// use ffwd_engine::Constraint;
+    /// let word = Constraint::regex("[a-z]{3,8}")?;
+    /// let other = word.and(&Constraint::choice(["foo", "bar"])?.not()?)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` if one of them is not regular, `Unsatisfiable` if no text satisfies both,
+    /// `TooComplex` beyond a limit.
+    pub fn and(&self, other: &Constraint) -> Result<Constraint> {
+        self.need_regular("and")?;
+        other.need_regular("and")?;
+        let mut ir = self.annotated();
+        ir.warnings.extend(other.ir.warnings.iter().cloned());
+        let root = json_schema::intersect((&self.ir, self.ir.root()), (&other.ir, other.ir.root()), &mut ir)?;
+        finished(ir, root, &self.policy, "no text satisfies both constraints")
+    }
+
+    /// Any Unicode text that does not satisfy this constraint, which must be regular: no JSON values in
+    /// it.
+    ///
+    /// # Errors
+    /// `Unsupported` if it is not regular, `Unsatisfiable` if every text satisfies it, `TooComplex`
+    /// beyond a limit.
+    pub fn not(&self) -> Result<Constraint> {
+        self.need_regular("not")?;
+        let mut ir = self.annotated();
+        let root = json_schema::complement((&self.ir, self.ir.root()), &mut ir)?;
+        finished(ir, root, &self.policy, "every text satisfies the constraint, so its negation has none")
+    }
+
+    /// Any text up to the first `marker`, the marker, and then this constraint, which may be one over tokens: then the
+    /// marker ends a token.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// use ffwd_engine::Constraint;
+    /// let answer = Constraint::choice(["yes", "no"])?.behind_marker("Answer: ")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the marker is empty, or this constraint has one in front already and is over tokens.
+    pub fn behind_marker(&self, marker: &str) -> Result<Constraint> {
+        if marker.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidOption, "the marker is empty")
+                .hint("name a text, such as </think>"));
+        }
+        let ends = Constraint::regex("(?s:.*)")?.then(&Constraint::choice([marker])?)?;
+        // Where a marker may begin inside of another (`---`), the first one that is complete counts.
+        let text = ends.and(&ends.then(&Constraint::regex("(?s:.+)")?)?.not()?)?;
+        let mut marked = match &self.tokens {
+            None => text.then(self),
+            Some(_) if self.marker.is_some() => {
+                let message = "there is a text with a marker in front of these tokens already";
+                Err(Error::new(ErrorKind::Unsupported, message).hint("leave out one of the two"))
+            }
+            tokens => Ok(Constraint { tokens: tokens.clone(), marker: Some(marker.to_string()), ..text }),
+        }?;
+        marked.ir.marks.push(marker.to_string());
+        Ok(marked)
+    }
+
+    fn joined(
+        &self,
+        other: &Constraint,
+        join: impl FnOnce(&mut Ir, [NodeId; 2]) -> NodeId,
+    ) -> Result<Constraint> {
+        self.need_bytes()?;
+        other.need_bytes()?;
+        // Where nothing is spelled, the policy says nothing.
+        let policy = match (is_regular(&self.ir), is_regular(&other.ir)) {
+            _ if self.policy == other.policy => &self.policy,
+            (true, _) => &other.policy,
+            (_, true) => &self.policy,
+            _ => {
+                let message = "the two constraints have different policies";
+                return Err(Error::new(ErrorKind::InvalidOption, message)
+                    .hint("make both with the same policy, or change one by `with_policy`"));
+            }
+        };
+        let mut ir = Ir::new();
+        let parts = [ir.append(&self.ir), ir.append(&other.ir)];
+        let root = join(&mut ir, parts);
+        ir.set_root(root);
+        Ok(Constraint::from_ir(ir, policy.clone()))
+    }
+
+    /// Machines over tokens have no representation to be copied.
+    fn need_bytes(&self) -> Result<()> {
+        if !self.is_token_level() {
+            return Ok(());
+        }
+        let message = "constraints over tokens cannot be combined with others";
+        Err(Error::new(ErrorKind::Unsupported, message)
+            .hint("for labels beside other text use `Constraint::choice`; behind thinking they may stand"))
+    }
+
+    fn need_regular(&self, operation: &str) -> Result<()> {
+        self.need_bytes()?;
+        if is_regular(&self.ir) {
+            return Ok(());
+        }
+        let message = format!("`{operation}` needs constraints without JSON values and rules");
+        Err(Error::new(ErrorKind::Unsupported, message)
+            .hint("inside a JSON Schema, use `allOf` and `not`; regular are regex, pattern and choice"))
+    }
+
+    /// An empty representation with the warnings of this one.
+    fn annotated(&self) -> Ir {
+        let mut ir = Ir::new();
+        ir.warnings.clone_from(&self.ir.warnings);
+        ir
+    }
+}
+
+fn finished(mut ir: Ir, root: NodeId, policy: &Policy, never: &str) -> Result<Constraint> {
+    if *ir.node(root) == Node::Never {
+        return Err(Error::new(ErrorKind::Unsatisfiable, never));
+    }
+    ir.set_root(root);
+    Ok(Constraint::from_ir(ir, policy.clone()))
+}
+
+/// Whether the root has no JSON values and rules below it.
+fn is_regular(ir: &Ir) -> bool {
+    let mut seen = vec![false; ir.len()];
+    let mut todo = vec![ir.root()];
+    while let Some(id) = todo.pop() {
+        if std::mem::replace(&mut seen[id.0 as usize], true) {
+            continue;
+        }
+        match ir.node(id) {
+            Node::Rule(_)
+            | Node::Text { .. }
+            | Node::JsonString { .. }
+            | Node::JsonArray { .. }
+            | Node::JsonSet { .. }
+            | Node::JsonUnique { .. }
+            | Node::JsonObject(_)
+            | Node::JsonAny => return false,
+            node => node.parts(|part| todo.push(part)),
+        }
+    }
+    true
+}

@@ -1,0 +1,48 @@
+//! The text of a JSON string up to what needs a look.
+//!
+//! Most of the text of a schema is descriptions, so the bytes that stand for themselves are skipped eight at a
+//! time. One byte at a time was a third of the time to parse a large schema.
+
+/// How many bytes of a string come before its end, an escape or a control character; eight at a time, because
+/// most of the text of a schema is descriptions.
+pub(crate) fn plain_bytes(text: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // The highest bit of each byte that is zero, of the lowest such byte at least.
+    let zeros = |x: u64| x.wrapping_sub(ONES) & !x & (ONES << 7);
+    let mut at = 0;
+    for eight in text.as_chunks::<8>().0 {
+        let word = u64::from_le_bytes(*eight);
+        let controls = zeros(word & (ONES * 0xe0));
+        let found =
+            controls | zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let plain = |b: &u8| *b != b'"' && *b != b'\\' && *b >= 0x20;
+    at + text[at..].iter().take_while(|b| plain(b)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ffwd_testkit::random::Random;
+
+    #[test]
+    fn as_byte_by_byte() {
+        let plain = |b: &u8| *b != b'"' && *b != b'\\' && *b >= 0x20;
+        let mut random = Random::new(3);
+        for byte in 0..=255u8 {
+            for _ in 0..20 {
+                let mut text: Vec<u8> =
+                    (0..random.below(30)).map(|_| 0x1e + random.below(226) as u8).collect();
+                if !text.is_empty() {
+                    let at = random.below(text.len());
+                    text[at] = byte;
+                }
+                assert_eq!(plain_bytes(&text), text.iter().take_while(|b| plain(b)).count(), "{text:?}");
+            }
+        }
+    }
+}

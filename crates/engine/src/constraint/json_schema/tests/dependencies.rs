@@ -1,0 +1,160 @@
+//! Properties that may be there only beside some values of others: random schemas compared with another
+//! validator on every object of a few properties.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::naive::accepts;
+use crate::constraint::Policy;
+use crate::constraint::json_schema::parse;
+use crate::error::ErrorKind;
+use ffwd_testkit::random::Random;
+
+/// The names, with what they may be besides absent.
+const NAMES: [(&str, &[&str]); 5] = [
+    ("t", &["\"x\"", "\"y\"", "\"z\""]),
+    ("u", &["1", "\"x\""]),
+    ("a", &["1"]),
+    ("b", &["1"]),
+    ("c", &["1"]),
+];
+
+/// All objects of these properties, in their order.
+fn objects() -> Vec<String> {
+    let mut all = vec![Vec::new()];
+    for (name, values) in NAMES {
+        let with = |value: &&str| (name, value.to_string());
+        let more: Vec<Vec<(&str, String)>> = values
+            .iter()
+            .flat_map(|value| all.iter().map(move |object: &Vec<_>| [&object[..], &[with(value)]].concat()))
+            .collect();
+        all.extend(more);
+    }
+    let spell = |object: &Vec<(&str, String)>| {
+        let members: Vec<String> = object.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    all.iter().map(spell).collect()
+}
+
+/// What a property asks for: values of others, or that they are there.
+fn dependency(random: &mut Random) -> Value {
+    let mut properties = Map::new();
+    for _ in 0..1 + random.below(2) {
+        let (name, value) = match random.below(5) {
+            0 => ("u", json!({"const": 1})),
+            1 => ("u", json!({"type": "string"})),
+            _ => {
+                let some = 1 + random.below(6);
+                let values = ["x", "y", "z"].iter().enumerate().filter(|v| some >> v.0 & 1 == 1);
+                ("t", json!({"enum": values.map(|v| v.1).collect::<Vec<_>>()}))
+            }
+        };
+        properties.insert(name.into(), value);
+    }
+    match random.below(6) {
+        0 => json!({"properties": properties, "required": ["t"]}),
+        1 => json!({"required": ["b"]}),
+        _ => json!({ "properties": properties }),
+    }
+}
+
+#[test]
+fn every_small_object_is_judged_rightly() {
+    let texts = objects();
+    let values: Vec<Value> = texts.iter().map(|text| serde_json::from_str(text).expect("JSON")).collect();
+    let (mut compared, mut valid) = (0, 0);
+    let mut random = Random::new(31);
+    for _ in 0..600 {
+        let mut dependencies = Map::new();
+        for _ in 0..1 + random.below(5) {
+            dependencies.insert(NAMES[random.below(5)].0.into(), dependency(&mut random));
+        }
+        let mut schema = json!({"type": "object", "additionalProperties": false, "properties": {"t":
+            {"type": "string", "maxLength": 1}, "u": {}, "a": {}, "b": {}, "c": {}}, "dependentSchemas": dependencies});
+        if random.below(2) == 0 {
+            let mut required = Map::new();
+            for _ in 0..1 + random.below(3) {
+                let others: Vec<&str> = (0..random.below(3)).map(|_| NAMES[random.below(5)].0).collect();
+                required.insert(
+                    NAMES[random.below(5)].0.into(),
+                    others.into_iter().collect::<BTreeSet<_>>().into_iter().collect(),
+                );
+            }
+            schema["dependentRequired"] = Value::Object(required);
+        }
+        match random.below(5) {
+            0 => schema["required"] = json!(["t"]),
+            1 => schema["not"] = json!({"dependentSchemas": {"a": dependency(&mut random)}}),
+            2 => schema["minProperties"] = json!(2),
+            _ => {}
+        }
+        let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+        let ir = match parse(&schema.to_string(), &Policy::default()) {
+            Ok(ir) => Some(ir),
+            Err(e) if e.kind() == ErrorKind::Unsatisfiable => None,
+            Err(e) => panic!("{schema}\n{e}"),
+        };
+        for (text, value) in texts.iter().zip(&values) {
+            let expected = validator.is_valid(value);
+            assert_eq!(ir.as_ref().is_some_and(|ir| accepts(ir, text)), expected, "{schema}\n{text}");
+            (compared, valid) = (compared + 1, valid + usize::from(expected));
+        }
+    }
+    assert!(valid > 10_000 && compared - valid > 10_000, "{valid} of {compared} are valid");
+}
+
+/// As above, with twenty names that need the same other one.
+#[test]
+fn many_names_beside_one() {
+    let names: Vec<String> = (0..20).map(|i| format!("option{i}")).collect();
+    let all = std::iter::once("base").chain(names.iter().map(String::as_str));
+    let properties: Map<String, Value> = all.map(|name| (name.into(), json!({"type": "null"}))).collect();
+    let needs: Map<String, Value> = names.iter().map(|n| (n.clone(), json!(["base"]))).collect();
+    let schema = json!({"type": "object", "properties": properties, "additionalProperties": false,
+        "dependentRequired": needs});
+    let ir = parse(&schema.to_string(), &Policy::default()).expect("two kinds of objects");
+    for (text, valid) in [
+        ("{}", true),
+        (r#"{"base":null}"#, true),
+        (r#"{"base":null,"option4":null,"option9":null}"#, true),
+        (r#"{"option4":null}"#, false),
+        (r#"{"option2":null,"option19":null}"#, false),
+    ] {
+        assert_eq!(accepts(&ir, text), valid, "{text}");
+    }
+}
+
+/// Each on its own, twenty dependencies would be a million kinds of objects.
+#[test]
+fn many_names_beside_values_of_one() {
+    let kinds = ["text", "number", "date", "place"];
+    let names: Vec<String> = (0..20).map(|i| format!("option{i}")).collect();
+    let any = names.iter().map(|name| (name.clone(), json!({"type": "boolean"})));
+    let mut properties: Map<String, Value> = any.collect();
+    properties.insert("type".into(), json!({"enum": kinds}));
+    let only = |i: usize| json!({"properties": {"type": {"enum": [kinds[i % 4], kinds[i / 4 % 4]]}}});
+    let dependencies: Map<String, Value> =
+        names.iter().enumerate().map(|(i, n)| (n.clone(), only(i))).collect();
+    let schema = json!({"type": "object", "properties": properties, "additionalProperties": false,
+        "dependentSchemas": dependencies});
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    let ir = parse(&schema.to_string(), &Policy::default()).expect("as many kinds as there are values");
+    for kind in kinds.iter().map(Some).chain([None]) {
+        for first in 0..20 {
+            for second in first..20 {
+                let mut object: Map<String, Value> = Map::new();
+                [first, second].iter().for_each(|&i| drop(object.insert(names[i].clone(), json!(true))));
+                if let Some(kind) = kind {
+                    object.insert("type".into(), json!(kind));
+                }
+                // In the order in which the schema declares them.
+                let members =
+                    properties.keys().filter_map(|n| Some(format!("{}:{}", json!(n), object.get(n)?)));
+                let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+                assert_eq!(accepts(&ir, &text), validator.is_valid(&Value::Object(object)), "{text}");
+            }
+        }
+    }
+}

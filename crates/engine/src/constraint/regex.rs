@@ -1,0 +1,239 @@
+//! Regular expressions in the syntax of the `regex-syntax` crate, matched against the whole output.
+//!
+//! Unicode is on and only valid UTF-8 is matched. Parsing costs time linear in the pattern plus the
+//! size of its classes. `^` and `$` may stand anywhere and mean the two ends of the output; word
+//! boundaries and multi-line anchors are refused. Running `regex-automata`'s automata instead of
+//! lowering to the common representation was rejected: a regular expression would then be a second
+//! kind of machine, without the counters and the shared masks of the first.
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::ast::{self, AssertionKind, Ast};
+use regex_syntax::hir::Hir;
+
+use super::ir::{Ir, Node, NodeId};
+use crate::constraint::regular::hir_to_ir::{self, MAX_NESTING, fault};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// The language of `pattern`.
+///
+/// # Errors
+/// With the span of the fault: a pattern that does not parse ([`ErrorKind::InvalidPattern`]), that
+/// uses word boundaries or multi-line anchors ([`ErrorKind::Unsupported`]), that exceeds a limit
+/// ([`ErrorKind::TooComplex`]), or that no text matches ([`ErrorKind::Unsatisfiable`]).
+pub fn parse(pattern: &str) -> Result<Ir> {
+    hir_to_ir::check_length(pattern)?;
+    let hir = ParserBuilder::new()
+        .nest_limit(MAX_NESTING)
+        .build()
+        .parse(pattern)
+        .map_err(|e| syntax_error(&e, pattern))?;
+    let mut ir = Ir::new();
+    let root = lower_hir(&hir, &mut ir).map_err(|e| locate_look(e, pattern))?;
+    if *ir.node(root) == Node::Never {
+        return Err(fault(
+            ErrorKind::Unsatisfiable,
+            "no text matches this pattern",
+            pattern,
+            0,
+            pattern.len(),
+        )
+        .hint("look for empty classes and for anchors in the middle"));
+    }
+    hir_to_ir::check_states(pattern, &ir, 0, root)?;
+    ir.set_root(root);
+    Ok(ir)
+}
+
+/// The texts that match `hir` as a whole.
+pub(crate) fn lower_hir(hir: &Hir, ir: &mut Ir) -> Result<NodeId> {
+    Ok(hir_to_ir::split(hir, ir)?.whole(ir))
+}
+
+fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {
+    use regex_syntax::Error as E;
+    use regex_syntax::ast::ErrorKind as Kind;
+    let (message, span, kind, hint) = match error {
+        E::Parse(e) => {
+            let (kind, hint) = match e.kind() {
+                Kind::NestLimitExceeded(_) => (ErrorKind::TooComplex, Some("nest fewer groups")),
+                Kind::UnsupportedBackreference => {
+                    (ErrorKind::Unsupported, Some("backreferences are not regular; write the text again"))
+                }
+                Kind::UnsupportedLookAround => {
+                    (ErrorKind::Unsupported, Some("look-around is not supported; spell the alternatives out"))
+                }
+                Kind::GroupUnclosed => (ErrorKind::InvalidPattern, Some("add a closing parenthesis")),
+                Kind::ClassUnclosed => (ErrorKind::InvalidPattern, Some("add a closing bracket")),
+                _ => (ErrorKind::InvalidPattern, None),
+            };
+            (e.kind().to_string(), Some(*e.span()), kind, hint)
+        }
+        E::Translate(e) => (e.kind().to_string(), Some(*e.span()), ErrorKind::InvalidPattern, None),
+        _ => (error.to_string(), None, ErrorKind::InvalidPattern, None),
+    };
+    let (start, end) = span.map_or((0, pattern.len()), |s| (s.start.offset, s.end.offset));
+    let error = fault(kind, message, pattern, start, end);
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+/// Adds the span of the first look-around to an error that HIR, which has no spans, could not place.
+fn locate_look(error: Error, pattern: &str) -> Error {
+    let find = LookFinder { word: None, line: None };
+    let parsed = ast::parse::ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(pattern);
+    let Ok(tree) = parsed else { return error };
+    let (start, end) = ast::visit(&tree, find).unwrap_or(None).unwrap_or((0, pattern.len()));
+    error
+        .at(Place::Span { text: pattern.to_owned(), start, end })
+        .hint("only the two ends of the output can be anchored: write the neighbouring characters as a class")
+}
+
+struct LookFinder {
+    word: Option<(usize, usize)>,
+    line: Option<(usize, usize)>,
+}
+
+impl ast::Visitor for LookFinder {
+    type Output = Option<(usize, usize)>;
+    type Err = std::convert::Infallible;
+
+    fn finish(self) -> Result<Self::Output, Self::Err> {
+        Ok(self.word.or(self.line))
+    }
+
+    fn visit_pre(&mut self, tree: &Ast) -> Result<(), Self::Err> {
+        if let Ast::Assertion(assertion) = tree {
+            let slot = match assertion.kind {
+                AssertionKind::StartText | AssertionKind::EndText => return Ok(()),
+                AssertionKind::StartLine | AssertionKind::EndLine => &mut self.line,
+                _ => &mut self.word,
+            };
+            slot.get_or_insert((assertion.span.start.offset, assertion.span.end.offset));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constraint::test_reference::{matches, member};
+    use ffwd_testkit::random::Random;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(pattern: &str, texts: &[&str]) {
+        let ir = parse(pattern).unwrap_or_else(|e| panic!("{e}"));
+        let other = ::regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
+        let compare = |text: &str| {
+            assert_eq!(
+                matches(&ir, ir.root(), text.as_bytes()),
+                other.is_match(text),
+                "{pattern} on {text:?}"
+            );
+        };
+        texts.iter().for_each(|text| compare(text));
+        let mut random = Random::new(pattern.len() as u64);
+        let mut hits = 0;
+        for _ in 0..60 {
+            let Some(bytes) = member(&ir, ir.root(), &mut random) else { continue };
+            let text = String::from_utf8(bytes).expect("only UTF-8 is generated");
+            assert!(other.is_match(&text), "{pattern} on its member {text:?}");
+            hits += 1;
+            // Near misses: a character dropped, doubled or replaced.
+            let chars: Vec<char> = text.chars().collect();
+            for at in 0..chars.len().min(12) {
+                let mut other = chars.clone();
+                match random.below(3) {
+                    0 => drop(other.remove(at)),
+                    1 => other.insert(at, chars[at]),
+                    _ => other[at] = *random.pick(&['a', 'Z', '0', ' ', '\n', 'é', '語', '😀', '.']),
+                }
+                compare(&other.into_iter().collect::<String>());
+            }
+        }
+        assert!(hits > 0, "{pattern} has no member");
+    }
+
+    #[test]
+    fn agrees_with_another_engine() {
+        let patterns = [
+            "",
+            "abc",
+            "a|bc|def",
+            r"\d{4}-\d{2}-\d{2}",
+            r"\w+@\w+\.(com|org)",
+            r"[^a-z]{2,5}",
+            "(?i)straße[k]?",
+            "(?s).{3}",
+            ".*",
+            r"\p{Greek}+|\p{L}{2}|[[:punct:]]",
+            r"(a|b)*abb",
+            "(foo|foobar|foobaz|)x?",
+            r"[\w&&[^aeiou]]{1,4}",
+            r"\S+(\s\S+){0,3}",
+            "^a(b|c)$",
+            "(^a|b)(c|d$)",
+            r"\A(?:x+y?)*\z",
+            "(?x: a b )",
+            "(?-u:[a-f])+",
+            r"[\x{e000}-\x{10ffff}]",
+            "((a{2}){3}|b){2}",
+            "a??b+?",
+        ];
+        for pattern in patterns {
+            check(pattern, &["", "a", "ab", "abc", "x", "é", "\n", "ac", "acd", "bcd", "foobar"]);
+        }
+    }
+
+    #[test]
+    fn literals_become_a_trie() {
+        let ir = parse("red|green|blue").unwrap();
+        let Node::Literals(texts) = ir.node(ir.root()) else { panic!("{:?}", ir.node(ir.root())) };
+        assert!(texts.iter().map(|t| &t[..]).eq([&b"blue"[..], b"green", b"red"]));
+        let ir = parse("abc").unwrap();
+        assert_eq!(*ir.node(ir.root()), Node::Bytes(b"abc".as_slice().into()));
+    }
+
+    #[test]
+    fn errors_point_at_the_fault() {
+        let cases = [
+            ("a(b", ErrorKind::InvalidPattern, 1, 2),
+            ("a[b", ErrorKind::InvalidPattern, 1, 2),
+            (r"é\bx", ErrorKind::Unsupported, 2, 4),
+            (r"a(?m:^b)", ErrorKind::Unsupported, 5, 6),
+            (r"(a)\1", ErrorKind::Unsupported, 3, 5),
+            ("(?=a)", ErrorKind::Unsupported, 0, 3),
+            ("a^b", ErrorKind::Unsatisfiable, 0, 3),
+            (r"[a&&b]", ErrorKind::Unsatisfiable, 0, 6),
+            ("((a{1000}){1000}){1000}", ErrorKind::TooComplex, 0, 23),
+        ];
+        for (pattern, kind, start, end) in cases {
+            let error = parse(pattern).unwrap_err();
+            assert_eq!(error.kind(), kind, "{pattern}: {error}");
+            let place = Place::Span { text: pattern.to_owned(), start, end };
+            assert_eq!(error.places(), [place], "{pattern}");
+            assert!(error.hint_text().is_some(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn limits() {
+        let kind = |pattern: &str| parse(pattern).unwrap_err().kind();
+        assert_eq!(kind(&"a".repeat(70_000)), ErrorKind::TooComplex);
+        assert_eq!(kind(&("(".repeat(300) + &")".repeat(300))), ErrorKind::TooComplex);
+        assert_eq!(kind("a{200001}"), ErrorKind::TooComplex);
+        assert!(parse("a{200000}").is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in r"([\\^$.|?*+(){}\[\]a-cpbP0-9<>=!:,&-]|\PC){0,16}") {
+            if let Err(e) = parse(&text) {
+                let _ = e.to_string();
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Spans of a given text: what a model may only quote, not rewrite.
+//!
+//! The source is cut into pieces (characters, words with what is between them, or at given offsets),
+//! the pieces become the suffix automaton of their sequence ([`automaton`]), and that a graph over
+//! characters ([`graph`]) and a node of the representation. Everything is linear in the source, so
+//! 100 kB take milliseconds; only what a generation visits is ever determinised. Listing all spans was
+//! rejected because they are quadratically many, and a regular expression of all suffixes because
+//! determinising it would be.
+//!
+//! # What a span is
+//!
+//! A contiguous part of the source, byte for byte; nothing is normalised. It begins and ends between
+//! two characters (Unicode scalar values), or, as [`Bounds`] says, only at words or at given offsets.
+//! The empty span is not one unless [`SubstringOptions::min_chars`] is 0.
+
+mod automaton;
+mod graph;
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use self::automaton::{START, SuffixAutomaton};
+pub(crate) use self::graph::Graph;
+pub use self::graph::MAX_SPAN_STATES;
+use self::graph::Piece;
+use super::ir::{Ir, Node, NodeId};
+use super::json::document;
+use super::json_schema;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Largest source, in bytes: up to here the automaton of any text fits into the machine's limit, but for
+/// texts full of control characters in JSON, which spells each with six characters.
+pub const MAX_SOURCE_BYTES: usize = 200_000;
+
+/// Where a span may begin and end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Bounds {
+    /// Between any two characters.
+    #[default]
+    Characters,
+    /// It begins where a word begins and ends where a word ends. A *word* is a longest run of word
+    /// characters (letters, marks, digits, connectors such as `_`: `\w` of Unicode regular
+    /// expressions); every other character that is no white space is a word of its own. So a span
+    /// never cuts `2024` or `café`, never begins or ends with white space, and may leave off a full
+    /// stop.
+    Words,
+    /// At the beginning, the end, and these byte offsets of the source, in ascending order: for
+    /// sentences, fields, or tokens (see [`Vocabulary::boundaries`](crate::Vocabulary::boundaries)).
+    Offsets(Vec<usize>),
+}
+
+/// Which parts of a source count as its spans.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SubstringOptions {
+    /// Where a span may begin and end.
+    pub bounds: Bounds,
+    /// Fewest characters of a span (default 1). With 0, the empty text is a span of every source.
+    pub min_chars: u32,
+}
+
+impl Default for SubstringOptions {
+    fn default() -> Self {
+        SubstringOptions { bounds: Bounds::Characters, min_chars: 1 }
+    }
+}
+
+impl SubstringOptions {
+    /// Spans of whole words.
+    pub fn words() -> Self {
+        SubstringOptions { bounds: Bounds::Words, ..Self::default() }
+    }
+}
+
+/// Where a text occurs in a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occurrences {
+    /// The byte offsets of the first occurrence.
+    pub first: Range<usize>,
+    /// How many there are, overlapping ones included.
+    pub count: usize,
+}
+
+/// A source text with the automaton of its spans.
+///
+/// ```
+/// # fn main() -> ffwd_engine::Result<()> {
+/// use ffwd_engine::constraint::substring::{Source, SubstringOptions};
+///
+/// let source = Source::new("to be or not to be", &SubstringOptions::words())?;
+/// let found = source.find("to be").expect("it is quoted");
+/// assert_eq!((found.first, found.count), (0..5, 2));
+/// assert_eq!(source.find("o be"), None); // begins inside a word
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Source {
+    text: String,
+    min_chars: u32,
+    /// The pieces by symbol.
+    pieces: Vec<Piece>,
+    /// Where each piece of the text begins, and where the last one ends.
+    offsets: Vec<u32>,
+    automaton: SuffixAutomaton,
+}
+
+/// A text that spans are quoted from, and how; what it takes to find them is made when the first is looked
+/// for. Much smaller than a [`Source`], so that a constraint can keep it.
+#[derive(Debug, Clone)]
+pub struct SourceText {
+    text: Box<str>,
+    options: SubstringOptions,
+    source: OnceLock<Option<Source>>,
+}
+
+impl PartialEq for SourceText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.options == other.options
+    }
+}
+
+impl SourceText {
+    pub(crate) fn new(text: &str, options: &SubstringOptions) -> Self {
+        SourceText { text: text.into(), options: options.clone(), source: OnceLock::new() }
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where a text occurs as a span, as [`Source::find`] tells.
+    pub fn find(&self, span: &str) -> Option<Occurrences> {
+        // The text made a source before, when the constraint was made.
+        let source = self.source.get_or_init(|| Source::new(&self.text, &self.options).ok());
+        source.as_ref()?.find(span)
+    }
+}
+
+impl Source {
+    /// Builds the automaton, in time linear in the text.
+    ///
+    /// # Errors
+    /// `TooComplex` for a text above [`MAX_SOURCE_BYTES`], `InvalidOption` for offsets that do not
+    /// ascend or do not lie between characters of the text.
+    pub fn new(text: &str, options: &SubstringOptions) -> Result<Self> {
+        if text.len() > MAX_SOURCE_BYTES {
+            let message =
+                format!("the source text has {} bytes; the limit is {MAX_SOURCE_BYTES}", text.len());
+            return Err(Error::new(ErrorKind::TooComplex, message)
+                .hint("cut the text to the part that matters, or use one constraint per section"));
+        }
+        let offsets = match &options.bounds {
+            Bounds::Characters => text.char_indices().map(|(at, _)| at as u32).skip(1).collect(),
+            Bounds::Words => word_offsets(text),
+            Bounds::Offsets(offsets) => given_offsets(text, offsets)?,
+        };
+        let is_gap = |piece: &str| options.bounds == Bounds::Words && piece.trim().is_empty();
+        let offsets: Vec<u32> = match text.len() {
+            0 => vec![0],
+            len => std::iter::once(0).chain(offsets).chain([len as u32]).collect(),
+        };
+        let mut known: FxHashMap<&str, u32> = FxHashMap::default();
+        // Most pieces are single bytes, which need no hashing.
+        let mut of_byte = [None; 128];
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut symbols = Vec::with_capacity(offsets.len());
+        for pair in offsets.windows(2) {
+            let (start, end) = (pair[0], pair[1]);
+            let piece = &text[start as usize..end as usize];
+            let mut new = || {
+                pieces.push(Piece { start, end, gap: is_gap(piece) });
+                pieces.len() as u32 - 1
+            };
+            symbols.push(match *piece.as_bytes() {
+                [byte @ ..0x80] => *of_byte[usize::from(byte)].get_or_insert_with(new),
+                _ => *known.entry(piece).or_insert_with(&mut new),
+            });
+        }
+        let automaton = SuffixAutomaton::new(&symbols);
+        Ok(Source { text: text.into(), min_chars: options.min_chars, pieces, offsets, automaton })
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Fewest characters of a span.
+    pub fn min_chars(&self) -> u32 {
+        self.min_chars
+    }
+
+    /// Where a text occurs as a span; `None` if it is not one. The empty text, where it is allowed,
+    /// occurs once, at the beginning. Costs a look at the ways on from each state on the way.
+    pub fn find(&self, span: &str) -> Option<Occurrences> {
+        if span.is_empty() {
+            return (self.min_chars == 0).then_some(Occurrences { first: 0..0, count: 1 });
+        }
+        let mut chars = span.chars();
+        if (0..self.min_chars).any(|_| chars.next().is_none()) {
+            return None;
+        }
+        // States with how much of the span led there. With given offsets there may be several ways
+        // to cut the span into pieces; each place where it occurs is cut in one way only.
+        let mut todo = vec![(START, 0)];
+        let mut seen = FxHashSet::default();
+        let mut found: Option<Occurrences> = None;
+        while let Some((state, done)) = todo.pop() {
+            for (symbol, to) in self.automaton.edges(state) {
+                let piece = &self.pieces[symbol as usize];
+                let text = &self.text[piece.start as usize..piece.end as usize];
+                let end = done + text.len();
+                let bound = done == 0 || end == span.len();
+                if !span[done..].starts_with(text) || bound && piece.gap || !seen.insert((to, end)) {
+                    continue;
+                }
+                if end < span.len() {
+                    todo.push((to, end));
+                    continue;
+                }
+                let state = &self.automaton.states[to as usize];
+                let last = self.offsets[state.first_end as usize] as usize;
+                let (first, count) = (last - span.len()..last, state.count as usize);
+                found = Some(match found {
+                    None => Occurrences { first, count },
+                    Some(other) => Occurrences {
+                        first: if first.start < other.first.start { first } else { other.first },
+                        count: other.count + count,
+                    },
+                });
+            }
+        }
+        found
+    }
+
+    /// The strings of a JSON text (values, not names) that occur in the source as spans, with their
+    /// JSON pointers, in the order of the text.
+    ///
+    /// # Errors
+    /// If it is not JSON.
+    pub fn locate(&self, json: &str) -> Result<Vec<(String, Occurrences)>> {
+        let doc = json_schema::document(json)?;
+        let mut todo = vec![doc.root()];
+        let mut found = Vec::new();
+        while let Some(id) = todo.pop() {
+            match doc.value(id) {
+                document::Value::String(text) => {
+                    found.extend(self.find(doc.name(text)).map(|o| (doc.pointer(id), o)));
+                }
+                document::Value::Array { .. } => todo.extend(doc.elements(id).iter().rev()),
+                document::Value::Object { .. } => todo.extend(doc.members(id).iter().rev().map(|m| m.1)),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// All spans, however short, and the empty text.
+    pub(crate) fn graph(&self) -> Graph {
+        Graph::new(&self.automaton, &self.pieces, &self.text)
+    }
+
+    /// The language of the spans.
+    fn node(&self, ir: &mut Ir) -> Result<NodeId> {
+        self.graph().at_least(self.min_chars)?.node(ir)
+    }
+}
+
+/// The spans of a source as a constraint.
+///
+/// # Errors
+/// As [`Source::new`], `Unsatisfiable` if there is no span, `TooComplex` if the spans of the minimal
+/// length need more than [`MAX_SPAN_STATES`] states.
+pub fn parse(text: &str, options: &SubstringOptions) -> Result<Ir> {
+    let mut ir = Ir::new();
+    let root = Source::new(text, options)?.node(&mut ir)?;
+    ir.add_source(Arc::new(SourceText::new(text, options)));
+    if *ir.node(root) == Node::Never {
+        let message = "the source text has no span of the required length and bounds";
+        return Err(Error::new(ErrorKind::Unsatisfiable, message)
+            .hint("give a longer text, or allow the empty span with `min_chars: 0`"));
+    }
+    ir.set_root(root);
+    Ok(ir)
+}
+
+/// Where words and what is between them begin, but the first.
+fn word_offsets(text: &str) -> Vec<u32> {
+    #[derive(PartialEq, Clone, Copy)]
+    enum Kind {
+        Word,
+        Space,
+        Other,
+    }
+    let kind = |c: char| match c {
+        _ if regex_syntax::is_word_character(c) => Kind::Word,
+        _ if c.is_whitespace() => Kind::Space,
+        _ => Kind::Other,
+    };
+    let mut offsets = Vec::new();
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        let here = kind(c);
+        if before.is_some_and(|before| before != here || here == Kind::Other) {
+            offsets.push(at as u32);
+        }
+        before = Some(here);
+    }
+    offsets
+}
+
+/// The offsets between the beginning and the end, checked.
+fn given_offsets(text: &str, offsets: &[usize]) -> Result<Vec<u32>> {
+    let mut checked = Vec::with_capacity(offsets.len());
+    for &at in offsets {
+        if !text.is_char_boundary(at) {
+            let message = format!("the offset {at} is not between two characters of the source text");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        if checked.last().is_some_and(|&last| last as usize > at) {
+            let message = format!("the offset {at} of the source text comes after a larger one");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        if at > 0 && at < text.len() && checked.last() != Some(&(at as u32)) {
+            checked.push(at as u32);
+        }
+    }
+    Ok(checked)
+}

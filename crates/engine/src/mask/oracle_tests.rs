@@ -1,0 +1,477 @@
+//! Masks of local states against a walk of all tokens, on a vocabulary large enough for every shortcut.
+
+use std::collections::BTreeSet;
+
+use super::class_loops::{LoopThresholds, looped};
+use super::exits::below;
+use super::similar_states::RecentStates;
+use super::stack_sweep::SWEEP_AFTER_PAIRS;
+use super::trie_walk::{ByteFilter, WalkResult, Walker};
+use super::{BaseMasks, MaskCache};
+use crate::constraint::ir::Node;
+use crate::machine::{ConfigId, LocalState, Machine, Program, ROOT_STACK, StepResult, Thread, UNKNOWN_STACK};
+use crate::vocab::{TokenId, Vocabulary};
+use crate::{Constraint, Policy};
+use ffwd_testkit::random::Random;
+use std::sync::Arc;
+
+/// Every byte, some words, and thousands of strings of printable characters and a character of two bytes.
+fn vocabulary(random: &mut Random, more: &[String]) -> Vocabulary {
+    let bytes = serde_json::json!(
+        {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+    );
+    // How such a tokenizer spells a blank and the two bytes.
+    let mut letters: Vec<char> = ('!'..='~').collect();
+    letters.extend(['\u{120}', '\u{c3}', '\u{a9}']);
+    // The others it spells as the characters from 256 on, in their order.
+    let itself = |b: &u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let spelled = (0..=255u8).filter(itself).map(char::from);
+    let others = (0..=255u8).filter(|b| !itself(b)).zip('\u{100}'..).map(|(_, c)| c);
+    let mut words: BTreeSet<String> = spelled.chain(others).map(String::from).collect();
+    let usual: Vec<char> = "aabcdexyzAB01 -_.".replace(' ', "\u{120}").chars().collect();
+    words.extend(more.iter().cloned());
+    while words.len() < 6_000 {
+        let len = if random.below(10) == 0 { 24 } else { 9 };
+        let mut word = String::new();
+        for _ in 0..2 + random.below(len) {
+            let from = if random.below(12) == 0 { &letters } else { &usual };
+            word.push(*random.pick(from));
+            if random.below(40) == 0 {
+                word.push_str("\u{c3}\u{a9}");
+            }
+        }
+        words.insert(word);
+    }
+    let vocab: serde_json::Map<String, serde_json::Value> =
+        words.into_iter().enumerate().map(|(i, word)| (word, i.into())).collect();
+    let json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": bytes, "post_processor": null, "decoder": bytes,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocab, "merges": []}
+    });
+    Vocabulary::from_bytes(json.to_string().as_bytes()).expect("a tokenizer of random words")
+}
+
+/// A pattern like those in schemas: classes that go round, repetitions, words that are looked for.
+fn pattern(random: &mut Random) -> String {
+    let classes = [
+        "[a-z]",
+        "[A-Za-z0-9_-]",
+        "[a-z0-9.-]",
+        "[^/:*]",
+        "[^a]",
+        "[^ ]",
+        ".",
+        "[0-9]",
+        "[a-zA-Z0-9 _.]",
+        "[^-_.0-9]",
+        "[b-e]",
+        "\\S",
+        "\\w",
+        "[!-~]",
+    ];
+    let ends = ["*", "+", "", "{1,3}", "{9}", "{2,12}", "{0,40}", "?"];
+    let words = ["ab", "a", "x.y", "-", "cde", "0", " ", "/"];
+    let mut text = String::new();
+    for _ in 0..1 + random.below(4) {
+        match random.below(4) {
+            0 => text += &random.pick(&words[..]).replace('.', "\\."),
+            1 => {
+                let part = format!("{}{}", random.pick(&classes[..]), random.pick(&ends[..]));
+                text += &format!("({part}|{}{part})*", random.pick(&words[..]).replace('.', "\\."));
+            }
+            _ => text += &format!("{}{}", random.pick(&classes[..]), random.pick(&ends[..])),
+        }
+    }
+    text
+}
+
+struct Setting {
+    vocab: Vocabulary,
+    base: Program,
+    shared: Arc<BaseMasks>,
+}
+
+impl Setting {
+    fn new(random: &mut Random) -> Setting {
+        Setting::with_words(random, &[])
+    }
+
+    fn with_words(random: &mut Random, more: &[String]) -> Setting {
+        let vocab = vocabulary(random, more);
+        let alphabet: [bool; 256] = std::array::from_fn(|b| vocab.has_byte(b as u8));
+        let ir = Constraint::regex("a").expect("a pattern");
+        let mut base = Program::base(&Policy::default(), &alphabet, ir.ir()).expect("a base");
+        base.determinise();
+        let states = base.dfa_len() as u32;
+        let mut machine = Machine::new(base.clone(), vocab.quoted_strings().clone());
+        let shared = MaskCache::base(&vocab, &mut machine, states);
+        Setting { vocab, base, shared }
+    }
+
+    fn machine(&self, constraint: &Constraint) -> Option<Machine> {
+        let program = Program::extend(&self.base, constraint.ir()).ok()?;
+        Some(Machine::new(program, self.vocab.quoted_strings().clone()))
+    }
+
+    /// What a walk of all tokens finds.
+    fn walked(&self, machine: &mut Machine, thread: Thread) -> (BTreeSet<TokenId>, BTreeSet<(TokenId, u16)>) {
+        let mut found = WalkResult::default();
+        let trie = self.vocab.trie();
+        Walker::default().walk(machine, trie, &[thread], (ByteFilter::NOTHING, None), &mut found);
+        (found.tokens.iter().map(|t| t.0).collect(), self.tails(&found))
+    }
+
+    fn tails(&self, found: &WalkResult) -> BTreeSet<(TokenId, u16)> {
+        let tails = found.exits.iter().flat_map(|e| below(self.vocab.trie(), e.0));
+        tails.map(|tail| (tail.token, tail.offset)).collect()
+    }
+}
+
+/// The states that some texts of a grammar lead to, inside an array if it is one, without a register.
+fn states(machine: &mut Machine, random: &mut Random) -> Vec<u32> {
+    let mut threads = machine.threads(machine.initial()).to_vec();
+    if !machine.calls_nothing() {
+        let mut reached = StepResult::default();
+        machine.step(&threads, b'[', &mut reached);
+        threads = reached.threads;
+    }
+    let plain = threads.iter().map(|thread| thread.local).filter(|local| local.register == 0);
+    let mut states: BTreeSet<u32> = plain.map(|local| local.state).collect();
+    let mut todo: Vec<u32> = states.iter().copied().collect();
+    while let Some(state) = todo.pop().filter(|_| states.len() < 40) {
+        let row = machine.transitions(state);
+        let mut ends: Vec<u32> = row.into_iter().filter(|&to| to != 0).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        for to in ends {
+            if random.below(3) > 0 && states.insert(to) {
+                todo.push(to);
+            }
+        }
+    }
+    states.into_iter().collect()
+}
+
+fn row_tokens(base: Option<&[u32]>, more: &[TokenId]) -> BTreeSet<TokenId> {
+    let base = base.unwrap_or_default();
+    let dense = (0..base.len() as u32 * 32).filter(|t| base[*t as usize / 32] >> (t % 32) & 1 == 1);
+    dense.chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn shortcuts_find_what_a_walk_finds() {
+    let mut random = Random::new(11);
+    let setting = Setting::new(&mut random);
+    let free = LoopThresholds { all: 0, each: 0, others: u32::MAX };
+    let (mut by_loops, mut masks_compared) = (0, 0);
+    for case in 0..220 {
+        let text = pattern(&mut random);
+        let schema = serde_json::json!({"type": "string", "pattern": format!("^{text}$")}).to_string();
+        let searched = serde_json::json!({"type": "string", "not": {"pattern": text}});
+        let searched = serde_json::json!({"type": "array", "items": searched}).to_string();
+        let constraint = match case % 3 {
+            0 => Constraint::regex(&text),
+            1 => Constraint::json_schema(&schema),
+            _ => Constraint::json_schema(&searched),
+        };
+        let Some(mut machine) = constraint.ok().and_then(|c| setting.machine(&c)) else { continue };
+        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let mut walker = Walker::default();
+        for state in states(&mut machine, &mut random) {
+            let stack = if machine.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
+            let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
+            let (tokens, exits) = setting.walked(&mut machine, thread);
+            if let Some((row, found)) = looped(&mut machine, &setting.vocab, &mut walker, thread, free) {
+                let more: Vec<TokenId> = found.tokens.iter().map(|t| t.0).collect();
+                assert_eq!(row_tokens(Some(&row), &more), tokens, "{text} {case} {state}");
+                assert_eq!(setting.tails(&found), exits, "{text} {case} {state}");
+                by_loops += 1;
+            }
+            let mask = masks.walked(&mut machine, thread);
+            assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
+            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
+                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
+            });
+            assert_eq!(tails, exits, "{text} {case} {state}");
+            masks_compared += 1;
+        }
+    }
+    assert!(by_loops > 300 && masks_compared > 800, "{by_loops} {masks_compared}");
+}
+
+/// Words that are counted have more states than are looked at, and those that are far away are looked at in part.
+#[test]
+fn words_are_counted_as_a_walk_counts_them() {
+    let mut random = Random::new(14);
+    // Long ones that end a string, and long ones with characters of two bytes, as the tokenizer spells them.
+    let mut long = |last: &str| {
+        let text: String = (0..3 + random.below(14)).map(|_| *random.pick(&['a', 'b', 'c', '-'])).collect();
+        format!("{text}{last}")
+    };
+    let ends = (0..400).map(|i| long(if i % 2 == 0 { "\"" } else { "\u{c3}\u{a9}aaaaaabbb" }));
+    let more: Vec<String> = ends.collect();
+    let setting = Setting::with_words(&mut random, &more);
+    let words = ["\\S+", "[^ ]{1,4}", "[^-]+", "[a-z]+", "[^.]*a", "(?:a|[^ -])+"];
+    let between = ["\\s+", " ", "-+", "[ .]", "\\s*-"];
+    let (mut partly, mut nowhere, mut compared) = (0, 0, 0);
+    for case in 0..160 {
+        let (word, space) = (random.pick(&words[..]), random.pick(&between[..]));
+        let (word, space, least) = match case % 4 {
+            // The quote is not near.
+            0 => ("[^x]", "y?", 9 + random.below(6)),
+            _ => (*word, *space, random.below(3)),
+        };
+        let text = match case % 4 {
+            // More is alive behind a character of two bytes, which is not near.
+            1 => format!("^[^ ]{{{}}}(?:[^ \u{e9}]|\u{e9}[^ ]{{12}})$", 5 + random.below(6)),
+            _ => format!("^(?:{word}{space}){{{least},{}}}{word}$", least + 3 + random.below(30)),
+        };
+        let schema = serde_json::json!({"type": "string", "pattern": text}).to_string();
+        let Some(mut machine) = Constraint::json_schema(&schema).ok().and_then(|c| setting.machine(&c))
+        else {
+            continue;
+        };
+        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        for state in states(&mut machine, &mut random) {
+            let stack = if machine.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
+            let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
+            let (tokens, exits) = setting.walked(&mut machine, thread);
+            let mask = masks.walked(&mut machine, thread);
+            assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
+            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
+                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
+            });
+            assert_eq!(tails, exits, "{text} {case} {state}");
+            if let Some(contained) = masks.slice_of(&mut machine, thread, false) {
+                partly += usize::from(contained.near().is_partial());
+                nowhere += usize::from(contained.need.reach < u32::MAX);
+            }
+            compared += 1;
+        }
+    }
+    assert!(partly > 200 && nowhere > 200 && compared > 2_000, "{partly} {nowhere} {compared}");
+}
+
+/// Texts up to what closes them, and patterns, as items of an array: what dies inside an item may have left it before.
+#[test]
+fn rules_that_end_inside_tokens() {
+    let mut random = Random::new(16);
+    let closes = ["ab", "-", "x.y", "</a>", "\u{e9}", "aab", "0 1", "z\u{e9}z"];
+    let setting =
+        Setting::with_words(&mut random, &closes.map(|close| close.replace('\u{e9}', "\u{c3}\u{a9}")));
+    let (mut compared, mut sliced, mut left) = (0, 0, 0);
+    for case in 0..240 {
+        let close = *random.pick(&closes[..]);
+        let end = Constraint::choice([close]).expect("a text");
+        let text = pattern(&mut random);
+        let made = match case % 3 {
+            0 => Constraint::regex(&format!("(?s).*{}.*", close.replace('.', "\\.")))
+                .and_then(|with| with.not()?.then(&end)),
+            1 => Constraint::regex(&text).and_then(|text| text.then(&end)),
+            _ => Constraint::regex(&text),
+        };
+        let Ok(made) = made else { continue };
+        let mut ir = made.ir().clone();
+        let rest = Some(ir.root());
+        let root = ir.push(Node::JsonArray { prefix: Vec::new(), rest, min: 0, max: None });
+        ir.set_root(root);
+        let constraint = Constraint::from_ir(ir, Policy::default());
+        let Some(mut machine) = setting.machine(&constraint) else { continue };
+        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        for state in states(&mut machine, &mut random) {
+            let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack: UNKNOWN_STACK };
+            let (tokens, exits) = setting.walked(&mut machine, thread);
+            let ends = masks.slice_of(&mut machine, thread, false).is_some_and(|contained| contained.ends);
+            let mask = masks.walked(&mut machine, thread);
+            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
+                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect::<BTreeSet<_>>()
+            });
+            // A token that ends where the rule does is legal, and so is one that stays inside, wherever it could have left.
+            let legal = |tokens: &BTreeSet<TokenId>, exits: &BTreeSet<(TokenId, u16)>| {
+                let ends =
+                    |exit: &&(TokenId, u16)| exit.1 as usize == setting.vocab.token_bytes(exit.0).len();
+                let ending = exits.iter().filter(ends).map(|exit| exit.0);
+                tokens.iter().copied().chain(ending).collect::<BTreeSet<TokenId>>()
+            };
+            let found = legal(&row_tokens(mask.base.as_deref(), &mask.tokens), &tails);
+            let tokens = legal(&tokens, &exits);
+            assert_eq!(found, tokens, "{text} {close} {case} {state}");
+            let further = |exits: BTreeSet<(TokenId, u16)>| {
+                exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect::<BTreeSet<_>>()
+            };
+            let (tails, exits) = (further(tails), further(exits));
+            assert_eq!(tails, exits, "{text} {close} {case} {state}");
+            (compared, sliced) = (compared + 1, sliced + usize::from(ends));
+            left += if ends { exits.len() } else { 0 };
+        }
+    }
+    println!("{compared} states, {sliced} by slices, {left} exits of those");
+    assert!(compared > 2_000 && sliced > 150 && left > 30_000, "{compared} {sliced} {left}");
+}
+
+/// What a search did not look at may end the rule, and a token go on behind it.
+#[test]
+fn rules_that_end_out_of_sight_go_on_behind_it() {
+    let mut random = Random::new(15);
+    let words: Vec<String> = (0..300)
+        .map(|_| {
+            let mut text = |n: usize| (0..n).map(|_| *random.pick(&['a', 'b', 'c'])).collect::<String>();
+            let (before, behind) = (text(5), text(3));
+            format!("{}{before}\u{c3}\u{a9}{behind}", text(3))
+        })
+        .collect();
+    let setting = Setting::with_words(&mut random, &words);
+    let mut behind = 0;
+    for n in 5..12 {
+        let grammar =
+            format!("root ::= word [a-z]+\nword ::= \"(\" word \")\" | {} \"\u{e9}\"\n", "[^ ] ".repeat(n));
+        let constraint = Constraint::ebnf(&grammar).expect("a grammar");
+        let mut machine = setting.machine(&constraint).expect("a machine");
+        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let mut config = machine.initial();
+        for _ in 0..=n {
+            let mask = masks.mask(&mut machine, config);
+            for token in 0..setting.vocab.len() as TokenId {
+                let bytes = setting.vocab.token_bytes(token);
+                let legal = !bytes.is_empty() && machine.allows(config, bytes);
+                assert_eq!(mask.contains(token), legal, "{n} {bytes:?}");
+                behind += usize::from(legal && bytes.len() > 10);
+            }
+            config = machine.step_bytes(config, b"a");
+        }
+    }
+    assert!(behind > 100, "{behind}");
+}
+
+/// Whether some threads of a configuration are walked as one.
+fn has_joined(machine: &mut Machine, config: ConfigId) -> bool {
+    let threads = machine.threads(config);
+    let plain = threads.iter().filter(|thread| thread.local.register == 0 && thread.stack != ROOT_STACK);
+    let stacks: Vec<u32> = plain
+        .filter(|thread| machine.live_bytes(thread.local.state).len() >= RecentStates::MIN_LIVE_BYTES)
+        .map(|thread| thread.stack)
+        .collect();
+    stacks.iter().collect::<BTreeSet<_>>().len() < stacks.len()
+}
+
+#[test]
+fn threads_walked_as_one_allow_what_each_does() {
+    let mut random = Random::new(12);
+    let setting = Setting::new(&mut random);
+    let tokens: Vec<TokenId> = (0..setting.vocab.len() as u32).collect();
+    let mut joined = 0;
+    for _ in 0..200 {
+        let one: Vec<serde_json::Value> = (0..2 + random.below(3))
+            .map(|_| serde_json::json!({"type": "string", "pattern": pattern(&mut random)}))
+            .collect();
+        let schema = serde_json::json!({"type": "array", "items": {"oneOf": one}}).to_string();
+        let constraint = Constraint::json_schema(&schema);
+        let Some(mut machine) = constraint.ok().and_then(|c| setting.machine(&c)) else { continue };
+        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let mut config = machine.initial();
+        for step in 0..12 {
+            if has_joined(&mut machine, config) {
+                joined += 1;
+                let mask = masks.mask(&mut machine, config);
+                let mut row = vec![0; setting.vocab.len().div_ceil(32)];
+                mask.write(&mut row);
+                for &token in &tokens {
+                    let bytes = setting.vocab.token_bytes(token);
+                    let legal = !bytes.is_empty() && machine.allows(config, bytes);
+                    assert_eq!(
+                        row[token as usize / 32] >> (token % 32) & 1 == 1,
+                        legal,
+                        "{schema} {bytes:?}"
+                    );
+                }
+            }
+            let forced: Option<&[u8]> = [&b"["[..], b"\""].get(step).copied();
+            let mut next = || match forced {
+                Some(bytes) => bytes.to_vec(),
+                None => setting.vocab.token_bytes(*random.pick(&tokens)).to_vec(),
+            };
+            let Some(bytes) = (0..200).map(|_| next()).find(|b| machine.allows(config, b)) else { break };
+            config = machine.step_bytes(config, &bytes);
+        }
+    }
+    assert!(joined > 50, "{joined}");
+}
+
+/// A random grammar in which most texts have many readings.
+fn ambiguous(random: &mut Random) -> String {
+    let texts = ["[a-e]", "\"a\"", "[a-zA-Z]", "[^x]", "\"ab\"", "[a-z0-9._-]", "[b-d] [c-e]"];
+    let mut text = || *random.pick(&texts[..]);
+    let mut shapes = vec![
+        format!("root {} root", text()),
+        format!("{} root root {}?", text(), text()),
+        format!("root root {}", text()),
+        format!("other root? {}", text()),
+        format!("{} other other", text()),
+    ];
+    let text = text();
+    while shapes.len() > 3 {
+        shapes.remove(random.below(shapes.len()));
+    }
+    let empty = if random.below(3) == 0 { " | \"\"" } else { "" };
+    format!(
+        "root ::= {text} | {}{empty}\nother ::= root | {text} other root | root other {text}\n",
+        shapes.join(" | ")
+    )
+}
+
+#[test]
+fn crowds_allow_what_their_threads_do() {
+    let mut random = Random::new(13);
+    let setting = Setting::new(&mut random);
+    let tokens: Vec<TokenId> = (0..setting.vocab.len() as u32).collect();
+    let (mut compared, mut crowds, mut most) = (0, 0, 0);
+    for _ in 0..9 {
+        let text = ambiguous(&mut random);
+        let Some(mut machine) = setting.machine(&Constraint::ebnf(&text).expect("a grammar")) else {
+            continue;
+        };
+        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        // Where a byte leads from a set of threads is never remembered, soon no more, always.
+        let mut walkers = [0, 20_000, usize::MAX].map(Walker::with_room);
+        let mut config = machine.initial();
+        for _ in 0..5 {
+            let mask = masks.mask(&mut machine, config);
+            let mut row = vec![0; setting.vocab.len().div_ceil(32)];
+            mask.write(&mut row);
+            let legal = row_tokens(Some(&row), &[]);
+            let threads = machine.threads(config);
+            // The larger a set, the longer it takes not to remember.
+            let from = if threads.len() > SWEEP_AFTER_PAIRS { 2 } else { 0 };
+            for walker in &mut walkers[from..] {
+                let mut found = WalkResult::default();
+                walker.walk(
+                    &mut machine,
+                    setting.vocab.trie(),
+                    &threads,
+                    (ByteFilter::NOTHING, None),
+                    &mut found,
+                );
+                let found: BTreeSet<TokenId> = found.tokens.iter().map(|t| t.0).collect();
+                assert_eq!(found, legal, "{text}");
+            }
+            for &token in (0..50).map(|_| random.pick(&tokens)) {
+                let bytes = setting.vocab.token_bytes(token);
+                let allowed = !bytes.is_empty() && machine.allows(config, bytes);
+                assert_eq!(legal.contains(&token), allowed, "{text} {bytes:?}");
+            }
+            compared += 1;
+            crowds += usize::from(threads.len() > SWEEP_AFTER_PAIRS);
+            most = most.max(threads.len());
+            let short = |t: &&TokenId| setting.vocab.token_bytes(**t).len() < 5;
+            let legal: Vec<&TokenId> = legal.iter().filter(short).collect();
+            if legal.is_empty() {
+                break;
+            }
+            let token = **random.pick(&legal);
+            config = machine.step_bytes(config, setting.vocab.token_bytes(token));
+        }
+    }
+    assert!(compared > 30 && crowds > 4 && most > 2 * SWEEP_AFTER_PAIRS, "{compared} {crowds} {most}");
+}

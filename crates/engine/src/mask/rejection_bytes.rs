@@ -1,0 +1,222 @@
+//! What a string must hold to kill a state.
+//!
+//! A search for `customer` dies only of strings with all of its letters, a text that has no word left only of
+//! those with a blank. So most subtrees of the trie need no walk: the bytes below a node tell. Ways to die are
+//! propagated backwards over the explored states, as pairs of "all of these bytes" and "one of those"; what
+//! need not be known exactly is taken for deadlier. Cost: a few steps per edge, [`STEPS`] of them at most.
+//! Rejected: the distance to the next dead state alone, which is 0 wherever a single byte kills.
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::vocab::ByteGroups;
+
+/// Most steps per edge; beyond, every string is taken for deadly.
+const STEPS: usize = 16;
+
+/// One kind of deadly string.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RejectCondition {
+    /// Bytes that it holds.
+    pub all: ByteGroups,
+    /// Of these it holds at least one.
+    pub any: ByteGroups,
+    /// Whether the states before know of it.
+    propagated: bool,
+}
+
+/// All kinds of deadly strings of a state; none if it cannot die.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RejectConditions(SmallVec<[RejectCondition; RejectConditions::MOST + 1]>);
+
+impl RejectConditions {
+    /// Most ways kept apart.
+    const MOST: usize = 8;
+
+    /// Any string may be deadly.
+    pub fn unknown() -> Self {
+        RejectConditions(smallvec![RejectCondition { all: 0, any: ByteGroups::MAX, propagated: false }])
+    }
+
+    /// Dies of each byte of the set, which is not empty.
+    pub fn of(any: ByteGroups) -> Self {
+        RejectConditions(smallvec![RejectCondition { all: 0, any, propagated: false }])
+    }
+
+    /// The ways, for [`may_reject`].
+    #[inline]
+    pub fn ways(&self) -> &[RejectCondition] {
+        &self.0
+    }
+
+    /// Dies of what the other dies of, too.
+    pub fn join(&mut self, other: &RejectConditions) {
+        other.0.iter().for_each(|&way| {
+            self.add(way);
+        });
+    }
+
+    /// Adds a way; `false` if it is one of those that are known.
+    fn add(&mut self, way: RejectCondition) -> bool {
+        let includes = |a: &RejectCondition, b: &RejectCondition| a.all & !b.all == 0 && b.any & !a.any == 0;
+        if self.0.iter().any(|known| includes(known, &way)) {
+            return false;
+        }
+        self.0.retain(|known| !includes(&way, known));
+        self.0.push(way);
+        while self.0.len() > Self::MOST {
+            self.merge();
+        }
+        true
+    }
+
+    /// Makes one of the two ways that have most in common.
+    fn merge(&mut self) {
+        let pairs = (1..self.0.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let common = |&(a, b): &(usize, usize)| (self.0[a].all & self.0[b].all).count_ones();
+        if let Some((a, b)) = pairs.max_by_key(common) {
+            let (b, a) = (self.0.remove(b), self.0.remove(a));
+            self.add(RejectCondition { all: a.all & b.all, any: a.any | b.any, propagated: false });
+        }
+    }
+}
+
+/// Bytes that may kill at once.
+pub(super) fn rejecting_bytes(ways: &[RejectCondition]) -> ByteGroups {
+    ways.iter().filter(|way| way.all & !way.any == 0).fold(0, |set, way| set | way.any)
+}
+
+/// Whether a string of these bytes may kill in one of the ways.
+#[inline]
+pub(super) fn may_reject(ways: &[RejectCondition], bytes: ByteGroups) -> bool {
+    ways.iter().any(|way| way.all & !bytes == 0 && way.any & bytes != 0)
+}
+
+/// An edge into a state: where it comes from, and the byte it is for if that is the only one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InEdge {
+    pub from: u32,
+    pub byte: ByteGroups,
+    /// Whether a character ends on it.
+    pub ends: bool,
+}
+
+/// The edges into each state, in one array.
+pub(super) struct Incoming {
+    /// Those into state n are `edges[starts[n]..starts[n + 1]]`.
+    starts: Vec<u32>,
+    edges: Vec<InEdge>,
+}
+
+impl Incoming {
+    /// From `(to, edge)`, told twice: a counting sort.
+    pub fn new(states: usize, edges: impl Iterator<Item = (u32, InEdge)> + Clone) -> Self {
+        let mut starts = vec![0u32; states + 1];
+        edges.clone().for_each(|(to, _)| starts[to as usize + 1] += 1);
+        for n in 0..states {
+            starts[n + 1] += starts[n];
+        }
+        let mut next = starts.clone();
+        let mut sorted = vec![InEdge { from: 0, byte: 0, ends: false }; starts[states] as usize];
+        for (to, edge) in edges {
+            sorted[next[to as usize] as usize] = edge;
+            next[to as usize] += 1;
+        }
+        Incoming { starts, edges: sorted }
+    }
+
+    /// The edges into a state.
+    pub fn of(&self, n: usize) -> &[InEdge] {
+        &self.edges[self.starts[n] as usize..self.starts[n + 1] as usize]
+    }
+}
+
+/// The deadly strings of all states, from those that die of the next byte.
+pub(super) fn propagate(mut deadly: Vec<RejectConditions>, into: &Incoming) -> Vec<RejectConditions> {
+    let mut waiting: Vec<bool> = deadly.iter().map(|d| !d.0.is_empty()).collect();
+    let mut todo: std::collections::VecDeque<usize> = (0..deadly.len()).filter(|&n| waiting[n]).collect();
+    let mut steps = into.edges.len() * STEPS;
+    while let Some(n) = todo.pop_front() {
+        waiting[n] = false;
+        let mut ways: SmallVec<[RejectCondition; 8]> = SmallVec::new();
+        for way in deadly[n].0.iter_mut().filter(|way| !way.propagated) {
+            ways.push(*way);
+            way.propagated = true;
+        }
+        for &InEdge { from, byte, .. } in into.of(n) {
+            let Some(left) = steps.checked_sub(1) else {
+                deadly.fill(RejectConditions::unknown());
+                return deadly;
+            };
+            steps = left;
+            let from = from as usize;
+            let mut changed = false;
+            for way in &ways {
+                changed |= deadly[from].add(RejectCondition { all: way.all | byte, ..*way });
+            }
+            if changed && !std::mem::replace(&mut waiting[from], true) {
+                todo.push_back(from);
+            }
+        }
+    }
+    deadly
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ffwd_testkit::random::Random;
+
+    /// Whether some string over the bytes kills a state: a search.
+    fn killable(
+        n: usize,
+        kills: &[ByteGroups],
+        edges: &[(usize, usize, ByteGroups)],
+        bytes: ByteGroups,
+    ) -> bool {
+        let mut seen = vec![false; kills.len()];
+        let mut todo = vec![n];
+        while let Some(n) = todo.pop() {
+            if kills[n] & bytes != 0 {
+                return true;
+            }
+            for &(from, to, on) in edges {
+                if from == n && on & bytes != 0 && !std::mem::replace(&mut seen[to], true) {
+                    todo.push(to);
+                }
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn nothing_that_kills_is_missed() {
+        let mut random = Random::new(5);
+        let (mut spared, mut deaths) = (0, 0);
+        for _ in 0..300 {
+            let n = 2 + random.below(12);
+            let mut set = |most: usize| (0..1 + random.below(most)).fold(0, |s, _| s | 1 << random.below(8));
+            let kills: Vec<ByteGroups> = (0..n).map(|i| if i == 0 { set(2) } else { 0 }).collect();
+            let sets: Vec<ByteGroups> = (0..3 * n).map(|_| set(2)).collect();
+            let edges: Vec<(usize, usize, ByteGroups)> =
+                sets.into_iter().map(|on| (random.below(n), random.below(n), on)).collect();
+            let into = edges.iter().map(|&(from, to, on)| {
+                let byte = if on.count_ones() == 1 { on } else { 0 };
+                (to as u32, InEdge { from: from as u32, byte, ends: true })
+            });
+            let into = Incoming::new(n, into);
+            let start = kills
+                .iter()
+                .map(|&k| if k == 0 { RejectConditions::default() } else { RejectConditions::of(k) });
+            let deadly = propagate(start.collect(), &into);
+            for (state, ways) in deadly.iter().enumerate() {
+                for bytes in 0..256 {
+                    let dies = killable(state, &kills, &edges, bytes);
+                    assert!(!dies || may_reject(ways.ways(), bytes));
+                    deaths += usize::from(dies);
+                    spared += usize::from(!may_reject(ways.ways(), bytes));
+                }
+            }
+        }
+        assert!(deaths > 10_000 && spared > 10_000, "{deaths} {spared}");
+    }
+}

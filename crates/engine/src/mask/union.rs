@@ -1,0 +1,150 @@
+//! The union of masks: dense rows are merged word by word, single tokens are collected.
+//!
+//! One row that is the same everywhere is shared and not copied, which is the usual case inside strings.
+
+use std::sync::Arc;
+
+use super::Mask;
+use crate::vocab::TokenId;
+
+/// From this many tokens on a mask becomes dense.
+pub(super) const DENSE_FROM: usize = 1_000;
+
+/// A union of masks under construction.
+#[derive(Default)]
+pub(super) struct Union {
+    base: Option<Arc<[u32]>>,
+    tokens: Vec<TokenId>,
+}
+
+impl Union {
+    pub(super) fn add_tokens(&mut self, tokens: &[TokenId]) {
+        self.tokens.extend_from_slice(tokens);
+    }
+
+    /// The dense part alone.
+    pub(super) fn into_base(self) -> Option<Arc<[u32]>> {
+        self.base
+    }
+
+    pub(super) fn add_base(&mut self, base: Option<&Arc<[u32]>>) {
+        let Some(other) = base else { return };
+        match &self.base {
+            None => self.base = Some(other.clone()),
+            Some(mine) if Arc::ptr_eq(mine, other) => {}
+            Some(mine) => {
+                self.base = Some(mine.iter().zip(other.iter()).map(|(a, b)| a | b).collect());
+            }
+        }
+    }
+
+    /// The tokens of a row that are not in the union, if that has a dense part and they are at most so many.
+    pub(super) fn missing(&self, row: &[u32], most: usize) -> Option<Vec<u32>> {
+        let base = self.base.as_ref()?.iter().chain(std::iter::repeat(&0));
+        let mut missing: Vec<u32> = row.iter().zip(base).map(|(all, has)| all & !has).collect();
+        for &t in &self.tokens {
+            if let Some(word) = missing.get_mut(t as usize / 32) {
+                *word &= !(1 << (t % 32));
+            }
+        }
+        let count: usize = missing.iter().map(|word| word.count_ones() as usize).sum();
+        (count <= most).then_some(missing)
+    }
+
+    /// As a row of its own for so many tokens.
+    pub(super) fn into_row(self, tokens: usize) -> Vec<u32> {
+        let mut row = self.base.map_or_else(Vec::new, |base| base.to_vec());
+        row.resize(tokens.div_ceil(32), 0);
+        self.tokens.iter().for_each(|&t| row[t as usize / 32] |= 1 << (t % 32));
+        row
+    }
+
+    pub(super) fn finish(self, tokens: usize, sorter: &mut Sorter) -> Mask {
+        if self.tokens.len() > DENSE_FROM {
+            let mut dense = self.base.unwrap_or_else(|| empty_row(tokens));
+            set_all(&mut dense, self.tokens.into_iter());
+            return Mask { base: Some(dense), tokens: Box::default() };
+        }
+        Mask { base: self.base, tokens: sorter.sorted(self.tokens, tokens) }
+    }
+}
+
+/// A row without any of `tokens` tokens.
+pub(super) fn empty_row(tokens: usize) -> Arc<[u32]> {
+    std::iter::repeat_n(0, tokens.div_ceil(32)).collect()
+}
+
+/// Sets bits of a row, which is copied if it is shared.
+pub(super) fn set_all(row: &mut Arc<[u32]>, tokens: impl Iterator<Item = TokenId>) {
+    let row = Arc::make_mut(row);
+    tokens.for_each(|t| row[t as usize / 32] |= 1 << (t % 32));
+}
+
+/// The tokens of a row.
+pub(super) fn tokens_of(row: &[u32]) -> impl Iterator<Item = TokenId> + '_ {
+    (0..).step_by(32).zip(row).flat_map(|(first, &word)| {
+        let mut bits = word;
+        std::iter::from_fn(move || {
+            let bit = (bits != 0).then(|| bits.trailing_zeros())?;
+            bits &= bits - 1;
+            Some(first + bit)
+        })
+    })
+}
+
+/// Sorts sets of tokens through a row of bits, which is quicker than comparing from some dozens on.
+#[derive(Default)]
+pub(super) struct Sorter {
+    /// All zero between calls.
+    row: Vec<u64>,
+}
+
+impl Sorter {
+    /// So many are sorted by comparing.
+    const SORT_BY_COMPARING_UP_TO: usize = 150;
+
+    /// The tokens in order, each once; all below `limit`.
+    fn sorted(&mut self, mut tokens: Vec<TokenId>, limit: usize) -> Box<[TokenId]> {
+        if tokens.len() <= Self::SORT_BY_COMPARING_UP_TO {
+            tokens.sort_unstable();
+            tokens.dedup();
+            return tokens.into();
+        }
+        self.row.resize(limit.div_ceil(64), 0);
+        tokens.iter().for_each(|&t| self.row[t as usize / 64] |= 1 << (t % 64));
+        tokens.clear();
+        for (first, words) in (0..).step_by(512).zip(self.row.chunks_mut(8)) {
+            if words.iter().fold(0, |any, word| any | *word) == 0 {
+                continue;
+            }
+            for (first, word) in (first..).step_by(64).zip(words) {
+                let mut bits = std::mem::take(word);
+                while bits != 0 {
+                    tokens.push(first + bits.trailing_zeros());
+                    bits &= bits - 1;
+                }
+            }
+        }
+        tokens.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ffwd_testkit::random::Random;
+
+    #[test]
+    fn sets_are_sorted() {
+        let mut random = Random::new(9);
+        let mut sorter = Sorter::default();
+        for _ in 0..50 {
+            let tokens: Vec<TokenId> =
+                (0..random.below(400)).map(|_| random.below(5_000) as TokenId).collect();
+            let mut expected = tokens.clone();
+            expected.sort_unstable();
+            expected.dedup();
+            assert_eq!(*sorter.sorted(tokens, 5_000), *expected);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Forced runs: the bytes that a constraint leaves no choice about, and how they may be split into tokens.
+//!
+//! A run is found by stepping along it, once for each place it is asked at, and costs a tenth of a microsecond a byte; to
+//! split it as the tokenizer would costs two. Both would be paid again after each token of a long run that is
+//! verified piece by piece, so a draft asks for no more of it than it has room for
+//! ([`Matcher::forced_prefix`]); earlier it asked for all, and a constant of n bytes took n * n steps.
+
+use std::sync::Arc;
+
+use super::Matcher;
+use super::tables::ForcedRun;
+use crate::machine::{ConfigId, DEAD_CONFIG, Machine, StepResult, Thread};
+use crate::vocab::{TokenId, TrieNode, Vocabulary};
+
+/// Longest forced run handed out at once, in bytes.
+const MAX_FORCED: usize = 1 << 20;
+/// Bytes of a run that are looked at for each token that there is room for, and for all of them: most tokens are shorter,
+/// and what is cut off is drafted with the next forward.
+const LOOKAHEAD_BYTES: (usize, usize) = (8, 64);
+
+/// The beginning of a forced run in tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ForcedPrefix {
+    /// All of the run if `whole`, else as many as were asked for, or nearly so.
+    pub tokens: Vec<TokenId>,
+    /// Whether that is all of the run.
+    pub whole: bool,
+}
+
+impl Matcher {
+    fn forced_run(&self) -> ForcedRun {
+        let start = self.history.current();
+        if self.ended { (Arc::from([]), start) } else { self.forced_from(start, MAX_FORCED).0 }
+    }
+
+    /// The bytes that would be forced behind `bytes`, as many as so many tokens may have; nothing if these cannot come next, or
+    /// of a machine over tokens.
+    pub fn forced_bytes_after(&self, bytes: &[u8], tokens: usize) -> Option<Vec<u8>> {
+        if self.ended || self.token_level {
+            return None;
+        }
+        let there = self.replica.lock().machine()?.step_bytes(self.history.current(), bytes);
+        (there != DEAD_CONFIG).then(|| self.forced_part(there, tokens).0.to_vec())
+    }
+
+    /// The run of bytes without a choice from there, and whether it ends; if it is not known, `most` of them.
+    fn forced_from(&self, start: ConfigId, most: usize) -> (ForcedRun, bool) {
+        let mut runtime = self.replica.lock();
+        if let Some(known) = runtime.forced(start) {
+            return (known.clone(), known.0.len() < MAX_FORCED);
+        }
+        let mut bytes = Vec::new();
+        let mut config = start;
+        let mut ends = true;
+        if let Some(machine) = runtime.machine() {
+            while let Some(byte) = machine.forced_byte(config) {
+                ends = bytes.len() < most;
+                if !ends {
+                    break;
+                }
+                bytes.push(byte);
+                config = machine.step_bytes(config, &[byte]);
+            }
+        }
+        let run: ForcedRun = (bytes.into(), config);
+        // A part of it would be taken for all.
+        if ends || most >= MAX_FORCED {
+            runtime.remember_forced(start, run.clone());
+        }
+        (run, ends)
+    }
+
+    /// Whether the constraint leaves no choice about what comes next.
+    pub fn is_forced(&self) -> bool {
+        match self.forced_chain() {
+            Some(tokens) => !tokens.is_empty(),
+            None => {
+                let mut runtime = self.replica.lock();
+                let config = self.history.current();
+                !self.ended && runtime.machine().is_some_and(|machine| machine.forced_byte(config).is_some())
+            }
+        }
+    }
+
+    /// The beginning of the forced run from there, as many whole characters as so many tokens may have, and whether that is
+    /// all.
+    fn forced_part(&self, start: ConfigId, tokens: usize) -> (Arc<[u8]>, bool) {
+        let most = look(tokens);
+        let ((run, _), ends) = self.forced_from(start, most);
+        // What is known may be longer.
+        if ends && run.len() <= most {
+            return (run, true);
+        }
+        let run = &run[..run.len().min(most)];
+        (Arc::from(&run[..whole_characters(run)]), false)
+    }
+
+    /// The bytes that the constraint leaves no choice about; empty if there is one. The run ends
+    /// where the output may end. Of a machine over tokens these are the bytes of tokens without a choice.
+    pub fn forced_bytes(&mut self) -> Vec<u8> {
+        match self.forced_chain() {
+            Some(tokens) => self.vocab.decode(&tokens),
+            None => self.forced_run().0.to_vec(),
+        }
+    }
+
+    /// The tokens without a choice, of a machine over tokens: as long as the mask has a single bit and the
+    /// output may not end. That is what masked decoding gives, so every mode may emit it.
+    fn forced_chain(&self) -> Option<Vec<TokenId>> {
+        if !self.token_level {
+            return None;
+        }
+        let at = self.history.current();
+        let ended = self.ended;
+        // In a text in front of it any token may come.
+        let mut runtime = self.replica.lock();
+        Some(runtime.tokens(at).filter(|_| !ended).map_or_else(Vec::new, |tables| tables.forced(at)))
+    }
+
+    /// The forced run in tokens, the longest token first that fits into the rest of the run.
+    pub fn forced_tokens(&mut self) -> Vec<TokenId> {
+        if let Some(tokens) = self.forced_chain() {
+            return tokens;
+        }
+        self.vocab.trie().longest_split(&self.forced_run().0).0
+    }
+
+    /// As [`forced_tokens`](Self::forced_tokens), not many more than `tokens`.
+    pub fn longest_forced_start(&self, tokens: usize) -> ForcedPrefix {
+        match self.forced_chain() {
+            Some(tokens) => ForcedPrefix { tokens, whole: true },
+            None => self.cut(tokens, |run| self.vocab.trie().longest_split(run).0),
+        }
+    }
+
+    /// As [`drafted_forced_tokens`](Self::drafted_forced_tokens), not many more than `tokens`.
+    pub fn forced_prefix(&self, last: Option<TokenId>, tokens: usize) -> ForcedPrefix {
+        match self.forced_chain() {
+            Some(tokens) => ForcedPrefix { tokens, whole: true },
+            None => self.cut(tokens, |run| self.encode_after(last, run)),
+        }
+    }
+
+    /// The beginning of the forced run as `split` splits it.
+    fn cut(&self, tokens: usize, split: impl Fn(&[u8]) -> Vec<TokenId>) -> ForcedPrefix {
+        if self.ended {
+            return ForcedPrefix { tokens: Vec::new(), whole: true };
+        }
+        let (run, whole) = self.forced_part(self.history.current(), tokens);
+        let mut tokens = if run.is_empty() { Vec::new() } else { split(&run) };
+        // The last one might be longer if more had been seen.
+        if !whole && tokens.len() > 1 {
+            tokens.pop();
+        }
+        ForcedPrefix { tokens, whole }
+    }
+
+    /// The whole forced run as the tokenizer itself would write it after token `last`: the best guess
+    /// at how the model would, for drafts that are verified.
+    pub fn drafted_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
+        if let Some(tokens) = self.forced_chain() {
+            return tokens;
+        }
+        let (run, _) = self.forced_run();
+        if run.is_empty() { Vec::new() } else { self.encode_after(last, &run) }
+    }
+
+    /// The forced run as the tokenizer itself would write it after token `last`, held back to the
+    /// last boundary that no continuation can move: a trailing token is dropped while some longer
+    /// token could start where it does.
+    pub fn canonical_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
+        if let Some(tokens) = self.forced_chain() {
+            return tokens;
+        }
+        let (run, end) = self.forced_run();
+        if run.is_empty() {
+            return Vec::new();
+        }
+        let mut tokens = self.encode_after(last, &run);
+        self.hold_back(&mut tokens, end);
+        tokens
+    }
+
+    fn encode_after(&self, last: Option<TokenId>, run: &[u8]) -> Vec<TokenId> {
+        let encode =
+            |bytes: &[u8]| std::str::from_utf8(bytes).ok().and_then(|t| self.vocab.encode_cached(t).ok());
+        if let Some(last) = last {
+            let joined = [self.vocab.token_bytes(last), run].concat();
+            if let Some(ids) = encode(&joined)
+                && ids.first() == Some(&last)
+            {
+                return ids[1..].to_vec();
+            }
+        }
+        match encode(run) {
+            Some(ids) if self.vocab.decode(&ids) == run => ids.to_vec(),
+            _ => self.vocab.trie().longest_split(run).0,
+        }
+    }
+
+    /// Looks at up to four trailing tokens: if some token begins with their bytes and goes on as the
+    /// constraint allows, they are not safe to commit.
+    fn hold_back(&self, tokens: &mut Vec<TokenId>, end: ConfigId) {
+        let trie = self.vocab.trie();
+        let mut runtime = self.replica.lock();
+        // A machine over tokens has nothing to hold back.
+        let Some(machine) = runtime.machine() else { return };
+        let threads = machine.threads(end);
+        for count in (1..=tokens.len().min(4)).rev() {
+            let suffix = self.vocab.decode(&tokens[tokens.len() - count..]);
+            if let Some(node) = trie.find(&suffix)
+                && extends(machine, &self.vocab, node, &threads)
+            {
+                tokens.truncate(tokens.len() - count);
+                return;
+            }
+        }
+    }
+}
+
+/// Bytes that are looked at for so many tokens.
+fn look(tokens: usize) -> usize {
+    tokens.saturating_mul(LOOKAHEAD_BYTES.0).saturating_add(LOOKAHEAD_BYTES.1).min(MAX_FORCED)
+}
+
+/// How many of the bytes are whole characters, if the last one is not.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+/// Whether some token strictly below `node` is legal from `threads`.
+fn extends(machine: &mut Machine, vocab: &Vocabulary, node: TrieNode, threads: &[Thread]) -> bool {
+    let trie = vocab.trie();
+    let mut todo: Vec<(TrieNode, Vec<Thread>)> = vec![(node, threads.to_vec())];
+    let mut reached = StepResult::default();
+    while let Some((at, threads)) = todo.pop() {
+        for child in trie.children(at) {
+            machine.step(&threads, trie.byte(child), &mut reached);
+            if reached.is_dead() {
+                continue;
+            }
+            if !trie.tokens_at(child).is_empty() {
+                return true;
+            }
+            if !reached.threads.is_empty() {
+                todo.push((child, reached.threads.clone()));
+            }
+        }
+    }
+    false
+}

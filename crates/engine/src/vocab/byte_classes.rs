@@ -1,0 +1,271 @@
+//! Tokens by the classes of their bytes: which have only such behind the first, as rows of bits.
+//!
+//! Two rows for each of some forty classes: the tokens that begin with a byte of it, and those that have one further
+//! on. The tokens all of whose bytes are of certain classes are then the union of some rows and a complement, 16 KB
+//! each for 128k tokens: about half a microsecond per class that is left out, whichever classes they are. It
+//! serves the states for which no ready-made slice (`slices`) fits. A third kind of row, by the classes of [`ByteGroups`],
+//! finds the tokens that have all of some letters. Cost: one pass over the bytes of the vocabulary
+//! and 2.3 MB for 128k tokens. Rejected: slices for more classes, of which each has a trie of its own, and which are
+//! still not those of the next pattern.
+
+use super::{ByteGroups, TokenId, Trie, byte_set};
+
+/// A set of classes, a bit each.
+pub type ClassSet = u64;
+
+/// Number of classes.
+const COUNT: usize = 40;
+/// Classes of letters and digits.
+const PLAIN: ClassSet = 0b1_1111;
+/// The class of the bytes beyond ASCII.
+const BEYOND: usize = 7;
+
+/// The class of each byte: what patterns mostly tell apart, so letters by their case, those of hexadecimal digits by
+/// themselves, and each punctuation mark.
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let (mut byte, mut next) = (0, 8);
+    while byte < 256 {
+        class[byte] = match byte as u8 {
+            b'a'..=b'f' => 0,
+            b'g'..=b'z' => 1,
+            b'A'..=b'F' => 2,
+            b'G'..=b'Z' => 3,
+            b'0'..=b'9' => 4,
+            b' ' => 5,
+            0..0x20 | 0x7f => 6,
+            0x80.. => BEYOND as u8,
+            _ => {
+                next += 1;
+                next - 1
+            }
+        };
+        byte += 1;
+    }
+    assert!(next as usize == COUNT);
+    class
+};
+
+/// The rows of a vocabulary.
+pub struct Classes {
+    /// Words of a row.
+    words: usize,
+    /// By class, the tokens that begin with a byte of it.
+    starts: Vec<u32>,
+    /// By class, the tokens that have a byte of it behind the first.
+    tails: Vec<u32>,
+    /// By class, how many tokens those are.
+    counts: [u32; COUNT],
+    /// By class of a [`ByteGroups`], the tokens that have a byte of it anywhere, and how many those are.
+    has: Vec<u32>,
+    having: [u32; ByteGroups::BITS as usize],
+    /// By class, its bytes that some token has.
+    members: Vec<Vec<u8>>,
+    /// Tokens of more than [`Classes::SHORT`] bytes behind the first, with their number, the longest first.
+    long: Vec<(u16, TokenId)>,
+}
+
+impl Classes {
+    /// So many bytes behind the first no limit falls short of.
+    pub const SHORT: u32 = 8;
+
+    /// Of the tokens with bytes, of a vocabulary of so many.
+    pub(super) fn new<'a>(pairs: impl Iterator<Item = (&'a [u8], TokenId)>, len: usize) -> Self {
+        let words = len.div_ceil(32);
+        let mut classes = Classes {
+            words,
+            starts: vec![0; COUNT * words],
+            tails: vec![0; COUNT * words],
+            counts: [0; COUNT],
+            has: vec![0; ByteGroups::BITS as usize * words],
+            having: [0; ByteGroups::BITS as usize],
+            members: vec![Vec::new(); COUNT],
+            long: Vec::new(),
+        };
+        let mut met = [false; 256];
+        for (bytes, token) in pairs {
+            let Some((&first, rest)) = bytes.split_first().filter(|_| bytes.len() <= Trie::MAX_DEPTH) else {
+                continue;
+            };
+            let (word, bit) = (token as usize / 32, 1 << (token % 32));
+            classes.starts[CLASS[first as usize] as usize * words + word] |= bit;
+            let mut set: ClassSet = 0;
+            for &b in rest {
+                set |= 1 << CLASS[b as usize];
+                met[b as usize] = true;
+            }
+            met[first as usize] = true;
+            for class in each(set) {
+                classes.tails[class * words + word] |= bit;
+                classes.counts[class] += 1;
+            }
+            for class in each(bytes.iter().fold(0, |set, &b| set | byte_set(b))) {
+                classes.has[class * words + word] |= bit;
+                classes.having[class] += 1;
+            }
+            if rest.len() > Self::SHORT as usize {
+                classes.long.push((rest.len() as u16, token));
+            }
+        }
+        for byte in (0..=255u8).filter(|&b| met[b as usize]) {
+            classes.members[CLASS[byte as usize] as usize].push(byte);
+        }
+        classes.long.sort_unstable_by_key(|&(len, token)| (std::cmp::Reverse(len), token));
+        classes
+    }
+
+    /// The bytes of a class that tokens have.
+    pub fn members(&self, class: usize) -> &[u8] {
+        &self.members[class]
+    }
+
+    /// The classes of ASCII all of whose bytes, of those that tokens have, are told to be good.
+    pub fn wholly(&self, good: impl Fn(u8) -> bool) -> ClassSet {
+        let whole =
+            |&class: &usize| !self.members[class].is_empty() && self.members[class].iter().all(|&b| good(b));
+        (0..COUNT).filter(|&class| class != BEYOND).filter(whole).fold(0, |set, class| set | 1 << class)
+    }
+
+    /// How many tokens have a byte of a class behind their first.
+    pub fn count(&self, class: usize) -> u32 {
+        self.counts[class]
+    }
+
+    /// The tokens whose bytes behind the first are all of the classes, and at most `most`, which is no less than
+    /// [`Classes::SHORT`]; and all ids without bytes.
+    pub fn tails_within(&self, classes: ClassSet, most: u32) -> Vec<u32> {
+        let mut row = vec![u32::MAX; self.words];
+        for class in (0..COUNT).filter(|class| classes >> class & 1 == 0 && self.counts[*class] > 0) {
+            row.iter_mut().zip(self.row(&self.tails, class)).for_each(|(word, others)| *word &= !others);
+        }
+        for &(_, token) in self.long.iter().take_while(|long| u32::from(long.0) > most) {
+            row[token as usize / 32] &= !(1 << (token % 32));
+        }
+        row
+    }
+
+    /// Adds to a row the tokens of another that begin with a byte of the class.
+    pub fn add_started(&self, class: usize, of: &[u32], row: &mut [u32]) {
+        let started = self.row(&self.starts, class).iter().zip(of);
+        row.iter_mut().zip(started).for_each(|(word, (starts, of))| *word |= starts & of);
+    }
+
+    /// Takes out of a row the tokens that have a byte of a class, those with one as their first only if `first`.
+    pub fn take_out(&self, class: usize, first: bool, row: &mut [u32]) {
+        row.iter_mut().zip(self.row(&self.tails, class)).for_each(|(word, out)| *word &= !out);
+        if first {
+            row.iter_mut().zip(self.row(&self.starts, class)).for_each(|(word, out)| *word &= !out);
+        }
+    }
+
+    /// At most how many tokens have one of the bytes.
+    pub fn having(&self, bytes: ByteGroups) -> u32 {
+        each(bytes).map(|class| self.having[class]).sum()
+    }
+
+    /// Of a row the tokens that have, for one of the pairs, all of the first bytes and one of the second.
+    pub fn with_all_and_any(
+        &self,
+        pairs: impl Iterator<Item = (ByteGroups, ByteGroups)>,
+        of: &[u32],
+    ) -> Vec<u32> {
+        let mut found = vec![0; self.words];
+        let mut some = vec![0; self.words];
+        for (all, any) in pairs {
+            let mut these = of.to_vec();
+            for class in each(all) {
+                these.iter_mut().zip(self.row(&self.has, class)).for_each(|(word, has)| *word &= has);
+            }
+            // Whatever has all of them has one of these, too.
+            if all & any == 0 && any != ByteGroups::MAX {
+                some.fill(0);
+                for class in each(any) {
+                    some.iter_mut().zip(self.row(&self.has, class)).for_each(|(word, has)| *word |= has);
+                }
+                these.iter_mut().zip(&some).for_each(|(word, some)| *word &= some);
+            }
+            found.iter_mut().zip(these).for_each(|(word, these)| *word |= these);
+        }
+        found
+    }
+
+    fn row<'a>(&self, rows: &'a [u32], class: usize) -> &'a [u32] {
+        &rows[class * self.words..(class + 1) * self.words]
+    }
+}
+
+/// Whether a letter or a digit is in one of the classes.
+pub fn has_plain(classes: ClassSet) -> bool {
+    classes & PLAIN != 0
+}
+
+/// The classes of a set.
+pub fn each(mut classes: ClassSet) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let class = (classes != 0).then(|| classes.trailing_zeros() as usize)?;
+        classes &= classes - 1;
+        Some(class)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ffwd_testkit::random::Random;
+
+    #[test]
+    fn rows_agree_with_the_bytes() {
+        let mut random = Random::new(3);
+        let letters = b"ag9 Z-.\"\xc3\n";
+        let mut token = |most: usize| -> Vec<u8> {
+            (0..random.below(most)).map(|_| *random.pick(&letters[..])).collect()
+        };
+        let words: Vec<Vec<u8>> = (0..500).map(|i| token(if i % 5 == 0 { 30 } else { 5 })).collect();
+        let pairs = words.iter().enumerate().filter(|w| !w.1.is_empty()).map(|(i, w)| (&w[..], i as TokenId));
+        let classes = Classes::new(pairs, words.len());
+        for _ in 0..50 {
+            let good: Vec<u8> = letters.iter().copied().filter(|_| random.below(3) > 0).collect();
+            let set = classes.wholly(|b| good.contains(&b));
+            let most = Classes::SHORT + random.below(15) as u32;
+            let row = classes.tails_within(set, most);
+            let mut started = vec![0; row.len()];
+            each(set).for_each(|class| classes.add_started(class, &row, &mut started));
+            for (i, word) in words.iter().enumerate().filter(|w| !w.1.is_empty()) {
+                let has = |row: &[u32]| row[i / 32] >> (i % 32) & 1 == 1;
+                let inside = |b: &u8| *b < 0x80 && good.contains(b);
+                let tail = word[1..].iter().all(inside) && word.len() as u32 - 1 <= most;
+                assert_eq!(has(&row), tail, "{word:?} {good:?} {most}");
+                let mut without = vec![u32::MAX; row.len()];
+                each(set).for_each(|class| classes.take_out(class, true, &mut without));
+                let set_of = |b: &u8| set >> CLASS[*b as usize] & 1 == 1;
+                assert_eq!(has(&without), !word.iter().any(set_of));
+                assert_eq!(has(&started), tail && inside(&word[0]), "{word:?} {good:?} {most}");
+            }
+        }
+    }
+
+    #[test]
+    fn tokens_with_some_bytes_are_found() {
+        let mut random = Random::new(4);
+        let letters = b"abcde \"\xc3";
+        let mut word = |most: usize| -> Vec<u8> {
+            (0..random.below(most)).map(|_| *random.pick(&letters[..])).collect()
+        };
+        let words: Vec<Vec<u8>> = (0..300).map(|_| [word(6), b"a".to_vec()].concat()).collect();
+        let set = |bytes: &[u8]| bytes.iter().fold(0, |set, &b| set | byte_set(b));
+        let pairs = words.iter().enumerate().map(|(i, w)| (&w[1..], i as TokenId));
+        let classes = Classes::new(pairs, words.len());
+        let all = vec![u32::MAX; words.len().div_ceil(32)];
+        for _ in 0..100 {
+            let pairs: Vec<(ByteGroups, ByteGroups)> =
+                (0..3).map(|_| (set(&word(4)), set(&word(4)))).collect();
+            let pairs: Vec<_> = pairs.into_iter().filter(|pair| pair.1 != 0).collect();
+            let row = classes.with_all_and_any(pairs.iter().copied(), &all);
+            for (i, word) in words.iter().enumerate().filter(|w| w.1.len() > 1) {
+                let has = set(&word[1..]);
+                let expected = pairs.iter().any(|&(all, any)| all & !has == 0 && any & has != 0);
+                assert_eq!(row[i / 32] >> (i % 32) & 1 == 1, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! Token bytes, special tokens, the byte trie and base masks of one tokenizer.
+//!
+//! Everything the engine asks of a tokenizer is computed once here and shared behind an [`Arc`]:
+//! cloning a [`Vocabulary`] copies a pointer. Loading the 128k-token Llama 3 vocabulary costs a few
+//! hundred milliseconds, most of it spent in the tokenizer's own parser. Special tokens have no
+//! bytes, so no constraint can ever match them as text (but see [`Vocabulary::with_markers`]); ids between [`Vocabulary::len`] and
+//! [`Vocabulary::logits_size`] (padded logits) have none either and stay masked.
+
+mod byte_classes;
+mod encode_cache;
+mod markers;
+mod slices;
+mod string_tokens;
+mod token_bytes;
+mod trie;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::FxHashSet;
+use serde_json::Value;
+use tokenizers::Tokenizer;
+
+use crate::error::{Error, ErrorKind, Place, Result};
+pub use byte_classes::{ClassSet, Classes, each as each_class, has_plain};
+use encode_cache::Memo;
+pub use slices::{Slice, SliceKind};
+use string_tokens::{Separators, StringTokens};
+pub use token_bytes::TokenSpelling;
+pub use trie::{ByteGroups, Trie, TrieNode, byte_group, byte_set};
+
+/// The id of a token.
+pub type TokenId = u32;
+
+/// A tokenizer's vocabulary, prepared for constraints. Cheap to clone.
+#[derive(Clone)]
+pub struct Vocabulary {
+    inner: Arc<Inner>,
+    bos: Arc<[TokenId]>,
+    eos: Arc<[TokenId]>,
+    logits_size: usize,
+}
+
+struct Inner {
+    tokenizer: Tokenizer,
+    spelling: TokenSpelling,
+    /// The same tokenizer reading special tokens as text, made when a text first contains one.
+    literal: OnceLock<Tokenizer>,
+    /// Texts that drafts were made of.
+    memo: Memo,
+    /// Byte strings of all tokens, one after the other.
+    bytes: Vec<u8>,
+    /// `bytes[starts[t]..starts[t + 1]]` are the bytes of token t.
+    starts: Vec<u32>,
+    special: HashSet<TokenId>,
+    special_texts: Vec<String>,
+    /// Special tokens of the tokenizer's file that are text here.
+    made_text: Vec<String>,
+    /// The tokenizer reading those as text that has no meaning, made when such a text first comes from outside.
+    outside: OnceLock<Tokenizer>,
+    /// Whether a special token is looked for in the text as the tokenizer changes it, so that other letters
+    /// than its own can spell it.
+    normalises_special: bool,
+    /// Bytes that are tokens of their own.
+    alphabet: [bool; 256],
+    /// Tokens left out because they hold bytes outside the alphabet.
+    unreachable: usize,
+    trie: Trie,
+    /// For each node of the trie the bytes below it.
+    byte_sets: Box<[ByteGroups]>,
+    /// For each listed child in the trie the bytes on its edge and below it.
+    listed_sets: Box<[ByteGroups]>,
+    slices: Vec<Slice>,
+    classes: Classes,
+    quoted: StringTokens,
+    max_token_len: usize,
+}
+
+impl std::fmt::Debug for Vocabulary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vocabulary")
+            .field("len", &self.len())
+            .field("logits_size", &self.logits_size)
+            .finish()
+    }
+}
+
+impl Vocabulary {
+    /// Loads a `tokenizer.json`; end tokens come from `generation_config.json` or
+    /// `tokenizer_config.json` beside it.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no tokenizer whose tokens have bytes.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = std::fs::read(path).map_err(|e| Error::io(path, &e))?;
+        let vocab = Self::from_bytes(&text).map_err(|e| e.at(Place::File(path.into())))?;
+        let eos = eos_beside(path, &vocab);
+        Ok(if eos.is_empty() { vocab } else { vocab.with_eos(eos) })
+    }
+
+    /// Builds a vocabulary from the text of a `tokenizer.json`. Without further files the end token
+    /// is guessed from the usual names (`<|im_end|>`, `<|eot_id|>`, `</s>`, ...).
+    ///
+    /// # Errors
+    /// If it is no tokenizer, or one whose token bytes cannot be known (WordPiece).
+    pub fn from_bytes(json: &[u8]) -> Result<Self> {
+        let fail = |m: String| Error::new(ErrorKind::Tokenizer, m);
+        let file: Value = serde_json::from_slice(json).map_err(|e| {
+            fail(format!("not a tokenizer file: {e}")).hint("a Hugging Face tokenizer.json is expected")
+        })?;
+        let spelling = TokenSpelling::of(&file)
+            .map_err(|e| fail(e).hint("use a byte-level BPE, SentencePiece or character tokenizer"))?;
+        drop(file);
+        Self::from_tokenizer(read(json).map_err(fail)?, spelling)
+    }
+
+    /// Builds a vocabulary from a tokenizer whose token texts spell bytes in the given way.
+    ///
+    /// # Errors
+    /// If it has no tokens or too many.
+    pub fn from_tokenizer(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<Self> {
+        let inner = Self::inner(tokenizer, spelling)?;
+        let eos = guess_eos(&inner.tokenizer, &inner.special);
+        let bos = in_front(&inner.tokenizer, &inner.special);
+        let logits_size = inner.starts.len() - 1;
+        Ok(Vocabulary { inner: Arc::new(inner), bos: bos.into(), eos: eos.into(), logits_size })
+    }
+
+    fn inner(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<Inner> {
+        let entries = tokenizer.get_vocab(true);
+        let len = entries.values().max().map_or(0, |&id| id as usize + 1);
+        if len == 0 || len > MAX_TOKENS {
+            let message = format!("the vocabulary has {len} tokens, expected 1 to {MAX_TOKENS}");
+            return Err(Error::new(ErrorKind::Tokenizer, message));
+        }
+        let mut of_id: Vec<Option<Vec<u8>>> = vec![None; len];
+        for (text, &id) in &entries {
+            of_id[id as usize] = spelling.bytes(text);
+        }
+        let mut special = HashSet::new();
+        let mut special_texts = Vec::new();
+        let mut normalises_special = false;
+        for (&id, added) in tokenizer.get_added_tokens_decoder().iter() {
+            if added.special {
+                special.insert(id);
+                special_texts.push(added.content.clone());
+                normalises_special |= added.normalized && tokenizer.get_normalizer().is_some();
+                of_id[id as usize] = None;
+            } else {
+                of_id[id as usize] = Some(added.content.as_bytes().to_vec());
+            }
+        }
+        let mut alphabet = [false; 256];
+        for bytes in of_id.iter().flatten() {
+            if let [byte] = bytes[..] {
+                alphabet[byte as usize] = true;
+            }
+        }
+        let mut unreachable = 0;
+        for entry in &mut of_id {
+            if entry.as_ref().is_some_and(|b| b.iter().any(|&b| !alphabet[b as usize])) {
+                *entry = None;
+                unreachable += 1;
+            }
+        }
+        if unreachable > 0 {
+            tracing::warn!(unreachable, "tokens left out: some of their bytes are no tokens of their own");
+        }
+        let mut bytes = Vec::new();
+        let mut starts = vec![0];
+        for entry in &of_id {
+            bytes.extend_from_slice(entry.as_deref().unwrap_or_default());
+            starts.push(bytes.len() as u32);
+        }
+        let pairs = || of_id.iter().enumerate().filter_map(|(i, b)| b.as_deref().map(|b| (b, i as TokenId)));
+        let trie = Trie::new(pairs());
+        let byte_sets = trie.byte_sets();
+        let set = |&p: &TrieNode| byte_sets[p as usize] | byte_set(trie.byte(p));
+        let listed_sets = trie.listed().iter().map(set).collect();
+        let slices = Slice::all(pairs, len);
+        let classes = Classes::new(pairs(), len);
+        let quoted = StringTokens::new(pairs());
+        let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
+        Ok(Inner {
+            tokenizer,
+            spelling,
+            literal: OnceLock::new(),
+            memo: Memo::default(),
+            bytes,
+            starts,
+            special,
+            special_texts,
+            made_text: Vec::new(),
+            outside: OnceLock::new(),
+            normalises_special,
+            alphabet,
+            unreachable,
+            byte_sets,
+            listed_sets,
+            trie,
+            slices,
+            classes,
+            quoted,
+            max_token_len,
+        })
+    }
+
+    /// Sets the tokens that stand in front of a plain prompt. Without this they are those that the post-processor of a
+    /// `tokenizer.json` puts there, or what GGUF metadata ask for.
+    pub fn with_bos(mut self, bos: Vec<TokenId>) -> Self {
+        self.bos = bos.into_iter().filter(|&t| (t as usize) < self.logits_size).collect();
+        self
+    }
+
+    /// The tokens that stand in front of a plain prompt, such as a beginning of sequence; mostly one or none.
+    pub fn bos(&self) -> &[TokenId] {
+        &self.bos
+    }
+
+    /// Sets the tokens that end a generation.
+    pub fn with_eos(mut self, eos: Vec<TokenId>) -> Self {
+        self.eos = eos.into_iter().filter(|&t| (t as usize) < self.logits_size).collect();
+        self
+    }
+
+    /// Sets the width of the model's logits; models often pad their vocabulary.
+    ///
+    /// # Errors
+    /// If `n` is smaller than the vocabulary, or unreasonably large.
+    pub fn with_logits_size(mut self, n: usize) -> Result<Self> {
+        if n < self.len() || n > MAX_TOKENS {
+            let message = format!("logits of width {n} do not fit a vocabulary of {} tokens", self.len());
+            return Err(Error::new(ErrorKind::Tokenizer, message)
+                .hint("use the tokenizer the model was trained with"));
+        }
+        self.logits_size = n;
+        Ok(self)
+    }
+
+    /// Whether both are the same tokenizer, loaded once. End tokens and width may differ.
+    pub(crate) fn is_same(&self, other: &Vocabulary) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Number of ids known to the tokenizer (highest id + 1).
+    pub fn len(&self) -> usize {
+        self.inner.starts.len() - 1
+    }
+
+    /// Whether there are no tokens; never true, for the sake of `len`.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Width of the model's logits.
+    pub fn logits_size(&self) -> usize {
+        self.logits_size
+    }
+
+    /// Number of `u32` words in a bitmask row: `ceil(logits_size / 32)`.
+    pub fn bitmask_words(&self) -> usize {
+        self.logits_size.div_ceil(32)
+    }
+
+    /// The bytes of a token; empty for special and unknown ids.
+    #[inline]
+    pub fn token_bytes(&self, id: TokenId) -> &[u8] {
+        let starts = &self.inner.starts;
+        match starts.get(id as usize..id as usize + 2) {
+            Some(&[from, to]) => &self.inner.bytes[from as usize..to as usize],
+            _ => &[],
+        }
+    }
+
+    /// Whether the token is special: never text.
+    pub fn is_special(&self, id: TokenId) -> bool {
+        self.inner.special.contains(&id)
+    }
+
+    /// The tokens that end a generation; may be empty.
+    pub fn eos(&self) -> &[TokenId] {
+        &self.eos
+    }
+
+    /// Whether special tokens can be spelled with other letters than their own.
+    pub fn normalises_special_tokens(&self) -> bool {
+        self.inner.normalises_special
+    }
+
+    /// The id of a token by its text, special tokens included.
+    pub fn token_id(&self, text: &str) -> Option<TokenId> {
+        self.inner.tokenizer.token_to_id(text)
+    }
+
+    /// The tokenizer's own spelling of an id, special tokens included.
+    pub fn token_text(&self, id: TokenId) -> Option<String> {
+        self.inner.tokenizer.id_to_token(id)
+    }
+
+    /// Encodes text in which special tokens have no meaning: text of an output, in which [markers](Self::with_markers) are
+    /// tokens. For text from outside see [`encode_outside`](Self::encode_outside).
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text.
+    pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
+        let spelled = || self.inner.special_texts.iter().any(|s| text.contains(s.as_str()));
+        let tokenizer = if self.inner.normalises_special || spelled() {
+            self.inner.literal.get_or_init(|| {
+                let mut tokenizer = self.inner.tokenizer.clone();
+                tokenizer.set_encode_special_tokens(true);
+                tokenizer
+            })
+        } else {
+            &self.inner.tokenizer
+        };
+        encode_with(tokenizer, text)
+    }
+
+    /// The same for a text that is likely to be asked for again, such as a forced run: short ones are remembered, a
+    /// bounded number.
+    pub fn encode_cached(&self, text: &str) -> Result<Arc<[TokenId]>> {
+        self.inner.memo.get(text, || self.encode(text))
+    }
+
+    /// Encodes trusted text (a chat template) in which special tokens are recognised.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text.
+    pub fn encode_template(&self, text: &str) -> Result<Vec<TokenId>> {
+        encode_with(&self.inner.tokenizer, text)
+    }
+
+    /// Where the tokens of a text begin and end, as far as that is between two characters: for spans of
+    /// whole tokens, see [`Bounds::Offsets`](crate::constraint::substring::Bounds::Offsets).
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text or changes it.
+    pub fn boundaries(&self, text: &str) -> Result<Vec<usize>> {
+        let tokens = self.encode(text)?;
+        if self.decode(&tokens) != text.as_bytes() {
+            let message = "the tokens of the text do not spell the text itself";
+            return Err(Error::new(ErrorKind::Tokenizer, message));
+        }
+        let ends = tokens.iter().scan(0, |at, &token| {
+            *at += self.token_bytes(token).len();
+            Some(*at)
+        });
+        Ok(std::iter::once(0).chain(ends).filter(|&at| text.is_char_boundary(at)).collect())
+    }
+
+    /// The bytes of a sequence of tokens; special tokens add none.
+    pub fn decode(&self, ids: &[TokenId]) -> Vec<u8> {
+        ids.iter().flat_map(|&id| self.token_bytes(id)).copied().collect()
+    }
+
+    /// For each node of [`Vocabulary::trie`] the bytes on the edges strictly below it.
+    pub fn byte_sets(&self) -> &[ByteGroups] {
+        &self.inner.byte_sets
+    }
+
+    /// For each of [`Trie::listed`] the bytes on the edge into it and below it.
+    pub fn listed_sets(&self) -> &[ByteGroups] {
+        &self.inner.listed_sets
+    }
+
+    /// The byte trie of all tokens with bytes.
+    pub fn trie(&self) -> &Trie {
+        &self.inner.trie
+    }
+
+    /// The vocabulary slices, widest first.
+    pub fn slices(&self) -> &[Slice] {
+        &self.inner.slices
+    }
+
+    /// The tokens by the classes of their bytes.
+    pub fn classes(&self) -> &Classes {
+        &self.inner.classes
+    }
+
+    /// The JSON strings, spelled and with their quotes, that tokens may hold as a whole.
+    pub fn quoted_strings(&self) -> &Arc<FxHashSet<Box<[u8]>>> {
+        &self.inner.quoted.strings
+    }
+
+    /// The tokens that may hold the end of a property's name, a comma, and the whole name again, and with
+    /// `items` those that may do so with an item of an array.
+    pub fn repeating_tokens(&self, items: bool) -> impl Iterator<Item = TokenId> + '_ {
+        let quoted = &self.inner.quoted;
+        quoted.names.iter().chain(quoted.items.iter().filter(move |_| items)).copied()
+    }
+
+    /// Tokens that can end an item of an array and begin another.
+    pub(crate) fn separators(&self) -> &Separators {
+        &self.inner.quoted.separators
+    }
+
+    /// Whether `byte` is a token of its own. Constraints are restricted to such bytes, so that a
+    /// byte that can come next is always the start of a token that can come next.
+    pub fn has_byte(&self, byte: u8) -> bool {
+        self.inner.alphabet[byte as usize]
+    }
+
+    /// Tokens that are never offered because some of their bytes are no tokens of their own.
+    pub fn unreachable_tokens(&self) -> usize {
+        self.inner.unreachable
+    }
+
+    /// Length in bytes of the longest token.
+    pub fn max_token_len(&self) -> usize {
+        self.inner.max_token_len
+    }
+}
+
+/// Largest vocabulary or logits width accepted.
+const MAX_TOKENS: usize = 1 << 22;
+
+/// Reads a tokenizer. The tokenizers crate indexes its tables without checks in places; a hostile file must not
+/// take the process with it.
+fn read(json: &[u8]) -> std::result::Result<Tokenizer, String> {
+    std::panic::catch_unwind(|| Tokenizer::from_bytes(json))
+        .map_err(|_| "the tokenizer file is inconsistent".to_owned())?
+        .map_err(|e| format!("not a tokenizer file: {e}"))
+}
+
+fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<TokenId>> {
+    let encoding = tokenizer
+        .encode_fast(text, false)
+        .map_err(|e| Error::new(ErrorKind::Tokenizer, format!("cannot encode the text: {e}")))?;
+    Ok(encoding.get_ids().to_vec())
+}
+
+/// The special tokens that the tokenizer puts in front of a text, if it is asked to add any.
+fn in_front(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
+    if tokenizer.get_post_processor().is_none() {
+        return Vec::new();
+    }
+    // A file may name tokens here that it does not have; that is no reason to do without its vocabulary.
+    let encode = |add| {
+        let encoded =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tokenizer.encode_fast("a", add)));
+        encoded.ok().and_then(Result::ok).map(|e| e.get_ids().to_vec()).unwrap_or_default()
+    };
+    let (plain, all) = (encode(false), encode(true));
+    match all.windows(plain.len().max(1)).position(|w| w == plain) {
+        Some(at) if all[..at].iter().all(|id| special.contains(id)) => all[..at].to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// The first of the usual end tokens that exists and is special.
+fn guess_eos(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
+    ["<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "</s>", "<|endoftext|>", "<eos>", "<|end|>"]
+        .iter()
+        .filter_map(|name| tokenizer.token_to_id(name))
+        .find(|id| special.contains(id))
+        .into_iter()
+        .collect()
+}
+
+/// End tokens named by the configuration files next to a tokenizer.
+fn eos_beside(path: &Path, vocab: &Vocabulary) -> Vec<TokenId> {
+    let read = |name: &str| -> Option<Value> {
+        serde_json::from_slice(&std::fs::read(path.with_file_name(name)).ok()?).ok()
+    };
+    let mut eos = Vec::new();
+    if let Some(config) = read("generation_config.json") {
+        match &config["eos_token_id"] {
+            Value::Number(n) => eos.extend(n.as_u64()),
+            Value::Array(list) => eos.extend(list.iter().filter_map(Value::as_u64)),
+            _ => {}
+        }
+    }
+    if eos.is_empty()
+        && let Some(config) = read("tokenizer_config.json")
+    {
+        let name = config["eos_token"].as_str().or(config["eos_token"]["content"].as_str());
+        eos.extend(name.and_then(|n| vocab.token_id(n)).map(u64::from));
+    }
+    eos.into_iter().filter_map(|id| u32::try_from(id).ok()).collect()
+}

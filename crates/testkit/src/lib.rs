@@ -1,0 +1,18 @@
+//! The test kit of `ffwd`: what unit tests, integration tests, benchmarks and fuzz targets share.
+//!
+//! - [`random`]: the one generator of pseudo-random numbers; equal seeds give equal tests.
+//! - [`vocab`]: the one test vocabulary, small and hostile.
+//! - [`oracle`]: the slow reference for masks, by derivatives; [`shapes`] draws constraints for it.
+//! - [`data`]: readers of the benchmark files; [`remotes`] holds documents that test suites refer to.
+//! - [`tables`]: measured tables inside the documentation.
+
+// The kit documents its modules; most items are plain test code.
+#![allow(missing_docs)]
+
+pub mod data;
+pub mod oracle;
+pub mod random;
+pub mod remotes;
+pub mod shapes;
+pub mod tables;
+pub mod vocab;
