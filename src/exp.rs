@@ -1,7 +1,9 @@
-//! Arithmetic that the model runner and the sampler share.
+//! The exponential function in single precision, used by the model runner and by the sampler.
+//!
+//! Its operations work on whole vectors of numbers, so the compiler can vectorise it.
 
-/// e^x with a relative error below 3e-7, in operations that the compiler can run on whole vectors
-/// (the library call cannot). Underflows to 0 below -87.
+/// Returns e^x with a relative error below 3e-7, in operations that the compiler can run on whole
+/// vectors (the library call cannot). Underflows to 0 below -87.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
     use exp_parts::{BIAS, LN2_HIGH, LN2_LOW, LOG2_E, ROUND, TERMS};
@@ -20,17 +22,18 @@ pub(crate) fn exp(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { p * power }
 }
 
-/// What [`exp`] is made of, for those who write it in vectors.
+/// The constants of [`exp`], for code that repeats it with vector instructions.
 pub(crate) mod exp_parts {
     pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
-    /// ln 2 in two parts: the first has few bits, so that n times it is exact.
+    /// ln 2 in two parts. The first has few bits, so its product with n is exact.
     pub const LN2_HIGH: f32 = 0.693_359_4;
     pub const LN2_LOW: f32 = -2.121_944_4e-4;
     /// 1.5 * 2^23.
     pub const ROUND: f32 = 12_582_912.0;
-    /// From the bits of n + [`ROUND`] to the exponent's bits of 2^n, before they are shifted to their place.
+    /// Converts the bits of n + [`ROUND`] to the exponent bits of 2^n, before the shift.
     pub const BIAS: i32 = 127i32.wrapping_sub(ROUND.to_bits().cast_signed());
-    /// Taylor terms from r^7 to r^2; |r| <= 0.35 makes the rest less than half a unit in the last place.
+    /// Taylor terms from r^7 to r^2. Since |r| <= 0.35, the remainder is below half a unit in the
+    /// last place.
     pub const TERMS: [f32; 6] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5];
 }
 

@@ -1,4 +1,4 @@
-//! The `ffwd` program; everything it does is in the library's `cli` module.
+//! Entry point of the program `ffwd`; the code is in the library's module `cli`.
 
 fn main() -> std::process::ExitCode {
     ffwd::cli::main()

@@ -6,10 +6,11 @@
 //! tuned anew often changes its template, and a prompt in a nearly right format gives worse answers without a
 //! sign. Text from outside cannot become special tokens; [`guard`] tells how.
 
-mod date;
 mod discovery;
+mod prompt_part;
 mod render;
 mod special_token_guard;
+mod strftime;
 
 use std::time::SystemTime;
 
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::Vocabulary;
+pub use prompt_part::PromptPart;
 use render::Template;
 use special_token_guard::Guard;
 
@@ -197,7 +199,7 @@ impl ChatTemplate {
     pub fn render(&self, messages: &[Message], options: &ChatOptions) -> Result<String> {
         let guard = Guard::new(&[], &self.texts(messages, options)?)?;
         let parts = self.guarded(messages, options, &guard, false)?;
-        Ok(parts.into_iter().map(|p| p.1).collect())
+        Ok(parts.iter().map(PromptPart::as_str).collect())
     }
 
     /// The same, cut into parts: in those with `true` special tokens are recognised, in the others they are
@@ -210,7 +212,7 @@ impl ChatTemplate {
         messages: &[Message],
         options: &ChatOptions,
         vocab: &Vocabulary,
-    ) -> Result<Vec<(bool, String)>> {
+    ) -> Result<Vec<PromptPart>> {
         let reserved = vocab.reserved_texts();
         let guard = Guard::new(&reserved, &self.texts(messages, options)?)?;
         self.guarded(messages, options, &guard, vocab.normalises_special_tokens())
@@ -232,7 +234,7 @@ impl ChatTemplate {
         options: &ChatOptions,
         guard: &Guard,
         apart: bool,
-    ) -> Result<Vec<(bool, String)>> {
+    ) -> Result<Vec<PromptPart>> {
         let template = self.choose(options)?;
         let list = |values: Vec<Value>| -> Result<Value> {
             values.iter().map(|v| guard.protect_value(v, 0)).collect::<Result<Vec<_>>>().map(Value::Array)
@@ -280,7 +282,7 @@ pub(crate) fn words(messages: &[Message]) -> String {
 ///
 /// # Errors
 /// If a message's content is not text.
-pub(crate) fn chatml(messages: &[Message], options: &ChatOptions) -> Result<Vec<(bool, String)>> {
+pub(crate) fn chatml(messages: &[Message], options: &ChatOptions) -> Result<Vec<PromptPart>> {
     if !options.tools.is_empty() {
         return Err(Error::new(ErrorKind::Unsupported, "tools need a model with a chat template"));
     }
@@ -290,20 +292,12 @@ pub(crate) fn chatml(messages: &[Message], options: &ChatOptions) -> Result<Vec<
         let Some(Value::String(content)) = message.0.get("content") else {
             return Err(Error::new(ErrorKind::Unsupported, "a message whose content is not a text"));
         };
-        parts.push((true, format!("<|im_start|>{role}\n")));
-        parts.push((false, content.clone()));
-        parts.push((true, "<|im_end|>\n".into()));
+        PromptPart::push(&mut parts, PromptPart::Template(format!("<|im_start|>{role}\n")));
+        parts.push(PromptPart::Text(content.clone()));
+        PromptPart::push(&mut parts, PromptPart::Template("<|im_end|>\n".into()));
     }
     if options.add_generation_prompt {
-        parts.push((true, "<|im_start|>assistant\n".into()));
+        PromptPart::push(&mut parts, PromptPart::Template("<|im_start|>assistant\n".into()));
     }
-    // Template parts beside each other are one, so that they are encoded as one.
-    let mut joined: Vec<(bool, String)> = Vec::new();
-    for (trusted, text) in parts {
-        match joined.last_mut() {
-            Some((t, last)) if *t && trusted => last.push_str(&text),
-            _ => joined.push((trusted, text)),
-        }
-    }
-    Ok(joined)
+    Ok(parts)
 }

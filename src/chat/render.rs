@@ -15,7 +15,7 @@ use minijinja::{AutoEscape, Environment, ErrorKind as Fault};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{MAX_TEMPLATE, date};
+use super::{MAX_TEMPLATE, strftime};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Most steps of one rendering; a conversation takes some tens per message.
@@ -62,7 +62,7 @@ impl Template {
     }
 
     fn run(&self, context: &Map<String, Value>, now: SystemTime) -> Result<String> {
-        let clock = Variable::from_function(move |format: &str| date::strftime(now, format));
+        let clock = Variable::from_function(move |format: &str| strftime::strftime(now, format));
         let mut all: Vec<(&str, Variable)> =
             context.iter().map(|(name, value)| (name.as_str(), Variable::from(Serde(value)))).collect();
         all.push(("strftime_now", clock));

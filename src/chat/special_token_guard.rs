@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
+use super::PromptPart;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Deepest nesting of values given to a template.
@@ -136,7 +137,7 @@ impl<'a> Guard<'a> {
 
     /// Cuts what a template made into parts: those with `true` are trusted, special tokens in them are
     /// meant; together they are the text without marks. `apart` cuts at every special token in any case.
-    pub fn split(&self, rendered: &str, apart: bool) -> Vec<(bool, String)> {
+    pub fn split(&self, rendered: &str, apart: bool) -> Vec<PromptPart> {
         let plain = |s: &str| s.replace(self.marker, "");
         let own = self.scan(rendered);
         let text = plain(rendered);
@@ -152,13 +153,14 @@ impl<'a> Guard<'a> {
             text.len() == rendered.len() || moved.eq(self.scan(&text))
         };
         if !apart && harmless() {
-            return vec![(true, text)];
+            return vec![PromptPart::Template(text)];
         }
-        let mut parts: Vec<(bool, String)> = Vec::new();
-        let mut add = |trusted: bool, text: String| match parts.last_mut() {
-            _ if text.is_empty() => {}
-            Some((t, last)) if *t == trusted => last.push_str(&text),
-            _ => parts.push((trusted, text)),
+        let mut parts = Vec::new();
+        let mut add = |trusted: bool, text: String| {
+            if !text.is_empty() {
+                let part = if trusted { PromptPart::Template(text) } else { PromptPart::Text(text) };
+                PromptPart::push(&mut parts, part);
+            }
         };
         let mut at = 0;
         for special in own.into_iter().chain(std::iter::once(rendered.len()..rendered.len())) {
@@ -187,7 +189,8 @@ mod tests {
             let kept = guard.protect(text);
             assert_eq!(kept.replace(guard.marker, ""), text);
             let parts = guard.split(&format!("<|im_start|>user\n{kept}<|im_end|>"), false);
-            assert_eq!(parts, [(true, format!("<|im_start|>user\n{text}<|im_end|>"))], "{text:?}");
+            let want = PromptPart::Template(format!("<|im_start|>user\n{text}<|im_end|>"));
+            assert_eq!(parts, [want], "{text:?}");
         }
         assert_eq!(guard.protect("user"), "user");
         assert_eq!(guard.protect(" <b>bold</b> "), " <b>bold</b> ");
@@ -201,9 +204,9 @@ mod tests {
         let kept = guard.protect(text);
         let parts = guard.split(&format!("<|im_start|>{kept}<|im_end|>\nand§ so"), false);
         let want = [
-            (true, "<|im_start|>".to_owned()),
-            (false, text.to_owned()),
-            (true, "<|im_end|>\nand§ so".to_owned()),
+            PromptPart::Template("<|im_start|>".to_owned()),
+            PromptPart::Text(text.to_owned()),
+            PromptPart::Template("<|im_end|>\nand§ so".to_owned()),
         ];
         assert_eq!(parts, want);
     }
@@ -227,9 +230,9 @@ mod tests {
                         (format!("{ka}§{kb}</s>{kc}"), 2),
                     ] {
                         let parts = guard.split(&rendered, false);
-                        let joined: String = parts.iter().map(|p| p.1.as_str()).collect();
+                        let joined: String = parts.iter().map(PromptPart::as_str).collect();
                         assert_eq!(joined, rendered.replace(guard.marker, ""));
-                        let found: usize = parts.iter().filter(|p| p.0).map(|p| guard.scan(&p.1).len()).sum();
+                        let found: usize = parts.iter().filter(|p| p.is_template()).map(|p| guard.scan(p.as_str()).len()).sum();
                         // A piece that is wholly inside a spelling can be one with its neighbours only if
                         // these are pieces of it, too, and those are marked.
                         assert_eq!(found, own, "{a:?} {b:?} {c:?}: {parts:?}");

@@ -1,17 +1,17 @@
-//! Argument groups that several subcommands share.
+//! Options that several subcommands share: models, decoding, and the description of a constraint.
 
 use std::cell::OnceCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde_json::Value;
 
-use super::labels::LabelOptions;
+use super::labels::LabelListArgs;
+use super::output;
 use super::schema_refs::ReferenceArgs;
-use super::tools::{ToolOptions, tools};
+use super::tools::{ToolArgs, read_tools};
 use crate::chat::ChatTemplate;
-use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::tools::{Reply, Tools};
 use crate::constraint::{Constraint, KeyOrder, Policy, Whitespace};
@@ -24,32 +24,34 @@ use crate::model::{LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
 
-/// Largest text read from a file or standard input.
+/// Maximum size of a text from a file or standard input, in bytes.
 const MAX_INPUT: u64 = 64 << 20;
 
-/// Which models run.
+/// Options that choose and load models.
 #[derive(Args)]
 #[command(next_help_heading = "Models")]
 pub(super) struct ModelArgs {
-    /// A folder (config.json, weights, tokenizer.json) or a GGUF file; with the `hub` feature also
-    /// owner/name [default: the embedded model]
-    #[arg(long, value_name = "FOLDER|GGUF")]
+    /// Load the model from a folder or a GGUF file [default: the embedded model]
+    ///
+    /// A folder holds config.json, weights and tokenizer.json. A build with the feature `hub` also takes
+    /// the name of a repository, OWNER/NAME.
+    #[arg(short, long, value_name = "FOLDER|GGUF", value_hint = ValueHint::AnyPath)]
     model: Option<String>,
-    /// A small model with the same tokenizer that drafts, or `none` [default: the embedded one, if the
-    /// model is embedded]
-    #[arg(long, value_name = "FOLDER|GGUF|none")]
+    /// Load the draft model, which needs the same tokenizer, or use none [default: the embedded draft
+    /// model if the model is embedded, otherwise none]
+    #[arg(long, value_name = "FOLDER|GGUF|none", value_hint = ValueHint::AnyPath)]
     draft_model: Option<String>,
-    /// How weights are held: as in the file, or as f32, q8_0 or q4_k
+    /// Hold weights as in the file (stored), or as f32, q8_0 or q4_k
     #[arg(long, value_name = "stored|f32|q8_0|q4_k", default_value = "stored")]
     precision: Precision,
-    /// A file with a chat template (Jinja), instead of the model's own
+    /// Use the chat template (Jinja) in FILE instead of the model's own
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
-    /// With the `hub` feature: the branch, tag or commit of the model
+    /// Use this branch, tag or commit of the model's repository
     #[cfg(feature = "hub")]
     #[arg(long, value_name = "NAME")]
     revision: Option<String>,
-    /// With the `hub` feature: use models in the cache only
+    /// Use only models in the local cache
     #[cfg(feature = "hub")]
     #[arg(long)]
     offline: bool,
@@ -60,7 +62,7 @@ impl ModelArgs {
         self.engine_with(Vec::new())
     }
 
-    /// An engine for outputs with these markers.
+    /// Loads an engine for outputs that contain these markers.
     pub(super) fn engine_with(&self, markers: Vec<String>) -> Result<Engine> {
         let mut builder =
             Engine::builder().options(LoadOptions::with_precision(self.precision)).markers(markers);
@@ -68,7 +70,8 @@ impl ModelArgs {
             builder = builder.model(self.locate(model, true)?);
         }
         if let Some(file) = &self.chat_template {
-            let template = ChatTemplate::new(&read(file)?).map_err(|e| e.at(Place::File(file.clone())))?;
+            let template =
+                ChatTemplate::new(&read_text(file)?).map_err(|e| e.at(Place::File(file.clone())))?;
             builder = builder.chat_template(template);
         }
         builder = match self.draft_model.as_deref() {
@@ -79,8 +82,8 @@ impl ModelArgs {
         builder.build()
     }
 
-    /// A local path, or with the `hub` feature the folder a repository was fetched to; the revision is that
-    /// of the target.
+    /// Returns a local path, or with the feature `hub` the folder of a fetched repository. The
+    /// revision applies to the target model only.
     #[cfg_attr(not(feature = "hub"), allow(unused_variables))]
     fn locate(&self, model: &str, target: bool) -> Result<PathBuf> {
         let path = PathBuf::from(model);
@@ -103,19 +106,24 @@ fn missing(path: PathBuf) -> Error {
         .hint("name a folder or a GGUF file; repository names need a build with `--features hub`")
 }
 
-/// A token and its bias, as `15=-2.5`.
-fn bias(text: &str) -> Result<(TokenId, f32), String> {
+/// Parses a token and its bias, such as `15=-2.5`.
+fn logit_bias(text: &str) -> Result<(TokenId, f32), String> {
     let parsed = text.split_once('=').and_then(|(id, bias)| Some((id.parse().ok()?, bias.parse().ok()?)));
     parsed.ok_or_else(|| format!("{text:?} is not a token and a number, such as 15=-2.5 or 15=-inf"))
 }
 
-/// How the output is decoded.
+const MODE_HELP: &str = "Choose how drafts are verified\n\n\
+    - off: no drafts, one forward per token\n\
+    - exact: drafts, each token verified; the same output as off\n\
+    - canonical: forced text unverified, as the tokenizer writes it\n\
+    - longest: forced text unverified, by the longest tokens";
+
+/// Options of drafting, sampling and endings.
 #[derive(Args)]
 #[command(next_help_heading = "Decoding")]
 pub(super) struct DecodeArgs {
-    /// off: one forward per token; exact: drafts, each verified, the same text as off; canonical and
-    /// longest: forced text unverified
-    #[arg(long, default_value = "exact", value_name = "off|exact|canonical|longest")]
+    /// Choose how drafts are verified
+    #[arg(long, default_value = "exact", value_name = "off|exact|canonical|longest", long_help = MODE_HELP)]
     mode: Mode,
     /// Copy values from the text into drafts (default)
     #[arg(long, overrides_with = "no_lookup")]
@@ -123,47 +131,47 @@ pub(super) struct DecodeArgs {
     /// Do not copy values from the text into drafts
     #[arg(long)]
     no_lookup: bool,
-    /// Tell on standard error why drafts were as long as they were; with --stats, as JSON, too
+    /// Explain draft-length decisions on standard error, and in the JSON of --stats
     #[arg(long)]
     explain_gate: bool,
-    /// 0 takes the most probable token; 1 samples as the model says
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    /// Sample at temperature X; 0 takes the most probable token
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
     temperature: f32,
-    /// Sample from the fewest tokens with this probability in all
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    /// Sample from the fewest tokens whose probabilities add up to P
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_name = "P")]
     top_p: f32,
-    /// Sample from this many most probable tokens
-    #[arg(long)]
+    /// Sample from the N most probable tokens [default: all tokens]
+    #[arg(long, value_name = "N")]
     top_k: Option<usize>,
-    /// Sample from tokens with at least this share of the best one's probability
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    /// Sample from tokens with at least P times the probability of the most probable token
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "P")]
     min_p: f32,
-    /// Divides the logits of tokens that occurred; 1 does nothing
+    /// Divide positive logits of tokens already present by X, and multiply negative ones
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_name = "X")]
     repetition_penalty: f32,
-    /// Taken from the logit of each token that occurred
+    /// Subtract X from the logit of every token already present
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
     presence_penalty: f32,
-    /// Taken from a token's logit for each time it occurred
+    /// Subtract X from the logit of a token for each time it is present
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
     frequency_penalty: f32,
-    /// Added to the logit of a token; `-inf` forbids it; repeat the option for more
-    #[arg(long, value_name = "ID=X", value_parser = bias)]
+    /// Add X to the logit of token ID; -inf forbids it (repeatable)
+    #[arg(long, value_name = "ID=X", value_parser = logit_bias)]
     logit_bias: Vec<(TokenId, f32)>,
-    /// End in front of this text; repeat the option for more
+    /// Stop before TEXT (repeatable)
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// End in front of this token; repeat the option for more
+    /// Stop before token ID (repeatable)
     #[arg(long, value_name = "ID")]
     stop_token: Vec<TokenId>,
     /// Close the output by a short completion when the token limit is near
     #[arg(long)]
     close_before_limit: bool,
-    /// Seed of the random numbers; the same seed gives the same text
-    #[arg(long, default_value_t = 0)]
+    /// Seed the random numbers with N; the same seed gives the same text
+    #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// Most output tokens
-    #[arg(long, default_value_t = 512)]
+    /// Generate at most N tokens
+    #[arg(short = 'n', long, default_value_t = 512, value_name = "N")]
     max_tokens: usize,
 }
 
@@ -195,7 +203,9 @@ impl DecodeArgs {
         self.max_tokens
     }
 
-    pub(super) fn sampling_is_valid(&self) -> Result<()> {
+    /// # Errors
+    /// If a value is out of range.
+    pub(super) fn validate(&self) -> Result<()> {
         if self.max_tokens == 0 {
             return Err(
                 Error::new(ErrorKind::InvalidOption, "--max-tokens is 0").hint("allow at least one token")
@@ -209,142 +219,161 @@ impl DecodeArgs {
     }
 }
 
-/// What the output must satisfy: one of these.
+/// Options of which at most one names the kind of the constraint.
 #[derive(Args)]
 #[command(next_help_heading = "Constraint (at most one)")]
 #[group(multiple = false)]
 pub(super) struct ConstraintKind {
-    /// A file with a JSON Schema
-    #[arg(long, value_name = "FILE")]
+    /// Generate JSON that is valid against the JSON Schema in FILE
+    #[arg(short = 's', long, value_name = "FILE")]
     json_schema: Option<PathBuf>,
-    /// A file with a structural tag: tool calls in free text
+    /// Generate what the structural tag in FILE describes, such as tool calls in free text
     #[arg(long, value_name = "FILE")]
     structural_tag: Option<PathBuf>,
-    /// A file with functions that may be called: a JSON array of objects with a `name` and `parameters`, as clients of
-    /// chat servers send them
+    /// Call the functions in FILE, a JSON array of objects with a `name` and `parameters`
+    ///
+    /// Clients of chat servers send such arrays.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
-    /// A regular expression for the whole output (syntax of Rust's regex crate)
-    #[arg(long, value_name = "RE")]
+    /// Match the whole output against a regular expression (syntax of Rust's regex crate)
+    #[arg(short, long, value_name = "RE")]
     regex: Option<String>,
-    /// One of several texts; repeat the option
-    #[arg(long, value_name = "TEXT")]
+    /// Generate TEXT, or the text of another --choice (repeatable)
+    #[arg(short, long, value_name = "TEXT")]
     choice: Vec<String>,
-    /// Character classes and literals, such as "UPPER+ ':' ' ' LOWER+"
+    /// Match character classes and literals, such as "UPPER+ ':' ' ' LOWER+"
     #[arg(long, value_name = "PATTERN")]
     pattern: Option<String>,
-    /// A file with a context-free grammar, in GBNF (`root ::= ...`) or a subset of Lark (`start: ...`)
+    /// Follow the grammar in FILE, in GBNF (`root ::= ...`) or a subset of Lark (`start: ...`)
     #[arg(long, value_name = "FILE")]
     grammar: Option<PathBuf>,
-    /// A file with a text of which the output is a span
+    /// Copy a span of the text in FILE
     #[arg(long, value_name = "FILE")]
     substring: Option<PathBuf>,
-    /// A file with labels, of which the output is one (or several, with --labels-separator): a label on
-    /// each line, a JSON array, or a JSON tree of paths
-    #[arg(long, value_name = "FILE")]
+    /// Generate a label of FILE, or several with --labels-separator
+    ///
+    /// The file has one label on each line, a JSON array of labels, or a JSON tree of paths.
+    #[arg(short, long, value_name = "FILE")]
     labels: Option<PathBuf>,
-    /// Any JSON object
+    /// Generate any JSON object
     #[arg(long)]
     json_object: bool,
 }
 
-/// A constraint and how it may be spelled.
+/// Options that describe a constraint.
 #[derive(Args)]
 pub(super) struct ConstraintArgs {
     #[command(flatten)]
     kind: ConstraintKind,
-    /// A file with the text that `"x-verbatim": true` in the JSON Schema means
+    /// Copy strings with `"x-verbatim": true` in their JSON Schema from the text in FILE
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
-    /// Spans of --substring and --source begin and end at words
+    /// Begin and end spans of --substring and --source at words
     #[arg(long)]
     whole_words: bool,
     #[command(flatten)]
-    spelling: SpellingArgs,
+    json: JsonArgs,
     #[command(flatten)]
-    labels: LabelOptions,
+    labels: LabelListArgs,
     #[command(flatten)]
-    calls: ToolOptions,
-    /// What the file of tools held, which may be standard input.
+    calls: ToolArgs,
+    /// Content of the file of tools, which may be standard input and so is read once.
     #[arg(skip)]
     tools: OnceCell<(Tools, Vec<Value>)>,
     #[command(flatten)]
     references: ReferenceArgs,
 }
 
-/// How the JSON of an output may be spelled, and what becomes of warnings.
+const WHITESPACE_HELP: &str = "Write JSON with no whitespace, with single spaces, or with up to N characters\n\n\
+    - compact: no whitespace, as the embedded models write JSON\n\
+    - single: one space after each comma and colon\n\
+    - N: at most N characters between two tokens of JSON (1 to 64)";
+
+/// Options of how JSON is written, and of how warnings are treated.
 #[derive(Args)]
-pub(super) struct SpellingArgs {
-    /// Whitespace in JSON: none (as the embedded models know it), one blank behind each comma and colon, or at
-    /// most N characters at one place (1 to 64)
-    #[arg(long, value_name = "compact|single|N", default_value = "compact", value_parser = whitespace)]
+#[command(next_help_heading = "JSON")]
+pub(super) struct JsonArgs {
+    /// Write JSON with no whitespace, with single spaces, or with up to N characters
+    #[arg(
+        long,
+        value_name = "compact|single|N",
+        default_value = "compact",
+        value_parser = whitespace,
+        long_help = WHITESPACE_HELP
+    )]
     whitespace: Whitespace,
-    /// Accept the properties of JSON objects in any order, not only in that of the schema
+    /// Accept the properties of objects in any order, not only in that of the schema
     #[arg(long)]
     any_order: bool,
-    /// Accept `1.0` where the schema has 1, and integers with zeros behind the point
+    /// Accept `1.0` where the schema has 1, and integers with zeros after the point
     #[arg(long)]
     equal_numbers: bool,
-    /// Refuse what there would be a warning for: formats that are not known, misspelled keywords
+    /// Treat warnings as errors, such as those about unknown formats and misspelled keywords
     #[arg(long)]
     strict: bool,
 }
 
-impl SpellingArgs {
+impl JsonArgs {
     pub(super) fn policy(&self) -> Policy {
         let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
         let (whitespace, equal_numbers) = (self.whitespace, self.equal_numbers);
         Policy { whitespace, key_order, equal_numbers, ..Policy::default() }
     }
 
-    /// The constraint, without warnings if they are to be errors.
-    pub(super) fn checked(&self, constraint: Constraint) -> Result<Constraint> {
+    /// # Errors
+    /// In strict mode, if the constraint has warnings.
+    pub(super) fn check_warnings(&self, constraint: Constraint) -> Result<Constraint> {
         if self.strict { constraint.strict() } else { Ok(constraint) }
     }
 }
 
 impl ConstraintArgs {
-    /// What there is to warn of once the vocabulary is known; what concerns the constraint itself was told before.
+    /// Returns the warnings that depend on the vocabulary. Those of the constraint alone are printed by
+    /// [`constraint`](Self::constraint).
     ///
     /// # Errors
-    /// In strict mode, if there is anything.
-    pub(super) fn compiled<'g>(
+    /// In strict mode, if there are any.
+    pub(super) fn vocabulary_warnings<'g>(
         &self,
         constraint: &Constraint,
         grammar: &'g CompiledGrammar,
-    ) -> Result<&'g [String]> {
+    ) -> Result<&'g [Warning]> {
         let others = grammar.warnings().get(constraint.warnings().len()..).unwrap_or_default();
         match others.first() {
-            Some(first) if self.spelling.strict => {
+            Some(first) if self.json.strict => {
                 Err(Error::new(ErrorKind::Unsupported, format!("not in strict mode: {first}")))
             }
             _ => Ok(others),
         }
     }
 
-    /// Whether the output is made of labels.
+    /// Returns true if the output consists of labels.
     pub(super) fn has_labels(&self) -> bool {
         self.kind.labels.is_some()
     }
 
-    /// The tools that may be called, and the same for the prompt.
+    /// Returns the tools for the constraint, and the same list as JSON for the prompt.
     pub(super) fn tools(&self) -> Result<Option<&(Tools, Vec<Value>)>> {
         let Some(file) = &self.kind.tools else { return Ok(None) };
-        let known = match self.tools.get() {
-            Some(known) => known,
+        let tools = match self.tools.get() {
+            Some(tools) => tools,
             None => {
-                let read = tools(file)?;
-                self.tools.get_or_init(|| read)
+                let tools = read_tools(file)?;
+                self.tools.get_or_init(|| tools)
             }
         };
-        Ok(Some(known))
+        Ok(Some(tools))
     }
 
-    /// The calls in a reply.
+    /// Parses a reply into text and calls.
     pub(super) fn reply(&self, tools: &Tools, text: &str) -> Result<Reply> {
         tools.read(self.calls.style()?, text)
     }
 
+    /// Returns the constraint that the options describe, and prints its warnings.
+    ///
+    /// # Errors
+    /// If options do not belong together, or a file cannot be read or is no constraint.
     pub(super) fn constraint(&self) -> Result<Option<Constraint>> {
         let kind = &self.kind;
         let schemas = kind.json_schema.is_some() || kind.structural_tag.is_some() || kind.grammar.is_some();
@@ -364,41 +393,35 @@ impl ConstraintArgs {
         if kind.tools.is_none() {
             self.calls.require_tools()?;
         }
-        let policy = self.spelling.policy();
+        let policy = self.json.policy();
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
-        let source = self.source.as_deref().map(read).transpose()?;
+        let source = self.source.as_deref().map(read_text).transpose()?;
+        let mut builder = Constraint::builder().policy(policy.clone());
+        if let Some(source) = &source {
+            builder = builder.source(source, &spans);
+        }
         let constraint = if let Some(file) = &kind.json_schema {
-            let text = read(file)?;
+            let text = read_text(file)?;
             let documents = self.references.read()?;
-            let mut schema = documents.supply(JsonSchema::new(&text)).policy(policy);
-            if let Some(source) = &source {
-                schema = schema.quoting(source, &spans);
-            }
-            schema.constraint().map_err(|e| e.at(Place::File(file.clone())))?
+            let constraint = documents.add_to(builder).json_schema(text);
+            constraint.map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.grammar {
-            let text = read(file)?;
-            let made = match &source {
-                Some(source) => Constraint::lark_quoting(&text, policy, source, &spans),
-                None => Constraint::ebnf_with(&text, policy),
-            };
-            made.map_err(|e| e.at(Place::File(file.clone())))?
+            let text = read_text(file)?;
+            // Only Lark grammars can contain schemas, which copy from a source.
+            let constraint = if source.is_some() { builder.lark(text) } else { builder.ebnf(text) };
+            constraint.map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.structural_tag {
-            let text = read(file)?;
-            let made = match &source {
-                Some(source) => Constraint::structural_tag_quoting(&text, policy, source, &spans),
-                None => Constraint::structural_tag_with(&text, policy),
-            };
-            made.map_err(|e| e.at(Place::File(file.clone())))?
+            let constraint = builder.structural_tag(read_text(file)?);
+            constraint.map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.tools {
-            // There are tools where there is a file of them.
-            let made = self.tools()?.map(|(tools, _)| self.calls.constraint(tools, policy)).transpose();
-            match made.map_err(|e| e.at(Place::File(file.clone())))? {
+            let constraint = self.tools()?.map(|(tools, _)| self.calls.constraint(tools, policy)).transpose();
+            match constraint.map_err(|e| e.at(Place::File(file.clone())))? {
                 Some(constraint) => constraint,
                 None => return Ok(None),
             }
         } else if let Some(file) = &kind.substring {
-            let text = read(file)?;
-            Constraint::substring(&text, &spans).map_err(|e| e.at(Place::File(file.clone())))?
+            let text = read_text(file)?;
+            Constraint::substring(text, &spans).map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.labels {
             Constraint::labels(&self.labels.read(file)?)
         } else if let Some(regex) = &kind.regex {
@@ -408,19 +431,17 @@ impl ConstraintArgs {
         } else if !kind.choice.is_empty() {
             Constraint::choice(&kind.choice)?
         } else if kind.json_object {
-            Constraint::json_object().with_policy(policy)
+            builder.json_object()?
         } else {
             return Ok(None);
         };
-        let constraint = self.spelling.checked(constraint)?;
-        for warning in constraint.warnings() {
-            eprintln!("warning: {warning}");
-        }
+        let constraint = self.json.check_warnings(constraint)?;
+        output::print_warnings(constraint.warnings());
         Ok(Some(constraint))
     }
 }
 
-/// A policy of whitespace by its name on the command line.
+/// Parses the value of `--whitespace`.
 fn whitespace(text: &str) -> std::result::Result<Whitespace, String> {
     match (text, text.parse()) {
         ("compact", _) => Ok(Whitespace::Compact),
@@ -431,7 +452,7 @@ fn whitespace(text: &str) -> std::result::Result<Whitespace, String> {
 }
 
 /// Reads a UTF-8 text; `-` is standard input.
-pub(super) fn read(path: &Path) -> Result<String> {
+pub(super) fn read_text(path: &Path) -> Result<String> {
     let fail = |e: &std::io::Error| Error::io(path, e);
     let mut bytes = Vec::new();
     if path == Path::new("-") {

@@ -1,4 +1,4 @@
-//! `ffwd classify`: how probable each label is for a text.
+//! `ffwd classify`: the probability of each label for a text.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -6,57 +6,87 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::args::{ModelArgs, read};
-use super::labels::LabelNames;
-use super::output;
+use super::args::{ModelArgs, read_text};
+use super::labels::LabelArgs;
+use super::{help, output};
 use crate::chat::{ChatOptions, Message};
 use crate::decode::{Engine, LabelOptions, LabelProbabilities, Prompt};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// Where the text goes in a prompt.
-const TEXT: &str = "{text}";
+/// Placeholder of the text in a template of prompts.
+const PLACEHOLDER: &str = "{text}";
 
-/// Arguments of `ffwd classify`.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("Print the probability of each topic", "ffwd classify mail.txt --labels topics.txt"),
+    (
+        "Print the three best leaves of a taxonomy for each text, as JSON Lines",
+        "ffwd classify inbox/*.txt -l taxonomy.json --labels-levels leaves --top 3",
+    ),
+    (
+        "Read the text from standard input, with another prompt",
+        "echo 'I want my money back.' | ffwd classify - -l topics.txt \\\n  \
+            --prompt 'Mail: {text}\\n\\nTopic:'",
+    ),
+];
+
+const OUTPUT: [&str; 2] = [
+    "A table on a terminal. Otherwise, and with --json, one line of JSON for each",
+    "text.",
+];
+
+const PROBABILITIES: [&str; 7] = [
+    "The probabilities are exact: masked decoding writes each label with its",
+    "probability, and they add up to 1. With --top or --min-probability, the search",
+    "finds only the most probable labels; `rest` is the probability of all others.",
+    "",
+    "Probabilities compare labels with each other. They do not say whether any label",
+    "is right. For that, look at the share of the model's probability that was on",
+    "labels, which standard error reports.",
+];
+
+/// Compute the probability of each label for a text
+///
+/// The labels are a list or a hierarchy. Their probabilities are exact, and they add up to 1.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The probabilities are exact: those with which masked decoding would write each label, \
-    and they add up to 1. With --top or --min-probability only the most probable ones are looked for; the \
-    rest is the probability of all others. They say how a label compares with the others, not whether any \
-    of them is right: for that look at the share of the model's probability that was on labels at all.\n\n\
-    A table on a terminal, else (and with --json) a line of JSON for each text.\n\n\
-    Examples:\n  ffwd classify mail.txt --labels topics.txt\n  \
-    ffwd classify inbox/*.txt --labels taxonomy.json --labels-levels leaves --top 3 > topics.jsonl\n  \
-    echo 'I want my money back.' | ffwd classify - --labels topics.txt --prompt 'Mail: {text}\\n\\nTopic:'"
+    after_help = help::examples(&EXAMPLES),
+    after_long_help = help::sections(&[
+        help::note("Output", &OUTPUT),
+        help::note("Probabilities", &PROBABILITIES),
+        help::examples(&EXAMPLES),
+    ]),
 )]
 pub(super) struct Args {
-    /// Texts to read; `-` is standard input
+    /// Read these texts (`-` = standard input)
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// A file with the labels: one on each line, a JSON array, or a JSON tree of paths
-    #[arg(long, value_name = "FILE")]
+    /// Read the labels from FILE: one on each line, a JSON array, or a JSON tree of paths
+    #[arg(short, long, value_name = "FILE")]
     labels: PathBuf,
-    /// What the model reads, with `{text}` where the text goes; `\n` is a line break. A label comes next
+    /// Prompt the model with TEMPLATE, in which `{text}` is the text and `\n` a line break
+    ///
+    /// The label follows the prompt.
     #[arg(long, value_name = "TEMPLATE", default_value = "{text}\\n\\nCategory:")]
     prompt: String,
-    /// Put the prompt into the turns of a chat, by the model's chat template (ChatML if it has none)
+    /// Put the prompt into a chat, by the model's chat template (ChatML if it has none)
     #[arg(long)]
     chat: bool,
-    /// Only so many labels, the most probable ones
+    /// Print only the N most probable labels
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Only labels of at least this probability
+    /// Print only labels with probability P or more
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     min_probability: f64,
-    /// Print JSON, also on a terminal
+    /// Print JSON on a terminal too
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    names: LabelNames,
+    names: LabelArgs,
     #[command(flatten)]
     models: ModelArgs,
 }
 
-/// What is said about one text.
+/// The output for one text, as JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     source: String,
@@ -66,32 +96,32 @@ struct Line<'a> {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let template = args.prompt.replace("\\n", "\n");
-    let Some((before, behind)) = template.split_once(TEXT) else {
+    let Some((before, after)) = template.split_once(PLACEHOLDER) else {
         let message = "the prompt has no place for the text";
-        return Err(Error::new(ErrorKind::InvalidOption, message).hint(format!("write {TEXT} where it goes")));
+        return Err(Error::new(ErrorKind::InvalidOption, message).hint(format!("write {PLACEHOLDER} where it goes")));
     };
     let options =
         LabelOptions { top: args.top, min_probability: args.min_probability, ..LabelOptions::default() };
     let labels = args.names.read(&args.labels)?;
     let engine = args.models.engine()?;
     let trie = engine.label_trie(&labels).map_err(|e| e.at(Place::File(args.labels.clone())))?;
-    let table = std::io::stdout().is_terminal() && !args.json;
+    let as_table = std::io::stdout().is_terminal() && !args.json;
     for file in &args.files {
-        let prompt = prompt(args, &engine, [before, read(file)?.trim_end(), behind].concat())?;
+        let prompt = prompt(args, &engine, [before, read_text(file)?.trim_end(), after].concat())?;
         let found = engine
             .label_probabilities(&prompt, &trie, &options)
             .map_err(|e| e.at(Place::File(file.clone())))?;
         let source = file.display().to_string();
-        if table {
+        if as_table {
             if args.files.len() > 1 {
-                output::line(&source)?;
+                output::print_line(&source)?;
             }
-            output::line(&rows(&found))?;
+            output::print_line(&table(&found))?;
         } else {
             let line = serde_json::to_string(&Line { source, found: &found }).map_err(|e| {
                 Error::new(ErrorKind::Io, format!("the labels cannot be written as JSON: {e}"))
             })?;
-            output::line(&line)?;
+            output::print_line(&line)?;
         }
         eprintln!(
             "{} of {} labels in {} forwards; {:.1} % of the model's probability was on labels",
@@ -111,8 +141,8 @@ fn prompt(args: &Args, engine: &Engine, text: String) -> Result<Prompt> {
     }
 }
 
-/// Probabilities in per cent, and labels.
-fn rows(found: &LabelProbabilities) -> String {
+/// The output for one text as a table: probabilities in per cent, and labels.
+fn table(found: &LabelProbabilities) -> String {
     let row = |share: f64, label: &str| format!("{:7.3} %  {label}", 100.0 * share);
     let mut rows: Vec<String> = found.labels.iter().map(|l| row(l.probability, &l.label)).collect();
     if found.rest > 0.0 {

@@ -1,4 +1,7 @@
-//! `ffwd extract`: a record from each text.
+//! `ffwd extract`: a JSON record from each text.
+//!
+//! All files share one compiled constraint, unless the schema copies strings from the text: then each
+//! file has its own. A failure of one file does not stop the others.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -9,48 +12,73 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::args::{DecodeArgs, ModelArgs, SpellingArgs, read};
-use super::output;
-use super::schema_refs::{ReferenceArgs, Supplied};
+use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
+use super::schema_refs::{Documents, ReferenceArgs};
+use super::{help, output};
 use crate::constraint::Constraint;
-use crate::constraint::json_schema::JsonSchema;
 use crate::constraint::substring::SubstringOptions;
 use crate::decode::{Engine, Event, Finish, Handle, Output, Request, Scheduler, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract;
 use crate::matcher::CompiledGrammar;
 
-/// Arguments of `ffwd extract`.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("Extract one record", "ffwd extract invoice.txt --schema invoice.schema.json"),
+    (
+        "Read the text from standard input, and print statistics too",
+        "cat mail.txt | ffwd extract - --schema ticket.schema.json --stats -",
+    ),
+    (
+        "Process many files in batches of 16",
+        "ffwd extract inbox/*.txt -s ticket.schema.json --batch 16 > records.jsonl",
+    ),
+];
+
+const OUTPUT: [&str; 4] = [
+    "One file prints its record. Several files print JSON Lines, in the order of the",
+    "files, with `source`, `record` and `finish`. A record that the token limit cut",
+    "has its text in `partial`, a file that failed its message in `error`. The exit",
+    "code is 1 if any record is missing.",
+];
+
+/// Extract a JSON record from each text, valid against a JSON Schema
+///
+/// The model reads the schema and the text, and fills in the record. The schema is also the constraint,
+/// so each record parses and validates. Let the schema allow null where a text may lack a value.
 #[derive(clap::Args)]
 #[command(
-    after_help = "One file prints its record; several print JSON Lines with source, record and finish,\n\
-    and of a record that was cut what there is of it as partial.\n\n\
-    Examples:\n  ffwd extract invoice.txt --schema invoice.schema.json\n  \
-    cat mail.txt | ffwd extract - --schema ticket.schema.json --stats -\n  \
-    ffwd extract inbox/*.txt --schema ticket.schema.json --batch 16 > records.jsonl"
+    after_help = help::examples(&EXAMPLES),
+    after_long_help = help::sections(&[help::note("Output", &OUTPUT), help::examples(&EXAMPLES)]),
 )]
 pub(super) struct Args {
-    /// Texts to read; `-` is standard input
+    /// Read these texts (`-` = standard input)
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The JSON Schema that each record satisfies
-    #[arg(long, value_name = "FILE")]
+    /// Generate records that are valid against the JSON Schema in FILE
+    #[arg(short, long, value_name = "FILE")]
     schema: PathBuf,
-    /// Print each value as it comes, as JSON Lines with pointer, state (pending, partial, done) and value,
-    /// before the record; for one file
+    /// Print each value while it is generated, as JSON Lines, before the record
+    ///
+    /// Each line has `pointer`, `state` (pending, partial or done) and `value`. Only for one file.
     #[arg(long)]
     stream: bool,
-    /// Run this many texts together; the records are the same
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// Process N texts together; the records are the same
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=1024)
+    )]
     batch: u16,
-    /// Where to write the figures as JSON; `-` is standard output
+    /// Write statistics as JSON to FILE (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// Values with `"x-verbatim": true` in the schema begin and end at words of the text
+    /// Begin and end strings with `"x-verbatim": true` in the schema at words of the text
     #[arg(long)]
     whole_words: bool,
     #[command(flatten)]
-    spelling: SpellingArgs,
+    json: JsonArgs,
     #[command(flatten)]
     references: ReferenceArgs,
     #[command(flatten)]
@@ -65,33 +93,33 @@ struct Line<'a> {
     source: String,
     record: Option<&'a RawValue>,
     finish: &'a str,
-    /// What there is of a record that was cut.
+    /// The text of an incomplete record.
     #[serde(skip_serializing_if = "Option::is_none")]
     partial: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// What became of a file whose text the model has read.
+/// Output of the model for one file.
 struct Outcome {
-    /// The record, or what there is of it.
+    /// The record, or the part of it that was generated.
     text: String,
     finish: &'static str,
     stats: Stats,
-    /// Why it is no record.
-    cut: Option<Error>,
+    /// The error of an incomplete record.
+    incomplete: Option<Error>,
 }
 
-/// Figures with the file they belong to, for several files.
+/// Statistics of one of several files.
 #[derive(Serialize)]
-struct Figures<'a> {
+struct FileStats<'a> {
     source: String,
     #[serde(flatten)]
     stats: &'a Stats,
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    args.decode.sampling_is_valid()?;
+    args.decode.validate()?;
     if args.files.iter().filter(|f| *f == Path::new("-")).count() > 1 {
         return Err(Error::new(ErrorKind::InvalidOption, "standard input (-) is named more than once"));
     }
@@ -99,18 +127,20 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one file")
             .hint("stream one file at a time"));
     }
-    let (schema, documents) = (read(&args.schema)?, args.references.read()?);
+    let (schema, documents) = (read_text(&args.schema)?, args.references.read()?);
     let in_schema = |e: Error| e.at(Place::File(args.schema.clone()));
-    // What is quoted differs from text to text; all else is compiled once.
+    // A constraint that copies from the text differs from file to file.
     let constraint = match extract::is_quoting(&schema) {
         true => None,
         false => {
-            let schema = documents.supply(JsonSchema::new(&schema)).policy(args.spelling.policy());
-            let checked = schema.constraint().and_then(|constraint| args.spelling.checked(constraint));
-            Some(checked.map_err(in_schema)?)
+            let builder = documents.add_to(Constraint::builder().policy(args.json.policy()));
+            let constraint = builder.json_schema(&schema).and_then(|c| args.json.check_warnings(c));
+            Some(constraint.map_err(in_schema)?)
         }
     };
-    constraint.as_ref().into_iter().for_each(warn);
+    if let Some(constraint) = &constraint {
+        output::print_warnings(constraint.warnings());
+    }
     let engine = Arc::new(args.models.engine()?);
     let compile = |constraint: &Constraint| engine.compiler().compile(constraint).map_err(in_schema);
     let grammar = constraint.as_ref().map(compile).transpose()?;
@@ -122,53 +152,47 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         shared: constraint.zip(grammar),
     };
     if let [file] = &args.files[..] {
-        let outcome = one(&job, file, true)?;
-        if outcome.cut.is_none() {
-            output::line(&outcome.text)?;
+        let outcome = extract_file(&job, file, true)?;
+        if outcome.incomplete.is_none() {
+            output::print_line(&outcome.text)?;
         }
         output::print_summary(&outcome.stats);
         if let Some(path) = &args.stats {
             output::write_stats(path, &outcome.stats)?;
         }
-        let Some(error) = outcome.cut else { return Ok(ExitCode::SUCCESS) };
+        let Some(error) = outcome.incomplete else { return Ok(ExitCode::SUCCESS) };
         eprintln!("so far: {}", outcome.text);
         return Err(error);
     }
-    many(&job)
+    extract_all(&job)
 }
 
 impl Outcome {
-    /// Its line of the output.
+    /// Returns the line of the output for this file.
     fn line(&self, source: &str) -> Result<String> {
-        let (record, partial) = match self.cut {
+        let (record, partial) = match self.incomplete {
             None => (serde_json::from_str::<&RawValue>(&self.text).ok(), None),
             Some(_) => (None, Some(&*self.text)),
         };
-        let error = self.cut.as_ref().map(Error::to_string);
+        let error = self.incomplete.as_ref().map(Error::to_string);
         json(&Line { source: source.into(), record, finish: self.finish, partial, error })
     }
 }
 
-/// What all files have in common.
+/// What all files share.
 struct Job<'a> {
     args: &'a Args,
     engine: &'a Arc<Engine>,
     schema: &'a str,
-    documents: &'a Supplied,
-    /// The constraint, if it is the same for all texts.
+    documents: &'a Documents,
+    /// The constraint, if it is the same for all files.
     shared: Option<(Constraint, CompiledGrammar)>,
 }
 
-fn warn(constraint: &Constraint) {
-    for warning in constraint.warnings() {
-        eprintln!("warning: {warning}");
-    }
-}
-
-/// What is asked of the engine for one file.
+/// Builds the request for one file.
 fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
     let Job { args, engine, schema, documents, .. } = *job;
-    let text = read(file)?;
+    let text = read_text(file)?;
     let in_file = |e: Error| e.at(Place::File(file.into()));
     let request = match &job.shared {
         Some((constraint, grammar)) => {
@@ -177,15 +201,14 @@ fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
         None => {
             let bounds =
                 if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
+            let builder = Constraint::builder().policy(args.json.policy()).source(&text, &bounds);
             let constraint = documents
-                .supply(JsonSchema::new(schema))
-                .policy(args.spelling.policy())
-                .quoting(&text, &bounds)
-                .constraint()
-                .and_then(|constraint| args.spelling.checked(constraint))
+                .add_to(builder)
+                .json_schema(schema)
+                .and_then(|constraint| args.json.check_warnings(constraint))
                 .map_err(|e| in_file(e.at(Place::File(args.schema.clone()))))?;
             if first {
-                warn(&constraint);
+                output::print_warnings(constraint.warnings());
             }
             extract::request_for(constraint, schema, &text)?
         }
@@ -194,7 +217,7 @@ fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
     Ok(args.decode.apply(request.prompt(prompt)))
 }
 
-fn one(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
+fn extract_file(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
     let request = request(job, file, first)?;
     let mut written = Ok(());
     let output = match job.args.stream {
@@ -203,7 +226,7 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
             if let Event::Field(field) = event
                 && written.is_ok()
             {
-                written = json(field).and_then(|line| output::line(&line));
+                written = json(field).and_then(|line| output::print_line(&line));
             }
         }),
     };
@@ -212,7 +235,7 @@ fn one(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
     outcome
 }
 
-/// What the engine gave for a file.
+/// Converts the engine's output for a file; one that the token limit cut is not an error here.
 fn outcome_of(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome> {
     let in_file = |e: Error| e.at(Place::File(file.into()));
     let output = output.map_err(in_file)?;
@@ -223,39 +246,39 @@ fn outcome_of(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome>
             job.args.decode.max_tokens()
         );
     }
-    let cut = extract::finished(output).err().map(in_file);
-    Ok(Outcome { text, finish, stats, cut })
+    let incomplete = extract::finished(output).err().map(in_file);
+    Ok(Outcome { text, finish, stats, incomplete })
 }
 
-/// Hands what became of each file to `take`, in the order of the files.
+/// Processes all files and passes each outcome to `take`, in the order of the files.
 fn for_each_file(job: &Job, mut take: impl FnMut(&Path, Result<Outcome>) -> Result<()>) -> Result<()> {
     let args = job.args;
     if args.batch == 1 {
-        return args.files.iter().enumerate().try_for_each(|(at, file)| take(file, one(job, file, at == 0)));
+        return args.files.iter().enumerate().try_for_each(|(at, file)| take(file, extract_file(job, file, at == 0)));
     }
     let batch = usize::from(args.batch);
     let scheduler = Scheduler::new(job.engine.clone(), SchedulerOptions::with_batch(batch))?;
-    let mut under_way: VecDeque<(&Path, Result<Handle>)> = VecDeque::new();
+    let mut in_flight: VecDeque<(&Path, Result<Handle>)> = VecDeque::new();
     let mut files = args.files.iter().enumerate();
     loop {
-        // Enough to keep the batch full while the first is waited for.
-        while under_way.len() < 2 * batch
+        // Enough requests to keep the batch full during the wait for the first of them.
+        while in_flight.len() < 2 * batch
             && let Some((at, file)) = files.next()
         {
             let handle = request(job, file, at == 0).and_then(|request| scheduler.submit(request));
-            under_way.push_back((file, handle));
+            in_flight.push_back((file, handle));
         }
-        let Some((file, handle)) = under_way.pop_front() else { return Ok(()) };
+        let Some((file, handle)) = in_flight.pop_front() else { return Ok(()) };
         take(file, handle.and_then(|handle| outcome_of(job, file, handle.wait())))?;
     }
 }
 
-/// Every file gets its line, whatever becomes of the others; the exit code tells whether all went well.
-fn many(job: &Job) -> Result<ExitCode> {
+/// Prints a line for each file; returns the exit code 1 if any of them failed.
+fn extract_all(job: &Job) -> Result<ExitCode> {
     let args = job.args;
     let mut all = Vec::new();
     let mut failed = 0;
-    let bar = progress(args.files.len());
+    let bar = progress_bar(args.files.len());
     let start = Instant::now();
     for_each_file(job, |file, outcome| {
         let source = file.display().to_string();
@@ -265,8 +288,8 @@ fn many(job: &Job) -> Result<ExitCode> {
                     bar.suspend(|| eprint!("{source}:\n{gate}"));
                 }
                 let line = outcome.line(&source)?;
-                failed += usize::from(outcome.cut.is_some());
-                if let Some(error) = &outcome.cut {
+                failed += usize::from(outcome.incomplete.is_some());
+                if let Some(error) = &outcome.incomplete {
                     bar.suspend(|| eprintln!("error: {error}"));
                 }
                 all.push((source, outcome.stats));
@@ -279,7 +302,7 @@ fn many(job: &Job) -> Result<ExitCode> {
                 json(&Line { source, record: None, finish: "error", partial: None, error })?
             }
         };
-        bar.suspend(|| output::line(&line))?;
+        bar.suspend(|| output::print_line(&line))?;
         bar.inc(1);
         Ok(())
     })?;
@@ -294,16 +317,16 @@ fn many(job: &Job) -> Result<ExitCode> {
         sum(|s| s.forced),
         sum(|s| s.drafted),
         sum(|s| s.accepted),
-        // In a batch the seconds of the records overlap.
+        // The times of records in a batch overlap, so their sum means nothing.
         match args.batch {
             1 => all.iter().map(|(_, s)| s.seconds).sum::<f64>(),
             _ => start.elapsed().as_secs_f64(),
         },
     );
     if let Some(path) = &args.stats {
-        let figures: Vec<Figures> =
-            all.iter().map(|(source, stats)| Figures { source: source.clone(), stats }).collect();
-        output::write_stats(path, &figures)?;
+        let all: Vec<FileStats> =
+            all.iter().map(|(source, stats)| FileStats { source: source.clone(), stats }).collect();
+        output::write_stats(path, &all)?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -313,8 +336,8 @@ fn json(line: &impl Serialize) -> Result<String> {
         .map_err(|e| Error::new(ErrorKind::Io, format!("a record cannot be written as JSON: {e}")))
 }
 
-/// A bar on standard error, if that is a terminal.
-fn progress(files: usize) -> indicatif::ProgressBar {
+/// Returns a progress bar on standard error, which is hidden if that is no terminal.
+fn progress_bar(files: usize) -> indicatif::ProgressBar {
     let bar = indicatif::ProgressBar::new(files as u64);
     if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} files, {eta} left") {
         bar.set_style(style);

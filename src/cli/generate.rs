@@ -1,4 +1,4 @@
-//! `ffwd generate`: text under a constraint.
+//! `ffwd generate`: one text under a constraint, or several, as text, stream or calls of tools.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,49 +7,73 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
-use super::multi_output::{self, SeveralArgs};
-use super::output;
+use super::multi_output::{self, MultiOutputArgs};
+use super::{help, output};
 use crate::chat::{ChatOptions, Message};
 use crate::constraint::tools::{Reply, ToolCall};
 use crate::decode::{Finish, Output, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Arguments of `ffwd generate`.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("Match a regular expression", "ffwd generate 'Call me at ' --regex '[0-9]{3}-[0-9]{4}'"),
+    ("Choose one of two texts", "ffwd generate 'Is this spam? Buy now!' -c spam -c 'not spam'"),
+    (
+        "Chat with a model",
+        "ffwd generate 'Name a color' --model path/to/SmolLM2-135M-Instruct --chat \\\n  \
+            --system 'Be brief.'",
+    ),
+    (
+        "Choose up to three labels",
+        "ffwd generate 'Please pay 200 EUR. Topics:' --labels topics.txt \\\n  \
+            --labels-separator ', ' --max-labels 3",
+    ),
+    (
+        "Call tools, and print the calls as JSON",
+        "ffwd generate 'How warm is it in Oslo?' --model path/to/Qwen3 --chat \\\n  \
+            --tools tools.json --calls",
+    ),
+    (
+        "Sample a sentence of a fixed form",
+        "ffwd generate 'Ada: ' --pattern \"UPPER LOWER{2,8} '.'\" --temperature 0.8 --seed 3",
+    ),
+];
+
+/// Generate text under a constraint
+///
+/// The text goes to standard output, statistics to standard error. Without a constraint, the model
+/// writes freely.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  ffwd generate 'Call me at ' --regex '[0-9]{3}-[0-9]{4}'\n  \
-    ffwd generate 'Is this spam? Buy now!' --choice spam --choice 'not spam'\n  \
-    ffwd generate 'Name a colour' --model path/to/SmolLM2-135M-Instruct --chat --system 'Be brief.'\n  \
-    ffwd generate 'Please pay 200 EUR.\n\nTopics:' --labels topics.txt --labels-separator ', ' --max-labels 3\n  \
-    ffwd generate 'How warm is it in Oslo?' --model path/to/Qwen3 --chat --tools tools.json --calls\n  \
-    ffwd generate 'Ada: ' --pattern \"UPPER LOWER{2,8} '.'\" --temperature 0.8 --seed 3")]
+#[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
-    /// What the model reads before it writes
+    /// Continue this text, or answer it with --chat
     prompt: String,
-    /// Put the prompt into the turns of a chat, by the model's chat template (ChatML if it has none)
+    /// Put the prompt into a chat, by the model's chat template (ChatML if it has none)
     #[arg(long)]
     chat: bool,
-    /// What the model is told before the chat; implies --chat
+    /// Set the system message of the chat; implies --chat
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// Print the text as it is generated
+    /// Print the text while it is generated
     #[arg(long)]
     stream: bool,
-    /// Let the model write freely up to this text, and only then under the constraint; without --stream
-    /// only what follows it is printed
+    /// Let the model write freely up to TEXT, and apply the constraint after it
+    ///
+    /// Without --stream, only the text after TEXT is printed.
     #[arg(long, value_name = "TEXT")]
     think_until: Option<String>,
-    /// Most tokens before that text, which is then put there
+    /// Insert the text of --think-until after N tokens at the latest
     #[arg(long, value_name = "N", default_value_t = 256, requires = "think_until")]
     think_budget: usize,
-    /// Print a reply with tools as JSON: its `thoughts`, if there are any, its `text`, and the `calls`, each with a
-    /// `name` and `arguments`
+    /// Print a reply with tools as JSON, with `thoughts`, `text` and `calls`
+    ///
+    /// `thoughts` is left out if there are none. Each call has a `name` and `arguments`.
     #[arg(long, requires = "tools", conflicts_with_all = ["stream", "best_of", "beams"])]
     calls: bool,
-    /// Where to write the figures as JSON; `-` is standard output
+    /// Write statistics as JSON to FILE (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
     #[command(flatten)]
-    several: SeveralArgs,
+    outputs: MultiOutputArgs,
     #[command(flatten)]
     constraint: ConstraintArgs,
     #[command(flatten)]
@@ -59,7 +83,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    args.decode.sampling_is_valid()?;
+    args.decode.validate()?;
     let constraint = args.constraint.constraint()?;
     let tools = args.constraint.tools()?;
     let marks = constraint.iter().flat_map(|constraint| constraint.ir().marks.clone());
@@ -77,9 +101,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let constrained = constraint.is_some();
     if let Some(constraint) = constraint {
         let grammar = engine.compiler().compile(&constraint)?;
-        for warning in args.constraint.compiled(&constraint, &grammar)? {
-            eprintln!("warning: {warning}");
-        }
+        output::print_warnings(args.constraint.vocabulary_warnings(&constraint, &grammar)?);
         request = match args.think_until.is_none() {
             true => request.grammar(grammar),
             false => request.constraint(constraint),
@@ -88,9 +110,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(end) = &args.think_until {
         request = request.think_until(end, args.think_budget);
     }
-    if let Some(ranked) = args.several.outputs(&engine, &request)? {
-        let shown = |output: &Output| shown(args, output);
-        return multi_output::print(&ranked, constrained, args.stats.as_deref(), &shown);
+    if let Some(ranked) = args.outputs.generate(&engine, &request)? {
+        let text_of = |output: &Output| printed_text(args, output);
+        return multi_output::print(&ranked, constrained, args.stats.as_deref(), &text_of);
     }
     let mut written = Ok(());
     let output = match args.stream {
@@ -105,39 +127,39 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if args.stream {
         output::print_text("\n")?;
     }
-    let whole = if constrained { is_not_cut(&output) } else { Ok(()) };
-    if !args.stream && whole.is_ok() {
-        let text = shown(args, &output);
+    let complete = if constrained { require_complete(&output) } else { Ok(()) };
+    if !args.stream && complete.is_ok() {
+        let text = printed_text(args, &output);
         match tools.filter(|_| args.calls) {
             Some((tools, _)) => {
                 let mut reply = args.constraint.reply(tools, &text)?;
                 if let Some(end) = &args.think_until {
                     reply.thoughts.insert_str(0, thoughts(&output, end));
                 }
-                output::line(&as_json(&reply)?)?;
+                output::print_line(&as_json(&reply)?)?;
             }
-            None => output::line(&text)?,
+            None => output::print_line(&text)?,
         }
     }
-    if whole.is_ok() && !matches!(output.finish, Finish::Stop) {
+    if complete.is_ok() && !matches!(output.finish, Finish::Stop) {
         eprintln!("ended by {}", output.finish.name());
     }
-    // Of an output that was cut, too: the figures may say why.
+    // Also for an incomplete output: the statistics may explain it.
     output::print_summary(&output.stats);
     if let Some(path) = &args.stats {
         output::write_stats(path, &output.stats)?;
     }
-    whole.map(|()| ExitCode::SUCCESS)
+    complete.map(|()| ExitCode::SUCCESS)
 }
 
-/// What stands in front of the answer and of the marker `end` that ends thinking.
+/// Returns the text before the answer, without the marker `end` that ends thinking.
 fn thoughts<'o>(output: &'o Output, end: &str) -> &'o str {
     let answer = output.answer.as_deref().unwrap_or_default();
     let before = output.text.strip_suffix(answer).unwrap_or_default();
     before.strip_suffix(end).unwrap_or(before)
 }
 
-/// A reply as JSON, with the arguments of its calls as objects.
+/// Returns a reply as JSON, with the arguments of its calls as objects.
 fn as_json(reply: &Reply) -> Result<String> {
     #[derive(Serialize)]
     struct Call<'a> {
@@ -145,7 +167,7 @@ fn as_json(reply: &Reply) -> Result<String> {
         arguments: Box<RawValue>,
     }
     #[derive(Serialize)]
-    struct Shown<'a> {
+    struct Printed<'a> {
         #[serde(skip_serializing_if = "str::is_empty")]
         thoughts: &'a str,
         text: &'a str,
@@ -156,19 +178,19 @@ fn as_json(reply: &Reply) -> Result<String> {
     for ToolCall { name, arguments } in &reply.calls {
         calls.push(Call { name, arguments: RawValue::from_string(arguments.clone()).map_err(json)? });
     }
-    serde_json::to_string(&Shown { thoughts: &reply.thoughts, text: &reply.text, calls }).map_err(json)
+    serde_json::to_string(&Printed { thoughts: &reply.thoughts, text: &reply.text, calls }).map_err(json)
 }
 
-/// The text of an output as it is printed.
-fn shown(args: &Args, output: &Output) -> String {
+/// Returns the text of an output as it is printed.
+fn printed_text(args: &Args, output: &Output) -> String {
     let text = output.answer.as_deref().unwrap_or(&output.text);
-    // The space in front of a label belongs to its tokens.
+    // The space before a label is a part of its tokens.
     if args.constraint.has_labels() { text.trim_start().into() } else { text.into() }
 }
 
 /// # Errors
 /// If the token limit left the output incomplete.
-pub(super) fn is_not_cut(output: &Output) -> Result<()> {
+pub(super) fn require_complete(output: &Output) -> Result<()> {
     let Finish::Length { path, .. } = &output.finish else { return Ok(()) };
     if output.complete {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `ffwd inspect`: what the engine sees at a point of the output.
+//! `ffwd inspect`: a report on the state of a constraint after a prefix.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,32 +8,53 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::args::ConstraintArgs;
-use super::output;
+use super::{help, output};
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::{Compiler, Matcher, Verdict};
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Arguments of `ffwd inspect`.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("Show the state at the start", "ffwd inspect --json-schema invoice.schema.json"),
+    (
+        "Show the state after a prefix, as JSON",
+        "ffwd inspect -s invoice.schema.json --prefix '{\"vendor\":\"A' --json",
+    ),
+    (
+        "Explain why a text may not follow",
+        "ffwd inspect -s invoice.schema.json --after '{\"invoice_number\":\"INV-1' \\\n  \
+            --why '\",\"total'",
+    ),
+    (
+        "Use the tokenizer of another model",
+        "ffwd inspect --regex '(ab|cd)+' --prefix ab --tokenizer tokenizer.json",
+    ),
+    ("Use the tokenizer in a GGUF file", "ffwd inspect --json-object --tokenizer model.gguf"),
+    (
+        "Explain a label of a hierarchy",
+        "ffwd inspect --labels topics.txt --prefix ' Technology' --why ' > AI'",
+    ),
+];
+
+/// Show what a constraint allows after a prefix: tokens, forced run, end
+///
+/// The report also has the shortest completion, the JSON pointer of the value at this point, and the
+/// size of the automaton. No model runs; only a tokenizer is needed.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  ffwd inspect --json-schema invoice.schema.json\n  \
-    ffwd inspect --json-schema invoice.schema.json --prefix '{\"vendor\":\"A' --json\n  \
-    ffwd inspect --json-schema invoice.schema.json --after '{\"invoice_number\":\"INV-1' --why '\",\"total'\n  \
-    ffwd inspect --regex '(ab|cd)+' --prefix ab --tokenizer tokenizer.json\n  \
-    ffwd inspect --json-object --tokenizer model.gguf\n  \
-    ffwd inspect --labels topics.txt --prefix ' Technology' --why ' > AI'")]
+#[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
     #[command(flatten)]
     constraint: ConstraintArgs,
-    /// The output so far
+    /// Inspect the state after TEXT, the output so far
     #[arg(long, visible_alias = "after", default_value = "", value_name = "TEXT")]
     prefix: String,
-    /// Explain whether and why this token (or any text) may or may not come next
+    /// Explain why this token, or any other text, may or may not follow
     #[arg(long, value_name = "TOKEN_TEXT")]
     why: Option<String>,
-    /// A Hugging Face tokenizer.json, a GGUF file, or the folder of a model [default: that of the embedded models]
+    /// Read the tokenizer from a tokenizer.json, a GGUF file or the folder of a model [default: that of
+    /// the embedded models]
     #[arg(long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
-    /// Print JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -44,7 +65,7 @@ struct Report {
     prefix_tokens: usize,
     vocabulary: usize,
     legal_tokens: usize,
-    /// A few legal tokens: the longest that begin with each possible byte.
+    /// Some legal tokens: the longest for each first byte.
     examples: Vec<Token>,
     forced_text: String,
     forced_bytes: Vec<u8>,
@@ -53,19 +74,19 @@ struct Report {
     terminated: bool,
     in_string: bool,
     path: String,
-    /// The shortest text that completes the output; none if the search took too long.
+    /// The shortest text that completes the output; none if the search exceeds its limit.
     completion: Option<String>,
-    /// Of constraints over tokens: the state.
+    /// The state of a constraint over tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
-    /// States, stacks, configurations and masks made so far.
+    /// Sizes of the automaton and its caches.
     sizes: Sizes,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<Why>,
     warnings: Vec<String>,
 }
 
-/// What the machine and its masks hold now; they grow with use.
+/// Number of states, stacks, configurations and masks that exist now; use adds more.
 #[derive(Serialize)]
 struct Sizes {
     nfa_states: usize,
@@ -75,33 +96,32 @@ struct Sizes {
     masks: usize,
     local_masks: usize,
     masks_after_returns: usize,
-    /// What the grammar holds, without what all grammars share.
+    /// Memory of this grammar, without what all grammars share.
     bytes: usize,
 }
 
 impl Sizes {
     fn of(matcher: &Matcher) -> Self {
-        let [nfa_states, dfa_states, stack_nodes, configurations, masks, local_masks, masks_after_returns] =
-            matcher.grammar().sizes();
+        let sizes = matcher.grammar().sizes();
         let bytes = matcher.grammar().memory().total();
         Sizes {
-            nfa_states,
-            dfa_states,
-            stack_nodes,
-            configurations,
-            masks,
-            local_masks,
-            masks_after_returns,
+            nfa_states: sizes.nfa_states,
+            dfa_states: sizes.dfa_states,
+            stack_nodes: sizes.stack_nodes,
+            configurations: sizes.configurations,
+            masks: sizes.masks,
+            local_masks: sizes.local_masks,
+            masks_after_returns: sizes.masks_after_returns,
             bytes,
         }
     }
 }
 
-/// Why a text may or may not come next.
+/// Explanation for a text that may or may not follow.
 #[derive(Serialize)]
 struct Why {
     text: String,
-    /// The tokens whose text it is; none if only several of them write it.
+    /// The tokens with exactly this text; none if it takes several tokens.
     tokens: Vec<TokenId>,
     legal: bool,
     reason: String,
@@ -112,7 +132,7 @@ struct Why {
     expected: Vec<Token>,
     may_end_there: bool,
     path_there: String,
-    /// Of constraints over tokens: the state.
+    /// The state of a constraint over tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     state_there: Option<String>,
 }
@@ -123,10 +143,10 @@ struct Token {
     text: String,
 }
 
-/// Most tokens shown.
-const MAX_SHOWN: usize = 24;
-/// Most characters shown of the shortest completion.
-const MAX_COMPLETION: usize = 200;
+/// Maximum number of example tokens.
+const MAX_EXAMPLES: usize = 24;
+/// Maximum number of characters in the table of the shortest completion.
+const MAX_COMPLETION_CHARS: usize = 200;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let Some(constraint) = args.constraint.constraint()? else {
@@ -140,8 +160,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
     .with_markers(&constraint.ir().marks)?;
     let grammar = Compiler::new(vocab.clone()).compile(&constraint)?;
-    // The report has them.
-    args.constraint.compiled(&constraint, &grammar)?;
+    // Only for the error in strict mode: the report contains the warnings.
+    args.constraint.vocabulary_warnings(&constraint, &grammar)?;
     let mut matcher = grammar.matcher();
     advance(&mut matcher, &vocab, &args.prefix)?;
     let mut report = report(&mut matcher, &vocab, &args.prefix);
@@ -149,14 +169,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|e| Error::new(ErrorKind::Io, format!("the report cannot be written as JSON: {e}")))?;
-        output::line(&text)?;
+        output::print_line(&text)?;
     } else {
-        output::line(&table(&report))?;
+        output::print_line(&table(&report))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The vocabulary of a tokenizer's file, or that which `--model` would find at the same path.
+/// Reads the vocabulary from a tokenizer file, a GGUF file or the folder of a model, as `--model` does.
 fn vocabulary(path: &Path) -> Result<Vocabulary> {
     let is_gguf = || {
         let mut magic = [0; 4];
@@ -180,8 +200,10 @@ fn embedded_vocabulary() -> Result<Vocabulary> {
         .hint("name one with --tokenizer"))
 }
 
-/// Takes the prefix token by token as the tokenizer writes it; where the constraint forbids it, says
-/// after how much.
+/// Accepts the tokens of the prefix.
+///
+/// # Errors
+/// With the text up to the first token that the constraint forbids.
 fn advance(matcher: &mut Matcher, vocab: &Vocabulary, prefix: &str) -> Result<()> {
     let tokens = vocab.encode(prefix)?;
     let legal = matcher.validate_tokens(&tokens);
@@ -220,8 +242,8 @@ fn report(matcher: &mut Matcher, vocab: &Vocabulary, prefix: &str) -> Report {
         state: matcher.explain_bytes(b"").state,
         sizes: Sizes::of(matcher),
         why: None,
-        warnings: matcher.grammar().warnings().to_vec(),
-        // Last, for it adds to the sizes.
+        warnings: matcher.grammar().warnings().iter().map(ToString::to_string).collect(),
+        // Last, because the search adds to the sizes.
         completion: completion(matcher, vocab),
     }
 }
@@ -234,9 +256,9 @@ fn completion(matcher: &Matcher, vocab: &Vocabulary) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The longest legal token for each first byte: what can come next, at a glance.
+/// Returns the longest legal token for each first byte.
 fn examples(matcher: &mut Matcher, vocab: &Vocabulary) -> Vec<Token> {
-    tokens_of(vocab, &matcher.example_tokens(MAX_SHOWN))
+    tokens_of(vocab, &matcher.example_tokens(MAX_EXAMPLES))
 }
 
 fn tokens_of(vocab: &Vocabulary, ids: &[TokenId]) -> Vec<Token> {
@@ -244,7 +266,7 @@ fn tokens_of(vocab: &Vocabulary, ids: &[TokenId]) -> Vec<Token> {
 }
 
 fn why(matcher: &Matcher, vocab: &Vocabulary, text: &str) -> Why {
-    // A special token is meant if the text is its name; everything else is bytes.
+    // The name of a special token means that token; any other text means its bytes.
     let special = vocab.token_id(text).filter(|&t| vocab.is_special(t));
     let trie = vocab.trie();
     let tokens = match special {
@@ -314,7 +336,7 @@ fn table(r: &Report) -> String {
         lines.push(format!("in tokens      {}", list(&r.forced_tokens)));
     }
     if let Some(text) = r.completion.as_ref().filter(|text| !text.is_empty()) {
-        let shown: String = text.chars().take(MAX_COMPLETION).collect();
+        let shown: String = text.chars().take(MAX_COMPLETION_CHARS).collect();
         let more = if shown.len() < text.len() { "..." } else { "" };
         lines.push(format!("shortest end   {shown:?}{more} ({} bytes)", text.len()));
     }

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
-use super::args::read;
+use super::args::read_text;
 use crate::constraint::token_machine::{Labels, Lead, Levels};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// What stands between the parts of a path unless said otherwise.
+/// Default separator of the parts of a path.
 const PATH_SEPARATOR: &str = " > ";
 
-/// What stands in front of the first label.
+/// Values of `--labels-lead`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LeadName {
+enum LeadArg {
     /// A space, if the tokenizer can write one.
     Auto,
     /// A space.
@@ -22,56 +22,60 @@ enum LeadName {
     Nothing,
 }
 
-/// Which places of a hierarchy are labels.
+/// Values of `--labels-levels`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LevelsName {
-    /// Those in the file.
+enum LevelsArg {
+    /// The labels in the file.
     Listed,
-    /// Those in the file with nothing below them.
+    /// The labels in the file that have none below them.
     Leaves,
-    /// Those in the file and all above them.
+    /// The labels in the file and all above them.
     All,
 }
 
-/// What a list of labels means.
+/// Options of how a file of labels is read.
 #[derive(Args)]
 #[command(next_help_heading = "Labels")]
-pub(super) struct LabelNames {
-    /// Labels are paths such as `Technology > AI`, with this text between the parts; in a JSON tree it is
-    /// put there (` > ` unless given)
+pub(super) struct LabelArgs {
+    /// Read labels as paths with TEXT between their parts, such as `Technology > AI`
+    ///
+    /// In a JSON tree, TEXT joins the parts [default: ` > `].
     #[arg(long, value_name = "TEXT")]
     labels_path: Option<String>,
-    /// Which places of the hierarchy are labels [default: listed]
+    /// Use the labels in the file, only those with none below them, or also all above them
+    /// [default: listed]
     #[arg(long, value_enum, value_name = "listed|leaves|all", hide_possible_values = true)]
-    labels_levels: Option<LevelsName>,
-    /// What stands in front of the first label: a space if the tokenizer can write one (auto), a space, or
-    /// nothing, for a prompt that ends with a quote or a line break [default: auto]
+    labels_levels: Option<LevelsArg>,
+    /// Write a space before the first label, nothing, or a space if the tokenizer can (auto)
+    /// [default: auto]
+    ///
+    /// Choose nothing for a prompt that ends with a quote or a line break.
     #[arg(long, value_enum, value_name = "auto|space|nothing", hide_possible_values = true)]
-    labels_lead: Option<LeadName>,
+    labels_lead: Option<LeadArg>,
 }
 
-/// What a list of labels means, and how many of them there are.
+/// Options of how a file of labels is read, and of how many labels an output has.
 #[derive(Args)]
 #[command(next_help_heading = "Labels")]
-pub(super) struct LabelOptions {
+pub(super) struct LabelListArgs {
     #[command(flatten)]
-    names: LabelNames,
-    /// Several labels, none of them twice, with this text between them, such as ', '
+    labels: LabelArgs,
+    /// Generate several different labels with TEXT between them, such as ', '
     #[arg(long, value_name = "TEXT")]
     labels_separator: Option<String>,
-    /// Fewest labels [default: 1]
+    /// Generate at least N labels [default: 1]
     #[arg(long, value_name = "N", requires = "labels_separator")]
     min_labels: Option<u32>,
-    /// Most labels [default: all of them]
+    /// Generate at most N labels [default: all of them]
     #[arg(long, value_name = "N", requires = "labels_separator")]
     max_labels: Option<u32>,
 }
 
-impl LabelNames {
+impl LabelArgs {
     /// Reads labels from a file.
     pub(super) fn read(&self, file: &Path) -> Result<Labels> {
         let here = |e: Error| e.at(Place::File(file.into()));
-        let text = read(file)?;
+        let text = read_text(file)?;
         let text = text.trim();
         let separator = self.labels_path.as_deref().unwrap_or(PATH_SEPARATOR);
         let is_tree = text.starts_with('{') && text.ends_with('}');
@@ -80,17 +84,17 @@ impl LabelNames {
             false => Labels::from_text(text).map_err(here)?,
         };
         let levels = match self.labels_levels {
-            Some(LevelsName::Leaves) => Levels::Leaves,
-            Some(LevelsName::All) => Levels::All,
-            Some(LevelsName::Listed) | None => Levels::Listed,
+            Some(LevelsArg::Leaves) => Levels::Leaves,
+            Some(LevelsArg::All) => Levels::All,
+            Some(LevelsArg::Listed) | None => Levels::Listed,
         };
         if is_tree || self.labels_path.is_some() || self.labels_levels.is_some() {
             labels = labels.paths(separator, levels);
         }
         Ok(labels.lead(match self.labels_lead {
-            None | Some(LeadName::Auto) => Lead::Auto,
-            Some(LeadName::Space) => Lead::Space,
-            Some(LeadName::Nothing) => Lead::Nothing,
+            None | Some(LeadArg::Auto) => Lead::Auto,
+            Some(LeadArg::Space) => Lead::Space,
+            Some(LeadArg::Nothing) => Lead::Nothing,
         }))
     }
 
@@ -99,10 +103,10 @@ impl LabelNames {
     }
 }
 
-impl LabelOptions {
+impl LabelListArgs {
     /// Reads labels from a file.
     pub(super) fn read(&self, file: &Path) -> Result<Labels> {
-        let mut labels = self.names.read(file)?;
+        let mut labels = self.labels.read(file)?;
         if let Some(separator) = &self.labels_separator {
             labels = labels.several(separator).at_least(self.min_labels.unwrap_or(1));
             if let Some(most) = self.max_labels {
@@ -112,9 +116,10 @@ impl LabelOptions {
         Ok(labels)
     }
 
-    /// An error if something was said about labels where there are none.
+    /// # Errors
+    /// If any of these options is given; there are no labels.
     pub(super) fn require_labels(&self) -> Result<()> {
-        if self.names.is_empty() && self.labels_separator.is_none() {
+        if self.labels.is_empty() && self.labels_separator.is_none() {
             return Ok(());
         }
         let message = "options about labels are of use with --labels only";

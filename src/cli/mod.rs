@@ -1,14 +1,18 @@
-//! The command line: parse, run, one error message, an exit code.
+//! Command line of the program `ffwd`: parses the arguments, runs a subcommand, returns an exit code.
 //!
-//! Results go to standard output, everything else to standard error. Exit code 1 is a failure, 2 a
-//! command that makes no sense. One file per subcommand, the argument groups they share in `args`.
+//! Results go to standard output, everything else to standard error. There is one file per
+//! subcommand; `args`, `labels`, `tools`, `schema_refs` and `multi_output` hold the options that they
+//! share, and `help` the styles of the help texts.
 
 mod args;
 mod classify;
+mod completions;
 mod extract;
 mod generate;
+mod help;
 mod inspect;
 mod labels;
+mod man;
 mod multi_output;
 mod output;
 mod schema_refs;
@@ -16,47 +20,70 @@ mod tools;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::error::{Error, ErrorKind};
 
+const EXAMPLES: [(&str, &str); 4] = [
+    (
+        "Extract a JSON record from a text",
+        "ffwd extract invoice.txt --schema invoice.schema.json",
+    ),
+    (
+        "Generate a date",
+        "ffwd generate 'The date is ' --regex '[0-9]{4}-[0-9]{2}-[0-9]{2}'",
+    ),
+    (
+        "Compute the probability of each label",
+        "ffwd classify mail.txt --labels labels.txt",
+    ),
+    (
+        "Show the tokens that are legal after a prefix",
+        "ffwd inspect --json-schema invoice.schema.json --prefix '{\"vendor\":'",
+    ),
+];
+
+/// Generate text that always satisfies its constraint, in few forward passes
+///
+/// A constraint is a JSON Schema, a regular expression, a grammar, a list of choices or labels, a set
+/// of tools, or one of several other kinds. Every output satisfies its constraint. Small models are
+/// embedded, so each command works without a download.
 #[derive(Parser)]
 #[command(
     name = "ffwd",
     version,
-    about = "Structured generation that cannot break its constraint, in few forward passes",
-    after_help = "Examples:\n  \
-        ffwd extract invoice.txt --schema invoice.schema.json\n  \
-        ffwd generate 'The date is ' --regex '[0-9]{4}-[0-9]{2}-[0-9]{2}'\n  \
-        ffwd classify mail.txt --labels labels.txt\n  \
-        ffwd inspect --json-schema invoice.schema.json --prefix '{\"vendor\":'\n\n\
-        Set FFWD_LOG=debug to see what happens inside."
+    styles = help::STYLES,
+    after_help = help::examples(&EXAMPLES),
+    after_long_help = help::sections(&[
+        help::examples(&EXAMPLES),
+        help::table("Environment variables", help::ENVIRONMENT),
+        help::table("Exit codes", help::EXIT_CODES),
+    ]),
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+// The help of each subcommand is the comment of its arguments.
 #[derive(Subcommand)]
 enum Command {
-    /// Extract a record from each text, valid against a JSON Schema
     Extract(Box<extract::Args>),
-    /// Generate text under a constraint
     Generate(Box<generate::Args>),
-    /// Say how probable each label of a taxonomy is for a text
     Classify(Box<classify::Args>),
-    /// Show what a constraint allows at a point: tokens, forced run, whether it may end
     Inspect(Box<inspect::Args>),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    // Candle's quantised kernels wait for each other in a spin loop; more workers than free cores make
-    // every product slow. A user who knows better sets these.
+    // The threads of candle's pool wait for each other in a spin loop, so more threads than free
+    // cores slow down every matrix product. The user may set these variables to other values.
     for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
         if std::env::var_os(name).is_none() {
-            // SAFETY: nothing else runs yet; this is the first thing the program does.
+            // SAFETY: this is the first thing that the program does, so no other thread runs yet.
             unsafe { std::env::set_var(name, "1") };
         }
     }
@@ -67,6 +94,8 @@ pub fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Man(args) => man::run(&args, Cli::command()),
     };
     match result {
         Ok(code) => code,
@@ -77,7 +106,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// 2 for a command that makes no sense whatever the files hold, 1 for everything else.
+/// Returns 2 for usage errors and 1 for all others.
 fn exit_code(error: &Error) -> ExitCode {
     match error.kind() {
         ErrorKind::InvalidOption => ExitCode::from(2),

@@ -1,7 +1,9 @@
-//! Several outputs of `ffwd generate`: the best of n samples, or the beams of a search.
+//! Several outputs of `ffwd generate`: the best of N samples, or the beams of a search.
 //!
-//! The texts go to standard output, best first; scores and figures to the file of `--stats`, as those of one
-//! output do. Printing only the best was rejected: who wants one can take the first.
+//! The texts go to standard output, best first. Scores and statistics go to the file of `--stats`.
+//!
+//! # Alternatives considered
+//! Printing only the best output was rejected: the first line is the best one.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,30 +11,31 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
-use super::generate::is_not_cut;
+use super::generate::require_complete;
 use super::output;
 use crate::decode::{BeamOptions, Engine, Finish, Output, Ranked, Request, Scored, Stats};
 use crate::error::Result;
 
-/// How many outputs, and how they are found.
+/// Options that ask for several outputs.
 #[derive(Args)]
 #[command(next_help_heading = "Several outputs")]
-pub(super) struct SeveralArgs {
-    /// Sample this many outputs, with the seed and those behind it, and print them, the most probable first;
-    /// needs a temperature
+pub(super) struct MultiOutputArgs {
+    /// Sample N outputs and print them, most probable first; needs --temperature
+    ///
+    /// The samples use the seed and the numbers after it.
     #[arg(long, value_name = "N", conflicts_with_all = ["stream", "beams"])]
     best_of: Option<usize>,
-    /// Search for the most probable outputs with this many beams, and print them, best first
+    /// Search for the most probable outputs with N beams and print them, best first
     #[arg(long, value_name = "N", conflicts_with = "stream")]
     beams: Option<usize>,
-    /// Rank outputs by log-probability / tokens^X: 0 by probability, 1 by the mean of a token
+    /// Rank beams by log-probability / tokens^X: 0 by probability, 1 by the mean of a token
     #[arg(long, value_name = "X", default_value_t = 0.0, requires = "beams", allow_negative_numbers = true)]
     length_penalty: f64,
 }
 
-impl SeveralArgs {
-    /// The outputs, if several were asked for.
-    pub(super) fn outputs(&self, engine: &Engine, request: &Request) -> Result<Option<Ranked>> {
+impl MultiOutputArgs {
+    /// Generates the outputs, if the options ask for several.
+    pub(super) fn generate(&self, engine: &Engine, request: &Request) -> Result<Option<Ranked>> {
         match (self.best_of, self.beams) {
             (Some(n), _) => engine.best_of(request, n).map(Some),
             (_, Some(width)) => {
@@ -44,9 +47,9 @@ impl SeveralArgs {
     }
 }
 
-/// An output in the figures.
+/// Scores and statistics of one output.
 #[derive(Serialize)]
-struct Row<'a> {
+struct OutputReport<'a> {
     text: String,
     score: f64,
     log_probability: f64,
@@ -58,25 +61,26 @@ struct Row<'a> {
     stats: &'a Stats,
 }
 
-/// All of them.
+/// Scores and statistics of all outputs.
 #[derive(Serialize)]
 struct Report<'a> {
     forwards: usize,
     draft_forwards: usize,
-    outputs: Vec<Row<'a>>,
+    outputs: Vec<OutputReport<'a>>,
 }
 
-/// Prints texts, costs and figures.
+/// Prints the outputs and writes their statistics. `text_of` returns the text to print.
 pub(super) fn print(
     ranked: &Ranked,
     constrained: bool,
     stats: Option<&Path>,
-    shown: &dyn Fn(&Output) -> String,
+    text_of: &dyn Fn(&Output) -> String,
 ) -> Result<ExitCode> {
-    // Complete ones come first; if there is none, that is an error as it is with one output, and only the figures are written.
-    let whole = ranked.best().filter(|_| constrained).map_or(Ok(()), |best| is_not_cut(&best.output));
-    for scored in ranked.outputs.iter().filter(|_| whole.is_ok()) {
-        output::line(&shown(&scored.output))?;
+    // Complete outputs come first. If there is none, that is an error as for a single output, and
+    // only the statistics are written.
+    let complete = ranked.best().filter(|_| constrained).map_or(Ok(()), |best| require_complete(&best.output));
+    for scored in ranked.outputs.iter().filter(|_| complete.is_ok()) {
+        output::print_line(&text_of(&scored.output))?;
     }
     let tokens: usize = ranked.outputs.iter().map(|s| s.output.stats.tokens).sum();
     eprintln!(
@@ -89,10 +93,10 @@ pub(super) fn print(
         let Scored { output, score, .. } = scored;
         eprintln!("{}: score {score:.3}, ended by {}", i + 1, output.finish.name());
     }
-    let whole = whole.map(|()| ExitCode::SUCCESS);
-    let Some(path) = stats else { return whole };
-    let outputs = ranked.outputs.iter().map(|scored| Row {
-        text: shown(&scored.output),
+    let complete = complete.map(|()| ExitCode::SUCCESS);
+    let Some(path) = stats else { return complete };
+    let outputs = ranked.outputs.iter().map(|scored| OutputReport {
+        text: text_of(&scored.output),
         score: scored.score,
         log_probability: scored.log_probability,
         mean_log_probability: scored.mean(),
@@ -104,5 +108,5 @@ pub(super) fn print(
     let outputs = outputs.collect();
     let (forwards, draft_forwards) = (ranked.forwards, ranked.draft_forwards);
     output::write_stats(path, &Report { forwards, draft_forwards, outputs })?;
-    whole
+    complete
 }

@@ -1,4 +1,7 @@
-//! Writing results: whole or not at all, and quietly when nobody reads on.
+//! Writing of results: texts to standard output, statistics to files, summaries to standard error.
+//!
+//! A closed pipe is no error: the reader has what it needs. A file is replaced as a whole, so that it
+//! never holds a part of the statistics.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,33 +9,45 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::decode::Stats;
+use crate::Warning;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Writes one line to standard output. Whether anybody still reads is the reader's business: a closed
-/// pipe is no error.
-pub(super) fn line(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
-        _ => Ok(()),
-    }
+/// Writes one line to standard output.
+pub(super) fn print_line(text: &str) -> Result<()> {
+    print_parts(&[text.as_bytes(), b"\n"])
 }
 
-/// Writes a piece of text to standard output, at once.
+/// Writes a part of a text to standard output and flushes it.
 pub(super) fn print_text(text: &str) -> Result<()> {
+    print_parts(&[text.as_bytes()])
+}
+
+/// Writes bytes to standard output.
+pub(super) fn print_bytes(bytes: &[u8]) -> Result<()> {
+    print_parts(&[bytes])
+}
+
+fn print_parts(parts: &[&[u8]]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match parts.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
         _ => Ok(()),
     }
 }
 
-/// Writes figures as JSON to a file (replaced as a whole) or, for `-`, to standard output.
-pub(super) fn write_stats(path: &Path, figures: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(figures)
+/// Writes warnings to standard error, one on each line.
+pub(super) fn print_warnings(warnings: &[Warning]) {
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
+/// Writes statistics as JSON to a file or, for `-`, to standard output.
+pub(super) fn write_stats(path: &Path, stats: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(stats)
         .map_err(|e| Error::new(ErrorKind::Io, format!("the figures cannot be written as JSON: {e}")))?;
     if path == Path::new("-") {
-        return line(&text);
+        return print_line(&text);
     }
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
@@ -41,7 +56,7 @@ pub(super) fn write_stats(path: &Path, figures: &impl Serialize) -> Result<()> {
     std::fs::rename(partial, path).map_err(|e| Error::io(path, &e))
 }
 
-/// The line of costs on standard error, and what the gate decided, if that was asked for.
+/// Writes one line of statistics to standard error, and the report of the draft gate if there is one.
 pub(super) fn print_summary(stats: &Stats) {
     eprintln!(
         "{} tokens in {} forwards ({:.1} a forward), {} forced, {} drafted, {} accepted, {:.2} s, {}",

@@ -1,34 +1,39 @@
-//! Documents that a JSON Schema refers to: single files, or all of a folder.
+//! Documents that a JSON Schema refers to: single files (`--ref`) and folders (`--schema-dir`).
 //!
-//! Files are read before the schema is parsed, at most [`MAX_FILES`] of them; nothing outside the folder and
-//! the files named is opened, whatever the schema says. Opening paths that the schema names was rejected: a
-//! schema from elsewhere must not choose files.
+//! # Cost
+//! All files are read before the schema is parsed, at most [`MAX_FILES`] of them.
+//!
+//! # Alternatives considered
+//! Opening the paths that a schema names was rejected: a schema of unknown origin must not choose
+//! files. Nothing is opened but the named files and the files of the folder.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::args::read;
-use crate::constraint::json_schema::JsonSchema;
+use super::args::read_text;
+use crate::ConstraintBuilder;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most files of a folder.
+/// Maximum number of files of a folder.
 const MAX_FILES: usize = 1_000;
 
-/// What `$ref` may lead to outside of the schema.
+/// Options that supply documents for `$ref`.
 #[derive(Args)]
+#[command(next_help_heading = "JSON")]
 pub(super) struct ReferenceArgs {
-    /// A JSON Schema to which the schema refers by this URI; repeat the option
+    /// Read the JSON Schema to which the schema refers by URI from FILE (repeatable)
     #[arg(long = "ref", value_name = "URI=FILE")]
     references: Vec<String>,
-    /// A folder with JSON Schemas (*.json, also in its folders) to which the schema refers by their `$id`,
-    /// or by their path in the folder
+    /// Read JSON Schemas to which the schema refers from FOLDER (*.json, also in its folders)
+    ///
+    /// The schema refers to them by their `$id` or by their path in the folder.
     #[arg(long, value_name = "FOLDER")]
     schema_dir: Option<PathBuf>,
 }
 
-/// Documents with the URIs under which they are known.
-pub(super) struct Supplied(Vec<(String, String)>);
+/// Pairs of URI and text.
+pub(super) struct Documents(Vec<(String, String)>);
 
 impl ReferenceArgs {
     pub(super) fn is_empty(&self) -> bool {
@@ -36,7 +41,7 @@ impl ReferenceArgs {
     }
 
     /// Reads the files.
-    pub(super) fn read(&self) -> Result<Supplied> {
+    pub(super) fn read(&self) -> Result<Documents> {
         let mut all = Vec::new();
         for reference in &self.references {
             let Some((uri, file)) = reference.rsplit_once('=').filter(|r| !r.0.is_empty()) else {
@@ -44,14 +49,14 @@ impl ReferenceArgs {
                 return Err(Error::new(ErrorKind::InvalidOption, message)
                     .hint("such as --ref https://example.com/address=address.schema.json"));
             };
-            all.push((uri.to_string(), read(Path::new(file))?));
+            all.push((uri.to_string(), read_text(Path::new(file))?));
         }
         if let Some(folder) = &self.schema_dir {
-            for path in files(folder)? {
-                let text = read(&path)?;
+            for path in json_files(folder)? {
+                let text = read_text(&path)?;
                 let inner = path.strip_prefix(folder).unwrap_or(&path);
                 let parts: Vec<_> = inner.iter().map(|part| part.to_string_lossy()).collect();
-                // What is no JSON is told apart where something refers to it.
+                // A file that is not JSON is an error only if the schema refers to it.
                 if let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) {
                     let ids = ["$id", "id"].iter().filter_map(|name| value.get(name)?.as_str());
                     all.extend(ids.map(|id| (id.to_string(), text.clone())));
@@ -59,22 +64,20 @@ impl ReferenceArgs {
                 all.push((parts.join("/"), text));
             }
         }
-        Ok(Supplied(all))
+        Ok(Documents(all))
     }
 }
 
-impl Supplied {
-    /// The schema with these documents.
-    pub(super) fn supply<'a>(&'a self, mut schema: JsonSchema<'a>) -> JsonSchema<'a> {
-        for (uri, text) in &self.0 {
-            schema = schema.document(uri, text.as_str());
-        }
-        schema
+impl Documents {
+    /// Adds these documents to a builder.
+    pub(super) fn add_to<'a>(&'a self, builder: ConstraintBuilder<'a>) -> ConstraintBuilder<'a> {
+        self.0.iter().fold(builder, |builder, (uri, text)| builder.document(uri, text.as_str()))
     }
 }
 
-/// The `*.json` files of a folder and of the folders in it, sorted; links to folders are not followed.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// Returns the `*.json` files of a folder and of its subfolders, sorted. Links to folders are not
+/// followed.
+fn json_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut todo = vec![folder.to_path_buf()];
     while let Some(folder) = todo.pop() {

@@ -5,31 +5,34 @@ use std::path::Path;
 use clap::Args;
 use serde_json::Value;
 
-use super::args::read;
+use super::args::read_text;
 use crate::constraint::tools::{Calls, ToolChoice, ToolStyle, Tools};
 use crate::constraint::{Constraint, Policy};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// How tools are called.
+const STYLE_HELP: &str = "Write calls in this style, which the model must know [default: hermes]\n\n\
+    hermes (Qwen2.5, Qwen3), llama, mistral, mistral-args, qwen-coder, minimax, deepseek, deepseek-dsml, \
+    glm, kimi, harmony (gpt-oss), function-tag";
+
+/// Options of how tools are called.
 #[derive(Args)]
 #[command(next_help_heading = "Tools")]
-pub(super) struct ToolOptions {
-    /// How the model writes calls: hermes (Qwen2.5, Qwen3), llama, mistral, mistral-args, qwen-coder, minimax, deepseek,
-    /// deepseek-dsml, glm, kimi, harmony (gpt-oss), function-tag [default: hermes]
-    #[arg(long, value_name = "STYLE")]
+pub(super) struct ToolArgs {
+    /// Write calls in this style, which the model must know [default: hermes]
+    #[arg(long, value_name = "STYLE", long_help = STYLE_HELP)]
     tool_style: Option<String>,
-    /// Whether to call: auto (text, and calls in it), required (calls and nothing else), or the name of the function to
-    /// call [default: auto]
+    /// Allow calls in text (auto), require calls and nothing else, or require this function
+    /// [default: auto]
     #[arg(long, value_name = "auto|required|NAME")]
     tool_choice: Option<String>,
-    /// At most one call
+    /// Generate at most one call
     #[arg(long)]
     single_call: bool,
 }
 
-impl ToolOptions {
+impl ToolArgs {
     /// # Errors
-    /// If one of them was given: there are no tools.
+    /// If any of these options is given; there are no tools.
     pub(super) fn require_tools(&self) -> Result<()> {
         match self.tool_style.is_some() || self.tool_choice.is_some() || self.single_call {
             false => Ok(()),
@@ -54,10 +57,10 @@ impl ToolOptions {
     }
 }
 
-/// A file with a list of tools: for the constraint, and for the prompt.
-pub(super) fn tools(file: &Path) -> Result<(Tools, Vec<Value>)> {
-    let text = read(file)?;
+/// Reads a file of tools, for the constraint and as JSON for the prompt.
+pub(super) fn read_tools(file: &Path) -> Result<(Tools, Vec<Value>)> {
+    let text = read_text(file)?;
     let tools = Tools::parse(&text).map_err(|e| e.at(Place::File(file.into())))?;
-    // It was read as a list of JSON before.
+    // The text is a JSON array, so this cannot fail.
     Ok((tools, serde_json::from_str(&text).unwrap_or_default()))
 }

@@ -1,13 +1,21 @@
-//! Ending in time: a short completion of the output is kept at hand, and emitted when the limit is near.
+//! Completion within the token limit: keeps a short completion of the output, to be emitted near
+//! the limit.
 //!
-//! A [`CompletionKeeper`] holds bytes that complete the output from where it stands. After each token it finds out
-//! whether they, or an end of them, still do, which is nearly always so (text goes on inside a string,
-//! a comma was written that stood in the completion); only otherwise, or when they are too long for
-//! what is left, it asks the constraint for the shortest ([`Matcher::shortest_completion`]). Of bytes, that is: where it
-//! does not fit, one of more bytes may have fewer tokens. That search goes over bytes in layers: states of equal length
-//! that look alike (the same mask, the same shape of the bytes that led there) are taken for one. Cost: a
-//! validation of the completion per token, a few steps for each byte of a new one, and [`MAX_STATES`] masks where the end is near.
-//! Machines over tokens know their completions themselves.
+//! A [`CompletionKeeper`] holds bytes that complete the output from its current end. After each
+//! token it checks whether these bytes, or a suffix of them, still do. That is nearly always so:
+//! text continues inside a string, or the comma was written that the completion contained. Only
+//! otherwise, or if they are too long for the remaining limit, it computes the shortest completion
+//! ([`Matcher::shortest_completion`]).
+//!
+//! That is the shortest in bytes. Where it does not fit, a completion with more bytes may have
+//! fewer tokens. The search for one goes over bytes in layers and merges states of equal length
+//! that look alike (the same mask, the same shape of the bytes that led there). Machines over
+//! tokens compute their completions themselves.
+//!
+//! # Cost
+//!
+//! A validation of the completion per token, a few steps for each byte of a new one, and up to
+//! [`MAX_STATES`] masks near the limit.
 
 use std::hash::{Hash, Hasher};
 
@@ -16,20 +24,20 @@ use rustc_hash::{FxHashSet, FxHasher};
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Most states that the search for fewer tokens looks at.
+/// Largest number of states in the search for fewer tokens.
 const MAX_STATES: usize = 6000;
-/// Most states of one length.
+/// Largest number of states of one length.
 const MAX_LAYER: usize = 256;
-/// By how many bytes such a completion may be longer.
+/// Number of bytes by which such a completion may exceed the shortest.
 const MORE_LAYERS: usize = 12;
-/// Bytes legal at one place beyond which the one taken says little about the state.
+/// Number of legal bytes above which the chosen byte says little about the state.
 const FEW: usize = 4;
 
-/// Keeps a completion within reach.
+/// Keeps a completion that fits into the remaining limit.
 pub(super) struct CompletionKeeper {
-    /// Completes the output from where it stands.
+    /// Completes the output from its current end.
     completion: Vec<u8>,
-    /// The same for a machine over tokens, instead of bytes.
+    /// The completion of a machine over tokens, instead of bytes.
     of_tokens: Option<Vec<TokenId>>,
     /// The token of each single byte.
     singles: Vec<Option<TokenId>>,
@@ -40,16 +48,16 @@ pub(super) struct CompletionKeeper {
 struct Node {
     matcher: Matcher,
     bytes: Vec<u8>,
-    /// `bytes` without what was one of many choices.
+    /// `bytes` with each byte that was one of many choices replaced by its class.
     shape: Vec<u8>,
 }
 
 impl CompletionKeeper {
-    /// A closer at the start of an output of at most `left` tokens; none if no completion is found that
-    /// fits.
+    /// Creates a keeper at the start of an output of at most `left` tokens; `None` if no completion
+    /// is found that fits.
     ///
-    /// `thinking` is the text that ends what may come before: it is closed by that and a completion
-    /// behind it.
+    /// `thinking` is the text that ends the thinking before the answer; the completion then
+    /// consists of that text and the completion after it.
     pub(super) fn new(matcher: &Matcher, thinking: Option<&str>, left: usize) -> Option<CompletionKeeper> {
         let vocab = matcher.vocabulary().clone();
         let trie = vocab.trie();
@@ -70,8 +78,8 @@ impl CompletionKeeper {
         fits(&vocab, &closer.completion, left).then_some(closer)
     }
 
-    /// Whether the output can be complete `left` tokens behind `next`, the state after a token of
-    /// `bytes`. If so, that is remembered; otherwise nothing changes.
+    /// Checks whether the output can be completed within `left` tokens after `next`, the state
+    /// after a token of `bytes`. If so, that completion is kept; otherwise nothing changes.
     pub(super) fn advance(&mut self, next: &Matcher, bytes: &[u8], left: usize) -> bool {
         if self.of_tokens.is_some() {
             let completion = next.token_completion().filter(|tokens| tokens.len() <= left);
@@ -89,7 +97,7 @@ impl CompletionKeeper {
         }
     }
 
-    /// The completion as tokens.
+    /// Returns the completion as tokens.
     pub(super) fn tokens(&self, vocab: &Vocabulary) -> Vec<TokenId> {
         match &self.of_tokens {
             Some(tokens) => tokens.clone(),
@@ -97,7 +105,8 @@ impl CompletionKeeper {
         }
     }
 
-    /// What is left of the completion behind a token, or the shortest end of it that still completes.
+    /// Returns the rest of the completion after a token, or its shortest suffix that still
+    /// completes the output.
     fn adapt(&self, next: &Matcher, bytes: &[u8]) -> Option<Vec<u8>> {
         let kept = &self.completion;
         if let Some(rest) = kept.strip_prefix(bytes) {
@@ -106,7 +115,7 @@ impl CompletionKeeper {
         (0..=kept.len()).rev().map(|i| &kept[i..]).find(|rest| completes(next, rest)).map(<[u8]>::to_vec)
     }
 
-    /// A completion of at most `left` tokens, of few tokens.
+    /// Returns a completion of at most `left` tokens, with few tokens.
     fn search(&mut self, start: &Matcher, left: usize) -> Option<Vec<u8>> {
         let vocab = start.vocabulary().clone();
         let shortest = start.shortest_completion(left.saturating_mul(vocab.max_token_len()))?;
@@ -116,7 +125,8 @@ impl CompletionKeeper {
         self.in_fewest_tokens(start, shortest.len() + MORE_LAYERS).filter(|bytes| fits(&vocab, bytes, left))
     }
 
-    /// The completion of at most `longest` bytes that has the fewest tokens, of those that a search over bytes finds.
+    /// Returns, among the completions of at most `longest` bytes that the byte search finds, the
+    /// one with the fewest tokens.
     fn in_fewest_tokens(&mut self, start: &Matcher, longest: usize) -> Option<Vec<u8>> {
         let mut best: Option<(usize, Vec<u8>)> = None;
         let mut layer = vec![Node { matcher: start.fork(), bytes: Vec::new(), shape: Vec::new() }];
@@ -137,7 +147,7 @@ impl CompletionKeeper {
         best.map(|b| b.1)
     }
 
-    /// The states one byte further.
+    /// Returns the states one byte further.
     fn next_layer(&mut self, layer: Vec<Node>) -> Vec<Node> {
         let mut seen = FxHashSet::default();
         let mut next = Vec::new();
@@ -166,8 +176,8 @@ impl CompletionKeeper {
         next
     }
 
-    /// The bytes worth trying: of an open string only the quote, if it may be closed, and otherwise
-    /// plain characters, if there are any.
+    /// Returns the bytes to try: only the quotation mark in an open string that may end, otherwise
+    /// plain characters if any are legal.
     fn legal_bytes(&mut self, matcher: &mut Matcher) -> Vec<(u8, TokenId)> {
         matcher.fill_bitmask(&mut self.row);
         let legal = |t: TokenId| self.row[t as usize / 32] >> (t % 32) & 1 == 1;
@@ -187,7 +197,7 @@ impl CompletionKeeper {
     }
 }
 
-/// Bytes that mostly come in company.
+/// Returns the class of a byte, the same for bytes that are usually legal together.
 fn class(byte: u8) -> u8 {
     match byte {
         b'0'..=b'9' => b'0',
@@ -197,7 +207,7 @@ fn class(byte: u8) -> u8 {
     }
 }
 
-/// Whether `bytes` lead from `matcher` to where the output may end.
+/// Returns true if `bytes` lead from `matcher` to a state where the output may end.
 fn completes(matcher: &Matcher, bytes: &[u8]) -> bool {
     let Some(tokens) = fewest(matcher.vocabulary(), bytes) else { return false };
     let mut matcher = matcher.fork();
@@ -208,10 +218,11 @@ fn fits(vocab: &Vocabulary, bytes: &[u8], left: usize) -> bool {
     fewest(vocab, bytes).is_some_and(|tokens| tokens.len() <= left)
 }
 
-/// `bytes` in the fewest tokens, found from the end; none if there are bytes without a token.
+/// Splits `bytes` into the fewest tokens, computed from the end; `None` if there are bytes without
+/// a token.
 fn fewest(vocab: &Vocabulary, bytes: &[u8]) -> Option<Vec<TokenId>> {
     let trie = vocab.trie();
-    // For each place: how many tokens from there, and the first of them with its length.
+    // For each offset: the number of tokens from there, and the first of them with its length.
     let mut best: Vec<Option<(usize, TokenId, usize)>> = vec![None; bytes.len() + 1];
     best[bytes.len()] = Some((0, 0, 0));
     for from in (0..bytes.len()).rev() {

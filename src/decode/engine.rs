@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use super::events::{CancelToken, Event};
 use super::prefix_cache::{CachedPrefix, DEFAULT_BYTES, PrefixCache};
-use super::request::{Prompt, Request};
+use super::prompt::Prompt;
+use super::request::Request;
 use super::session::{DraftSources, Session, SessionOptions, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
@@ -471,13 +472,10 @@ impl Engine {
     fn drafting(&self, request: &Request) -> Result<DraftSources> {
         let on = request.mode != Mode::Off;
         let draft = self.draft.as_ref().filter(|_| on && request.draft_model);
-        let untrusted = || {
-            let parts = request.prompt.parts.iter().filter(|p| !p.0);
-            parts.map(|p| p.1.as_str()).collect::<Vec<_>>().join("\n")
-        };
+        let outside = || request.prompt.outside_text();
         let source = request.source.clone().or_else(|| request.prompt.source.clone());
         let lookup =
-            (on && request.lookup).then(|| PromptLookup::new(source.unwrap_or_else(untrusted).as_str()));
+            (on && request.lookup).then(|| PromptLookup::new(source.unwrap_or_else(outside).as_str()));
         let max = request.max_draft;
         // The text of the unverified modes depends on where drafts end, which must not depend on anything
         // but the request.
@@ -498,7 +496,7 @@ impl Engine {
         }
         let always = || self.always.get_or_init(|| Arc::new(always_listed(self.vocabulary()))).clone();
         let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
-        let (branches, adversary) = (request.branches, request.draft_override.take());
+        let (branches, adversary) = (request.branches, request.take_draft_override());
         let ahead = ForcedRunCache::default();
         Ok(DraftSources { model, lookup, ahead, gate, branches, shared, splits, adversary })
     }

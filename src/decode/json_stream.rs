@@ -1,32 +1,38 @@
-//! The values of a JSON text that is still being written.
+//! Streaming scanner for the values of an unfinished JSON text.
 //!
-//! A scan over the bytes, once each, keeps the stack of open containers; a value that ends is parsed, so
-//! a container costs its length once more at each level above it. Repairing the text so far into complete
-//! JSON and parsing that after each token was rejected: it costs the whole length each time, and hides
-//! which values are complete.
+//! The scan reads each byte once and keeps the stack of open containers.
+//!
+//! # Cost
+//!
+//! A value that ends is parsed, so a container costs its length once more at each level above it.
+//!
+//! # Alternatives considered
+//!
+//! Repairing the text so far into complete JSON and parsing it after each token was rejected: it
+//! costs the whole length each time, and hides which values are complete.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// How far a value has come.
+/// The progress of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FieldState {
     /// Its key is written.
     Pending,
-    /// It has begun: a string as far as it goes, or an open object or array. Numbers and literals are
-    /// never partial, for a part of a number is another number.
+    /// It has begun: a string so far, or an open object or array. Numbers and literals are never
+    /// partial, because a prefix of a number is another number.
     Partial,
     /// It is complete.
     Done,
 }
 
-/// A value in a JSON text under way.
+/// A value in an unfinished JSON text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Field {
     /// JSON pointer; empty for the whole text.
     pub pointer: String,
-    /// How far it has come.
+    /// The progress of the value.
     pub state: FieldState,
     /// The value if it is complete; the text so far of a partial string; otherwise null.
     pub value: Value,
@@ -34,25 +40,25 @@ pub struct Field {
 
 /// Deepest nesting that is followed; values below are not reported.
 const MAX_DEPTH: usize = 100;
-/// Longest escape at the end of a string that may be incomplete: two of `\uXXXX`.
+/// Longest escape at the end of a string that may be incomplete, in bytes: two of `\uXXXX`.
 const MAX_ESCAPE: usize = 12;
 
 /// An open container.
 #[derive(Debug)]
 struct Open {
     start: usize,
-    /// The key of the member under way, or none in an array.
+    /// The key of the current property; `None` in an array.
     key: Option<String>,
-    /// Number of the item under way in an array.
+    /// Index of the current item in an array.
     index: usize,
     object: bool,
-    /// Whether the value of the member under way may come; always so in an array.
+    /// True if the value of the current property may come; always true in an array.
     in_value: bool,
-    /// Where that value begins, if it has.
+    /// Offset at which that value begins, once it has begun.
     value: Option<usize>,
 }
 
-/// What the scan is inside of, other than containers.
+/// The string or scalar that the scan is inside of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Nothing,
@@ -66,9 +72,10 @@ pub struct JsonStream {
     text: Vec<u8>,
     stack: Vec<Open>,
     inside: Inside,
-    /// Containers deeper than are followed.
+    /// Number of open containers below the deepest followed level.
     below: usize,
-    /// The text began as an object or array, and has not ended.
+    /// True while the object or array that the text began with is open; `None` before its first
+    /// character.
     active: Option<bool>,
     changes: Vec<Field>,
 }
@@ -80,7 +87,8 @@ impl Default for JsonStream {
 }
 
 impl JsonStream {
-    /// The scan at the start of a text. Only texts that begin with an object or an array are followed.
+    /// Creates the scan at the start of a text. Only texts that begin with an object or an array
+    /// are followed.
     pub fn new() -> Self {
         JsonStream {
             text: Vec::new(),
@@ -92,7 +100,7 @@ impl JsonStream {
         }
     }
 
-    /// Reads on; returns what has changed, each value once, in the order of their last changes.
+    /// Reads more bytes; returns the changed values, each once, in the order of their last changes.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Field> {
         for &b in bytes {
             let at = self.text.len();
@@ -110,8 +118,9 @@ impl JsonStream {
         std::mem::take(&mut self.changes)
     }
 
-    /// The value that the text ends in: its pointer, and what is there of it. Inside a key that is the
-    /// object; in a text that is no object or array, the whole.
+    /// Returns the JSON pointer of the unfinished value at the end of the text, and its text so
+    /// far. Inside a key the value is the object; in a text that is neither object nor array it is
+    /// the whole text.
     pub fn unfinished(&self) -> (String, String) {
         let from = |at: usize| String::from_utf8_lossy(&self.text[at..]).into_owned();
         match self.stack.last() {
@@ -162,7 +171,7 @@ impl JsonStream {
         }
     }
 
-    /// Notes where the value under way begins.
+    /// Notes the start of the current value.
     fn begin(&mut self, at: usize) {
         if self.below == 0
             && let Some(open) = self.stack.last_mut()
@@ -242,7 +251,7 @@ impl JsonStream {
         self.changes.push(Field { pointer, state, value });
     }
 
-    /// Pointer of the value under way.
+    /// Returns the pointer of the current value.
     fn pointer(&self) -> String {
         pointer(&self.stack)
     }
@@ -261,7 +270,8 @@ fn pointer(stack: &[Open]) -> String {
     out
 }
 
-/// The decoded text of an unfinished string, without an escape or character that is cut.
+/// Returns the decoded text of an unfinished string, without an incomplete escape or character at
+/// its end.
 fn partial_string(raw: &[u8]) -> Option<String> {
     (0..=MAX_ESCAPE.min(raw.len())).find_map(|cut| {
         let quoted = [b"\"", &raw[..raw.len() - cut], b"\""].concat();
@@ -277,7 +287,8 @@ mod tests {
     const TEXT: &str =
         r#"{"a":"x\"é\ud83d\ude00","n":-12.5e3,"o":{"l":[1,"two",{},[]],"t/~":true},"z":null}"#;
 
-    /// Every way to cut the text in two or three: the last state of each value is its true value.
+    /// Every division of the text into two or three pieces: the last state of each value is its
+    /// true value.
     #[test]
     fn complete_values_are_those_of_the_parsed_text() {
         let whole: Value = serde_json::from_str(TEXT).unwrap();

@@ -1,13 +1,19 @@
-//! How probable each label is: the products of masked probabilities along the paths of a trie.
+//! Probabilities of labels: products of masked probabilities along the paths of a label trie.
 //!
-//! At a node the model's distribution is that over what may come there: the tokens of the children, and the
-//! end token if a label ends. Where nothing is to be chosen no forward is needed; the tokens go through the
-//! model with the next ones that are. Going through the whole trie depth first, a forward takes all the
-//! tokens down to the last choice on its way and brings the distributions of all nodes it passes; the prompt
-//! is read once, and the cache cut back for the next branch. For large taxonomies the most probable labels
-//! are found best first: a path is never more probable than its beginning, so what comes out first is most
-//! probable, and what is never looked at is reported as a rest. Running siblings in one batch was rejected:
-//! each would need a copy of the prompt's keys and values.
+//! At a node the model's distribution covers the tokens of the children, and the end token if a
+//! label ends there. A node without a choice needs no forward; its token goes through the model
+//! together with the next ones that need one. The trie is visited depth first. A forward takes all
+//! tokens down to the last choice on its path and gives the distributions of all nodes it passes.
+//! The prompt is read once, and the KV cache is truncated for the next branch.
+//!
+//! For large taxonomies a best-first search finds the most probable labels. A path is never more
+//! probable than its prefix, so labels are found in order of probability, and the unvisited part is
+//! reported as the rest.
+//!
+//! # Alternatives considered
+//!
+//! Running siblings in one batch was rejected: each would need a copy of the prompt's keys and
+//! values.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,67 +22,68 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::engine::Engine;
-use super::request::Prompt;
+use super::prompt::Prompt;
 use crate::constraint::token_machine::{LabelNode, LabelTrie, Labels};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{KvCache, Model};
 use crate::vocab::TokenId;
 
-/// Most tokens that one forward takes ahead of the node it is for.
+/// Largest number of tokens that one forward takes ahead of the node it is for.
 const MAX_AHEAD: usize = 64;
 
-/// Which labels are wanted; by default all of them.
+/// The labels to return; by default all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LabelOptions {
-    /// Only so many, the most probable ones.
+    /// Number of labels to return, the most probable ones.
     pub top: Option<usize>,
-    /// Only labels of at least this probability.
+    /// Smallest probability of a returned label.
     pub min_probability: f64,
-    /// No more forwards than this; what is found until then is most probable.
+    /// Largest number of forwards; the labels found within it are the most probable.
     pub max_forwards: Option<usize>,
 }
 
-/// A label and how probable it is.
+/// A label and its probability.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LabelProbability {
     /// The label.
     pub label: String,
-    /// Its number in the trie.
+    /// Its index in the trie.
     pub index: usize,
     /// Its probability under masked decoding at temperature 1.
     pub probability: f64,
-    /// The natural logarithm of that, also where the probability itself is too small for a number.
+    /// The natural logarithm of the probability; finite even where the probability underflows.
     pub log_probability: f64,
 }
 
-/// The labels of a taxonomy behind a prompt, the most probable first.
+/// The labels of a taxonomy after a prompt, the most probable first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LabelProbabilities {
-    /// The labels that were asked for; equally probable ones in the order of the taxonomy.
+    /// The requested labels; equally probable ones in the order of the taxonomy.
     pub labels: Vec<LabelProbability>,
-    /// The probability of all labels that are not among them: 0 if all are.
+    /// The probability of all other labels together: 0 if there are none.
     pub rest: f64,
-    /// Share of the model's probability behind the prompt that is on beginnings of labels: near 0 if it
-    /// wanted to write something else.
+    /// Share of the model's probability after the prompt that is on first tokens of labels: near 0
+    /// if the model prefers another text.
     pub legal_mass: f64,
-    /// Forwards of the model, that over the prompt included.
+    /// Forwards of the model, the one over the prompt included.
     pub forwards: usize,
     #[serde(skip)]
     path_separator: Option<String>,
 }
 
 impl LabelProbabilities {
-    /// The most probable label; none only if [`LabelOptions`] left none.
+    /// Returns the most probable label; `None` only if [`LabelOptions`] excluded all.
     pub fn best(&self) -> Option<&LabelProbability> {
         self.labels.first()
     }
 
-    /// The probability of a label, if it is among those found.
+    /// Returns the probability of a label, if it was found.
     pub fn get(&self, label: &str) -> Option<f64> {
         self.labels.iter().find(|l| l.label == label).map(|l| l.probability)
     }
 
-    /// The probability of a place in a hierarchy: of the label itself and all found below it.
+    /// Returns the probability of a subtree of a hierarchy: of the label `path` itself and of all
+    /// found labels below it.
     pub fn below(&self, path: &str) -> f64 {
         let separator = self.path_separator.as_deref();
         let lies_below = |label: &str| {
@@ -89,16 +96,17 @@ impl LabelProbabilities {
 }
 
 impl Engine {
-    /// Labels in the tokens of this engine's vocabulary.
+    /// Returns the trie of the labels in the tokens of this engine's vocabulary.
     ///
     /// # Errors
-    /// As [`Labels::trie`].
+    /// Fails like [`Labels::trie`].
     pub fn label_trie(&self, labels: &Labels) -> Result<LabelTrie> {
         labels.trie(self.vocabulary())
     }
 
-    /// How probable each label is behind a prompt: exactly what generating with
-    /// [`Constraint::labels`](crate::Constraint::labels) at temperature 1 gives, without penalties and bias.
+    /// Returns the probability of each label after a prompt. It is exactly the probability of the
+    /// label in a generation with [`Constraint::labels`](crate::Constraint::labels) at temperature
+    /// 1, without penalties and bias.
     ///
     #[cfg_attr(feature = "embedded", doc = "```")]
     #[cfg_attr(not(feature = "embedded"), doc = "```ignore")]
@@ -118,8 +126,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// If the prompt is empty or does not fit, the trie is of another vocabulary, the labels are for
-    /// outputs with several, an option is out of range, or the model fails.
+    /// Fails if the prompt is empty or does not fit, the trie belongs to another vocabulary, the
+    /// labels allow several per output, an option is out of range, or the model fails.
     pub fn label_probabilities(
         &self,
         prompt: &Prompt,
@@ -159,7 +167,7 @@ impl Engine {
             && options.max_forwards.is_none();
         let found = if all { walk.all()? } else { walk.best(options)? };
         if walk.forwards == 0 {
-            // A single label leaves no choice, but what the model thinks of it is worth knowing.
+            // A single label leaves no choice, but its probability mass is still reported.
             let rows = walk.forward(&[], 0)?;
             walk.look_at_beginning(&rows[0])?;
         }
@@ -168,10 +176,10 @@ impl Engine {
     }
 }
 
-/// The logarithms of the probabilities at a node.
+/// Log-probabilities at a node.
 struct Choice {
     children: Vec<(LabelNode, f64)>,
-    /// Of the label that ends there.
+    /// Log-probability that the label at the node ends.
     end: Option<f64>,
 }
 
@@ -182,16 +190,17 @@ struct Walk<'a> {
     ends: &'a [TokenId],
     cache: KvCache,
     prompt: Vec<TokenId>,
-    /// The tokens of labels in the cache, behind the prompt.
+    /// The tokens of labels in the cache, after the prompt.
     path: Vec<TokenId>,
-    /// Distributions that a forward brought along and that are not used yet.
+    /// Distributions that an earlier forward computed and that are still unused.
     choices: FxHashMap<LabelNode, Choice>,
     legal_mass: f64,
     forwards: usize,
 }
 
 impl Walk<'_> {
-    /// Goes on as long as there is one way only: to a choice, or to the end of a label.
+    /// Follows the path from `node` while it has a single continuation: to a choice, or to the end
+    /// of a label.
     fn forced(&self, mut node: LabelNode) -> LabelNode {
         while let ([(_, child)], None) = (self.trie.children(node), self.trie.label_at(node)) {
             node = *child;
@@ -199,7 +208,7 @@ impl Walk<'_> {
         node
     }
 
-    /// All labels, depth first.
+    /// Returns all labels, depth first.
     fn all(&mut self) -> Result<Vec<(usize, f64)>> {
         let mut found = Vec::with_capacity(self.trie.len());
         let mut todo = vec![(self.trie.root(), 0.0)];
@@ -212,13 +221,13 @@ impl Walk<'_> {
             }
             let choice = self.choice(node, MAX_AHEAD)?;
             found.extend(label.zip(choice.end).map(|(label, end)| (label, log + end)));
-            // The first child is next, for its tokens may be in the cache already.
+            // The first child comes next, because its tokens may be in the cache.
             todo.extend(choice.children.iter().rev().map(|&(child, p)| (child, log + p)));
         }
         Ok(found)
     }
 
-    /// The most probable labels, best first.
+    /// Returns the most probable labels, best first.
     fn best(&mut self, options: &LabelOptions) -> Result<Vec<(usize, f64)>> {
         let mut found = Vec::new();
         let mut todo = BinaryHeap::from([Open { log: 0.0, what: What::Node(self.trie.root()) }]);
@@ -255,13 +264,13 @@ impl Walk<'_> {
         Ok(found)
     }
 
-    /// The distribution at a node, by a forward unless an earlier one brought it along.
+    /// Returns the distribution at a node, from a forward unless an earlier one computed it.
     fn choice(&mut self, node: LabelNode, ahead: usize) -> Result<Choice> {
         if let Some(known) = self.choices.remove(&node) {
             return Ok(known);
         }
-        // Nodes with choices from here down the first branch that has some, and how many tokens are in
-        // front of each.
+        // Nodes with choices on the first branch below this one, each with the number of tokens
+        // before it.
         let mut tokens = self.trie.path(node);
         let mut wanted = vec![(node, tokens.len())];
         let most = tokens.len() + ahead;
@@ -277,7 +286,7 @@ impl Walk<'_> {
             }
         }
         tokens.truncate(wanted.last().map_or(0, |w| w.1));
-        // The first forward also says what the model thinks of beginning a label at all.
+        // The first forward also gives the probability mass on first tokens of labels.
         let first = if self.forwards == 0 { 0 } else { wanted[0].1 };
         let rows = self.forward(&tokens, first)?;
         if first == 0 {
@@ -290,11 +299,12 @@ impl Walk<'_> {
         self.choices.remove(&node).ok_or_else(|| Error::new(ErrorKind::Model, "a forward without logits"))
     }
 
-    /// Brings the cache behind `tokens`; the logits behind the first `from` of them and each one after.
+    /// Runs the model over `tokens` after the prompt; returns the logits after the first `from` of
+    /// them and after each later one.
     fn forward(&mut self, tokens: &[TokenId], from: usize) -> Result<Vec<Vec<f32>>> {
         let shared = tokens.iter().zip(&self.path).take_while(|(a, b)| a == b).count();
-        // The token whose logits are wanted must go through the model, though it may be in the cache. The
-        // last one of the prompt stands for the root.
+        // The token whose logits are needed must go through the model even if it is in the cache.
+        // For the root that is the last token of the prompt.
         let wanted_from = self.prompt.len() + from - 1;
         let keep = self.cache.len().min(self.prompt.len() + shared).min(wanted_from);
         self.cache.truncate(keep);
@@ -307,7 +317,7 @@ impl Walk<'_> {
         result
     }
 
-    /// How much of the model's probability is on beginnings of labels.
+    /// Computes the share of the model's probability on first tokens of labels.
     fn look_at_beginning(&mut self, logits: &[f32]) -> Result<()> {
         let children = self.trie.children(self.trie.root()).iter();
         let legal: Vec<f64> = children.map(|e| logit(logits, e.0)).collect::<Result<_>>()?;
@@ -316,7 +326,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The masked distribution at a node.
+    /// Returns the masked distribution at a node.
     fn distribution(&self, node: LabelNode, logits: &[f32]) -> Result<Choice> {
         let children = self.trie.children(node);
         let ends = if self.trie.label_at(node).is_some() { self.ends } else { &[] };
@@ -372,7 +382,7 @@ fn log_sum(logs: impl Iterator<Item = f64> + Clone) -> f64 {
     best + logs.map(|l| (l - best).exp()).sum::<f64>().ln()
 }
 
-/// Something that may still be the most probable.
+/// An open entry of the best-first search.
 struct Open {
     log: f64,
     what: What,
@@ -386,7 +396,7 @@ enum What {
 
 impl Ord for Open {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Of equals the first: a total order makes the search the same each time.
+        // Among equals the first wins: a total order makes the search deterministic.
         self.log.total_cmp(&other.log).then_with(|| other.what.cmp(&self.what))
     }
 }

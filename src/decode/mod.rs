@@ -1,9 +1,9 @@
-//! Running a model under a constraint.
+//! Decoding: runs a model under a constraint.
 //!
-//! [`Engine`] holds the target model, the draft model and the vocabulary; a [`Request`] is a prompt
-//! with a constraint and options; `session` is the loop that all modes share; a [`Scheduler`] runs many
-//! requests in one batch. See
-//! `docs/architecture.md` for the modes and for why `exact` gives the tokens of `off`.
+//! [`Engine`] holds the target model, the draft model and the vocabulary. A [`Request`] is a prompt
+//! with a constraint and options. `session` is the loop that all modes share, and a [`Scheduler`]
+//! runs many requests in one batch. See `docs/architecture.md` for the modes and for why `exact`
+//! gives the tokens of `off`.
 
 mod completion;
 mod engine;
@@ -11,6 +11,7 @@ mod events;
 mod json_stream;
 mod label_probabilities;
 mod prefix_cache;
+mod prompt;
 mod request;
 mod scheduler;
 mod search;
@@ -23,7 +24,8 @@ pub use engine::{Engine, EngineBuilder, Output};
 pub use events::{CancelToken, Event};
 pub use json_stream::{Field, FieldState, JsonStream};
 pub use label_probabilities::{LabelOptions, LabelProbabilities, LabelProbability};
-pub use request::{Prompt, Request};
+pub use prompt::Prompt;
+pub use request::Request;
 pub use scheduler::{Handle, HandleEvent, Rejected, Scheduler, SchedulerOptions, SchedulerStats};
 pub use search::{BeamOptions, MOST_SEQUENCES, Ranked, Scored};
 pub use session::{DraftOverride, TokenLogprob};

@@ -1,11 +1,17 @@
-//! Keys and values of beginnings that many prompts share: instructions, schemas.
+//! Cache of the keys and values of prompt prefixes that many prompts share: instructions, schemas.
 //!
-//! An engine keeps them for generations one after another, a scheduler for those of a batch. A beginning is kept once two
-//! prompts have had it, as a copy of its own, and copied into the cache of
-//! each later request. A look-up compares with every entry, a copy is a small part of the forward it saves
-//! (the bytes of the cache against the bytes of the weights times tokens). What was used longest ago goes
-//! first when the bytes are spent. Pages that caches point to were rejected: attention would have to
-//! gather them, and copies are cheap.
+//! An engine keeps them for consecutive generations, a scheduler for those of a batch. A prefix is
+//! kept as a copy of its own once two prompts have had it, and is copied into the KV cache of each
+//! later request. When the byte limit is reached, the least recently used prefix is dropped.
+//!
+//! # Cost
+//!
+//! A lookup compares with every entry. A copy costs a small part of the forward it saves: the bytes
+//! of the cache against the bytes of the weights times tokens.
+//!
+//! # Alternatives considered
+//!
+//! Paged caches were rejected: attention would have to gather the pages, and copies are cheap.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,11 +19,11 @@ use std::sync::Arc;
 use crate::model::KvCache;
 use crate::vocab::TokenId;
 
-/// Shortest beginning worth a copy.
+/// Length of the shortest prefix that is cached, in tokens.
 pub(super) const FEWEST: usize = 16;
-/// Prompts remembered to find out what they share.
+/// Number of recent prompts that are remembered to find common prefixes.
 const REMEMBERED: usize = 64;
-/// Bytes that are kept where nothing else is said.
+/// Default limit on the size of the cache, in bytes.
 pub(super) const DEFAULT_BYTES: usize = 64 << 20;
 
 /// Keys and values of the target and, if there is one, the draft model.
@@ -29,7 +35,7 @@ struct Entry {
     used: u64,
 }
 
-/// Beginnings, and the prompts of late.
+/// Cached prefixes and the recent prompts.
 pub(super) struct PrefixCache {
     entries: Vec<Entry>,
     prompts: VecDeque<Vec<TokenId>>,
@@ -37,7 +43,7 @@ pub(super) struct PrefixCache {
     clock: u64,
 }
 
-/// Tokens that both begin with.
+/// Returns the length of the common prefix, in tokens.
 pub(super) fn common(a: &[TokenId], b: &[TokenId]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -51,13 +57,13 @@ impl PrefixCache {
         self.entries.iter().map(Entry::bytes).sum()
     }
 
-    /// How many of the first tokens of a prompt are kept.
+    /// Returns the number of first tokens of a prompt that are cached.
     pub fn kept(&self, prompt: &[TokenId]) -> usize {
         self.entries.iter().map(|e| common(&e.tokens, prompt)).max().unwrap_or(0)
     }
 
-    /// The longest beginning of the prompt that is kept, the last token excepted: its logits
-    /// are wanted, so it has to run.
+    /// Returns the longest cached prefix of the prompt, without its last token: that token's logits
+    /// are needed, so it has to run.
     pub fn find(&mut self, prompt: &[TokenId]) -> Option<Found> {
         self.clock += 1;
         let most = prompt.len().saturating_sub(1);
@@ -70,7 +76,8 @@ impl PrefixCache {
         Some(Found { caches: entry.caches.clone(), len })
     }
 
-    /// Remembers a prompt; how many of its first tokens an earlier one had, if that is worth keeping.
+    /// Remembers a prompt; returns the length of the prefix that it shares with an earlier one, if
+    /// that is to be cached.
     pub fn meet(&mut self, prompt: &[TokenId]) -> Option<usize> {
         if self.most_bytes == 0 {
             return None;
@@ -83,33 +90,33 @@ impl PrefixCache {
         (shared >= FEWEST && shared > self.kept(prompt)).then_some(shared)
     }
 
-    /// Keeps a beginning, unless it is kept already or larger than all may be.
+    /// Caches a prefix, unless it is cached already or exceeds the whole limit.
     pub fn keep(&mut self, tokens: &[TokenId], caches: CachedPrefix) {
         self.clock += 1;
         let entry = Entry { tokens: tokens.to_vec(), caches: Arc::new(caches), used: self.clock };
         if self.kept(tokens) >= tokens.len() || entry.bytes() > self.most_bytes {
             return;
         }
-        // What it begins with is in it.
+        // Entries that are prefixes of the new one are redundant.
         self.entries.retain(|e| common(&e.tokens, tokens) < e.tokens.len());
         self.entries.push(entry);
         while self.bytes() > self.most_bytes {
             let oldest = (0..self.entries.len()).min_by_key(|&i| self.entries[i].used);
-            // The new one alone fits, so there is another to go.
+            // The new entry alone fits, so there is another one to remove.
             let Some(oldest) = oldest else { break };
             self.entries.swap_remove(oldest);
         }
     }
 }
 
-/// A beginning to copy, which may take a while, when nobody waits for what keeps it.
+/// A prefix to copy. The copy may take a while, so it is made when the cache is no longer locked.
 pub(super) struct Found {
     caches: Arc<CachedPrefix>,
     len: usize,
 }
 
 impl Found {
-    /// A copy of its own.
+    /// Returns a copy for one request.
     pub fn copy(&self) -> CachedPrefix {
         let (target, draft) = &*self.caches;
         (target.prefix(self.len), draft.as_ref().map(|c| c.prefix(self.len)))
@@ -154,7 +161,7 @@ mod tests {
         assert_eq!(prefixes.find(&[&a[..], &b[..]].concat()).unwrap().copy().0.len(), 40);
         prefixes.keep(&c, run(&c));
         assert_eq!([&a, &b, &c].map(|p| prefixes.kept(p)), [40, 0, 40]);
-        // A longer one takes the place of its beginning; one that is too long is not kept.
+        // A longer prefix replaces its own prefix; one that is too long is not kept.
         let longer = [&c[..], &b[..5]].concat();
         prefixes.keep(&longer, run(&longer));
         assert!(prefixes.bytes() <= 2 * one);
@@ -162,7 +169,7 @@ mod tests {
         let endless: Vec<TokenId> = (0..200).collect();
         prefixes.keep(&endless, run(&endless));
         assert_eq!(prefixes.kept(&endless), 0);
-        // And what was copied is what was computed.
+        // The copy equals the computed one.
         let next = |mut cache: KvCache| model.forward(&[7], &mut cache, 0..1).unwrap();
         let copied = prefixes.find(&longer).unwrap().copy().0;
         assert_eq!(next(copied), next(run(&longer[..44]).0));

@@ -1,11 +1,11 @@
-//! What a generation cost and how it ended.
+//! Statistics of a generation, its mode, and the reason why it ended.
 
 use serde::Serialize;
 
 use crate::draft::GateReport;
 use crate::vocab::TokenId;
 
-/// How forced runs are handled; see the architecture page for the four modes.
+/// Handling of forced runs; see the architecture page for the four modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -24,7 +24,7 @@ impl Mode {
     /// All modes.
     pub const ALL: [Mode; 4] = [Mode::Off, Mode::Exact, Mode::Canonical, Mode::Longest];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Off => "off",
@@ -46,7 +46,7 @@ impl std::str::FromStr for Mode {
     }
 }
 
-/// Why a generation ended.
+/// The reason why a generation ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 #[non_exhaustive]
@@ -63,28 +63,28 @@ pub enum Finish {
         /// The token.
         token: TokenId,
     },
-    /// The token limit was near and a short completion was emitted instead of what the model would have
-    /// said. The output is complete, but its last values are not the model's.
+    /// The token limit was near, so a short completion was emitted instead of the model's own
+    /// continuation. The output is complete, but its last values are not the model's.
     Closed,
     /// The token limit or the model's context was reached; with a constraint, inside the value at
-    /// this JSON pointer. The text is no complete output.
+    /// this JSON pointer. The text is not a complete output.
     Length {
         /// JSON pointer of the unfinished value; empty at the top level.
         path: String,
-        /// What is there of that value.
+        /// The text so far of that value.
         partial: String,
     },
     /// The generation was cancelled; with a constraint, inside the value at this JSON pointer.
     Cancelled {
         /// JSON pointer of the unfinished value; empty at the top level.
         path: String,
-        /// What is there of that value.
+        /// The text so far of that value.
         partial: String,
     },
 }
 
 impl Finish {
-    /// `stop`, `stop_text`, `stop_token`, `closed`, `length` or `cancelled`.
+    /// Returns `stop`, `stop_text`, `stop_token`, `closed`, `length` or `cancelled`.
     pub fn name(&self) -> &'static str {
         match self {
             Finish::Stop => "stop",
@@ -97,7 +97,7 @@ impl Finish {
     }
 }
 
-/// Tokens by the source that proposed them.
+/// Number of tokens by the source that proposed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct BySource {
     /// From forced runs.
@@ -106,16 +106,15 @@ pub struct BySource {
     pub lookup: usize,
     /// From the draft model.
     pub draft_model: usize,
-    /// Beside the draft, where that was in doubt: the first token of each branch. What is forced behind it counts as
-    /// forced.
+    /// First tokens of branches at uncertain positions of the draft. Tokens forced after them count
+    /// as forced.
     pub branch: usize,
 }
 
-/// Seconds of a generation by what they were spent on; what is left of its seconds is masks, choices and
-/// bookkeeping.
+/// Seconds of a generation by activity; the remaining seconds are masks, choices and bookkeeping.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct TimeBreakdown {
-    /// The target's first forward: the prompt, and what was drafted behind it.
+    /// The target's first forward: the prompt, and the tokens drafted after it.
     pub prompt: f64,
     /// Further forwards of the target.
     pub target: f64,
@@ -123,7 +122,7 @@ pub struct TimeBreakdown {
     pub draft_model: f64,
 }
 
-/// Figures of one generation.
+/// Statistics of one generation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Stats {
     /// Output tokens, the end token not counted.
@@ -132,11 +131,12 @@ pub struct Stats {
     pub forwards: usize,
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// How many of them an earlier prompt began with too, so that their keys and values were there already.
+    /// Prompt tokens shared with an earlier prompt, whose keys and values were already present.
     pub prompt_cached: usize,
     /// Output tokens that came from forced runs.
     pub forced: usize,
-    /// Output tokens that closed it before the limit or ended its thinking, without asking the model.
+    /// Output tokens emitted without verification: completions before the limit, and ends of
+    /// thinking.
     pub unverified: usize,
     /// Tokens proposed for verification.
     pub drafted: usize,
@@ -152,29 +152,29 @@ pub struct Stats {
     pub tokens_per_forward: f64,
     /// `forced / tokens`.
     pub deterministic_fraction: f64,
-    /// In the unverified modes: the probability, under plain masked decoding, of all the forced
-    /// tokens that were emitted without asking and later passed through the model.
+    /// In the unverified modes: the probability, under plain masked decoding, of all unverified
+    /// forced tokens that later passed through the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub survival: Option<f64>,
-    /// Where the seconds went; not known for a generation in a batch.
+    /// The seconds by activity; `None` for a generation in a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spent: Option<TimeBreakdown>,
-    /// Why drafts were as long as they were, if asked for with
+    /// The reasons for the draft lengths, if requested with
     /// [`Request::explain_gate`](super::Request::explain_gate).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateReport>,
     /// The mode.
     pub mode: Mode,
-    /// Wall-clock seconds, compiling of the constraint not included.
+    /// Wall-clock seconds, without the compilation of the constraint.
     pub seconds: f64,
-    /// Seconds spent compiling the constraint.
+    /// Seconds spent on compiling the constraint.
     pub compile_seconds: f64,
     /// The name of the [`Finish`].
     pub finish: String,
 }
 
 impl Stats {
-    /// Fills in the ratios.
+    /// Fills in the ratios, the seconds and the name of the finish.
     pub(super) fn close(&mut self, finish: &Finish, seconds: f64) {
         let ratio = |a: usize, b: usize| if b == 0 { 0.0 } else { a as f64 / b as f64 };
         self.tokens_per_forward = ratio(self.tokens, self.forwards);

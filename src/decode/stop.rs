@@ -1,14 +1,22 @@
-//! Texts and tokens at which a generation stops.
+//! Stop texts and stop tokens of a generation.
 //!
-//! After each token only the end of the text is searched: what lies further back was searched before.
-//! Cost: length of the token plus that of the longest stop text, for each of them. An automaton over all
-//! of them was rejected: requests have a handful, a few bytes each.
+//! After each token only the end of the text is searched: the rest was searched after earlier
+//! tokens.
+//!
+//! # Cost
+//!
+//! For each stop text, the length of the token plus that of the longest stop text.
+//!
+//! # Alternatives considered
+//!
+//! An automaton over all stop texts was rejected: requests have a handful of them, of a few bytes
+//! each.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Where to stop besides the end token.
+/// The stop texts and stop tokens besides the end token.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stops {
     strings: Vec<String>,
@@ -18,7 +26,7 @@ pub(super) struct Stops {
 
 impl Stops {
     /// # Errors
-    /// If a text is empty: that would stop before anything is said.
+    /// Fails if a text is empty: the output would stop before its first token.
     pub(super) fn new(strings: Vec<String>, tokens: Vec<TokenId>) -> Result<Self> {
         if strings.iter().any(String::is_empty) {
             return Err(Error::new(ErrorKind::InvalidOption, "a stop text is empty")
@@ -28,18 +36,18 @@ impl Stops {
         Ok(Stops { strings, tokens, longest })
     }
 
-    /// Whether this token stops the generation.
+    /// Returns true if this token stops the generation.
     pub(super) fn is_stop(&self, token: TokenId) -> bool {
         self.tokens.contains(&token)
     }
 
-    /// How many bytes of text matter to what follows.
+    /// Returns the number of last bytes of the text that later searches need.
     pub(super) fn memory(&self) -> usize {
         self.longest.saturating_sub(1)
     }
 
-    /// The leftmost stop text that ends in the last `new` bytes of `text`: where it begins, and which it
-    /// is, the first named among several there.
+    /// Returns the leftmost stop text that ends in the last `new` bytes of `text`: its offset and
+    /// its index. Among several at one offset the first in the list counts.
     pub(super) fn find(&self, text: &[u8], new: usize) -> Option<(usize, usize)> {
         let found = |(i, stop): (usize, &String)| {
             let stop = stop.as_bytes();
@@ -50,12 +58,13 @@ impl Stops {
         self.strings.iter().enumerate().filter_map(found).min()
     }
 
-    /// The text by its number.
+    /// Returns a stop text by its index.
     pub(super) fn text(&self, index: usize) -> &str {
         &self.strings[index]
     }
 
-    /// Length of the longest end of `text` that may become a stop text: not to be handed out yet.
+    /// Returns the length of the longest suffix of `text` that may become a stop text and must not
+    /// be streamed yet.
     pub(super) fn undecided(&self, text: &[u8]) -> usize {
         let begins = |n: usize| {
             let tail = &text[text.len() - n..];
@@ -65,8 +74,8 @@ impl Stops {
     }
 }
 
-/// Whether `text` satisfies the constraint, of which `matcher` has accepted `tokens` last. Behind a cut the
-/// text has other tokens than those that were generated.
+/// Returns true if `text` satisfies the constraint, of which `matcher` has just accepted `tokens`.
+/// The text may be cut, so that its last token differs from the generated one.
 pub(super) fn satisfies(matcher: &Matcher, tokens: &[TokenId], text: &[u8], vocab: &Vocabulary) -> bool {
     let mut matcher = matcher.fork();
     let (mut kept, mut bytes) = (0, 0);
@@ -93,7 +102,7 @@ pub(super) fn satisfies(matcher: &Matcher, tokens: &[TokenId], text: &[u8], voca
 mod tests {
     use super::*;
 
-    /// Where the first token ends behind which some stop text stands, and the cut.
+    /// Returns the offset after the first token that completes some stop text, and the cut.
     fn naive(pieces: &[&str], stops: &[&str]) -> Option<(usize, usize)> {
         let mut text = String::new();
         for (n, piece) in pieces.iter().enumerate() {
@@ -107,7 +116,7 @@ mod tests {
 
     #[test]
     fn finds_what_a_scan_of_the_whole_text_finds() {
-        // All ways to cut all short texts over two letters, against a few sets of stop texts.
+        // All divisions of all short texts over two letters, with a few sets of stop texts.
         let sets: [&[&str]; 5] =
             [&["ab"], &["aab", "b"], &["bb", "abab"], &["a", "ab"], &["bab", "aa", "bbb"]];
         for bits in 0..256u32 {

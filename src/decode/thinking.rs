@@ -1,19 +1,27 @@
-//! Free text first, up to an end marker; then the constraint.
+//! Thinking: free text up to an end marker, then the constraint.
 //!
-//! The gate is part of the constraint ([`Constraint::behind_marker`]): text up to the first marker, then what was asked
-//! for. So masks, forced runs and drafts see one machine, and a draft may reach over the marker. Only the budget is
-//! looked after here: when it is spent the marker is emitted, at a position that depends on nothing else.
-//! Cost: a search for the marker in each new token. Switching masks on behind the marker was rejected:
-//! every part that advances would have to know on which side it is.
+//! The marker is part of the constraint ([`Constraint::behind_marker`]): text up to the first
+//! marker, then the answer. So masks, forced runs and drafts see one machine, and a draft may span
+//! the marker. Only the budget is handled here: when it is used up, the marker is emitted, at a
+//! position that depends on nothing else.
+//!
+//! # Cost
+//!
+//! A search for the marker in each new token.
+//!
+//! # Alternatives considered
+//!
+//! Enabling masks only after the marker was rejected: every component that advances would have to
+//! know on which side of it the output is.
 
 use crate::constraint::Constraint;
 use crate::error::Result;
 
-/// Thinking of one generation.
+/// Thinking options of one generation.
 #[derive(Debug, Clone)]
 pub(super) struct Thinking {
     end: String,
-    /// Most tokens before the marker.
+    /// Largest number of tokens before the marker.
     pub budget: usize,
 }
 
@@ -22,38 +30,40 @@ impl Thinking {
         Thinking { end, budget }
     }
 
-    /// The marker.
+    /// Returns the marker.
     pub(super) fn end(&self) -> &str {
         &self.end
     }
 
-    /// Whether the marker has to be emitted behind `emitted` tokens that spell `text`: not before a character that was begun
-    /// in one token is ended in others.
+    /// Returns true if the marker has to be emitted after `emitted` tokens whose bytes are `text`.
+    /// It waits until a character that spans several tokens is complete.
     pub(super) fn is_over(&self, text: &[u8], emitted: usize) -> bool {
         emitted >= self.budget && is_whole(text)
     }
 
-    /// What is put behind `text`, which does not hold the marker, to end thinking: the marker, or what is missing of one
-    /// that would be complete before all of that is there (`---` behind a `-`).
+    /// Returns the text that ends thinking after `text`, which does not contain the marker. It is
+    /// the marker, or only its missing part where `text` ends with a prefix of the marker and the
+    /// whole marker would be complete too early (`---` after a `-`).
     pub(super) fn missing(&self, text: &[u8]) -> &str {
         let end = self.end.as_bytes();
         let begun = (1..end.len()).rev().filter(|&n| text.ends_with(&end[..n]));
-        // Where the rest is what the marker begins with, it begins with a character.
+        // If the rest is a prefix of the marker, it begins at a character boundary.
         begun
             .map(|n| (&end[n..], n))
             .find(|(rest, _)| end.starts_with(rest))
             .map_or(&self.end, |(_, n)| &self.end[n..])
     }
 
-    /// Thinking and then `answer`.
+    /// Returns the constraint of thinking followed by `answer`.
     ///
     /// # Errors
-    /// If the marker is empty.
+    /// Fails if the marker is empty.
     pub(super) fn gate(&self, answer: &Constraint) -> Result<Constraint> {
         answer.behind_marker(&self.end)
     }
 
-    /// Where the answer begins in `text`, if the marker ends in its last `new` bytes.
+    /// Returns the offset in `text` at which the answer begins, if the marker ends in the last
+    /// `new` bytes.
     pub(super) fn answer_begins(&self, text: &[u8], new: usize) -> Option<usize> {
         let end = self.end.as_bytes();
         let from = (text.len() + 1).saturating_sub(new + end.len());
@@ -61,7 +71,7 @@ impl Thinking {
     }
 }
 
-/// Whether a text that can go on as UTF-8 ends with a whole character.
+/// Returns true if a valid UTF-8 prefix ends with a whole character.
 fn is_whole(text: &[u8]) -> bool {
     let last = text.iter().rposition(|b| b & 0xc0 != 0x80).unwrap_or(0);
     std::str::from_utf8(&text[last..]).is_ok()

@@ -1,13 +1,20 @@
-//! How often proposals are accepted, by their source and by where they stand.
+//! Acceptance rates: how often the target accepts proposals, by source and position in the output.
 //!
-//! A rate is the mean of a Beta distribution whose prior is the rate one level up: all proposals of the
-//! source; those at places of the same class; those of the same grade, too; those under the same key, too.
-//! So a key that was seen twice says little, one that was seen often says what it knows, and a new one
-//! takes what is known of its like. Observations fade, with further ones and with further rounds: what went
-//! wrong long ago is tried again. An estimate and an observation are four look-ups each; the keys kept are
-//! bounded. A table by the automaton's configurations was rejected: their numbers mean nothing in the next
-//! generation of the same grammar when it runs on other tables, and fields of other grammars with the same
-//! name behave alike.
+//! A rate is the mean of a Beta distribution. Its prior is the rate one level up. The levels are:
+//! all proposals of the source, those in the same region, those of the same confidence as well, and
+//! those under the same key as well. So a key with few observations takes the rate of similar
+//! proposals, and a key with many has its own. Observations decay with further observations and
+//! with further rounds, so a source that failed long ago is tried again.
+//!
+//! # Cost
+//!
+//! An estimate and an observation cost four lookups each. The number of keys is bounded.
+//!
+//! # Alternatives considered
+//!
+//! A table by the automaton's configurations was rejected. Their numbers mean nothing in the next
+//! generation of the same grammar when it runs on other tables. Fields with the same name in other
+//! grammars behave alike, too.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -16,7 +23,7 @@ use super::Source;
 use super::cost_trust::CostTrust;
 use crate::model::CostTable;
 
-/// What kind of place in the output a proposal stands at.
+/// The region of the output in which a proposal lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputRegion {
@@ -31,39 +38,44 @@ pub enum OutputRegion {
 }
 
 const CLASSES: usize = 4;
-/// Grades: what a source itself knows about a proposal, up to so many, and [`BEFORE_CALL`].
+/// Number of confidence values: those that a source itself assigns, and [`BEFORE_CALL`].
 const GRADES: usize = 6;
 
-/// The grade of any proposal of the draft model, before it is asked.
+/// The confidence of any proposal of the draft model before its call.
 pub const BEFORE_CALL: u8 = 5;
 
-/// Where a proposal stands, and what its source knows about it.
+/// The position of a proposal in the output, and its source's confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProposalContext {
-    /// The kind of place.
+    /// The region of the output.
     pub class: OutputRegion,
-    /// Of a forced run: 0 its first token, 1 a further one, 2 its last one, 3 any that the
-    /// target chose there before, 4 in a place like it. Of a copy: 0 where only the key
-    /// is known, 1 the first token of another, 2 a further one, 3 what the draft model would have written,
-    /// too. Of the draft model: how sure it is, from 0 to 4. Of a branch: 0 and 1 the draft model's second choice, 2
-    /// one of a few ways to go on, 3 another split of a run.
+    /// The source's own grade of the proposal:
+    ///
+    /// - Forced run: 0 the first token, 1 a further one, 2 the last one, 3 a token that the target
+    ///   chose in the same context, 4 one that it chose in a similar context.
+    /// - Copy: 0 after the label of the key only, 1 the first token of another copy, 2 a further
+    ///   one, 3 a token that the draft model would have chosen, too.
+    /// - Draft model: its confidence, from 0 to 4.
+    /// - Branch: 0 and 1 the draft model's second choice, 2 one of a few legal continuations, 3
+    ///   another tokenisation of a forced run.
     pub confidence: u8,
-    /// Which key of the structure is the last one; 0 if there is none.
+    /// Identifies the last key of the structure; 0 if there is none.
     pub key: u32,
 }
 
 impl ProposalContext {
-    /// Outside of all structure.
+    /// A position outside of all structure.
     pub const FREE: ProposalContext = ProposalContext { class: OutputRegion::Free, confidence: 0, key: 0 };
 }
 
-/// Observations that the level above is worth.
+/// Number of observations that the prior of the level above counts for.
 const PRIOR: f32 = 6.0;
-/// What is left of the observations of a cell after another one.
+/// Weight that a cell's observations keep after one more observation.
 const DECAY_PER_OBSERVATION: f32 = 1.0 - 1.0 / 64.0;
-/// What is left of them after a round.
+/// Weight that a cell's observations keep after one round.
 const DECAY_PER_ROUND: f32 = 1.0 - 1.0 / 512.0;
-/// The same after none, one, two rounds and so on: most observations are that young, and an estimate asks four times.
+/// Powers of [`DECAY_PER_ROUND`] from 0 on. Most observations are that young, and an estimate needs
+/// four powers.
 const RESTS: [f32; 128] = {
     let mut rests = [1.0; 128];
     let mut i = 1;
@@ -73,15 +85,16 @@ const RESTS: [f32; 128] = {
     }
     rests
 };
-/// Keys kept.
+/// Maximum number of keys kept.
 const MOST_KEYS: usize = 1024;
-/// Before anything is known: forced runs, copies, draft model, branches where the draft was wrong.
+/// Rates without observations: forced runs, copies, draft model, branches.
 const PRIOR_RATES: [f32; SOURCES] = [0.9, 0.5, 0.8, 0.4];
 const SOURCES: usize = 4;
-/// Lowest estimate: never so low that a source is not tried again when a row is nearly free.
+/// Lowest estimate. It keeps a source from being excluded for good where a verified row is nearly
+/// free.
 const MIN_RATE: f32 = 0.02;
 
-/// Faded counts.
+/// Counts with decay.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     accepted: f32,
@@ -90,9 +103,9 @@ struct Cell {
 }
 
 impl Cell {
-    /// The counts as they are worth in `round`.
+    /// Returns the counts with their decay up to `round`.
     fn at(&self, round: u32) -> Cell {
-        // A shared table may be of any age against this one.
+        // A shared table may be of any age relative to this one.
         let age = round.saturating_sub(self.round).min(1 << 16);
         let rest = RESTS.get(age as usize).copied().unwrap_or_else(|| DECAY_PER_ROUND.powi(age as i32));
         Cell { accepted: self.accepted * rest, seen: self.seen * rest, round }
@@ -111,18 +124,18 @@ impl Cell {
     }
 }
 
-/// Which model ran.
+/// The model that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelRole {
     Target,
     Draft,
 }
 
-/// An observation: who proposed, where, and whether the target agreed.
+/// An observation: the source, its context, and true if the target accepted.
 pub(crate) type Observation = (Source, ProposalContext, bool);
 
-/// What is known of one engine's drafts. A copy serves a generation, whose observations are added to the
-/// original when it ends.
+/// Statistics of one engine's drafts. Each generation works on a copy; its observations are added
+/// to the original when it ends.
 #[derive(Debug, Clone, Default)]
 pub struct AcceptanceRates {
     sources: [Cell; SOURCES],
@@ -130,19 +143,20 @@ pub struct AcceptanceRates {
     grades: [[[Cell; GRADES]; CLASSES]; SOURCES],
     keys: FxHashMap<(Source, ProposalContext), Cell>,
     round: u32,
-    /// Tokens of an output: sum and number, faded.
+    /// Lengths of outputs in tokens: sum and number, with decay.
     length: (f32, f32),
-    /// Rounds without the draft model, where nothing is copied and where something may be: what they cost, in forwards
-    /// over one token, and the tokens that were expected of them, faded.
+    /// Rounds without the draft model, without and with a text to copy from: their cost in forwards
+    /// over one token, and the tokens expected of them, with decay.
     without: [(f32, f32); 2],
-    /// What forwards of target and draft model cost while generating.
+    /// Costs of forwards of target and draft model during generation.
     costs: [Option<CostTable>; 2],
-    /// How far these are believed.
+    /// Trust in these costs.
     doubts: [CostTrust; 2],
 }
 
 impl AcceptanceRates {
-    /// The probability that a proposal of this source is accepted here, if those before it are.
+    /// Returns the probability that a proposal of this source is accepted here, given that those
+    /// before it are.
     pub fn rate(&self, source: Source, state: ProposalContext) -> f64 {
         let (s, c, g) =
             (source as usize, state.class as usize, usize::from(state.confidence).min(GRADES - 1));
@@ -153,7 +167,7 @@ impl AcceptanceRates {
         f64::from(rate.clamp(MIN_RATE, 1.0))
     }
 
-    /// Learns from a verified proposal.
+    /// Adds the outcome of a verified proposal.
     pub(crate) fn learn(&mut self, (source, state, accepted): Observation) {
         let (s, c, g) =
             (source as usize, state.class as usize, usize::from(state.confidence).min(GRADES - 1));
@@ -170,22 +184,22 @@ impl AcceptanceRates {
         let round = self.round;
         self.grades[source as usize][state.class as usize][usize::from(state.confidence)]
             .add(round, accepted);
-        // Further keys are known by what is above them.
+        // Keys beyond the limit use the rate of the level above.
         if state.key != 0 && (self.keys.len() < MOST_KEYS || self.keys.contains_key(&(source, state))) {
             self.keys.entry((source, state)).or_default().add(round, accepted);
         }
     }
 
-    /// A forward of the target: everything known becomes a little older.
+    /// Starts a round, a forward of the target: all observations become a little older.
     pub(crate) fn next_round(&mut self) {
         self.round = self.round.saturating_add(1);
     }
 
-    /// Takes note of a finished generation.
+    /// Adds the observations of a finished generation.
     pub(crate) fn finish(&mut self, rounds: usize, observations: &[Observation], tokens: usize) {
         self.round = self.round.saturating_add(u32::try_from(rounds).unwrap_or(u32::MAX));
         if self.keys.len() >= MOST_KEYS {
-            // Room for others; what is still met comes back.
+            // Makes room for other keys. Keys still in use come back.
             let round = self.round;
             self.keys.retain(|_, cell| cell.at(round).seen >= 1.0);
             if self.keys.len() >= MOST_KEYS {
@@ -199,20 +213,22 @@ impl AcceptanceRates {
         );
     }
 
-    /// Takes note of a round without the draft model that costs so many forwards over one token, and of what is expected of
-    /// it; `copies` says whether there is a text to copy from.
+    /// Adds a round without the draft model: its cost in forwards over one token, and the tokens
+    /// expected of it. `copies` is true if there is a text to copy from.
     pub(crate) fn without_model(&mut self, copies: bool, forwards: f64, tokens: f64) {
         let (cost, sum) = &mut self.without[usize::from(copies)];
         *cost = *cost * DECAY_PER_OBSERVATION + forwards as f32;
         *sum = *sum * DECAY_PER_OBSERVATION + tokens as f32;
     }
 
-    /// What a token costs without the draft model, in forwards over one token. In the first output as in plain decoding, so that
-    /// whoever asks for one only does not wait for it to be seen; then, until enough was seen, as little as may be hoped for.
+    /// Returns the cost of a token without the draft model, in forwards over one token.
+    ///
+    /// For the first output this is the cost of plain decoding, so a single output does not wait
+    /// for observations. Later it is an optimistic value until there are enough observations.
     pub(crate) fn each_without_model(&self, copies: bool) -> f64 {
-        /// Tokens that say enough.
+        /// Number of tokens that is enough to judge.
         const ENOUGH: f32 = 24.0;
-        /// What may be hoped for: three tokens a forward, and a little for their rows.
+        /// The optimistic value: three tokens a forward, and a little for their rows.
         const HOPED: f64 = 0.3;
         let (cost, sum) = self.without[usize::from(copies)];
         match self.length.1 > 0.0 && sum < ENOUGH {
@@ -221,7 +237,7 @@ impl AcceptanceRates {
         }
     }
 
-    /// Begins with what was measured, where nothing is known yet.
+    /// Sets the measured costs where none are known yet.
     pub(crate) fn measured(&mut self, target: &CostTable, draft: Option<&CostTable>) {
         self.costs(ModelRole::Target, target);
         if let Some(draft) = draft {
@@ -229,8 +245,8 @@ impl AcceptanceRates {
         }
     }
 
-    /// What forwards of a model cost, where that is known better than from `measured`, and how far the costs of both
-    /// models are believed.
+    /// Returns the costs of a model's forwards, starting from `measured` where there are none, and
+    /// the trust in the costs of both models.
     pub(crate) fn costs(
         &mut self,
         of: ModelRole,
@@ -240,14 +256,14 @@ impl AcceptanceRates {
         (costs, &mut self.doubts)
     }
 
-    /// How far these are believed, of target and draft model.
+    /// Returns the trust in the costs of target and draft model.
     pub(crate) fn doubts(&self) -> [CostTrust; 2] {
         self.doubts
     }
 
-    /// Tokens that an output is likely to have.
+    /// Returns the expected number of tokens of an output.
     pub(crate) fn length(&self) -> f64 {
-        /// Before any output is known, as if this many had had so many tokens.
+        /// Without any output: the assumed sum of tokens and number of outputs.
         const FIRST: (f32, f32) = (48.0, 1.0);
         f64::from((self.length.0 + FIRST.0) / (self.length.1 + FIRST.1))
     }
@@ -268,7 +284,7 @@ mod tests {
         assert_eq!(e.rate(Source::Lookup, seen), f64::from(PRIOR_RATES[1]));
         (0..200).for_each(|_| e.learn((Source::Lookup, seen, true)));
         let rate = |s| e.rate(Source::Lookup, s);
-        // Each level has the same observations, so each comes closer to them.
+        // Each level has the same observations, so each is closer to them.
         assert!(rate(seen) > rate(state(OutputRegion::String, 1, 8)));
         assert!(rate(state(OutputRegion::String, 1, 8)) > rate(state(OutputRegion::String, 2, 8)));
         assert!(rate(state(OutputRegion::String, 2, 8)) > rate(state(OutputRegion::Opening, 1, 7)));

@@ -1,21 +1,31 @@
-//! How far measured costs are believed.
+//! Trust in measured costs: how far the gate believes them while it leaves proposals out.
 //!
-//! What is left out because of its cost is never run, and so its cost is never measured again. If the first
-//! measurement was disturbed (another program ran, the processor was slow for a moment) drafts would be left out for good. So while
-//! something is left out that would be worth a share of its cost, costs are taken for less and less, until it is
-//! tried. The forward that follows tells who was right: if it takes as long as the table says, the table is
-//! believed again and doubts grow half as fast from then on; if less, trying goes on and the table comes down ([`CostTable::observe`](
-//! crate::model::CostTable::observe)). Cost: a multiplication for each proposal. Measuring all sizes again from time
-//! to time was rejected: with a large model that takes as long as a record.
+//! A row or call that is left out because of its cost never runs, so its cost is never measured
+//! again. If the first measurement was disturbed (by another program, or a slow moment of the
+//! processor), drafts would be left out for good. So while the gate leaves out something that would
+//! pay at a share of its cost, it believes less and less of the cost, until it tries. The forward
+//! that follows decides. If it takes as long as the table says, the cost is believed in full again
+//! and trust falls half as fast from then on. If it takes less, the gate keeps trying and the table
+//! comes down ([`CostTable::observe`](crate::model::CostTable::observe)). The method is optimism in
+//! the face of uncertainty, as in bandit algorithms.
+//!
+//! # Cost
+//!
+//! A multiplication for each proposal.
+//!
+//! # Alternatives considered
+//!
+//! Measuring all sizes again from time to time was rejected: with a large model that takes as long
+//! as an extraction.
 
-/// The share of a cost that is believed at the least.
+/// The lowest share of a cost that is believed.
 pub const MIN_BELIEVED: f64 = 1.0 / 3.0;
-/// What is taken off the share after a forward in front of which something was left out.
+/// Amount by which the share falls after a forward that left something out.
 const INITIAL_STEP: f64 = 1.0 / 32.0;
-/// The same after doubts that were not justified.
+/// Lowest value of that amount, to which it falls after trials that confirmed the cost.
 const MIN_STEP: f64 = 1.0 / 4096.0;
 
-/// The state of a table.
+/// The trust in one cost table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CostTrust {
     share: f64,
@@ -28,22 +38,22 @@ impl Default for CostTrust {
     }
 }
 
-/// What was decided in front of a forward.
+/// The gate's decisions before a forward.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CostDecision {
-    /// Something was left out that would be worth [`MIN_BELIEVED`] of its cost.
+    /// True if something was left out that would pay at [`MIN_BELIEVED`] of its cost.
     pub left_out: bool,
-    /// Something was taken that is not worth all of its cost.
+    /// True if something was taken that does not pay at its full cost.
     pub tried: bool,
 }
 
 impl CostTrust {
-    /// The share of a cost that is believed.
+    /// Returns the share of a cost that is believed.
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// Learns from a forward that took less than the table says, or did not.
+    /// Learns from a forward; `less` is true if it took less time than the table says.
     pub fn learn(&mut self, decided: CostDecision, less: bool) {
         if decided.tried && !less {
             *self = CostTrust { share: 1.0, step: (self.step / 2.0).max(MIN_STEP) };
@@ -72,7 +82,7 @@ mod tests {
             }
             assert!(rounds > 3 * last / 2, "{rounds} after {last}");
             last = rounds;
-            // What was tried and is cheaper is tried further.
+            // A trial that proves cheaper is repeated.
             doubt.learn(tried, true);
             assert!(doubt.share() <= 0.8);
             doubt.learn(tried, false);

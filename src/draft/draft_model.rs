@@ -1,10 +1,10 @@
-//! A small model that drafts under the same masks as the target.
+//! The draft model: a small model that proposes tokens under the same masks as the target.
 //!
-//! It chooses greedily among the legal tokens: a draft that the constraint forbids could not be
-//! accepted, and one wrong token spoils all that follow. Its cache is kept in step by comparing
-//! tokens: what the target rejected is truncated, what it chose instead is fed with the next draft.
-//! Text copied from the source is drafts for this model, too: it reads a copied value in one forward
-//! and says where it would go on otherwise, mostly at the closing quote.
+//! It chooses greedily among the legal tokens: the target cannot accept a token that the constraint
+//! forbids, and one wrong token spoils all that follow. Comparing tokens keeps its KV cache in
+//! step: tokens that the target rejected are truncated, and the target's own choice runs with the
+//! next draft. Text copied from the source is a draft for this model, too. It reads a copied value
+//! in one forward and finds where it would continue differently, mostly at the closing quote.
 
 use std::sync::Arc;
 
@@ -16,47 +16,48 @@ use crate::model::{KvCache, Model, Segment};
 use crate::sample::leading;
 use crate::vocab::{TokenId, Vocabulary};
 
-/// What the model would have written if not the proposal it made.
+/// The draft model's second choice at one of its proposals.
 pub struct RunnerUp {
-    /// The proposal, by its number among those of one judgement.
+    /// Index of the proposal among those of one call.
     pub of: usize,
-    /// The constraint in front of it.
+    /// The constraint's state before the proposal.
     pub matcher: Matcher,
     /// The next most probable token.
     pub token: TokenId,
-    /// By how much the proposal led: its grade.
+    /// Confidence of the proposal, from its lead over this token.
     pub lead: u8,
 }
 
-/// A draft model with its cache.
+/// A draft model with its KV cache.
 pub struct DraftModel {
     model: Model,
     cache: KvCache,
     /// The tokens in the cache.
     seen: Vec<TokenId>,
     row: Vec<u32>,
-    /// What is to be run, from the end of the cache on; not all of it at once if it is long.
+    /// The tokens to run after those in the cache. A long input runs in several parts.
     input: Vec<TokenId>,
-    /// The first of it that has logits wanted.
+    /// Index of the first token of `input` whose logits are wanted.
     first: usize,
-    /// How much of it is being run.
+    /// Number of tokens that the current forward runs.
     running: usize,
-    /// The tokens it chooses among, if not all; known when it is first asked.
+    /// The tokens it chooses among, unless all; computed at the first call.
     shortlist: Option<Vec<TokenId>>,
-    /// Those that are on every such list.
+    /// The tokens on every such list.
     always: Arc<Vec<TokenId>>,
-    /// The tokens whose logits each row wants.
+    /// For each row of the forward, the tokens whose logits are wanted.
     only: Vec<Vec<TokenId>>,
-    /// Calls so far.
+    /// Number of forwards run.
     pub forwards: usize,
 }
 
 impl DraftModel {
-    /// A draft model at the start of a generation. It chooses among the tokens `always`, sorted, and those that the
-    /// prompt suggests; if these are most of the vocabulary, among all.
+    /// Returns a draft model at the start of a generation. It chooses among the tokens of `always`,
+    /// which is sorted, and those that the prompt suggests. If these are most of the vocabulary, it
+    /// chooses among all tokens.
     ///
     /// # Errors
-    /// If no cache can be made.
+    /// Returns an error if the model cannot create a cache.
     pub fn new(model: &Model, always: Arc<Vec<TokenId>>) -> Result<Self> {
         let cache = model.new_cache()?;
         Ok(DraftModel {
@@ -74,27 +75,29 @@ impl DraftModel {
         })
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The tokens in its cache, and the cache.
+    /// Returns the tokens in the cache, and the cache.
     pub fn cache(&self) -> (&[TokenId], &KvCache) {
         (&self.seen, &self.cache)
     }
 
-    /// Begins with the keys and values of the first tokens already known.
+    /// Adopts a cache that holds the keys and values of the first of `tokens`.
     pub fn adopt(&mut self, tokens: &[TokenId], cache: KvCache) {
         self.seen = tokens[..cache.len().min(tokens.len())].to_vec();
         self.cache = cache;
     }
 
-    /// Gets ready to draft after `history` and `draft`: to go along with `candidates`, proposals of other
-    /// sources, as far as it would have chosen them itself, and to add one token of its own, in one
-    /// forward over [`segment`](Self::segment), whose logits [`judge`](Self::judge) takes. Returns how many
-    /// tokens that is over; nothing where its context is full. If it is to run,
-    /// [`choose_among`](Self::choose_among) comes next.
+    /// Prepares a forward after `history` and `draft`, and returns its number of tokens, or nothing
+    /// if the context is full.
+    ///
+    /// The forward follows `candidates`, proposals of other sources, as far as the model would have
+    /// chosen the same tokens, and adds one token of its own. [`segment`](Self::segment) is the
+    /// input, [`judge`](Self::judge) takes its logits. Call [`choose_among`](Self::choose_among)
+    /// next if the forward is to run.
     pub fn prepare(
         &mut self,
         history: &[TokenId],
@@ -103,7 +106,7 @@ impl DraftModel {
     ) -> Option<usize> {
         let all = || history.iter().copied().chain(draft.iter().map(|p| p.token));
         let same = self.seen.iter().zip(all()).take_while(|(a, b)| **a == *b).count();
-        // The last token must run again if all are known: its logits are wanted.
+        // The last token must run again even if all are in the cache, since its logits are wanted.
         let same = same.min((history.len() + draft.len()).saturating_sub(1));
         self.input.clear();
         self.input.extend(all().skip(same));
@@ -118,8 +121,9 @@ impl DraftModel {
         Some(self.input.len())
     }
 
-    /// Notes what it chooses among: the `few` tokens that are legal behind the draft, if there are any and no
-    /// `candidates`, else those that the prompt, the beginning of `history`, suggests, and the candidates.
+    /// Sets the tokens to choose among. These are the `few` tokens that are legal after the draft,
+    /// if there are any and no `candidates`. Otherwise they are those that the prompt at the start
+    /// of `history` suggests, and the candidates.
     pub fn choose_among(
         &mut self,
         vocab: &Vocabulary,
@@ -138,7 +142,7 @@ impl DraftModel {
         }
         let mut list = list.clone();
         for candidate in candidates {
-            // What is copied may be spelled in other tokens than the prompt.
+            // Copied text may be tokenised differently from the prompt.
             if let Err(at) = list.binary_search(&candidate.token) {
                 list.insert(at, candidate.token);
             }
@@ -146,7 +150,8 @@ impl DraftModel {
         self.only.resize(candidates.len() + 1, list);
     }
 
-    /// What is to be run next: all of it, or if that is more than `most` a part that wants no logits.
+    /// Returns the next segment to run: the whole input, or, if that exceeds `most` tokens, a part
+    /// without logits.
     pub fn segment(&mut self, most: usize) -> Segment<'_> {
         let whole = self.input.len() <= most || self.first == 0;
         self.running = if whole { self.input.len() } else { self.first.min(most.max(1)) };
@@ -160,12 +165,15 @@ impl DraftModel {
         }
     }
 
-    /// Takes the logits of the segment and adds proposals to `draft`, behind which `matcher` stands: none
-    /// where the model would end the output. They stand at `place`; of those that lead by less than `sure`, a grade,
-    /// `seconds` are noted. False if a part is still to be run.
+    /// Takes the logits of the segment and adds proposals to `draft`, whose end is the position of
+    /// `matcher`.
+    ///
+    /// Adds none where the model would end the output. `place` is the context of the proposals. For
+    /// those with a confidence below `sure`, `seconds` receives the second choice. Returns false if
+    /// a part of the input still has to run.
     ///
     /// # Errors
-    /// If the logits are of no use.
+    /// Returns an error if the logits are not usable.
     pub fn judge(
         &mut self,
         rows: &[Vec<f32>],
@@ -188,7 +196,7 @@ impl DraftModel {
             }
             matcher.fill_bitmask(&mut self.row);
             let (token, lead, second) = match leading(logits, &self.row) {
-                // Nothing that is legal is on the list.
+                // No legal token is on the list.
                 Err(e) if e.kind() == ErrorKind::IllegalToken => break,
                 leading => leading?,
             };
@@ -213,7 +221,7 @@ impl DraftModel {
     }
 }
 
-/// A grade from the lead of the most probable token over the next one, in nats.
+/// Returns the confidence for a lead of the most probable token over the next one, in nats.
 fn sureness(lead: f32) -> u8 {
     [0.5, 1.5, 3.0, 6.0].iter().filter(|bound| lead >= **bound).count() as u8
 }

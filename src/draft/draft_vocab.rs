@@ -1,22 +1,29 @@
-//! The tokens that a draft model chooses among.
+//! The reduced vocabulary of a draft model: the tokens that it chooses among.
 //!
-//! In a small model the output matrix is most of the weights: two thirds of the embedded draft model's. What
-//! it is asked about is mostly copied from the prompt, so it need only tell the prompt's tokens apart, the
-//! same words as they begin a value (without the blank in front), short tokens and punctuation. A token
-//! that is missing is a draft missed; the target never sees the list. Costs a pass over the vocabulary once, and
-//! one over the prompt in each generation. The most frequent tokens of a corpus (as in FR-Spec, Zhao et al. 2025) were rejected:
-//! names and codes are not among them, and values are full of these.
+//! In a small model the output matrix is most of the weights; in the embedded draft model it is two
+//! thirds. The model's proposals are mostly copied from the prompt. So it only needs the prompt's
+//! tokens, the same words at the start of a value (without the leading space), short tokens and
+//! punctuation. A missing token is a missed draft; the target never uses this list.
+//!
+//! # Cost
+//!
+//! A pass over the vocabulary once, and one over the prompt in each generation.
+//!
+//! # Alternatives considered
+//!
+//! The most frequent tokens of a corpus (FR-Spec, Zhao et al. 2025) were rejected: names and codes
+//! are not among them, and values are full of these.
 
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Longest token that is on every list.
+/// Maximum length of tokens that are on every list, in bytes.
 const SHORT: usize = 2;
-/// Longest punctuation that is on every list.
+/// Maximum length of punctuation that is on every list, in bytes.
 const PUNCTUATION: usize = 6;
-/// A list longer than this share of the vocabulary spares too little.
+/// A list with more than one token in N of the vocabulary saves too little.
 const MAX_VOCAB_SHARE: usize = 2;
 
-/// The tokens that are on every list of a vocabulary, sorted.
+/// Returns the tokens that are on every list of a vocabulary, sorted.
 pub(crate) fn always_listed(vocab: &Vocabulary) -> Vec<TokenId> {
     let listed = |id: &TokenId| {
         let bytes = vocab.token_bytes(*id);
@@ -27,11 +34,11 @@ pub(crate) fn always_listed(vocab: &Vocabulary) -> Vec<TokenId> {
     (0..vocab.len() as TokenId).filter(listed).collect()
 }
 
-/// The tokens for a prompt, sorted; none if they are too many to be worth it.
+/// Returns the tokens for a prompt, sorted. Returns no tokens if the list would be too long to pay.
 pub(super) fn shortlist(vocab: &Vocabulary, always: &[TokenId], prompt: &[TokenId]) -> Vec<TokenId> {
     let trie = vocab.trie();
     let mut listed = vec![0u64; vocab.len().div_ceil(64)];
-    // Whether it is new.
+    // Returns true if the token is new.
     let mut add = |id: TokenId| {
         let (word, bit) = (&mut listed[id as usize / 64], 1 << (id % 64));
         let new = *word & bit == 0;
@@ -40,7 +47,7 @@ pub(super) fn shortlist(vocab: &Vocabulary, always: &[TokenId], prompt: &[TokenI
     };
     always.iter().for_each(|id| _ = add(*id));
     for id in prompt.iter().copied().filter(|id| (*id as usize) < vocab.len()) {
-        // One that is listed came with what begins it, or is short.
+        // A listed token has its prefixes on the list already, or is short.
         if !add(id) {
             continue;
         }
@@ -70,7 +77,7 @@ pub(super) fn shortlist(vocab: &Vocabulary, always: &[TokenId], prompt: &[TokenI
 pub(super) mod tests {
     use super::*;
 
-    /// A vocabulary of these tokens, in this order; `Ġ` is a blank.
+    /// Returns a vocabulary of these tokens, in this order; `Ġ` is a space.
     pub fn vocabulary(tokens: &[&str]) -> Vocabulary {
         let vocab: serde_json::Map<_, _> =
             (0..).zip(tokens).map(|(id, token)| ((*token).to_owned(), serde_json::Value::from(id))).collect();
@@ -98,7 +105,7 @@ pub(super) mod tests {
         let id = |token: &str| all.iter().position(|t| *t == token).unwrap() as TokenId;
         let list = shortlist(&vocab, &always_listed(&vocab), &[id("Ġtable")]);
         assert!(list.is_empty(), "most of so small a vocabulary is short");
-        // With enough other words the list is worth it.
+        // With enough other words the list pays.
         let more: Vec<String> =
             (0..60).map(|i| format!("{}{}", "chair".repeat(1 + i / 10), "abc".repeat(1 + i % 10))).collect();
         let all: Vec<&str> = all.iter().copied().chain(more.iter().map(String::as_str)).collect();

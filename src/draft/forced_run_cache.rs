@@ -1,39 +1,44 @@
-//! A long forced run, kept from draft to draft.
+//! Cache of a long forced run, used by several drafts in turn.
 //!
-//! A draft takes a piece of a run, and the next one goes on where that ended. To step along the run and to split it
-//! anew each time took longer than a forward of a small model; so some pieces are looked at together, and what is left of them
-//! serves the next drafts. Where the target splits in another way the rest of the token that its own ends inside is split by
-//! longest token, and behind it all stays as it was. Short runs, which most are, are not kept.
-//! Cost: a comparison with the text since then for each draft.
+//! A draft takes a part of a run, and the next draft continues where that part ended. Stepping
+//! through the run and tokenising it again each time takes longer than a forward of a small model.
+//! So the cache computes several parts at once and serves the next drafts from the rest. If the
+//! target tokenises the text differently, the cache splits the rest of its interrupted token by
+//! longest token, and keeps all tokens after it. Short runs, which most are, are not kept.
+//!
+//! # Cost
+//!
+//! For each draft a comparison with the text written since the run was computed.
 
 use super::TokenId;
 use crate::matcher::{ForcedPrefix, Matcher};
 use crate::vocab::Vocabulary;
 
-/// Drafts that a look is meant for.
+/// Number of drafts that one computation provides for.
 const DRAFTS_PER_LOOKAHEAD: usize = 8;
-/// Bytes in front of a run that must be as they were: drafts may be rejected, and the output comes to the same length with
-/// another text. What is taken for forced all the same is not legal, and ends the draft.
+/// Number of bytes before a run that must be unchanged. Drafts may be rejected, and the output may
+/// reach the same length with another text. A stale run that passes this check is not legal, so it
+/// only ends the draft.
 const CONTEXT_BYTES: usize = 32;
 
-/// What is known of a run.
+/// The cached forced run.
 #[derive(Debug, Default)]
 pub struct ForcedRunCache {
-    /// Where in the output it begins.
+    /// Position of the run in the output, in bytes.
     at: usize,
-    /// What stands in front of that.
+    /// The text before that position.
     before: Vec<u8>,
     bytes: Vec<u8>,
     tokens: Vec<TokenId>,
-    /// Where in `bytes` each token ends.
+    /// For each token its end in `bytes`.
     ends: Vec<usize>,
-    /// Whether the run ends with the bytes.
+    /// True if the run ends with these bytes.
     whole: bool,
 }
 
 impl ForcedRunCache {
-    /// The beginning of the forced run behind the output `text`, whose last token is `last`, in at least `room` tokens if
-    /// there are so many; `matcher` stands there.
+    /// Returns the beginning of the forced run after the output `text`, whose last token is `last`:
+    /// at least `room` tokens if there are that many. `matcher` is at the end of `text`.
     pub fn start(
         &mut self,
         vocab: &Vocabulary,
@@ -61,7 +66,7 @@ impl ForcedRunCache {
         self.part(0, Vec::new(), room)
     }
 
-    /// What is left of the run, if `text` has gone on along it and enough is left.
+    /// Returns the rest of the run, if `text` continued along it and enough is left.
     fn rest(&self, vocab: &Vocabulary, text: &[u8], room: usize) -> Option<ForcedPrefix> {
         let since = text.get(self.at..)?;
         let follows = self.bytes.starts_with(since) && before(&text[..self.at]) == self.before;
@@ -74,14 +79,14 @@ impl ForcedRunCache {
             return (self.whole || self.tokens.len() - next >= room)
                 .then(|| self.part(next, Vec::new(), room));
         }
-        // What the target's token left of one.
+        // The bytes that the target's token left of a cached one.
         let piece = &self.bytes[since.len()..self.ends[next]];
         let (first, split) = vocab.trie().longest_split(piece);
         let enough = self.whole || first.len() + self.tokens.len() - next > room;
         (split == piece.len() && enough).then(|| self.part(next + 1, first, room))
     }
 
-    /// The tokens in front and so many of those from `from` on that there are `room` in all.
+    /// Returns `tokens` and then the tokens from index `from` on, `room` tokens in all.
     fn part(&self, from: usize, mut tokens: Vec<TokenId>, room: usize) -> ForcedPrefix {
         let left = &self.tokens[from..];
         let taken = room.saturating_sub(tokens.len()).min(left.len());
@@ -90,7 +95,7 @@ impl ForcedRunCache {
     }
 }
 
-/// The end of a text.
+/// Returns the end of a text.
 fn before(text: &[u8]) -> &[u8] {
     &text[text.len().saturating_sub(CONTEXT_BYTES)..]
 }
@@ -102,8 +107,8 @@ mod tests {
     use crate::{Compiler, Constraint};
     use ffwd_testkit::random::Random;
 
-    /// Follows a constant in tokens of its own choice; each time the beginning of the run must be that of the rest of the
-    /// constant, in tokens that spell it.
+    /// Follows a constant in tokens of its own choice. Each time the run must be a prefix of the
+    /// rest of the constant, in tokens that spell it.
     #[test]
     fn what_is_kept_spells_what_is_left() {
         let letters: Vec<String> = ('a'..='d').map(String::from).collect();
@@ -134,7 +139,7 @@ mod tests {
                     assert_eq!(spelled, left);
                     whole += 1;
                 }
-                // The target takes some of it, and then a token of its own.
+                // The target accepts some of it and then writes a token of its own.
                 for token in &start.tokens[..random.below(1 + start.tokens.len())] {
                     matcher.accept_token(*token).unwrap();
                     output.extend_from_slice(vocab.token_bytes(*token));
@@ -166,7 +171,7 @@ mod tests {
         }
         let start = ahead.start(&vocab, &matcher, (other.as_bytes(), None), 4);
         assert_eq!(vocab.decode(&start.tokens), b"abab");
-        // As long as the kept one, and other bytes.
+        // As long as the kept text, but with other bytes.
         assert!(ahead.rest(&vocab, "b".repeat(other.len() + 3).as_bytes(), 2).is_none());
         assert!(ahead.rest(&vocab, b"", 2).is_none(), "in front of it");
     }

@@ -1,13 +1,18 @@
-//! How long a draft may get.
+//! The draft gate: decides how many proposals a round verifies.
 //!
-//! A forward over n + 1 tokens costs its first row and a little for each further one, as measured; a row
-//! gives a token if its proposal and all before it are accepted, which has the probability S, the product
-//! of their rates. A draft is worth T / C tokens a millisecond, T being 1 + the sum of S, C the cost of the
-//! forward and of the draft model's calls. So a row is taken while S / cost of the row >= T / C: it makes
-//! the round better, or it is left out (Leviathan et al. 2023, section 3, for rows of unequal worth). Of
-//! several proposals at once the number is taken that makes the round best, so a first row may be paid for
-//! by those behind it. The gate never looks at the outcome of the round it decides about, and changes the
-//! time and not the text. Cost: a few look-ups for each proposal.
+//! A forward over n + 1 tokens costs its first row and a little for each further row, as measured.
+//! A row gives a token if its proposal and all before it are accepted. This has the probability S,
+//! the product of their rates. A draft gives T / C tokens a millisecond, where T is 1 + the sum of
+//! S. C is the cost of the forward and of the draft model's calls. So the gate takes a row while S
+//! / (cost of the row) >= T / C: the row makes the round better, or it is left out (Leviathan et
+//! al. 2023, section 3, for rows with different rates). Of several proposals at once it takes the
+//! number that makes the round best, so later rows may pay for an unlikely first one. The gate
+//! never looks at the outcome of the round that it decides about. It changes the time, never the
+//! text.
+//!
+//! # Cost
+//!
+//! A few lookups for each proposal.
 
 use super::acceptance::{AcceptanceRates, BEFORE_CALL, ModelRole, Observation, ProposalContext};
 use super::cost_trust::{CostDecision, CostTrust, MIN_BELIEVED};
@@ -15,93 +20,95 @@ use super::gate_report::{GateReport, Tally};
 use super::{Proposal, Source};
 use crate::model::CostTable;
 
-/// Milliseconds that judging a row takes before any was judged.
+/// Milliseconds assumed for verifying a row, without any measurement.
 const JUDGING: f64 = 0.01;
-/// Milliseconds that putting a row of a branch together takes, its mask included: 0.04 on the machine of the figures in
-/// the documentation. It is not measured again: a fork and a look at the mask cost much the same anywhere.
+/// Milliseconds for building a row of a branch, its mask included. It is a constant, not a
+/// measurement: a fork and a mask cost much the same on any machine.
 const BRANCHING: f64 = 0.04;
-/// How quickly that follows what is measured.
+/// Smoothing factor of the measured time for verifying a row.
 const VERIFY_TIME_SMOOTHING: f64 = 0.1;
 
-/// Rows up to which forwards are reckoned once for a round.
+/// Number of rows up to which the costs of forwards are computed once for a round.
 const MOST_READY: usize = 32;
 
-/// What a round is worth as far as it is drafted.
+/// The estimate of a round with the draft so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundEstimate {
-    /// Proposals so far.
+    /// Number of proposals so far.
     pub rows: usize,
     /// Probability that all of them are accepted.
     pub survival: f64,
-    /// Tokens that the round gives on average.
+    /// Expected number of tokens that the round gives.
     pub tokens: f64,
-    /// Milliseconds that it takes.
+    /// Milliseconds that the round takes.
     pub ms: f64,
 }
 
-/// What is considered together: a proposal that would be the next.
+/// A proposal under consideration as the next row.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     rate: f64,
     /// Milliseconds of its row.
     ms: f64,
-    /// Milliseconds of the call of the draft model that it takes.
+    /// Milliseconds of the draft model call that it needs.
     call: f64,
 }
 
-/// A forward that was run.
+/// A forward that ran.
 #[derive(Debug, Clone, Copy)]
 struct Forward {
     of: ModelRole,
     tokens: usize,
-    /// Positions before them.
+    /// Number of positions before its tokens.
     cached: usize,
     ms: f64,
-    /// What was decided about this model's costs in front of it.
+    /// Decisions about this model's costs before the forward.
     decided: CostDecision,
-    /// Whether calls of the draft model were left out in front of it that would be worth [`MIN_BELIEVED`] of their cost.
+    /// True if draft model calls were left out before the forward that would pay at
+    /// [`MIN_BELIEVED`] of their cost.
     calls_left_out: bool,
 }
 
-/// Estimates and costs of one generation.
+/// The estimates and costs of one generation, and the decisions that they lead to.
 #[derive(Debug, Clone)]
 pub struct Gate {
     estimates: AcceptanceRates,
     observed: Vec<Observation>,
     forwards: Vec<Forward>,
-    /// Rounds without the draft model: whether there is a text to copy from, their cost in forwards over one token, and the
-    /// tokens expected of them.
+    /// Rounds without the draft model: true with a text to copy from, the cost in forwards over one
+    /// token, and the expected tokens.
     without: Vec<(bool, f64, f64)>,
-    /// What was decided since the last forward, by [`ModelRole`].
+    /// Decisions since the last forward, by [`ModelRole`].
     decided: [CostDecision; 2],
-    /// How far the costs are believed, by [`ModelRole`].
+    /// Trust in the costs, by [`ModelRole`].
     doubts: [CostTrust; 2],
     rounds: usize,
     target: CostTable,
     draft: Option<CostTable>,
-    /// Longest draft.
+    /// Maximum length of a draft.
     max: usize,
-    /// Sequences in a forward that draft alike.
+    /// Number of sequences in a forward; all draft alike.
     sequences: usize,
-    /// Positions in the cache.
+    /// Number of positions in the cache.
     cached: usize,
-    /// Milliseconds of a forward of the target in this round over 0, 1, 2 and so on rows of each sequence.
+    /// Milliseconds of a forward of the target in this round, by the number of rows of each
+    /// sequence from 0 on.
     forward_ms: Vec<f64>,
     /// Milliseconds for the mask, the choice and the bookkeeping of a row.
     judging: f64,
-    /// Whether costs count.
+    /// True if costs do not count.
     unlimited: bool,
-    /// Whether costs are what they are said to be, and nothing about time is learned.
+    /// True if the given costs hold and the gate learns nothing about time.
     fixed: bool,
     report: Option<Box<GateReport>>,
 }
 
-/// Most observations that a generation hands on.
+/// Maximum number of observations that a generation keeps.
 const MOST_OBSERVED: usize = 1 << 14;
 
 impl Gate {
-    /// A gate from the measured costs of the target and, if there is one, the draft model, and from what is
-    /// known of earlier generations.
+    /// Returns a gate with the measured costs of the target and, if there is one, of the draft
+    /// model, and with the rates of earlier generations.
     pub fn new(
         target: &CostTable,
         draft: Option<&CostTable>,
@@ -132,15 +139,15 @@ impl Gate {
         }
     }
 
-    /// A gate that knows nothing of this machine and learns nothing about time, so that it decides alike
-    /// wherever it runs: a row costs a quarter of a forward, a call of the draft model a fifth.
+    /// Returns a gate with fixed costs that learns nothing about time, so it decides the same on
+    /// every machine. A row costs a quarter of a forward, a call of the draft model a fifth.
     pub fn fixed(max: usize) -> Self {
         let target = CostTable::from_points([(1, 1.0), (5, 2.0)]);
         let draft = CostTable::from_points([(1, 0.2), (65, 1.0)]);
         Gate { fixed: true, ..Gate::new(&target, Some(&draft), max, AcceptanceRates::default()) }
     }
 
-    /// A gate that lets every draft grow to `max`, whatever it costs: for tests.
+    /// Returns a gate that lets every draft grow to `max` tokens, whatever the cost. For tests.
     pub fn unlimited(max: usize) -> Self {
         Gate {
             unlimited: true,
@@ -148,12 +155,12 @@ impl Gate {
         }
     }
 
-    /// Counts what it decides, for [`report`](Self::report).
+    /// Counts the decisions for [`report`](Self::report).
     pub fn explain(&mut self) {
         self.report = Some(Box::default());
     }
 
-    /// What was decided, if that was to be counted.
+    /// Returns the report on the decisions, if [`explain`](Self::explain) was called.
     pub fn report(&mut self) -> Option<GateReport> {
         let mut report = *self.report.take()?;
         report.target_ms = self.target.points().to_vec();
@@ -167,21 +174,21 @@ impl Gate {
         Some(report)
     }
 
-    /// Reckons with so many sequences in a forward, which draft alike: a row then costs what it adds to the
-    /// forward of all, and a round the share of one. With many sequences a forward is bound by
-    /// arithmetic and drafts are worth less.
+    /// Sets the number of sequences in a forward, which all draft alike. A row then costs its share
+    /// of what the rows of all sequences add to the forward. With many sequences a forward is bound
+    /// by arithmetic, and drafts pay less.
     pub fn set_batch_size(&mut self, sequences: usize) {
         self.sequences = sequences.max(1);
-        // What was reckoned for another company no longer holds.
+        // Costs computed for another batch size no longer hold.
         self.forward_ms.clear();
     }
 
-    /// The next round begins behind so many positions: what it is worth without a draft.
+    /// Begins the next round after `cached` positions and returns its estimate without a draft.
     pub fn begin(&mut self, cached: usize) -> RoundEstimate {
         self.cached = cached;
         self.estimates.next_round();
         self.rounds += 1;
-        // Empty meanwhile, so that each is reckoned anew.
+        // The list is empty meanwhile, so each cost is computed anew.
         let mut forward_ms = std::mem::take(&mut self.forward_ms);
         forward_ms.clear();
         forward_ms.extend((0..=self.max.min(MOST_READY) + 2).map(|rows| self.forward(rows)));
@@ -189,32 +196,33 @@ impl Gate {
         RoundEstimate { rows: 0, survival: 1.0, tokens: 1.0, ms: self.forward(1) + self.judging }
     }
 
-    /// Longest draft.
+    /// Returns the maximum length of a draft.
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// Milliseconds of a forward of the target over so many rows of each sequence, the share of one.
+    /// Returns the milliseconds of a forward of the target over `rows` rows of each sequence, as
+    /// the share of one sequence.
     fn forward(&self, rows: usize) -> f64 {
         let n = self.sequences;
         let ready = self.forward_ms.get(rows).copied();
         ready.unwrap_or_else(|| self.target.ms_behind(n * rows, self.cached) / n as f64)
     }
 
-    /// What the row behind so many proposals adds.
+    /// Returns the milliseconds that the row after `rows` proposals adds.
     fn row(&self, rows: usize) -> f64 {
         (self.forward(rows + 2) - self.forward(rows + 1)).max(0.0) + self.judging
     }
 
-    /// Milliseconds of a call of the draft model over so many tokens.
+    /// Returns the milliseconds of a call of the draft model over `tokens` tokens.
     fn call(&self, tokens: usize) -> f64 {
         let n = self.sequences;
         self.draft.as_ref().map_or(0.0, |d| d.ms_behind(n * tokens, self.cached) / n as f64)
     }
 
-    /// Whether the draft model is worth its first call, over `prompt` tokens, in a generation of at most
-    /// `left` tokens: whether what it is likely to save is more than that, against rounds as they are without it; `copies`
-    /// says whether there is a text to copy from.
+    /// Returns true if the first call of the draft model pays. That call covers `prompt` tokens, in
+    /// a generation of at most `left` tokens. It pays if the expected saving over rounds without
+    /// the draft model exceeds its cost. `copies` is true if there is a text to copy from.
     pub fn starts_draft_model(&mut self, prompt: usize, left: usize, copies: bool) -> bool {
         if self.unlimited {
             return true;
@@ -224,15 +232,16 @@ impl Gate {
         let tried = begun && self.believed_costs() != [1.0; 2] && !begins([1.0; 2]);
         let left_out = !begun && begins([MIN_BELIEVED; 2]);
         self.decided(ModelRole::Draft, tried, left_out);
-        // Rows of the target may be what seems too dear.
+        // Rows of the target may be what seems too expensive.
         self.decided(ModelRole::Target, false, left_out);
         begun
     }
 
-    /// As [`begins`](Self::begins), if forwards cost these shares of what they are said to.
+    /// Decides as [`starts_draft_model`](Self::starts_draft_model), with these shares of the costs.
     fn would_begin(&self, prompt: usize, left: usize, copies: bool, [rows, calls]: [f64; 2]) -> bool {
         let plain = self.forward(1) + self.judging;
-        // What a token costs without it; in company, where nothing is known of that, as in plain decoding.
+        // Cost of a token without the draft model. In a batch nothing is known about it, so it is
+        // that of plain decoding.
         let alone = self.sequences == 1;
         let each = if alone { plain * self.estimates.each_without_model(copies) } else { plain };
         let rate = self
@@ -249,7 +258,7 @@ impl Gate {
         (each - best) * self.estimates.length().min(left as f64) > self.call(prompt) * calls
     }
 
-    /// Takes note of a draft that is done and that the draft model, which has not been begun, has no part in.
+    /// Notes a finished draft in which the draft model, not started yet, has no part.
     pub fn without_model(&mut self, worth: &RoundEstimate, copies: bool) {
         if self.unlimited || self.fixed || self.sequences > 1 || self.without.len() >= MOST_OBSERVED {
             return;
@@ -259,19 +268,19 @@ impl Gate {
         self.without.push((copies, forwards, worth.tokens));
     }
 
-    /// The shares of costs that are believed, of the target and the draft model.
+    /// Returns the shares of the costs that are believed, of the target and the draft model.
     fn believed_costs(&self) -> [f64; 2] {
         self.doubts.map(|doubt| doubt.share())
     }
 
-    /// Takes note of a decision.
+    /// Notes a decision.
     fn decided(&mut self, of: ModelRole, tried: bool, left_out: bool) {
         let decided = &mut self.decided[of as usize];
         decided.tried |= tried;
         decided.left_out |= left_out;
     }
 
-    /// How many of these proposals to draft behind what `worth` tells of.
+    /// Returns the number of these proposals to add to the draft with the estimate `worth`.
     pub fn accepted_rows(&mut self, worth: &RoundEstimate, proposals: &[Proposal]) -> usize {
         let proposals = &proposals[..proposals.len().min(self.max.saturating_sub(worth.rows))];
         if self.unlimited {
@@ -286,7 +295,8 @@ impl Gate {
         taken
     }
 
-    /// As [`accepted_rows`](Self::accepted_rows), before it is known whether the proposals are legal; nothing is counted.
+    /// Decides as [`accepted_rows`](Self::accepted_rows), but before the proposals are known to be
+    /// legal. Counts nothing.
     pub fn preview_rows(&self, worth: &RoundEstimate, proposals: &[Proposal]) -> usize {
         if self.unlimited {
             return proposals.len();
@@ -294,8 +304,9 @@ impl Gate {
         best(worth, &self.steps(worth, proposals), self.believed_costs())
     }
 
-    /// Whether any copy at `place` can be worth its rows: to be asked before the source is looked through. Reckons with
-    /// the likeliest proposals that a copy may have, so what it turns down [`accepted_rows`](Self::accepted_rows) would leave out, too.
+    /// Returns false if no copy at `place` can pay for its rows, so that the source need not be
+    /// searched. It assumes the most probable proposals that a copy may have. So
+    /// [`accepted_rows`](Self::accepted_rows) would leave out everything that it rejects.
     pub fn may_lookup(&mut self, worth: &RoundEstimate, place: ProposalContext) -> bool {
         if self.unlimited || self.report.is_some() {
             return true;
@@ -306,7 +317,7 @@ impl Gate {
         may
     }
 
-    /// As [`may_lookup`](Self::may_lookup), if rows cost `share` of what they are said to.
+    /// Decides as [`may_lookup`](Self::may_lookup), with `share` of the cost of rows.
     fn could_copy(&self, worth: &RoundEstimate, place: ProposalContext, share: f64) -> bool {
         let rate =
             |source, grade| self.estimates.rate(source, ProposalContext { confidence: grade, ..place });
@@ -321,8 +332,8 @@ impl Gate {
         })
     }
 
-    /// Whether to ask the draft model for a token at `place`, in one call over `pending` tokens in which it
-    /// also reads what was `copied`.
+    /// Returns true if a call of the draft model for a token at `place` pays. The call runs over
+    /// `pending` tokens and also reads the proposals in `copied`.
     pub fn calls_draft_model(
         &mut self,
         worth: &RoundEstimate,
@@ -338,7 +349,7 @@ impl Gate {
         let mut steps = self.steps(worth, copied);
         let at = RoundEstimate { rows: worth.rows + copied.len(), ..*worth };
         steps.extend(self.steps(&at, &[own]));
-        // The call is paid whatever comes of it.
+        // The call costs its time whatever the result.
         if let Some(first) = steps.first_mut() {
             first.call = self.call(pending);
         }
@@ -351,12 +362,12 @@ impl Gate {
         asked
     }
 
-    /// The draft model was called over so many tokens.
+    /// Adds the cost of a call of the draft model over `tokens` tokens to the estimate.
     pub fn charge_call(&self, worth: &mut RoundEstimate, tokens: usize) {
         worth.ms += self.call(tokens);
     }
 
-    /// Adds a proposal to what the round is worth.
+    /// Adds a proposal to the estimate.
     pub fn add(&self, worth: &mut RoundEstimate, proposal: &Proposal) {
         worth.survival *= self.estimates.rate(proposal.source, proposal.state);
         worth.tokens += worth.survival;
@@ -364,8 +375,9 @@ impl Gate {
         worth.rows += 1;
     }
 
-    /// How much of a branch to add to a finished draft, the `trunk`, of which it goes on from the first `after`: it counts
-    /// where the trunk is right so far and then wrong.
+    /// Returns the number of rows of a branch to add to a finished draft, the `trunk`. The branch
+    /// continues from the first `after` tokens of the trunk. It counts where the trunk is right so
+    /// far and wrong next.
     pub fn takes_branch(
         &self,
         worth: &RoundEstimate,
@@ -381,21 +393,22 @@ impl Gate {
         best(&RoundEstimate { survival: self.reaches(trunk, after), ..*worth }, &steps, [1.0; 2])
     }
 
-    /// Whether the first row of a branch may be worth it that is reached with probability `reached`; if not those behind
-    /// it are not, either.
+    /// Returns true if the first row of a branch that is reached with probability `reached` may
+    /// pay. If not, no later row pays.
     pub fn may_branch(&self, worth: &RoundEstimate, reached: f64, state: ProposalContext) -> bool {
         let rate = self.estimates.rate(Source::Branch, state);
         self.unlimited || reached * rate * worth.ms >= (self.row(worth.rows) + BRANCHING) * worth.tokens
     }
 
-    /// The probability that a forced run at `place` that is reached with that of `worth` is wrong somewhere, or more.
+    /// Returns an upper bound of the probability that a given token of a forced run at `place` is
+    /// reached and wrong. The run itself is reached with the survival of `worth`.
     pub fn run_fails(&self, worth: &RoundEstimate, place: ProposalContext) -> f64 {
         let rate =
             |grade| self.estimates.rate(Source::Forced, ProposalContext { confidence: grade, ..place });
         worth.survival * (1.0 - rate(0).min(rate(1)).min(rate(2)))
     }
 
-    /// Adds a branch to what the round is worth.
+    /// Adds a branch to the estimate.
     pub fn add_branch(
         &self,
         worth: &mut RoundEstimate,
@@ -410,7 +423,7 @@ impl Gate {
         worth.survival = survival;
     }
 
-    /// The probability that the trunk is accepted up to there and no further.
+    /// Returns the probability that the first `after` tokens of the trunk are accepted and no more.
     pub fn reaches(&self, trunk: &[Proposal], after: usize) -> f64 {
         let rate = |p: &Proposal| self.estimates.rate(p.source, p.state);
         let before: f64 = trunk.iter().take(after).map(rate).product();
@@ -426,7 +439,7 @@ impl Gate {
         proposals.iter().enumerate().map(step).collect()
     }
 
-    /// Counts a decision.
+    /// Counts a decision for the report.
     fn record(&mut self, worth: &RoundEstimate, proposals: &[Proposal], steps: &[Step], taken: usize) {
         let Some(report) = &mut self.report else { return };
         let mut survival = worth.survival;
@@ -455,7 +468,7 @@ impl Gate {
         }
     }
 
-    /// Learns from a forward over so many tokens behind so many positions.
+    /// Learns from a forward over `tokens` tokens after `cached` positions.
     pub(crate) fn ran(&mut self, of: ModelRole, tokens: usize, cached: usize, ms: f64) {
         if self.fixed || self.unlimited || self.forwards.len() >= MOST_OBSERVED {
             return;
@@ -471,16 +484,17 @@ impl Gate {
         self.forwards.push(forward);
     }
 
-    /// Learns what judging so many rows took.
+    /// Learns the time for verifying `rows` rows.
     pub fn record_verify_time(&mut self, rows: usize, ms: f64) {
         if rows > 0 && !self.fixed {
-            // A pause of the whole process says nothing about judging.
+            // A pause of the whole process must not count as verification time.
             let each = (ms / rows as f64).min(10.0 * self.judging);
             self.judging += VERIFY_TIME_SMOOTHING * (each - self.judging);
         }
     }
 
-    /// Adds what it observed to what is known of its engine, and how many tokens came of it.
+    /// Adds this generation's observations and its number of tokens to the statistics of its
+    /// engine.
     pub(crate) fn finish(&self, known: &mut AcceptanceRates, tokens: usize) {
         known.finish(self.rounds, &self.observed, tokens);
         for (copies, forwards, tokens) in &self.without {
@@ -497,7 +511,7 @@ impl Gate {
 }
 
 impl Forward {
-    /// What it says about costs and how far to believe them.
+    /// Updates the costs and the trust in them.
     fn shows(&self, table: &mut CostTable, doubts: &mut [CostTrust; 2]) {
         let less = self.ms < table.ms_behind(self.tokens, self.cached);
         doubts[self.of as usize].learn(self.decided, less);
@@ -508,8 +522,8 @@ impl Forward {
     }
 }
 
-/// The number of steps that makes the round best, of those that make it no worse, if rows and calls cost these shares of
-/// what they are said to.
+/// Returns the number of steps that makes the round best, among the numbers that do not make it
+/// worse. Rows and calls cost these shares of their measured cost.
 fn best(worth: &RoundEstimate, steps: &[Step], [rows, calls]: [f64; 2]) -> usize {
     let (mut survival, mut tokens, mut ms) = (worth.survival, worth.tokens, worth.ms);
     let (mut taken, mut highest) = (0, tokens / ms.max(1e-9));

@@ -1,7 +1,13 @@
-//! Why drafts were as long as they were: what the gate decided, by source and kind of place.
+//! The gate's report: the reasons for the lengths of drafts, by source and output region.
 //!
-//! Costs nothing unless asked for; then a map entry for each kind of decision, of which there are at most a
-//! few dozen. A log of all rounds was rejected: it grows with the output, and says less.
+//! # Cost
+//!
+//! Nothing unless requested. Then a map entry for each kind of decision, of which there are at most
+//! a few dozen.
+//!
+//! # Alternatives considered
+//!
+//! A log of all rounds was rejected: it grows with the output and says less.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,35 +28,36 @@ pub(super) struct Tally {
     pub needed: f64,
 }
 
-/// What was decided about the proposals of a source at places of a kind.
+/// The decisions about the proposals of one source in one output region with one confidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GateLine {
-    /// Who proposed.
+    /// The source of the proposals.
     pub source: Source,
-    /// The kind of place.
+    /// The output region.
     pub class: OutputRegion,
-    /// What the source knew about the proposal.
+    /// The source's confidence, in words.
     pub grade: &'static str,
     /// Proposals taken into a draft.
     pub taken: usize,
     /// Proposals left out.
     pub left_out: usize,
-    /// Verified proposals: those in front of which everything was accepted.
+    /// Verified proposals: those with every proposal before them accepted.
     pub verified: usize,
     /// Verified proposals that were accepted.
     pub accepted: usize,
-    /// The estimate at the end: probability that such a proposal is accepted if those before it are.
+    /// The final estimate: probability that such a proposal is accepted, given that those before it
+    /// are.
     pub rate: f64,
     /// Mean over the decisions: probability that it and all before it are accepted.
     pub survival: f64,
     /// Mean over the decisions: milliseconds that it costs.
     pub row_ms: f64,
-    /// Mean over the decisions: the survival from which on it pays by itself.
+    /// Mean over the decisions: the lowest survival at which it pays by itself.
     pub survival_needed: f64,
 }
 
 impl GateLine {
-    /// In one word: whether such proposals were taken.
+    /// Returns a short verdict: `taken`, `left out` or `at times`.
     pub fn verdict(&self) -> &'static str {
         match (self.taken, self.left_out) {
             (_, 0) => "taken",
@@ -60,25 +67,26 @@ impl GateLine {
     }
 }
 
-/// Why drafts were as long as they were; see [`Request::explain_gate`](crate::Request::explain_gate).
+/// The reasons for the lengths of drafts; see
+/// [`Request::explain_gate`](crate::Request::explain_gate).
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct GateReport {
     /// The decisions.
     pub lines: Vec<GateLine>,
-    /// Whether everything was let through (`ungated`).
+    /// True if the gate let everything through (`ungated`).
     pub open: bool,
-    /// Milliseconds of a forward of the target by its number of tokens, behind 64 positions.
+    /// Milliseconds of a forward of the target by its number of tokens, after 64 positions.
     pub target_ms: Vec<(usize, f64)>,
-    /// Likewise of the draft model; empty without one.
+    /// The same for the draft model; empty without one.
     pub draft_ms: Vec<(usize, f64)>,
     /// Milliseconds that each cached position adds to a row of the target.
     pub cached_position_ms: f64,
     /// Milliseconds for the mask, the choice and the bookkeeping of a row.
     pub judging_ms: f64,
-    /// The share of the target's and the draft model's costs that was believed at the end: less than 1 where something is
-    /// left out and may be worth it all the same, until it is tried.
+    /// The shares of the target's and the draft model's costs that were believed at the end. A
+    /// share is less than 1 where the gate leaves out something that may pay, until it tries.
     pub costs_believed: [f64; 2],
-    /// Positions in the cache in the last round.
+    /// Number of positions in the cache in the last round.
     pub cached: usize,
     #[serde(skip)]
     sums: BTreeMap<(u8, OutputRegion, u8), (Tally, usize, usize)>,
@@ -156,7 +164,7 @@ impl GateReport {
 }
 
 impl fmt::Display for GateReport {
-    /// A table to read; milliseconds are those of this machine.
+    /// Writes a table for people to read. Milliseconds are those of this machine.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let points = |points: &[(usize, f64)]| {
             points.iter().map(|(m, ms)| format!("{m}: {ms:.3}")).collect::<Vec<_>>().join(", ")

@@ -1,12 +1,12 @@
-//! Where proposals come from, and how many are worth trying.
+//! Drafts: sources of proposed tokens, and the decision how many of them to verify.
 //!
-//! A draft is a run of tokens that the target model verifies in one forward. It is put together from
-//! kinds of sources in turn: the forced run of the constraint, text copied from the source, a small
-//! draft model that sees the same masks; after each, the constraint is asked again, so one draft may
-//! reach through a copied value, its closing quote, the next key and into the next value. What was
-//! copied is read by the draft model, if there is one, before the target sees it. Any draft is
-//! harmless to the output; the [`Gate`] decides by measured cost and past success ([`AcceptanceRates`]) how long to
-//! make it.
+//! A draft is a run of tokens that the target model verifies in one forward. Several kinds of
+//! sources build it in turn: the forced run of the constraint, text copied from the source, and a
+//! small draft model under the same masks. After each source the constraint is consulted again. So
+//! one draft may reach through a copied value, its closing quote, the next key and into the next
+//! value. The draft model, if there is one, reads copied text before the target sees it. No draft
+//! can change the output. The [`Gate`] decides the length of a draft by measured cost and past
+//! success ([`AcceptanceRates`]).
 
 mod acceptance;
 mod cost_trust;
@@ -34,17 +34,17 @@ use serde::Serialize;
 use crate::matcher::Matcher;
 use crate::vocab::TokenId;
 
-/// What proposed a token.
+/// The source of a proposed token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The constraint left no other bytes.
+    /// The constraint allows no other bytes.
     Forced,
     /// Copied from the source text.
     Lookup,
-    /// A small model.
+    /// A small draft model.
     Model,
-    /// Beside the draft, where that may be wrong: what stands first in a branch.
+    /// The first token of a branch: an alternative to the draft where the draft may be wrong.
     Branch,
 }
 
@@ -53,14 +53,15 @@ pub enum Source {
 pub struct Proposal {
     /// The token.
     pub token: TokenId,
-    /// Who proposed it.
+    /// The source that proposed it.
     pub source: Source,
-    /// Where it stands, and what the source knows about it.
+    /// Its position in the output, and the source's confidence in it.
     pub state: ProposalContext,
 }
 
 impl Proposal {
-    /// The same after the draft model has read it, and would have written it.
+    /// Returns the proposal marked as read by the draft model, which would have chosen the same
+    /// token.
     fn read(self) -> Self {
         match self.source {
             Source::Lookup => Proposal { state: ProposalContext { confidence: 3, ..self.state }, ..self },
@@ -69,8 +70,9 @@ impl Proposal {
     }
 }
 
-/// Appends the legal prefix of `proposals` and advances `matcher` over it; how many were taken. Without
-/// a matcher everything but end tokens is legal, and nothing is known about those, so none are proposed.
+/// Appends the legal prefix of `proposals` to the draft, advances `matcher` over it, and returns
+/// its length. Without a matcher every token except end tokens is legal; end tokens are then
+/// unknown, so none is proposed.
 pub(crate) fn take_legal(
     matcher: Option<&mut Matcher>,
     proposals: impl IntoIterator<Item = Proposal>,

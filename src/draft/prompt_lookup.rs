@@ -1,20 +1,24 @@
-//! Prompt look-up, aligned to the constraint: values that stand in the source text.
+//! Prompt lookup, aligned to the constraint: proposes values that occur in the source text.
 //!
-//! Inside a JSON string the text of the value so far is searched in the source, and what follows there
-//! is proposed, as far as a value is likely to reach. Where a string opens nothing is known of it but
-//! its key: what follows the words of the key in the source is proposed. Elsewhere the longest suffix of
-//! the output that occurs in the source, or earlier in the output, is continued. Matching bytes rather
-//! than tokens (as prompt look-up decoding does, Saxena 2023) finds values whatever their tokenisation:
-//! the first word of a value has no leading blank in the answer, but has one in running text. One scan
-//! of the source per draft.
+//! Inside a JSON string it searches the source for the value so far and proposes the text that
+//! follows, up to the likely end of the value. Where a string opens, only its key is known: it
+//! proposes the text after the words of the key in the source. Elsewhere it continues the longest
+//! suffix of the output that occurs in the source, or earlier in the output. Matching bytes rather
+//! than tokens (as prompt lookup decoding does, Saxena 2023) finds values whatever their
+//! tokenisation. The first word of a value has no leading space in the answer, but has one in
+//! running text.
+//!
+//! # Cost
+//!
+//! One scan of the source per draft.
 
-/// Most bytes proposed at once.
+/// Maximum number of bytes proposed at once.
 const MAX_BYTES: usize = 64;
-/// Fewest bytes of a value that are looked up as a whole.
+/// Minimum number of bytes of a value that is searched as a whole.
 const MIN_MATCH: usize = 2;
-/// Fewest bytes of a suffix that are looked up.
+/// Minimum number of bytes of a matching suffix.
 const MIN_SUFFIX: usize = 6;
-/// Bytes of a suffix that are compared.
+/// Number of bytes of a suffix that are compared.
 const MAX_SUFFIX: usize = 32;
 
 /// A source text to copy from.
@@ -23,22 +27,23 @@ pub struct PromptLookup {
     source: Vec<u8>,
 }
 
-/// What a value may go on with.
+/// A proposed continuation of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopySpan {
-    /// Text as the source has it; may be empty if the value ends here.
+    /// Text as the source has it. May be empty if the value ends here.
     pub text: String,
-    /// Whether the value is likely to end behind it.
+    /// True if the value is likely to end after the text.
     pub ends: bool,
 }
 
 impl PromptLookup {
-    /// A source text.
+    /// Returns a lookup in a source text.
     pub fn new(source: &str) -> Self {
         PromptLookup { source: source.as_bytes().to_vec() }
     }
 
-    /// What continues `value`, the decoded text of a string so far, whose key is `key`.
+    /// Returns the continuation of `value`, the decoded text of a string so far, whose key is
+    /// `key`.
     pub fn continue_value(&self, value: &[u8], key: Option<&str>) -> Option<CopySpan> {
         let at = match value.is_empty() {
             true => self.labelled(key?)?,
@@ -48,7 +53,8 @@ impl PromptLookup {
         (span.ends || !span.text.is_empty()).then_some(span)
     }
 
-    /// What continues `text` where a suffix of it occurs in the source, else earlier in `text` itself.
+    /// Returns the continuation of `text` where a suffix of it occurs in the source, or else
+    /// earlier in `text` itself.
     pub fn continue_text(&self, text: &[u8]) -> Option<String> {
         let known = text.len().saturating_sub(1);
         let found = |corpus: &[u8], tail| longest_suffix(corpus, tail).map(|at| whole_text(corpus, at));
@@ -57,8 +63,8 @@ impl PromptLookup {
             .filter(|continuation| !continuation.is_empty())
     }
 
-    /// Behind the last place where the source has `value` after a word boundary, else behind the longest
-    /// suffix of it.
+    /// Returns the position after the last occurrence of `value` at a word boundary in the source,
+    /// or else after its longest suffix there.
     fn behind_value(&self, value: &[u8]) -> Option<usize> {
         let boundary = |at: usize| at == 0 || !self.source[at - 1].is_ascii_alphanumeric();
         let whole = || {
@@ -69,7 +75,8 @@ impl PromptLookup {
         (value.len() >= MIN_MATCH).then(whole).flatten().or_else(|| longest_suffix(&self.source, value))
     }
 
-    /// Behind the words of `key` and a sign that a value follows, such as `Invoice number: `.
+    /// Returns the position after the words of `key` and a sign that a value follows, such as
+    /// `Invoice number: `.
     fn labelled(&self, key: &str) -> Option<usize> {
         let label = words(key);
         if label.len() < MIN_MATCH {
@@ -84,7 +91,8 @@ impl PromptLookup {
         places.map(|(at, _)| at + label.len()).find_map(|at| self.behind_sign(at))
     }
 
-    /// Behind a colon, equals or number sign at `at` and the blanks around it.
+    /// Returns the position after a colon, equals or number sign at `at` and the spaces and tabs
+    /// around it.
     fn behind_sign(&self, at: usize) -> Option<usize> {
         let rest = &self.source[at..];
         let blanks = |text: &[u8]| text.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
@@ -96,8 +104,8 @@ impl PromptLookup {
         rest.get(value).filter(|b| !b.is_ascii_control()).map(|_| at + value)
     }
 
-    /// From `at` to where a value is likely to end: before a line break, or before punctuation behind
-    /// which no word goes on.
+    /// Returns the text from `at` up to the likely end of a value: before a line break, or before
+    /// punctuation that no word follows.
     fn span(&self, at: usize) -> CopySpan {
         let rest = &self.source[at..];
         let gap = |i: usize| rest.get(i).is_none_or(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b')'));
@@ -113,7 +121,7 @@ impl PromptLookup {
     }
 }
 
-/// The words of a key: `invoiceNumber` and `invoice_number` are both `invoice number`.
+/// Returns the words of a key: `invoiceNumber` and `invoice_number` both give `invoice number`.
 fn words(key: &str) -> String {
     let mut out = String::new();
     let mut lower = false;
@@ -129,7 +137,8 @@ fn words(key: &str) -> String {
     out.trim().to_string()
 }
 
-/// Behind the place in `corpus` that ends with the longest suffix of `tail`, the last one among equals.
+/// Returns the position in `corpus` after the longest suffix of `tail` that occurs there, the last
+/// one among equals.
 fn longest_suffix(corpus: &[u8], tail: &[u8]) -> Option<usize> {
     let tail = &tail[tail.len().saturating_sub(MAX_SUFFIX)..];
     let common =
@@ -138,14 +147,14 @@ fn longest_suffix(corpus: &[u8], tail: &[u8]) -> Option<usize> {
     (best.0 >= MIN_SUFFIX && best.1 < corpus.len()).then_some(best.1)
 }
 
-/// Text from `at` on, to the end of the line.
+/// Returns the text from `at` to the end of the line.
 fn whole_text(corpus: &[u8], at: usize) -> String {
     let rest = &corpus[at..];
     let line = rest.iter().position(|b| matches!(b, b'\n' | b'\r')).unwrap_or(rest.len());
     prefix(&rest[..line])
 }
 
-/// The longest prefix that is UTF-8 and not too long.
+/// Returns the longest prefix that is UTF-8 and within the limit.
 fn prefix(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(MAX_BYTES)];
     let valid = match std::str::from_utf8(bytes) {
@@ -160,11 +169,13 @@ fn prefix(bytes: &[u8]) -> String {
 pub(crate) struct OpenString {
     /// Its decoded text so far.
     pub value: Vec<u8>,
-    /// The string before the colon in front of it; of an item of an array, the last key before the array.
+    /// The string before the colon that precedes it; for an item of an array, the last key before
+    /// the array.
     pub key: Option<String>,
 }
 
-/// The string that an unfinished JSON text ends in, if it holds no unfinished escape.
+/// Returns the string in which an unfinished JSON text ends. Returns nothing if the text ends
+/// outside of a string or in an unfinished escape.
 pub(crate) fn open_string(json: &[u8]) -> Option<OpenString> {
     let mut start = None;
     let mut at = 0;

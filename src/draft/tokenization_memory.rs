@@ -1,15 +1,23 @@
-//! How the target splits forced text into tokens.
+//! Memory of tokenisations: how the target wrote forced text in tokens.
 //!
-//! A forced run of bytes leaves the target only the split, and it need not split as the tokenizer does: behind `{"na` it
-//! may write `m` and `e`. Its choice is among the tokens that the run begins with, and mostly a matter of the tokens
-//! before it; so what it chose is kept by these and the longest token that the run begins with, and the next run is
-//! drafted that way: with the same schema from the second output on. Rows behind a rejected proposal tell how the target
-//! would have gone on from there. They cost nothing more, and where text and tokens come together again they are right:
-//! the iteration of Jacobi decoding (Santilli et al. 2023), with the text known.
+//! A forced run fixes the bytes and leaves the target only the tokenisation, which need not be that
+//! of the tokenizer: after `{"na` the target may write `m` and `e`. The target chooses among the
+//! tokens that the run begins with, and its choice mostly depends on the tokens before it. So the
+//! memory keeps each choice under these tokens and the longest token that the run begins with, and
+//! drafts the next run the same way. With the same schema this works from the second output on.
+//! Rows after a rejected proposal show how the target would have continued. They cost nothing more,
+//! and where text and tokens meet again they are right. This is the iteration of Jacobi decoding
+//! (Santilli et al. 2023), with the text known.
 //!
-//! Cost: a walk along the longest token and three look-ups for each proposal. At most twice [`GENERATION_CAPACITY`] entries are kept, a
-//! megabyte; the oldest go. A draft model in its place was rejected: it costs calls, and models that
-//! were trained on other splits differ just where this matters.
+//! # Cost
+//!
+//! A walk along the longest token and three lookups for each proposal. The memory keeps at most
+//! twice [`GENERATION_CAPACITY`] entries, a megabyte, and drops the oldest.
+//!
+//! # Alternatives considered
+//!
+//! A draft model for this purpose was rejected. It costs calls, and models trained on other
+//! tokenisations differ exactly here.
 
 use std::hash::{Hash, Hasher};
 
@@ -18,30 +26,31 @@ use rustc_hash::FxHashMap;
 use super::{Proposal, ProposalContext, Source};
 use crate::vocab::{TokenId, Trie, Vocabulary};
 
-/// Entries of one age.
+/// Number of entries of one generation of the memory.
 const GENERATION_CAPACITY: usize = 1 << 14;
 
-/// The grade of a proposal that the target chose before behind the same text.
+/// Confidence of a proposal that the target chose in the same context.
 pub const CHOSEN: u8 = 3;
-/// Likewise, behind something like it.
+/// Confidence of a proposal that the target chose in a similar context.
 pub(super) const CHOSEN_ELSEWHERE: u8 = 4;
 
-/// What was chosen, by what stood before it and the longest token that could have been.
+/// The tokens chosen, by the tokens before them and the longest token that was possible.
 #[derive(Debug, Default)]
 pub struct TokenizationMemory {
     young: FxHashMap<Key, TokenId>,
-    /// What was young before there were [`GENERATION_CAPACITY`] younger ones.
+    /// The previous generation, replaced when the younger one has [`GENERATION_CAPACITY`] entries.
     old: FxHashMap<Key, TokenId>,
 }
 
-/// A hash of the longest token that the text goes on with, and of so many tokens before it. Where two are alike a
-/// proposal is wrong, no more.
+/// A hash of the longest token that the text continues with, and of the tokens before it. A
+/// collision only makes a proposal wrong.
 type Key = u64;
 
-/// Tokens before a choice that it is kept by: the more of them are alike, the more certain it is.
+/// Numbers of preceding tokens in the keys of a choice. The longer the match, the more certain the
+/// choice.
 const REACHES: [usize; 3] = [8, 2, 1];
 
-/// The keys of a choice behind the tokens of `before`, the most exact one first.
+/// Returns the keys of a choice after the tokens of `before`, the most exact one first.
 fn keys(before: &[TokenId], longest: TokenId) -> [Key; REACHES.len()] {
     REACHES.map(|reach| {
         let mut hasher = rustc_hash::FxHasher::default();
@@ -62,24 +71,25 @@ impl TokenizationMemory {
         }
     }
 
-    /// What was chosen where `before` stood before it and `longest` could have followed, with its grade.
+    /// Returns the token chosen after `before` where `longest` was possible, with its confidence.
     fn chosen(&self, before: &[TokenId], longest: TokenId) -> Option<(TokenId, u8)> {
         let grades = [CHOSEN, CHOSEN_ELSEWHERE, CHOSEN_ELSEWHERE];
         keys(before, longest).iter().zip(grades).find_map(|(key, grade)| Some((self.get(key)?, grade)))
     }
 
-    /// Tokens before a run that its split may depend on.
+    /// Number of tokens before a run that may influence its tokenisation.
     pub const REACH: usize = REACHES[0];
 
-    /// The text of the proposals in the tokens that the target is likely to write it in: those it chose before, else
-    /// the proposed ones, else what ends where one of these does. Each is legal where the text is forced.
+    /// Returns the text of the proposals in the tokens that the target is likely to write. These
+    /// are the tokens that it chose in the same context, or else the proposed ones, or else tokens
+    /// up to the end of a proposed one. All are legal where the text is forced.
     pub fn retokenize(&self, vocab: &Vocabulary, before: &[TokenId], run: &[Proposal]) -> Vec<Proposal> {
         if self.young.is_empty() && self.old.is_empty() {
             return run.to_vec();
         }
         let (trie, text) = (vocab.trie(), text(vocab, run));
         let (mut before, mut at) = (before.to_vec(), 0);
-        // The first proposed token that begins at `at` or behind it, and where.
+        // The first proposed token that begins at `at` or later, and where it begins.
         let (mut next, mut begins) = (0, 0);
         let mut respelled = Vec::with_capacity(run.len());
         while let Some((longest, _)) = trie.longest_prefix(&text[at..]) {
@@ -110,9 +120,9 @@ impl TokenizationMemory {
         respelled
     }
 
-    /// Takes note of what the target would have written in place of each of the `drafted` proposals, and behind them
-    /// where `rest` is forced: `rows` are its logits, a row in front of each, of which it accepted the first `matched`.
-    /// `before` are the last tokens before them.
+    /// Learns the target's choice in place of each of the `drafted` proposals, and after them where
+    /// `rest` is forced. `rows` are its logits, one row before each proposal. The target accepted
+    /// the first `matched` proposals. `before` holds the last tokens before them.
     pub fn learn(
         &mut self,
         vocab: &Vocabulary,
@@ -123,13 +133,14 @@ impl TokenizationMemory {
     ) {
         let (proposals, rest) = drafted;
         let written: Vec<TokenId> = before.iter().copied().chain(proposals.iter().map(|p| p.token)).collect();
-        // In front of the proposal `i`, where `text` is forced.
+        // Notes the choice in place of proposal `i`, where `text` is forced.
         let mut note = |i: usize, text: &[u8]| {
             let Some(choice) = rows.get(i).and_then(|logits| choice(vocab.trie(), text, logits)) else {
                 return;
             };
             for key in keys(&written[..before.len() + i], choice.longest) {
-                // Behind a rejected token the row is of a text that was not written: a guess.
+                // After a rejected token the row belongs to a text that was not written, so it is a
+                // guess.
                 if i <= matched || self.get(&key).is_none() {
                     self.put(key, choice.best);
                 }
@@ -146,7 +157,7 @@ impl TokenizationMemory {
             text.extend_from_slice(if at == proposals.len() { rest } else { &[] });
             let mut text = &text[..];
             for (i, proposal) in (first..).zip(run) {
-                // What is known and was right stays as it is.
+                // Known choices that proved right stay unchanged.
                 if i >= matched || proposal.state.confidence != CHOSEN {
                     note(i, text);
                 }
@@ -157,7 +168,7 @@ impl TokenizationMemory {
     }
 }
 
-/// Of the tokens that a text begins with.
+/// The choice among the tokens that a text begins with.
 struct Choice {
     longest: TokenId,
     /// The one with the highest logit.
@@ -179,7 +190,7 @@ fn choice(trie: &Trie, text: &[u8], logits: &[f32]) -> Option<Choice> {
     found
 }
 
-/// The tokens as bytes.
+/// Returns the bytes of the tokens.
 fn text(vocab: &Vocabulary, run: &[Proposal]) -> Vec<u8> {
     run.iter().flat_map(|p| vocab.token_bytes(p.token)).copied().collect()
 }
@@ -193,7 +204,7 @@ mod tests {
 
     const LETTERS: usize = 4;
 
-    /// All words of one to three of four letters.
+    /// Returns a vocabulary of all words of one to three of four letters.
     fn words() -> Vocabulary {
         let mut words: Vec<String> = vec![String::new()];
         for i in 0.. {
@@ -214,13 +225,13 @@ mod tests {
             .collect()
     }
 
-    /// The tokenizer's split: by three letters.
+    /// Returns the tokenizer's tokenisation: by three letters.
     fn tokenizer(vocab: &Vocabulary, text: &[u8]) -> Vec<Proposal> {
         let token = |piece: &[u8]| vocab.trie().longest_prefix(piece).unwrap().0;
         proposals(&text.chunks(3).map(token).collect::<Vec<_>>())
     }
 
-    /// A model whose logits depend on as many of the last tokens.
+    /// Returns the logits of a model that depend on the last `reach` tokens.
     fn logits(vocab: &Vocabulary, written: &[TokenId], reach: usize, seed: u64) -> Vec<f32> {
         let behind = &written[written.len().saturating_sub(reach)..];
         let logit = |token: usize| {
@@ -231,7 +242,8 @@ mod tests {
         (0..vocab.len()).map(logit).collect()
     }
 
-    /// Writes a forced text by drafting and verifying; the tokens, and in how many forwards.
+    /// Writes a forced text by drafting and verifying. Returns the tokens and the number of
+    /// forwards.
     fn write(
         splits: &mut TokenizationMemory,
         vocab: &Vocabulary,
@@ -242,7 +254,7 @@ mod tests {
         write_learning(splits, vocab, text, model, (draft, true))
     }
 
-    /// The same, learning from rows behind rejected tokens, too, or not.
+    /// The same, with or without learning from rows after rejected tokens.
     fn write_learning(
         splits: &mut TokenizationMemory,
         vocab: &Vocabulary,
@@ -297,11 +309,11 @@ mod tests {
             let (again, few) = write(&mut splits, &vocab, &text, model, draft);
             prop_assert!(first == plain && again == plain);
             prop_assert!(some <= forwards);
-            // Each forward gives its draft and a token more.
+            // Each forward gives its draft and one token more.
             prop_assert_eq!(few, plain.len().div_ceil(draft + 1));
         }
 
-        /// Whatever is remembered, the text stays what it was.
+        /// Whatever the memory holds, the text stays the same.
         #[test]
         fn respelling_keeps_the_text(
             text in proptest::collection::vec(b'a'..b'a' + LETTERS as u8, 1..60),
@@ -331,7 +343,8 @@ mod tests {
         for seed in 0..20u64 {
             let mut random = Random::new(seed);
             let text: Vec<u8> = (0..150).map(|_| b'a' + random.below(LETTERS) as u8).collect();
-            // Choices depend on the last token alone, so they are the same where splits meet again.
+            // Choices depend on the last token alone, so they are the same where tokenisations meet
+            // again.
             let model = |written: &[TokenId]| logits(&vocab, written, 1, seed);
             let (plain, _) = write(&mut TokenizationMemory::default(), &vocab, &text, model, 0);
             let (one, forwards) = write(&mut TokenizationMemory::default(), &vocab, &text, model, 40);

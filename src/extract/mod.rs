@@ -1,8 +1,8 @@
-//! Records out of text.
+//! Extraction of JSON records from text.
 //!
-//! The prompt states the schema and the text; the constraint is the schema itself, so what comes back
-//! always parses and validates. What is not in the text the model may still invent: the schema should
-//! allow `null` where a value may be missing.
+//! The prompt contains the schema and the text, and the constraint is the schema itself, so the
+//! output always parses and validates. The model may still invent values that the text does not
+//! contain: the schema should allow `null` where a value may be missing.
 
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
@@ -14,27 +14,28 @@ use crate::constraint::{Constraint, Policy};
 use crate::decode::{Engine, Finish, Output, Prompt, Request, Stats};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A record with how it was made.
+/// A record and details of its generation.
 #[derive(Debug, Clone)]
 pub struct Extraction {
     /// The record.
     pub record: Value,
-    /// The same as the text that was generated.
+    /// The record as the generated text.
     pub text: String,
-    /// How it ended: [`Finish::Closed`] says that the last values are not the model's.
+    /// The reason why the generation ended: with [`Finish::Closed`] the last values are not the
+    /// model's.
     pub finish: Finish,
-    /// What it cost.
+    /// The statistics of the generation.
     pub stats: Stats,
 }
 
-/// What the model is told first.
+/// The system message.
 const SYSTEM: &str = "You extract structured data from text.";
 
 fn task(schema: &str, text: &str) -> String {
     format!("Extract the data as JSON matching this schema:\n{schema}\n\nText:\n{text}")
 }
 
-/// The prompt the embedded models were trained on, in ChatML. For other models there is
+/// Returns the prompt that the embedded models were trained on, in ChatML. For other models use
 /// [`Engine::extraction_prompt`].
 pub fn prompt(schema: &str, text: &str) -> Prompt {
     Prompt::default()
@@ -43,27 +44,28 @@ pub fn prompt(schema: &str, text: &str) -> Prompt {
         .with_template("<|im_end|>\n<|im_start|>assistant\n")
 }
 
-/// A request for a record of `schema` (JSON text) in `text`; set further options on it. Strings with
-/// `"x-verbatim": true` in their schema are spans of `text`.
+/// Returns a request for a record of `schema` (JSON text) in `text`; set further options on it.
+/// Strings with `"x-verbatim": true` in their schema are spans of `text`.
 ///
 /// # Errors
-/// If the schema is not JSON, not supported or cannot be satisfied.
+/// Fails if the schema is not JSON, not supported or cannot be satisfied.
 pub fn request(schema: &str, text: &str) -> Result<Request> {
     let options = SubstringOptions::default();
     let constraint = Constraint::json_schema_quoting(schema, Policy::default(), text, &options)?;
     request_for(constraint, schema, text)
 }
 
-/// The same with a constraint made from the schema already.
+/// Returns a request like [`request`], with a constraint already made from the schema.
 ///
 /// # Errors
-/// If the schema is not JSON.
+/// Fails if the schema is not JSON.
 pub fn request_for(constraint: Constraint, schema: &str, text: &str) -> Result<Request> {
     let compact = compact_json(schema)?;
     Ok(Request::new(prompt(&compact, text)).constraint(constraint).source(text))
 }
 
-/// Whether a schema has strings that are spans of the text, so that each text has its own constraint.
+/// Returns true if a schema has strings that are spans of the text, so that each text has its own
+/// constraint.
 pub fn is_quoting(schema: &str) -> bool {
     let Ok(schema) = serde_json::from_str::<Value>(schema) else { return false };
     let mut todo = vec![&schema];
@@ -78,7 +80,7 @@ pub fn is_quoting(schema: &str) -> bool {
     false
 }
 
-/// The schema on one line, its keys in order.
+/// Returns the schema on one line, its keys in order.
 fn compact_json(schema: &str) -> Result<String> {
     serde_json::from_str::<Value>(schema)
         .map(|v| v.to_string())
@@ -89,16 +91,16 @@ impl Engine {
     /// Extracts a typed record. The schema is that of `T`.
     ///
     /// # Errors
-    /// As [`extract_json`](Self::extract_json), and if the record is no `T` (a schema looser than the
-    /// type).
+    /// Fails like [`extract_json`](Self::extract_json), and if the record is not a `T` (a schema
+    /// looser than the type).
     pub fn extract<T: DeserializeOwned + JsonSchema>(&self, text: &str) -> Result<T> {
         self.extract_with_stats(text).map(|(record, _)| record)
     }
 
-    /// Extracts a typed record and tells what it cost.
+    /// Extracts a typed record and returns it with its statistics.
     ///
     /// # Errors
-    /// As [`extract`](Self::extract).
+    /// Fails like [`extract`](Self::extract).
     pub fn extract_with_stats<T: DeserializeOwned + JsonSchema>(&self, text: &str) -> Result<(T, Stats)> {
         let schema = schema_for!(T).to_value().to_string();
         let Extraction { record, stats, .. } = self.extract_json(&schema, text)?;
@@ -108,12 +110,12 @@ impl Engine {
         Ok((record, stats))
     }
 
-    /// The prompt for a record of `schema` (JSON text) in `text`: by the model's chat template, or as
-    /// [`prompt`] has it if the model has none. Templates that know no system message get all in the
-    /// user's.
+    /// Returns the prompt for a record of `schema` (JSON text) in `text`: by the model's chat
+    /// template, or as in [`prompt`] if the model has none. For templates without a system message,
+    /// the user message contains everything.
     ///
     /// # Errors
-    /// If the schema is not JSON, or the template does not work.
+    /// Fails if the schema is not JSON, or the template fails.
     pub fn extraction_prompt(&self, schema: &str, text: &str) -> Result<Prompt> {
         let schema = compact_json(schema)?;
         if self.chat_template()?.is_none() {
@@ -128,18 +130,19 @@ impl Engine {
     /// Extracts a record of a JSON Schema, with default options.
     ///
     /// # Errors
-    /// If the schema does not compile or the text is too long; `Incomplete` if the record does not end within the token
-    /// limit.
+    /// Fails if the schema does not compile or the text is too long. `Incomplete` if the record
+    /// does not end within the token limit.
     pub fn extract_json(&self, schema: &str, text: &str) -> Result<Extraction> {
         let prompt = self.extraction_prompt(schema, text)?;
         finished(self.generate(&request(schema, text)?.prompt(prompt))?)
     }
 }
 
-/// A record from a generation that ended; one cut short is an error, never repaired.
+/// Returns the record of a generation that ended; a truncated one is an error, never repaired.
 ///
 /// # Errors
-/// `Incomplete` if the generation ended for lack of tokens or stopped within the record, `Cancelled` if it was cancelled.
+/// `Incomplete` if the generation reached the token limit or stopped within the record, `Cancelled`
+/// if it was cancelled.
 pub fn finished(output: Output) -> Result<Extraction> {
     let Output { text, finish, stats, complete, .. } = output;
     let tokens = stats.tokens;

@@ -1,8 +1,15 @@
-//! Several sequences in one forward.
+//! Several sequences in one forward: segments, branches, and their cut into chunks and shards.
 //!
-//! The rows of all segments run through the linear layers together, so the weights are read once for all
-//! of them; attention goes sequence by sequence over its own cache. Cost: that of one forward over as many
-//! rows. Padding the segments to one length was rejected: drafts and prompts are of very unequal lengths,
+//! The rows of all segments run through the linear layers together, so the weights are read once
+//! for all of them. Attention runs sequence by sequence over each one's own cache.
+//!
+//! # Cost
+//!
+//! The cost of one forward over as many rows.
+//!
+//! # Alternatives considered
+//!
+//! Padding the segments to one length was rejected: drafts and prompts have very different lengths,
 //! and padded rows cost as much as others.
 
 use std::ops::Range;
@@ -12,65 +19,69 @@ use super::{KvCache, Model};
 use crate::error::Result;
 use crate::vocab::TokenId;
 
-/// Rows from which on a forward is bound by arithmetic, whatever the size of the weights.
+/// Number of rows from which a forward is bound by arithmetic, whatever the size of the weights.
 const ROWS_OF_A_PART: usize = 32;
 /// Bytes of weights that the caches of a processor hold, or nearly so.
 const SMALL_WEIGHTS: usize = 32 << 20;
 
-/// Tokens at the end of a segment that are another way to go on than those before them.
+/// Tokens at the end of a segment that are an alternative continuation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
-    /// How many tokens of the segment's trunk, those in front of all branches, it goes on from.
+    /// Number of tokens of the segment's trunk that it continues from. The trunk is the part before
+    /// all branches.
     pub after: usize,
-    /// How many tokens it has.
+    /// Number of tokens of the branch.
     pub len: usize,
 }
 
-/// Whether a thread with so many rows of its own may read all weights for them: the rows are many or the weights small.
+/// Returns true if a thread with `rows` rows of its own may read all weights for them: the rows are
+/// many or the weights small.
 pub(super) fn pays_to_read_weights_for(rows: usize, bytes: impl FnOnce() -> usize) -> bool {
     rows >= ROWS_OF_A_PART || rows >= 2 && bytes() <= SMALL_WEIGHTS
 }
 
-/// What one sequence contributes to a forward.
+/// The input of one sequence to a forward.
 pub struct Segment<'a> {
-    /// New tokens, at the positions that follow those in the cache: a trunk, and the tokens of the `branches` in
-    /// their order.
+    /// New tokens, at the positions after those in the cache: a trunk, and then the tokens of the
+    /// `branches` in their order.
     pub tokens: &'a [TokenId],
-    /// Other ways to go on: a token of a branch sees the part of the trunk that the branch goes on from, those of
-    /// its branch before it, and no others. In the cache all stand in the order of the tokens; see
-    /// [`KvCache::take_branch`].
+    /// Alternative continuations. A token of a branch sees the part of the trunk that the branch
+    /// continues from and the tokens of its branch before it, and no others. The cache holds all in
+    /// the order of the tokens; see [`KvCache::take_branch`].
     pub branches: &'a [Branch],
-    /// The sequence so far; the tokens are appended.
+    /// The KV cache of the sequence; the tokens are appended.
     pub cache: &'a mut KvCache,
-    /// Which of the tokens logits are wanted for; may be empty.
+    /// The tokens whose logits are wanted, as indices into `tokens`. May be empty.
     pub rows: Range<usize>,
-    /// For each of these rows the tokens whose logits are wanted, sorted: all others are negative infinity,
-    /// and cost nothing. No tokens, or no entry, are all of them.
+    /// For each of these rows the tokens whose logits are wanted, sorted. All other logits are
+    /// negative infinity and cost nothing. No tokens, or no entry, means all tokens.
     pub only: &'a [Vec<TokenId>],
 }
 
-/// Sees the tokens of a segment, the number of segments in the forward, and the logits, which it may
-/// change; an error is as if the forward had failed.
+/// A function that sees the tokens of a segment, the number of segments in the forward, and the
+/// logits, which it may change. If it returns an error, the forward fails.
 pub type LogitsHook = dyn Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync;
 
-/// The part of a segment that runs in one piece.
+/// The part of a segment that runs in one chunk.
 pub(super) struct Span {
     pub segment: usize,
-    /// Which of the segment's tokens.
+    /// Range of the segment's tokens.
     pub tokens: Range<usize>,
-    /// Number of the first one's row in the piece.
+    /// Row number of the first token in the chunk.
     pub first: usize,
-    /// Position of the first one, and of the first of its branch; the position itself where there is none.
+    /// Position of the first token, and of the first of its branch; the same position if it is in
+    /// no branch.
     pub start: usize,
     pub fork: usize,
-    /// How many places further back in the cache a branch stands than its positions.
+    /// Distance in the cache between a token of a branch and the entry of its position.
     pub shift: usize,
     /// Rows with logits, counted from `first`.
     pub wanted: Range<usize>,
 }
 
 impl Segment<'_> {
-    /// Tokens in front of all branches; none if the branches have more than there are.
+    /// Returns the number of tokens before all branches, or 0 if the branches have more than the
+    /// segment.
     pub(super) fn trunk(&self) -> usize {
         self.tokens.len().saturating_sub(self.branches.iter().map(|b| b.len).sum())
     }
@@ -82,7 +93,7 @@ impl Span {
     }
 }
 
-/// Cuts the rows of all segments, one segment behind the other, into pieces of at most `most`.
+/// Cuts the rows of all segments, in order, into chunks of at most `most` rows.
 pub(super) fn chunks(segments: &[Segment], most: usize) -> Vec<Vec<Span>> {
     let mut pieces = Vec::new();
     let mut piece = Vec::new();
@@ -121,7 +132,8 @@ pub(super) fn chunks(segments: &[Segment], most: usize) -> Vec<Vec<Span>> {
     pieces
 }
 
-/// Cuts the spans of a piece into shares of about as many rows each, whose rows are counted from the share's first.
+/// Cuts the spans of a chunk into shards of nearly equal numbers of rows. Rows are counted from the
+/// first of the shard.
 pub(super) fn shares(spans: &[Span], count: usize) -> Vec<Vec<Span>> {
     let rows: usize = spans.iter().map(|s| s.tokens.len()).sum();
     let mut shares = Vec::with_capacity(count);
@@ -147,12 +159,14 @@ pub(super) fn shares(spans: &[Span], count: usize) -> Vec<Vec<Span>> {
 }
 
 impl Model {
-    /// Runs several sequences in one forward; the logits that each wants, as from
-    /// [`forward`](Self::forward). A sequence whose segment is not valid fails alone. If the forward
-    /// fails as a whole the sequences run one by one, so that only those fail that cannot run.
+    /// Runs several sequences in one forward and returns the logits of each, as
+    /// [`forward`](Self::forward) does.
     ///
-    /// The logits are, bit for bit, those of separate forwards unless
-    /// [`is_batch_invariant`](Self::is_batch_invariant).
+    /// A sequence whose segment is not valid fails alone. If the forward fails as a whole, the
+    /// sequences run one by one, so only those fail that cannot run.
+    ///
+    /// If [`is_batch_invariant`](Self::is_batch_invariant) is true, the logits are those of
+    /// separate forwards, bit for bit.
     pub fn forward_batch(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
         let mut results: Vec<_> =
             segments.iter().map(|s| self.inner.llama.check(s).map(|()| Vec::new())).collect();
@@ -183,24 +197,24 @@ impl Model {
         results
     }
 
-    /// The same on this thread alone: others run other sequences meanwhile.
+    /// Does the same on this thread alone, while other threads run other sequences.
     pub(crate) fn forward_batch_here(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
         single_threaded(|| self.forward_batch(segments))
     }
 
-    /// Whether to run parts of a batch as forwards of their own, one on each thread, rather than to share
-    /// out the products of one forward. The threads then meet once in a forward instead of at every
-    /// product, but each reads the weights: that pays while these are small or the rows are many. The
-    /// largest part has `largest` of `rows` rows.
+    /// Returns true if parts of a batch should run as forwards of their own, one on each thread,
+    /// instead of sharing out the products of one forward. The threads then meet once in a forward
+    /// instead of at every product, but each reads the weights. This pays while the weights are
+    /// small or the rows many. The largest part has `largest` of `rows` rows.
     pub(crate) fn runs_in_parts(&self, rows: usize, parts: usize, largest: usize) -> bool {
         let each = rows / parts;
         let cheap = pays_to_read_weights_for(each, || self.weight_bytes());
-        // A part that is nearly all would leave the other threads idle; without a pool they are idle
-        // anyway.
+        // A part with nearly all rows would leave the other threads idle. Without a pool they are
+        // idle in any case.
         cheap && (!has_pool() || largest * 4 <= rows * 3)
     }
 
-    /// All or nothing: if it fails the caches are as before.
+    /// Runs all segments or none: after a failure the caches are unchanged.
     fn run(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
         let mut logits = self.inner.llama.forward(segments)?;
@@ -216,7 +230,7 @@ impl Model {
         Ok(logits)
     }
 
-    /// The same model with its results tampered with: for tests of what happens when a model fails.
+    /// Returns the same model with a hook that may change its logits. For tests of failing models.
     pub fn with_logits_hook(
         mut self,
         tamper: impl Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync + 'static,
@@ -225,7 +239,7 @@ impl Model {
         self
     }
 
-    /// Bytes that a cache takes once it holds `positions` tokens.
+    /// Returns the bytes that a cache takes with `positions` tokens.
     pub fn cache_bytes(&self, positions: usize) -> usize {
         KvCache::bytes_for(self.config(), positions)
     }

@@ -1,10 +1,17 @@
-//! The shape of a model and the switches that tell its family, from `config.json`.
+//! The configuration of a model from `config.json`: its shape and the switches of its family.
 //!
-//! Reading costs microseconds. Every number is checked against a named limit and against the others
-//! before anything is allocated, because these files come from strangers. Deserialising straight into
-//! a struct with serde was rejected: it can name neither the field that is out of range nor the
-//! feature that is missing, and an ignored field here (a rope scaling, a bias) would give wrong
-//! logits in silence.
+//! Every number is checked against a named limit and against the others before anything is
+//! allocated, because these files are untrusted.
+//!
+//! # Cost
+//!
+//! Reading takes microseconds.
+//!
+//! # Alternatives considered
+//!
+//! Deserialising straight into a struct with serde was rejected. It can name neither the field that
+//! is out of range nor the feature that is missing. An ignored field (a rope scaling, a bias) would
+//! give wrong logits without an error.
 
 use serde_json::Value;
 
@@ -20,16 +27,16 @@ const MAX_VOCAB: usize = 1 << 24;
 /// Largest context accepted.
 const MAX_CONTEXT: usize = 1 << 24;
 
-/// Head width of Qwen3 where the file names none.
+/// Head width of Qwen3 if the file has none.
 const QWEN3_HEAD: usize = 128;
 
-/// The families that the runner knows: one forward pass with switches.
+/// The supported families: one forward pass with switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Architecture {
-    /// Llama 1 to 3, SmolLM, and others that are Llama by another name.
+    /// Llama 1 to 3, SmolLM, and other names for the same architecture.
     Llama,
-    /// Mistral: a sliding window.
+    /// Mistral: sliding windows.
     Mistral,
     /// Qwen2 and Qwen2.5: queries, keys and values have biases.
     Qwen2,
@@ -50,19 +57,19 @@ const NAMES: [(Architecture, &str, &str); 4] = [
 pub struct ModelConfig {
     /// The family.
     pub architecture: Architecture,
-    /// Width of the logits; at least the number of tokens the tokenizer knows.
+    /// Width of the logits; at least the number of tokens of the tokenizer.
     pub vocab_size: usize,
-    /// Most positions one generation can hold: prompt and output together.
+    /// Maximum number of positions of one generation: prompt and output together.
     pub context: usize,
     /// Width of the residual stream.
     pub hidden: usize,
     /// Inner width of the feed-forward part.
     pub feed_forward: usize,
-    /// Number of blocks.
+    /// Number of layers.
     pub layers: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
-    /// Key and value heads; divides `heads`.
+    /// Number of key and value heads; divides `heads`.
     pub kv_heads: usize,
     /// Width of one head.
     pub head_dim: usize,
@@ -70,19 +77,19 @@ pub struct ModelConfig {
     pub norm_eps: f32,
     /// Base of the rotary frequencies.
     pub rope_theta: f32,
-    /// How the rotary frequencies are stretched.
+    /// Scaling of the rotary frequencies.
     pub rope_scaling: RopeScaling,
-    /// Whether queries, keys and values have a bias.
+    /// True if queries, keys and values have a bias.
     pub qkv_bias: bool,
-    /// Whether the output of the attention has a bias.
+    /// True if the output of the attention has a bias.
     pub attention_output_bias: bool,
-    /// Whether each head's queries and keys are normed before they are rotated.
+    /// True if each head's queries and keys are normed before they are rotated.
     pub qk_norm: bool,
-    /// For each layer the number of positions a token sees, itself among them; `None` for all.
+    /// For each layer the number of positions that a token sees, itself among them; `None` for all.
     pub windows: Vec<Option<usize>>,
-    /// Whether the output projection is the embedding table.
+    /// True if the output projection is the embedding table.
     pub tied_embeddings: bool,
-    /// End-of-sequence tokens that the model file itself names.
+    /// End-of-sequence tokens that the model file names.
     pub eos: Vec<u32>,
 }
 
@@ -90,8 +97,8 @@ impl ModelConfig {
     /// Reads a Hugging Face `config.json`.
     ///
     /// # Errors
-    /// If the text is not JSON, the architecture is none of [`Architecture`], a feature is used that the
-    /// runner lacks, or a number is missing or out of range.
+    /// Returns an error if the text is not JSON or the architecture is none of [`Architecture`].
+    /// Also if a feature is used that the runner lacks, or a number is missing or out of range.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(text).map_err(|e| {
             Error::new(ErrorKind::InvalidJson, format!("the model configuration: {e}"))
@@ -117,7 +124,7 @@ impl ModelConfig {
             kv_heads: match (kv_heads, architecture) {
                 (Some(n), _) => n,
                 (None, Architecture::Llama) => heads,
-                // The libraries' defaults differ here, and a wrong guess would be a silent one.
+                // The libraries' defaults differ here, and a wrong guess would go unnoticed.
                 (None, _) => return Err(bad("the model configuration lacks `num_key_value_heads`")),
             },
             head_dim: match optional(&value, "head_dim", MAX_WIDTH)? {
@@ -177,12 +184,12 @@ impl ModelConfig {
         self.rope_scaling.check(self.head_dim / 2)
     }
 
-    /// Width of the queries of all heads.
+    /// Returns the width of the queries of all heads.
     pub fn q_dim(&self) -> usize {
         self.heads * self.head_dim
     }
 
-    /// Width of the keys (or values) of all key heads.
+    /// Returns the width of the keys (or values) of all key heads.
     pub fn kv_dim(&self) -> usize {
         self.kv_heads * self.head_dim
     }
@@ -197,7 +204,7 @@ fn unsupported(message: impl Into<String>) -> Error {
         .hint("this runner knows Llama, Mistral, Qwen2 and Qwen3, each in its dense form")
 }
 
-/// The family, by the names the file gives itself; everything else is refused.
+/// Returns the family by the names in the file, and refuses everything else.
 fn architecture(value: &Value) -> Result<Architecture> {
     let model_type = value.get("model_type").and_then(Value::as_str);
     let class = value.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
@@ -221,7 +228,8 @@ fn architecture(value: &Value) -> Result<Architecture> {
     }
 }
 
-/// Refuses what would change the logits and is not implemented; tells whether `attention_bias` is set.
+/// Refuses unsupported features that would change the logits. Returns true if `attention_bias` is
+/// set.
 fn check_features(value: &Value, architecture: Architecture) -> Result<bool> {
     if flag(value, "mlp_bias")? {
         return Err(unsupported("a model with `mlp_bias`"));
@@ -241,8 +249,8 @@ fn check_features(value: &Value, architecture: Architecture) -> Result<bool> {
     }
 }
 
-/// How far back each layer sees. Llama has no such thing and ignores the entry; Qwen has a switch, and a
-/// number of first layers that see everything.
+/// Returns the window of each layer. Llama has no windows and ignores the entry. Qwen has a switch,
+/// and a number of first layers that see everything.
 fn windows(value: &Value, architecture: Architecture, layers: usize) -> Result<Vec<Option<usize>>> {
     let on = match architecture {
         Architecture::Llama => false,
@@ -322,7 +330,7 @@ fn flag(value: &Value, name: &str) -> Result<bool> {
     }
 }
 
-/// A value for a message, cut off so that a hostile file cannot flood the terminal.
+/// Returns a value for a message, cut off so that an untrusted file cannot flood the terminal.
 pub(super) fn short(v: &Value) -> String {
     let text = v.to_string();
     match text.char_indices().nth(60) {

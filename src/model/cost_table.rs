@@ -1,10 +1,14 @@
-//! What a forward pass over m tokens costs, measured on the machine at hand.
+//! The cost table: milliseconds of a forward pass over m tokens, measured on this machine.
 //!
-//! The gate that decides how many drafts to verify compares these numbers; only their ratios matter.
-//! Other work on the machine only ever adds to a time, so the fastest of several rounds counts, and rounds
-//! go on until they find nothing faster. Forwards of generations then move the table to what they take
-//! among everything else ([`CostTable::observe`]). A formula was rejected: between machines and precisions, eight rows cost
-//! anything from 1.7 to 6 times one row.
+//! The draft gate compares these numbers; only their ratios matter. Other work on the machine can
+//! only add to a time, so the fastest of several rounds counts. Rounds continue until they find
+//! nothing faster. Forwards of generations then move the table to the times in real use
+//! ([`CostTable::observe`]).
+//!
+//! # Alternatives considered
+//!
+//! A formula was rejected: between machines and precisions, the cost of eight rows varies by a
+//! factor of more than three relative to one row.
 
 use std::time::{Duration, Instant};
 
@@ -12,37 +16,39 @@ use super::Model;
 
 /// Numbers of tokens that are measured.
 const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];
-/// Positions in the cache while sizes are measured.
+/// Number of positions in the cache while sizes are measured.
 const OFFSET: usize = 64;
-/// Positions in the cache for the second measurement of [`FAR_ROWS`] rows, which tells what a cached
-/// position costs a row.
+/// Number of positions in the cache for the second measurement of [`FAR_ROWS`] rows, which
+/// determines the cost of a cached position.
 const LONG_CACHE_POSITIONS: usize = 512;
 const FAR_ROWS: usize = 4;
-/// Rounds in which nothing got faster by more than [`NOISE`] before measuring ends.
+/// Measuring ends after this number of rounds without an improvement by more than [`NOISE`].
 const CALM: usize = 2;
-/// What counts as faster.
+/// Smallest relative improvement that counts as faster.
 const NOISE: f64 = 0.02;
-/// Fewest and most measured rounds.
+/// Minimum and maximum number of measured rounds.
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=24;
-/// When this has passed, no more than the fewest rounds are run.
+/// After this time no more than the minimum of rounds are run.
 const BUDGET: Duration = Duration::from_millis(250);
-/// When this has passed, and each size was run twice, it is enough: large models.
+/// After this time one run of each size after the warm-up is enough: for large models.
 const LIMIT: Duration = Duration::from_millis(500);
-/// By how much an observed forward moves the table.
+/// Relative step by which an observed forward moves the table.
 const STEP: f64 = 0.02;
 
-/// Milliseconds of a pass over m tokens.
+/// Milliseconds of a pass by its number of tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CostTable {
-    /// `(m, milliseconds)`, both strictly or weakly increasing.
+    /// `(m, milliseconds)`; m increases strictly, the time never falls.
     points: Vec<(usize, f64)>,
     /// Milliseconds that a cached position adds to each row.
     cached: f64,
 }
 
 impl CostTable {
-    /// A table from measured points; times are lowered where they would fall with m later on, and where
-    /// smaller passes over the same tokens would take less: noise, which only adds, is the reason for either.
+    /// Returns a table from measured points.
+    ///
+    /// A time is lowered where a larger m takes less, and where smaller passes over the same tokens
+    /// take less. Both come from noise, which only adds.
     pub fn from_points(points: impl IntoIterator<Item = (usize, f64)>) -> Self {
         let mut points: Vec<_> =
             points.into_iter().filter(|p| p.0 > 0 && p.1.is_finite() && p.1 >= 0.0).collect();
@@ -53,8 +59,9 @@ impl CostTable {
         table
     }
 
-    /// A forward over more tokens takes no less time, and no more than forwards over parts of them: what says
-    /// otherwise is noise. Where times fall, either the later ones are raised or the earlier ones lowered.
+    /// Makes the times consistent: a forward over more tokens takes no less time, and no more than
+    /// forwards over parts of them. Where times fall, either the later ones are raised or the
+    /// earlier ones lowered.
     fn straighten(&mut self, raise: bool) {
         let points = &mut self.points;
         for i in 1..points.len() {
@@ -73,9 +80,12 @@ impl CostTable {
         }
     }
 
-    /// Takes note that a forward over `m` tokens behind `cached` positions took so long: the points beside
-    /// m move a little in that direction. So they come to lie where half of the forwards take longer and half
-    /// shorter, wherever they began, and a pause of the machine moves them no further than anything else.
+    /// Moves the table a little towards the observed time of a forward over `m` tokens after
+    /// `cached` positions.
+    ///
+    /// The two points around m each make a step of fixed size. So they approach the median of the
+    /// times, wherever they began, and a pause of the machine moves them no further than anything
+    /// else.
     pub fn observe(&mut self, m: usize, cached: usize, ms: f64) {
         let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else { return };
         if m < first.0 || m > last.0 || !ms.is_finite() {
@@ -96,25 +106,25 @@ impl CostTable {
         self.straighten(step > 0.0);
     }
 
-    /// The same table with what a cached position adds to each row, in milliseconds; the points are those
-    /// behind 64 positions.
+    /// Returns the same table with the milliseconds that a cached position adds to each row. The
+    /// points are those after 64 positions.
     pub fn with_cached(mut self, ms: f64) -> Self {
         self.cached = if ms.is_finite() { ms.max(0.0) } else { 0.0 };
         self
     }
 
-    /// The measured points.
+    /// Returns the measured points.
     pub fn points(&self) -> &[(usize, f64)] {
         &self.points
     }
 
-    /// Milliseconds that a cached position adds to each row.
+    /// Returns the milliseconds that a cached position adds to each row.
     pub fn cached(&self) -> f64 {
         self.cached
     }
 
-    /// Milliseconds of a pass over `m` tokens with logits for all: interpolated between the measured
-    /// points, continued along the last two, and 0 for no tokens.
+    /// Returns the milliseconds of a pass over `m` tokens with logits for all. Interpolates between
+    /// the measured points, continues along the last two, and gives 0 for no tokens.
     pub fn ms(&self, m: usize) -> f64 {
         let along = |(m0, t0): (usize, f64), (m1, t1): (usize, f64)| {
             t0 + (t1 - t0) * (m as f64 - m0 as f64) / (m1 as f64 - m0 as f64)
@@ -130,12 +140,12 @@ impl CostTable {
         }
     }
 
-    /// The same behind `cached` positions.
+    /// Returns the milliseconds of a pass over `m` tokens after `cached` positions.
     pub fn ms_behind(&self, m: usize, cached: usize) -> f64 {
         (self.ms(m) + self.cached * m as f64 * (cached as f64 - OFFSET as f64)).max(0.0)
     }
 
-    /// The cost of `m` tokens in passes over one token.
+    /// Returns the cost of `m` tokens in passes over one token.
     pub fn ratio(&self, m: usize) -> f64 {
         match self.ms(1) {
             one if one > 0.0 => self.ms(m) / one,
@@ -149,12 +159,12 @@ impl CostTable {
         let near = OFFSET.min(context.saturating_sub(largest));
         let far = LONG_CACHE_POSITIONS.min(context.saturating_sub(FAR_ROWS)).max(near);
         let sizes = || SIZES.into_iter().filter(|m| near + m <= context);
-        // What is in the cache does not matter to the time, so nothing has to be run to fill it.
+        // The content of the cache does not affect the time, so nothing has to run to fill it.
         let mut cases: Vec<(usize, usize)> = sizes().map(|m| (m, near)).collect();
         cases.push((FAR_ROWS.min(context), far));
         let best = fastest(model, &cases);
-        // A pass cannot fail here: tokens and context were chosen to fit. If it did, missing points would
-        // only make sizes look free, and nothing would be wrong but slow.
+        // A pass cannot fail here: tokens and context are chosen to fit. If it did, missing points
+        // would only make sizes look free, and decoding would be slow but correct.
         let points = sizes().zip(best.iter().copied());
         let table = CostTable::from_points(points);
         match best.last() {
@@ -168,7 +178,7 @@ impl CostTable {
     }
 }
 
-/// The fastest milliseconds of each case (tokens, positions in the cache).
+/// Returns the fastest milliseconds of each case (tokens, positions in the cache).
 fn fastest(model: &Model, cases: &[(usize, usize)]) -> Vec<f64> {
     let mut all = vec![f64::INFINITY; cases.len()];
     let most = cases.iter().map(|c| c.0).max().unwrap_or(0);

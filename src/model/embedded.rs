@@ -1,8 +1,15 @@
-//! The small models inside the library, so that everything runs at once.
+//! The small models embedded in the library, so that everything runs at once.
 //!
-//! They add eight megabytes to a program that uses them. Loading one takes tens of milliseconds; keep
-//! the [`Model`]. `docs/model-card.md` says what the models are, how good they are, and under which
-//! licence. Downloading them at first use was rejected: tests, examples and the first run need no network.
+//! `docs/model-card.md` describes the models, their quality and their licence.
+//!
+//! # Cost
+//!
+//! They add eight megabytes to a program that uses them. Loading one takes tens of milliseconds;
+//! keep the [`Model`].
+//!
+//! # Alternatives considered
+//!
+//! Downloading them at first use was rejected: tests, examples and the first run need no network.
 
 use super::{LoadOptions, Model};
 use crate::error::Result;
@@ -10,11 +17,12 @@ use crate::vocab::{TokenId, Vocabulary};
 
 /// The tokenizer that [`Model::embedded_target`] and [`Model::embedded_draft`] share.
 pub const TOKENIZER_JSON: &[u8] = include_bytes!("../../assets/extract-5m/tokenizer.json");
-/// Beginning of a turn of a conversation.
+/// Token at the beginning of a turn of a conversation.
 pub const START_OF_TURN: TokenId = 1;
-/// End of a turn: the extraction models' end of sequence.
+/// Token at the end of a turn: the extraction models' end of sequence.
 pub const END_OF_TURN: TokenId = 2;
-/// The tokenizer of [`Model::embedded_shakespeare`], one token per character, without end of sequence.
+/// The tokenizer of [`Model::embedded_shakespeare`]: one token per character, without end of
+/// sequence.
 pub const SHAKESPEARE_TOKENIZER_JSON: &[u8] =
     include_bytes!("../../assets/shakespeare-char-1m/tokenizer.json");
 
@@ -25,7 +33,7 @@ pub const DRAFT_GGUF: &[u8] = include_bytes!("../../assets/extract-draft-1m/mode
 const SHAKESPEARE_CONFIG: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/config.json");
 const SHAKESPEARE_WEIGHTS: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/model.safetensors");
 
-/// The vocabulary of the extraction models, with its end of sequence.
+/// Returns the vocabulary of the extraction models, with its end of sequence.
 ///
 /// # Errors
 /// None with the embedded file as shipped.
@@ -33,7 +41,7 @@ pub fn vocabulary() -> Result<Vocabulary> {
     Ok(Vocabulary::from_bytes(TOKENIZER_JSON)?.with_eos(vec![END_OF_TURN]))
 }
 
-/// The vocabulary of the character model; it has no end of sequence.
+/// Returns the vocabulary of the character model; it has no end of sequence.
 ///
 /// # Errors
 /// None with the embedded file as shipped.
@@ -42,7 +50,7 @@ pub fn shakespeare_vocabulary() -> Result<Vocabulary> {
 }
 
 impl Model {
-    /// The extraction model `extract-5m`; stored as `Q8_0`.
+    /// Loads the extraction model `extract-5m`; stored as `Q8_0`.
     ///
     /// # Errors
     /// None with the embedded file as shipped.
@@ -50,7 +58,7 @@ impl Model {
         Model::from_gguf_bytes(TARGET_GGUF, options)
     }
 
-    /// The draft model `extract-draft-1m`, with the same vocabulary; stored as `Q8_0`.
+    /// Loads the draft model `extract-draft-1m`, with the same vocabulary; stored as `Q8_0`.
     ///
     /// # Errors
     /// None with the embedded file as shipped.
@@ -58,8 +66,8 @@ impl Model {
         Model::from_gguf_bytes(DRAFT_GGUF, options)
     }
 
-    /// The character model `shakespeare-char-1m`; stored in half precision, so by default it runs in
-    /// `F32`.
+    /// Loads the character model `shakespeare-char-1m`; stored in half precision, so by default it
+    /// runs in `F32`.
     ///
     /// # Errors
     /// None with the embedded file as shipped.

@@ -1,9 +1,15 @@
-//! Models by repository name, from a model hub or from its local cache.
+//! Models by repository name, from a model hub or its local cache.
 //!
-//! A download is stored once, in the cache that all tools of the hub share, and checked by the hub's
-//! client; a cached model costs one request to learn that it is current, or none when offline. Fetching
-//! whole repositories was rejected: many hold the same weights in several formats, and pickled weights,
-//! which can run code, are never fetched.
+//! # Cost
+//!
+//! A download is stored once, in the cache that all tools of the hub share, and checked by the
+//! hub's client. A cached model costs one request to check that it is current, or none when
+//! offline.
+//!
+//! # Alternatives considered
+//!
+//! Fetching whole repositories was rejected: many hold the same weights in several formats. Pickled
+//! weights can run code and are never fetched.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -16,7 +22,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::config::bad;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What is fetched beside the weights.
+/// Files that are fetched together with the weights.
 const METADATA: [&str; 6] = [
     "config.json",
     "tokenizer.json",
@@ -28,28 +34,30 @@ const METADATA: [&str; 6] = [
 /// Names of the weights that [`Model::from_dir`](super::Model::from_dir) reads.
 const WEIGHTS: [&str; 3] = ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"];
 
-/// How to fetch.
+/// Options for fetching a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FetchOptions {
-    /// Use only what is in the cache. Also set by the environment variable `HF_HUB_OFFLINE`.
+    /// Use only the cache. Also set by the environment variable `HF_HUB_OFFLINE`.
     pub offline: bool,
     /// Fetch this GGUF file of the repository instead of safetensors weights.
     pub gguf: Option<String>,
-    /// The hub's address; without it, the environment variable `HF_ENDPOINT` or the public hub.
+    /// The hub's address. Without it, the environment variable `HF_ENDPOINT` or the public hub.
     pub endpoint: Option<String>,
-    /// The cache's folder; without it, where the hub's other tools keep it (`HF_HUB_CACHE`, `HF_HOME`).
+    /// The cache's folder. Without it, the folder of the hub's other tools (`HF_HUB_CACHE`,
+    /// `HF_HOME`).
     pub cache_dir: Option<PathBuf>,
     /// Show no progress on standard error.
     pub quiet: bool,
 }
 
-/// Makes sure that the model `repo` (`owner/name`) is in the cache, and returns the folder that
+/// Makes sure that the model `repo` (`owner/name`) is in the cache, and returns its folder.
 /// [`Model::from_dir`](super::Model::from_dir) and
-/// [`Vocabulary::from_file`](crate::Vocabulary::from_file) read. `revision` is a branch, tag or commit.
+/// [`Vocabulary::from_file`](crate::Vocabulary::from_file) read it. `revision` is a branch, tag or
+/// commit.
 ///
 /// # Errors
-/// If the name is not one, the hub cannot be reached or refuses, or the model is not in the cache and
-/// must be (offline), or has no weights that can be read.
+/// Returns an error if the name is not valid, or if the hub cannot be reached or refuses. Also if
+/// the model is not in the cache while offline, or has no weights that can be read.
 pub fn fetch(repo: &str, revision: Option<&str>, options: &FetchOptions) -> Result<PathBuf> {
     let (owner, name) = split(repo)?;
     if let Some(r) = revision {
@@ -100,7 +108,7 @@ fn split(repo: &str) -> Result<(&str, &str)> {
     })
 }
 
-/// Both become parts of paths in the cache.
+/// Checks a text that becomes part of a path in the cache.
 fn check_path(what: &str, text: &str) -> Result<()> {
     let plain = |part: &str| {
         !part.is_empty()
@@ -128,7 +136,7 @@ fn failure(repo: &str, offline: bool, error: &hf_hub::HFError) -> Error {
     }
 }
 
-/// A snapshot in the cache can be a part of the repository only.
+/// Checks that a snapshot in the cache is complete; it may hold only a part of the repository.
 fn check_complete(repo: &str, folder: &Path, options: &FetchOptions) -> Result<()> {
     let has = |name: &str| folder.join(name).is_file();
     let complete = match &options.gguf {
@@ -144,12 +152,12 @@ fn check_complete(repo: &str, folder: &Path, options: &FetchOptions) -> Result<(
     ))
 }
 
-/// Bytes on standard error.
+/// A progress bar of bytes on standard error.
 struct Bar {
     bar: ProgressBar,
-    /// Bytes done by file, since events report them so.
+    /// Bytes done by file, as events report them.
     files: Mutex<std::collections::HashMap<String, u64>>,
-    /// Bytes done of the files that are reported together only.
+    /// Bytes done of the files that are only reported together.
     together: AtomicU64,
 }
 
@@ -169,7 +177,7 @@ impl ProgressHandler for Bar {
         match event {
             DownloadEvent::Start { total_bytes, .. } => self.bar.set_length(*total_bytes),
             DownloadEvent::Progress { files } => {
-                // A poisoned lock only means a wrong bar.
+                // A poisoned lock only makes the bar wrong.
                 let Ok(mut done) = self.files.lock() else { return };
                 for f in files {
                     done.insert(f.filename.clone(), f.bytes_completed);

@@ -1,18 +1,23 @@
-//! The keys and values of the tokens a model has seen.
+//! The KV cache: keys and values of the tokens that a model has seen.
 //!
-//! Appending costs the copy of one row per layer, truncation nothing but a length. Memory grows in
-//! steps with the positions used and never beyond the model's context. Reserving the whole context at
-//! once was rejected: with a context of 128 thousand positions and several sessions it is gigabytes that
-//! are mostly never touched.
+//! # Cost
+//!
+//! Appending costs the copy of one row per layer, truncation only changes a length. Memory grows in
+//! steps with the positions used, and never beyond the model's context.
+//!
+//! # Alternatives considered
+//!
+//! Reserving the whole context at once was rejected: with a long context and several sessions it is
+//! gigabytes that are mostly never touched.
 
 use super::config::ModelConfig;
 use super::kernels::KEY_BLOCK;
 
-/// Positions by which the memory of a cache grows; whole blocks of keys.
+/// Number of positions by which the memory of a cache grows; whole blocks of keys.
 const STEP: usize = 256;
 const _: () = assert!(STEP.is_multiple_of(KEY_BLOCK));
 
-/// One generation's cache; made by [`Model::new_cache`](super::Model::new_cache).
+/// The cache of one generation; made by [`Model::new_cache`](super::Model::new_cache).
 #[derive(Clone)]
 pub struct KvCache {
     pub(super) layers: Vec<Layer>,
@@ -23,19 +28,20 @@ pub struct KvCache {
 /// Keys and values of one layer.
 #[derive(Clone, Default)]
 pub(super) struct Layer {
-    /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`: what attention reads at once lies together. Of the
-    /// last block, positions beyond the length hold zeros or what was there.
+    /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`: attention reads contiguous memory. In
+    /// the last block, positions beyond the length hold zeros or old values.
     pub k: Vec<f32>,
     /// `[position][kv_head][head_dim]`.
     pub v: Vec<f32>,
 }
 
 impl Layer {
-    /// Appends a position; those before it are there.
+    /// Appends a position; all earlier ones must be present.
     pub fn push(&mut self, key: &[f32], value: &[f32]) {
         let (width, position) = (key.len(), self.v.len() / key.len());
         let start = position / KEY_BLOCK * width * KEY_BLOCK;
-        // A block of keys begins; otherwise this position's place in it is there already.
+        // If a block of keys begins, this adds it; otherwise the block already has room for this
+        // position.
         self.k.resize(start + width * KEY_BLOCK, 0.0);
         for (element, block) in key.iter().zip(self.k[start..].chunks_exact_mut(KEY_BLOCK)) {
             block[position % KEY_BLOCK] = *element;
@@ -50,24 +56,24 @@ impl KvCache {
         KvCache { layers, len: 0, kv_dim: config.kv_dim() }
     }
 
-    /// Number of tokens held.
+    /// Returns the number of tokens held.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no token is held.
+    /// Returns true if no token is held.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Forgets all tokens from position `len` on; does nothing if there are none. The memory is kept for
-    /// what comes next.
+    /// Forgets all tokens from position `len` on; does nothing if there are none. The memory is
+    /// kept for later tokens.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Puts `len` tokens that stand `from` on in place of those from `at` on, and forgets the others behind: what is
-    /// left of a forward with branches after one of them was taken. Does nothing where there are no such tokens.
+    /// Moves the `len` tokens at entry `from` to entry `at`, and forgets all tokens after them.
+    /// This keeps one branch of a forward with branches. Does nothing if there are no such tokens.
     pub fn take_branch(&mut self, at: usize, from: usize, len: usize) {
         if at > from || from + len > self.len {
             return;
@@ -86,8 +92,8 @@ impl KvCache {
         self.len = at + len;
     }
 
-    /// A copy of the first `len` tokens, or of all if there are fewer. Costs the copy of their keys and
-    /// values: a small part of computing them.
+    /// Returns a copy of the first `len` tokens, or of all if there are fewer. Costs the copy of
+    /// their keys and values: a small part of computing them.
     pub fn prefix(&self, len: usize) -> KvCache {
         let len = len.min(self.len);
         let (keys, values) = self.used(len);
@@ -95,12 +101,13 @@ impl KvCache {
         KvCache { layers: self.layers.iter().map(copy).collect(), len, kv_dim: self.kv_dim }
     }
 
-    /// Numbers that the keys and the values of `len` positions take in each layer.
+    /// Returns the numbers of elements that the keys and the values of `len` positions take in each
+    /// layer.
     fn used(&self, len: usize) -> (usize, usize) {
         (len.next_multiple_of(KEY_BLOCK) * self.kv_dim, len * self.kv_dim)
     }
 
-    /// Becomes a cache of `len` positions that hold zeros or what was there: for measuring.
+    /// Sets the length to `len` positions that hold zeros or old values. For measuring.
     pub(super) fn set_len_for_timing(&mut self, len: usize) {
         let (keys, values) = self.used(len);
         for layer in &mut self.layers {
@@ -110,18 +117,18 @@ impl KvCache {
         self.len = len;
     }
 
-    /// Bytes that a cache for this model takes once it holds `positions` tokens.
+    /// Returns the bytes that a cache for this model takes with `positions` tokens.
     pub(super) fn bytes_for(config: &ModelConfig, positions: usize) -> usize {
         let positions = positions.next_multiple_of(STEP);
         config.layers.saturating_mul(2 * config.kv_dim() * size_of::<f32>()).saturating_mul(positions)
     }
 
-    /// Bytes of memory taken.
+    /// Returns the bytes of memory taken.
     pub fn bytes(&self) -> usize {
         self.layers.iter().map(|l| (l.k.capacity() + l.v.capacity()) * size_of::<f32>()).sum()
     }
 
-    /// Drops what was written beyond the length, and makes room for `rows` more positions.
+    /// Drops everything beyond the length, and reserves room for `rows` more positions.
     pub(super) fn prepare(&mut self, rows: usize) {
         let (keys, values) = self.used(self.len);
         let wanted = (self.len + rows).next_multiple_of(STEP) * self.kv_dim;

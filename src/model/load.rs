@@ -1,8 +1,14 @@
-//! From files to a [`Model`].
+//! Loads a [`Model`] or a vocabulary from files or from memory.
 //!
-//! Loading reads each weight once and, if asked, changes its precision; a model of five million
-//! parameters takes some tens of milliseconds. Guessing the format from the content was rejected in
-//! favour of the names that the hub uses: a wrong guess gives worse errors.
+//! # Cost
+//!
+//! Loading reads each weight once and, on request, changes its precision. A model of five million
+//! parameters takes some tens of milliseconds.
+//!
+//! # Alternatives considered
+//!
+//! Guessing the format from the content was rejected in favour of the file names that the hub uses:
+//! a wrong guess gives worse errors.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -18,9 +24,9 @@ use crate::model::gguf::file::Gguf;
 use crate::model::gguf::vocabulary_from_gguf;
 use crate::vocab::Vocabulary;
 
-/// Largest JSON file read.
+/// Maximum size of a JSON file in bytes.
 const MAX_JSON: u64 = 1 << 24;
-/// Most shards of one model.
+/// Maximum number of shards of one model.
 const MAX_SHARDS: usize = 1 << 10;
 
 impl Model {
@@ -28,7 +34,8 @@ impl Model {
     /// `model.safetensors.index.json`, or else one `.gguf` file.
     ///
     /// # Errors
-    /// If no model is found there, or it is not valid or of another [`Architecture`](super::Architecture).
+    /// Returns an error if the folder has no model, or the model is not valid or of another
+    /// [`Architecture`](super::Architecture).
     pub fn from_dir(dir: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
         let dir = dir.as_ref();
         let single = dir.join("model.safetensors");
@@ -48,10 +55,10 @@ impl Model {
             .map_err(|e| e.at(Place::File(dir.to_owned())))
     }
 
-    /// Loads a GGUF file of an architecture `llama`, `qwen2` or `qwen3`.
+    /// Loads a GGUF file of an architecture `llama`, `mistral`, `qwen2` or `qwen3`.
     ///
     /// # Errors
-    /// If the file cannot be read, is not valid, or holds another kind of model.
+    /// Returns an error if the file cannot be read, is not valid, or holds another kind of model.
     pub fn from_gguf(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
         let path = path.as_ref();
         gguf(open(path)?, options).map_err(|e| e.at(Place::File(path.to_owned())))
@@ -60,7 +67,7 @@ impl Model {
     /// Loads a GGUF file from memory.
     ///
     /// # Errors
-    /// As [`from_gguf`](Model::from_gguf).
+    /// Returns the errors of [`from_gguf`](Model::from_gguf).
     pub fn from_gguf_bytes(bytes: &[u8], options: &LoadOptions) -> Result<Model> {
         gguf(std::io::Cursor::new(bytes), options)
     }
@@ -68,7 +75,8 @@ impl Model {
     /// Loads a `config.json` and a safetensors file from memory.
     ///
     /// # Errors
-    /// If one of them is not valid, they do not fit, or it is another kind of model.
+    /// Returns an error if one of them is not valid, they do not fit each other, or it is another
+    /// kind of model.
     pub fn from_safetensors_bytes(config: &[u8], weights: &[u8], options: &LoadOptions) -> Result<Model> {
         let config = ModelConfig::from_json(config)?;
         let source = Safetensors::open(vec![std::io::Cursor::new(weights)])?;
@@ -76,11 +84,11 @@ impl Model {
     }
 }
 
-/// Loads the vocabulary of the model in a folder or GGUF file: a `tokenizer.json` beside it, or the
-/// tokenizer in the metadata of the GGUF file.
+/// Loads the vocabulary of the model in a folder or GGUF file: a `tokenizer.json` in the same
+/// folder, or the tokenizer in the metadata of the GGUF file.
 ///
 /// # Errors
-/// If there is neither, or it is not valid.
+/// Returns an error if there is neither, or it is not valid.
 pub fn vocabulary_of(path: impl AsRef<Path>) -> Result<Vocabulary> {
     let path = path.as_ref();
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
@@ -131,7 +139,7 @@ fn read_json(path: &Path) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The files that an index names, all beside it.
+/// Returns the files that an index names, all in the same folder.
 fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
     let fault = |message: String| bad(message).at(Place::File(index.to_owned()));
     let value: serde_json::Value = serde_json::from_slice(&read_json(index)?)

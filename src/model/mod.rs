@@ -1,9 +1,18 @@
-//! Causal language models on candle: loading, one forward pass over m new tokens, a cache that can be
-//! shortened, and what a pass costs.
+//! Causal language models on the CPU: loading, the forward pass, the KV cache, and costs.
 //!
-//! A pass costs about one reading of the weights for small m; [`Model::cost_table`] has the measured
-//! milliseconds. The models of `candle-transformers` were rejected as runners: they return logits of the
-//! last position only, and their caches cannot be cut back, which is what verifying drafts needs.
+//! A forward pass runs m new tokens of one or more sequences. The KV cache can be shortened, and
+//! the cost of a pass is measured. The thread pool, and the products of formats without a kernel of
+//! this crate, come from candle.
+//!
+//! # Cost
+//!
+//! For small m a pass costs about one reading of the weights. [`Model::cost_table`] has the
+//! measured milliseconds.
+//!
+//! # Alternatives considered
+//!
+//! The models of `candle-transformers` were rejected as runners. They return logits of the last
+//! position only, and their caches cannot be cut back, which verifying drafts needs.
 
 mod batch;
 pub(crate) mod config;
@@ -37,18 +46,19 @@ pub use rope::RopeScaling;
 use crate::error::Result;
 use crate::vocab::TokenId;
 
-/// How weight matrices are held in memory.
+/// The format of weight matrices in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Precision {
-    /// As single-precision numbers, whatever the file holds: most exact.
+    /// Single precision, whatever the file holds: most exact.
     F32,
-    /// As 8-bit blocks: a quarter of the memory. Rows that blocks of 32 do not fit stay `F32`.
+    /// 8-bit blocks: a quarter of the memory. Matrices whose rows are not whole blocks of 32 stay
+    /// `F32`.
     Q8_0,
-    /// As 4-bit blocks where rows are multiples of 256, else as `Q8_0`: about a fifth of the memory, at a
-    /// visible loss. The embedding table and the output matrix keep the blocks they have in the file, or
-    /// become `Q8_0`.
+    /// 4-bit blocks where rows are multiples of 256, otherwise `Q8_0`: about a fifth of the memory,
+    /// at a visible loss. The embedding table and the output matrix keep the blocks that they have
+    /// in the file, or become `Q8_0`.
     Q4K,
-    /// As in the file; half precision is widened to `F32`.
+    /// The format of the file; half precision is widened to `F32`.
     #[default]
     AsStored,
 }
@@ -67,17 +77,17 @@ impl std::str::FromStr for Precision {
     }
 }
 
-/// What to do with a model while loading it.
+/// Options for loading a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// How weight matrices are held in memory.
+    /// Format of weight matrices in memory.
     pub precision: Precision,
     /// Makes the logits of a position the same, bit for bit, whether it runs alone or among others.
-    /// `F32`, `Q8_0`, `Q6_K` and `Q4_K` have this property at no cost, and on x86-64 all other formats, too;
-    /// elsewhere those are then multiplied one row at a time, which makes verifying drafts as slow as plain
-    /// decoding.
+    /// `F32`, `Q8_0`, `Q6_K` and `Q4_K` have this property at no cost, and on x86-64 all other
+    /// formats, too. Elsewhere those run one row at a time, which makes verifying drafts as slow as
+    /// plain decoding.
     pub batch_invariant: bool,
-    /// Use fewer positions than the model allows.
+    /// Limits the context to fewer positions than the model allows.
     pub max_context: Option<usize>,
 }
 
@@ -88,7 +98,7 @@ impl Default for LoadOptions {
 }
 
 impl LoadOptions {
-    /// The default options with this precision.
+    /// Returns the default options with this precision.
     pub fn with_precision(precision: Precision) -> Self {
         LoadOptions { precision, ..Self::default() }
     }
@@ -107,7 +117,7 @@ struct Inner {
     chat: ChatSources,
 }
 
-/// Chat templates as a GGUF file holds them.
+/// Chat templates from the metadata of a GGUF file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ChatSources {
     /// Names and texts; `default` is the usual one.
@@ -121,17 +131,17 @@ impl Model {
         Model { inner: Arc::new(Inner { llama, costs: OnceLock::new(), chat }), tamper: None }
     }
 
-    /// Chat templates that came with the weights.
+    /// Returns the chat templates that came with the weights.
     pub(crate) fn chat_sources(&self) -> &ChatSources {
         &self.inner.chat
     }
 
-    /// The model's shape.
+    /// Returns the shape and constants of the model.
     pub fn config(&self) -> &ModelConfig {
         &self.inner.llama.config
     }
 
-    /// An empty cache for one generation.
+    /// Returns an empty cache for one generation.
     ///
     /// # Errors
     /// None at present; memory is taken as tokens arrive.
@@ -139,13 +149,14 @@ impl Model {
         Ok(KvCache::new(self.config()))
     }
 
-    /// Runs `tokens` at the positions that follow those in `cache`, appends them to it, and returns the
+    /// Runs `tokens` at the positions after those in `cache` and appends them to it. Returns the
     /// logits of `tokens[rows]`, one vector of `vocab_size` numbers each. `rows` may be empty.
     ///
     /// # Errors
-    /// If the context would be exceeded ([`PromptTooLong`](crate::ErrorKind::PromptTooLong)), a token is
-    /// not in the vocabulary, `rows` is not a range of `tokens`, or the cache is another model's. The
-    /// cache is then as before.
+    /// Returns an error if the context would be exceeded
+    /// ([`PromptTooLong`](crate::ErrorKind::PromptTooLong)) or a token is not in the vocabulary.
+    /// Also if `rows` is not a range of `tokens`, or the cache belongs to another model. The cache
+    /// is then unchanged.
     pub fn forward(
         &self,
         tokens: &[TokenId],
@@ -157,8 +168,8 @@ impl Model {
         results.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Milliseconds of a pass over m tokens, measured at the first call (tens of milliseconds for a
-    /// small model, at most a few passes for a large one).
+    /// Returns the milliseconds of a pass by its number of tokens. The first call measures them:
+    /// tens of milliseconds for a small model, at most a few passes for a large one.
     pub fn cost_table(&self) -> &CostTable {
         self.inner.costs.get_or_init(|| CostTable::measure(self))
     }
@@ -169,8 +180,8 @@ impl Model {
         !self.inner.llama.varies()
     }
 
-    /// Bytes of memory that the weight matrices take. Candle may keep a second, rearranged copy of
-    /// quantised ones.
+    /// Returns the bytes of memory that the weight matrices take. Candle may keep a second,
+    /// rearranged copy of quantised ones.
     pub fn weight_bytes(&self) -> usize {
         self.inner.llama.bytes()
     }

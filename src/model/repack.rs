@@ -1,14 +1,20 @@
-//! GGUF's block formats, taken apart for this crate's kernels.
+//! Repacks GGUF's block formats for the kernels of this crate: quantised values and scales in separate
+//! arrays.
 //!
-//! Costs one pass over the matrix when it is loaded. Running on the blocks as they lie in the file was
-//! rejected: their scales are packed in six bits and half precision, and unpacking them again at each
-//! product costs as much as the product. Widened, they take a sixteenth to a quarter of a byte per weight.
+//! # Cost
+//! One pass over the matrix when it is loaded. Unpacked scales take a sixteenth to a quarter of a byte
+//! for each weight.
+//!
+//! # Alternatives considered
+//! Products on the blocks as they are in the file were rejected: scales are packed in six bits and half
+//! precision, and unpacking them for each product costs as much as the product.
+
+use half::f16;
 
 use super::kernels::{
     BLOCK, GROUP, HIGH_BITS_BYTES, K_BLOCK, LOW_NIBBLE_BYTES, PackedIndex, Q4, Q6, Q8, SCALES_PER_GROUP,
     ZERO, blocks,
 };
-use super::safetensors::f16_to_f32;
 
 /// Bytes of a `Q8_0` block: a half-precision scale and the values.
 const Q8_BYTES: usize = 34;
@@ -18,7 +24,7 @@ const Q4_BYTES: usize = 144;
 const Q6_BYTES: usize = 210;
 
 fn half(bytes: &[u8]) -> f32 {
-    f16_to_f32(u16::from_le_bytes([bytes[0], bytes[1]]))
+    f16::from_le_bytes([bytes[0], bytes[1]]).to_f32()
 }
 
 /// `Q8_0` with values and scales apart, the weights of sixteen outputs beside each other.

@@ -1,42 +1,47 @@
-//! Rotary frequencies and the ways to stretch them over longer contexts.
+//! Rotary frequencies, and their scalings for longer contexts.
 //!
-//! Computed once per model, a few operations per pair of a head. Only scalings that change nothing but
-//! the frequencies are known; those that also change the size of the scores (`yarn`, `longrope`) or
-//! depend on the length of the input (`dynamic`) are refused, since leaving a part of them out would give
-//! wrong logits in silence.
+//! # Cost
+//!
+//! Computed once per model, a few operations per pair of a head.
+//!
+//! # Alternatives considered
+//!
+//! Only scalings that change nothing but the frequencies are supported. Those that also change the
+//! size of the scores (`yarn`, `longrope`) or depend on the length of the input (`dynamic`) are
+//! refused: supporting a part of them would give wrong logits without an error.
 
 use serde_json::Value;
 
 use super::config::{bad, float, short};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// Largest factor accepted for stretching positions.
+/// Maximum factor for stretching positions.
 const MAX_FACTOR: f32 = 1e6;
 
-/// How rotary frequencies differ from `theta^(-2 i / head_dim)`.
+/// A change of the rotary frequencies `theta^(-2 i / head_dim)`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// No change.
     #[default]
     None,
-    /// All divided by one factor.
+    /// All frequencies divided by one factor.
     Linear {
         /// At least 1.
         factor: f32,
     },
-    /// The rule of Llama 3.1: long waves are divided by `factor`, short ones stay, those between are
-    /// interpolated.
+    /// The rule of Llama 3.1: long waves are divided by `factor`, short ones stay the same, those
+    /// between are interpolated.
     Llama3 {
         /// At least 1.
         factor: f32,
         /// Waves longer than `original_context / low_freq_factor` positions are stretched in full.
         low_freq_factor: f32,
-        /// Waves shorter than `original_context / high_freq_factor` positions stay.
+        /// Waves shorter than `original_context / high_freq_factor` positions stay the same.
         high_freq_factor: f32,
-        /// Context before the stretching.
+        /// Context length without the scaling.
         original_context: f32,
     },
-    /// Each divided by its own number, one per pair, as GGUF files hold them.
+    /// Each frequency divided by its own number, one per pair, as GGUF files hold them.
     Divisors(Vec<f32>),
 }
 
@@ -92,7 +97,7 @@ impl RopeScaling {
         }
     }
 
-    /// The angle of each pair per position.
+    /// Returns the angle of each pair per position.
     pub(super) fn frequencies(&self, theta: f32, head_dim: usize) -> Vec<f32> {
         let d = head_dim as f32;
         let plain = (0..head_dim / 2).map(|i| 1.0 / theta.powf(2.0 * i as f32 / d));
@@ -128,7 +133,7 @@ fn one(value: &Value, name: &str) -> Result<RopeScaling> {
         return Err(bad(format!("`{name}` is {}, not an object", short(value))));
     }
     let kind = match value.get("rope_type").or_else(|| value.get("type")) {
-        // The newer name always stands there, with nothing but the base if nothing is scaled.
+        // The newer name is always present, with only the base if there is no scaling.
         None if name == "rope_parameters" => return Ok(RopeScaling::None),
         kind => kind.and_then(Value::as_str).unwrap_or("?"),
     };
@@ -145,7 +150,7 @@ fn one(value: &Value, name: &str) -> Result<RopeScaling> {
     }
 }
 
-/// The error for a scaling that is not known.
+/// Returns the error for an unsupported scaling.
 pub(super) fn refused(kind: &str) -> Error {
     let kind: String = kind.chars().take(40).collect();
     Error::new(ErrorKind::Unsupported, format!("rotary positions scaled by `{kind}`")).hint(

@@ -1,18 +1,23 @@
-//! Reading safetensors files, one or several shards, one tensor at a time.
+//! Reader of safetensors files: one or several shards, one tensor at a time.
 //!
-//! Opening costs the parsing of a JSON header; tensor data is read only when asked for and turned into
-//! `f32` on the way. Memory mapping was rejected: it needs a promise that nobody changes the file, and
-//! each weight is converted or copied once anyway.
+//! # Cost
+//! Opening a file parses a JSON header. The data of a tensor is read when it is needed, and converted to
+//! `f32`.
+//!
+//! # Alternatives considered
+//! Memory mapping was rejected: it needs a guarantee that the file does not change, and each weight is
+//! converted or copied once anyway.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 
+use half::{bf16, f16};
 use serde_json::Value;
 
 use super::config::bad;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Largest header accepted.
+/// Maximum length of a header in bytes.
 const MAX_HEADER: u64 = 1 << 26;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,14 +38,14 @@ impl Type {
 
 struct Entry {
     shard: usize,
-    /// `None` for types that no Llama weight has; an error only if somebody asks for the tensor.
+    /// `None` for types that weights do not have: an error when the tensor is read.
     kind: Option<Type>,
     shape: Vec<usize>,
     start: u64,
     end: u64,
 }
 
-/// The tensors of one or more open files.
+/// Tensors of one or more open files.
 pub(crate) struct Safetensors<R> {
     shards: Vec<R>,
     entries: HashMap<String, Entry>,
@@ -122,8 +127,8 @@ impl<R: Read + Seek> Safetensors<R> {
             Type::F32 => {
                 bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
             }
-            Type::F16 => pairs(&bytes).map(f16_to_f32).collect(),
-            Type::Bf16 => pairs(&bytes).map(|b| f32::from_bits(u32::from(b) << 16)).collect(),
+            Type::F16 => pairs(&bytes).map(|b| f16::from_bits(b).to_f32()).collect(),
+            Type::Bf16 => pairs(&bytes).map(|b| bf16::from_bits(b).to_f32()).collect(),
         })
     }
 }
@@ -136,7 +141,7 @@ fn short(name: &str) -> String {
     name.chars().take(80).collect()
 }
 
-/// One header entry, if it is consistent with itself and the file.
+/// Parses a header entry; `None` if it contradicts itself or the file.
 fn entry(value: &Value, shard: usize, data: u64, length: u64) -> Option<Entry> {
     let kind = match value.get("dtype")?.as_str()? {
         "F32" => Some(Type::F32),
@@ -162,35 +167,9 @@ fn entry(value: &Value, shard: usize, data: u64, length: u64) -> Option<Entry> {
     Some(Entry { shard, kind, shape, start, end })
 }
 
-/// Half precision to single precision, exactly.
-pub(crate) fn f16_to_f32(h: u16) -> f32 {
-    let sign = u32::from(h >> 15) << 31;
-    let exponent = u32::from(h >> 10) & 0x1f;
-    let fraction = u32::from(h) & 0x3ff;
-    let magnitude = match exponent {
-        // Subnormal: the fraction counts units of 2^-24, which single precision holds exactly.
-        0 => (fraction as f32 * (1.0 / (1 << 24) as f32)).to_bits(),
-        0x1f => 0x7f80_0000 | fraction << 13,
-        e => (e + 112) << 23 | fraction << 13,
-    };
-    f32::from_bits(sign | magnitude)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::{DType, Device, Tensor};
-
-    #[test]
-    fn every_half_precision_number_converts_as_candle_does() {
-        let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
-        let t = Tensor::from_raw_buffer(&bytes, DType::F16, &[1 << 16], &Device::Cpu).unwrap();
-        let want: Vec<f32> = t.to_dtype(DType::F32).unwrap().to_vec1().unwrap();
-        for (h, want) in (0..=u16::MAX).zip(want) {
-            let got = f16_to_f32(h);
-            assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{h:#x}");
-        }
-    }
 
     #[test]
     fn broken_headers_are_errors() {

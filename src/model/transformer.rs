@@ -1,13 +1,20 @@
-//! The forward pass over new tokens of one or more sequences, each at any offset, one for all families:
-//! what tells them apart are switches (biases in the projections, norms of queries and keys, rotary
-//! frequencies, windows).
+//! The forward pass of a transformer over new tokens of one or more sequences, each at any offset.
 //!
-//! The cost is dominated by reading the weights once; logits are computed only for the rows that are
-//! asked for, and the last layer skips everything else for the other rows. Long inputs run in pieces of
-//! [`CHUNK`] tokens, which bounds the working memory. Rows of all sequences lie beside each other without
-//! padding: only attention looks at where they belong. Building the pass from tensor operations was
-//! rejected for the CPU: it allocates a tensor per operation (noticeable for models of a few million
-//! parameters), has no cache that can be shortened, and rounds differently for different m.
+//! One pass serves all families. They differ in switches: biases in the projections, norms of
+//! queries and keys, rotary frequencies, windows. Long inputs run in chunks of [`CHUNK`] tokens,
+//! which bounds the working memory. Rows of all sequences lie next to each other without padding;
+//! only attention considers their sequences.
+//!
+//! # Cost
+//!
+//! Reading the weights once dominates. Logits are computed only for the requested rows, and the
+//! last layer skips everything else for the other rows.
+//!
+//! # Alternatives considered
+//!
+//! Building the pass from tensor operations was rejected for the CPU. It allocates a tensor per
+//! operation (noticeable for models of a few million parameters), has no cache that can be
+//! shortened, and rounds differently for different m.
 
 use std::cell::Cell;
 use std::io::{Read, Seek};
@@ -22,13 +29,13 @@ use super::kernels::{
 use super::weights::{FusedLinear, LayerTensor, Matrix, TensorId, TensorSource};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Tokens that run together at most.
+/// Maximum number of tokens that run together.
 const CHUNK: usize = 256;
-/// Rows that go through a feed-forward together, so that what lies between its products stays in a core's own caches.
-/// All of a prompt's 220 rows at once took 3 % more of a forward; 24 to 64 are alike. Each piece reads the weights again, so
-/// this is for weights that stay in these caches, too.
+/// Number of rows that go through a feed-forward together, so that the values between its products
+/// stay in a core's own caches. Each piece reads the weights again, so this is for weights that
+/// stay in these caches, too.
 const FEED_ROWS: usize = 48;
-/// Bytes of weights of a feed-forward that do.
+/// Maximum bytes of such feed-forward weights.
 const FEED_BYTES: usize = 1 << 20;
 
 struct TransformerLayer {
@@ -36,7 +43,7 @@ struct TransformerLayer {
     qkv: FusedLinear,
     /// Norms of each head's queries and keys.
     qk_norm: Option<[Vec<f32>; 2]>,
-    /// Positions a token sees.
+    /// Number of positions that a token sees.
     window: usize,
     o: FusedLinear,
     feed_forward_norm: Vec<f32>,
@@ -52,18 +59,18 @@ pub(super) struct Transformer {
     final_norm: Vec<f32>,
     head: FusedLinear,
     frequencies: Vec<f32>,
-    /// Whether threads may take rows of their own: candle multiplies nowhere in the layers, for its products wait for the threads of
-    /// the pool, which would wait for them.
+    /// True if each thread may run rows of its own, which needs layers without candle's products.
+    /// Those use the same thread pool, so nesting them would deadlock.
     shareable: bool,
 }
 
 thread_local! {
-    /// The buffers of the last chunk that this thread began: clearing fresh pages took a twentieth of the time of an
-    /// extraction.
+    /// The buffers of the last chunk that this thread began. Reusing them avoids the cost of
+    /// clearing fresh pages.
     static SCRATCH: Cell<Vec<Workspace>> = const { Cell::new(Vec::new()) };
 }
 
-/// Bytes of buffers that a thread keeps for each share.
+/// Maximum bytes of buffers that a thread keeps for each shard.
 const MAX_KEPT_WORKSPACE: usize = 16 << 20;
 
 /// Rows of a chunk that go through the layers on one thread.
@@ -71,11 +78,12 @@ struct RowShard {
     spans: Vec<Span>,
     rotation: Rotation,
     s: Workspace,
-    /// Whether something failed.
+    /// The error, if something failed.
     outcome: Result<()>,
 }
 
-/// Buffers that the layers of one share reuse. What a product or a norm writes need not be cleared.
+/// Buffers that the layers of one shard reuse. Products and norms overwrite their output, so it
+/// need not be cleared.
 #[derive(Default)]
 struct Workspace {
     x: Vec<f32>,
@@ -157,7 +165,7 @@ impl Transformer {
         Ok(Transformer { config, embedding, blocks, final_norm, head, frequencies, shareable })
     }
 
-    /// Bytes of the weight matrices.
+    /// Returns the bytes of the weight matrices.
     pub fn bytes(&self) -> usize {
         let blocks: usize = self
             .blocks
@@ -168,7 +176,8 @@ impl Transformer {
         blocks + self.head.bytes() + if self.config.tied_embeddings { 0 } else { self.embedding.bytes() }
     }
 
-    /// Whether a row's logits may depend, in the last bits, on how many rows ran with it.
+    /// Returns true if a row's logits may depend, in the last bits, on the number of rows that run
+    /// with it.
     pub fn varies(&self) -> bool {
         self.head.varies()
             || self
@@ -177,7 +186,7 @@ impl Transformer {
                 .any(|b| b.qkv.varies() || b.o.varies() || b.gate_up.varies() || b.down.varies())
     }
 
-    /// The logits that each segment wants. If it fails, the caches are as before.
+    /// Returns the logits that each segment wants. After a failure the caches are unchanged.
     pub fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         let before: Vec<usize> = segments.iter().map(|s| s.cache.len).collect();
         let mut logits: Vec<_> = segments.iter().map(|s| Vec::with_capacity(s.rows.len())).collect();
@@ -192,7 +201,7 @@ impl Transformer {
         Ok(logits)
     }
 
-    /// Whether the segment can run.
+    /// Checks that the segment can run.
     pub fn check(&self, segment: &Segment) -> Result<()> {
         let (tokens, cache, rows) = (segment.tokens, &*segment.cache, &segment.rows);
         let c = &self.config;
@@ -263,7 +272,7 @@ impl Transformer {
             segments[span.segment].cache.len += span.tokens.len();
         }
         let mut shares: Vec<RowShard> = shares.into_iter().map(own).collect();
-        // What is normed lies together in the buffer of the first share.
+        // All normed rows are collected in the buffer of the first shard.
         let mut normed = std::mem::take(&mut shares[0].s.normed);
         normed.clear();
         for share in &shares {
@@ -280,17 +289,18 @@ impl Transformer {
         Ok(())
     }
 
-    /// Into how many shares to cut a chunk of so many rows. Threads with rows of their own meet twice in a layer, and norms,
-    /// rotations and sums are shared out, too; otherwise they meet at each product and share only these. But each reads the
-    /// weights, which pays while these are small or the rows many. Two threads read the prompts of evaluation texts in 0.63 of the
-    /// time of one this way, in 0.66 the other way, and a forward over twelve rows takes 0.6 instead of 0.7.
+    /// Returns the number of shards for a chunk of `rows` rows.
+    ///
+    /// Threads with rows of their own meet twice in a layer, and also share out norms, rotations
+    /// and sums. Otherwise they meet at each product and share out only the products. But each
+    /// thread reads all weights, which pays only while these are small or the rows many.
     fn shares(&self, rows: usize) -> usize {
         let threads = threads();
         let pays = threads > 1 && pays_to_read_weights_for(rows / threads, || self.bytes());
         if pays && self.shareable { threads } else { 1 }
     }
 
-    /// Takes all shares through all layers; of the last one only rows with logits are left.
+    /// Takes all shards through all layers. After the last layer only rows with logits are left.
     fn layers(&self, segments: &mut [Segment], shares: &mut [Mutex<RowShard>]) -> Result<()> {
         let last = self.blocks.len() - 1;
         each(shares, |share| self.embed(segments, share))?;
@@ -311,7 +321,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// The embeddings of a share's tokens, and the angles of their positions.
+    /// Computes the embeddings of a shard's tokens and the rotations of their positions.
     fn embed(&self, segments: &[Segment], share: &mut RowShard) -> Result<()> {
         let width = self.config.hidden;
         let rows = share.spans.iter().map(|s| s.tokens.len()).sum::<usize>();
@@ -326,7 +336,8 @@ impl Transformer {
         Ok(())
     }
 
-    /// The logits of the normed rows: those that want all in one product, of the others only what they want.
+    /// Computes the logits of the normed rows: one product for rows that want all logits, and
+    /// single columns for the others.
     fn logits(
         &self,
         segments: &[Segment],
@@ -335,7 +346,7 @@ impl Transformer {
         logits: &mut [Vec<Vec<f32>>],
     ) -> Result<()> {
         let width = self.config.hidden;
-        // For each row its segment and what it wants.
+        // For each row its segment and the tokens that it wants.
         let wants = spans.iter().flat_map(|span| {
             let segment = &segments[span.segment];
             let first = (span.tokens.start + span.wanted.start).saturating_sub(segment.rows.start);
@@ -343,7 +354,7 @@ impl Transformer {
                 .map(move |i| (span.segment, segment.only.get(i).map_or(&[][..], Vec::as_slice)))
         });
         let wants: Vec<(usize, &[u32])> = wants.collect();
-        // The rows that want all move to the front, those that want some are done before.
+        // Rows that want all logits move to the front. Those that want only some are computed here.
         let mut all = 0;
         let mut few = Vec::new();
         for (i, (_, only)) in wants.iter().enumerate() {
@@ -370,7 +381,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// Queries, keys and values of a share's rows, normed and turned.
+    /// Computes queries, keys and values of a shard's rows, normed and rotated.
     fn project(&self, block: &TransformerLayer, share: &mut RowShard) -> Result<()> {
         let (c, s) = (&self.config, &mut share.s);
         let m = s.x.len() / c.hidden;
@@ -388,7 +399,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// Appends a share's keys and values to layer `i` of their caches.
+    /// Appends a shard's keys and values to layer `i` of their caches.
     fn store(
         &self,
         block: &TransformerLayer,
@@ -406,7 +417,7 @@ impl Transformer {
         }
     }
 
-    /// Adds the attention to the rows of a share; where `last` only to those with logits, and the others are dropped.
+    /// Adds the attention to the rows of a shard. In the last layer only rows with logits are kept.
     fn attention(
         &self,
         block: &TransformerLayer,
@@ -450,7 +461,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// Adds the feed-forward to the rows of a share.
+    /// Adds the feed-forward to the rows of a shard.
     fn feed_forward(&self, block: &TransformerLayer, s: &mut Workspace) -> Result<()> {
         let c = &self.config;
         let small = block.gate_up.bytes() + block.down.bytes() <= FEED_BYTES;
@@ -472,13 +483,13 @@ fn own(share: Mutex<RowShard>) -> RowShard {
     share.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does `work` to every share, each on a thread of its own if there are several.
+/// Runs `work` on every shard, on a thread of its own each if there are several.
 fn each(shares: &mut [Mutex<RowShard>], work: impl Fn(&mut RowShard) -> Result<()> + Sync) -> Result<()> {
     if let [share] = shares {
         let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
         return work(share);
     }
-    // Nobody waits for a lock: each share is one thread's.
+    // No thread waits for a lock: each shard belongs to one thread.
     on_every_thread(shares.len(), |i| {
         let mut share = shares[i].lock().unwrap_or_else(PoisonError::into_inner);
         share.outcome = work(&mut share);

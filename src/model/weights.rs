@@ -1,10 +1,16 @@
-//! Weight matrices: how they are stored, fused and multiplied with.
+//! Weight matrices: storage, fusion of projections, products, and the tensor names in files.
 //!
-//! A product costs one pass over the matrix for few rows. Matrices are held as `f32`, `Q8_0`, `Q4_K` or
-//! `Q6_K` and multiplied by this crate's kernels, or in another of GGUF's block formats and multiplied by
-//! candle's.
-//! Half precision is widened when loaded: on CPUs candle's f16 products of two or more rows take about
-//! eight times as long as those of one row.
+//! Matrices are held as `f32`, `Q8_0`, `Q4_K` or `Q6_K` and multiplied by this crate's kernels.
+//! Other block formats of GGUF are multiplied by candle.
+//!
+//! # Cost
+//!
+//! For few rows a product costs one pass over the matrix.
+//!
+//! # Alternatives considered
+//!
+//! Half precision is widened when loaded: on CPUs candle's f16 products of two or more rows are
+//! many times slower than those of one row.
 
 use std::io::{Read, Seek};
 use std::sync::Arc;
@@ -33,7 +39,7 @@ enum WeightStorage {
     Q8(Arc<PackedQ8_0>),
     Q4(Arc<PackedQ4K>),
     Q6(Arc<PackedQ6K>),
-    /// Other formats, run by candle.
+    /// Other formats, multiplied by candle.
     Quantised(Arc<QTensor>),
 }
 
@@ -45,7 +51,7 @@ pub(crate) struct Matrix {
     inputs: usize,
 }
 
-/// What a file holds, before the precision is chosen.
+/// The content of a file, independent of the chosen precision.
 enum RawTensor {
     F32(Vec<f32>),
     Quantised(GgmlDType, Vec<u8>),
@@ -87,8 +93,9 @@ fn quantise(values: &[f32], outputs: usize, inputs: usize, dtype: GgmlDType) -> 
     Ok(RawTensor::Quantised(dtype, bytes))
 }
 
-/// A quantised tensor over a copy of `bytes`. Candle asserts that the length is a number of whole
-/// blocks and that the start is aligned to a block; a copy into words guarantees the latter.
+/// Returns a quantised tensor over a copy of `bytes`. Candle asserts that the length is a number of
+/// whole blocks and that the start is aligned to a block. A copy into words guarantees the
+/// alignment.
 fn qtensor(dtype: GgmlDType, bytes: &[u8], outputs: usize, inputs: usize) -> candle_core::Result<QTensor> {
     if !inputs.is_multiple_of(dtype.block_size())
         || outputs * inputs / dtype.block_size() * dtype.type_size() != bytes.len()
@@ -96,8 +103,8 @@ fn qtensor(dtype: GgmlDType, bytes: &[u8], outputs: usize, inputs: usize) -> can
         candle_core::bail!("{} bytes do not make {outputs} x {inputs} of {dtype:?}", bytes.len());
     }
     let mut words = vec![0u64; bytes.len().div_ceil(8)];
-    // SAFETY: u8 has no alignment and every bit pattern of a u64 is valid, so the whole vector may be
-    // seen as bytes.
+    // SAFETY: u8 has no alignment and every bit pattern of a u64 is valid, so the whole vector may
+    // be seen as bytes.
     let (_, view, _) = unsafe { words.align_to_mut::<u8>() };
     view[..bytes.len()].copy_from_slice(bytes);
     let storage = QStorage::from_data((&view[..bytes.len()]).into(), &Device::Cpu, dtype)?;
@@ -164,8 +171,8 @@ impl Matrix {
         }
     }
 
-    /// Multiplies one row with some of the matrix' rows: those elements of [`forward`](Self::forward), with
-    /// the same bits.
+    /// Multiplies one row with some of the matrix's rows. Returns those elements of
+    /// [`forward`](Self::forward), with the same bits.
     fn forward_columns(&self, x: &[f32], outputs: &[u32], split: bool, out: &mut [f32]) -> Result<()> {
         let (n, k) = (self.outputs, self.inputs);
         match &self.elements {
@@ -210,7 +217,7 @@ impl Matrix {
         }
     }
 
-    /// Whether candle multiplies by it and reads its rows.
+    /// Returns true if candle multiplies by the matrix and reads its rows.
     pub fn by_candle(&self) -> bool {
         matches!(self.elements, WeightStorage::Quantised(_))
     }
@@ -226,8 +233,9 @@ impl Matrix {
     }
 }
 
-/// Whether candle's products, of the formats left to it, give a row the same bits alone and among others.
-/// On x86-64 they run one kernel, row by row; on ARM, groups of four rows take another kernel.
+/// True if candle's products, for the formats left to it, give a row the same bits alone and among
+/// others. On x86-64 they run one kernel, row by row; on ARM, groups of four rows take another
+/// kernel.
 const SAME_FOR_ANY_ROWS: bool = cfg!(target_arch = "x86_64");
 
 fn quantised_product(
@@ -254,21 +262,21 @@ fn copy_out(y: &Tensor, rows: usize, width: usize, out: &mut [f32], stride: usiz
     Ok(())
 }
 
-/// Several matrices with the same input, whose outputs lie beside each other; matrices that are stored
-/// alike are one product.
+/// Several matrices with the same input, whose outputs lie next to each other. Matrices of the same
+/// format are one product.
 #[derive(Clone)]
 pub(crate) struct FusedLinear {
     parts: Vec<Matrix>,
     pub outputs: usize,
     inputs: usize,
-    /// Run formats whose kernel depends on the number of rows one row at a time.
+    /// Runs formats whose kernel depends on the number of rows one row at a time.
     split: bool,
     /// Added to each row, if not empty.
     bias: Vec<f32>,
 }
 
 impl FusedLinear {
-    /// `out` becomes `[row][output]`.
+    /// Computes all outputs of `rows` rows into `out`, as `[row][output]`.
     pub fn forward(&self, x: &[f32], rows: usize, out: &mut Vec<f32>) -> Result<()> {
         assert_eq!(x.len(), rows * self.inputs, "input of a projection");
         out.resize(rows * self.outputs, 0.0);
@@ -288,8 +296,8 @@ impl FusedLinear {
         Ok(())
     }
 
-    /// Some elements of one output row of a single matrix without a bias, with the bits of
-    /// [`forward`](Self::forward) over that row alone.
+    /// Computes some elements of one output row of a single matrix without a bias. The bits are
+    /// those of [`forward`](Self::forward) over that row alone.
     pub fn forward_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) -> Result<()> {
         let [matrix] = &self.parts[..] else { return Err(bad("not a single matrix")) };
         matrix.forward_columns(x, outputs, self.split, out)
@@ -305,12 +313,12 @@ impl FusedLinear {
         }
     }
 
-    /// Whether a row's bits may depend on how many rows are multiplied together.
+    /// Returns true if a row's bits may depend on the number of rows that are multiplied together.
     pub fn varies(&self) -> bool {
         !self.split && !SAME_FOR_ANY_ROWS && self.by_candle()
     }
 
-    /// Whether candle multiplies, which shares its products out by itself.
+    /// Returns true if candle multiplies, which shares its products out by itself.
     pub fn by_candle(&self) -> bool {
         self.parts.iter().any(Matrix::by_candle)
     }
@@ -320,7 +328,7 @@ impl FusedLinear {
     }
 }
 
-/// Names of a layer's tensors, the same for both kinds of file.
+/// Kinds of a layer's tensors, the same for both file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LayerTensor {
     Q,
@@ -336,7 +344,7 @@ pub(crate) enum LayerTensor {
     KNorm,
 }
 
-/// A tensor of the model.
+/// Identifies a tensor of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TensorId {
     Embedding,
@@ -347,7 +355,7 @@ pub(crate) enum TensorId {
     Bias(usize, LayerTensor),
 }
 
-/// Where weights come from.
+/// A file with weights.
 pub(crate) enum TensorSource<R> {
     Gguf(Gguf<R>),
     Safetensors(Safetensors<R>),
@@ -446,7 +454,7 @@ impl<R: Read + Seek> TensorSource<R> {
         }
     }
 
-    /// A vector, always as `f32`.
+    /// Reads a vector, always as `f32`.
     pub fn vector(&mut self, slot: TensorId, width: usize) -> Result<Vec<f32>> {
         let (name, stored) = self.stored(slot, &[width])?;
         match stored.into_precision(Precision::F32, &name, 1, width)? {
@@ -466,8 +474,9 @@ impl<R: Read + Seek> TensorSource<R> {
         stored.into_precision(precision, &name, outputs, inputs)
     }
 
-    /// The embedding table or the output matrix. What is rounded here, every token sees: four bits are
-    /// too few, so `Q4K` leaves what is quantised already and takes eight otherwise.
+    /// Reads the embedding table or the output matrix. Rounding here affects every token, and four
+    /// bits are too few. So `Q4K` keeps quantised values as they are and rounds others to eight
+    /// bits.
     pub fn matrix(
         &mut self,
         slot: TensorId,
@@ -485,7 +494,8 @@ impl<R: Read + Seek> TensorSource<R> {
         Matrix::new(stored, outputs, inputs)
     }
 
-    /// The matrices `(part, outputs)` of a layer that share their input, fused where stored alike.
+    /// Reads the matrices `(part, outputs)` of a layer that share their input, and fuses those of
+    /// the same format.
     pub fn projection(
         &mut self,
         layer: usize,
@@ -526,7 +536,7 @@ impl<R: Read + Seek> TensorSource<R> {
         Ok(FusedLinear { parts: parts?, outputs, inputs, split: options.1, bias })
     }
 
-    /// Whether the file has the rows of this matrix in pairs; see [`halves_from_pairs`].
+    /// Returns true if the file has the rows of this matrix in pairs; see [`halves_from_pairs`].
     fn in_pairs(&self, part: LayerTensor, config: &ModelConfig) -> bool {
         matches!(self, TensorSource::Gguf(_))
             && matches!(part, LayerTensor::Q | LayerTensor::K)
@@ -544,9 +554,11 @@ impl ModelConfig {
     }
 }
 
-/// GGUF files of the `llama` architecture order the rows of each query and key head so that rotary
-/// pairs are neighbours; this puts the first elements of all pairs before the second ones, as in
-/// Hugging Face files. Rows are whole blocks, so quantised values are moved, not changed.
+/// Reorders the rows of each query and key head from pairs to halves, as in Hugging Face files.
+///
+/// GGUF files of the `llama` architecture order these rows so that rotary pairs are neighbours.
+/// This puts the first elements of all pairs before the second ones. Rows are whole blocks, so
+/// quantised values are moved, not changed.
 fn halves_from_pairs(stored: RawTensor, rows: usize, head_dim: usize) -> RawTensor {
     let from = |row| row_in_pairs(row, head_dim);
     match stored {
@@ -555,7 +567,7 @@ fn halves_from_pairs(stored: RawTensor, rows: usize, head_dim: usize) -> RawTens
     }
 }
 
-/// Where such a file has the row that belongs at `row`.
+/// Returns the row in such a file that belongs at `row`.
 fn row_in_pairs(row: usize, head_dim: usize) -> usize {
     let (head, i) = (row / head_dim, row % head_dim);
     let half = head_dim / 2;

@@ -1,12 +1,19 @@
-//! From a row of logits to a token.
+//! Sampler: chooses a token from a row of logits by penalties, mask, temperature and truncation.
 //!
-//! The order is fixed: penalties and bias, then the mask, then temperature, then top-k, top-p and min-p,
-//! then renormalisation and one draw. Truncating before the mask was rejected: what is cut could be all
-//! that is legal. The uniform number of a position is a function of seed and position only, so a
-//! generation that verifies drafts draws the same numbers as one that goes token by token.
+//! The order is fixed: penalties and bias, the mask, temperature, top-k, top-p and min-p. Then the
+//! sampler renormalises and draws once. The uniform number of a position is a function of seed and
+//! position only. So a generation that verifies drafts draws the same numbers as one that runs
+//! token by token.
 //!
-//! Greedy choice costs one pass over the logits; sampling adds a pass for the exponentials and a partial
-//! selection for top-k. Only top-p sorts, and only what top-k and min-p have left.
+//! # Cost
+//!
+//! Greedy choice costs one pass over the logits. Sampling adds a pass for the exponentials and a
+//! partial selection for top-k. Only top-p sorts, and only the candidates that top-k and min-p
+//! leave.
+//!
+//! # Alternatives considered
+//!
+//! Truncating before the mask was rejected: truncation could remove every legal token.
 
 mod params;
 mod top_tokens;
@@ -22,7 +29,7 @@ use crate::exp::exp;
 use crate::model::{COMPARED_AT_ONCE, next_group_above};
 use crate::vocab::TokenId;
 
-/// Chooses tokens by fixed parameters; holds no state of a generation.
+/// Chooses tokens by fixed parameters. Holds no state of a generation.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     params: SamplingParams,
@@ -38,58 +45,61 @@ pub struct Sampled {
     /// Its log-probability after penalties, bias and mask, before temperature and truncation.
     pub logprob: f32,
     /// Share of the probability that lies on legal tokens (after penalties and bias, before
-    /// temperature), if asked for with [`Sampler::with_legal_mass`].
+    /// temperature). Present only with [`Sampler::with_legal_mass`].
     pub legal_mass: Option<f32>,
-    /// Its log-probability as the model gave it, before penalties, bias and mask, if asked for with
-    /// [`Sampler::with_logprobs`].
+    /// Its log-probability according to the model, before penalties, bias and mask. Present only
+    /// with [`Sampler::with_logprobs`].
     pub raw_logprob: Option<f32>,
 }
 
-/// A token that is still in the running.
+/// A token that may still be chosen.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     token: TokenId,
     logit: f32,
 }
 
-/// How many candidates top-p sorts at first; eight times as many each time that is not enough.
+/// Number of candidates that top-p sorts at first; it grows eightfold each time that is too few.
 const FIRST_SORTED: usize = 256;
 
 impl Sampler {
-    /// Checks the parameters.
+    /// Returns a sampler after checking the parameters.
     ///
     /// # Errors
-    /// [`InvalidOption`](ErrorKind::InvalidOption) if one is out of its range.
+    /// Returns [`InvalidOption`](ErrorKind::InvalidOption) if a parameter is out of its range.
     pub fn new(params: SamplingParams) -> Result<Self> {
         params.check()?;
         Ok(Sampler { params, report_legal_mass: false, report_raw: false })
     }
 
-    /// Also reports how much probability the mask leaves; costs an exponential per token.
+    /// Also reports the share of the probability that the mask leaves. Costs an exponential per
+    /// token.
     pub fn with_legal_mass(mut self) -> Self {
         self.report_legal_mass = true;
         self
     }
 
-    /// Also reports the model's own log-probability and how much probability the mask leaves; costs a
-    /// copy of the logits and two exponentials per token.
+    /// Also reports the model's own log-probability and the share of the probability that the mask
+    /// leaves. Costs a copy of the logits and two exponentials per token.
     pub fn with_logprobs(mut self) -> Self {
         self.report_raw = true;
         self.with_legal_mass()
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     pub fn params(&self) -> &SamplingParams {
         &self.params
     }
 
-    /// Chooses the token for `position` (the number of tokens generated before it). `mask` has a bit for
-    /// each legal token, bit t % 32 of word t / 32; without one everything is legal. `history` are the
-    /// tokens that penalties count. The logits are changed in place.
+    /// Chooses the token for `position`, the number of tokens generated before it.
+    ///
+    /// `logits` has one number per token. `mask` has a bit for each legal token, bit t % 32 of word
+    /// t / 32; without a mask every token is legal. `history` holds the tokens that penalties
+    /// count. The logits are changed in place.
     ///
     /// # Errors
-    /// If a legal logit is not a number or is positive infinity, or if nothing is legal or everything
-    /// legal has a logit of negative infinity.
+    /// Returns an error if a legal logit is NaN or positive infinity, if no token is legal, or if
+    /// every legal logit is negative infinity.
     pub fn sample(
         &self,
         logits: &mut [f32],
@@ -109,11 +119,11 @@ impl Sampler {
         })
     }
 
-    /// The token that [`sample`](Self::sample) chooses, without its log-probability, which costs an
-    /// exponential for each legal token.
+    /// Returns the token that [`sample`](Self::sample) chooses, without its log-probability. This
+    /// saves an exponential for each legal token.
     ///
     /// # Errors
-    /// As [`sample`](Self::sample).
+    /// Returns the errors of [`sample`](Self::sample).
     pub fn choose(
         &self,
         logits: &mut [f32],
@@ -124,12 +134,12 @@ impl Sampler {
         self.pick(logits, mask, position, history).map(|(_, chosen)| chosen.token)
     }
 
-    /// Whether log-probabilities beyond the chosen token's are reported.
+    /// Returns true if values beyond the chosen token's log-probability are reported.
     pub(crate) fn reports(&self) -> bool {
         self.report_raw || self.report_legal_mass
     }
 
-    /// The most probable legal token after penalties and bias, and the chosen one.
+    /// Returns the most probable legal token after penalties and bias, and the chosen token.
     fn pick(
         &self,
         logits: &mut [f32],
@@ -147,7 +157,7 @@ impl Sampler {
         Ok((best, chosen))
     }
 
-    /// Penalties and bias.
+    /// Applies penalties and bias.
     fn adjust(&self, logits: &mut [f32], history: &[TokenId]) -> Result<()> {
         let p = &self.params;
         if p.repetition_penalty != 1.0 || p.presence_penalty != 0.0 || p.frequency_penalty != 0.0 {
@@ -156,7 +166,8 @@ impl Sampler {
                 *counts.entry(*t).or_default() += 1;
             }
             for (token, count) in counts {
-                // Tokens beyond the logits are somebody else's mistake, not worth a panic.
+                // Ignores tokens beyond the logits: they are a mistake of the caller, but no reason
+                // for a panic.
                 let Some(logit) = logits.get_mut(token as usize) else { continue };
                 *logit =
                     if *logit > 0.0 { *logit / p.repetition_penalty } else { *logit * p.repetition_penalty };
@@ -176,12 +187,12 @@ impl Sampler {
         Ok(())
     }
 
-    /// One draw after temperature and truncation. Candidates are in the order of their ids, or of their
-    /// probabilities where top-p sorted them; both are the same whenever the same logits come in.
+    /// Draws once after temperature and truncation. Candidates are in the order of their ids, or of
+    /// their probabilities where top-p sorted them. Either order is the same for the same logits.
     fn draw(&self, logits: &[f32], mask: Option<&[u32]>, best: Candidate, position: u64) -> Candidate {
         let p = &self.params;
-        // The probabilities after temperature are exp((logit - best) / t) / sum. Below this logit one is
-        // too small to be added to the sum in single precision.
+        // The probabilities after temperature are exp((logit - best) / t) / sum. Below this logit a
+        // probability is too small to change the sum in single precision.
         let floor = best.logit - 90.0 * p.temperature;
         // A candidate keeps min_p of the best one's probability after temperature.
         let floor = match p.min_p {
@@ -201,7 +212,7 @@ impl Sampler {
             candidates.truncate(k);
             candidates.sort_unstable_by_key(|c| c.token);
         }
-        // At most 1, and the best one has 1.
+        // At most 1; the best candidate has 1.
         let weight = |c: &Candidate| f64::from(exp((c.logit - best.logit) / p.temperature));
         let mut sum: f64 = candidates.iter().map(weight).sum();
         if p.top_p < 1.0 {
@@ -214,16 +225,16 @@ impl Sampler {
                 return *c;
             }
         }
-        // Rounding may leave a rest; it belongs to the last one.
+        // Rounding may leave a remainder, which goes to the last candidate.
         candidates.last().copied().unwrap_or(best)
     }
 }
 
-/// The most probable legal token, by how much its logit leads the next one's (infinitely if nothing
-/// else is legal), and that. One pass over the logits.
+/// Returns the most probable legal token, the lead of its logit over the next one's, and that next
+/// token. The lead is infinite if nothing else is legal. One pass over the logits.
 ///
 /// # Errors
-/// As [`Sampler::sample`].
+/// Returns the errors of [`Sampler::sample`].
 pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32, Option<TokenId>)> {
     let mut second: Option<Candidate> = None;
     let mut first: Option<Candidate> = None;
@@ -236,7 +247,7 @@ pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32, Opt
         second.map_or(f32::NEG_INFINITY, |second| second.logit)
     });
     found?;
-    // What is impossible is no choice.
+    // A token with a logit of negative infinity is impossible, so it is no choice.
     let possible = |candidate: &Candidate| candidate.logit > f32::NEG_INFINITY;
     let first = first.filter(possible).ok_or_else(|| none_legal(Some(mask)))?;
     let second = second.filter(possible);
@@ -244,14 +255,14 @@ pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32, Opt
     Ok((first.token, lead, second.map(|second| second.token)))
 }
 
-/// Most probable first, lower ids first among equals: a total order, so that any selection is
-/// reproducible.
+/// Orders candidates by falling probability, then by rising id. The order is total, so every
+/// selection is reproducible.
 fn order(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     b.logit.total_cmp(&a.logit).then(a.token.cmp(&b.token))
 }
 
-/// Keeps the fewest most probable candidates whose weights reach `wanted`, sorted; returns the sum of
-/// their weights. Sorts no more than it must: usually a few candidates hold the share.
+/// Keeps the fewest most probable candidates whose weights reach `wanted`, sorted, and returns the
+/// sum of their weights. Sorts only as many as needed: usually a few candidates hold the share.
 fn keep_share(candidates: &mut Vec<Candidate>, wanted: f64, weight: impl Fn(&Candidate) -> f64) -> f64 {
     let mut sum = 0.0;
     let (mut sorted, mut size) = (0, FIRST_SORTED);
@@ -264,7 +275,7 @@ fn keep_share(candidates: &mut Vec<Candidate>, wanted: f64, weight: impl Fn(&Can
         rest[..n].sort_unstable_by(order);
         for (i, c) in rest[..n].iter().enumerate() {
             sum += weight(c);
-            // The one that reaches the share is kept, so at least one is.
+            // The candidate that reaches the share is kept, so at least one is.
             if sum >= wanted {
                 candidates.truncate(sorted + i + 1);
                 return sum;
@@ -276,15 +287,16 @@ fn keep_share(candidates: &mut Vec<Candidate>, wanted: f64, weight: impl Fn(&Can
     sum
 }
 
-/// The number in [0, 1) of a position: 53 bits of the ChaCha stream that seed and position select.
+/// Returns the number in [0, 1) of a position: 53 bits of the ChaCha stream that seed and position
+/// select.
 fn uniform(seed: u64, position: u64) -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(position);
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Calls `f` with the first id, the logits and the legal bits of each group of up to 32 tokens that has a
-/// legal one. Bits beyond the logits are cleared: they say nothing.
+/// Calls `f` with the first id, the logits and the legal bits of each group of up to 32 tokens that
+/// has a legal token. Bits beyond the logits have no meaning and are cleared.
 fn for_groups(logits: &[f32], mask: Option<&[u32]>, mut f: impl FnMut(usize, &[f32], u32)) {
     for (i, group) in logits.chunks(32).enumerate() {
         let word = mask.map_or(u32::MAX, |m| m.get(i).copied().unwrap_or(0));
@@ -306,7 +318,7 @@ fn for_legal(logits: &[f32], mask: Option<&[u32]>, mut f: impl FnMut(TokenId, f3
     });
 }
 
-/// The most probable legal token, the lowest id among equals.
+/// Returns the most probable legal token, the lowest id among equals.
 fn best(logits: &[f32], mask: Option<&[u32]>) -> Result<Candidate> {
     let mut best: Option<Candidate> = None;
     search(logits, mask, |candidate| {
@@ -317,11 +329,12 @@ fn best(logits: &[f32], mask: Option<&[u32]>) -> Result<Candidate> {
     best.filter(|best| best.logit > f32::NEG_INFINITY).ok_or_else(|| none_legal(mask))
 }
 
-/// Calls `see` with each legal token of all groups in which a logit is above what it returned last, at first negative
-/// infinity: those that may matter to who looks for the largest.
+/// Calls `see` with the legal tokens of the groups that may hold the largest logit. A group
+/// qualifies if one of its logits is above the last value that `see` returned, at first negative
+/// infinity.
 ///
 /// # Errors
-/// If a logit of these is not a number, or infinite.
+/// Returns an error if a logit among these is NaN or positive infinity.
 fn search(logits: &[f32], mask: Option<&[u32]>, mut see: impl FnMut(Candidate) -> f32) -> Result<()> {
     let (mut at, mut above) = (0, f32::NEG_INFINITY);
     while let Some(group) = next_group_above(logits, mask, at, above) {
@@ -346,19 +359,20 @@ fn search(logits: &[f32], mask: Option<&[u32]>, mut see: impl FnMut(Candidate) -
     Ok(())
 }
 
-/// Why no token is the most probable one.
+/// Returns the error that explains why there is no most probable token.
 fn none_legal(mask: Option<&[u32]>) -> Error {
     let empty = mask.is_some_and(|mask| mask.iter().all(|word| *word == 0));
     let why = if empty { "the mask is empty" } else { "all legal logits are negative infinity" };
     Error::new(ErrorKind::IllegalToken, format!("no legal token: {why}"))
 }
 
-/// ln of the sum over legal tokens of e^(logit - best).
+/// Returns ln of the sum over legal tokens of e^(logit - best).
 fn log_sum(logits: &[f32], mask: Option<&[u32]>, best: f32) -> f32 {
     let mut sum = 0f64;
     for_groups(logits, mask, |_, group, mut word| {
         if word == u32::MAX {
-            // Sums of 32 in single precision lose nothing that a log-probability would show.
+            // Summing 32 numbers in single precision loses nothing that a log-probability would
+            // show.
             let mut lanes = [0f32; 8];
             for eight in group.chunks_exact(8) {
                 for (lane, l) in lanes.iter_mut().zip(eight) {
@@ -376,7 +390,7 @@ fn log_sum(logits: &[f32], mask: Option<&[u32]>, best: f32) -> f32 {
     sum.ln() as f32
 }
 
-/// ln of the share of one token in the sum of e^logit over all tokens that have a number as logit.
+/// Returns ln of the share of one token in the sum of e^logit over all tokens with a finite logit.
 fn log_softmax(logits: &[f32], token: usize) -> f32 {
     let finite = || logits.iter().copied().filter(|l| l.is_finite());
     let max = finite().fold(f32::NEG_INFINITY, f32::max);
@@ -384,7 +398,7 @@ fn log_softmax(logits: &[f32], token: usize) -> f32 {
     (f64::from(logits[token]) - f64::from(max) - all.ln()) as f32
 }
 
-/// e^(best + total) over the sum of e^logit for all tokens that have a number as logit.
+/// Returns e^(best + total) divided by the sum of e^logit over all tokens whose logit is not NaN.
 fn legal_mass(logits: &[f32], best: f32, total: f32) -> f32 {
     let finite = logits.iter().filter(|l| !l.is_nan());
     let max = finite.clone().fold(best, |a, b| if *b > a { *b } else { a });
@@ -392,7 +406,7 @@ fn legal_mass(logits: &[f32], best: f32, total: f32) -> f32 {
         return 0.0;
     }
     let all: f64 = finite.map(|l| f64::from(exp(l - max))).sum();
-    // A little rounding must not make a share above 1.
+    // Rounding must not make the share exceed 1.
     (f64::from(best - max + total) - all.ln()).exp().min(1.0) as f32
 }
 
@@ -400,7 +414,8 @@ fn legal_mass(logits: &[f32], best: f32, total: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Compared with a sort of the legal logits; rows are longer than a group, and few values make ties.
+    /// Compares with a sort of the legal logits. Rows are longer than a group, and few different
+    /// values make ties.
     #[test]
     fn the_lead_is_that_of_a_sort() {
         let mut state = 7u32;

@@ -1,32 +1,37 @@
-//! What can be set about sampling, and the ranges that make sense.
+//! Sampling parameters and the check of their ranges.
 //!
-//! Checking costs nothing to speak of. Clamping values into range was rejected: a mistaken temperature
-//! should be heard of.
+//! Checking costs next to nothing.
+//!
+//! # Alternatives considered
+//!
+//! Clamping values into range was rejected: a mistaken temperature must be an error that the user
+//! sees.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::TokenId;
 
-/// How to choose among the legal tokens. The default is greedy: the most probable one.
+/// The rules for choosing among the legal tokens. The default is greedy: the most probable token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
     /// Divides the logits; 0 takes the most probable token.
     pub temperature: f32,
-    /// Keeps this many most probable tokens.
+    /// Keeps only the N most probable tokens.
     pub top_k: Option<usize>,
-    /// Keeps the fewest most probable tokens that together have this probability; 1 keeps all.
+    /// Keeps the fewest most probable tokens whose probabilities together reach this value; 1 keeps
+    /// all.
     pub top_p: f32,
-    /// Keeps tokens with at least this fraction of the most probable one's probability; 0 keeps all.
+    /// Keeps tokens with at least this fraction of the highest probability; 0 keeps all.
     pub min_p: f32,
-    /// Chooses the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Divides positive and multiplies negative logits of tokens that occurred, in the prompt or the
-    /// output; 1 does nothing.
+    /// Divides positive and multiplies negative logits of tokens already present in the prompt or
+    /// the output; 1 does nothing.
     pub repetition_penalty: f32,
-    /// Taken from the logit of each token that occurred.
+    /// Subtracted from the logit of every token already present.
     pub presence_penalty: f32,
-    /// Taken from a token's logit for each time it occurred.
+    /// Subtracted from a token's logit once for each of its occurrences.
     pub frequency_penalty: f32,
-    /// Added to the logits of these tokens; negative infinity forbids one.
+    /// Added to the logits of these tokens; negative infinity forbids a token.
     pub logit_bias: Vec<(TokenId, f32)>,
 }
 
@@ -47,13 +52,15 @@ impl Default for SamplingParams {
 }
 
 impl SamplingParams {
-    /// Whether the choice is the most probable token, whatever the seed.
+    /// Returns true if the choice is always the most probable token, whatever the seed.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0 || self.top_k == Some(1)
     }
 
+    /// Checks the ranges of all parameters.
+    ///
     /// # Errors
-    /// If a value is outside its range.
+    /// Returns an error if a value is outside its range.
     pub(super) fn check(&self) -> Result<()> {
         let check = |name: &str, value: f32, ok: bool, hint: &str| match ok {
             true => Ok(()),

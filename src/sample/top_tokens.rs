@@ -1,7 +1,13 @@
-//! Several of the most probable tokens of a row instead of one.
+//! The n most probable legal tokens of a row of logits, with their log-probabilities.
 //!
-//! Cost: one pass over the logits and one over the exponentials as in greedy choice, and a partial selection
-//! among the legal tokens. Sorting all of them was rejected: they may be the whole vocabulary.
+//! # Cost
+//!
+//! One pass over the logits and one over the exponentials as in greedy choice, and a partial
+//! selection among the legal tokens.
+//!
+//! # Alternatives considered
+//!
+//! Sorting all legal tokens was rejected: they may be the whole vocabulary.
 
 use std::cmp::Ordering;
 
@@ -10,13 +16,15 @@ use crate::error::Result;
 use crate::vocab::TokenId;
 
 impl Sampler {
-    /// The `most` most probable legal tokens, best first, lower ids first among equals; fewer if there are
-    /// not so many. The first is what greedy choice takes, and the log-probabilities are those that
-    /// [`sample`](Self::sample) reports: after penalties, bias and mask. Temperature and truncation have no
-    /// part in it. The logits are changed in place.
+    /// Returns at most the `most` most probable legal tokens, best first, lower ids first among
+    /// equals.
+    ///
+    /// The first token is the greedy choice. The log-probabilities are those that
+    /// [`sample`](Self::sample) reports: after penalties, bias and mask. Temperature and truncation
+    /// do not apply. The logits are changed in place.
     ///
     /// # Errors
-    /// As [`sample`](Self::sample).
+    /// Returns the errors of [`sample`](Self::sample).
     pub fn most_probable(
         &self,
         logits: &mut [f32],
@@ -35,8 +43,8 @@ impl Sampler {
                 candidates.push(Candidate { token, logit });
             }
         });
-        // Legal logits are numbers, or there would have been an error; zeros of both signs are equal, as they
-        // are to greedy choice.
+        // Legal logits are numbers here, otherwise `best` failed. Zeros of both signs are equal, as
+        // they are in greedy choice.
         let order = |a: &Candidate, b: &Candidate| {
             b.logit.partial_cmp(&a.logit).unwrap_or(Ordering::Equal).then(a.token.cmp(&b.token))
         };
@@ -80,7 +88,7 @@ mod tests {
         sampler.adjust(&mut adjusted, &history).unwrap();
         let legal = |t: usize| mask[t / 32] >> (t % 32) & 1 == 1 && adjusted[t] > f32::NEG_INFINITY;
         let mut slow: Vec<usize> = (0..100).filter(|&t| legal(t)).collect();
-        // Stable, so lower ids stay in front.
+        // The sort is stable, so lower ids come first.
         slow.sort_by(|&a, &b| adjusted[b].partial_cmp(&adjusted[a]).unwrap());
         let total: f64 = slow.iter().map(|&t| f64::from(adjusted[t]).exp()).sum();
         for most in [0, 1, 2, 7, 20, slow.len(), 1000] {
@@ -90,7 +98,8 @@ mod tests {
             assert_eq!(tokens, slow[..most.min(slow.len())], "{most}");
             for s in &found {
                 let want = f64::from(adjusted[s.token as usize]) - total.ln();
-                // The exponential of the sampler is off by at most 3e-7, logits are single precision.
+                // The sampler's exponential is off by at most 3e-7, and logits have single
+                // precision.
                 assert!((f64::from(s.logprob) - want).abs() < 2e-6, "{s:?} {want}");
             }
             if let Some(first) = found.first() {

@@ -1,17 +1,19 @@
-//! One error type for the whole crate: what went wrong, where, and what to do about it.
+//! The error type of `ffwd`: what went wrong, where, and what to do about it.
 //!
 //! Every failure that a user's input can cause is an [`Error`] with a matchable [`ErrorKind`], a
 //! message, and where possible a [`Place`] (JSON pointer, byte span in a pattern, file) and a hint.
-//! The alternative, an error enum per module, was rejected: callers match on what they can do about
-//! a failure, not on the module it came from, and one type keeps `?` plain across the layers.
+//!
+//! # Alternatives considered
+//! An error enum per module was rejected: callers match on what they can do about a failure, not on
+//! the module it came from, and one type keeps `?` plain across the layers.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Result of the fallible functions of this crate.
+/// Result of the fallible functions of `ffwd`.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of failure an [`Error`] is.
+/// Kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -19,7 +21,7 @@ pub enum ErrorKind {
     InvalidJson,
     /// A schema that breaks the rules of JSON Schema.
     InvalidSchema,
-    /// A keyword or feature that is not implemented; nothing is ever ignored in silence.
+    /// A keyword or feature that is not implemented; it is refused, never ignored in silence.
     Unsupported,
     /// A constraint that no output can satisfy.
     Unsatisfiable,
@@ -27,9 +29,9 @@ pub enum ErrorKind {
     InvalidPattern,
     /// A budget was exceeded; the message names the limit and the value reached.
     TooComplex,
-    /// A list of labels that makes no sense.
+    /// A list of labels that is empty, ambiguous or not usable with the tokenizer.
     InvalidLabels,
-    /// A reply that is not written as its tool calls should be.
+    /// A reply whose tool calls do not follow their style.
     InvalidReply,
     /// A token that the constraint does not allow at this point.
     IllegalToken,
@@ -41,9 +43,9 @@ pub enum ErrorKind {
     PromptTooLong,
     /// A file that cannot be read or written.
     Io,
-    /// An option with a value that makes no sense.
+    /// An option with a value that is out of range or that does not fit the others.
     InvalidOption,
-    /// A queue that is full, or a scheduler that takes no more requests.
+    /// A full queue, or a scheduler that accepts no more requests.
     Busy,
     /// A request that was cancelled.
     Cancelled,
@@ -51,7 +53,7 @@ pub enum ErrorKind {
     Incomplete,
 }
 
-/// Where in the input an [`Error`] arose.
+/// Location of an [`Error`] in the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
@@ -59,7 +61,7 @@ pub enum Place {
     Pointer(String),
     /// A JSON pointer into another document than the schema itself, to which the schema refers.
     Document {
-        /// Where that document is known.
+        /// URI of that document.
         uri: String,
         /// The JSON pointer into it.
         pointer: String,
@@ -68,9 +70,9 @@ pub enum Place {
     Span {
         /// The whole pattern.
         text: String,
-        /// First byte concerned.
+        /// First byte of the fault.
         start: usize,
-        /// One past the last byte concerned.
+        /// One past the last byte of the fault.
         end: usize,
     },
     /// Line and column (both from 1, column in characters) of a text.
@@ -79,8 +81,20 @@ pub enum Place {
     File(PathBuf),
 }
 
-/// An error with its kind, place and hint.
-#[derive(Debug, Clone)]
+/// An error with its kind, location and hint.
+///
+/// `Debug` shows the same text as `Display`, so an error that ends `main` reads like one of the
+/// program.
+///
+/// ```
+/// use ffwd_engine::{Constraint, ErrorKind};
+///
+/// let error = Constraint::json_schema(r#"{"type": "strin"}"#).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidSchema);
+/// assert_eq!(error.kind().code(), "invalid_schema");
+/// assert_eq!(error.pointer(), Some("/type"));
+/// ```
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
 #[derive(Debug, Clone)]
@@ -92,44 +106,44 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind` with a one-sentence message (lower case, no full stop).
+    /// Creates an error of `kind` with a one-sentence message (lower case, no full stop).
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, message: message.into(), places: Vec::new(), hint: None }))
     }
 
-    /// Adds a place; a pointer inside a file carries both.
+    /// Adds a location; a pointer inside a file carries both.
     pub fn at(mut self, place: Place) -> Self {
         self.0.places.push(place);
         self
     }
 
-    /// Adds what the user can do about it.
+    /// Adds a hint: what the user can do about it.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// An input or output error on `path`.
+    /// Creates an input or output error on `path`.
     pub fn io(path: impl Into<PathBuf>, error: &std::io::Error) -> Self {
         Error::new(ErrorKind::Io, error.to_string()).at(Place::File(path.into()))
     }
 
-    /// The kind of failure.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The message without place and hint.
+    /// Returns the message without location and hint.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Where it arose, innermost first; may be empty.
+    /// Returns the locations, innermost first; may be empty.
     pub fn places(&self) -> &[Place] {
         &self.0.places
     }
 
-    /// The JSON pointer, if the error lies inside a JSON document.
+    /// Returns the JSON pointer, if the error is inside a JSON document.
     pub fn pointer(&self) -> Option<&str> {
         self.0.places.iter().find_map(|p| match p {
             Place::Pointer(s) | Place::Document { pointer: s, .. } => Some(s.as_str()),
@@ -137,9 +151,35 @@ impl Error {
         })
     }
 
-    /// What to do about it.
+    /// Returns the hint.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
+    }
+}
+
+impl ErrorKind {
+    /// Returns a stable name for programs, such as `invalid_schema`; it does not change between
+    /// versions.
+    pub fn code(self) -> &'static str {
+        match self {
+            ErrorKind::InvalidJson => "invalid_json",
+            ErrorKind::InvalidSchema => "invalid_schema",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Unsatisfiable => "unsatisfiable",
+            ErrorKind::InvalidPattern => "invalid_pattern",
+            ErrorKind::TooComplex => "too_complex",
+            ErrorKind::InvalidLabels => "invalid_labels",
+            ErrorKind::InvalidReply => "invalid_reply",
+            ErrorKind::IllegalToken => "illegal_token",
+            ErrorKind::Tokenizer => "tokenizer",
+            ErrorKind::Model => "model",
+            ErrorKind::PromptTooLong => "prompt_too_long",
+            ErrorKind::Io => "io",
+            ErrorKind::InvalidOption => "invalid_option",
+            ErrorKind::Busy => "busy",
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::Incomplete => "incomplete",
+        }
     }
 }
 
@@ -198,6 +238,12 @@ fn write_span(f: &mut fmt::Formatter<'_>, text: &str, start: usize, end: usize) 
         chars[first..last].iter().map(|&(_, c)| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let carets = "^".repeat(to.min(last).saturating_sub(from).max(1));
     write!(f, "\n  at: {shown}\n      {}{carets}", " ".repeat(from - first))
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl std::error::Error for Error {}

@@ -1,14 +1,19 @@
-//! How text is spelled inside a JSON string, each character in one way: short escapes where there are any, `\u00XX`
-//! for the other control characters, everything else as it is (RFC 8259, section 7, leaves more ways).
+//! Escapes text for the inside of a JSON string.
 //!
-//! Writing copies the runs between escapes, of which there is mostly one.
+//! Each character has exactly one form here: the short escape if there is one, `\u00XX` for the
+//! other control characters, and the character itself otherwise. RFC 8259, section 7, allows more
+//! forms.
+//!
+//! # Cost
+//!
+//! Writing copies the runs between escapes. Most texts are a single run.
 
-/// Whether a byte of decoded text must be escaped.
+/// Returns true if a byte of decoded text must be escaped.
 pub(crate) fn needs_escape(b: u8) -> bool {
     b < 0x20 || b == b'"' || b == b'\\'
 }
 
-/// The letter of the two-character escape of `b`, if there is one.
+/// Returns the letter of the two-character escape of `b`, if there is one.
 pub(crate) fn short_escape(b: u8) -> Option<u8> {
     match b {
         b'"' | b'\\' => Some(b),
@@ -21,7 +26,7 @@ pub(crate) fn short_escape(b: u8) -> Option<u8> {
     }
 }
 
-/// Hands out the spelling of a text between the quotes of a JSON string, piece by piece.
+/// Passes the escaped form of `text`, without quotation marks, to `write`, piece by piece.
 pub(crate) fn escape_to(text: &str, mut write: impl FnMut(&[u8])) {
     let mut left = text.as_bytes();
     while let Some(at) = left.iter().position(|&b| needs_escape(b)) {
@@ -36,7 +41,7 @@ pub(crate) fn escape_to(text: &str, mut write: impl FnMut(&[u8])) {
     write(left);
 }
 
-/// The spelling of a text between the quotes of a JSON string.
+/// Returns the escaped form of `text`, without quotation marks.
 pub fn escape(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     escape_to(text, |piece| out.extend_from_slice(piece));

@@ -46,8 +46,10 @@ mod machine;
 mod mask;
 pub mod matcher;
 pub mod vocab;
+mod warning;
 
-pub use constraint::{Constraint, KeyOrder, Policy, Whitespace};
+pub use constraint::{Constraint, ConstraintBuilder, KeyOrder, Policy, Whitespace};
 pub use error::{Error, ErrorKind, Result};
-pub use matcher::{Bitmask, CompiledGrammar, Compiler, ForcedPrefix, Matcher};
+pub use matcher::{Bitmask, CompiledGrammar, Compiler, ForcedPrefix, GrammarSizes, Matcher};
 pub use vocab::{TokenId, Vocabulary};
+pub use warning::{Warning, WarningKind};

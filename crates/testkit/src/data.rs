@@ -17,9 +17,9 @@ pub struct Instance {
     pub valid: bool,
 }
 
-/// The folder with the benchmark data: `FFWD_BENCH_DIR`, or the usual place beside the repository.
+/// The folder with the benchmark data: `FFWD_BENCH_DIR`, or `../shared/bench` next to the repository.
 pub fn bench_dir() -> Option<PathBuf> {
-    let dir = match std::env::var_os("FFWD_BENCH_DIR") {
+    let dir = match crate::env::bench_dir() {
         Some(dir) => PathBuf::from(dir),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/bench"),
     };

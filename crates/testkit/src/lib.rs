@@ -3,13 +3,17 @@
 //! - [`random`]: the one generator of pseudo-random numbers; equal seeds give equal tests.
 //! - [`vocab`]: the one test vocabulary, small and hostile.
 //! - [`oracle`]: the slow reference for masks, by derivatives; [`shapes`] draws constraints for it.
-//! - [`data`]: readers of the benchmark files; [`remotes`] holds documents that test suites refer to.
+//! - [`data`]: readers of the benchmark files; [`remotes`] has the documents that suites refer to.
+//! - [`env`]: the environment variables of tests and benchmarks.
+//! - [`child`]: tests that need a process of their own.
 //! - [`tables`]: measured tables inside the documentation.
 
 // The kit documents its modules; most items are plain test code.
 #![allow(missing_docs)]
 
+pub mod child;
 pub mod data;
+pub mod env;
 pub mod oracle;
 pub mod random;
 pub mod remotes;

@@ -1,5 +1,6 @@
 //! A small deterministic random source (SplitMix64): equal seeds, equal tests, on every machine.
 
+/// The state of a generator.
 pub struct Random(u64);
 
 impl Random {
@@ -20,10 +21,17 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
+    /// A number from 0 to 1, without 1: a multiple of 2^-24.
+    pub fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 24) as f32
+    }
+
+    /// True in `percent` of 100 cases.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }
 
+    /// An element of a list that is not empty.
     pub fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }

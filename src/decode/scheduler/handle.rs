@@ -1,8 +1,14 @@
-//! The two ends of the channel between a request in the batch and whoever asked for it.
+//! The channel between a request in the batch and its caller.
 //!
-//! Messages are owned copies of the session's events; the channel is unbounded, but what goes through it
-//! is no more than the output and a few numbers per forward. A bounded one was rejected: a slow reader
-//! would hold up the batch.
+//! Messages are owned copies of the session's events.
+//!
+//! # Cost
+//!
+//! The channel is unbounded, but holds no more than the output and a few numbers per forward.
+//!
+//! # Alternatives considered
+//!
+//! A bounded channel was rejected: a slow reader would delay the batch.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -10,7 +16,7 @@ use crate::decode::engine::Output;
 use crate::decode::{CancelToken, Event, Field, Stats};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Something that has happened in a request; an [`Event`] that can be kept.
+/// An event of a request; an [`Event`] that owns its data.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum HandleEvent {
@@ -18,7 +24,7 @@ pub enum HandleEvent {
     Text(String),
     /// A value of a JSON output has begun, grown or ended.
     Field(Field),
-    /// The figures so far.
+    /// The statistics so far.
     Stats(Box<Stats>),
 }
 
@@ -27,7 +33,7 @@ enum Message {
     Done(Box<Result<Output>>),
 }
 
-/// A request that was handed in. Dropping it cancels the request.
+/// A submitted request. Dropping the handle cancels the request.
 #[derive(Debug)]
 pub struct Handle {
     messages: Receiver<Message>,
@@ -35,13 +41,13 @@ pub struct Handle {
     done: Option<Box<Result<Output>>>,
 }
 
-/// The other end.
+/// The scheduler's end of the channel.
 pub(super) struct Answer {
     messages: Sender<Message>,
     events: bool,
 }
 
-/// Both ends.
+/// Creates both ends.
 pub(super) fn connected(events: bool) -> (Handle, Answer, CancelToken) {
     let (sender, receiver) = channel();
     let cancel = CancelToken::new();
@@ -50,8 +56,8 @@ pub(super) fn connected(events: bool) -> (Handle, Answer, CancelToken) {
 }
 
 impl Handle {
-    /// The next thing that happens; none once the request has come to its end. Always none at once if the
-    /// request did not ask for [`events`](crate::Request::events): then it waits for the end.
+    /// Waits for the next event; returns `None` once the request has ended. A request without
+    /// [`events`](crate::Request::events) has none: the call then waits for the end.
     pub fn next_event(&mut self) -> Option<HandleEvent> {
         if self.done.is_some() {
             return None;
@@ -72,7 +78,7 @@ impl Handle {
     /// Waits for the output.
     ///
     /// # Errors
-    /// What [`Engine::generate`](crate::Engine::generate) would report; and
+    /// Fails like [`Engine::generate`](crate::Engine::generate).
     /// [`Cancelled`](ErrorKind::Cancelled) if the request was cancelled before it began.
     pub fn wait(mut self) -> Result<Output> {
         while self.next_event().is_some() {}
@@ -83,12 +89,12 @@ impl Handle {
         }
     }
 
-    /// Ends the request before its next forward; the output so far is what [`wait`](Self::wait) gives.
+    /// Cancels the request before its next forward; [`wait`](Self::wait) returns the output so far.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }
 
-    /// A token that cancels the request, for other threads.
+    /// Returns a token that cancels the request, for other threads.
     pub fn cancel_token(&self) -> CancelToken {
         self.cancel.clone()
     }
@@ -101,7 +107,7 @@ impl Drop for Handle {
 }
 
 impl Answer {
-    /// Whether anybody wants events.
+    /// Returns true if the request has events enabled.
     pub fn wants_events(&self) -> bool {
         self.events
     }
@@ -112,7 +118,7 @@ impl Answer {
             Event::Field(field) => HandleEvent::Field(field.clone()),
             Event::Stats(stats) => HandleEvent::Stats(Box::new(stats.clone())),
         };
-        // Nobody may be left to be told; dropping the handle has cancelled the request.
+        // The handle may be gone; dropping it has cancelled the request.
         drop(self.messages.send(Message::Occurrence(occurrence)));
     }
 

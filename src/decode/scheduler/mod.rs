@@ -1,14 +1,20 @@
-//! Many requests in one batch.
+//! Scheduler: runs many requests in one batch.
 //!
-//! Requests wait in a bounded queue, have their constraints compiled on threads of their own, and join the
-//! batch in the order in which they became ready, as far as the memory for caches goes. Each round is one
-//! forward over the rows of all of them: tokens to be judged first, then pieces of prompts. A round costs
-//! that forward and one of the draft model per proposal; what is not a model's (`Session::step`, sampling,
-//! masks) is spread over helper threads where there is enough of it. An output does not depend on its
-//! neighbours, and a request that fails, in whatever way, fails alone.
+//! Requests wait in a bounded queue, and threads of their own compile their constraints. Requests
+//! join the batch in the order in which they become ready, as far as the memory for caches permits.
+//! Each round is one forward over the rows of all of them: tokens to be verified first, then pieces
+//! of prompts. The work outside the models (`Session::step`, sampling, masks) is spread over helper
+//! threads where there is enough of it. An output does not depend on its neighbours, and a request
+//! that fails, in whatever way, fails alone.
 //!
-//! Batches that are put together once and run to their end were rejected: they wait for their longest
-//! member, and a request waits for a batch.
+//! # Cost
+//!
+//! A round costs one forward of the target, and one forward of the draft model per proposal.
+//!
+//! # Alternatives considered
+//!
+//! Fixed batches that run to their end were rejected: they wait for their longest member, and a
+//! request waits for a batch.
 
 mod handle;
 mod queue;
@@ -29,28 +35,30 @@ use crate::error::{Error, ErrorKind, Result};
 use queue::Queue;
 use runner::Runner;
 
-/// What a [`Scheduler`] may use.
+/// Limits and resources of a [`Scheduler`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchedulerOptions {
-    /// Most requests in the batch (default 16).
+    /// Largest number of requests in the batch (default 16).
     pub batch: usize,
-    /// Most requests that wait: for their constraint to be compiled, or for a place (default 64).
+    /// Largest number of waiting requests, to be compiled or to join the batch (default 64).
     pub queue: usize,
-    /// Most rows of a forward (default 256); drafts that do not fit wait a round, prompts are cut.
+    /// Largest number of rows in a forward (default 256); drafts that do not fit wait a round,
+    /// prompts are cut.
     pub rows: usize,
-    /// Most bytes of the caches of all requests in the batch, each counted as long as it may become
-    /// (default 1 GiB).
+    /// Largest size of the caches of all requests in the batch, in bytes, each counted at its
+    /// greatest possible length (default 1 GiB).
     pub cache_bytes: usize,
-    /// Most bytes of keys and values kept for prompts to come that begin alike (default 64 MiB).
+    /// Largest size of the keys and values kept for later prompts with a common prefix, in bytes
+    /// (default 64 MiB).
     pub prefix_bytes: usize,
-    /// By how many percent drafts may lengthen a forward in which some sequence has no constraint, or no
-    /// drafts (default 5); without such neighbours drafts are as long as pays off.
+    /// Percentage by which drafts may lengthen a forward in which some sequence has no constraint,
+    /// or no drafts (default 5). Without such neighbours drafts are as long as pays off.
     pub slack: u32,
-    /// Threads that compile constraints (default 1).
+    /// Number of threads that compile constraints (default 1).
     pub compilers: usize,
-    /// Threads that fill masks while a forward runs, and step and judge sequences beside the scheduler's
-    /// own thread (default: one less than the machine has cores).
+    /// Number of threads that fill masks while a forward runs, and that step and verify sequences
+    /// together with the scheduler's own thread (default: one less than the number of cores).
     pub helpers: usize,
 }
 
@@ -71,7 +79,7 @@ impl Default for SchedulerOptions {
 }
 
 impl SchedulerOptions {
-    /// The defaults with a batch of this many requests.
+    /// Returns the default options with a batch of at most `batch` requests.
     pub fn with_batch(batch: usize) -> Self {
         SchedulerOptions { batch, ..Self::default() }
     }
@@ -94,33 +102,34 @@ impl SchedulerOptions {
     }
 }
 
-/// What a scheduler has done so far.
+/// Statistics of a scheduler so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SchedulerStats {
     /// Forwards of the target model.
     pub forwards: usize,
-    /// Rows in them.
+    /// Rows in these forwards.
     pub rows: usize,
-    /// Most rows in one of them.
+    /// Largest number of rows in one forward.
     pub most_rows: usize,
-    /// Most sequences in one of them.
+    /// Largest number of sequences in one forward.
     pub most_sequences: usize,
     /// Forwards of the draft model.
     pub draft_forwards: usize,
-    /// Tokens of prompts whose keys and values were there already.
+    /// Prompt tokens whose keys and values were already present.
     pub shared_tokens: usize,
-    /// Bytes of keys and values kept for prompts to come.
+    /// Bytes of keys and values kept for later prompts.
     pub prefix_bytes: usize,
-    /// Most bytes set aside for the caches of the batch.
+    /// Largest number of bytes reserved for the caches of the batch.
     pub most_cache_bytes: usize,
     /// Requests in the batch now.
     pub running: usize,
-    /// Requests that came to an end, well or not.
+    /// Requests that have ended, successfully or not.
     pub ended: usize,
 }
 
-/// Runs requests together. Shareable between threads; dropping it cancels what is not done.
+/// Runs requests together. It can be shared between threads; dropping it cancels unfinished
+/// requests.
 pub struct Scheduler {
     queue: Arc<Queue>,
     figures: Arc<Mutex<SchedulerStats>>,
@@ -128,13 +137,13 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts the threads. Measures what forwards cost, if that has not been done.
+    /// Starts the threads. Measures the cost of forwards, unless that was done.
     ///
     /// # Errors
-    /// If an option is out of range or a thread cannot be started.
+    /// Fails if an option is out of range or a thread cannot be started.
     pub fn new(engine: Arc<Engine>, options: SchedulerOptions) -> Result<Scheduler> {
         options.check()?;
-        // Beside other forwards the measurement would be wrong.
+        // While other forwards run, the measurement would be wrong.
         engine.measure();
         let queue = Arc::new(Queue::new(options.queue));
         let figures = Arc::new(Mutex::new(SchedulerStats::default()));
@@ -157,16 +166,16 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Hands in a request; waits while the queue is full.
+    /// Submits a request; waits while the queue is full.
     ///
     /// # Errors
-    /// Only once the scheduler is being dropped. What is wrong with the request itself is told by the
-    /// handle.
+    /// Fails only once the scheduler is being dropped. The handle reports errors of the request
+    /// itself.
     pub fn submit(&self, request: Request) -> Result<Handle> {
         self.queue.push(request, true).map_err(|rejected| rejected.error)
     }
 
-    /// Hands in a request, or hands it back if the queue is full.
+    /// Submits a request, or returns it if the queue is full.
     ///
     /// # Errors
     /// [`Busy`](ErrorKind::Busy) if the queue is full.
@@ -174,7 +183,7 @@ impl Scheduler {
         self.queue.push(request, false)
     }
 
-    /// What was done so far.
+    /// Returns the statistics so far.
     pub fn figures(&self) -> SchedulerStats {
         *self.figures.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -184,7 +193,7 @@ impl Drop for Scheduler {
     fn drop(&mut self) {
         self.queue.close();
         for thread in self.threads.drain(..) {
-            // Its panics were caught and reported where they belong.
+            // Its panics were caught and reported to their requests.
             drop(thread.join());
         }
     }

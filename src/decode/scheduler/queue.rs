@@ -1,9 +1,16 @@
-//! Where requests wait: first for their constraint to be compiled, then for a place in the batch.
+//! Queue of requests that wait for their constraint to be compiled, then to join the batch.
 //!
-//! One bound holds for both together, so a slow compile holds back those who hand in, not the batch.
-//! Compiled requests go on in the order in which they were handed in among those that are ready. Each
-//! step costs a lock and a queue operation. A queue per stage was rejected: two bounds, and a request
-//! that is being compiled would count in neither.
+//! One bound holds for both stages together, so a slow compilation delays the callers, not the
+//! batch. Among the compiled requests the order of submission decides.
+//!
+//! # Cost
+//!
+//! Each step costs a lock and a queue operation.
+//!
+//! # Alternatives considered
+//!
+//! A queue per stage was rejected: it has two bounds, and a request that is being compiled would
+//! count in neither.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,11 +24,11 @@ use crate::decode::request::Request;
 use crate::decode::session::Session;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A request that was not taken.
+/// A request that was rejected.
 pub struct Rejected {
-    /// The request, to be handed in again.
+    /// The request, to be submitted again.
     pub request: Request,
-    /// Why.
+    /// The reason.
     pub error: Error,
 }
 
@@ -39,9 +46,9 @@ struct Waiting {
     cancel: CancelToken,
 }
 
-/// A request that waits for a place.
+/// A compiled request that waits to join the batch.
 pub(super) struct Ready {
-    /// The order in which requests were handed in.
+    /// Position in the order of submission.
     pub ticket: u64,
     pub session: Session,
     pub answer: Answer,
@@ -53,21 +60,21 @@ pub(super) struct Ready {
 struct State {
     waiting: VecDeque<Waiting>,
     ready: BTreeMap<u64, Ready>,
-    /// Requests being compiled.
+    /// Number of requests being compiled.
     compiling: usize,
     tickets: u64,
     closed: bool,
 }
 
-/// The queue.
+/// The queue of both stages.
 pub(super) struct Queue {
     most: usize,
     state: Mutex<State>,
-    /// Told when a place is free.
+    /// Notified when the queue has room.
     room: Condvar,
-    /// Told when something waits to be compiled.
+    /// Notified when a request waits to be compiled.
     to_compile: Condvar,
-    /// Told when something is ready.
+    /// Notified when a request is ready.
     to_run: Condvar,
 }
 
@@ -78,7 +85,7 @@ impl Queue {
         Queue { most, state, room, to_compile, to_run }
     }
 
-    /// The state. Nothing that can panic runs while it is locked.
+    /// Locks the state. Nothing that can panic runs while it is locked.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -105,7 +112,7 @@ impl Queue {
         Ok(handle)
     }
 
-    /// The next to be compiled; none when the queue is closed.
+    /// Waits for the next request to compile; returns `None` when the queue is closed.
     fn next_to_compile(&self) -> Option<Waiting> {
         let mut state = self.lock();
         loop {
@@ -120,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// What became of the one that was compiled.
+    /// Takes back the result of a compilation; `None` if it failed.
     fn compiled(&self, ready: Option<Ready>) {
         let mut state = self.lock();
         state.compiling -= 1;
@@ -133,8 +140,8 @@ impl Queue {
         }
     }
 
-    /// Takes the first that is ready if `fits` says so, and all that were cancelled. With `wait`, waits
-    /// for one to be ready. None in front when the queue is closed.
+    /// Removes all cancelled requests, and the first ready one if `fits` accepts it. With `wait`,
+    /// waits until there is one of these. Takes no first request when the queue is closed.
     pub fn pop(&self, wait: bool, mut fits: impl FnMut(&Session) -> bool) -> Popped {
         let mut state = self.lock();
         loop {
@@ -152,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// Takes no more; what waits is dropped, which its handles report.
+    /// Closes the queue. Waiting requests are dropped, and their handles report that.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -164,7 +171,7 @@ impl Queue {
     }
 }
 
-/// What was taken from the queue.
+/// The requests removed from the queue.
 pub(super) struct Popped {
     pub first: Option<Ready>,
     pub cancelled: Vec<Ready>,
@@ -177,7 +184,7 @@ impl State {
     }
 }
 
-/// Compiles until the queue is closed.
+/// Compiles requests until the queue is closed.
 pub(super) fn compile(engine: &Engine, queue: &Queue) {
     while let Some(waiting) = queue.next_to_compile() {
         let Waiting { ticket, request, answer, cancel } = waiting;
@@ -186,7 +193,7 @@ pub(super) fn compile(engine: &Engine, queue: &Queue) {
             Err(cancelled())
         } else {
             let begin = || engine.session(&request, engine.grammar(&request)?, Some(cancel.clone()));
-            // A fault in the compiler is this request's, not the batch's.
+            // A panic in the compiler must fail this request only, not the batch.
             catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| Err(internal("compiling it")))
         };
         let compile_seconds = start.elapsed().as_secs_f64();
@@ -204,7 +211,7 @@ pub(super) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the request was cancelled before it began")
 }
 
-/// A panic that was caught.
+/// Returns the error for a caught panic.
 pub(super) fn internal(doing: &str) -> Error {
     Error::new(ErrorKind::Model, format!("the request failed inside while {doing}"))
         .hint("this is a fault of the program; other requests are not concerned")

@@ -1,9 +1,13 @@
-//! The rounds of the batch.
+//! The thread that runs the rounds of the batch.
 //!
-//! A round admits what fits, brings every sequence to its next forward, drafts for all that draft, runs one
-//! forward of the target over the rows of all, and judges them. Sequences that decode come first, in turn if
-//! the rows do not suffice; prompts share what is left, oldest first, and are sure of a quarter, so neither
-//! can starve the other. Cost of a round beside the forwards: linear in the sequences.
+//! A round admits what fits, steps every sequence to its next forward, drafts for all that draft,
+//! runs one forward of the target over the rows of all, and verifies them. Decoding sequences come
+//! first, in turn if the rows do not suffice. Prompts share the remaining rows, oldest first, and
+//! always get a quarter. So neither can starve the other.
+//!
+//! # Cost
+//!
+//! Besides the forwards, a round is linear in the number of sequences.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +22,13 @@ use crate::decode::session::{BatchContext, MaskJob, NextForward, Session};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, Segment};
 
-/// Rows of masks from which on they are filled beside the forward.
+/// Number of mask rows at which they are filled while the forward runs.
 const ROWS_TO_FILL_ASIDE: usize = 8;
 
-/// Rows of one sequence beyond which they are taken for a prompt, which may be cut.
+/// Number of rows of one sequence above which they count as a prompt, which may be cut.
 const MAX_DECODE_ROWS: usize = 64;
 
-/// The thread of the batch.
+/// The state of the batch thread.
 pub(super) struct Runner {
     engine: Arc<Engine>,
     queue: Arc<Queue>,
@@ -34,7 +38,7 @@ pub(super) struct Runner {
     prefixes: PrefixCache,
     active: Vec<Active>,
     figures: SchedulerStats,
-    /// Where in `active` the sharing out of rows begins.
+    /// Index in `active` at which the distribution of rows begins.
     turn: usize,
 }
 
@@ -58,7 +62,7 @@ impl Runner {
         })
     }
 
-    /// Until the queue is closed.
+    /// Runs until the queue is closed.
     pub fn run(mut self) {
         while self.admit() {
             self.round();
@@ -72,13 +76,13 @@ impl Runner {
         }
     }
 
-    /// Takes requests while there is room; false when the queue is closed.
+    /// Admits requests while there is room; returns false when the queue is closed.
     fn admit(&mut self) -> bool {
         loop {
             let full = self.active.len() >= self.options.batch;
             let used: usize = self.active.iter().map(|a| a.bytes).sum();
             let most = self.options.cache_bytes;
-            // One that is larger than all there is goes through, to be told so.
+            // A request larger than the whole limit passes, so that `join` reports it.
             let fits = |s: &Session| {
                 let bytes = s.cache_bytes();
                 !full && (bytes > most || used.saturating_add(bytes) <= most)
@@ -97,7 +101,7 @@ impl Runner {
         }
     }
 
-    /// Gives a request its place.
+    /// Adds a request to the batch.
     fn join(&mut self, ready: Ready) {
         let bytes = ready.session.cache_bytes();
         if bytes > self.options.cache_bytes {
@@ -144,7 +148,7 @@ impl Runner {
         self.dismiss();
     }
 
-    /// What drafts have to reckon with in this round.
+    /// Returns the batch context of drafts in this round.
     fn company(&self) -> BatchContext {
         let sessions =
             || self.active.iter().filter(|a| a.follows.is_none()).filter_map(|a| a.session.as_ref());
@@ -156,12 +160,12 @@ impl Runner {
         let costs = self.engine.target().cost_table();
         let most = costs.ms(sequences) * (1.0 + f64::from(self.options.slack) / 100.0);
         let drafting = sequences - plain;
-        // Rows for each of those that draft, as long as the forward stays within the slack.
+        // Rows for each drafting sequence, as long as the forward stays within the slack.
         let rows = (1..=MAX_DECODE_ROWS).take_while(|n| costs.ms(sequences + n * drafting) <= most).count();
         BatchContext { sequences, most_draft: Some(rows) }
     }
 
-    /// Lets those begin that waited for another to run what both begin with.
+    /// Starts the sequences that waited for another sequence to run their common prefix.
     fn follow(&mut self) {
         for i in 0..self.active.len() {
             let Some((ticket, len)) = self.active[i].follows else { continue };
@@ -177,8 +181,8 @@ impl Runner {
         }
     }
 
-    /// Forwards of the draft model until no sequence needs one. Of a long prompt one part runs in a round,
-    /// so that others need not wait for it; that sequence sits out.
+    /// Runs forwards of the draft model until no sequence needs one. Only one part of a long prompt
+    /// runs in a round, so that others need not wait for it; its sequence skips the round.
     fn draft(&mut self) {
         let Some(model) = self.engine.draft().cloned() else { return };
         let short = self.short();
@@ -206,7 +210,7 @@ impl Runner {
         }
     }
 
-    /// One forward of the target over the rows of all that are ready.
+    /// Runs one forward of the target over the rows of all ready sequences.
     fn forward(&mut self) {
         let shares = self.share_out();
         if shares.is_empty() {
@@ -229,7 +233,7 @@ impl Runner {
         figures.most_sequences = figures.most_sequences.max(segments.len());
         let target = self.engine.target();
         let (results, filled) = match parts(&self.helpers, target, &segments) {
-            // The helpers run the model; each masks what it judges.
+            // The helpers run the model; each fills the masks of the rows it verifies.
             Some(sizes) => (run_parts(&self.helpers, target, &mut segments, sizes), false),
             None => self.helpers.beside(&mut jobs, Filling::run, || run_here(target, &mut segments)),
         };
@@ -254,12 +258,14 @@ impl Runner {
         });
     }
 
-    /// Most rows of a sequence that decodes: a draft and what was emitted unasked. More is a prompt.
+    /// Returns the largest number of rows of a decoding sequence: a draft and the unverified
+    /// tokens. More rows are a prompt.
     fn short(&self) -> usize {
         self.options.rows.min(MAX_DECODE_ROWS)
     }
 
-    /// Whose rows run, and at most how many of each: (place, most).
+    /// Distributes the rows of the forward: (index in `active`, largest number of rows) of each
+    /// sequence that runs.
     fn share_out(&mut self) -> Vec<(usize, usize)> {
         let count = self.active.len();
         let ready = |a: &Active| a.needs(&NextForward::Target);
@@ -278,14 +284,14 @@ impl Runner {
                 continue;
             }
             if wanted > left.saturating_sub(reserve) && !shares.is_empty() {
-                // First in the next round.
+                // It comes first in the next round.
                 self.turn = i;
                 break;
             }
             left = left.saturating_sub(wanted).max(reserve);
             shares.push((i, usize::MAX));
         }
-        // Of several prompts each thread can run its own.
+        // Each thread can run one of several prompts.
         let together = self.helpers.threads();
         for (k, &i) in prompts.iter().enumerate() {
             if left == 0 {
@@ -299,13 +305,14 @@ impl Runner {
         shares
     }
 
-    /// The masks to be filled while the forward runs; none if they are too few to be worth it.
+    /// Returns jobs for the masks to be filled while the forward runs; none if they are too few to
+    /// be worth it.
     fn mask_jobs(&self, shares: &[(usize, usize)]) -> Vec<Filling> {
         let jobs: Vec<Filling> = shares
             .iter()
             .filter_map(|&(member, most)| {
                 let session = self.active[member].session.as_ref()?;
-                // Part of a prompt is not judged.
+                // A part of a prompt is not verified.
                 let job = if session.rows() <= most { session.mask_job()? } else { return None };
                 Some(Filling { member, job: Some(job), rows: Vec::new() })
             })
@@ -314,7 +321,7 @@ impl Runner {
         if rows < ROWS_TO_FILL_ASIDE { Vec::new() } else { jobs }
     }
 
-    /// Sends off what has come to its end.
+    /// Removes sequences that have ended and sends their outputs.
     fn dismiss(&mut self) {
         for active in self.active.extract_if(.., |a| a.session.is_none()) {
             self.figures.ended += 1;
@@ -325,7 +332,7 @@ impl Runner {
     }
 }
 
-/// Masks being filled.
+/// A job that fills masks, and its result.
 struct Filling {
     member: usize,
     job: Option<MaskJob>,
@@ -335,13 +342,13 @@ struct Filling {
 impl Filling {
     fn run(&mut self) {
         let Some(job) = self.job.take() else { return };
-        // A fault shows again where the masks are asked for, and ends that request.
+        // A panic recurs where the masks are needed, and ends that request there.
         let filled = catch_unwind(AssertUnwindSafe(|| job.run()));
         self.rows = filled.unwrap_or_default();
     }
 }
 
-/// How many segments each thread runs, if they run on several.
+/// Returns the number of segments for each thread, if the forward runs on several.
 fn parts(helpers: &Workers, model: &Model, segments: &[Segment]) -> Option<Vec<usize>> {
     let count = helpers.threads().min(segments.len());
     if count < 2 {
@@ -351,7 +358,7 @@ fn parts(helpers: &Workers, model: &Model, segments: &[Segment]) -> Option<Vec<u
     let (mut sizes, mut largest) = (vec![0; count], 0);
     let (mut part, mut taken, mut before) = (0, 0, 0);
     for segment in segments {
-        // On to the next part where the middle of the segment is beyond the end of this one.
+        // Start the next part if the middle of the segment is beyond the end of this one.
         if part + 1 < count
             && sizes[part] > 0
             && (2 * taken + segment.tokens.len()) * count > 2 * rows * (part + 1)
@@ -366,7 +373,7 @@ fn parts(helpers: &Workers, model: &Model, segments: &[Segment]) -> Option<Vec<u
     model.runs_in_parts(rows, count, largest).then_some(sizes)
 }
 
-/// A forward, on several threads if that is faster.
+/// Runs a forward, on several threads if that is faster.
 fn run(helpers: &Workers, model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
     match parts(helpers, model, segments) {
         Some(sizes) => run_parts(helpers, model, segments, sizes),
@@ -374,7 +381,7 @@ fn run(helpers: &Workers, model: &Model, segments: &mut [Segment]) -> Vec<Result
     }
 }
 
-/// A forward for each part, on a thread of its own.
+/// Runs a forward for each part, on a thread of its own.
 fn run_parts(
     helpers: &Workers,
     model: &Model,
@@ -395,18 +402,19 @@ fn run_parts(
         .collect()
 }
 
-/// A forward of all, its products shared out as the model does.
+/// Runs one forward of all segments, with its products distributed over threads by the model.
 fn run_here(model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
     guarded(segments, |s| model.forward_batch(s))
 }
 
-/// A forward. If it panics the sequences run one by one, so that only those fail that cannot run.
+/// Runs a forward. If it panics, the sequences run one by one, so that only those fail that cannot
+/// run.
 fn guarded(
     segments: &mut [Segment],
     forward: impl Fn(&mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>>,
 ) -> Vec<Result<Vec<Vec<f32>>>> {
     let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
-    // A forward that did not come to its end has appended nothing that counts.
+    // An unfinished forward has appended nothing that counts.
     if let Ok(rows) = catch_unwind(AssertUnwindSafe(|| forward(segments))) {
         return rows;
     }

@@ -1,7 +1,11 @@
-//! A request in the batch.
+//! A sequence of the batch: one request with its session.
 //!
-//! All that a request does by itself goes through here, with errors and panics caught: they end it and
-//! nobody else. Cost: nothing beside the session's own.
+//! All work of a single request goes through here, with errors and panics caught: they end this
+//! request and no other.
+//!
+//! # Cost
+//!
+//! Nothing beyond the cost of the session.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,24 +17,24 @@ use crate::decode::prefix_cache::{FEWEST, PrefixCache, common};
 use crate::decode::session::{BatchContext, NextForward, Session};
 use crate::error::Result;
 
-/// A request with its place in the batch.
+/// A request in the batch.
 pub(super) struct Active {
     pub ticket: u64,
-    /// None once it has come to its end.
+    /// `None` once the request has ended.
     pub session: Option<Session>,
     pub answer: Answer,
     compile_seconds: f64,
-    /// Bytes set aside for its caches.
+    /// Bytes reserved for its caches.
     pub bytes: usize,
-    /// What it needs; `Draft` if it has not begun.
+    /// The forward it needs; `Target` if it has not begun.
     pub need: NextForward,
-    /// The end.
+    /// The result, once the request has ended.
     pub output: Option<Result<Output>>,
-    /// Waits for a request (its ticket) that is running so many tokens both begin with.
+    /// (ticket, length): waits for that request to run the common prefix of this length.
     pub follows: Option<(u64, usize)>,
-    /// How much of its prompt is to be kept for others.
+    /// Length of the prompt prefix to be kept for other requests.
     pub keep: Option<usize>,
-    /// A part of its prompt went through the draft model in this round.
+    /// True if a part of its prompt went through the draft model in this round.
     pub held: bool,
 }
 
@@ -52,7 +56,7 @@ impl Active {
         }
     }
 
-    /// Whether it takes part in this round.
+    /// Returns true if the sequence takes part in this round with this forward.
     pub fn needs(&self, need: &NextForward) -> bool {
         self.session.is_some() && self.follows.is_none() && !self.held && self.need == *need
     }
@@ -63,9 +67,9 @@ impl Active {
         }
     }
 
-    /// Brings it to its next forward, or to its end.
+    /// Steps the sequence to its next forward, or to its end.
     pub fn step(&mut self) {
-        // What it follows will change its caches.
+        // The sequence it waits for will change its caches.
         let Some(session) = self.session.as_mut().filter(|_| self.follows.is_none()) else { return };
         let answer = &self.answer;
         let mut tell = |event: Event| answer.tell(event);
@@ -87,7 +91,7 @@ impl Active {
         }
     }
 
-    /// Goes on with logits.
+    /// Continues with logits.
     pub fn take(&mut self, rows: Result<Vec<Vec<f32>>>) {
         let Some(session) = &mut self.session else { return };
         let taken = catch_unwind(AssertUnwindSafe(|| session.resume(&self.need, rows)));
@@ -101,7 +105,7 @@ impl Active {
         self.output = Some(Err(error));
     }
 
-    /// Begins with what is kept of its prompt; how many tokens that are.
+    /// Begins with the cached prefix of its prompt; returns the number of tokens.
     pub fn adopt(&mut self, prefixes: &mut PrefixCache) -> usize {
         let Some(session) = &mut self.session else { return 0 };
         if let Some(found) = prefixes.find(session.prompt()) {
@@ -110,7 +114,7 @@ impl Active {
         session.cached()
     }
 
-    /// Keeps the beginning of its prompt for others if that is through the model.
+    /// Keeps the prefix of its prompt for other requests once the model has run it.
     pub fn share(&mut self, prefixes: &mut PrefixCache) {
         if let (Some(session), Some(len)) = (&self.session, self.keep)
             && session.cached() >= len
@@ -120,8 +124,8 @@ impl Active {
         }
     }
 
-    /// How much of `other`'s prompt this one is running for itself and `other` could begin with, if that
-    /// is worth waiting for.
+    /// Returns the length of the prompt prefix that this sequence runs and `other` could begin
+    /// with, if it is long enough to wait for.
     pub fn leads(&self, other: &Session) -> Option<usize> {
         let session = self.session.as_ref().filter(|_| self.follows.is_none())?;
         let most = other.prompt().len().saturating_sub(1);

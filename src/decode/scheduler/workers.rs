@@ -1,14 +1,17 @@
-//! Threads that do for many sequences what no model does.
+//! Worker threads for the work of many sequences outside the models.
 //!
-//! Work is handed over only from a few sequences on: waking a thread costs some microseconds, about what
-//! stepping a sequence over a small vocabulary does. They are threads of this scheduler: the global pool
-//! may be one thread wide or busy.
+//! The threads belong to this scheduler: the global pool may have a single thread or be busy.
+//!
+//! # Cost
+//!
+//! Waking a thread costs some microseconds, about as much as stepping a sequence over a small
+//! vocabulary. Work is therefore spread only from a few sequences upwards.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Sequences from which on they are spread.
+/// Smallest number of sequences that are spread over threads.
 const FEWEST: usize = 4;
 
 /// The threads; there may be none.
@@ -27,13 +30,13 @@ impl Workers {
         Ok(Workers(Some(pool)))
     }
 
-    /// How many threads there are, the scheduler's own among them.
+    /// Returns the number of threads, the scheduler's own included.
     pub fn threads(&self) -> usize {
         1 + self.0.as_ref().map_or(0, ThreadPool::current_num_threads)
     }
 
-    /// Does `work` to each part, the first on this thread and the others on the helpers; the results in
-    /// the order of the parts.
+    /// Applies `work` to each part, the first on this thread and the others on the helpers. Returns
+    /// the results in the order of the parts.
     pub fn parts<T: Send, R: Send>(
         &self,
         parts: Vec<&mut [T]>,
@@ -54,7 +57,7 @@ impl Workers {
         jobs.into_iter().filter_map(|j| j.1).collect()
     }
 
-    /// Does `work` to each item, on this thread and the helpers.
+    /// Applies `work` to each item, on this thread and the helpers.
     pub fn each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync) {
         let Some(pool) = self.0.as_ref().filter(|_| items.len() >= FEWEST) else {
             items.iter_mut().for_each(work);
@@ -71,8 +74,8 @@ impl Workers {
         });
     }
 
-    /// Does `aside` to all items on the helpers while `main` runs here, if there are helpers; tells whether
-    /// it was done.
+    /// Applies `aside` to all items on the helpers while `main` runs here. Returns false, without
+    /// applying it, if there are no helpers.
     pub fn beside<T: Send, R>(
         &self,
         items: &mut [T],

@@ -1,10 +1,18 @@
-//! Beam search: the most probable outputs, not a choice token by token.
+//! Beam search: finds the most probable outputs instead of choosing token by token.
 //!
-//! Each step runs all live beams in one forward, ranks their continuations by log-probability, and keeps the
-//! best: those that end leave the beam, the others go on with a copy of their beam's cache and a fork of its
-//! matcher. Cost of a step: a forward over as many rows as there are beams, a selection among the legal
-//! tokens of each, and the copy of a cache for each continuation but the last of its beam. Filling up the
-//! beam behind continuations that end was rejected: with width 1 it would go on where greedy decoding ends.
+//! Each step runs all live beams in one forward, ranks their continuations by log-probability, and
+//! keeps the best. Those that end leave the beam. The others continue with a copy of their beam's
+//! KV cache and a fork of its matcher.
+//!
+//! # Cost
+//!
+//! A step costs a forward over as many rows as there are beams, and a selection among the legal
+//! tokens of each. It also copies a cache for each continuation except the last of its beam.
+//!
+//! # Alternatives considered
+//!
+//! Refilling the beam in place of continuations that end was rejected: with width 1 the search
+//! would continue where greedy decoding ends.
 
 use std::time::Instant;
 
@@ -22,26 +30,27 @@ use crate::model::{KvCache, Segment};
 use crate::sample::{Sampled, Sampler};
 use crate::vocab::TokenId;
 
-/// How beams are ranked, and when the search ends.
+/// Options for the ranking of beams and the end of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct BeamOptions {
-    /// The score of an output is its log-probability divided by (number of choices) to this power: 0 ranks by
-    /// probability, 1 by the mean of a token, more prefers long outputs. It ranks outputs; beams are all of
-    /// one length and are kept by probability.
+    /// Exponent of the length in the score. The score of an output is its log-probability divided
+    /// by (number of choices) to this power: 0 ranks by probability, 1 by the mean per token, and
+    /// larger values prefer long outputs. It ranks outputs only; beams all have the same length and
+    /// are kept by probability.
     pub length_penalty: f64,
-    /// Ends the search as soon as `width` outputs have ended. Else it goes on until no beam can become better
-    /// than any of the best `width` outputs, which changes nothing about these.
+    /// If true, the search ends as soon as `width` outputs have ended. Otherwise it continues until
+    /// no beam can become better than any of the best `width` outputs, so these cannot change.
     pub stop_early: bool,
 }
 
 impl BeamOptions {
-    /// The default options with this length penalty.
+    /// Returns the default options with this length penalty.
     pub fn with_length_penalty(length_penalty: f64) -> Self {
         BeamOptions { length_penalty, ..Self::default() }
     }
 
-    /// Whether to end as soon as `width` outputs have ended.
+    /// Sets whether to end as soon as `width` outputs have ended.
     pub fn stop_early(mut self, on: bool) -> Self {
         self.stop_early = on;
         self
@@ -49,20 +58,24 @@ impl BeamOptions {
 }
 
 impl Engine {
-    /// The most probable outputs that a beam of `width` sequences finds, at most `width` of them, best first.
-    /// Constraint, token limit, stop texts and tokens, bias and penalties have the meaning that they have in
-    /// [`generate`](Self::generate), and width 1 gives the output of greedy decoding. Of equally probable
-    /// continuations those of the better beam come first, then lower token ids. Outputs differ in their
-    /// tokens; their texts may be the same. Where several tokens can end an output the likeliest counts.
+    /// Returns the most probable outputs that a beam of `width` sequences finds, at most `width` of
+    /// them, best first. Constraint, token limit, stop texts and tokens, bias and penalties work as
+    /// in [`generate`](Self::generate), and width 1 gives the output of greedy decoding.
     ///
-    /// There is one forward for each token of the longest output. Nothing is drafted: `mode` `exact` is `off`
-    /// here, and the options about drafts and the seed do nothing.
+    /// Among equally probable continuations those of the better beam come first, then lower token
+    /// ids. Outputs differ in their tokens; their texts may be the same. Where several tokens can
+    /// end an output, the most probable one counts.
+    ///
+    /// There is one forward for each token of the longest output. Nothing is drafted: `mode`
+    /// `exact` equals `off` here, and the options for drafts and the seed have no effect.
     ///
     /// # Errors
-    /// As [`generate`](Self::generate). If `width` is 0 or above
-    /// [`MOST_SEQUENCES`](super::super::MOST_SEQUENCES), the length penalty is negative or no number, the
-    /// sampling has a temperature, the mode is an unverified one, or the request is to think or to close
-    /// before the limit.
+    /// Fails like [`generate`](Self::generate). Also fails in these cases:
+    ///
+    /// - `width` is 0 or above [`MOST_SEQUENCES`](super::super::MOST_SEQUENCES)
+    /// - the length penalty is negative or not a finite number
+    /// - the sampling has a temperature, or the mode is an unverified one
+    /// - the request uses thinking or completion before the limit
     pub fn beam_search(&self, request: &Request, width: usize, options: &BeamOptions) -> Result<Ranked> {
         check_count("the width of the beam", width)?;
         check(request, options)?;
@@ -79,7 +92,7 @@ impl Engine {
 }
 
 /// # Errors
-/// If an option makes no sense, or not with beams.
+/// Fails if an option is invalid, or not possible with beams.
 fn check(request: &Request, options: &BeamOptions) -> Result<()> {
     let penalty = options.length_penalty;
     if !penalty.is_finite() || penalty < 0.0 {
@@ -111,7 +124,7 @@ fn check(request: &Request, options: &BeamOptions) -> Result<()> {
     Ok(())
 }
 
-/// An output under way; its cache is kept beside it.
+/// An unfinished output; its KV cache is stored separately.
 #[derive(Default)]
 struct Beam {
     /// Prompt and output.
@@ -139,7 +152,7 @@ impl Beam {
 
 /// A token that may follow a beam.
 struct Continuation {
-    /// Which beam.
+    /// Index of the beam.
     beam: usize,
     sampled: Sampled,
     log_probability: f64,
@@ -151,18 +164,18 @@ struct Search<'a> {
     stops: Stops,
     stop_tokens: usize,
     cancel: Option<CancelToken>,
-    /// Tokens of the prompt.
+    /// Number of tokens of the prompt.
     prompt: usize,
     max_tokens: usize,
     width: usize,
     options: BeamOptions,
     logprobs: bool,
-    /// Best first, each with its cache.
+    /// The live beams, best first, and their caches.
     live: Vec<Beam>,
     caches: Vec<KvCache>,
-    /// The best that have ended, best first, at most `width`.
+    /// The best ended outputs, best first, at most `width`.
     ended: Vec<Scored>,
-    /// Why a beam could not go on.
+    /// The reason why a beam could not continue.
     stuck: Option<Error>,
     forwards: usize,
     begun: Instant,
@@ -201,7 +214,8 @@ impl<'a> Search<'a> {
     }
 
     fn run(mut self, root: Beam) -> Result<Ranked> {
-        // The prompt and how much of it is worth keeping for later requests, until it has been read.
+        // The prompt and the length of its prefix to keep for later requests, until it has been
+        // read.
         let mut shared = None;
         match self.is_over(&root) {
             Some(finish) => self.end(root, &finish, None),
@@ -237,7 +251,8 @@ impl<'a> Search<'a> {
         Ok(Ranked { outputs: self.ended, forwards: self.forwards, draft_forwards: 0 })
     }
 
-    /// The logits behind each live beam: of the whole prompt at first, then of one token each.
+    /// Returns the logits after each live beam: of the whole prompt in the first step, then of one
+    /// token each.
     fn forward(&mut self) -> Result<Vec<Vec<f32>>> {
         self.forwards += 1;
         let mut segments: Vec<Segment> = self
@@ -253,9 +268,9 @@ impl<'a> Search<'a> {
         results.into_iter().map(|rows| rows.map(|rows| rows.into_iter().flatten().collect())).collect()
     }
 
-    /// The `width` most probable continuations of all live beams.
+    /// Returns the `width` most probable continuations of all live beams.
     fn choose(&mut self, rows: Vec<Vec<f32>>) -> Result<Vec<Continuation>> {
-        // Of the tokens that end an output one counts, so there may be that many in front of others.
+        // Only one of the tokens that end an output counts, so all of them may precede the others.
         let vocab = self.engine.vocabulary();
         let most = self.width + vocab.eos().len() + self.stop_tokens;
         let mut mask = vec![0; vocab.bitmask_words()];
@@ -267,7 +282,7 @@ impl<'a> Search<'a> {
             });
             let found = match self.sampler.most_probable(&mut logits, mask, &beam.history, most) {
                 Ok(found) => found,
-                // The bias forbids all that is legal here: other beams may have a way to go on.
+                // The bias forbids every legal token here; other beams may still continue.
                 Err(error) if error.kind() == ErrorKind::IllegalToken => {
                     self.stuck = Some(error);
                     continue;
@@ -284,13 +299,13 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        // Stable: equals stay in the order of beams, then of tokens.
+        // The sort is stable: equals stay in the order of beams, then of tokens.
         all.sort_by(|a, b| b.log_probability.total_cmp(&a.log_probability));
         all.truncate(self.width);
         Ok(all)
     }
 
-    /// Puts the chosen continuations in the place of the live beams.
+    /// Replaces the live beams by the chosen continuations.
     fn go_on(&mut self, chosen: &[Continuation]) -> Result<()> {
         let parents = std::mem::take(&mut self.live);
         let mut from = Vec::with_capacity(chosen.len());
@@ -338,7 +353,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Whether there is nothing to be asked behind a beam, and why.
+    /// Returns the reason if a beam has ended without a further choice.
     fn is_over(&self, beam: &Beam) -> Option<Finish> {
         if beam.matcher.as_ref().is_some_and(Matcher::is_terminated) {
             return Some(Finish::Stop);
@@ -349,12 +364,12 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The score of an output with so many choices.
+    /// Returns the score of an output with `choices` choices.
     fn score(&self, log_probability: f64, choices: usize) -> f64 {
         log_probability / (choices.max(1) as f64).powf(self.options.length_penalty)
     }
 
-    /// Whether what goes on can change nothing about the best outputs.
+    /// Returns true if the live beams can no longer change the best outputs.
     fn is_decided(&self) -> bool {
         let Some(last) = self.ended.get(self.width - 1) else { return false };
         // Log-probabilities only fall, and weigh least in the longest output.
@@ -386,8 +401,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A cache for each of the beams that go on, `from` saying which one they come from: a copy, or for the
-/// last one the cache itself.
+/// Returns a cache for each new beam: a copy of its parent's, or for the last child the parent's
+/// cache itself. `from` gives the index of the parent.
 fn hand_on(caches: Vec<KvCache>, from: &[usize]) -> Vec<KvCache> {
     let mut caches: Vec<Option<KvCache>> = caches.into_iter().map(Some).collect();
     let mut next = Vec::with_capacity(from.len());
@@ -395,13 +410,13 @@ fn hand_on(caches: Vec<KvCache>, from: &[usize]) -> Vec<KvCache> {
         let last = !from[i + 1..].contains(&beam);
         let cache = &mut caches[beam];
         let cache = if last { cache.take() } else { cache.as_ref().map(|c| c.prefix(c.len())) };
-        // There is one until the last has taken it.
+        // There is one until the last child has taken it.
         next.extend(cache);
     }
     next
 }
 
-/// Where in a structure a beam stands, and what is there of the value.
+/// Returns the JSON pointer of the unfinished value of a beam and its text so far.
 fn unfinished(beam: &Beam) -> (String, String) {
     if beam.matcher.is_none() {
         return Default::default();

@@ -1,9 +1,17 @@
-//! Best of n: independent samples, judged by their probability.
+//! Best of n: independent samples, ranked by their probability.
 //!
-//! Each sample is a session of its own and runs as it would alone; only the forwards are shared. The first
-//! one brings the prompt through the models, the others begin with a copy of its keys and values. Cost: the
-//! forwards of the longest sample, over the rows of all. Sampling again and again with one session was
-//! rejected: it would need as many forwards as all samples have together.
+//! Each sample is a session of its own and runs as it would alone; only the forwards are shared.
+//! The first sample runs the prompt through the models, the others begin with a copy of its keys
+//! and values.
+//!
+//! # Cost
+//!
+//! The forwards of the longest sample, over the rows of all.
+//!
+//! # Alternatives considered
+//!
+//! Sampling repeatedly with one session was rejected: it would need as many forwards as all samples
+//! have together.
 
 use std::time::Instant;
 
@@ -17,16 +25,18 @@ use crate::model::{Model, Segment};
 use crate::sample::SamplingParams;
 
 impl Engine {
-    /// Samples `n` outputs and ranks them by their log-probability under plain masked decoding. They are
-    /// those that [`generate`](Self::generate) gives with the request's seed and the `n` - 1 seeds that
-    /// follow it (behind the largest comes 0), in fewer forwards; [`Scored::seed`] tells which is which.
-    /// Outputs may be alike.
+    /// Samples `n` outputs and ranks them by their log-probability under plain masked decoding.
+    /// They are the outputs of [`generate`](Self::generate) with the request's seed and the `n` - 1
+    /// following seeds (0 follows the largest), in fewer forwards. [`Scored::seed`] gives the seed
+    /// of each. Outputs may be equal.
     ///
     /// # Errors
-    /// As [`generate`](Self::generate); if one output fails, all do. If `n` is 0 or above
-    /// [`MOST_SEQUENCES`](super::super::MOST_SEQUENCES), if the mode is one of the unverified ones, which ask
-    /// the model about some tokens only, or if `n` is above 1 and the sampling greedy: all outputs would be
-    /// the same.
+    /// Fails like [`generate`](Self::generate); if one output fails, all do. Also fails in these
+    /// cases:
+    ///
+    /// - `n` is 0 or above [`MOST_SEQUENCES`](super::super::MOST_SEQUENCES)
+    /// - the mode is an unverified one, in which the model does not verify every token
+    /// - `n` is above 1 and the sampling greedy: all outputs would be the same
     pub fn best_of(&self, request: &Request, n: usize) -> Result<Ranked> {
         check_count("the number of outputs", n)?;
         if matches!(request.mode, Mode::Canonical | Mode::Longest) {
@@ -71,9 +81,9 @@ impl Engine {
 
 /// One of the outputs.
 struct Sample {
-    /// None once it has come to its end.
+    /// `None` once the sample has ended.
     session: Option<Session>,
-    /// What it needs; `Target` if it has not begun.
+    /// The forward it needs; `Target` if it has not begun.
     need: NextForward,
     seed: u64,
     scored: Option<Scored>,
@@ -84,7 +94,7 @@ impl Sample {
         self.session.is_some() && self.need == *need
     }
 
-    /// Goes on to the next forward, or to the end.
+    /// Steps to the next forward, or to the end.
     fn step(&mut self) -> Result<()> {
         let Some(session) = &mut self.session else { return Ok(()) };
         self.need = session.step(&mut None)?;
@@ -111,7 +121,7 @@ struct Samples<'a> {
 
 impl Samples<'_> {
     fn run(mut self) -> Result<Ranked> {
-        // The first runs the prompt for all, as far as it was not read for earlier requests.
+        // The first runs the prompt for all, as far as no earlier request has read it.
         let first = self.samples.first_mut().and_then(|first| first.session.as_mut());
         let shared = first.and_then(|first| self.engine.adopt(first));
         self.round(1)?;
@@ -119,7 +129,7 @@ impl Samples<'_> {
             && let Some(first) = &first.session
         {
             self.engine.keep_of(first, shared);
-            // The last token's logits are wanted by each.
+            // Each sample needs the logits of the last token.
             let shared = first.prompt().len() - 1;
             for other in others.iter_mut().filter_map(|s| s.session.as_mut()) {
                 other.restore_prefix(first.prefix(shared));
@@ -133,12 +143,12 @@ impl Samples<'_> {
         Ok(Ranked { outputs, forwards: self.forwards, draft_forwards: self.draft_forwards })
     }
 
-    /// Drafts and one forward of the target for the first `count` outputs.
+    /// Runs drafts and one forward of the target for the first `count` outputs.
     fn round(&mut self, count: usize) -> Result<()> {
         let samples = &mut self.samples[..count];
         let sequences = samples.iter().filter(|s| s.session.is_some()).count();
         for sample in samples.iter_mut() {
-            // Costs are measured at their first use; where nothing is drafted they are no matter.
+            // Costs are measured at their first use; without drafts they are not needed.
             if let Some(session) = sample.session.as_mut().filter(|_| self.drafts) {
                 session.set_batch_context(BatchContext { sequences, most_draft: None });
             }
@@ -159,7 +169,7 @@ impl Samples<'_> {
     }
 }
 
-/// A forward of `model` for those that need it.
+/// Runs a forward of `model` for the samples that need it.
 fn forward(samples: &mut [Sample], need: &NextForward, model: &Model) -> Result<()> {
     let mut sessions: Vec<&mut Session> =
         samples.iter_mut().filter(|s| s.needs(need)).filter_map(|s| s.session.as_mut()).collect();

@@ -1,13 +1,19 @@
-//! Several outputs for one request, the best first: [`Engine::best_of`] samples them, and
-//! [`Engine::beam_search`] looks for the most probable ones.
+//! Searches for several outputs of one request, best first: best of n and beam search.
 //!
-//! Both bring the prompt through the model once, copy its keys and values, fork the matcher, and run all
-//! sequences in one forward. Cost: that of as many generations in one batch, with one prompt. Pages of keys
-//! and values that sequences point to were rejected: attention would have to gather them, and copies are
-//! cheap against forwards.
+//! [`Engine::best_of`] samples outputs, and [`Engine::beam_search`] searches for the most probable
+//! ones. Both run the prompt through the model once, copy its keys and values, fork the matcher,
+//! and run all sequences in one forward.
 //!
-//! [`Engine::best_of`]: super::Engine::best_of
-//! [`Engine::beam_search`]: super::Engine::beam_search
+//! # Cost
+//!
+//! The cost of as many generations in one batch, with one prompt.
+//!
+//! # Alternatives considered
+//!
+//! Paged keys and values, shared between sequences, were rejected: attention would have to gather
+//! them, and copies are cheap compared with forwards.
+//!
+//! [`Engine::best_of`]: super::Engine::best_of [`Engine::beam_search`]: super::Engine::beam_search
 
 mod beam;
 mod best_of;
@@ -17,42 +23,44 @@ use crate::error::{Error, ErrorKind, Result};
 
 pub use beam::BeamOptions;
 
-/// Most outputs of [`Engine::best_of`](super::Engine::best_of), and widest
-/// [`Engine::beam_search`](super::Engine::beam_search): each sequence has a cache of its own.
+/// Largest number of outputs of [`Engine::best_of`](super::Engine::best_of), and largest width of
+/// [`Engine::beam_search`](super::Engine::beam_search). Each sequence has a cache of its own.
 pub const MOST_SEQUENCES: usize = 256;
 
-/// An output and how probable it is.
+/// An output and its probability.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Scored {
     /// The output.
     pub output: Output,
-    /// What outputs are ranked by; higher is better. The log-probability; of a beam search with a length
-    /// penalty, divided by a power of the number of choices.
+    /// The ranking score of the output; higher is better. It is the log-probability; in a beam
+    /// search with a length penalty it is divided by a power of the number of choices.
     pub score: f64,
-    /// Natural logarithm of the output's probability under plain masked decoding at temperature 1: the sum
-    /// over its tokens and the end token, if the model chose that, after penalties and bias. Tokens that no
-    /// model was asked about (closing, the end of thinking) do not count.
+    /// Natural logarithm of the output's probability under plain masked decoding at temperature 1,
+    /// after penalties and bias. It is the sum over its tokens, and over the end token if the model
+    /// chose it. Tokens emitted without verification (a completion, the end of thinking) do not
+    /// count.
     pub log_probability: f64,
-    /// How many tokens that sum is over, the end token among them.
+    /// Number of tokens in that sum, the end token included.
     pub choices: usize,
-    /// The seed that gives this output; none of a beam search, which draws no random numbers.
+    /// The seed that gives this output; `None` for a beam search, which draws no random numbers.
     pub seed: Option<u64>,
 }
 
 impl Scored {
-    /// The log-probability of a token on average; 0 if there was no choice.
+    /// Returns the mean log-probability of a token; 0 if there was no choice.
     pub fn mean(&self) -> f64 {
         if self.choices == 0 { 0.0 } else { self.log_probability / self.choices as f64 }
     }
 }
 
-/// Outputs, the best first.
+/// Ranked outputs, best first.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Ranked {
-    /// Those that satisfy the constraint in front of those that do not (cut at the token limit, by a stop
-    /// text or by cancelling), higher scores first. The figures of each are those of its own sequence.
+    /// Outputs that satisfy the constraint come before those that do not (cut at the token limit,
+    /// by a stop text or by cancellation), then higher scores first. Each has the statistics of its
+    /// own sequence.
     pub outputs: Vec<Scored>,
     /// Calls of the target model for all of them together, the one for the prompt included.
     pub forwards: usize,
@@ -61,20 +69,20 @@ pub struct Ranked {
 }
 
 impl Ranked {
-    /// The best output.
+    /// Returns the best output.
     pub fn best(&self) -> Option<&Scored> {
         self.outputs.first()
     }
 }
 
-/// Best first; equals stay in their order.
+/// Sorts the best first; equals stay in their order.
 fn rank(outputs: &mut [Scored]) {
     outputs
         .sort_by(|a, b| b.output.complete.cmp(&a.output.complete).then_with(|| b.score.total_cmp(&a.score)));
 }
 
 /// # Errors
-/// If there are none or too many sequences.
+/// Fails if `count` is 0 or too large.
 fn check_count(what: &str, count: usize) -> Result<()> {
     if (1..=MOST_SEQUENCES).contains(&count) {
         return Ok(());
@@ -83,7 +91,7 @@ fn check_count(what: &str, count: usize) -> Result<()> {
         .hint(format!("use a number from 1 to {MOST_SEQUENCES}")))
 }
 
-/// An option that does not go with what was asked for.
+/// Returns the error for an option that this kind of search does not support.
 fn refused(message: &str, hint: &str) -> Error {
     Error::new(ErrorKind::InvalidOption, message).hint(hint)
 }

@@ -1,12 +1,20 @@
-//! Other ways to go on, beside the draft: a small tree in one forward.
+//! Branches of a draft: alternative continuations that form a small tree in one forward.
 //!
-//! Where the draft is in doubt, tokens are proposed that stand beside it: the draft model's second choice, each of
-//! a few alternatives that the constraint leaves, another split of a forced run into tokens; behind the first of them
-//! what it forces. The target sees each branch behind the part of the draft that it goes on from, and verification
-//! turns into the one that begins with the token that was chosen. So a branch saves a forward where the draft is
-//! wrong and the branch is right; the gate weighs that like any other row. Cost: a fork of the matcher for each doubt.
-//! Branches of branches were rejected: with the draft itself nearly always right, the second doubt in a row is
-//! hardly ever reached.
+//! At an uncertain position of the draft, other tokens are proposed in addition: the draft model's
+//! second choice, each of a few alternatives that the constraint leaves, or another tokenisation of
+//! a forced run. The bytes that the constraint forces after the first of them follow. The target
+//! sees each branch after the part of the draft that it continues. Verification continues in the
+//! branch that begins with the chosen token. So a branch saves a forward where the draft is wrong
+//! and the branch is right; the draft gate weighs that as for any other forward row.
+//!
+//! # Cost
+//!
+//! A fork of the matcher for each branch point.
+//!
+//! # Alternatives considered
+//!
+//! Branches of branches were rejected: the draft itself is nearly always right, so a second
+//! uncertain position in a row is hardly ever reached.
 
 use super::drafting::Draft;
 use super::step::legal_if_few;
@@ -18,22 +26,24 @@ use crate::matcher::Matcher;
 use crate::model;
 use crate::vocab::TokenId;
 
-/// Most doubts that are kept of a draft.
+/// Largest number of branch points kept for a draft.
 pub(super) const MOST_DOUBTS: usize = 16;
-/// Most ways to go on that are tried beside each other, and the most legal tokens they may be spelled with.
+/// Largest number of alternatives that are tried together, and of legal tokens that they may begin
+/// with.
 const MAX_CHOICES: usize = 4;
 const MOST_TOKENS: usize = 64;
-/// Lead of the draft model's choice, as a grade, from which on there is no doubt.
+/// Lead of the draft model's choice, as a grade, at which the choice counts as certain.
 const CONFIDENT_LEAD: u8 = 3;
 
-/// Why there is a branch: the grade of its first proposal.
+/// The reason for a branch, which is the grade of its first proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BranchReason {
-    /// The draft model's second choice where the first led a little, or hardly.
+    /// The draft model's second choice; `sure` if the first led by a little, false if by hardly
+    /// anything.
     Second { sure: bool },
-    /// The constraint leaves a few ways to go on.
+    /// The constraint leaves a few alternatives.
     Ways,
-    /// A forced run can be written in other tokens.
+    /// A forced run has another tokenisation.
     Split,
 }
 
@@ -48,48 +58,50 @@ impl BranchReason {
     }
 }
 
-/// A place where the draft may be wrong.
+/// A position where the draft may be wrong.
 pub(super) struct BranchPoint {
-    /// Proposals of the draft before it.
+    /// Number of proposals of the draft before the position.
     after: usize,
-    /// The constraint there.
+    /// The constraint at the position.
     matcher: Matcher,
-    /// What to propose instead, never nothing; the first differs from the draft's.
+    /// The tokens to propose instead, at least one; the first differs from the draft's.
     tokens: Vec<TokenId>,
     place: ProposalContext,
     reason: BranchReason,
 }
 
-/// Proposals that go on from the first `after` of the draft.
+/// Proposals that continue the first `after` proposals of the draft.
 pub(super) struct Branch {
     pub after: usize,
-    /// Never none.
+    /// At least one.
     pub proposals: Vec<Proposal>,
 }
 
 impl Branch {
-    /// As the model is to see it behind `pending` tokens in front of the draft.
+    /// Returns the branch as the model sees it after `pending` tokens in front of the draft.
     pub fn behind(&self, pending: usize) -> model::Branch {
         model::Branch { after: pending + self.after, len: self.proposals.len() }
     }
 }
 
 impl Session {
-    /// Whether this generation drafts branches: alone, for in company rows are worth less than they cost.
+    /// Returns true if this generation drafts branches. It does so only alone: in a batch their
+    /// rows cost more than they gain.
     pub(super) fn may_branch(&self) -> bool {
         self.mode == Mode::Exact && self.company.sequences == 1 && self.drafting.branches
     }
 
-    /// Grade of the draft model's lead from which on there is no doubt.
+    /// Returns the grade of the draft model's lead at which its choice counts as certain.
     pub(super) fn min_lead(&self) -> u8 {
         if self.may_branch() { CONFIDENT_LEAD } else { 0 }
     }
 
-    /// Takes note of what the draft model would have written instead of the proposals behind the first `before`.
+    /// Adds the draft model's second choices for the proposals after the first `before` as branch
+    /// points.
     pub(super) fn branch_on_runner_ups(draft: &mut Draft, before: usize, seconds: Vec<RunnerUp>) {
         for second in seconds {
             let after = before + second.of;
-            // What was not drafted is not doubted either.
+            // A token that was not drafted needs no branch.
             if after >= draft.proposals.len() || draft.doubts.len() >= MOST_DOUBTS {
                 break;
             }
@@ -99,14 +111,15 @@ impl Session {
         }
     }
 
-    /// Whether to look for another split of the forced run that comes next.
+    /// Returns true if another tokenisation of the coming forced run is to be tried.
     pub(super) fn may_doubt_split(&self, worth: &RoundEstimate, place: ProposalContext) -> bool {
         let gate = &self.drafting.gate;
         let state = ProposalContext { confidence: BranchReason::Split.grade(), ..place };
         self.may_branch() && gate.may_branch(worth, gate.run_fails(worth, place), state)
     }
 
-    /// The ways to go on behind the draft, where these are few and nobody has chosen.
+    /// Adds the continuations of the draft as branch points, if they are few and no source has
+    /// chosen one.
     fn branch_on_choices(&self, draft: &mut Draft) {
         let place = self.place(draft);
         let state = ProposalContext { confidence: BranchReason::Ways.grade(), ..place };
@@ -117,7 +130,7 @@ impl Session {
         if matcher.is_terminated() || place.class == OutputRegion::String || matcher.is_forced() {
             return;
         }
-        // For each first byte the longest token: the one that says most about what is meant.
+        // For each first byte the longest token, because it is the most specific.
         let mut ways: Vec<(u8, TokenId)> = Vec::new();
         for token in legal_if_few(matcher, MOST_TOKENS) {
             let bytes = self.vocab.token_bytes(token);
@@ -143,7 +156,7 @@ impl Session {
         }
     }
 
-    /// Adds the branches that are worth their rows to a finished draft.
+    /// Adds to a finished draft the branches that are worth their forward rows.
     pub(super) fn branch(&self, draft: &mut Draft) -> Vec<Branch> {
         if !self.may_branch() {
             return Vec::new();
@@ -181,8 +194,9 @@ impl Session {
     }
 }
 
-/// Another split of the forced `run`, which is to be drafted behind `before` proposals, if there is one: by longest
-/// token, where it is not known what the target chooses.
+/// Returns a branch point for another tokenisation of the forced `run`, drafted after `before`
+/// proposals. It is the greedy one, by longest token, and starts only where the target's choice is
+/// not known.
 pub(super) fn branch_on_tokenization(
     before: usize,
     matcher: &mut Matcher,
@@ -206,12 +220,12 @@ pub(super) fn branch_on_tokenization(
 }
 
 impl BranchPoint {
-    /// The state of its first proposal.
+    /// Returns the context of its first proposal.
     fn state(&self) -> ProposalContext {
         ProposalContext { confidence: self.reason.grade(), ..self.place }
     }
 
-    /// What is proposed, and what is forced behind it; as far as it is legal.
+    /// Returns the legal part of the proposed tokens and of the run that is forced after them.
     fn proposals(self, room: usize) -> Vec<Proposal> {
         let first = self.state();
         let further = ProposalContext { confidence: 1, ..self.place };

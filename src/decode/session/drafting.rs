@@ -1,8 +1,9 @@
-//! A draft from all sources in turn.
+//! Builds a draft from all sources in turn.
 //!
-//! Each turn asks the constraint for its forced run, then the source text, then the draft model, until
-//! the window is full, a source would be worth less than its row, or nobody knows how to go on. The
-//! draft is a hypothesis throughout: matcher and text are copies that run ahead of the output.
+//! Each turn takes the forced run of the constraint, then a copy from the source text, then the
+//! draft model. Turns repeat until the draft is full, a source is not worth its forward row, or no
+//! source has a proposal. The draft is a hypothesis throughout: its matcher and text are copies
+//! that run ahead of the output.
 
 use std::sync::PoisonError;
 
@@ -21,41 +22,42 @@ use crate::vocab::{TokenId, Vocabulary};
 /// A draft under construction.
 pub(super) struct Draft {
     pub proposals: Vec<Proposal>,
-    /// The constraint behind the draft.
+    /// The constraint after the draft.
     pub matcher: Option<Matcher>,
     /// Output and draft as bytes.
     text: Vec<u8>,
-    /// What it is worth so far.
+    /// Estimate of the round so far.
     pub worth: RoundEstimate,
     pub room: usize,
-    /// What was copied and the draft model is to read, and where.
+    /// Copied proposals that the draft model is to read.
     lookup_proposals: Vec<Proposal>,
+    /// The context of these proposals.
     pub place: ProposalContext,
-    /// Tokens that the call of the draft model under way is over.
+    /// Number of tokens in the current call of the draft model.
     call: usize,
-    /// Proposals before the turn under way.
+    /// Number of proposals before the current turn.
     before: usize,
-    /// Where it may be wrong, and in the end what is tried beside it.
+    /// Positions where the draft may be wrong, and the branches finally made for them.
     pub doubts: Vec<BranchPoint>,
     pub branches: Vec<Branch>,
     branched: bool,
-    /// What is forced behind it, where a run does not fit.
+    /// The forced bytes after the draft, if a forced run does not fit.
     pub rest: Vec<u8>,
-    /// The tokens that its rows are judged by, where these are few; made when it is done.
+    /// The tokens whose logits its rows need, where these are few; computed when the draft is done.
     pub only: Option<Vec<Vec<TokenId>>>,
     /// Nothing is to be added.
     pub done: bool,
 }
 
 impl Draft {
-    /// Rows that it takes in the forward.
+    /// Returns the number of rows that the draft takes in the forward.
     pub fn rows(&self) -> usize {
         self.proposals.len() + self.branches.iter().map(|b| b.proposals.len()).sum::<usize>()
     }
 }
 
 impl Session {
-    /// An empty draft, or in `off` mode one that stays empty.
+    /// Returns an empty draft; in `off` mode one that stays empty.
     pub(super) fn begin_draft(&mut self) -> Draft {
         let mut draft = Draft {
             proposals: Vec::new(),
@@ -89,7 +91,8 @@ impl Session {
         draft
     }
 
-    /// Adds to the draft until it is done (false) or the draft model is to be asked (true).
+    /// Adds to the draft until it is done (returns false) or a forward of the draft model is needed
+    /// (returns true).
     pub(super) fn extend_draft(&mut self, draft: &mut Draft) -> bool {
         while !draft.done
             && draft.proposals.len() < draft.room
@@ -118,7 +121,7 @@ impl Session {
         false
     }
 
-    /// Longest draft that still has a place for the token after it.
+    /// Returns the length of the longest draft that leaves room for the token after it.
     fn room(&self) -> usize {
         let left = (self.max_tokens - self.emitted()).saturating_sub(1);
         let context = self.target.config().context.saturating_sub(self.history.len());
@@ -126,7 +129,7 @@ impl Session {
         self.drafting.gate.max().min(left).min(context).min(company)
     }
 
-    /// Appends the forced run; whether as a whole.
+    /// Appends the forced run; returns true if the whole run was appended.
     fn force(&mut self, draft: &mut Draft) -> bool {
         let place = self.place(draft);
         let Some(matcher) = &mut draft.matcher else { return true };
@@ -156,7 +159,8 @@ impl Session {
         all && whole && draft.rest.is_empty()
     }
 
-    /// Appends those of the legal `proposals` that are worth their cost; whether these are all.
+    /// Appends those of the legal `proposals` that are worth their cost; returns true if all were
+    /// appended.
     fn draft(&mut self, draft: &mut Draft, mut proposals: Vec<Proposal>) -> bool {
         proposals.truncate(draft.room.saturating_sub(draft.proposals.len()));
         let taken = self.drafting.gate.accepted_rows(&draft.worth, &proposals);
@@ -164,7 +168,7 @@ impl Session {
         proposals.truncate(taken);
         if let Some(matcher) = &mut draft.matcher {
             for (i, proposal) in proposals.iter().enumerate() {
-                // Legal by the caller's promise; otherwise the draft ends in front of it.
+                // Legal by the caller's promise; otherwise the draft ends before the token.
                 if matcher.accept_token(proposal.token).is_err() {
                     proposals.truncate(i);
                     break;
@@ -176,7 +180,7 @@ impl Session {
         all
     }
 
-    /// What kind of place the draft has reached, and under which key.
+    /// Returns the output region and the key that the draft has reached.
     pub(super) fn place(&self, draft: &mut Draft) -> ProposalContext {
         let Some(matcher) = &mut draft.matcher else { return ProposalContext::FREE };
         let class = match matcher.in_string() {
@@ -187,8 +191,8 @@ impl Session {
         ProposalContext { class, confidence: 0, key: last_key(&draft.text) }
     }
 
-    /// Copies from the source: appended at once if there is no draft model, or it is not worth asking; else
-    /// handed back for it to read.
+    /// Copies from the source text. The copy is appended at once if there is no draft model, or a
+    /// call of it is not worth its cost; otherwise it is returned for the model to read.
     fn copy(&mut self, draft: &mut Draft) -> Vec<Proposal> {
         let place = self.place(draft);
         draft.place = place;
@@ -196,7 +200,7 @@ impl Session {
         if self.drafting.model.is_some() && draft.matcher.is_some() {
             let taken = self.drafting.gate.accepted_rows(&draft.worth, &copied);
             copied.truncate(taken);
-            // One token of its own follows.
+            // One token of the model's own follows.
             copied.truncate(draft.room.saturating_sub(draft.proposals.len() + 1));
             return copied;
         }
@@ -204,7 +208,7 @@ impl Session {
         Vec::new()
     }
 
-    /// What the source suggests here, as far as the constraint allows it.
+    /// Returns the continuation found in the source text, as far as the constraint allows it.
     fn lookup_proposals(&mut self, draft: &mut Draft, place: ProposalContext) -> Vec<Proposal> {
         let Some(lookup) = &self.drafting.lookup else { return Vec::new() };
         if draft.proposals.len() >= draft.room || !self.drafting.gate.may_lookup(&draft.worth, place) {
@@ -224,21 +228,22 @@ impl Session {
         let Some(text) = lookup.continue_text(&draft.text) else { return Vec::new() };
         let mut copied: Vec<Proposal> =
             copies(encode_by_word(&self.vocab, &text), place).take(draft.room).collect();
-        // Whether tokens are legal takes time, too: of what will not be taken one is enough, for the record.
+        // The legality check takes time too. Of rejected proposals one is enough, for the
+        // acceptance rates.
         copied.truncate(self.drafting.gate.preview_rows(&draft.worth, &copied).max(1));
         let mut legal = Vec::new();
         take_legal(probe.as_mut(), copied, draft.room, &mut legal);
         legal
     }
 
-    /// The part of a text behind the thinking.
+    /// Returns the part of a text after the thinking.
     fn answer_in<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         let begins = || self.thinking.as_ref().and_then(|t| t.answer_begins(text, text.len()));
         &text[self.answer.or_else(begins).unwrap_or(text.len())..]
     }
 
-    /// Whether the draft model is to read what was copied and add a token; if not, what was copied is
-    /// drafted as it is.
+    /// Returns true if the draft model is to read the copied proposals and add a token. Otherwise
+    /// the copied proposals are drafted as they are.
     fn ask_model(&mut self, draft: &mut Draft) -> bool {
         if self.may_ask(draft) {
             return true;
@@ -252,14 +257,14 @@ impl Session {
 
     fn may_ask(&mut self, draft: &mut Draft) -> bool {
         let (at, left) = (draft.proposals.len(), self.max_tokens - self.emitted());
-        // Its forwards are time that neighbours wait, too.
+        // Its forwards also delay the neighbours in the batch.
         if self.company.most_draft.is_some() {
             return false;
         }
         let (Some(model), Some(matcher)) = (&mut self.drafting.model, &mut draft.matcher) else {
             return false;
         };
-        // A forced run is drafted without it.
+        // A forced run is drafted without the draft model.
         if at >= draft.room || matcher.is_terminated() || matcher.is_forced() {
             return false;
         }
@@ -268,7 +273,7 @@ impl Session {
         let Some(pending) = model.prepare(&self.history, drafted, copied) else {
             return false;
         };
-        // The prompt is read once; what comes after it is weighed call by call.
+        // The prompt is read once; later calls are weighed one by one.
         let reading = pending >= self.prompt.min(PROMPT_READ_TOKENS);
         if reading && !gate.starts_draft_model(pending, left, self.drafting.lookup.is_some()) {
             return false;
@@ -284,8 +289,8 @@ impl Session {
         asks
     }
 
-    /// Goes on with what the draft model says. A draft is an offer: if that model fails it is not asked
-    /// again, and the generation goes on without it.
+    /// Continues the draft with the logits of the draft model. A draft is optional: if the model
+    /// fails, it is not used again, and the generation continues without it.
     pub(super) fn take_drafted(&mut self, draft: &mut Draft, rows: Result<Vec<Vec<f32>>>) {
         let sure = self.min_lead();
         let (Some(model), Some(matcher)) = (&mut self.drafting.model, &draft.matcher) else { return };
@@ -296,7 +301,7 @@ impl Session {
             model.judge(&rows, &mut matcher.fork(), &draft.lookup_proposals, draft.place, &mut found, doubts)
         });
         match judged {
-            // The prompt is not through yet.
+            // The prompt is not fully read yet.
             Ok(false) => return,
             Ok(true) => {}
             Err(error) => {
@@ -313,7 +318,7 @@ impl Session {
         draft.done = !all || draft.proposals.len() == draft.before;
     }
 
-    /// Text and worth after proposals were added.
+    /// Updates the text and the estimate after proposals were added.
     fn extended(&self, draft: &mut Draft, proposals: &[Proposal]) {
         for proposal in proposals {
             draft.text.extend_from_slice(self.vocab.token_bytes(proposal.token));
@@ -322,20 +327,20 @@ impl Session {
     }
 }
 
-/// Tokens from which on a call of the draft model reads a prompt.
+/// Number of pending tokens at which a call of the draft model counts as reading a prompt.
 const PROMPT_READ_TOKENS: usize = 64;
-/// Bytes that are looked through for a key.
+/// Number of bytes searched for a key.
 const KEY_REACH: usize = 256;
 
-/// The last tokens of history and draft that the split of what comes next may depend on.
+/// Returns the last tokens of history and draft that the following tokenisation may depend on.
 pub(super) fn last_few(history: &[TokenId], draft: &[Proposal]) -> Vec<TokenId> {
     let drafted = &draft[draft.len().saturating_sub(TokenizationMemory::REACH)..];
     let behind = history.len().saturating_sub(TokenizationMemory::REACH - drafted.len());
     history[behind..].iter().copied().chain(drafted.iter().map(|p| p.token)).collect()
 }
 
-/// A number for the last key of a JSON text (what stands between quotes in front of a colon), 0 if there is
-/// none nearby. What looks like a key inside a string only makes another number.
+/// Returns a hash of the last key of a JSON text (the text between quotation marks in front of a
+/// colon), 0 if there is none nearby. A false key inside a string only gives another hash.
 fn last_key(text: &[u8]) -> u32 {
     let near = &text[text.len().saturating_sub(KEY_REACH)..];
     let Some(end) = near.windows(2).rposition(|w| w == b"\":") else { return 0 };
@@ -345,7 +350,7 @@ fn last_key(text: &[u8]) -> u32 {
     (std::hash::Hasher::finish(&hasher) as u32).max(1)
 }
 
-/// Copied tokens as proposals.
+/// Returns copied tokens as proposals.
 fn copies(tokens: Vec<TokenId>, place: ProposalContext) -> impl Iterator<Item = Proposal> {
     let first = if place.class == OutputRegion::Opening { 0 } else { 1 };
     tokens.into_iter().enumerate().map(move |(i, token)| {
@@ -354,8 +359,9 @@ fn copies(tokens: Vec<TokenId>, place: ProposalContext) -> impl Iterator<Item = 
     })
 }
 
-/// The tokens of a span inside a JSON string; if the value ends with it, of the closing quote and of what
-/// is forced behind it, too, as far as there is `room` for it, split as the tokenizer splits the whole. Moves `matcher`.
+/// Returns proposals for a span inside a JSON string. If the value ends with the span, the closing
+/// quotation mark and the forced bytes after it follow, as far as there is `room`. All of it is
+/// tokenised as one text. Moves `matcher`.
 fn encode_value(
     vocab: &Vocabulary,
     matcher: &mut Matcher,
@@ -391,8 +397,9 @@ fn encode_value(
     legal
 }
 
-/// The tokens of a text, word by word: tokenizers cut there, too, and words come again where copies do not. A draft may be
-/// split in another way than the tokenizer would.
+/// Encodes a text word by word: tokenizers cut there too, and words recur where copies do not, so
+/// the cache of encoded texts helps. A draft may be tokenised differently from the tokenizer's own
+/// choice.
 fn encode_by_word(vocab: &Vocabulary, text: &str) -> Vec<TokenId> {
     let mut tokens = Vec::new();
     let mut begin = 0;
@@ -421,7 +428,7 @@ mod tests {
         let mut texts = 0;
         for line in std::fs::read_to_string(path).unwrap().lines() {
             let entry: serde_json::Value = serde_json::from_str(line).unwrap();
-            // Both prose and JSON, escapes and all.
+            // Both prose and JSON, escapes included.
             for text in [entry["text"].as_str().unwrap(), &entry["gold"].to_string(), line] {
                 assert_eq!(encode_by_word(&vocab, text), vocab.encode(text).unwrap(), "{text}");
                 texts += 1;

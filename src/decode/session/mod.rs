@@ -1,11 +1,16 @@
-//! One generation: propose, one forward, verify, commit.
+//! One generation: draft, one forward, verify, commit.
 //!
-//! A session is a state machine (`step`): it says which forward it needs and goes on with the logits, so
-//! that one generation and many in one batch run the same code. The steps are the same in all modes. Tokens that are not in the target's cache yet and the draft go
-//! through one forward; each position is judged against its own bitmask row, in order, with the random
-//! number of its own position, and the first disagreement ends the round. A draft that proposes what
-//! would have been sampled anyway changes nothing (sample and match), so the output is that of plain
-//! decoding. Cost: one forward per round; the rest is look-ups.
+//! A session is a state machine (`step`): it reports the forward it needs and continues with the
+//! logits. One generation and many in one batch therefore run the same code. The steps are the same
+//! in all modes. The tokens not yet in the target's KV cache and the draft go through one forward.
+//! Each position is then verified against its own mask row, in order, with the random number of its
+//! own position. The first disagreement ends the round. A draft that proposes the token that would
+//! be sampled anyway changes nothing (sample and match), so the output equals that of plain
+//! decoding.
+//!
+//! # Cost
+//!
+//! One forward per round; the rest is lookups.
 
 mod branches;
 mod drafting;
@@ -35,42 +40,42 @@ use crate::vocab::{TokenId, Vocabulary};
 use drafting::{Draft, last_few};
 pub(super) use step::{BatchContext, MaskJob, NextForward};
 
-/// What proposes tokens besides forced runs.
+/// The sources of proposals besides forced runs.
 pub(super) struct DraftSources {
     pub model: Option<DraftModel>,
     pub lookup: Option<PromptLookup>,
-    /// The forced run that drafts go along.
+    /// Cache of the forced run that drafts follow.
     pub ahead: ForcedRunCache,
     pub gate: Gate,
-    /// Whether a draft may have branches.
+    /// True if a draft may have branches.
     pub branches: bool,
-    /// What generations of this engine learn together; nothing in the unverified modes.
+    /// Acceptance rates that the generations of this engine share; `None` in the unverified modes.
     pub shared: Option<Arc<Mutex<AcceptanceRates>>>,
-    /// How the target splits forced runs; likewise.
+    /// Memory of the target's tokenisation of forced runs; likewise.
     pub splits: Option<Arc<Mutex<TokenizationMemory>>>,
-    /// Instead of all sources: proposes anything after (history, output so far). For tests.
+    /// Replaces all sources: returns proposals after (history, output so far). For tests.
     pub adversary: Option<DraftOverride>,
 }
 
-/// Who is told what happens, if anybody.
+/// The receiver of events, if there is one.
 pub(super) type OnEvent<'a, 'b> = &'a mut Option<&'b mut dyn FnMut(Event)>;
 
-/// A draft source that need not be any good.
+/// A draft source for tests, which may propose any tokens.
 pub type DraftOverride = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
 
-/// How likely a token was.
+/// Log-probabilities of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenLogprob {
-    /// As the model gave it, before penalties, bias and mask.
+    /// The model's own, before penalties, bias and mask.
     pub raw: f32,
     /// Among the legal tokens, after penalties, bias and mask, before temperature and truncation.
     pub masked: f32,
-    /// Share of the probability on legal tokens, after penalties and bias: 1 if the constraint cost
-    /// nothing, near 0 if the model wanted something else.
+    /// Share of the probability on legal tokens, after penalties and bias: 1 if the constraint
+    /// excluded nothing probable, near 0 if the model preferred other tokens.
     pub legal_mass: f32,
 }
 
-/// How to generate.
+/// Options of a session.
 pub(super) struct SessionOptions {
     pub sampler: Sampler,
     pub mode: Mode,
@@ -83,7 +88,7 @@ pub(super) struct SessionOptions {
     pub cancel: Vec<CancelToken>,
 }
 
-/// A generation under way.
+/// A running generation.
 pub(super) struct Session {
     target: Model,
     vocab: Vocabulary,
@@ -95,91 +100,93 @@ pub(super) struct Session {
     stops: Stops,
     closer: Option<CompletionKeeper>,
     thinking: Option<Thinking>,
-    /// Where the answer begins in the text: at once unless the model thinks first.
+    /// Byte offset of the answer in the text: 0 unless the model thinks first, `None` while it
+    /// thinks.
     answer: Option<usize>,
     cancel: Vec<CancelToken>,
     cache: KvCache,
-    /// What was handed to the last forward of the target.
+    /// The input of the last forward of the target.
     input: Vec<TokenId>,
-    /// The tokens whose logits each of its rows wants; none if all.
+    /// The tokens whose logits each of its rows needs; empty if all.
     only: Vec<Vec<TokenId>>,
-    /// Its branches.
+    /// The branches of that input.
     branches: Vec<Branch>,
     /// The draft for the next forward, finished or not.
     draft: Option<Draft>,
-    /// Who else is in the forward.
+    /// The other members of the forward.
     company: BatchContext,
-    /// Mask rows of the draft's positions that were filled ahead, one behind the other.
+    /// Mask rows of the draft's positions that were filled in advance, concatenated.
     masks: Vec<u32>,
     /// Prompt and output.
     history: Vec<TokenId>,
     prompt: usize,
-    /// Output tokens as bytes, and how much of them has been handed out.
+    /// Output tokens as bytes, and the number of bytes already streamed.
     text: Vec<u8>,
     streamed: usize,
     fields: JsonStream,
     logprobs: Option<Vec<Option<TokenLogprob>>>,
-    /// That of the token that ended the output, if it was asked for.
+    /// The log-probability of the token that ended the output, if requested.
     end_logprob: Option<TokenLogprob>,
     row: Vec<u32>,
     stats: Stats,
-    /// How many forwards the last event was about.
+    /// Number of forwards at the last event.
     reported_forwards: usize,
     begun: Instant,
-    /// Why the output ends here, once that is known.
+    /// The reason why the output ends here, once it is known.
     ending: Option<Ending>,
-    /// Tokens at the end of `history` that were emitted unverified, and the matcher before them.
+    /// The matcher before the unverified tokens at the end of `history`, and their number.
     unverified: Option<(Matcher, usize)>,
     log_survival: f64,
 }
 
-/// Why an output ends, other than for lack of tokens.
+/// The reason why an output ends, apart from the token limit.
 #[derive(Debug, Clone, Copy)]
 enum Ending {
-    /// By the model's choice.
+    /// The model chose to end.
     Model,
     /// A stop token was chosen.
     Token(TokenId),
-    /// A stop text begins at `cut` in the text; its number.
+    /// A stop text begins at `cut` in the text; `index` is its number.
     Text { cut: usize, index: usize },
-    /// A completion was emitted, or is to be.
+    /// A completion was emitted, or is about to be.
     Closed,
 }
 
-/// What went through the last forward of the target.
+/// The draft in the last forward of the target.
 #[derive(Default)]
 struct SubmittedDraft {
     proposals: Vec<Proposal>,
     branches: Vec<branches::Branch>,
-    /// What is forced behind the proposals.
+    /// The forced bytes after the proposals.
     rest: Vec<u8>,
 }
 
 impl SubmittedDraft {
-    /// Rows that it took in the forward.
+    /// Returns the number of rows that the draft took in the forward.
     fn rows(&self) -> usize {
         self.proposals.len() + self.branches.iter().map(|b| b.proposals.len()).sum::<usize>()
     }
 
-    /// The row behind `matched` proposals of a branch.
+    /// Returns the row after `matched` proposals of a branch.
     fn row_of(&self, number: usize, matched: usize) -> usize {
         let before: usize = self.branches[..number].iter().map(|b| b.proposals.len()).sum();
         self.proposals.len() + before + matched
     }
 }
 
-/// What a round of verification found.
+/// The result of a verification.
 struct Verified {
     /// Tokens chosen by the target, in order.
     tokens: Vec<TokenId>,
-    /// Their log-probabilities, if asked for.
+    /// Their log-probabilities, if requested.
     logprobs: Vec<Option<TokenLogprob>>,
-    /// That of the end token or stop token behind them.
+    /// The log-probability of the end token or stop token after them.
     end_logprob: Option<TokenLogprob>,
-    /// How many of them the draft proposed, and how many then a branch: its number, and how many.
+    /// Number of proposals of the draft that were chosen; then the index of a branch and the number
+    /// of its proposals that were chosen.
     matched: usize,
     branch: Option<(usize, usize)>,
-    /// Whether the output ends behind them.
+    /// The reason if the output ends after the tokens.
     ending: Option<Ending>,
 }
 
@@ -232,7 +239,7 @@ impl Session {
         })
     }
 
-    /// The output after the last forward.
+    /// Returns the output after the last forward.
     pub(super) fn into_output(mut self, finish: &Finish, on_event: OnEvent) -> Output {
         if let Some(Ending::Text { cut, .. }) = self.ending {
             self.text.truncate(cut);
@@ -246,7 +253,7 @@ impl Session {
         }
         self.stats.tokens = self.emitted();
         if let Some(shared) = &self.drafting.shared {
-            // Counts that a panic left half added are estimates all the same.
+            // After a panic the counts may be half updated, but they are only estimates.
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             self.drafting.gate.finish(&mut shared, self.stats.tokens);
         }
@@ -269,8 +276,8 @@ impl Session {
         self.history.len() - self.prompt
     }
 
-    /// The sum of the log-probabilities that are known, of the token that ended the output too, and how many
-    /// they are.
+    /// Returns the sum of the known log-probabilities and their number, the token that ended the
+    /// output included.
     pub(super) fn score(&self) -> (f64, usize) {
         let known = self.logprobs.iter().flatten().chain([&self.end_logprob]).flatten();
         known.fold((0.0, 0), |(sum, count), known| (sum + f64::from(known.masked), count + 1))
@@ -280,13 +287,13 @@ impl Session {
         self.cancel.iter().any(CancelToken::is_cancelled)
     }
 
-    /// Whether the text satisfies the constraint as it is.
+    /// Returns true if the text satisfies the constraint as it is.
     fn is_complete(&self) -> bool {
         let Some(matcher) = &self.matcher else { return true };
         satisfies(matcher, &self.history[self.prompt..], &self.text, &self.vocab)
     }
 
-    /// Whether there is nothing more to do, and why.
+    /// Returns the reason if the generation has ended.
     fn finished(&self) -> Option<Finish> {
         match self.ending {
             Some(Ending::Model) => return Some(Finish::Stop),
@@ -313,7 +320,7 @@ impl Session {
         })
     }
 
-    /// Where in a structure the output stands, and what is there of the value.
+    /// Returns the JSON pointer of the unfinished value and its text so far.
     fn unfinished(&self) -> (String, String) {
         if self.matcher.is_none() {
             return Default::default();
@@ -323,13 +330,14 @@ impl Session {
         fields.unfinished()
     }
 
-    /// Whether the budget for thinking is spent behind `emitted` tokens that spell `text`.
+    /// Returns true if the thinking budget is used up after `emitted` tokens whose bytes are
+    /// `text`.
     fn thinking_budget_spent(&self, text: &[u8], emitted: usize, answering: bool) -> bool {
         !answering && self.thinking.as_ref().is_some_and(|t| t.is_over(text, emitted))
     }
 
-    /// Whether the output can still be completed in time behind `token`, which leads to `next` and is
-    /// the `emitted`-th; true if nobody asked for that.
+    /// Returns true if the output can still be completed within the limit after `token`, which
+    /// leads to `next` and is the `emitted`-th. Always true unless completion was requested.
     fn can_end(&mut self, next: &Matcher, token: TokenId, emitted: usize) -> bool {
         let Some(closer) = &mut self.closer else { return true };
         closer.advance(next, self.vocab.token_bytes(token), self.max_tokens - emitted)
@@ -353,7 +361,7 @@ impl Session {
         }
     }
 
-    /// Figures and estimates from a verified draft.
+    /// Updates statistics and acceptance rates from a verified draft.
     fn learn(&mut self, draft: &SubmittedDraft, verified: &Verified, rows: &[Vec<f32>]) {
         let add = |counts: &mut BySource, source| match source {
             Source::Forced => counts.forced += 1,
@@ -390,8 +398,9 @@ impl Session {
         }
     }
 
-    /// The one place where verified tokens become output: history, constraint, cache and text advance
-    /// by the same tokens. Positions of the cache that hold rejected proposals are dropped.
+    /// Commits verified tokens. This is the only function that turns them into output: history,
+    /// constraint, KV cache and text advance by the same tokens. Cache positions of rejected
+    /// proposals are dropped.
     fn commit(&mut self, draft: &SubmittedDraft, verified: Verified) -> Result<()> {
         let keep = self.history.len() + verified.matched;
         if let Some(matcher) = &mut self.matcher {
@@ -420,7 +429,8 @@ impl Session {
         Ok(())
     }
 
-    /// Hands out what is complete UTF-8 and no stop text can take away; at the end, whatever is left.
+    /// Emits text that is complete UTF-8 and that no stop text can remove; at the end, all that
+    /// remains.
     fn stream(&mut self, end: bool, on_event: OnEvent) {
         let Some(on_event) = on_event else { return };
         let decided = match end {
@@ -438,7 +448,7 @@ impl Session {
         };
         if ready > 0 {
             on_event(Event::Text(&String::from_utf8_lossy(&rest[..ready])));
-            // Values are those of the answer.
+            // Values are those of the answer only.
             let skipped = self.answer.map_or(ready, |at| at.saturating_sub(self.streamed).min(ready));
             for field in self.fields.feed(&rest[skipped..ready]) {
                 on_event(Event::Field(&field));

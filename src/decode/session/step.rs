@@ -1,9 +1,17 @@
-//! A generation from forward to forward.
+//! The state machine of a session, from forward to forward.
 //!
-//! [`Session::step`] goes on until a model has to run; [`Session::segment`] is what that model is to run, and
-//! [`Session::take`] goes on with the logits. A driver may run the segments of many sessions together, and
-//! cut long prompts into pieces; neither changes the output. Cost: nothing but what the parts cost.
-//! Coroutines were rejected: a session would have to be a future, with an executor around each forward.
+//! [`Session::step`] continues until a model has to run. [`Session::segment`] returns the input for
+//! that model, and [`Session::resume`] continues with the logits. A driver may run the segments of
+//! many sessions together, and cut long prompts into pieces; neither changes the output.
+//!
+//! # Cost
+//!
+//! Nothing beyond the cost of the parts.
+//!
+//! # Alternatives considered
+//!
+//! Coroutines were rejected: a session would have to be a future, with an executor around each
+//! forward.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -19,37 +27,40 @@ use crate::matcher::Matcher;
 use crate::model::{KvCache, Segment};
 use crate::vocab::TokenId;
 
-/// What a session needs to go on.
+/// The forward that a session needs next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::decode) enum NextForward {
     /// A forward of the draft model.
     Draft,
     /// A forward of the target model.
     Target,
-    /// Nothing: it has come to its end.
+    /// None: the session has ended.
     Nothing(Finish),
 }
 
-/// Who shares the forwards of a session: decides what drafts are worth, and nothing about the output.
+/// The other sequences in the forwards of a session. They affect the estimated gain of drafts, and
+/// nothing in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::decode) struct BatchContext {
-    /// Sequences in the forward.
+    /// Number of sequences in the forward.
     pub sequences: usize,
-    /// Longest draft that does not hold up neighbours which draft nothing; none where nobody minds.
+    /// Longest draft that does not delay neighbours without drafts; `None` if there is no such
+    /// limit.
     pub most_draft: Option<usize>,
 }
 
 impl Default for BatchContext {
-    /// Alone.
+    /// A session alone.
     fn default() -> Self {
         BatchContext { sequences: 1, most_draft: None }
     }
 }
 
-/// Of so many tokens one is few enough that its logits are computed alone.
+/// The logits of a row are computed for the legal tokens alone if these are at most this fraction
+/// of the vocabulary: one in 16.
 pub(super) const FEW_LEGAL_DIVISOR: usize = 16;
 
-/// The legal tokens, sorted; none if they are more than `most`.
+/// Returns the legal tokens, sorted; empty if they are more than `most`.
 pub(super) fn legal_if_few(matcher: &mut Matcher, most: usize) -> Vec<TokenId> {
     let mask = matcher.bitmask();
     let count: u32 = mask.base().iter().map(|word| word.count_ones()).sum();
@@ -70,7 +81,8 @@ pub(super) fn legal_if_few(matcher: &mut Matcher, most: usize) -> Vec<TokenId> {
     if tokens.len() > most { Vec::new() } else { tokens }
 }
 
-/// Fills the mask rows of a draft's positions, wherever and whenever it is run.
+/// A job that fills the mask rows of a draft's positions, on any thread and at any time before
+/// verification.
 pub(in crate::decode) struct MaskJob {
     matcher: Matcher,
     tokens: Vec<TokenId>,
@@ -78,12 +90,12 @@ pub(in crate::decode) struct MaskJob {
 }
 
 impl MaskJob {
-    /// Mask rows of the job.
+    /// Returns the number of mask rows of the job.
     pub fn rows(&self) -> usize {
         self.tokens.len() + 1
     }
 
-    /// The rows, one behind the other; fewer where the constraint ends.
+    /// Returns the mask rows, concatenated; fewer where the constraint ends.
     pub fn run(mut self) -> Vec<u32> {
         let mut rows = vec![0; self.words];
         self.matcher.fill_bitmask(&mut rows);
@@ -100,7 +112,7 @@ impl MaskJob {
 }
 
 impl Session {
-    /// Runs to the end, alone; `at_end` sees it there before its caches go.
+    /// Runs alone to the end; `at_end` sees the session there while its caches still exist.
     pub(in crate::decode) fn run(
         mut self,
         mut on_event: Option<&mut dyn FnMut(Event)>,
@@ -117,7 +129,7 @@ impl Session {
                 NextForward::Target => self.target.clone(),
                 NextForward::Draft => match &self.drafting.model {
                     Some(draft) => draft.model().clone(),
-                    // Not asked for without one.
+                    // Without a draft model its forward is never needed.
                     None => continue,
                 },
             };
@@ -142,10 +154,10 @@ impl Session {
         }
     }
 
-    /// Goes on until a model has to run or the end is reached, and tells what has happened.
+    /// Continues until a model has to run or the output ends, and emits events.
     ///
     /// # Errors
-    /// If the output cannot go on; the session is then of no more use.
+    /// Fails if the output cannot continue; the session must then be dropped.
     pub(in crate::decode) fn step(&mut self, on_event: OnEvent) -> Result<NextForward> {
         self.emit_events(on_event);
         loop {
@@ -180,8 +192,8 @@ impl Session {
         }
     }
 
-    /// What the model that is needed is to run: at most about `most` tokens, if these are a prompt. The
-    /// caller runs it and hands the logits to [`take`](Self::take).
+    /// Returns the input for the model that is needed: at most about `most` tokens of a prompt. The
+    /// caller runs it and passes the logits to [`resume`](Self::resume).
     pub(in crate::decode) fn segment(&mut self, need: &NextForward, most: usize) -> Segment<'_> {
         let target = *need != NextForward::Draft || self.drafting.model.is_none();
         let rows = if target { self.prepare(most) } else { 0..0 };
@@ -197,7 +209,7 @@ impl Session {
         }
     }
 
-    /// Gets ready what the target is to run; the rows of it that logits are wanted for.
+    /// Prepares the input of the target; returns its rows whose logits are needed.
     fn prepare(&mut self, most: usize) -> Range<usize> {
         let cached = self.cache.len();
         let pending = self.history.len() - cached;
@@ -209,7 +221,8 @@ impl Session {
             self.input.extend(draft.branches.iter().flat_map(|b| &b.proposals).map(|p| p.token));
             self.branches.extend(draft.branches.iter().map(|b| b.behind(pending)));
         }
-        // Logits are wanted from the last token of the history on, and of what was emitted unasked.
+        // Logits are needed from the last token of the history, or from the first one that was
+        // emitted unverified.
         let skipped = self.unverified.as_ref().map_or(0, |u| u.1).min(pending - 1);
         let first = pending - 1 - skipped;
         let rows = if self.input.len() > most && first > 0 {
@@ -227,9 +240,9 @@ impl Session {
         rows
     }
 
-    /// Which logits the rows of a draft are judged by, where these are few: behind a key, between
-    /// values, in numbers. Not in `off` mode, which is what all others are compared with, and not where
-    /// probabilities among all tokens are asked for.
+    /// Returns the tokens whose logits the rows of a draft need, where these are few: after a key,
+    /// between values, in numbers. Returns nothing in `off` mode, the reference for all other
+    /// modes, or if probabilities among all tokens were requested.
     fn logits_needed(&self, draft: &Draft) -> Vec<Vec<TokenId>> {
         let mut only = Vec::new();
         let Some(matcher) = self.matcher.as_ref().filter(|_| self.mode == Mode::Exact) else { return only };
@@ -258,11 +271,11 @@ impl Session {
         only
     }
 
-    /// Goes on with the logits of the segment.
+    /// Continues with the logits of the segment.
     ///
     /// # Errors
-    /// If the target failed or its logits are of no use; the session has then come to its end. A failure
-    /// of the draft model is none.
+    /// Fails if the target failed or its logits are unusable; the session has then ended. A failure
+    /// of the draft model is not an error.
     pub(in crate::decode) fn resume(
         &mut self,
         need: &NextForward,
@@ -297,8 +310,8 @@ impl Session {
         committed
     }
 
-    /// Takes note of who shares the next forwards. Not in the unverified modes: what they emit unasked
-    /// depends on where drafts end.
+    /// Sets the other sequences of the next forwards. Has no effect in the unverified modes: their
+    /// unverified tokens depend on where drafts end.
     pub(in crate::decode) fn set_batch_context(&mut self, company: BatchContext) {
         if self.company == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
             return;
@@ -307,33 +320,33 @@ impl Session {
         self.company = company;
     }
 
-    /// Whether its drafts are its constraint's: without one, or in `off` mode, every forward brings it
-    /// about one token, and longer forwards of others only hold it up.
+    /// Returns true for a session without a constraint or in `off` mode. Every forward brings it
+    /// about one token, so longer forwards of others only delay it.
     pub(in crate::decode) fn is_plain(&self) -> bool {
         self.matcher.is_none() || self.mode == Mode::Off
     }
 
-    /// Counts its seconds from now on.
+    /// Starts to count its seconds from now.
     pub(in crate::decode) fn start_clock(&mut self) {
         self.begun = Instant::now();
     }
 
-    /// The prompt.
+    /// Returns the prompt.
     pub(in crate::decode) fn prompt(&self) -> &[TokenId] {
         &self.history[..self.prompt]
     }
 
-    /// Tokens in the target's cache.
+    /// Returns the number of tokens in the target's KV cache.
     pub(in crate::decode) fn cached(&self) -> usize {
         self.cache.len()
     }
 
-    /// Rows that the next forward of the target takes, if it is not cut.
+    /// Returns the number of rows that the next forward of the target takes, if it is not cut.
     pub(in crate::decode) fn rows(&self) -> usize {
         self.history.len() - self.cache.len() + self.draft.as_ref().map_or(0, Draft::rows)
     }
 
-    /// Bytes of the caches when this generation is as long as it may become.
+    /// Returns the bytes of the caches at the greatest possible length of this generation.
     pub(in crate::decode) fn cache_bytes(&self) -> usize {
         let longest = self.prompt + self.max_tokens;
         let draft = self
@@ -344,8 +357,8 @@ impl Session {
         self.target.cache_bytes(longest).saturating_add(draft)
     }
 
-    /// Copies of the first `len` tokens' keys and values, as far as they are there; of the target and of
-    /// the draft model.
+    /// Copies the keys and values of the first `len` tokens, as far as they are present, from the
+    /// target and the draft model.
     pub(in crate::decode) fn prefix(&self, len: usize) -> (KvCache, Option<KvCache>) {
         let draft = self.drafting.model.as_ref().and_then(|draft| {
             let (seen, cache) = draft.cache();
@@ -355,8 +368,8 @@ impl Session {
         (self.cache.prefix(len), draft)
     }
 
-    /// Begins with keys and values of its prompt that are known already. Only before the first forward, and
-    /// of fewer tokens than the prompt has.
+    /// Begins with known keys and values of its prompt. Works only before the first forward, and
+    /// for fewer tokens than the prompt has.
     pub(in crate::decode) fn restore_prefix(&mut self, (target, draft): (KvCache, Option<KvCache>)) {
         if self.cache.is_empty() && target.len() < self.prompt {
             self.stats.prompt_cached = target.len();
@@ -367,7 +380,7 @@ impl Session {
         }
     }
 
-    /// Hands out text and figures that are new.
+    /// Emits new text and statistics.
     fn emit_events(&mut self, on_event: OnEvent) {
         self.stream(false, on_event);
         if self.reported_forwards < self.stats.forwards {
@@ -378,7 +391,8 @@ impl Session {
         }
     }
 
-    /// The masks that the next forward's verification will ask for; none without a constraint.
+    /// Returns a job for the masks that the next forward's verification needs; `None` without a
+    /// constraint.
     pub(in crate::decode) fn mask_job(&self) -> Option<MaskJob> {
         let draft = self.draft.as_ref()?;
         let matcher = self.matcher.as_ref()?.fork();
@@ -386,7 +400,7 @@ impl Session {
         Some(MaskJob { matcher, tokens, words: self.row.len() })
     }
 
-    /// Takes the result of the [`mask_job`](Self::mask_job) for the forward under way.
+    /// Takes the result of the [`mask_job`](Self::mask_job) for the running forward.
     pub(in crate::decode) fn set_masks(&mut self, masks: Vec<u32>) {
         self.masks = masks;
     }

@@ -1,13 +1,19 @@
-//! Tokens that become output without asking the model: forced runs of the unverified modes, the marker
-//! that ends thinking, the completion that closes an output in time. Each is checked by the matcher all the
-//! same; cost: that of accepting them. They pass through the model with the next forward.
+//! Tokens that are emitted without verification by the model.
+//!
+//! They are the forced runs of the unverified modes, the marker that ends thinking, and the
+//! completion that ends an output within its limit. The matcher checks each of them all the same.
+//! They pass through the model with the next forward.
+//!
+//! # Cost
+//!
+//! Accepting the tokens.
 
 use super::{Ending, Session};
 use crate::decode::stats::Mode;
 use crate::error::Result;
 
 impl Session {
-    /// Emits the forced run without asking the model: the unverified modes.
+    /// Emits the forced run without verification, in the unverified modes.
     pub(super) fn jump(&mut self) {
         let last = self.history.last().copied();
         let Some(matcher) = &mut self.matcher else { return };
@@ -20,8 +26,8 @@ impl Session {
         let mut taken = 0;
         for token in tokens.into_iter().take(room) {
             let Some(matcher) = &self.matcher else { break };
-            // Forced tokens are legal by construction; a tokenizer that disagrees with its own bytes
-            // ends the run instead of breaking the output.
+            // Forced tokens are legal by construction; if a tokenizer contradicts its own bytes,
+            // the run ends instead of breaking the output.
             let mut next = matcher.fork();
             if next.accept_token(token).is_err() {
                 break;
@@ -69,11 +75,11 @@ impl Session {
         Ok(())
     }
 
-    /// Emits what completes the output.
+    /// Emits the completion of the output.
     pub(super) fn emit_completion(&mut self) {
         let tokens = self.closer.as_ref().map(|c| c.tokens(&self.vocab)).unwrap_or_default();
         for token in tokens {
-            // Each was checked when the completion was found.
+            // Each token was checked when the completion was found.
             if self.matcher.as_mut().is_none_or(|m| m.accept_token(token).is_err()) {
                 break;
             }

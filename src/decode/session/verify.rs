@@ -1,4 +1,4 @@
-//! The judgement of a forward over a draft, position by position.
+//! Verification of the logits of a forward against a draft, position by position.
 
 use super::branches::Branch;
 use super::{Ending, Session, SubmittedDraft, TokenLogprob, Verified};
@@ -8,8 +8,8 @@ use crate::sample::Sampled;
 use crate::vocab::TokenId;
 
 impl Session {
-    /// Judges the logits of the last forward: those of `skipped` tokens that were emitted unasked, for the
-    /// record, then the positions of the draft.
+    /// Verifies the logits of the last forward. The rows of `skipped` unverified tokens come first
+    /// and count only in the statistics; the positions of the draft follow.
     pub(super) fn verify_rows(
         &mut self,
         draft: &SubmittedDraft,
@@ -23,7 +23,8 @@ impl Session {
         self.verify(draft, &mut rows[skipped..])
     }
 
-    /// Log-probability of tokens under plain masked decoding, for the record of the unverified modes.
+    /// Returns the log-probability of tokens under plain masked decoding, for the statistics of the
+    /// unverified modes.
     fn log_probability(
         &mut self,
         mut matcher: Matcher,
@@ -41,8 +42,9 @@ impl Session {
         Ok(sum)
     }
 
-    /// Judges position by position, each with the mask, the history and the random number that it would
-    /// have in plain decoding, until the target disagrees with the draft or the output ends.
+    /// Verifies position by position until the target disagrees with the draft or the output ends.
+    /// Each position uses the mask, the history and the random number that it would have in plain
+    /// decoding.
     fn verify(&mut self, draft: &SubmittedDraft, rows: &mut [Vec<f32>]) -> Result<Verified> {
         let mut matcher = self.matcher.as_ref().map(Matcher::fork);
         let mut verified = Verified {
@@ -59,7 +61,7 @@ impl Session {
         let tail = self.text.len().saturating_sub(memory);
         let mut answering = self.answer.is_some();
         let mut text = self.text[tail..].to_vec();
-        // The row of the position to be judged.
+        // The row of the position to be verified.
         let mut i = 0;
         while let Some(logits) = rows.get_mut(i) {
             let mask = match &mut matcher {
@@ -122,7 +124,8 @@ impl Session {
 }
 
 impl Verified {
-    /// Goes on with the draft or a branch if one of them proposed `token` here: the row behind it.
+    /// Continues with the draft or a branch if one of them proposed `token` here; returns the row
+    /// after it.
     fn agrees(&mut self, draft: &SubmittedDraft, token: TokenId) -> Option<usize> {
         if let Some((number, matched)) = &mut self.branch {
             let proposed = draft.branches[*number].proposals.get(*matched)?;
@@ -143,13 +146,13 @@ impl Verified {
     }
 }
 
-/// The log-probabilities of a token, if the sampler reports them.
+/// Returns the log-probabilities of a token, if the sampler reports them.
 fn logprob(sampled: &Sampled) -> Option<TokenLogprob> {
     let (raw, legal_mass) = sampled.raw_logprob.zip(sampled.legal_mass)?;
     Some(TokenLogprob { raw, masked: sampled.logprob, legal_mass })
 }
 
-/// The logits of legal tokens.
+/// Iterates over the logits of legal tokens.
 fn masked<'a>(logits: &'a [f32], row: &'a [u32]) -> impl Iterator<Item = f32> + 'a {
     logits.iter().enumerate().filter(|(t, _)| row[t / 32] >> (t % 32) & 1 == 1).map(|e| *e.1)
 }

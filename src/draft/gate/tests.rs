@@ -1,4 +1,4 @@
-//! Decisions against the definition, and costs that were measured wrongly.
+//! Tests of the gate: decisions compared with the definition, and costs that were measured wrongly.
 
 use super::super::acceptance::OutputRegion;
 use super::*;
@@ -10,7 +10,7 @@ fn table(row: f64) -> CostTable {
     CostTable::from_points([(1, 1.0), (33, 1.0 + 32.0 * row)])
 }
 
-/// A gate that knows the rate of forced tokens, and nothing of judging.
+/// Returns a gate that knows the rate of forced tokens and has no verification time.
 fn gate(row: f64, accepted: usize, of: usize) -> Gate {
     let mut gate = Gate::new(&table(row), Some(&table(0.0)), 24, AcceptanceRates::default());
     gate.judging = 0.0;
@@ -63,7 +63,7 @@ fn branches_are_reached_where_the_trunk_is_wrong_and_weighed_like_other_rows() {
         let mut worth = gate.begin(64);
         let trunk = [FORCED; 5];
         trunk.iter().for_each(|p| gate.add(&mut worth, p));
-        // Verification ends behind exactly one number of proposals.
+        // Verification ends after exactly one number of proposals.
         let all: f64 = (0..=trunk.len()).map(|after| gate.reaches(&trunk, after)).sum();
         assert!((all - 1.0).abs() < 1e-9, "{all}");
         let branch = [Proposal { source: Source::Branch, ..FORCED }, FORCED, FORCED];
@@ -84,13 +84,13 @@ fn branches_are_reached_where_the_trunk_is_wrong_and_weighed_like_other_rows() {
     }
 }
 
-/// The points that are measured.
+/// Returns a table with the points that are measured.
 fn measured(row: f64) -> CostTable {
     CostTable::from_points([1, 2, 3, 4, 6, 8, 12, 16, 24].map(|m| (m, 1.0 + (m - 1) as f64 * row)))
 }
 
-/// Rounds of eight proposals each, with what a forward really takes: how many rows were drafted in each, and the
-/// milliseconds that a token took.
+/// Runs rounds of eight proposals each with the given real cost of a forward. Returns the rows
+/// drafted in each round and the milliseconds per token.
 fn drafted(
     gate: &mut Gate,
     ms: &CostTable,
@@ -104,7 +104,7 @@ fn drafted(
         gate.ran(ModelRole::Target, 1 + taken, 64, ms.ms(1 + taken));
         spent += ms.ms(1 + taken);
         tokens += 1;
-        // What is left out is not learned about.
+        // Proposals that are left out give no observations.
         for i in 0..taken {
             let right = (round * 7 + i * 3) % of < accepted;
             gate.learn(&FORCED, right);
@@ -120,13 +120,13 @@ fn drafted(
 
 #[test]
 fn costs_measured_too_high_are_not_believed_for_good() {
-    // A row costs a twentieth of a forward, but the first measurement was disturbed: it says nearly as much.
+    // A row costs a twentieth of a forward, but a disturbed measurement says nearly a whole one.
     let busy = measured(0.99);
     let mut gate = Gate::new(&busy, None, 8, AcceptanceRates::default());
     let (rows, _) = drafted(&mut gate, &measured(0.05), 400, (9, 10));
     assert_eq!(rows[0], 0, "the rows seem too dear at first");
     assert!(rows[300..].iter().all(|taken| *taken >= 4), "{rows:?}");
-    // The engine knows it from then on.
+    // The engine knows it from now on.
     let mut known = AcceptanceRates::default();
     known.measured(&busy, None);
     gate.finish(&mut known, 100);
@@ -147,7 +147,7 @@ fn a_draft_model_measured_too_slow_is_asked_in_time() {
     };
     assert!(!asked(&mut gate));
     assert!((0..400).any(|_| asked(&mut gate)));
-    // Doubts outlast a generation.
+    // Trust outlasts a generation.
     let mut known = AcceptanceRates::default();
     let begun = (0..200).position(|_| {
         let mut gate = Gate::new(&busy, Some(&slow), 8, known.clone());
@@ -168,7 +168,7 @@ fn rows_that_are_dear_are_tried_now_and_then_and_no_more() {
         (0..400).for_each(|i| gate.estimates.learn((Source::Forced, PLACE, i % of < accepted)));
         let (rows, each) = drafted(&mut gate, &measured(row), 4000, (accepted, of));
         println!("row {row}, {accepted} of {of}: {} rows tried, {each}", rows.iter().sum::<usize>());
-        // Without any a token takes a forward.
+        // Without any draft a token costs one forward.
         assert!(each < 1.03, "row {row}, {accepted} of {of}: {each}");
     }
 }
@@ -251,7 +251,7 @@ fn the_draft_model_is_begun_if_the_other_sources_leave_something_to_it() {
     (0..200).for_each(|_| copies(&mut gate, 8));
     assert!(!gate.starts_draft_model(300, 50, true), "eight tokens a round");
     assert!(gate.starts_draft_model(300, 50, false), "where nothing is copied it is as it was");
-    // It says so to the generations behind it, too, of which the first that copies nothing tries how that is.
+    // Later generations know it, too. The first one without copies tries the draft model again.
     let mut known = AcceptanceRates::default();
     gate.finish(&mut known, 50);
     let mut next = Gate::new(&table(0.2), Some(&draft), 24, known);

@@ -1,8 +1,12 @@
-//! The shape of a model from the metadata and the tensor names of a GGUF file.
+//! The configuration of a model from the metadata and the tensor names of a GGUF file.
 //!
-//! Costs a look at each tensor's name. The switches follow the tensors that are there (a bias, the norms of
-//! queries and keys, rotary divisors), not the name of the architecture alone: a tensor that nobody reads
-//! would give wrong logits in silence.
+//! The switches follow the tensors in the file (a bias, the norms of queries and keys, rotary
+//! divisors), not the name of the architecture alone. A tensor that is ignored would give wrong
+//! logits without an error.
+//!
+//! # Cost
+//!
+//! One pass over the tensor names.
 
 use std::io::{Read, Seek};
 
@@ -14,10 +18,10 @@ use crate::model::config::{Architecture, ModelConfig, bad};
 use crate::model::gguf::file::{Gguf, TEMPLATE};
 use crate::model::rope::{RopeScaling, refused};
 
-/// Divisors of the rotary frequencies.
+/// Name of the tensor with the divisors of the rotary frequencies.
 const DIVISORS: &str = "rope_freqs.weight";
 
-/// Metadata of one architecture: keys begin with its name.
+/// Metadata of one architecture, whose name is the prefix of their keys.
 struct Keys<'a, R> {
     file: &'a Gguf<R>,
     name: &'static str,
@@ -49,7 +53,7 @@ fn unsupported(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// The family and the prefix of its keys. Mistral models are written as `llama`.
+/// Returns the family and the prefix of its keys. Mistral models are written as `llama`.
 fn architecture(name: Option<&str>) -> Result<(Architecture, &'static str)> {
     match name {
         Some("llama") => Ok((Architecture::Llama, "llama")),
@@ -63,14 +67,14 @@ fn architecture(name: Option<&str>) -> Result<(Architecture, &'static str)> {
 }
 
 impl<R: Read + Seek> Gguf<R> {
-    /// The shape of the model.
+    /// Reads the shape and constants of the model.
     ///
     /// # Errors
-    /// If the architecture is another one, a feature is used that the runner lacks, or a number is
-    /// missing or out of range.
+    /// Returns an error if the architecture is another one, a feature is used that the runner
+    /// lacks, or a number is missing or out of range.
     pub fn config(&mut self) -> Result<ModelConfig> {
         let (architecture, name) = architecture(self.text("general.architecture"))?;
-        // Read first: it needs the file itself.
+        // Read first: it needs mutable access to the file.
         let divisors = self.divisors()?;
         let keys = Keys { file: self, name };
         keys.check_features()?;
@@ -110,7 +114,7 @@ impl<R: Read + Seek> Gguf<R> {
             qk_norm: architecture == Architecture::Qwen3
                 || has("attn_q_norm.weight")
                 || has("attn_k_norm.weight"),
-            // A false number of layers must not become memory before `check` has seen it.
+            // A false number of layers must not become memory before `check` sees it.
             windows: vec![keys.optional("attention.sliding_window")?.filter(|n| *n > 0); layers.min(1 << 12)],
             tied_embeddings: self.info("output.weight").is_none(),
             eos: self.ends()?,
@@ -119,7 +123,7 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(config)
     }
 
-    /// Chat templates: one by itself, and further ones with names.
+    /// Returns the chat templates: the default one, and further ones with names.
     pub fn chat_sources(&self) -> Result<ChatSources> {
         let named = self.texts(TEMPLATE).filter_map(|(rest, text)| {
             let name = if rest.is_empty() { "default" } else { rest.strip_prefix('.')? };
@@ -140,7 +144,7 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(ChatSources { templates, tokens })
     }
 
-    /// The ends of sequence and of turn.
+    /// Returns the end tokens of sequence and of turn.
     pub(crate) fn ends(&self) -> Result<Vec<u32>> {
         let mut ends = Vec::new();
         for key in ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"] {
@@ -167,7 +171,7 @@ impl<R: Read + Seek> Gguf<R> {
 }
 
 impl<R: Read + Seek> Keys<'_, R> {
-    /// Files that name a factor but no type mean a linear one.
+    /// Returns the rotary scaling. Files with a factor but no type mean linear scaling.
     fn scaling(&self, divisors: Option<Vec<f32>>) -> Result<RopeScaling> {
         let factor = match self.float("rope.scaling.factor")? {
             Some(f) => f,

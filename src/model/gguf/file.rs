@@ -1,9 +1,16 @@
-//! Reading GGUF files: metadata, the table of tensors, and the bytes of one tensor at a time.
+//! Reader of GGUF files: metadata, the table of tensors, and the bytes of one tensor at a time.
 //!
-//! The header is read once, in time linear in its size; tensor data is read only when asked for. Every
-//! count and size is checked against the length of the file before memory is taken, and nothing
-//! recurses. Candle's own reader was rejected here: it divides by an alignment that the file may set to
-//! zero, wraps on dimensions whose product overflows, and keeps every element of every array (the
+//! Every count and size is checked against the length of the file before memory is taken, and
+//! nothing recurses.
+//!
+//! # Cost
+//!
+//! The header is read once, in time linear in its size. Tensor data is read only on request.
+//!
+//! # Alternatives considered
+//!
+//! Candle's own reader was rejected. It divides by an alignment that the file may set to zero, and
+//! wraps on dimensions whose product overflows. It also keeps every element of every array (the
 //! tokenizer's lists) as a tagged value.
 
 use std::collections::HashMap;
@@ -14,20 +21,21 @@ use candle_core::quantized::GgmlDType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::config::bad;
 
-/// Most metadata entries or tensors accepted.
+/// Maximum number of metadata entries and of tensors.
 const MAX_ENTRIES: u64 = 1 << 16;
-/// Longest key, tensor name or metadata string that is kept; longer strings are skipped.
+/// Maximum length of a key, a tensor name or a metadata string that is kept; longer strings are
+/// skipped.
 const MAX_KEPT_STRING: u64 = 1 << 10;
-/// The same for the metadata that hold chat templates.
+/// The same limit for the metadata that hold chat templates.
 const MAX_TEMPLATE: u64 = 1 << 18;
-/// How the keys of those begin.
+/// Prefix of the keys of chat templates.
 pub(crate) const TEMPLATE: &str = "tokenizer.chat_template";
-/// Most dimensions of a tensor.
+/// Maximum number of dimensions of a tensor.
 const MAX_DIMENSIONS: u32 = 4;
 /// Largest alignment of tensor data accepted.
 const MAX_ALIGNMENT: u64 = 1 << 20;
 
-/// A value of the metadata. Arrays and long texts are read past; where an array lies is kept.
+/// A value of the metadata. Arrays and long texts are skipped; the position of an array is kept.
 #[derive(Debug, Clone, PartialEq)]
 enum Meta {
     Int(i128),
@@ -38,7 +46,7 @@ enum Meta {
     Skipped,
 }
 
-/// Where the elements of an array lie.
+/// The position of an array's elements in the file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Array {
     kind: u32,
@@ -46,11 +54,11 @@ struct Array {
     start: u64,
 }
 
-/// Where a tensor lies and what it holds.
+/// The position of a tensor in the file, its type and its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct TensorInfo {
     pub dtype: GgmlDType,
-    /// Outermost first, unlike in the file.
+    /// Outermost dimension first, unlike in the file.
     pub shape: Vec<usize>,
     start: u64,
     bytes: u64,
@@ -65,12 +73,12 @@ pub(crate) struct Gguf<R> {
     wide: bool,
 }
 
-/// Reads little-endian numbers and knows where it is.
+/// Reads little-endian numbers and tracks its position.
 struct Cursor<'a, R> {
     input: &'a mut R,
     position: u64,
     length: u64,
-    /// Width of counts and lengths: 4 bytes in version 1, 8 since.
+    /// Width of counts and lengths: 4 bytes in version 1, 8 bytes in later ones.
     wide: bool,
 }
 
@@ -109,7 +117,7 @@ impl<R: Read> Cursor<'_, R> {
         Ok(())
     }
 
-    /// A string, if it is short enough to keep.
+    /// Reads a string and returns it if it is short enough to keep.
     fn text(&mut self, limit: u64) -> Result<Option<String>> {
         let n = self.count()?;
         if n > limit {
@@ -183,7 +191,7 @@ impl<R: Read> Cursor<'_, R> {
         shape.reverse();
         let dtype = dtype(self.u32()?).map_err(|e| e.hint(format!("in tensor `{name}`")))?;
         let elements = shape.iter().try_fold(1usize, |a, d| a.checked_mul(*d));
-        // Rows are made of whole blocks, so that a row can be cut out.
+        // Rows consist of whole blocks, so that a row can be cut out.
         let whole = shape.last().is_some_and(|d| d.is_multiple_of(dtype.block_size()));
         let bytes =
             elements.filter(|_| whole).and_then(|n| (n / dtype.block_size()).checked_mul(dtype.type_size()));
@@ -197,7 +205,7 @@ fn read_error(e: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, e.to_string())
 }
 
-/// The storage types that candle can multiply with.
+/// Returns the storage type for a type number, if candle can multiply with it.
 fn dtype(id: u32) -> Result<GgmlDType> {
     Ok(match id {
         0 => GgmlDType::F32,
@@ -221,7 +229,7 @@ impl<R: Read + Seek> Gguf<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// If the file is not GGUF or contradicts itself.
+    /// Returns an error if the file is not GGUF or contradicts itself.
     pub fn open(mut input: R) -> Result<Self> {
         let length = input.seek(SeekFrom::End(0)).map_err(|e| read_error(&e))?;
         input.seek(SeekFrom::Start(0)).map_err(|e| read_error(&e))?;
@@ -266,12 +274,12 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(Gguf { input, metadata, tensors, length, wide })
     }
 
-    /// The tensor's entry, if there is one.
+    /// Returns the tensor's entry, if it exists.
     pub fn info(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
     }
 
-    /// The tensor's bytes as stored.
+    /// Reads the tensor's bytes as stored.
     pub fn read(&mut self, name: &str) -> Result<Vec<u8>> {
         let t = self.tensors.get(name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
         self.input.seek(SeekFrom::Start(t.start)).map_err(|e| read_error(&e))?;
@@ -281,12 +289,12 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(buffer)
     }
 
-    /// The names of all tensors.
+    /// Returns the names of all tensors.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// A text of the metadata.
+    /// Returns a text of the metadata.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.metadata.get(key) {
             Some(Meta::Text(t)) => Some(t),
@@ -294,7 +302,7 @@ impl<R: Read + Seek> Gguf<R> {
         }
     }
 
-    /// The metadata texts whose keys begin so, with the rest of their keys.
+    /// Returns the metadata texts whose keys begin with `prefix`, with the rest of their keys.
     pub fn texts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.metadata.iter().filter_map(move |(key, value)| match value {
             Meta::Text(t) => Some((key.strip_prefix(prefix)?, t.as_str())),
@@ -302,12 +310,12 @@ impl<R: Read + Seek> Gguf<R> {
         })
     }
 
-    /// A whole number of the metadata that must be there.
+    /// Returns a required whole number of the metadata.
     pub fn number(&self, key: &str) -> Result<usize> {
         self.optional(key)?.ok_or_else(|| bad(format!("the GGUF metadata lack `{key}`")))
     }
 
-    /// A whole number of the metadata.
+    /// Returns a whole number of the metadata.
     pub fn optional(&self, key: &str) -> Result<Option<usize>> {
         match self.metadata.get(key) {
             None => Ok(None),
@@ -316,10 +324,12 @@ impl<R: Read + Seek> Gguf<R> {
         }
     }
 
-    /// The texts of a list of the metadata: at most `most`, with at most `bytes` in all.
+    /// Reads a list of texts of the metadata: at most `most` texts with at most `bytes` bytes in
+    /// all.
     ///
     /// # Errors
-    /// If it is no list of texts, larger than that, or not UTF-8.
+    /// Returns an error if the entry is not a list of texts, is larger than the limits, or is not
+    /// UTF-8.
     pub fn string_list(&mut self, key: &str, most: u64, bytes: u64) -> Result<Option<Vec<String>>> {
         let Some(array) = self.array(key, most)? else { return Ok(None) };
         if array.kind != 8 {
@@ -343,10 +353,10 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(Some(list))
     }
 
-    /// The numbers of a list of the metadata, at most `most` of them.
+    /// Reads a list of numbers of the metadata, at most `most` of them.
     ///
     /// # Errors
-    /// If it is no list of whole numbers up to 32 bits or of floats, or longer than that.
+    /// Returns an error if the entry is not a list of whole numbers or of floats, or is too long.
     pub fn number_list(&mut self, key: &str, most: u64) -> Result<Option<Vec<f64>>> {
         let Some(array) = self.array(key, most)? else { return Ok(None) };
         let mut cursor = self.at(array)?;
@@ -370,14 +380,14 @@ impl<R: Read + Seek> Gguf<R> {
         }
     }
 
-    /// A reader of the elements of an array.
+    /// Returns a reader at the elements of an array.
     fn at(&mut self, array: Array) -> Result<Cursor<'_, R>> {
         self.input.seek(SeekFrom::Start(array.start)).map_err(|e| read_error(&e))?;
         let (length, wide) = (self.length, self.wide);
         Ok(Cursor { input: &mut self.input, position: array.start, length, wide })
     }
 
-    /// Whether something is so by the metadata.
+    /// Returns a boolean of the metadata.
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         match self.metadata.get(key) {
             None => Ok(None),
@@ -386,7 +396,7 @@ impl<R: Read + Seek> Gguf<R> {
         }
     }
 
-    /// A fraction of the metadata.
+    /// Returns a float of the metadata.
     pub fn float(&self, key: &str) -> Result<Option<f32>> {
         match self.metadata.get(key) {
             None => Ok(None),
@@ -421,7 +431,8 @@ fn alignment(metadata: &HashMap<String, Meta>) -> Result<u64> {
     }
 }
 
-/// `position` rounded up; both are far below the largest number, since a file is read.
+/// Rounds `position` up. Cannot overflow: both numbers are bounded by the size of a file that is
+/// read.
 fn align(position: u64, alignment: u64) -> u64 {
     position.div_ceil(alignment) * alignment
 }

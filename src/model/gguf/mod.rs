@@ -1,4 +1,4 @@
-//! GGUF files: the container, and the model settings and tokenizer in its metadata.
+//! GGUF files: the container, and the model configuration and tokenizer in its metadata.
 
 pub(super) mod config;
 pub(super) mod file;

@@ -1,11 +1,20 @@
-//! The tokenizer that the metadata of a GGUF file describe.
+//! The tokenizer in the metadata of a GGUF file.
 //!
-//! Two kinds are read: `gpt2`, byte-level BPE with a list of merges and the name of a pre-tokenizer, and `llama`,
-//! SentencePiece BPE with scores and bytes as fallback. They become the tokenizer that a `tokenizer.json` of the
-//! same model describes, made of the same parts, so both give the same tokens; reading costs about what that file
-//! would. What cannot be had exactly is refused rather than approximated, for a model given other tokens than it
-//! was trained on gets worse in silence. Sizes are bounded before memory is taken. Writing a `tokenizer.json` to be
-//! parsed again was rejected: it doubles the work, and errors would name places that no file has.
+//! Two kinds are read. `gpt2` is byte-level BPE with a list of merges and the name of a
+//! pre-tokenizer. `llama` is SentencePiece BPE with scores and bytes as fallback. They become the
+//! same tokenizer, made of the same parts, as from a `tokenizer.json` of the same model, so both
+//! give the same tokens. A tokenizer that cannot be represented exactly is refused, not
+//! approximated: with other tokens than in its training a model gets worse without an error. Sizes
+//! are bounded before memory is taken.
+//!
+//! # Cost
+//!
+//! About the cost of reading a `tokenizer.json`.
+//!
+//! # Alternatives considered
+//!
+//! Writing a `tokenizer.json` and parsing it again was rejected. It doubles the work, and errors
+//! would name positions that no file has.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -20,13 +29,14 @@ use crate::model::gguf::file::Gguf;
 use crate::model::gguf::sentencepiece::{self, Piece, SPACE};
 use crate::vocab::{TokenSpelling, Vocabulary};
 
-/// Most tokens read.
+/// Maximum number of tokens.
 const MAX_TOKENS: u64 = 1 << 20;
-/// Most merges read.
+/// Maximum number of merges.
 const MAX_MERGES: u64 = 1 << 21;
-/// Most bytes of all tokens together, and of all merges.
+/// Maximum number of bytes of all tokens together, and of all merges.
 const MAX_TEXT: u64 = 1 << 26;
-/// Most tokens that are looked for in texts before anything else, and most bytes of them.
+/// Maximum number of tokens that are matched in texts before anything else; [`MAX_ADDED_TEXT`]
+/// limits their bytes.
 const MAX_ADDED: usize = 1 << 16;
 const MAX_ADDED_TEXT: usize = 1 << 20;
 
@@ -40,22 +50,22 @@ const MERGES: &str = "tokenizer.ggml.merges";
 pub(crate) const SCORES: &str = "tokenizer.ggml.scores";
 const ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
 
-/// How GPT-2 cuts a text into words.
+/// The pattern by which GPT-2 cuts a text into words.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-/// Llama 3: one line break ends a word, three digits are one.
+/// Llama 3: a line break ends a word, and up to three digits are one.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Qwen2: the same with single digits.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// A digit, or what else is a number, by itself.
+/// A single digit, or another character that is a number.
 const DIGIT: &str = r"\p{N}";
 
-/// What a name in [`PRE`] stands for.
+/// The pre-tokenizer of a name in [`PRE`].
 struct PreTokenizer {
-    /// Each cuts the pieces of the one before it, where it matches and between.
+    /// Each pattern cuts the pieces of the one before it, at its matches and between them.
     patterns: &'static [&'static str],
-    /// Whether a word that is a token is that token, whatever the merges would make of it.
+    /// True if a word that is a token is encoded as that token, whatever the merges give.
     ignore_merges: bool,
-    /// Whether texts are brought into composed form first.
+    /// True if texts are brought into composed form (NFC).
     composed: bool,
 }
 
@@ -63,7 +73,7 @@ fn pre_tokenizer(name: &str) -> Option<PreTokenizer> {
     let plain = |patterns| PreTokenizer { patterns, ignore_merges: false, composed: false };
     Some(match name {
         "gpt-2" | "phi-2" => plain(&[GPT2]),
-        // What files get whose converter knew no better.
+        // The name that a converter writes if it does not recognise the pre-tokenizer.
         "default" => plain(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
         "smollm" | "starcoder" | "refact" => plain(&[DIGIT, GPT2]),
         "llama-bpe" | "llama3" | "llama-v3" => PreTokenizer { ignore_merges: true, ..plain(&[LLAMA3]) },
@@ -72,23 +82,24 @@ fn pre_tokenizer(name: &str) -> Option<PreTokenizer> {
     })
 }
 
-/// What a token is for, as the files number it.
+/// The type of a token, as numbered in the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Normal,
     /// Unknown text or a control token: never text.
     Special,
-    /// Text that is a token wherever it stands.
+    /// Text that is a token wherever it occurs.
     UserDefined,
     Unused,
     Byte,
 }
 
-/// Reads the tokenizer in the metadata of a GGUF file, with the end tokens named there. Reads models of
-/// the kinds `gpt2` and `llama`, see `docs/models.md`.
+/// Reads the tokenizer in the metadata of a GGUF file, with the end tokens of the metadata. Reads
+/// tokenizers of the kinds `gpt2` and `llama`, see `docs/models.md`.
 ///
 /// # Errors
-/// If the file has none, one of another kind, or one that contradicts itself.
+/// Returns an error if the file has no tokenizer, one of another kind, or one that contradicts
+/// itself.
 pub fn vocabulary_from_gguf(path: impl AsRef<Path>) -> Result<Vocabulary> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|e| Error::io(path, &e))?;
@@ -99,13 +110,13 @@ pub fn vocabulary_from_gguf(path: impl AsRef<Path>) -> Result<Vocabulary> {
 /// Reads the tokenizer of a GGUF file in memory; see [`vocabulary_from_gguf`].
 ///
 /// # Errors
-/// As [`vocabulary_from_gguf`].
+/// Returns the errors of [`vocabulary_from_gguf`].
 pub fn vocabulary_from_gguf_bytes(bytes: &[u8]) -> Result<Vocabulary> {
     Gguf::open(std::io::Cursor::new(bytes))?.vocabulary()
 }
 
 impl<R: Read + Seek> Gguf<R> {
-    /// The tokenizer of the metadata.
+    /// Reads the tokenizer of the metadata.
     fn vocabulary(&mut self) -> Result<Vocabulary> {
         let kind = self.text(MODEL).map(str::to_owned);
         let (tokenizer, spelling) = match kind.as_deref() {
@@ -120,7 +131,8 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(if ends.is_empty() { vocabulary } else { vocabulary.with_eos(ends) })
     }
 
-    /// The token in front of a prompt. Files that do not say mean what their kind of tokenizer always does.
+    /// Returns the token before a prompt, if any. Where a file has no entry, the kind of tokenizer
+    /// decides.
     fn bos(&self, spelling: TokenSpelling) -> Result<Vec<u32>> {
         let piece = matches!(spelling, TokenSpelling::SentencePiece);
         let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3"));
@@ -131,7 +143,7 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(id.and_then(|id| u32::try_from(id).ok()).into_iter().collect())
     }
 
-    /// Byte-level BPE.
+    /// Builds a byte-level BPE tokenizer.
     fn byte_level(&mut self) -> Result<Tokenizer> {
         let name = self.text(PRE).ok_or_else(|| fault(format!("the GGUF metadata lack `{PRE}`")))?;
         let pre = pre_tokenizer(name)
@@ -157,7 +169,7 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(tokenizer)
     }
 
-    /// SentencePiece BPE.
+    /// Builds a SentencePiece BPE tokenizer.
     fn sentence_piece(&mut self) -> Result<Tokenizer> {
         let tokens = self.tokens()?;
         let vocab = tokens.vocab()?;
@@ -176,7 +188,7 @@ impl<R: Read + Seek> Gguf<R> {
             .map(|((text, _), score)| Piece { text, score })
             .collect();
         let merges = sentencepiece::merges(&pieces)?;
-        // Without a token for unknown text, for there is none: every byte has a token.
+        // Needs no token for unknown text: every byte has a token.
         let bpe = BPE::builder().vocab_and_merges(vocab, merges).byte_fallback(true).build();
         let mut tokenizer = Tokenizer::new(bpe.map_err(inconsistent)?);
         let spaces = json!({ "type": "Replace", "pattern": { "String": " " }, "content": SPACE });
@@ -211,14 +223,14 @@ impl<R: Read + Seek> Gguf<R> {
     }
 }
 
-/// The tokens of a file with what they are for.
+/// The tokens of a file with their types.
 struct Tokens {
     texts: Vec<String>,
     kinds: Vec<Kind>,
 }
 
 impl Tokens {
-    /// Ids by text. What is unused or empty is no token.
+    /// Returns ids by text. Unused and empty entries are no tokens.
     fn vocab(&self) -> Result<Vocab> {
         let mut vocab = Vocab::default();
         for (id, (text, kind)) in self.texts.iter().zip(&self.kinds).enumerate() {
@@ -233,7 +245,7 @@ impl Tokens {
         Ok(vocab)
     }
 
-    /// Makes the tokenizer look for control tokens and those that users defined.
+    /// Makes the tokenizer match control tokens and user-defined tokens.
     fn add_to(&self, tokenizer: &mut Tokenizer) -> Result<()> {
         let mut added = Vec::new();
         let mut bytes = 0;
@@ -256,11 +268,11 @@ impl Tokens {
     }
 }
 
-/// The two sides of each merge, all of them tokens.
+/// Returns the two sides of each merge, all of them tokens.
 fn pairs(merges: &[String], vocab: &Vocab) -> Result<Merges> {
     let mut whole = String::new();
     let pair = |(i, merge): (usize, &String)| {
-        // Tokens are spelled without blanks; the first character belongs to the left side in any case.
+        // Tokens contain no spaces. The first character belongs to the left side in any case.
         let cut = merge.char_indices().skip(1).find(|(_, c)| *c == ' ').map(|(at, _)| at);
         let (left, right) = cut.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| {
             fault(format!("entry {i} of `{MERGES}` is `{}`, not two tokens", merge.escape_debug()))
@@ -285,7 +297,7 @@ fn same_length(key: &str, got: usize, want: usize) -> Result<()> {
     Err(fault(format!("`{key}` has {got} entries, `{TOKENS}` has {want}")))
 }
 
-/// A part of a tokenizer from its description, which is written above.
+/// Returns a part of a tokenizer from its JSON description.
 fn part<T: serde::de::DeserializeOwned>(description: Value) -> Result<T> {
     serde_json::from_value(description).map_err(|e| fault(e.to_string()))
 }

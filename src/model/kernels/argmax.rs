@@ -1,12 +1,20 @@
-//! Where in a row of logits something larger comes.
+//! Search for the maximum in a row of logits: finds the next group that holds a larger value.
 //!
-//! Who looks for the largest of many numbers meets a larger one a few times at first and then hardly ever; in between a
-//! comparison of 32 at once is all there is to do. Cost: that comparison, with the widest vectors of the processor; left to the
-//! instructions that every processor of a family has it took more of them.
+//! A search for the maximum finds larger values a few times at first and then hardly ever. Between
+//! them, comparing 32 values at once is the only work.
+//!
+//! # Cost
+//!
+//! That comparison, with the widest vectors of the processor.
+//!
+//! # Alternatives considered
+//!
+//! Leaving the comparison to the instructions that every processor of a family has was rejected: it
+//! needs more of them.
 
 use super::simd16::{Simd16, WideWork, run};
 
-/// Numbers that are compared together, and bits of a word of a mask.
+/// Number of values that are compared together, and of bits in a word of a mask.
 pub(crate) const COMPARED_AT_ONCE: usize = 32;
 
 struct Next<'a> {
@@ -25,7 +33,7 @@ impl WideWork for Next<'_> {
             if self.mask.is_some_and(|mask| mask.get(i).is_none_or(|word| *word == 0)) {
                 continue;
             }
-            // So that what is no number counts as larger.
+            // Written so that NaN counts as larger.
             let below = match <&[f32; COMPARED_AT_ONCE]>::try_from(group) {
                 Ok(group) => group.iter().fold(true, |all, value| all & (*value <= self.than)),
                 Err(_) => group.iter().all(|value| *value <= self.than),
@@ -38,8 +46,8 @@ impl WideWork for Next<'_> {
     }
 }
 
-/// The first group of [`COMPARED_AT_ONCE`] values from group `from` on that the mask has a bit of, if there is one, and in which a value,
-/// legal or not, is larger than `than` or no number.
+/// Returns the first group of [`COMPARED_AT_ONCE`] values, from group `from` on, that has a legal
+/// token and a value larger than `than`, or NaN. That value need not be legal.
 pub(crate) fn next_group_above(
     values: &[f32],
     mask: Option<&[u32]>,

@@ -1,58 +1,67 @@
 //! Causal attention, a few rows at a time.
 //!
-//! A row at position p costs 2 (p + 1) multiply-adds per query element. Keys lie by blocks of sixteen positions,
-//! so that the scores of sixteen are one vector and nothing has to be summed across it; rows beside each other,
-//! and the heads that share a key head, share what is read. Each row has exactly the keys it may see, and each
-//! sum the order it has when the row is alone: scores along the head, values along the positions. A mask over a
-//! rectangle of scores was rejected: it does twice the work in a prefill, and sums over a length that depends on
-//! which other rows run along. Keys by position were rejected: a score was a sum across a vector then, 31
-//! instructions for a head of 64.
+//! Keys lie in blocks of sixteen positions. So the scores of sixteen positions are one vector, and
+//! no sum runs across a vector. Neighbouring rows, and the heads that share a key head, share the
+//! loads. Each row has exactly the keys that it may see. Each sum has the same order as when the
+//! row is alone: scores along the head, values along the positions.
+//!
+//! # Cost
+//!
+//! A row at position p costs 2 (p + 1) multiply-adds per query element.
+//!
+//! # Alternatives considered
+//!
+//! - A mask over a rectangle of scores was rejected. It does twice the work in a prefill, and sums
+//!   over a length that depends on which other rows run with it.
+//! - Keys by position were rejected: each score is then a sum across a vector, which takes many
+//!   more instructions.
 
 use super::simd16::{LANES16, Simd16, WideWork};
 use super::{Target, parallel_for, simd16};
 
-/// Positions whose keys lie together: element c of the keys of position p at
-/// `(p / KEY_BLOCK * width + c) * KEY_BLOCK + p % KEY_BLOCK`, the width that of all key heads.
+/// Number of positions whose keys lie together. Element c of the keys of position p is at `(p /
+/// KEY_BLOCK * width + c) * KEY_BLOCK + p % KEY_BLOCK`, where `width` is that of all key heads.
 pub(crate) const KEY_BLOCK: usize = LANES16;
 
-/// Queries, rows times heads of a key head, that are worked on together: as many as leave registers for nothing
-/// else.
+/// Number of queries, rows times heads of a key head, that are worked on together: as many as fit
+/// in the registers.
 const QUERIES: usize = 6;
 
-/// The inputs of causal attention: rows of queries, and keys and values by position.
+/// The inputs of causal attention: rows of queries, and the keys and values by position.
 pub(crate) struct Attention<'a> {
-    /// Queries, `[row][head][head_dim]` at `q_stride` floats a row.
+    /// Queries, `[row][head][head_dim]`, with `q_stride` floats per row.
     pub q: &'a [f32],
     pub q_stride: usize,
-    /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`; of the last block, positions after those of the rows may
-    /// hold anything.
+    /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`. In the last block, positions after
+    /// those of the rows may hold anything.
     pub k: &'a [f32],
     /// `[position][kv_head][head_dim]`.
     pub v: &'a [f32],
     /// Position of the first query row.
     pub start: usize,
-    /// Keys and values of positions from `fork` on, which is not behind `start`, stand `shift` places further back: of a
-    /// branch, that goes on from there.
+    /// Position from which keys and values belong to a branch, not after `start`. They lie `shift`
+    /// entries further back in the cache.
     pub fork: usize,
     pub shift: usize,
     pub rows: usize,
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
-    /// Positions a row sees, itself among them; at least 1.
+    /// Number of positions that a row sees, itself among them; at least 1.
     pub window: usize,
 }
 
 impl Attention<'_> {
-    /// Row i attends to the last `window` of positions `0..=start + i` only, so no mask is needed and half the work of a
-    /// prefill is saved. Writes `[row][head][head_dim]`, the rows of one part behind those of the one
-    /// before; all parts have the same heads. Rows of all parts are shared out together, so that many
-    /// sequences of one row each keep all threads busy.
+    /// Computes the attention of all parts and writes `[row][head][head_dim]`, the parts in order.
+    ///
+    /// Row i attends only to the last `window` of the positions `0..=start + i`. So no mask is
+    /// needed, and half the work of a prefill is saved. All parts have the same heads. Rows of all
+    /// parts are shared out together, so that many sequences of one row each keep all threads busy.
     pub fn run(parts: &[Attention], out: &mut [f32]) {
         let Some(one) = parts.first() else { return };
         let (width, kv_heads) = (one.heads * one.head_dim, one.kv_heads);
         let rows_together = (QUERIES * kv_heads / one.heads).max(1);
-        // For each part the numbers of its first row in the output and of its first tile of rows.
+        // For each part the index of its first row in the output and of its first tile of rows.
         let mut first = Vec::with_capacity(parts.len());
         let (mut rows, mut tiles, mut work) = (0, 0, 0);
         for a in parts {
@@ -77,7 +86,7 @@ impl Attention<'_> {
                 let from = (tile - before) * rows_together;
                 let mut rows = from..(from + rows_together).min(a.rows);
                 if a.start + rows.end > a.window {
-                    // Rows that do not begin with the same key.
+                    // With a window, rows do not begin with the same key.
                     for r in std::mem::take(&mut rows) {
                         a.some_rows(r..r + 1, row + r, item % kv_heads, &mut scores, &target);
                     }
@@ -88,12 +97,13 @@ impl Attention<'_> {
         });
     }
 
-    /// Where keys and values of a position stand.
+    /// Returns the entry in the cache of a position's keys and values.
     fn place(&self, position: usize) -> usize {
         if position < self.fork { position } else { position + self.shift }
     }
 
-    /// The heads of some rows that share a key head, and the first key, written to rows `to` and following.
+    /// Computes the heads of some rows that share a key head, and writes them to rows `to` and
+    /// following.
     fn some_rows(
         &self,
         rows: std::ops::Range<usize>,
@@ -120,7 +130,7 @@ impl Attention<'_> {
         let scale = 1.0 / (d as f32).sqrt();
         for (query, s) in queries.iter().zip(scores.chunks_exact_mut(stride)) {
             if self.shift > 0 {
-                // By positions from here on.
+                // Moves the scores of the branch, so that all are by position from here on.
                 let branch = from.max(self.fork) - origin..query.end - origin;
                 s.copy_within(branch.start + self.shift..branch.end + self.shift, branch.start);
             }
@@ -142,14 +152,15 @@ impl Attention<'_> {
 /// One head of one row.
 struct Query<'a> {
     q: &'a [f32],
-    /// Where the positions that it sees end.
+    /// End of the positions that it sees.
     end: usize,
-    /// Where the result goes.
+    /// Row and column of the result.
     row: usize,
     column: usize,
 }
 
-/// Products of queries with the keys of some blocks: `out[query][position]`, from the first of the blocks on.
+/// Products of queries with the keys of some blocks: `out[query][position]`, from the first of the
+/// blocks on.
 struct Scores<'a> {
     a: &'a Attention<'a>,
     queries: &'a [Query<'a>],
@@ -160,7 +171,7 @@ struct Scores<'a> {
 }
 
 impl Scores<'_> {
-    /// R queries from `first` on, B blocks at a time; returns R.
+    /// Computes R queries from `first` on, B blocks at a time; returns R.
     ///
     /// # Safety
     /// As for all of [`Simd16`].
@@ -183,7 +194,8 @@ impl Scores<'_> {
 
     /// # Safety
     /// As for all of [`Simd16`].
-    // Indices, for closures and iterators over vectors lack the instructions of what they are inlined into.
+    // Indices, since closures and iterators over vectors lack the instructions of the function that
+    // they are inlined into.
     #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     unsafe fn tile<V: Simd16, const R: usize, const B: usize>(&mut self, first: usize, block: usize) {
@@ -194,7 +206,7 @@ impl Scores<'_> {
         assert!(at + B * KEY_BLOCK <= self.stride && (self.kv_head + 1) * d <= width);
         let queries: [&[f32]; R] = std::array::from_fn(|r| self.queries[first + r].q);
         assert!(queries.iter().all(|q| q.len() == d));
-        // SAFETY: in bounds by the lengths above, and the caller's promise.
+        // SAFETY: in bounds by the lengths above; and by the caller's promise.
         unsafe {
             let keys = keys.as_ptr().add(self.kv_head * d * KEY_BLOCK);
             let mut acc = [[V::splat(0.0); B]; R];
@@ -225,7 +237,7 @@ impl WideWork for Scores<'_> {
         let mut i = 0;
         // SAFETY: by the caller's promise.
         unsafe {
-            // Sums enough to hide the latency of a multiply-add, as far as there are registers.
+            // Enough sums to hide the latency of a multiply-add, as far as there are registers.
             while i < self.queries.len() {
                 let left = self.queries.len() - i;
                 i += match (left, V::HAS_32_REGISTERS) {
@@ -255,9 +267,9 @@ impl WideWork for Softmax<'_> {
     unsafe fn with<V: Simd16>(self) {
         let (s, n) = (self.s.as_mut_ptr(), self.s.len());
         let whole = n - n % LANES16;
-        // SAFETY: in bounds by these lengths; and the caller's promise.
+        // SAFETY: in bounds by these lengths; and by the caller's promise.
         unsafe {
-            // What is behind the last score weighs nothing.
+            // Lanes after the last score get the weight 0.
             let last = V::load_part(s.add(whole), n - whole, f32::NEG_INFINITY);
             let mut most = last;
             for i in (0..whole).step_by(LANES16) {
@@ -280,12 +292,12 @@ impl WideWork for Softmax<'_> {
     }
 }
 
-/// For each query the sum of the values, each times its weight, added up in the order of the positions.
+/// For each query the sum of the values times their weights, in the order of the positions.
 struct WeightedSums<'a> {
     a: &'a Attention<'a>,
     queries: &'a [Query<'a>],
     kv_head: usize,
-    /// The first position that the queries see, and the one of the first weight.
+    /// The first position that the queries see, and the position of the first weight.
     from: usize,
     origin: usize,
     /// `[query][position]`.
@@ -295,7 +307,7 @@ struct WeightedSums<'a> {
 }
 
 impl WeightedSums<'_> {
-    /// All columns of R queries from `first` on, C vectors at a time; returns R.
+    /// Computes all columns of R queries from `first` on, C vectors at a time; returns R.
     ///
     /// # Safety
     /// As for all of [`Simd16`].
@@ -327,11 +339,12 @@ impl WeightedSums<'_> {
         R
     }
 
-    /// C vectors of columns from `at`, the sums in registers.
+    /// Computes C vectors of columns from `at` on, with the sums in registers.
     ///
     /// # Safety
-    /// There are so many columns; and as for all of [`Simd16`].
-    // Indices, for closures and iterators over vectors lack the instructions of what they are inlined into.
+    /// The columns exist; and as for all of [`Simd16`].
+    // Indices, since closures and iterators over vectors lack the instructions of the function that
+    // they are inlined into.
     #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     unsafe fn columns<V: Simd16, const R: usize, const C: usize>(&self, first: usize, at: usize) {
@@ -343,7 +356,8 @@ impl WeightedSums<'_> {
         assert!(ends.is_sorted() && self.origin <= self.from && longest - self.origin <= self.stride);
         let values = &self.a.v[..(longest + self.a.shift) * width];
         let fork = if self.a.shift > 0 { self.a.fork.clamp(self.from, common) } else { common };
-        // SAFETY: all places are below `longest` and the shift, the columns are there by the caller's promise.
+        // SAFETY: all entries are below `longest` plus the shift, and the columns exist by the
+        // caller's promise.
         unsafe {
             let values = values.as_ptr().add(self.kv_head * d + at);
             let mut acc = [[V::splat(0.0); C]; R];
@@ -361,7 +375,7 @@ impl WeightedSums<'_> {
                     }
                 }
             }
-            // What only some of the rows see lies behind the fork, if there is one.
+            // Positions that only some of the rows see lie after the fork, if there is one.
             for r in 0..R {
                 for j in common..ends[r] {
                     let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
@@ -410,7 +424,8 @@ mod tests {
 
     #[test]
     fn attention_agrees_with_the_definition() {
-        // Heads of less than a vector, of some, and of some and a part; key heads of one to seven heads.
+        // Heads of less than a vector, of some vectors, and of some and a part; key heads of one to
+        // seven heads.
         for (rows, start, heads, kv, d) in
             [(3, 5, 4, 2, 10), (7, 30, 4, 2, 64), (1, 16, 14, 2, 64), (9, 0, 3, 3, 40), (2, 100, 7, 1, 128)]
         {
@@ -421,7 +436,7 @@ mod tests {
     fn agree(rows: usize, start: usize, heads: usize, kv: usize, d: usize) {
         let q = noise(rows * heads * d, 3);
         let (k, v) = (noise((start + rows) * kv * d, 4), noise((start + rows) * kv * d, 5));
-        // What lies behind the last key is never part of a result.
+        // Keys after the last one never affect a result.
         let mut keys = vec![f32::NAN; (start + rows).next_multiple_of(KEY_BLOCK) * kv * d];
         for (i, k) in k.iter().enumerate() {
             let (p, c) = (i / (kv * d), i % (kv * d));
@@ -453,7 +468,7 @@ mod tests {
             let mut parts = vec![0.0; rows * heads * d];
             Attention::run(&[part(0, rows / 2), part(rows / 2, rows - rows / 2)], &mut parts);
             assert_eq!(out, parts);
-            // The last rows as a branch that others stand in front of.
+            // The last rows as a branch that follows other entries of the cache.
             for (fork, shift) in [(start, 3), (start + rows / 2, 21)] {
                 let (mut far_keys, mut far) =
                     (vec![f32::NAN; keys.len() + 2 * KEY_BLOCK * kv * d], v.clone());

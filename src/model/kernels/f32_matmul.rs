@@ -1,13 +1,17 @@
-//! Rows times a matrix, in single precision.
+//! Matrix products in single precision: rows times the transpose of a matrix.
+//!
+//! Quantised weights are multiplied in integers; see [`super::int8_matmul`].
+//!
+//! # Cost
 //!
 //! m rows times an n x k matrix cost m * n * k multiply-adds and, for small m, the time to read the
-//! matrix. Quantised weights are multiplied in integers; see [`super::integers`].
+//! matrix.
 
 use super::simd8::{LANES8, Simd8, Work, run};
 use super::{Target, parallel_for};
 
-/// Columns that one work item covers, so that their weights stay in the caches of the core while the rows
-/// pass by.
+/// Number of columns of one work item, so that their weights stay in the caches of the core for all
+/// rows.
 const COLUMNS_PER_ITEM: usize = 48;
 /// A matrix by rows, possibly with gaps between them.
 #[derive(Clone, Copy)]
@@ -34,13 +38,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Where the results go: `rows` rows, `stride` apart.
+/// The destination of the results: rows at a distance of `stride`.
 pub(crate) struct Out<'a> {
     pub data: &'a mut [f32],
     pub stride: usize,
 }
 
-/// R rows of x times C rows of w.
+/// Multiplies R rows of x with C rows of w.
 ///
 /// # Safety
 /// As for all of [`Simd8`].
@@ -50,7 +54,7 @@ unsafe fn tile<V: Simd8, const R: usize, const C: usize>(x: [&[f32]; R], w: [&[f
     assert!(x.iter().all(|s| s.len() == k) && w.iter().all(|s| s.len() == k));
     let whole = k - k % LANES8;
     let mut y = [[0f32; C]; R];
-    // SAFETY: `at + LANES <= whole <= k`, the length of every row, and then `at <= k`.
+    // SAFETY: `at + LANES8 <= whole <= k`, the length of every row, and then `at <= k`.
     unsafe {
         let mut acc = [[V::splat(0.0); C]; R];
         let mut at = 0;
@@ -58,7 +62,8 @@ unsafe fn tile<V: Simd8, const R: usize, const C: usize>(x: [&[f32]; R], w: [&[f
             let mut b = [V::splat(0.0); C];
             for c in 0..C {
                 b[c] = V::load(w[c].as_ptr().add(at));
-                // Rows lie behind each other mostly: the same place of those that come next.
+                // Rows are mostly contiguous, so this is the same offset in the rows that come
+                // next.
                 if at.is_multiple_of(2 * LANES8) {
                     V::prefetch(w[c].as_ptr().wrapping_add(C * k + at));
                 }
@@ -94,7 +99,7 @@ unsafe fn tile<V: Simd8, const R: usize, const C: usize>(x: [&[f32]; R], w: [&[f
     y
 }
 
-/// Columns `from..to` of all rows.
+/// A work item: the columns `from..to` of all rows.
 struct Columns<'a> {
     x: &'a Rows<'a>,
     w: &'a Rows<'a>,
@@ -104,7 +109,7 @@ struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// R rows from `first` on; returns R.
+    /// Computes R rows from `first` on; returns R.
     ///
     /// # Safety
     /// As for all of [`Simd8`].
@@ -133,9 +138,9 @@ impl Columns<'_> {
 }
 
 impl Work for Columns<'_> {
-    /// The tiles keep eight to twelve sums in registers: enough to hide the latency of a multiply-add. A
-    /// tile of few rows costs as much as one of more, so the rows are cut into tiles of like size: seven
-    /// as four and three, not as six and one.
+    /// Cuts the rows into tiles that keep eight to twelve sums in registers: enough to hide the
+    /// latency of a multiply-add. A tile of few rows costs as much as one of more, so tiles have
+    /// similar sizes: seven rows are four and three, not six and one.
     #[inline(always)]
     unsafe fn with<V: Simd8>(self) {
         let mut r = 0;
@@ -156,12 +161,13 @@ impl Work for Columns<'_> {
     }
 }
 
-/// Columns `from..to` of a product, on this thread.
+/// Computes the columns `from..to` of a product, on this thread.
 pub(super) fn product_range(x: &Rows, w: &Rows, from: usize, to: usize, out: &Target) {
     run(Columns { x, w, from, to, out });
 }
 
-/// Work by ranges of `size` outputs, on as many threads as it is worth. Ranges begin at multiples of `size`.
+/// Runs `work` over ranges of `size` outputs, on as many threads as pay. Ranges begin at multiples
+/// of `size`.
 pub(super) fn in_items(
     x: &Rows,
     outputs: usize,
@@ -179,7 +185,7 @@ pub(super) fn in_items(
     });
 }
 
-/// `out[r][c] = x.row(r) . w.row(c)`.
+/// Computes `out[r][c] = x.row(r) . w.row(c)`.
 pub(crate) fn product(x: &Rows, w: &Rows, out: Out<'_>) {
     assert_eq!(x.width, w.width, "widths of a product");
     in_items(x, w.rows, COLUMNS_PER_ITEM, out, |from, to, target| product_range(x, w, from, to, target));
@@ -213,8 +219,9 @@ impl Work for Chosen<'_> {
     }
 }
 
-/// The elements of a product that stand in row `x` and some columns: the same bits as among all, at a cost
-/// that grows with their number. On this thread, for they are few.
+/// Computes the elements of a product in row `x` and some columns. They have the same bits as in
+/// the whole product, at a cost that grows with their number. Runs on this thread, since they are
+/// few.
 pub(crate) fn matmul_f32_columns(x: &[f32], w: &Rows, columns: &[u32], out: &mut [f32]) {
     assert_eq!(columns.len(), out.len());
     run(Chosen { x, w, columns, out });
@@ -238,7 +245,7 @@ mod tests {
                 assert_eq!(alone, all[r * n..(r + 1) * n], "row {r} of {m} x {n} x {k}");
                 for c in 0..n {
                     let want: f64 = (0..k).map(|i| f64::from(x[r * k + i]) * f64::from(w[c * k + i])).sum();
-                    // 352 terms below 0.25 in f32: far less than 1e-5.
+                    // 352 terms below 0.25 in f32: the error is far below 1e-5.
                     assert!((f64::from(all[r * n + c]) - want).abs() < 1e-5);
                 }
             }

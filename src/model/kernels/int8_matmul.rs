@@ -1,26 +1,36 @@
-//! Rows times a matrix of quantised weights, in integers.
+//! Matrix products in integers: rows of activations times quantised weights.
 //!
-//! Activations are rounded to 8 bits ([`super::rounded`]); products with the weights are added up exactly, block by
-//! block, and the sums of the blocks, times their scales, in single precision in the order of the blocks. So an element
-//! of the result depends on its row and its column only, and on no order but that one. m rows cost m * n * k multiply-adds,
-//! 64 to an instruction (AVX-512 with VNNI) or 32 to three or four, and for small m the time to read the matrix.
+//! Activations are rounded to 8 bits ([`super::quantize`]). Their products with the weights are
+//! added up exactly, block by block. The sums of the blocks, times their scales, are added in
+//! single precision in the order of the blocks. So an element of the result depends on its row and
+//! its column only.
 //!
-//! Rejected: widening the weights to single precision has a quarter of the products to an instruction. The matrix unit of newer
-//! Intel processors (AMX) adds up a block for sixteen rows and outputs in one instruction, but its sums come to the vectors by
-//! way of memory and do not overlap with their work: 1.1 to 1.3 times as fast for sixteen rows and more, for two hundred
-//! lines and a system call.
+//! # Cost
+//!
+//! m rows cost m * n * k multiply-adds, 64 to an instruction (AVX-512 with VNNI) or 32 to three or
+//! four instructions. For small m the cost is the time to read the matrix.
+//!
+//! # Alternatives considered
+//!
+//! - Widening the weights to single precision was rejected: an instruction then has a quarter of
+//!   the products.
+//! - The matrix unit of newer Intel processors (AMX) was rejected. It adds up a block for sixteen
+//!   rows and outputs in one instruction. But its sums reach the vectors through memory and do not
+//!   overlap with their work. The gain is small, begins at sixteen rows, and needs much code and a
+//!   system call.
 
 use super::f32_matmul::in_items;
 use super::quantize::{BLOCK, Int8Rows, TileShape};
 use super::simd16::{LANES16, Simd16, WideWork, many, run};
 use super::{Out, Rows, Target};
 
-/// Outputs whose weights lie together, one for each lane.
+/// Number of outputs whose weights lie together, one for each lane.
 pub(crate) const GROUP: usize = LANES16;
 
-/// Weights by groups of sixteen outputs and blocks of 32 inputs; the last group may have outputs that do not exist.
+/// Weights in groups of sixteen outputs and blocks of 32 inputs. The last group may have outputs
+/// that do not exist.
 pub(crate) trait QuantMatrix: Copy + Sync {
-    /// Whether it needs [`TileInput::firsts`].
+    /// True if it needs [`TileInput::firsts`].
     const HALVES: bool;
     /// Number of outputs.
     fn rows(&self) -> usize;
@@ -29,7 +39,7 @@ pub(crate) trait QuantMatrix: Copy + Sync {
     /// Adds the products of a block of R rows with G groups of outputs, from `group` on, to `acc`.
     ///
     /// # Safety
-    /// The block and the groups exist, the part is of R rows; and as for all of [`Simd16`].
+    /// The block and the groups exist, and the part is of R rows; and as for all of [`Simd16`].
     unsafe fn add<V: Simd16, const R: usize, const G: usize>(
         &self,
         x: TileInput,
@@ -39,7 +49,7 @@ pub(crate) trait QuantMatrix: Copy + Sync {
     );
 }
 
-/// A block of some rows; see [`Int8Rows`].
+/// A block of activations of some rows; see [`Int8Rows`].
 #[derive(Clone, Copy)]
 pub(crate) struct TileInput {
     pub quants: *const i8,
@@ -48,10 +58,10 @@ pub(crate) struct TileInput {
     pub firsts: *const i32,
 }
 
-/// Outputs that one work item covers.
+/// Number of outputs of one work item.
 const ITEM: usize = 64;
 
-/// The tile of R rows from `first` on times G groups of outputs, one output in each lane.
+/// Computes the tile of R rows from `first` on times G groups of outputs, one output in each lane.
 ///
 /// # Safety
 /// As for all of [`Simd16`].
@@ -76,7 +86,7 @@ unsafe fn tile<V: Simd16, B: QuantMatrix, const R: usize, const G: usize>(
                 quants: rows.as_ptr().add(block * BLOCK * R),
                 scales: scales.as_ptr().add(block * R),
                 less: less.as_ptr().add(block * R),
-                // There are none unless they are needed.
+                // Empty unless needed.
                 firsts: firsts.as_ptr().wrapping_add(block * R),
             };
             w.add(part, group, block, &mut acc);
@@ -85,7 +95,7 @@ unsafe fn tile<V: Simd16, B: QuantMatrix, const R: usize, const G: usize>(
     }
 }
 
-/// Outputs `from..to`, of which `from` begins a group, of all rows.
+/// A work item: the outputs `from..to` of all rows; `from` begins a group.
 pub(super) struct Groups<'a, B> {
     pub x: &'a Int8Rows,
     pub w: &'a B,
@@ -95,7 +105,7 @@ pub(super) struct Groups<'a, B> {
 }
 
 impl<B: QuantMatrix> Groups<'_, B> {
-    /// The tile of R rows from `first` on; returns R.
+    /// Computes R rows from `first` on; returns R.
     ///
     /// # Safety
     /// As for all of [`Simd16`].
@@ -170,7 +180,7 @@ impl<B: QuantMatrix> WideWork for Groups<'_, B> {
     }
 }
 
-/// `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
+/// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
 pub(crate) fn matmul_int8<B: QuantMatrix>(x: &Rows, w: &B, out: Out<'_>) {
     assert_eq!(x.width, w.width(), "widths of a product");
     let rounded = Int8Rows::new(x, TileShape::new(many(), w.rows() * w.width()), B::HALVES);
@@ -191,7 +201,7 @@ struct Chosen<'a, B> {
 impl<B: QuantMatrix> WideWork for Chosen<'_, B> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
-        // Columns come in order mostly, so that neighbours share a group.
+        // Columns are mostly in order, so neighbours share a group.
         let (mut group, mut values) = (usize::MAX, [0f32; LANES16]);
         for (column, out) in self.columns.iter().zip(self.out) {
             let column = *column as usize;
@@ -206,8 +216,8 @@ impl<B: QuantMatrix> WideWork for Chosen<'_, B> {
     }
 }
 
-/// The elements of a product that stand in row `x` and some columns: the same bits as among all, at the cost
-/// of the groups they lie in. On this thread, for they are few.
+/// Computes the elements of a product in row `x` and some columns. They have the same bits as in
+/// the whole product, at the cost of their groups. Runs on this thread, since they are few.
 pub(crate) fn matmul_int8_columns<B: QuantMatrix>(x: &[f32], w: &B, columns: &[u32], out: &mut [f32]) {
     assert_eq!((columns.len(), x.len()), (out.len(), w.width()));
     let rounded = Int8Rows::new(&Rows::new(x, 1, w.width()), TileShape::default(), B::HALVES);
@@ -228,7 +238,7 @@ mod tests {
     use super::super::{Q8, quantize::Round};
     use super::*;
 
-    /// Does `check` to a matrix of each kind and the weights that it stands for.
+    /// Applies `check` to a matrix of each kind and the weights that it represents.
     trait Check {
         fn check<B: QuantMatrix>(&self, kind: &str, w: &B, wide: &[f32]);
     }
@@ -240,7 +250,7 @@ mod tests {
     fn of_each_kind(rows: usize, width: usize, check: &impl Check) {
         let padded = rows.next_multiple_of(GROUP);
         let each = || (0..rows).flat_map(|row| (0..width).map(move |column| (row, column)));
-        // From -128 on, which is what eight bits hold, although `Q8_0` stops at -127.
+        // From -128 on, the range of eight bits, although `Q8_0` stops at -127.
         let (quants, scales) = (bytes(padded * width, 2), noise(padded * width / BLOCK, 3));
         let value = |(row, column)| {
             let (quant, scale) = Q8::place(width, row, column);
@@ -320,11 +330,13 @@ mod tests {
                     let each = x.chunks(BLOCK).zip(w.chunks(BLOCK)).map(|(x, w)| {
                         let largest = x.iter().fold(0f64, |a, b| a.max(f64::from(b.abs())));
                         let sizes: f64 = w.iter().map(|w| f64::from(w.abs())).sum();
-                        // What `Q4_K` adds up before it takes the leasts off, at most 31 in these matrices.
+                        // `Q4_K` sums up before it subtracts the minimums, at most 31 in these
+                        // matrices.
                         (largest * sizes, largest * if kind == "Q4" { 31.0 * BLOCK as f64 } else { sizes })
                     });
                     let (rounding, sums) = each.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-                    // Half a step of 1/127 for each activation, and a little for sums in single precision.
+                    // Half a step of 1/127 for each activation, and a little for sums in single
+                    // precision.
                     let bound = rounding * 0.5 / 127.0 + sums * 1e-6 + rounding * 1e-5;
                     let off = (f64::from(*got) - want).abs();
                     assert!(off <= bound, "{i} of {kind} {n} x {k}: {got}, not {want}");
@@ -351,7 +363,7 @@ mod tests {
                 for (i, got) in whole(&self.0, w).iter().enumerate() {
                     let (x, w) = (&self.0[i / n * k..][..k], &wide[i % n * k..][..k]);
                     let want: f64 = x.iter().zip(w).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-                    // All numbers that are added up are below 2^20, and there are a few dozen of them.
+                    // All numbers in these sums are below 2^20, and there are a few dozen of them.
                     let bound = 2f64.powi(20 - 24) * 4.0;
                     assert!(
                         (f64::from(*got) - want).abs() <= bound,
@@ -388,7 +400,8 @@ mod tests {
         }
     }
 
-    /// The product with vectors of one kind, by a rounding that is the same with that kind.
+    /// Computes the product with vectors of one kind, and checks that this kind rounds activations
+    /// the same way.
     ///
     /// # Safety
     /// As for all of [`Simd16`].
@@ -428,7 +441,7 @@ mod tests {
         impl Check for Kinds {
             fn check<B: QuantMatrix>(&self, kind: &str, w: &B, _: &[f32]) {
                 let x = Rows::new(&self.0, self.0.len() / w.width(), w.width());
-                // SAFETY: nothing special is needed, and for the others it is checked.
+                // SAFETY: nothing special is needed for the first kind; the others are checked.
                 unsafe {
                     let want = with_kind::<Portable<true>, B>(&x, w, TileShape::Few);
                     #[cfg(target_arch = "x86_64")]

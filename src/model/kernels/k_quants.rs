@@ -1,27 +1,34 @@
-//! 4-bit and 6-bit weights (`Q4_K`, `Q6_K`) for products in integers.
+//! 4-bit and 6-bit weights (`Q4_K`, `Q6_K`) in the layout for products in integers.
 //!
-//! Values stay packed and are taken apart in registers, some ten instructions for the 512 weights of a block of sixteen
-//! outputs and each four of its inputs, whatever the number of rows. Scales are in single precision, as the format
-//! defines them: its own, in half precision and six bits, would have to be put together again at each product. How that is
-//! multiplied: [`super::integers`]. Rejected: weights widened exactly and activations in single precision, which was here
-//! before. A forward over eight rows of the embedded model in `Q4_K` took four times as long, over one 2.8 times.
+//! Values stay packed and are unpacked in registers. This takes few instructions for the 512
+//! weights of a block of sixteen outputs, about one for each ten to thirty weights with AVX-512,
+//! whatever the number of rows. Scales are in single precision, with the values that the format
+//! defines. Its own scales, in half precision and six bits, would have to be combined again at each
+//! product. For the product see [`super::int8_matmul`].
+//!
+//! # Alternatives considered
+//!
+//! Weights widened exactly, with activations in single precision, were rejected: a forward takes
+//! several times as long.
 
 use super::int8_matmul::{GROUP, QuantMatrix, TileInput};
 use super::q8_0::PREFETCH_BYTES;
 use super::quantize::{BLOCK, ZERO};
 use super::simd16::Simd16;
 
-/// Weights in a block of the formats `Q4_K` and `Q6_K`.
+/// Number of weights in a block of the formats `Q4_K` and `Q6_K`.
 pub(crate) const K_BLOCK: usize = 256;
-/// Bytes of the low four bits of a group's block: four inputs below four others in each 64.
+/// Bytes of the low four bits of a group's block. Each 64 bytes hold four inputs in their lower
+/// halves and four others in their upper halves.
 pub(crate) const LOW_NIBBLE_BYTES: usize = BLOCK * GROUP / 2;
-/// Bytes of the upper two bits of a group's block: four inputs of four in each 64.
+/// Bytes of the upper two bits of a group's block. Each 64 bytes hold four times four inputs.
 pub(crate) const HIGH_BITS_BYTES: usize = BLOCK * GROUP / 4;
-/// Numbers that a group's block has for each of its outputs, one of each output and then the other.
+/// Number of scale values of a group's block: two for each output, the first of all outputs and
+/// then the second.
 pub(crate) const SCALES_PER_GROUP: usize = 2 * GROUP;
 
-/// Where a weight stands: the byte of its low four bits, how far these are shifted, the byte of its upper bits, and how far
-/// those are; and the first of its output's two numbers.
+/// The position of a weight: the byte of its low four bits and their shift, the byte of its upper
+/// bits and their shift, and the first of its output's two scale values.
 pub(crate) struct PackedIndex {
     pub low: usize,
     pub low_shift: u32,
@@ -31,7 +38,7 @@ pub(crate) struct PackedIndex {
 }
 
 impl PackedIndex {
-    /// Of weight `column` of output `row`.
+    /// Returns the position of weight `column` of output `row`.
     pub fn new(width: usize, row: usize, column: usize) -> Self {
         let (group, lane) = (row / GROUP, row % GROUP);
         let (block, i) = (group * (width / BLOCK) + column / BLOCK, column % BLOCK);
@@ -46,19 +53,22 @@ impl PackedIndex {
     }
 }
 
-/// A matrix of 4-bit weights: `value * scale - least`, the two for each 32 weights of an output.
+/// A matrix of 4-bit weights: `value * scale - minimum`, with both for each 32 weights of an
+/// output.
 #[derive(Clone, Copy)]
 pub(crate) struct Q4<'a> {
     quants: &'a [u8],
-    /// Scales and leasts; see [`PackedIndex`].
+    /// Scales and minimums; see [`PackedIndex`].
     pairs: &'a [f32],
     rows: usize,
     width: usize,
 }
 
 impl<'a> Q4<'a> {
+    /// Returns a matrix over these slices.
+    ///
     /// # Panics
-    /// If the slices do not have the lengths that the numbers ask for.
+    /// If the slices do not have the lengths that the numbers require.
     pub fn new(quants: &'a [u8], pairs: &'a [f32], rows: usize, width: usize) -> Self {
         let blocks = blocks(rows, width);
         assert_eq!((quants.len(), pairs.len()), (blocks * LOW_NIBBLE_BYTES, blocks * SCALES_PER_GROUP));
@@ -76,7 +86,8 @@ impl<'a> Q4<'a> {
     }
 }
 
-/// A matrix of 6-bit weights: `(value - 32) * scale`, the scale for each 16 weights of an output.
+/// A matrix of 6-bit weights: `(value - 32) * scale`, with a scale for each 16 weights of an
+/// output.
 #[derive(Clone, Copy)]
 pub(crate) struct Q6<'a> {
     low: &'a [u8],
@@ -88,8 +99,10 @@ pub(crate) struct Q6<'a> {
 }
 
 impl<'a> Q6<'a> {
+    /// Returns a matrix over these slices.
+    ///
     /// # Panics
-    /// If the slices do not have the lengths that the numbers ask for.
+    /// If the slices do not have the lengths that the numbers require.
     pub fn new(low: &'a [u8], high: &'a [u8], pairs: &'a [f32], rows: usize, width: usize) -> Self {
         let blocks = blocks(rows, width);
         assert_eq!(
@@ -112,24 +125,24 @@ impl<'a> Q6<'a> {
     }
 }
 
-/// Blocks of all groups, those that are not full among them.
+/// Returns the number of blocks of all groups, including those that are not full.
 pub(crate) fn blocks(rows: usize, width: usize) -> usize {
     assert!(width.is_multiple_of(BLOCK), "rows of whole blocks");
     rows.div_ceil(GROUP) * (width / BLOCK)
 }
 
-/// The four activations of each row that meet four weights of an output.
+/// Returns the four activations of a row that meet four weights of an output.
 ///
 /// # Safety
-/// There are so many.
+/// The row and its four activations exist.
 #[inline(always)]
 unsafe fn four_of(x: TileInput, row: usize, four: usize) -> i32 {
-    // SAFETY: by the caller's promise; they need no alignment.
+    // SAFETY: by the caller's promise; no alignment is needed.
     unsafe { x.quants.add(row * BLOCK + 4 * four).cast::<i32>().read_unaligned() }
 }
 
-// No closures in these, nor iterators over vectors: they would lack the instructions of the function they are
-// inlined into.
+// No closures in these functions, nor iterators over vectors: they lack the instructions of the
+// function that they are inlined into.
 #[allow(clippy::needless_range_loop)]
 impl QuantMatrix for Q4<'_> {
     const HALVES: bool = false;
@@ -151,7 +164,7 @@ impl QuantMatrix for Q4<'_> {
         acc: &mut [[V; R]; G],
     ) {
         let blocks = self.width / BLOCK;
-        // SAFETY: by the caller's promise, and the lengths that `new` asked for.
+        // SAFETY: by the caller's promise, and by the lengths that `new` checks.
         unsafe {
             let mut sums = [[V::integers(0); R]; G];
             for j in 0..4 {
@@ -180,7 +193,7 @@ impl QuantMatrix for Q4<'_> {
                 let (scale, least) = (V::load(pair), V::load(pair.add(GROUP)));
                 for r in 0..R {
                     let own = *x.scales.add(r);
-                    // The sum of the activations, negative: both steps to it are exact.
+                    // The negative sum of the activations: both steps to it are exact.
                     let less = *x.less.add(r) as f32 / f32::from(ZERO);
                     acc[g][r] = acc[g][r].multiply_add(V::floats(sums[g][r]), scale.mul(V::splat(own)));
                     acc[g][r] = acc[g][r].multiply_add(least, V::splat(less * own));
@@ -211,12 +224,13 @@ impl QuantMatrix for Q6<'_> {
         acc: &mut [[V; R]; G],
     ) {
         let blocks = self.width / BLOCK;
-        // SAFETY: by the caller's promise, and the lengths that `new` asked for.
+        // SAFETY: by the caller's promise, and by the lengths that `new` checks.
         unsafe {
             for half in 0..2 {
                 let mut sums = [[V::integers(0); R]; G];
                 for r in 0..R {
-                    // 32 times the sum of the half's activations, negative: of the whole block it is a quarter of `less`.
+                    // -32 times the sum of the half's activations; for the whole block this is a
+                    // quarter of `less`.
                     let first = -32 * *x.firsts.add(r);
                     let less = if half == 0 { first } else { *x.less.add(r) / 4 - first };
                     for g in 0..G {

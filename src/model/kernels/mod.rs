@@ -1,17 +1,22 @@
-//! The arithmetic of a forward pass on plain `f32` slices: products, norms, rotary positions,
-//! attention.
+//! The arithmetic of a forward pass: matrix products, norms, rotary positions, attention.
 //!
-//! Every result row is a function of its own inputs only, computed in one fixed order: a product of
-//! row and column is eight running sums over the width, added up at the end in one tree (or, of quantised
-//! weights, exact sums of blocks in their order; in attention, one sum in order), however many rows and columns are worked on together and
-//! by however many threads. So the logits of a position
-//! have the same bits whether it was run alone, in a verified chunk, or in a prefill, and speculative
-//! decoding can be compared with plain decoding token for token.
+//! All kernels work on plain slices of `f32`. Every row of a result is a function of its own inputs
+//! only, computed in one fixed order. A single-precision product of row and column is eight running
+//! sums over the width, added up at the end in one tree. With quantised weights it is exact sums of
+//! blocks, added in their order. In attention it is one sum in order. The number of rows, columns
+//! and threads that work together does not matter. So the logits of a position have the same bits
+//! whether it ran alone, in a verified draft, or in a prefill. Speculative decoding can be compared
+//! with plain decoding token for token.
 //!
-//! A product of m rows with an n x k matrix costs m * n * k multiply-adds; for small m the time is
-//! that of reading the matrix once. General matrix libraries were rejected here: they switch between
-//! different kernels (and roundings) at m = 1, and pay about twice a matrix-vector product at m = 2
-//! for packing.
+//! # Cost
+//!
+//! A product of m rows with an n x k matrix costs m * n * k multiply-adds. For small m the time is
+//! that of reading the matrix once.
+//!
+//! # Alternatives considered
+//!
+//! General matrix libraries were rejected. They switch between different kernels (and roundings) at
+//! m = 1, and at m = 2 they pay about twice a matrix-vector product for packing.
 
 use std::cell::Cell;
 
@@ -40,10 +45,10 @@ pub(crate) use k_quants::{
 pub(crate) use q8_0::Q8;
 pub(crate) use quantize::{BLOCK, ZERO};
 
-/// Multiply-adds below which handing work to other threads costs more than it saves.
+/// Number of multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;
 
-/// A destination that several threads write disjoint parts of.
+/// A destination to which several threads write disjoint parts.
 #[derive(Clone, Copy)]
 struct Target {
     start: *mut f32,
@@ -51,8 +56,8 @@ struct Target {
     stride: usize,
 }
 
-// SAFETY: the pointer comes from an exclusive borrow that outlives the work, and the work items write
-// disjoint columns or rows.
+// SAFETY: the pointer comes from an exclusive borrow that outlives the work, and the work items
+// write disjoint columns or rows.
 unsafe impl Send for Target {}
 unsafe impl Sync for Target {}
 
@@ -61,12 +66,12 @@ impl Target {
     fn put(&self, row: usize, column: usize, value: f32) {
         let at = row * self.stride + column;
         debug_assert!(at < self.len);
-        // SAFETY: whoever makes a target checks that it holds all rows and columns of the work, and no
-        // other thread touches this element.
+        // SAFETY: the code that makes a target checks that it holds all rows and columns of the
+        // work, and no other thread touches this element.
         unsafe { *self.start.add(at) = value }
     }
 
-    /// Values in columns from `column` on.
+    /// Writes values in columns from `column` on.
     #[inline(always)]
     fn put_all(&self, row: usize, column: usize, values: &[f32]) {
         let at = row * self.stride + column;
@@ -75,7 +80,7 @@ impl Target {
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.start.add(at), values.len()) }
     }
 
-    /// Values in [`LANES16`] columns from `column` on.
+    /// Writes values in [`LANES16`] columns from `column` on.
     ///
     /// # Safety
     /// As for all of [`Simd16`].
@@ -83,17 +88,17 @@ impl Target {
     unsafe fn put_wide<V: Simd16>(&self, row: usize, column: usize, values: V) {
         let at = row * self.stride + column;
         debug_assert!(at + LANES16 <= self.len);
-        // SAFETY: as for `put`, and the caller's promise.
+        // SAFETY: as for `put`, and by the caller's promise.
         unsafe { values.store(self.start.add(at)) }
     }
 }
 
 thread_local! {
-    /// Whether the products of this thread stay on it.
+    /// True if the products of this thread stay on it.
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` without help from other threads: they have work of their own.
+/// Runs `work` without help from other threads, which have work of their own.
 pub(crate) fn single_threaded<R>(work: impl FnOnce() -> R) -> R {
     struct Reset(bool);
     impl Drop for Reset {
@@ -105,23 +110,23 @@ pub(crate) fn single_threaded<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Whether a product may be shared out among threads.
+/// Returns true if products may be shared out among threads.
 pub(crate) fn has_pool() -> bool {
     barrier_pool().n_workers() > 0
 }
 
-/// On how many threads work of this thread may be shared out.
+/// Returns the number of threads that may share the work of this thread.
 pub(crate) fn threads() -> usize {
     if STAYS.get() { 1 } else { barrier_pool().n_workers() + 1 }
 }
 
-/// Runs `work` over `0..count`, each on a thread of the pool where it stays.
+/// Runs `work` over `0..count`, each call on one thread of the pool without help from others.
 pub(crate) fn on_every_thread(count: usize, work: impl Fn(usize) + Sync) {
     barrier_pool().execute_chunked(count, |range| single_threaded(|| range.for_each(&work)));
 }
 
-/// Runs `work` over `0..items`, on candle's own pool if it is worth it: a second pool beside it would
-/// fight it for the cores.
+/// Runs `work` over `0..items`, on candle's own pool if that pays. A second pool would compete with
+/// it for the cores.
 fn parallel_for(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
     if multiply_adds < PARALLEL_WORK || STAYS.get() || !has_pool() {
         work(0..items);
@@ -130,7 +135,7 @@ fn parallel_for(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Rang
     }
 }
 
-/// `out = x / rms(x) * weight`, row by row.
+/// Computes `out = x / rms(x) * weight`, row by row.
 pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     let width = weight.len();
     for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
@@ -150,7 +155,7 @@ impl Work for RmsNorm<'_> {
     unsafe fn with<V: Simd8>(self) {
         let (x, whole) = (self.x, self.x.len() - self.x.len() % LANES8);
         assert!(self.weight.len() == x.len() && self.out.len() == x.len());
-        // SAFETY: whole vectors up to `whole`; and the caller's promise.
+        // SAFETY: whole vectors up to `whole`; and by the caller's promise.
         unsafe {
             let (mut sum, mut at) = (V::splat(0.0), 0);
             while at < whole {
@@ -175,7 +180,7 @@ impl Work for RmsNorm<'_> {
     }
 }
 
-/// The same in place, for heads beside each other.
+/// Computes the same in place, for heads next to each other.
 pub(crate) fn rms_norm_heads(x: &mut [f32], weight: &[f32], eps: f32) {
     let width = weight.len();
     for x in x.chunks_exact_mut(width) {
@@ -186,7 +191,7 @@ pub(crate) fn rms_norm_heads(x: &mut [f32], weight: &[f32], eps: f32) {
     }
 }
 
-/// The sum of squares, in the order of a product.
+/// Returns the sum of squares, in the order of a product.
 fn squares(x: &[f32]) -> f32 {
     let (mut acc, mut chunks) = ([0f32; LANES8], x.chunks_exact(LANES8));
     for c in &mut chunks {
@@ -200,12 +205,12 @@ fn squares(x: &[f32]) -> f32 {
     total(&acc)
 }
 
-/// The sum of the lanes: halves onto each other until one is left.
+/// Returns the sum of the lanes: adds the upper half to the lower half until one lane is left.
 fn total(v: &[f32; LANES8]) -> f32 {
     ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
 }
 
-/// `out = silu(gate) * up`, with gate and up beside each other in each row.
+/// Computes `out = silu(gate) * up`. Each row holds its gate and then its up values.
 pub(crate) fn silu_times(gate_up: &[f32], width: usize, out: &mut [f32]) {
     for (row, out) in gate_up.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
         let (gate, up) = row.split_at(width);
@@ -225,7 +230,7 @@ impl WideWork for SiluTimes<'_> {
         let n = self.out.len();
         assert!(self.gate.len() == n && self.up.len() == n);
         for i in (0..n).step_by(LANES16) {
-            // SAFETY: no more than the elements from `i` on; and the caller's promise.
+            // SAFETY: no more than the elements from `i` on; and by the caller's promise.
             unsafe {
                 let gate = V::load_part(self.gate.as_ptr().add(i), n - i, 0.0);
                 let up = V::load_part(self.up.as_ptr().add(i), n - i, 0.0);
@@ -252,8 +257,8 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// For these positions; costs one sine and cosine per pair, so no table over the whole context is
-    /// kept.
+    /// Returns the cosines and sines of these positions. Costs one sine and cosine per pair, so no
+    /// table over the whole context is kept.
     pub fn new(frequencies: &[f32], positions: impl Iterator<Item = usize>) -> Self {
         let half = frequencies.len();
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
@@ -267,7 +272,7 @@ impl Rotation {
         Rotation { cos, sin, half }
     }
 
-    /// Turns the heads in `row` (consecutive, each `2 * half` wide) by the angles of the `i`-th
+    /// Rotates the heads in `row` (consecutive, each `2 * half` wide) by the angles of the `i`-th
     /// position. Pairs are (j, j + half), as in Hugging Face models.
     pub fn apply(&self, i: usize, row: &mut [f32]) {
         let angles = i * self.half..(i + 1) * self.half;
@@ -290,7 +295,7 @@ impl WideWork for Rotate<'_> {
             let (a, b) = head.split_at_mut(half);
             for j in (0..half).step_by(LANES16) {
                 let n = LANES16.min(half - j);
-                // SAFETY: n elements of each; and the caller's promise.
+                // SAFETY: n elements of each; and by the caller's promise.
                 unsafe {
                     let cos = V::load_part(self.cos.as_ptr().add(j), n, 0.0);
                     let sin = V::load_part(self.sin.as_ptr().add(j), n, 0.0);
@@ -305,7 +310,7 @@ impl WideWork for Rotate<'_> {
     }
 }
 
-/// `x += update`, element by element.
+/// Computes `x += update`, element by element.
 pub(crate) fn add(x: &mut [f32], update: &[f32]) {
     simd16::run(Add { x, update });
 }
@@ -321,7 +326,7 @@ impl WideWork for Add<'_> {
         let n = self.x.len();
         assert_eq!(self.update.len(), n);
         for i in (0..n).step_by(LANES16) {
-            // SAFETY: no more than the elements from `i` on; and the caller's promise.
+            // SAFETY: no more than the elements from `i` on; and by the caller's promise.
             unsafe {
                 let update = V::load_part(self.update.as_ptr().add(i), n - i, 0.0);
                 let sum = V::load_part(self.x.as_ptr().add(i), n - i, 0.0).add(update);

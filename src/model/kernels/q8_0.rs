@@ -1,20 +1,26 @@
-//! 8-bit weights (`Q8_0`) for products in integers.
+//! 8-bit weights (`Q8_0`) in the layout for products in integers.
 //!
-//! A block of 32 inputs is added up with its activations exactly; a weight takes a byte, and a scale for each block four. How that is
-//! multiplied: [`super::integers`].
+//! The products of a block of 32 inputs are added up exactly. For the product see
+//! [`super::int8_matmul`].
+//!
+//! # Cost
+//!
+//! A weight takes one byte, and the scale of each block four.
 
 use super::int8_matmul::{GROUP, QuantMatrix, TileInput};
 use super::quantize::{BLOCK, ZERO};
 use super::simd16::Simd16;
 
-/// Bytes of weights ahead of those that are multiplied which are called for. Matrices that come out of main
-/// memory took a fifth less time with it for up to twelve rows; 512 to 4096 bytes gained half of that or nothing.
+/// Distance in bytes at which weights are prefetched. It pays for matrices that come from main
+/// memory; much shorter distances gain half as much or nothing.
 pub(super) const PREFETCH_BYTES: usize = 8192;
 
-/// A matrix of 8-bit weights, by groups of sixteen outputs; the last group may have outputs that do not exist.
+/// A matrix of 8-bit weights, in groups of sixteen outputs. The last group may have outputs that do
+/// not exist.
 ///
-/// In a group the blocks of 32 inputs follow each other; in a block the inputs by fours, and in these the sixteen
-/// outputs, four weights each. Weights have 128 added to them. `scales` has sixteen for each block.
+/// In a group the blocks of 32 inputs follow each other. In a block the inputs follow by fours, and
+/// in each four the sixteen outputs, four weights each. Weights have 128 added to them. `scales`
+/// has sixteen for each block.
 #[derive(Clone, Copy)]
 pub(crate) struct Q8<'a> {
     quants: &'a [u8],
@@ -26,8 +32,10 @@ pub(crate) struct Q8<'a> {
 }
 
 impl<'a> Q8<'a> {
+    /// Returns a matrix over these slices.
+    ///
     /// # Panics
-    /// If the slices do not have the lengths that the numbers ask for.
+    /// If the slices do not have the lengths that the numbers require.
     pub fn new(quants: &'a [u8], scales: &'a [f32], rows: usize, width: usize) -> Self {
         let groups = rows.div_ceil(GROUP);
         assert!(width.is_multiple_of(BLOCK), "rows of whole blocks");
@@ -36,7 +44,7 @@ impl<'a> Q8<'a> {
         Q8 { quants, scales, rows, width }
     }
 
-    /// Where weight `column` of output `row` lies, and its scale.
+    /// Returns the indices of weight `column` of output `row` and of its scale.
     pub fn place(width: usize, row: usize, column: usize) -> (usize, usize) {
         let (group, lane) = (row / GROUP, row % GROUP);
         let (block, i) = (column / BLOCK, column % BLOCK);

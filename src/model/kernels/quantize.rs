@@ -1,54 +1,66 @@
-//! Activations in 8 bits, for products in integers.
+//! Quantisation of activations to 8 bits, for products in integers.
 //!
-//! Each block of 32 activations of a row is rounded to -127..=127 by a scale of its own: an activation is then off by at most 1/254 of
-//! the largest of its block, as a weight was when it was rounded to `Q8_0`. Cost: a nanosecond for each four, once for
-//! a product. Rejected: 16 bits by a scale for each row, which was here before. It is a hundred times finer than 8-bit
-//! weights and takes twice the instructions: a forward over eight rows of the embedded model cost a quarter more, and of 340
-//! evaluation texts it got as many fields right. docs/exactness.md has what the rounding does to outputs.
+//! Each block of 32 activations of a row is rounded to -127..=127 with its own scale. The error of
+//! an activation is at most 1/254 of the largest of its block, the same as that of a weight in
+//! `Q8_0`. The effect on outputs is in docs/exactness.md.
+//!
+//! # Cost
+//!
+//! Linear in the number of activations, once for a product, and much less than the product.
+//!
+//! # Alternatives considered
+//!
+//! 16 bits with a scale for each row were rejected. They are much finer than 8-bit weights and take
+//! twice the instructions, but the results are no better.
 
 use std::cell::Cell;
 
 use super::f32_matmul::Rows;
 use super::simd16::{Simd16, WideWork, run};
 
-/// Activations, and weights, that share a scale.
+/// Number of activations, and of weights, that share a scale.
 pub(crate) const BLOCK: usize = 32;
-/// What [`Int8Rows::less`] takes off for each: what stands for a weight of zero in 8 bits.
+/// The value that represents a weight of zero in 8 bits without sign. [`Int8Rows::zero_correction`]
+/// removes it from the sums.
 pub(crate) const ZERO: u8 = 128;
 
-/// Rows of activations in 8 bits, by tiles of rows that are multiplied together. A tile has its blocks of 32
-/// elements in order, and in a block its rows beside each other, so that one pointer runs through all of
-/// them; the others have a number for each block of a row, in the same order.
+/// Rows of activations in 8 bits, in tiles of rows that are multiplied together.
+///
+/// A tile has its blocks of 32 elements in order, and in a block its rows next to each other, so
+/// that one pointer runs through all of them. The other vectors have a number for each block of a
+/// row, in the same order.
 #[derive(Default)]
 pub(super) struct Int8Rows {
     pub quants: Vec<i8>,
-    /// What to multiply the 32 values with.
+    /// For each block the factor of its 32 values.
     pub scales: Vec<f32>,
-    /// [`ZERO`] times their sum, taken off.
+    /// For each block -[`ZERO`] times the sum of its values.
     pub zero_correction: Vec<i32>,
-    /// The sum of the first half of them, where that was asked for.
+    /// For each block the sum of the first half of its values, if requested.
     pub half_sums: Vec<i32>,
     pub rows: usize,
     pub width: usize,
     pub tiling: TileShape,
 }
 
-/// How rows are cut into tiles that are multiplied together. The bits are the same.
+/// The division of rows into tiles that are multiplied together. It does not change the bits of
+/// results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum TileShape {
-    /// Vectors with few registers: six rows and a group of outputs leave registers for nothing else.
+    /// For vectors with few registers: six rows and a group of outputs fill them.
     #[default]
     Few,
-    /// [Many](Wide::MANY) registers and weights that lie in the caches: six rows and two groups, so that what is loaded is used
-    /// twice. One group and up to nine rows are faster than two tiles.
+    /// For many registers ([`Simd16::HAS_32_REGISTERS`]) and weights in the caches: six rows and
+    /// two groups, so that each load is used twice. For up to nine rows one group is faster than
+    /// two tiles.
     Near,
-    /// Many registers and weights that come out of memory: one stream of them, which one group is, and up to twelve
-    /// rows, so that it is used as often as can be.
+    /// For many registers and weights from memory: one group, which is one stream of weights, and
+    /// up to twelve rows, so that each load is used as often as possible.
     Far,
 }
 
 impl TileShape {
-    /// For so many weights.
+    /// Returns the tiling for a number of weights.
     pub fn new(many: bool, weights: usize) -> Self {
         match many {
             false => TileShape::Few,
@@ -57,8 +69,9 @@ impl TileShape {
         }
     }
 
-    /// How many of the rows that are left make the next tile. Tiles are of like size, seven rows are four and three, for a
-    /// tile of few costs nearly as much as one of more.
+    /// Returns the number of rows of the next tile if `left` rows are left. Tiles have similar
+    /// sizes (seven rows are four and three), since a tile of few rows costs nearly as much as one
+    /// of more.
     pub fn rows(self, left: usize) -> usize {
         match (left, self) {
             (_, TileShape::Far) => left.div_ceil(left.div_ceil(MOST_ROWS).max(1)),
@@ -71,13 +84,15 @@ impl TileShape {
     }
 }
 
-/// Most rows of a tile.
+/// Maximum number of rows of a tile.
 pub(super) const MOST_ROWS: usize = 12;
-/// Weights of a matrix from which on it is taken to come out of memory: more than a processor's second cache keeps beside
-/// all else. The matrices of the embedded models are smaller, but for that of the outputs.
+/// Number of weights from which a matrix is assumed to come from memory: more than a processor's
+/// second-level cache holds. The matrices of the embedded models are smaller, except that of the
+/// outputs.
 const STREAMED_FROM_WEIGHTS: usize = 1 << 19;
 
-/// One row, written to every `step`-th block of `out`, and to every `step`-th number beside it.
+/// Rounds one row. Writes to every `step`-th block of `out`, and to every `step`-th number of the
+/// other slices.
 pub(super) struct Round<'a> {
     pub x: &'a [f32],
     pub step: usize,
@@ -97,7 +112,7 @@ impl WideWork for Round<'_> {
             // SAFETY: a block on either side; and by the caller's promise.
             let (scale, sum) = unsafe { V::round_block(x.as_ptr(), out.as_mut_ptr()) };
             self.scales[i * self.step] = scale;
-            // The sum of what is no number means nothing and may be large.
+            // With NaN the sum has no meaning and may be large.
             self.zero_correction[i * self.step] = (-i32::from(ZERO)).wrapping_mul(sum);
             if let Some(first) = self.half_sums.get_mut(i * self.step) {
                 *first = out[..BLOCK / 2].iter().map(|v| i32::from(*v)).sum();
@@ -107,15 +122,16 @@ impl WideWork for Round<'_> {
 }
 
 thread_local! {
-    /// The last one on this thread, for its memory: clearing fresh pages took a fiftieth of a prompt's time.
+    /// The last rows on this thread, kept for their memory: clearing fresh pages is a measurable
+    /// part of a prefill.
     static LAST: Cell<Option<Int8Rows>> = const { Cell::new(None) };
 }
 
-/// Bytes that a thread keeps for it.
+/// Maximum bytes that a thread keeps for it.
 const KEPT: usize = 4 << 20;
 
 impl Int8Rows {
-    /// `halves` asks for the sums of halves of blocks.
+    /// Rounds the rows of `x`. `halves` requests the sums of first halves of blocks.
     pub fn new(x: &Rows, tiling: TileShape, halves: bool) -> Self {
         let blocks = x.width / BLOCK;
         let mut all = LAST.take().unwrap_or_default();
@@ -144,7 +160,7 @@ impl Int8Rows {
         all
     }
 
-    /// Leaves the memory for the next one.
+    /// Keeps the memory for the next call of `new` on this thread.
     pub fn leave(self) {
         LAST.set(Some(self).filter(|r| r.quants.capacity() <= KEPT));
     }

@@ -1,39 +1,42 @@
-//! Eight numbers at once: one register where the processor has such, an array elsewhere.
+//! Vectors of eight numbers behind one trait: an AVX2 register, or a plain array.
 //!
-//! Both give the same results as far as both fuse the multiply-add. Leaving it to the compiler to find
-//! the vectors was tried and rejected: whether it did changed with details of the surrounding code, and
-//! the loss was a factor of four.
+//! Both give the same results if both fuse the multiply-add.
+//!
+//! # Alternatives considered
+//!
+//! Leaving vectorisation to the compiler was rejected: it depends on details of the surrounding
+//! code, and the loss is a factor of four.
 
-/// How many numbers a vector has. Part of the definition of the results, the same on every machine.
+/// Number of lanes. It is part of the definition of the results, the same on every machine.
 pub(super) const LANES8: usize = 8;
 
 /// A vector of [`LANES8`] numbers.
 pub(crate) trait Simd8: Copy {
     /// # Safety
-    /// For all functions: the processor must have the instructions that the implementation names, and
-    /// pointers must be good for as many elements as are read or written (all lanes, if not said
+    /// For all functions: the processor must have the instructions that the implementation names.
+    /// Pointers must be valid for the elements that are read or written (all lanes, unless stated
     /// otherwise). They need no alignment.
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
-    /// `a * b + self`.
+    /// Returns `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
     unsafe fn times(self, other: Self) -> Self;
-    /// Calls for the memory there, which need not exist, to be brought to the caches.
+    /// Prefetches the memory at the address, which need not exist, into the caches.
     #[inline(always)]
     unsafe fn prefetch(from: *const f32) {
         let _ = from;
     }
-    /// The sum of the lanes: halves onto each other until one is left.
+    /// Returns the sum of the lanes: adds the upper half to the lower half until one lane is left.
     unsafe fn total(self) -> f32;
-    /// The totals of four vectors.
+    /// Returns the totals of four vectors.
     #[inline(always)]
     unsafe fn totals(v: [Self; 4]) -> [f32; 4] {
         // SAFETY: by the caller's promise.
         v.map(|v| unsafe { v.total() })
     }
 
-    /// The first `n < LANES` numbers, and zeros.
+    /// Loads the first `n < LANES8` numbers, and zeros in the other lanes.
     #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         let mut v = [0.0; LANES8];
@@ -46,11 +49,12 @@ pub(crate) trait Simd8: Copy {
     }
 }
 
-/// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
+/// Needs no special instructions. `FMA` is true if it fuses the multiply-add, which is slow where
+/// no instruction does it.
 #[derive(Clone, Copy)]
 pub(super) struct Portable<const FMA: bool>([f32; LANES8]);
 
-// SAFETY of the bodies: only what the trait asks of the caller.
+// SAFETY of the bodies: they need only the promises that the trait requires.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl<const FMA: bool> Simd8 for Portable<FMA> {
     #[inline(always)]
@@ -101,7 +105,7 @@ mod x86 {
 
     const _: () = assert!(size_of::<Avx2>() == LANES8 * size_of::<f32>());
 
-    // SAFETY of the bodies: only what the trait asks of the caller.
+    // SAFETY of the bodies: they need only the promises that the trait requires.
     #[allow(clippy::undocumented_unsafe_blocks)]
     impl Simd8 for Avx2 {
         #[inline(always)]
@@ -143,7 +147,7 @@ mod x86 {
             }
         }
 
-        // The additions of `total`, those of four vectors beside each other.
+        // The additions of `total`, for four vectors at once.
         #[inline(always)]
         unsafe fn totals([a, b, c, d]: [Self; 4]) -> [f32; 4] {
             unsafe {
@@ -172,7 +176,7 @@ mod x86 {
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::Avx2;
 
-/// Whether this processor has what `Avx2` needs; the answer is cached.
+/// Returns true if this processor has the instructions for `Avx2`; the answer is cached.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
@@ -196,16 +200,16 @@ pub(super) fn run<T>(work: impl Work<T>) -> T {
             unsafe { work.with::<Avx2>() }
         }
         if has_avx2() {
-            // SAFETY: just checked.
+            // SAFETY: checked above.
             unsafe { with_avx2(work) }
         } else {
-            // SAFETY: nothing special is needed.
+            // SAFETY: no special instructions are needed.
             unsafe { work.with::<Portable<false>>() }
         }
     }
     // On ARM a fused multiply-add is a basic instruction; elsewhere it may be a slow library call.
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: nothing special is needed.
+    // SAFETY: no special instructions are needed.
     unsafe {
         work.with::<Portable<{ cfg!(target_arch = "aarch64") }>>()
     }
@@ -222,7 +226,7 @@ mod tests {
             return;
         }
         let x: Vec<f32> = (0..24).map(|i| (i as f32 * 0.731).sin()).collect();
-        // SAFETY: AVX2 is there and all slices are long enough.
+        // SAFETY: the caller checks for AVX2, and all slices are long enough.
         unsafe fn run<V: Simd8>(x: &[f32]) -> ([f32; 9], f32) {
             let mut out = [0.0; 9];
             unsafe {

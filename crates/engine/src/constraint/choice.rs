@@ -1,23 +1,30 @@
-//! One text out of a list.
+//! Constraint for one text out of a fixed list.
 //!
-//! The list becomes one [`Node::Literals`], which is lowered as a trie; the cost is linear in the
-//! total length. A union of literals was rejected: it would be determinised, which costs time for
-//! each text at each prefix.
+//! The list becomes one [`Node::Literals`], which the machine lowers as a trie.
+//!
+//! # Cost
+//!
+//! Linear in the total length of the texts.
+//!
+//! # Alternatives considered
+//!
+//! A union of literals was rejected: determinisation would then cost time for each text at each
+//! prefix.
 
 use rustc_hash::FxHashSet;
 
 use super::ir::Ir;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most choices.
+/// Maximum number of choices.
 pub const MAX_CHOICES: usize = 1_000_000;
-/// Most bytes of all choices together.
+/// Maximum size of all choices together, in bytes.
 pub const MAX_CHOICE_BYTES: usize = 64 << 20;
 
-/// The language of exactly these texts; repeated ones count once.
+/// Returns the language of exactly these texts. Repeated texts count once.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidOption`] if there are none, [`ErrorKind::TooComplex`] above a limit.
+/// [`ErrorKind::InvalidOption`] if the list is empty, [`ErrorKind::TooComplex`] above a limit.
 pub fn parse<S: AsRef<str>>(choices: impl IntoIterator<Item = S>) -> Result<Ir> {
     let mut seen: FxHashSet<Vec<u8>> = FxHashSet::default();
     let mut literals: Vec<Vec<u8>> = Vec::new();

@@ -1,16 +1,24 @@
-//! Regular expressions of ECMA-262, as JSON Schema's `pattern` uses them.
+//! Parser for regular expressions of ECMA-262, as JSON Schema's `pattern` uses them.
 //!
-//! The dialect is that of the `u` flag (characters are Unicode scalar values) with the leniency of
-//! Annex B where it cannot mislead: identity escapes of punctuation, `{` and `]` as literals,
-//! `[\w-.]`. `\d \w \s .` have their ECMA meaning, `$` is the end only. Look-around and `\b` go
-//! through automata (see `look`). Backreferences and inline flags are refused with their span. Letters that other dialects give a meaning
-//! (`\A`, `\Z`, `\h`) are errors, not literals.
+//! The dialect is that of the `u` flag: characters are Unicode scalar values. Annex B leniency
+//! applies where it cannot mislead: identity escapes of punctuation, `{` and `]` as literals,
+//! `[\w-.]`. `\d \w \s .` have their ECMA meaning, and `$` matches only at the end. Look-around and
+//! `\b` are resolved through automata (module `lookaround`). Backreferences and inline flags are
+//! refused with their span. Letters with a meaning in other dialects (`\A`, `\Z`, `\h`) are errors,
+//! not literals.
 //!
-//! A pattern matches somewhere in the text, so the language is that of all texts that *contain* a
-//! match; anchors are resolved exactly (see [`crate::constraint::regular::anchors`]). Repetitions at an open end are cut
-//! to their minimum first, since what surrounds the match absorbs the rest. The cost is linear in
-//! the pattern plus the size of its classes. Rewriting the pattern into another dialect's string
-//! was rejected: spans are lost and class syntax differs in ways that rewriting gets wrong.
+//! A pattern matches anywhere in the text, so the language is that of all texts that *contain* a
+//! match. Anchors are resolved exactly (module `regular::anchors`). Repetitions at an open end are
+//! first cut to their minimum, because the text around the match absorbs the rest.
+//!
+//! # Cost
+//!
+//! Linear in the pattern plus the size of its classes.
+//!
+//! # Alternatives considered
+//!
+//! Rewriting the pattern into the string of another dialect was rejected: spans are lost, and class
+//! syntax differs in ways that rewriting gets wrong.
 
 use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind, Repetition};
 
@@ -24,35 +32,36 @@ use lookaround::Look;
 mod class;
 mod lookaround;
 
-/// The language of all texts that contain a match of `pattern`; a [`Node::Never`] if there are none.
+/// Returns the language of all texts that contain a match of `pattern`, or a [`Node::Never`] if no
+/// text does.
 ///
 /// # Errors
-/// With the span of the fault: [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or
-/// [`ErrorKind::TooComplex`].
+/// [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or [`ErrorKind::TooComplex`], each
+/// with the span of the fault.
 pub fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
     Pattern::parse(pattern)?.node(pattern, ir)
 }
 
-/// A pattern that was read, for those who ask more than one thing about it.
+/// A parsed pattern, for callers that ask more than one question about it.
 pub struct Pattern {
     hir: Hir,
-    /// The look-arounds for which [`look::PLACES`] stand in it.
+    /// Look-arounds of the pattern. In `hir`, the entries of [`lookaround::PLACES`] represent them.
     looks: Vec<Look>,
 }
 
-/// The ranges of a class (sorted, disjoint), and the fewest and most characters out of it.
+/// Ranges of a class (sorted, disjoint), and the minimum and maximum number of its characters.
 pub type SingleClass = (Vec<(char, char)>, u32, Option<u32>);
 
-/// [`Pattern::single_class`] of a pattern, if it is one.
+/// Returns [`Pattern::single_class`] of a pattern text, or `None` if it does not parse.
 pub fn single_class(pattern: &str) -> Option<SingleClass> {
     Pattern::parse(pattern).ok()?.single_class()
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// As for [`parse()`].
+    /// The same as [`parse()`].
     pub fn parse(pattern: &str) -> Result<Self> {
         hir_to_ir::check_length(pattern)?;
         let out = Assembler::new(pattern);
@@ -61,10 +70,11 @@ impl Pattern {
         Ok(Pattern { hir: trim(hir, true, true), looks })
     }
 
-    /// The language of all texts that contain a match of this pattern, which was read from `text`.
+    /// Returns the language of all texts that contain a match of this pattern. `text` is the text
+    /// that the pattern was parsed from.
     ///
     /// # Errors
-    /// As for [`parse()`].
+    /// The same as [`parse()`].
     pub fn node(&self, text: &str, ir: &mut Ir) -> Result<NodeId> {
         let base = ir.len();
         if !self.looks.is_empty() {
@@ -77,9 +87,9 @@ impl Pattern {
         Ok(root)
     }
 
-    /// If the texts that contain a match are exactly those of `min` to `max` characters out
-    /// of one class: that class and the two counts. So `^[a-z]{1,40}$` needs a
-    /// counter only, and `.*` nothing at all.
+    /// Returns a class and two counts if the texts that contain a match are exactly those of `min`
+    /// to `max` characters out of that class. So `^[a-z]{1,40}$` needs only a counter, and `.*`
+    /// needs no automaton.
     pub fn single_class(&self) -> Option<SingleClass> {
         if !self.looks.is_empty() {
             return None;
@@ -96,7 +106,7 @@ impl Pattern {
     }
 }
 
-/// The class of some items and how often it may occur, if these are all of one class.
+/// Returns the class and counts of a sequence whose items all use the same class.
 fn class_between_anchors(mut items: &[Hir]) -> Option<SingleClass> {
     let (mut start, mut end) = (false, false);
     while let [first, rest @ ..] = items
@@ -121,11 +131,12 @@ fn class_between_anchors(mut items: &[Hir]) -> Option<SingleClass> {
     if start && end {
         return Some(found);
     }
-    // Any text may stand at an open end: that is one class only if the rest is any text, too.
+    // Any text may follow at an open end. That is one class only if the rest is any text, too.
     (found.0 == [ANY_CHAR]).then_some((found.0, found.1, None))
 }
 
-/// A class or a repetition of one, with its counts. Literals are better off as literals.
+/// Returns the ranges and counts of a class or of a repetition of one. Plain literals give `None`:
+/// they are better kept as literals.
 fn class_of(hir: &Hir) -> Option<SingleClass> {
     match hir.kind() {
         HirKind::Class(Class::Unicode(class)) => Some((utf8_class::ranges(class).collect(), 1, Some(1))),
@@ -145,7 +156,7 @@ fn class_of(hir: &Hir) -> Option<SingleClass> {
     }
 }
 
-/// Any number of characters out of `ranges`.
+/// Returns the language of any number of characters out of `ranges`.
 pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
     let class = utf8_class::class(ranges, ir);
     if *ir.node(class) == Node::Never {
@@ -154,11 +165,11 @@ pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
     ir.repeat(class, 0, None)
 }
 
-/// Cuts repetitions at an open end to their minimum: `any* X{2,9} Y` is `any* X{2} Y`. That holds
-/// with anchors inside `X` as well, because an iteration that is dropped takes its condition with it.
-/// The recursion follows the nesting, which the parser limits.
+/// Cuts repetitions at an open end to their minimum: `any* X{2,9} Y` becomes `any* X{2} Y`. This
+/// also holds with anchors inside `X`, because a dropped iteration takes its condition with it. The
+/// recursion follows the nesting, which the parser limits.
 fn trim(hir: Hir, left: bool, right: bool) -> Hir {
-    // Most parts stay as they are, and taking one apart and putting it together again allocates.
+    // Most parts stay unchanged, and taking one apart and rebuilding it allocates.
     if let HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) = hir.kind() {
         return hir;
     }
@@ -179,7 +190,7 @@ fn trim_sequence(parts: Vec<Hir>, left: bool, right: bool) -> Hir {
     let mut head = Vec::with_capacity(parts.len());
     let mut parts = parts.into_iter();
     let mut tail = None;
-    // What became empty exposes its neighbour.
+    // A part that became empty exposes its neighbour.
     while left && let Some(first) = parts.next() {
         let first = trim(first, true, right && parts.len() == 0);
         if *first.kind() != HirKind::Empty {
@@ -199,7 +210,7 @@ fn trim_sequence(parts: Vec<Hir>, left: bool, right: bool) -> Hir {
     Hir::concat(head)
 }
 
-/// The inverse of `Hir::into_kind` for the kinds that `trim` leaves alone.
+/// Inverse of `Hir::into_kind` for the kinds that `trim` leaves unchanged.
 fn rebuild(kind: HirKind) -> Hir {
     match kind {
         HirKind::Empty => Hir::empty(),
@@ -213,8 +224,8 @@ fn rebuild(kind: HirKind) -> Hir {
     }
 }
 
-/// What an escape or a class member stands for. Code points include surrogates until they are
-/// paired; a lone one matches no text.
+/// Meaning of an escape or a class member. Code points include surrogates until they are paired; a
+/// lone surrogate matches no text.
 enum Item {
     Code(u32),
     Set(ClassUnicode),
@@ -224,12 +235,12 @@ struct Parser<'a> {
     text: &'a str,
     pos: usize,
     out: Assembler<'a>,
-    /// What is around the look-arounds that are open.
+    /// State outside of each open look-around, outermost first.
     around: Vec<Around<'a>>,
     looks: Vec<Look>,
 }
 
-/// A look-around whose body is being read.
+/// An open look-around whose body is being parsed, with the state outside of it.
 struct Around<'a> {
     out: Assembler<'a>,
     start: usize,
@@ -319,7 +330,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What stands for a look-around.
+    /// Returns the HIR assertion that represents a look-around.
     fn look(&mut self, look: Look, start: usize) -> Result<Hir> {
         let index = self.looks.iter().position(|known| *known == look).unwrap_or(self.looks.len());
         let Some(&place) = lookaround::PLACES.get(index) else {
@@ -332,7 +343,7 @@ impl Parser<'_> {
         Ok(Hir::look(place))
     }
 
-    /// `\b`: a word character on one side only; `\B`: on both or on none.
+    /// Adds `\b` (a word character on exactly one side) or `\B` (on both sides or on neither).
     fn word_boundary(&mut self, inside: bool, start: usize) -> Result<()> {
         let mut sides = Vec::new();
         for (ahead, negated) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -398,7 +409,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An escape outside a class.
+    /// Parses an escape outside a class.
     fn escape(&mut self, start: usize) -> Result<()> {
         self.pos += 1;
         match self.peek() {
@@ -424,7 +435,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The escapes that mean the same inside and outside a class; `pos` is behind the backslash.
+    /// Parses an escape with the same meaning inside and outside a class. `pos` is after the
+    /// backslash.
     fn character_escape(&mut self, start: usize) -> Result<Item> {
         let Some(c) = self.bump() else {
             return Err(self
@@ -481,7 +493,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `\u`: four digits, a surrogate pair, or a code point in braces.
+    /// Parses the rest of `\u`: four digits, a surrogate pair, or a code point in braces.
     fn unicode_escape(&mut self, start: usize) -> Result<u32> {
         if self.eat("{") {
             let end = self.rest().find('}').unwrap_or(0);
@@ -515,7 +527,7 @@ impl Parser<'_> {
         Ok(lead)
     }
 
-    /// What follows `\p` or `\P`.
+    /// Parses the rest of `\p` or `\P`.
     fn property(&mut self, negated: bool, start: usize) -> Result<ClassUnicode> {
         let end = if self.eat("{") { self.rest().find('}').unwrap_or(0) } else { 0 };
         if end == 0 {
@@ -534,7 +546,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The rest of a class whose bracket at `start` was read.
+    /// Parses the rest of a class whose bracket at `start` was read.
     fn class(&mut self, start: usize) -> Result<ClassUnicode> {
         let negated = self.eat("^");
         let mut members = class::Members::default();
@@ -564,7 +576,7 @@ impl Parser<'_> {
                 (Item::Code(_), Item::Code(_)) => {
                     return Err(self.invalid("the ends of this range are out of order", at));
                 }
-                // Annex B: with a class at either end, the hyphen is itself a member.
+                // Annex B: next to a class on either side, the hyphen is itself a member.
                 (low, high) => {
                     members.push(low);
                     members.push(Item::Code('-' as u32));

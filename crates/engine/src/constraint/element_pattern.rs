@@ -1,8 +1,8 @@
-//! Sequences of named character classes and literals, such as `UPPER+ ':' ' ' LOWER+ '\n'`.
+//! Parser for element patterns: named character classes and literals, such as `UPPER+ ':' DIGIT`.
 //!
-//! An element is a class name, a literal in single or double quotes, or a group in parentheses;
-//! `? + * {m} {m,} {m,n}` repeat the element before them (a literal as a whole), `|` separates
-//! alternatives, blanks separate elements. The whole output must match.
+//! An element is a class name, a literal in single or double quotes, or a group in parentheses.
+//! `?`, `*`, `+`, `{m}`, `{m,}` and `{m,n}` repeat the element before them (a literal as a whole).
+//! `|` separates alternatives, and blanks separate elements. The whole output must match.
 //!
 //! | class | characters |
 //! |---|---|
@@ -10,11 +10,19 @@
 //! | `SPACE` | the blank, U+0020 |
 //! | `NEWLINE` | the line feed, U+000A |
 //! | `PUNCT` | ASCII punctuation and symbols |
-//! | `ANY` | any Unicode character but the line feed |
+//! | `ANY` | any Unicode character except the line feed |
 //!
-//! Literals know the escapes `\n \t \r \\ \' \"` and `\u{..}`. Parsing is linear in the text. The
-//! classes are ASCII because they stand for fixed layouts; `Constraint::regex` has the Unicode ones,
-//! and a second name for each of them was rejected as a source of silent differences.
+//! Literals know the escapes `\n \t \r \\ \' \"` and `\u{..}`. The classes are ASCII because they
+//! describe fixed layouts.
+//!
+//! # Cost
+//!
+//! Parsing is linear in the text.
+//!
+//! # Alternatives considered
+//!
+//! Unicode classes under second names were rejected as a source of silent differences.
+//! `Constraint::regex` has the Unicode classes.
 
 use regex_syntax::hir::{Class, Hir};
 
@@ -38,10 +46,10 @@ const CLASSES: [Named; 8] = [
     ("ANY", &[('\0', '\t'), ('\u{b}', char::MAX)]),
 ];
 
-/// The language of an element pattern.
+/// Returns the language of an element pattern.
 ///
 /// # Errors
-/// With the span of the fault: [`ErrorKind::InvalidPattern`] or [`ErrorKind::TooComplex`].
+/// [`ErrorKind::InvalidPattern`] or [`ErrorKind::TooComplex`], each with the span of the fault.
 pub fn parse(text: &str) -> Result<Ir> {
     hir_to_ir::check_length(text)?;
     let hir = Parser { text, pos: 0, out: Assembler::new(text) }.run()?;
@@ -168,7 +176,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The character that an escape stands for; its backslash is at `start`.
+    /// Parses an escape and returns its character. The backslash of the escape is at `start`.
     fn escape(&mut self, start: usize) -> Result<char> {
         let hint = "the escapes are \\n, \\t, \\r, \\\\, \\', \\\" and \\u{..}";
         let Some(c) = self.rest().chars().next() else {
@@ -198,7 +206,7 @@ impl Parser<'_> {
     }
 }
 
-/// The class whose name is closest to `name`, if it is close.
+/// Returns the class whose name is closest to `name`, if it is close enough.
 fn suggestion(name: &str) -> Option<&'static str> {
     let upper = name.to_uppercase();
     let (known, distance) =
@@ -206,7 +214,8 @@ fn suggestion(name: &str) -> Option<&'static str> {
     (distance <= 2 && distance < known.len()).then_some(known)
 }
 
-/// Edit distance (insertions, deletions, substitutions); names of absurd length are far from all.
+/// Returns the edit distance (insertions, deletions, substitutions) of two names. Very long names
+/// are far from all others.
 pub(super) fn distance(a: &str, b: &str) -> usize {
     if a.len() > 60 || b.len() > 60 {
         return usize::MAX;

@@ -1,30 +1,32 @@
-//! Languages of the texts that JSON Schema's `format` names describe.
+//! Languages of JSON Schema's `format` names, such as `date-time`, `email` and `uri`.
 //!
-//! Each is built from a few nodes or an anchored pattern and has some hundred byte states, `idn-email` and `regex` up to two thousand.
-//! Nothing is accepted that the standard forbids; where the standard allows more than is sensible to
-//! generate, a subset is taken:
+//! Each language is built from a few nodes or an anchored pattern. It has some hundred byte states;
+//! `idn-email` and `regex` have up to two thousand. No text is accepted that the standard forbids.
+//! Where the standard allows more than is sensible to generate, a subset is taken:
 //!
-//! | format | what is left out |
+//! | format | left out |
 //! |---|---|
 //! | `date` | nothing: leap years and month lengths are exact (RFC 3339, years 0000 to 9999) |
-//! | `time`, `date-time` | more than nine digits of fraction; a leap second but `23:59:60Z`; lower-case `t`, `z` |
+//! | `time`, `date-time` | more than nine digits of fraction; a leap second except `23:59:60Z`; lower-case `t`, `z` |
 //! | `duration` | numbers of more than nine digits |
 //! | `email` | quoted local parts, address literals, local parts with more than three dots or long parts between them |
 //! | `hostname` | labels with `--` as third and fourth character (and so A-labels); names of more than three labels that have one above 31 characters; more than seven labels |
-//! | `idn-email` | as `email`; local parts with characters beyond ASCII have sixteen characters at most and no dots; domains as `idn-hostname` |
-//! | `idn-hostname` | as `hostname`; labels beyond ASCII have twelve characters at most, of `a` to `z`, digits, `ß` to `ÿ`, and stand among four labels at most |
+//! | `idn-email` | as `email`; local parts with characters beyond ASCII have at most sixteen characters and no dots; domains as `idn-hostname` |
+//! | `idn-hostname` | as `hostname`; labels beyond ASCII have at most twelve characters, of `a` to `z`, digits, `ß` to `ÿ`, in names of at most four labels |
 //! | `ipv4` | nothing |
-//! | `ipv6` | nothing but zone identifiers, which the standard excludes |
+//! | `ipv6` | nothing except zone identifiers, which the standard excludes |
 //! | `uuid` | nothing: any version, either case |
 //! | `uri`, `uri-reference` | IP literals in brackets, ports of more than five digits |
-//! | `iri`, `iri-reference` | the same; characters beyond U+FFFF but U+10000 to U+3FFFD and private ones |
-//! | `uri-template` | the operators that RFC 6570 keeps for later (`=`, `,`, `!`, `@`, `\|`) |
+//! | `iri`, `iri-reference` | the same; characters beyond U+FFFF except U+10000 to U+3FFFD and private ones |
+//! | `uri-template` | the operators that RFC 6570 reserves (`=`, `,`, `!`, `@`, `\|`) |
 //! | `json-pointer` | nothing |
 //! | `relative-json-pointer` | prefixes of more than nine digits |
-//! | `regex` | names of groups, backreferences, lookbehind, flags, `\0`, properties but the general categories, ranges in classes but those of digits and of letters at an end of the alphabet, two-digit bounds of a repetition that begin alike, groups more than three deep |
+//! | `regex` | group names; backreferences; lookbehind; flags; `\0`; properties except the general categories; ranges in classes except those of digits and of letters at an end of the alphabet; two-digit bounds of a repetition that begin alike; groups more than three deep |
 //!
-//! Checking a format after the fact instead was rejected: a constraint must not let a text begin
-//! that cannot end.
+//! # Alternatives considered
+//!
+//! Checking a format after the fact was rejected: a constraint must not let a text begin that
+//! cannot end.
 
 use std::sync::OnceLock;
 
@@ -32,8 +34,8 @@ use super::ecma;
 use super::ir::{Ir, Node, NodeId};
 use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 
-/// The decoded texts that `name` describes; `None` for names not known here, which the caller
-/// reports and otherwise ignores, as the standard says.
+/// Returns the decoded texts that `name` describes, or `None` for unknown names. The caller reports
+/// unknown names and otherwise ignores them, as the standard says.
 pub fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
     static MADE: [OnceLock<Option<Ir>>; NAMES.len()] = [const { OnceLock::new() }; NAMES.len()];
     let at = NAMES.iter().position(|&n| n == name)?;
@@ -46,8 +48,9 @@ pub fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
     MADE[at].get_or_init(make).as_ref().map(|own| ir.append(own))
 }
 
-/// A language that holds every text that `name` describes and perhaps more, for negation: what lies outside
-/// of it is certainly not of the format. `None` if [`language`] leaves nothing out, or does not know the name.
+/// Returns a language that holds every text that `name` describes and perhaps more. It serves
+/// negation: a text outside of it is certainly not of the format. Returns `None` if [`language`]
+/// leaves nothing out or does not know the name.
 pub fn widest(name: &str, ir: &mut Ir) -> Option<NodeId> {
     Some(pattern(
         match name {
@@ -70,7 +73,8 @@ pub fn widest(name: &str, ir: &mut Ir) -> Option<NodeId> {
     ))
 }
 
-/// The formats; parsing their patterns takes longer than copying the nodes.
+/// Names of the formats. Their languages are cached, because parsing a pattern takes longer than
+/// copying its nodes.
 pub(super) const NAMES: [&str; 19] = [
     "date",
     "time",
@@ -120,7 +124,7 @@ fn build(name: &str, ir: &mut Ir) -> Option<NodeId> {
 
 const UUID: &str = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 
-/// A pattern of this module; the tests parse each of them, so a failure cannot occur.
+/// Parses a pattern of this module. The tests parse each of them, so a failure cannot occur.
 fn pattern(text: &str, ir: &mut Ir) -> NodeId {
     ecma::parse(text, ir).unwrap_or_else(|_| ir.push(Node::Never))
 }
@@ -136,7 +140,7 @@ fn date(ir: &mut Ir) -> NodeId {
 }
 
 fn time(ir: &mut Ir) -> NodeId {
-    // An offset that moves a leap second to 23:59 UTC is legal, too, but of no use to anybody.
+    // An offset that moves a leap second to 23:59 UTC is legal, too, but not useful to generate.
     const FRACTION: &str = r"(?:\.[0-9]{1,9})?";
     const OFFSET: &str = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
     let usual = format!("(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{FRACTION}{OFFSET}");
@@ -163,8 +167,8 @@ fn duration(ir: &mut Ir) -> NodeId {
     pattern(&format!("^P(?:(?:{year}|{month}|{day})(?:{time})?|{time}|{N}W)$"), ir)
 }
 
-/// A label of at most `longest` (at least 5) letters, digits and inner hyphens, without hyphens at
-/// the third and fourth place together.
+/// Returns a pattern for a label of at most `longest` (at least 5) letters, digits and inner
+/// hyphens. The third and fourth character are never both hyphens.
 fn label(longest: u32) -> String {
     const END: &str = "[a-zA-Z0-9]";
     const ANY: &str = "[a-zA-Z0-9-]";
@@ -174,15 +178,16 @@ fn label(longest: u32) -> String {
     format!("{END}(?:{short}|{long})?")
 }
 
-/// Names of at most 253 characters, as alternatives without anchors.
+/// Returns a pattern for names of at most 253 characters, as alternatives without anchors.
 fn hostname_pattern() -> String {
     let (long, short) = (label(63), label(31));
     // 3 * 63 + 2 and 7 * 31 + 6 characters.
     format!(r"(?:{long}(?:\.{long}){{0,2}}|(?:{short}\.){{3,6}}{short})")
 }
 
-/// Host names with labels beyond ASCII: lower-case letters of Western Europe, all of which RFC 5892 allows and
-/// which Unicode writes in one way. A character adds at most four to the label's ASCII form, so twelve make no more than 53.
+/// Returns a pattern for host names with labels beyond ASCII. These labels use lower-case letters
+/// of Western Europe: RFC 5892 allows all of them, and Unicode writes each in one way. A character
+/// adds at most four to the label's ASCII form, so twelve make at most 53.
 fn idn_hostname_pattern() -> String {
     let any = format!(r"(?:{}|[a-z0-9\u{{DF}}-\u{{F6}}\u{{F8}}-\u{{FF}}]{{1,12}})", label(31));
     format!(r"(?:{}|(?:{any}\.){{0,3}}{any})", hostname_pattern())
@@ -190,7 +195,8 @@ fn idn_hostname_pattern() -> String {
 
 const ATEXT: &str = "a-zA-Z0-9!#$%&'*+/=?^_`{|}~-";
 
-/// What stands before the `@`, at most 64 characters: one part, or two to four shorter ones.
+/// Returns a pattern for the part before the `@`, at most 64 characters: one part, or two to four
+/// shorter ones.
 fn local_part() -> String {
     format!(
         r"(?:[{ATEXT}]{{1,64}}|[{ATEXT}]{{1,31}}\.[{ATEXT}]{{1,31}}|(?:[{ATEXT}]{{1,15}}\.){{2,3}}[{ATEXT}]{{1,15}})"
@@ -213,7 +219,7 @@ fn ipv4(ir: &mut Ir) -> NodeId {
     pattern(&format!("^{}$", ipv4_pattern()), ir)
 }
 
-/// RFC 4291: eight groups, the last two perhaps as IPv4, one run of zero groups perhaps as `::`.
+/// RFC 4291: eight groups, optionally the last two as IPv4 and one run of zero groups as `::`.
 fn ipv6(ir: &mut Ir) -> NodeId {
     const H: &str = "[0-9a-fA-F]{1,4}";
     let last = format!("(?:{H}:{H}|{})", ipv4_pattern());
@@ -224,7 +230,7 @@ fn ipv6(ir: &mut Ir) -> NodeId {
             1 => H.to_owned(),
             n => format!("(?:{H}:){{{}}}{H}", n - 1),
         };
-        // `::` stands for at least one group, so at most `room` follow it.
+        // `::` replaces at least one group, so at most `room` groups follow it.
         let room = 7 - before;
         let tail = match room {
             0 => String::new(),
@@ -238,17 +244,18 @@ fn ipv6(ir: &mut Ir) -> NodeId {
 }
 
 const PERCENT: &str = "%[0-9a-fA-F]{2}";
-/// `ucschar` of RFC 3987, but for planes without characters, and `iprivate`, which queries may hold.
+/// `ucschar` of RFC 3987, except planes without characters.
 const UCSCHAR: &str = concat!(
     r"\u{A0}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFEF}",
     r"\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD}\u{30000}-\u{3FFFD}"
 );
+/// `iprivate` of RFC 3987, which queries may hold.
 const IPRIVATE: &str = r"\u{E000}-\u{F8FF}\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}";
 
-/// RFC 3986, `absolute` for a URI and otherwise a URI or a relative reference; with further characters
-/// anywhere and in queries an IRI (RFC 3987).
+/// RFC 3986: a URI if `absolute`, otherwise a URI or a relative reference. With the further
+/// characters `wide` anywhere and `private` in queries, an IRI (RFC 3987).
 fn uri(ir: &mut Ir, absolute: bool, (wide, private): (&str, &str)) -> NodeId {
-    // Unreserved characters and sub-delimiters, without brackets to add to them.
+    // Unreserved characters and sub-delimiters, without brackets so that more can be added.
     const NAME: &str = "a-zA-Z0-9._~!$&'()*+,;=-";
     let run = |extra: &str, count: &str| format!("(?:[{extra}{wide}{NAME}]|{PERCENT}){count}");
     let authority = format!("//(?:{}@)?{}(?::[0-9]{{0,5}})?", run(":", "*"), run("", "*"));
@@ -274,7 +281,7 @@ fn uri_template(ir: &mut Ir) -> NodeId {
     pattern(&format!("^(?:{literal}|{expression})*$"), ir)
 }
 
-/// Any number of reference tokens, each behind a slash (RFC 6901).
+/// RFC 6901: any number of reference tokens, each after a slash.
 fn json_pointer(ir: &mut Ir) -> NodeId {
     let plain = utf8_class::class(&[(ANY_CHAR.0, '.'), ('0', '}'), ('\u{7f}', ANY_CHAR.1)], ir);
     let escaped = pattern("^~[01]$", ir);

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 
 use super::policy::Policy;
 use super::substring::SourceText;
+use crate::warning::Warning;
 
 /// Index of a node in an [`Ir`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -361,7 +362,7 @@ pub struct Ir {
     rules: Vec<Option<NodeId>>,
     root: NodeId,
     /// Things honoured less strictly than the user may think (unknown formats and the like).
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     /// Texts that tokenizers may have as special tokens: how tags begin and end, triggers, markers.
     pub marks: Vec<String>,
     /// The texts that spans are quoted from.
@@ -377,6 +378,16 @@ impl Default for Ir {
 }
 
 impl Ir {
+    /// Any JSON object.
+    pub(super) fn json_object() -> Self {
+        let mut ir = Ir::new();
+        let value = ir.push(Node::JsonAny);
+        let extra = vec![Extra { keys: None, value }];
+        let root = ir.push(Node::JsonObject(Box::new(Object { extra, ..Default::default() })));
+        ir.set_root(root);
+        ir
+    }
+
     /// An empty arena whose root is [`Node::Never`] until [`set_root`](Self::set_root).
     pub fn new() -> Self {
         Ir {

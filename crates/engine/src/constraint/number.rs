@@ -1,16 +1,22 @@
 //! JSON numbers within bounds, as exact automata over their decimal text.
 //!
-//! A bound is kept as decimal digits of any length, never as a float. The texts within bounds are
-//! those whose integer part lies strictly between the integer parts of the bounds (then the fraction
-//! is free), and those whose integer part equals one of them (then the fraction is compared digit by
-//! digit). With caps of `D` integer and `F` fraction digits this takes at most some `D² + F²` byte
-//! states per sign (about 1,000 for 20 and 20, a handful for bounds such as 0 and 100).
-//!
-//! Comparing values while generating was rejected: "some continuation stays in bounds" is then a
-//! search at every digit, and floats would round it.
+//! A bound is kept as decimal digits of any length, never as a float. A text within bounds is of
+//! one of two kinds. Either its integer part lies strictly between those of the bounds, and the
+//! fraction is free. Or its integer part equals one of them, and the fraction is compared digit by
+//! digit.
 //!
 //! `-0` is a text of the value 0, but not among the integers: readers that expect an integer often
 //! refuse it.
+//!
+//! # Cost
+//!
+//! With caps of `D` integer and `F` fraction digits, at most some `D² + F²` byte states per sign.
+//! That is about 1,000 for 20 and 20, and a handful for bounds such as 0 and 100.
+//!
+//! # Alternatives considered
+//!
+//! Comparing values while generating was rejected: "some continuation stays in bounds" is then a
+//! search at every digit, and floats would round it.
 
 use smallvec::smallvec;
 
@@ -22,34 +28,34 @@ mod decimal;
 
 pub use decimal::Decimal;
 
-/// What a number must satisfy.
+/// Conditions on a number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NumberSpec {
     /// Only integers, written without exponent.
     pub integer: bool,
-    /// Whether integers may have zeros behind a point.
+    /// True if integers may have zeros after a point.
     pub zeros: bool,
-    /// Lower bound, and whether it is exclusive.
+    /// Lower bound, and true if it is exclusive.
     pub minimum: Option<(Decimal, bool)>,
-    /// Upper bound, and whether it is exclusive.
+    /// Upper bound, and true if it is exclusive.
     pub maximum: Option<(Decimal, bool)>,
-    /// At most this many fraction digits (a multiple of `10^-scale`); `None`: free.
+    /// Maximum number of fraction digits (a multiple of `10^-scale`); `None` sets no limit.
     pub scale: Option<u32>,
 }
 
-/// The JSON texts of numbers without bounds, out of regular nodes.
+/// Returns the JSON texts of numbers without bounds, built from regular nodes.
 ///
 /// # Errors
-/// As [`number`].
+/// The same as [`number`].
 pub fn free(numbers: FreeNumber, ir: &mut Ir) -> Result<NodeId> {
     let FreeNumber { integer, zeros, exponent, digits: (max_integer_digits, max_fraction_digits) } = numbers;
     let policy = Policy { max_integer_digits, max_fraction_digits, exponent, ..Policy::default() };
     number(&NumberSpec { integer, zeros, ..NumberSpec::default() }, &policy, ir)
 }
 
-/// The JSON texts of the numbers that satisfy `spec`, with no more digits than `policy` allows; a
-/// [`Node::Never`] if there are none. An exponent is possible only if the policy wants one and
-/// neither bounds nor a scale are given.
+/// Returns the JSON texts of the numbers that satisfy `spec`, with no more digits than `policy`
+/// allows. The result is a [`Node::Never`] if there are none. An exponent is possible only if the
+/// policy allows one and `spec` has neither bounds nor a scale.
 ///
 /// # Errors
 /// None at present; bounds were checked when they were parsed.
@@ -60,7 +66,7 @@ pub fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId>
         None => usize::from(policy.max_fraction_digits),
     };
     let mut texts = Texts { ir, integer: usize::from(policy.max_integer_digits).max(1), fraction };
-    // Magnitudes of the texts without sign, and of those behind a minus sign.
+    // Magnitudes of the texts without sign, and of those after a minus sign.
     let positive = texts.side(spec.minimum.as_ref(), spec.maximum.as_ref(), true);
     let below_zero = spec.maximum.as_ref().map(mirrored);
     let above_zero = spec.minimum.as_ref().map(mirrored);
@@ -68,7 +74,7 @@ pub fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId>
     let ir = texts.ir;
     let mut signed = Vec::new();
     match (positive, negative) {
-        // Without bounds both sides are the same node, and the sign is just optional.
+        // Without bounds both sides are the same node, so the sign is optional.
         (Some(magnitude), Some(_)) if spec.minimum.is_none() && spec.maximum.is_none() && !spec.integer => {
             let minus = ir.bytes("-");
             let sign = ir.repeat(minus, 0, Some(1));
@@ -99,7 +105,7 @@ fn mirrored(bound: &(Decimal, bool)) -> (Decimal, bool) {
     (bound.0.negated(), bound.1)
 }
 
-/// An optional exponent of up to three digits.
+/// Returns an optional exponent of up to three digits.
 fn exponent(ir: &mut Ir) -> NodeId {
     let e = ir.push(Node::Class(smallvec![(b'E', b'E'), (b'e', b'e')]));
     let sign = ir.push(Node::Class(smallvec![(b'+', b'+'), (b'-', b'-')]));
@@ -110,11 +116,13 @@ fn exponent(ir: &mut Ir) -> NodeId {
     ir.repeat(all, 0, Some(1))
 }
 
-/// What zeros may stand behind the digits of a number: whether a point stands in front of them, and at most how many.
+/// Zeros that may follow the digits of a number: true if a point comes first, and their maximum
+/// number.
 pub(super) type Tail = (bool, u8);
 
-/// The shortest texts of one number without exponent (two for zero, which may have a sign), and the zeros that may stand behind
-/// them under `policy`; `None` if it has more digits than that. Numbers with the same tail can share it ([`tail`]).
+/// Returns the shortest texts of one number without exponent (two for zero, which may have a sign),
+/// and the zeros that may follow them under `policy`. Returns `None` if the number has more digits
+/// than the policy allows. Numbers with the same tail can share it ([`tail`]).
 pub(super) fn equal_texts(value: &Decimal, policy: &Policy) -> Option<(Vec<Vec<u8>>, Tail)> {
     let (integer, fraction) = value.digits();
     let left = usize::from(policy.max_fraction_digits).checked_sub(fraction.len())? as u8;
@@ -130,7 +138,7 @@ pub(super) fn equal_texts(value: &Decimal, policy: &Policy) -> Option<(Vec<Vec<u
     Some(([text].into_iter().chain(signed).collect(), (fraction.is_empty(), left)))
 }
 
-/// The texts of a tail.
+/// Returns the texts of a tail.
 pub(super) fn tail((point, most): Tail, ir: &mut Ir) -> NodeId {
     match (point, most) {
         (_, 0) => ir.push(Node::Empty),
@@ -142,7 +150,7 @@ pub(super) fn tail((point, most): Tail, ir: &mut Ir) -> NodeId {
     }
 }
 
-/// Nothing, or a point and at most `most` zeros.
+/// Returns the empty text, or a point and at most `most` zeros.
 fn zeros(ir: &mut Ir, most: u8) -> NodeId {
     let (point, zero) = (ir.bytes("."), ir.bytes("0"));
     let zeros = ir.repeat(zero, 1, Some(u32::from(most)));
@@ -150,11 +158,12 @@ fn zeros(ir: &mut Ir, most: u8) -> NodeId {
     ir.repeat(all, 0, Some(1))
 }
 
-/// A bound on a magnitude: digits before and after the point (the former without leading zeros but
-/// at least one, the latter without trailing zeros), and whether the bound itself is excluded.
+/// A bound on a magnitude, as digits before and after the point. The integer part has at least one
+/// digit and no leading zeros; the fraction has no trailing zeros.
 struct Bound {
     integer: Vec<u8>,
     fraction: Vec<u8>,
+    /// True if the bound itself is excluded.
     exclusive: bool,
 }
 
@@ -173,14 +182,16 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Texts without sign of the magnitudes between the bounds, `zero` among them only if wanted.
+    /// Returns the texts without sign of the magnitudes between the bounds. They include zero only
+    /// if `zero` is set.
     fn side(
         &mut self,
         minimum: Option<&(Decimal, bool)>,
         maximum: Option<&(Decimal, bool)>,
         zero: bool,
     ) -> Option<NodeId> {
-        // A lower bound below zero is no bound; an upper bound below zero leaves nothing.
+        // A lower bound below zero does not limit; an upper bound below zero excludes every
+        // magnitude.
         let low = minimum.filter(|(value, _)| !value.is_negative()).map(Bound::new);
         let high = match maximum {
             Some((value, _)) if value.is_negative() => return None,
@@ -215,7 +226,7 @@ impl Texts<'_> {
         if parts.is_empty() { None } else { Some(self.ir.union(parts)) }
     }
 
-    /// Texts with exactly this integer part, which is that of the given bounds.
+    /// Returns the texts with exactly this integer part, which is that of the given bounds.
     fn edge(&mut self, integer: &[u8], low: Option<&Bound>, high: Option<&Bound>) -> Option<NodeId> {
         if integer.len() > self.integer {
             return None;
@@ -226,11 +237,11 @@ impl Texts<'_> {
         Some(self.ir.concat(vec![integer, fraction]))
     }
 
-    /// Integer parts strictly between those of the bounds.
+    /// Returns the integer parts strictly between those of the bounds.
     fn integers(&mut self, low: Option<&Bound>, high: Option<&Bound>) -> Option<NodeId> {
         let mut parts = Vec::new();
         let (low, high) = (low.map(|b| b.integer.as_slice()), high.map(|b| b.integer.as_slice()));
-        // Lengths at which no bound has to be looked at.
+        // Lengths at which no bound has to be compared.
         let shortest = low.map_or(1, |l| l.len() + 1);
         let longest = high.map_or(self.integer, |h| (h.len() - 1).min(self.integer));
         if shortest <= longest {
@@ -251,7 +262,7 @@ impl Texts<'_> {
         if parts.is_empty() { None } else { Some(self.ir.union(parts)) }
     }
 
-    /// Integer parts of the same length strictly between `low` and `high`.
+    /// Returns the integer parts strictly between `low` and `high`, which have the same length.
     fn between(&mut self, low: &[u8], high: &[u8]) -> Option<NodeId> {
         let length = low.len();
         if length > self.integer || !less(low, high) {
@@ -281,8 +292,8 @@ impl Texts<'_> {
         Some(self.ir.concat(parts))
     }
 
-    /// Digits from position `from` on that make the integer part greater (`upward`) or less than
-    /// `bound`, which they agree with before, at the same length.
+    /// Returns the digits from position `from` on that make the integer part greater (`upward`) or
+    /// less than `bound`. The length and the digits before `from` are those of `bound`.
     fn beyond(&mut self, bound: &[u8], from: usize, upward: bool) -> Option<NodeId> {
         let length = bound.len();
         if length > self.integer {
@@ -307,8 +318,8 @@ impl Texts<'_> {
         tail
     }
 
-    /// The optional fraction with its point, behind an integer part that equals that of the bounds
-    /// given here.
+    /// Returns the optional fraction with its point, after an integer part that equals that of the
+    /// given bounds.
     fn fraction_part(&mut self, low: Option<&Bound>, high: Option<&Bound>) -> Option<NodeId> {
         let none = self.may_end(low, high, 0).then(|| self.ir.push(Node::Empty));
         let some = self.fraction_digits(low, high).map(|digits| {
@@ -321,18 +332,18 @@ impl Texts<'_> {
         }
     }
 
-    /// Whether a fraction whose first `digits` digits are those of the bounds is within them.
+    /// Returns true if a fraction may end after `digits` digits that are those of the bounds.
     fn may_end(&self, low: Option<&Bound>, high: Option<&Bound>, digits: usize) -> bool {
         low.is_none_or(|b| b.fraction.len() <= digits && !b.exclusive)
             && high.is_none_or(|b| b.fraction.len() > digits || !b.exclusive)
     }
 
-    /// One to `fraction` digits that keep the fraction within the bounds.
+    /// Returns one to `fraction` digits that keep the fraction within the bounds.
     fn fraction_digits(&mut self, low: Option<&Bound>, high: Option<&Bound>) -> Option<NodeId> {
         let digit = |b: &Bound, at: usize| b.fraction.get(at).copied().unwrap_or(0);
         // Every fraction is at least zero.
         let low = low.filter(|b| b.exclusive || !b.fraction.is_empty());
-        // How long both bounds agree; behind that, at most one of them is followed.
+        // First difference of the bounds; after it, the text follows at most one of them.
         let split = match (low, high) {
             (Some(l), Some(h)) => (0..self.fraction).find(|&at| digit(l, at) != digit(h, at)),
             _ => Some(0),
@@ -345,13 +356,14 @@ impl Texts<'_> {
             let lo = low.map_or(0, |b| digit(b, at) + 1);
             let hi = high.map_or(9, |b| digit(b, at).wrapping_sub(1));
             let mut parts = Vec::new();
-            // Both bounds present: the digits between them. One: all digits on its good side.
+            // With both bounds: the digits between them. With one: all digits on its permitted
+            // side.
             if lo <= hi && hi <= 9 {
                 let class = self.class(lo, hi);
                 let rest = self.digits(0, self.fraction - at - 1);
                 parts.push(self.ir.concat(vec![class, rest]));
             }
-            // With both bounds the lower digit at the split must not exceed the upper one.
+            // With both bounds, the lower digit at the split must not exceed the upper one.
             let ordered = match (low, high) {
                 (Some(l), Some(h)) => digit(l, at) < digit(h, at),
                 _ => true,
@@ -374,10 +386,11 @@ impl Texts<'_> {
         tail
     }
 
-    /// The digit at `at` equal to that of the one bound given, and what may come behind it.
+    /// Returns the digit at `at` equal to that of the one bound given, and the digits that may
+    /// follow it.
     fn follow(&mut self, digit: u8, low: Option<&Bound>, high: Option<&Bound>, at: usize) -> Option<NodeId> {
         let bound = low.or(high)?;
-        // Behind the last digit of an inclusive lower bound, everything is allowed.
+        // After the last digit of an inclusive lower bound, every digit is allowed.
         let free = if low.is_some_and(|b| !b.exclusive) {
             bound.fraction.len().max(at + 1).min(self.fraction)
         } else {
@@ -401,7 +414,7 @@ impl Texts<'_> {
         self.step(digit, end, tail)
     }
 
-    /// `digit`, then the end (if allowed) or `tail`.
+    /// Returns `digit`, followed by the end (if allowed) or by `tail`.
     fn step(&mut self, digit: u8, end: bool, tail: Option<NodeId>) -> Option<NodeId> {
         let class = self.class(digit, digit);
         match (end, tail) {
@@ -419,14 +432,14 @@ impl Texts<'_> {
         self.ir.push(Node::Class(smallvec![(b'0' + lo, b'0' + hi)]))
     }
 
-    /// `min` to `max` digits.
+    /// Returns `min` to `max` digits.
     fn digits(&mut self, min: usize, max: usize) -> NodeId {
         let class = self.class(0, 9);
         self.ir.repeat(class, min as u32, Some(max as u32))
     }
 }
 
-/// Whether an integer part without leading zeros is less than another one.
+/// Returns true if integer part `a` is less than `b`. Neither has leading zeros.
 fn less(a: &[u8], b: &[u8]) -> bool {
     (a.len(), a) < (b.len(), b)
 }

@@ -1,61 +1,64 @@
-//! How constraints may be *spelled*: the deliberate subsets of the full language.
+//! Output policy: the whitespace, key order and digits that a constraint permits in JSON text.
 //!
-//! JSON leaves spelling free: whitespace, escapes, digits without end. Models waste tokens on that
-//! freedom or never stop using it, so the default policy closes it. It is one value, so that a test
-//! can compare masks with "all tokens that still lead to an output valid under schema and policy".
+//! JSON permits many encodings of one value: whitespace, escapes, unlimited digits. Models waste
+//! tokens on that freedom or never stop using it, so the default policy removes it. The policy is
+//! one value. So a test can compare masks with "all tokens that still lead to an output valid under
+//! schema and policy".
 
 /// Whitespace between the tokens of JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Whitespace {
-    /// None at all: `{"a":1,"b":[2,3]}`.
+    /// No whitespace: `{"a":1,"b":[2,3]}`.
     #[default]
     Compact,
-    /// One blank behind each comma and each colon, none elsewhere: `{"a": 1, "b": [2, 3]}`. As most models have
-    /// seen JSON written (Python's `json.dumps`); no more is left open than in [`Compact`](Self::Compact).
+    /// One blank after each comma and each colon, none elsewhere: `{"a": 1, "b": [2, 3]}`. Most
+    /// models have seen JSON in this form (Python's `json.dumps`). It is as strict as
+    /// [`Compact`](Self::Compact).
     SingleSpace,
-    /// At each place where JSON allows it, up to `max` bytes out of space, tab, newline and
-    /// carriage return; never without end.
+    /// At each position where JSON allows whitespace, up to `max` bytes out of space, tab, newline
+    /// and carriage return. The limit keeps whitespace finite.
     Flexible {
-        /// Most whitespace bytes at one place, 1 to 64.
+        /// Maximum number of whitespace bytes at one position, 1 to 64.
         max: u8,
     },
 }
 
 impl Whitespace {
-    /// The fewest bytes behind a comma or a colon.
+    /// Returns the minimum number of bytes after a comma or a colon.
     pub(crate) fn least_gap(self) -> u32 {
         u32::from(self == Whitespace::SingleSpace)
     }
 }
 
-/// The order of an object's properties.
+/// Order of an object's properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum KeyOrder {
-    /// As the schema declares them, undeclared ones last: the order in which models write, and the
-    /// longest forced runs.
+    /// The order in which the schema declares them, undeclared ones last. Models write in this
+    /// order, and it gives the longest forced runs.
     #[default]
     Declared,
-    /// Any order, for texts that others wrote. Every property that is still missing may come next, so
-    /// little is forced.
+    /// Any order, for texts from other sources. Every property that is still missing may come next,
+    /// so little is forced.
     Any,
 }
 
-/// Spelling rules for everything a constraint generates.
+/// Encoding policy for everything that a constraint generates.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whitespace in JSON text.
     pub whitespace: Whitespace,
-    /// The order of properties.
+    /// Order of properties.
     pub key_order: KeyOrder,
-    /// Most digits before the decimal point (default 20).
+    /// Maximum number of digits before the decimal point (default 20).
     pub max_integer_digits: u8,
-    /// Most digits after the decimal point (default 20).
+    /// Maximum number of digits after the decimal point (default 20).
     pub max_fraction_digits: u8,
-    /// Whether `number` may be written with an exponent of up to three digits (default no).
+    /// Permits an exponent of up to three digits in `number` (default false).
     pub exponent: bool,
-    /// Whether the numbers of `enum` and `const` may be written in every way that equals them, and integers with zeros behind
-    /// the point (default no: as the schema writes them, and without a point). `1` is then also `1.0` and `1.00`, but not in a
-    /// schema of draft 4, where these are no integers. For texts that others wrote.
+    /// Permits every text that equals a number of `enum` or `const`, and zeros after the point of
+    /// integers (default false: the text in the schema, and integers without a point). `1` is then
+    /// also `1.0` and `1.00`, except in a schema of draft 4, where these are not integers. For
+    /// texts from other sources.
     pub equal_numbers: bool,
 }
 

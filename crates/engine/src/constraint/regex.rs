@@ -1,10 +1,17 @@
 //! Regular expressions in the syntax of the `regex-syntax` crate, matched against the whole output.
 //!
-//! Unicode is on and only valid UTF-8 is matched. Parsing costs time linear in the pattern plus the
-//! size of its classes. `^` and `$` may stand anywhere and mean the two ends of the output; word
-//! boundaries and multi-line anchors are refused. Running `regex-automata`'s automata instead of
-//! lowering to the common representation was rejected: a regular expression would then be a second
-//! kind of machine, without the counters and the shared masks of the first.
+//! Unicode mode is on, and only valid UTF-8 matches. `^` and `$` may occur anywhere and mean the
+//! two ends of the output. Word boundaries and multi-line anchors are refused.
+//!
+//! # Cost
+//!
+//! Parsing is linear in the pattern plus the size of its classes.
+//!
+//! # Alternatives considered
+//!
+//! Running `regex-automata`'s automata, instead of lowering to the common representation, was
+//! rejected. A regular expression would then be a second kind of machine, without the counters and
+//! the shared masks of the first.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::ast::{self, AssertionKind, Ast};
@@ -14,12 +21,13 @@ use super::ir::{Ir, Node, NodeId};
 use crate::constraint::regular::hir_to_ir::{self, MAX_NESTING, fault};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// The language of `pattern`.
+/// Returns the language of `pattern`.
 ///
 /// # Errors
-/// With the span of the fault: a pattern that does not parse ([`ErrorKind::InvalidPattern`]), that
-/// uses word boundaries or multi-line anchors ([`ErrorKind::Unsupported`]), that exceeds a limit
-/// ([`ErrorKind::TooComplex`]), or that no text matches ([`ErrorKind::Unsatisfiable`]).
+/// Each error has the span of the fault. [`ErrorKind::InvalidPattern`] if the pattern does not
+/// parse, [`ErrorKind::Unsupported`] if it uses word boundaries or multi-line anchors,
+/// [`ErrorKind::TooComplex`] if it exceeds a limit, and [`ErrorKind::Unsatisfiable`] if no text
+/// matches it.
 pub fn parse(pattern: &str) -> Result<Ir> {
     hir_to_ir::check_length(pattern)?;
     let hir = ParserBuilder::new()
@@ -44,7 +52,7 @@ pub fn parse(pattern: &str) -> Result<Ir> {
     Ok(ir)
 }
 
-/// The texts that match `hir` as a whole.
+/// Returns the texts that match `hir` as a whole.
 pub(crate) fn lower_hir(hir: &Hir, ir: &mut Ir) -> Result<NodeId> {
     Ok(hir_to_ir::split(hir, ir)?.whole(ir))
 }
@@ -79,7 +87,7 @@ fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {
     }
 }
 
-/// Adds the span of the first look-around to an error that HIR, which has no spans, could not place.
+/// Adds the span of the first look-around to an error. HIR has no spans, so it cannot give one.
 fn locate_look(error: Error, pattern: &str) -> Error {
     let find = LookFinder { word: None, line: None };
     let parsed = ast::parse::ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(pattern);

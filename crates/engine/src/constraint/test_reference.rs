@@ -1,4 +1,4 @@
-//! The slow, obvious reference for regular nodes: sets of positions, and random members.
+//! Slow reference matcher for regular nodes (sets of positions), and random members for tests.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use ffwd_testkit::random::Random;
 
 use super::ir::{Ir, Node, NodeId};
 
-/// Whether `text` as a whole is in the language of `node`.
+/// Returns true if `text` as a whole is in the language of `node`.
 pub(crate) fn matches(ir: &Ir, node: NodeId, text: &[u8]) -> bool {
     ends(ir, node, text, &BTreeSet::from([0])).contains(&text.len())
 }
 
-/// Where a match of `node` can end that begins at one of `starts`.
+/// Returns the ends of all matches of `node` that begin at one of `starts`.
 fn ends(ir: &Ir, node: NodeId, text: &[u8], starts: &BTreeSet<usize>) -> BTreeSet<usize> {
     if starts.is_empty() {
         return BTreeSet::new();
@@ -42,7 +42,8 @@ fn ends(ir: &Ir, node: NodeId, text: &[u8], starts: &BTreeSet<usize>) -> BTreeSe
                 if count >= *min {
                     found.extend(&next);
                 }
-                // Further rounds change nothing once the positions repeat and all are recorded.
+                // Further rounds change nothing once the positions repeat and all of them are
+                // found.
                 if next.is_empty() || (count > *min && (next == at || found.len() == before)) {
                     break;
                 }
@@ -68,7 +69,7 @@ fn ends(ir: &Ir, node: NodeId, text: &[u8], starts: &BTreeSet<usize>) -> BTreeSe
     }
 }
 
-/// A random member of a language; `None` if this walk met an empty branch.
+/// Returns a random member of a language, or `None` if the random path met an empty branch.
 pub(crate) fn member(ir: &Ir, node: NodeId, random: &mut Random) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     extend(ir, node, random, &mut out).then_some(out)

@@ -1,16 +1,20 @@
-//! The bytes that a vocabulary can write, in runs.
+//! The bytes that a vocabulary can write, as runs.
 //!
-//! Made once for each base; a look-up says where a run ends. To look at each byte of each range of a class was a tenth of the
-//! time that schemas with classes beyond ASCII took.
+//! The table is made once for each base. A lookup returns the end of a run.
+//!
+//! # Alternatives considered
+//!
+//! Checking each byte of each range of a class: it is a large part of the time to lower classes
+//! beyond ASCII.
 
 use crate::json_escape::needs_escape;
 
-/// Which bytes occur in a vocabulary, and where runs of them end.
+/// The bytes that occur in a vocabulary, and the ends of their runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alphabet {
     has: [bool; 256],
-    /// By byte, what lies behind the run of bytes that occur and begins there; without and with those that need an
-    /// escape in a JSON string.
+    /// By byte: one past the run that begins there, as in [`Alphabet::plain_end`]; without and with
+    /// `escaped`.
     ends: [[u16; 256]; 2],
 }
 
@@ -33,7 +37,8 @@ impl Alphabet {
         self.has[b as usize]
     }
 
-    /// The first byte from `b` on that does not occur, or (`escaped`) that needs an escape; 256 if there is none.
+    /// Returns the first byte from `b` on that does not occur, or 256 if there is none. With
+    /// `escaped`, bytes that need an escape in a JSON string count as absent, too.
     pub(super) fn plain_end(&self, b: u8, escaped: bool) -> u16 {
         self.ends[usize::from(escaped)][b as usize]
     }

@@ -1,12 +1,13 @@
-//! Configurations: where a generation stands, as small interned numbers.
+//! Threads, stacks and configurations of the machine, and its steps.
 //!
-//! A *thread* is a local state (deterministic state, register) on a stack of return frames; a
-//! configuration is the set of threads alive after some bytes, usually one or two. Stacks are
-//! hash-consed from the bottom and a stack node holds a *set* of frames, so alternatives that enter
-//! the same rule at the same place share it (a graph-structured stack, Tomita 1985) and the number of
-//! threads stays linear in the nesting. Configurations are interned: for a schema without recursion
-//! there are finitely many and the machine is a lazily flattened automaton. Rolling back is going
-//! back to an older number.
+//! A *thread* is a local state (deterministic state and register) on a stack of return frames. A
+//! *configuration* is the set of threads that are alive after some bytes, usually one or two.
+//! Stacks are hash-consed from the bottom, and a stack node holds a *set* of frames. Alternatives
+//! that enter the same rule at the same position share the node (a graph-structured stack, Tomita
+//! 1985). So the number of threads stays linear in the nesting.
+//!
+//! Configurations are interned as numbers. A schema without recursion has finitely many, and the
+//! machine is a lazily flattened automaton. A rollback is the return to an older number.
 
 mod new;
 
@@ -25,57 +26,57 @@ use crate::machine::properties::seen_names::{NO_TEXT, SeenNames, TextId, UNKNOWN
 use crate::machine::shortest::lower_bound::LowerBounds;
 use crate::machine::unique_items::Distinct;
 
-/// A state inside one rule: the deterministic state and the register it runs with.
+/// A state inside one rule: the deterministic state and the register that it runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocalState {
-    /// Deterministic state.
+    /// The deterministic state.
     pub state: DfaId,
-    /// Which register, 0 for none.
+    /// Index of the register, 0 for none.
     pub register: RegisterIx,
-    /// The register's value.
+    /// The value of the register.
     pub n: u32,
 }
 
 /// Index of a stack node.
 pub type StackId = u32;
-/// The stack under the root rule: popping it ends the output.
+/// The stack under the root rule: a return from it ends the output.
 pub const ROOT_STACK: StackId = 0;
-/// The stack of which a local walk knows nothing: popping it is an exit.
+/// The unknown stack of a local walk: a return from it is an exit.
 pub const UNKNOWN_STACK: StackId = 1;
 
-/// Where a rule returns to.
+/// A return frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
-    /// Where to go on in the calling rule.
+    /// The local state of the calling rule after the return.
     pub ret: LocalState,
-    /// The caller's own stack.
+    /// The stack of the caller.
     pub parent: StackId,
 }
 
 /// A local state on a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread {
-    /// Where in its rule.
+    /// The state inside the rule.
     pub local: LocalState,
-    /// Where the rule returns to.
+    /// The stack that the rule returns to.
     pub stack: StackId,
 }
 
 /// Index of an interned configuration.
 pub type ConfigId = u32;
-/// The configuration without threads that has not ended: no output goes this way.
+/// The configuration without threads in which the output has not ended: the bytes were rejected.
 pub const DEAD_CONFIG: ConfigId = 0;
 
-/// What one byte led to.
+/// The result of one byte.
 #[derive(Debug, Clone, Default)]
 pub struct StepResult {
-    /// Threads that can consume a further byte, sorted.
+    /// The threads that can consume a further byte, sorted.
     pub threads: Vec<Thread>,
-    /// Whether the root rule has matched.
+    /// True if the root rule has matched.
     pub ended: bool,
-    /// Whether the rule above [`UNKNOWN_STACK`] has matched, and the value of its register then.
+    /// The value of its register, if the rule above [`UNKNOWN_STACK`] has matched.
     pub exit: Option<u32>,
-    /// The text that arrays of different items have to remember.
+    /// The text that arrays with unique items must remember.
     pub(super) text: TextId,
 }
 
@@ -87,7 +88,7 @@ impl StepResult {
         self.text = NO_TEXT;
     }
 
-    /// Whether nothing goes on, ends or exits.
+    /// Returns true if there is no thread, no end and no exit.
     pub fn is_dead(&self) -> bool {
         self.threads.is_empty() && !self.ended && self.exit.is_none()
     }
@@ -97,29 +98,29 @@ impl StepResult {
 struct Config {
     threads: Arc<[Thread]>,
     ended: bool,
-    /// What was written since the outermost array of different items began that is still open.
+    /// The text since the start of the outermost open array with unique items.
     text: TextId,
 }
 
-/// What makes two configurations the same.
+/// The parts that make two configurations equal.
 type ConfigKey = (Arc<[Thread]>, bool, TextId);
 
-/// A program with the states, stacks and configurations met so far. Knows bytes, not tokens.
+/// A program with the states, stacks and configurations met so far. It knows bytes, not tokens.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    // What does not change is shared between copies.
+    // Copies share what does not change.
     pub(super) nfa: Arc<Nfa>,
     pub(super) starts: Arc<[NfaId]>,
     pub(super) registers: Arc<[Register]>,
     root: (RuleIx, RegisterIx),
     pub(super) dfa: LazyDfa,
-    /// What objects have so far, and the texts of names.
+    /// The names that objects have, and the texts of names.
     pub(super) written: SeenNames,
-    /// Whether there are arrays of different items.
+    /// True if there are arrays of unique scalars, which a property table compares.
     sets: bool,
-    /// Whether names are remembered: output is followed, not just tried.
+    /// True if names are remembered, because output is followed and not only tried.
     pub(super) tracking: bool,
-    /// While output is followed, the text behind the current byte.
+    /// While output is followed: the text up to and including the current byte.
     pub(super) here: TextId,
     pub(super) distinct: Distinct,
     pub(super) stacks: Vec<Arc<[Frame]>>,
@@ -127,85 +128,88 @@ pub struct Machine {
     configs: Vec<Config>,
     config_index: FxHashMap<ConfigKey, ConfigId>,
     initial: ConfigId,
-    /// Whether the root rule calls nothing, so that no rule of the constraint's own is ever called.
+    /// True if the root rule calls nothing, so that no rule of the constraint's own is ever called.
     flat: bool,
-    /// The fewest bytes behind a comma or a colon.
+    /// Minimum number of bytes after a comma or a colon.
     pub(super) gap: u32,
     /// Bytes of the lists of threads and frames.
     heap: usize,
     pub(super) todo: Vec<(LocalState, StackId)>,
     calls: Vec<(LocalState, Frame)>,
-    /// What `epsilon_closure` has met, once it has met many.
+    /// What [`Machine::epsilon_closure`] has met, once it has met many.
     met: FxHashSet<(LocalState, StackId)>,
-    /// The stacks that `epsilon_closure` has returned from, once it has met many things.
+    /// The stacks that [`Machine::epsilon_closure`] has returned from, once it has met many.
     popped: FxHashSet<StackId>,
-    /// Lower bounds for ways to the end, once they were asked for.
+    /// Lower bounds of the bytes to the end, once they were requested.
     pub(super) least: Option<Arc<LowerBounds>>,
 }
 
-/// So many entries and returns after one byte are not checked for repetition: a hash look-up each
-/// would be most of the work, and only a repetition of something that may be empty repeats at all.
+/// Number of calls and returns after one byte that are not checked for repetition. A hash lookup
+/// for each would take most of the time, and only a repetition of something that may be empty
+/// repeats at all.
 const CLOSURE_UNCHECKED_STEPS: usize = 32;
 
 impl Machine {
-    /// The configuration before the first byte.
+    /// Returns the configuration before the first byte.
     pub fn initial(&self) -> ConfigId {
         self.initial
     }
 
-    /// The threads of a configuration.
+    /// Returns the threads of a configuration.
     pub fn threads(&self, config: ConfigId) -> Arc<[Thread]> {
         self.configs[config as usize].threads.clone()
     }
 
-    /// Whether byte `b` goes on inside a span of a source, and whether that is the text of a JSON string.
+    /// Returns whether byte `b` continues a span of a source, and if so, whether the span is text
+    /// of a JSON string.
     pub fn copies_source(&self, config: ConfigId, b: u8) -> Option<bool> {
         let threads = &self.configs[config as usize].threads;
         threads.iter().find_map(|thread| self.dfa.quotes(&self.nfa, thread.local.state, b))
     }
 
-    /// What arrays of different items remember of the text before a configuration.
+    /// Returns the text before a configuration that arrays with unique items remember.
     pub(super) fn text(&self, config: ConfigId) -> TextId {
         self.configs[config as usize].text
     }
 
-    /// Whether the output may end here.
+    /// Returns true if the output may end here.
     pub fn is_accepting(&self, config: ConfigId) -> bool {
         self.configs[config as usize].ended
     }
 
-    /// Whether the output must end here.
+    /// Returns true if the output must end here.
     pub fn is_final(&self, config: ConfigId) -> bool {
         let config = &self.configs[config as usize];
         config.ended && config.threads.is_empty()
     }
 
-    /// Whether the next byte may be text of a JSON string.
+    /// Returns true if the next byte may be text of a JSON string.
     pub fn in_text(&self, config: ConfigId) -> bool {
         self.configs[config as usize].threads.iter().any(|t| self.dfa.state(t.local.state).in_text())
     }
 
-    /// Whether the next byte can only be text of a JSON string, or close it.
+    /// Returns true if the next byte can only be text of a JSON string, or close it.
     pub fn only_in_text(&self, config: ConfigId) -> bool {
         self.configs[config as usize].threads.iter().all(|t| self.dfa.state(t.local.state).in_text())
     }
 
-    /// The frames of a stack node.
+    /// Returns the frames of a stack node.
     pub fn frames(&self, stack: StackId) -> Arc<[Frame]> {
         self.stacks[stack as usize].clone()
     }
 
-    /// Whether there are arrays of different items.
+    /// Returns true if there are arrays of unique scalars, which a property table compares.
     pub fn has_unique_items(&self) -> bool {
         self.sets
     }
 
-    /// Sizes for reports: automaton states, deterministic states, stack nodes, configurations.
+    /// Returns sizes for reports: automaton states, deterministic states, stack nodes,
+    /// configurations.
     pub fn sizes(&self) -> [usize; 4] {
         [self.nfa.len(), self.dfa.len(), self.stacks.len(), self.configs.len()]
     }
 
-    /// Where `bytes` lead from `config`; [`DEAD_CONFIG`] if nowhere.
+    /// Returns the configuration after `bytes`, or [`DEAD_CONFIG`] if they are rejected.
     pub fn step_bytes(&mut self, config: ConfigId, bytes: &[u8]) -> ConfigId {
         if bytes.is_empty() {
             return config;
@@ -217,7 +221,7 @@ impl Machine {
         }
     }
 
-    /// Whether `bytes` can be written from `config`, remembering every name on the way.
+    /// Returns true if `bytes` are accepted from `config`. Every name on the path is remembered.
     pub fn allows(&mut self, config: ConfigId, bytes: &[u8]) -> bool {
         self.follow(config, bytes, &mut StepResult::default())
     }
@@ -242,7 +246,7 @@ impl Machine {
         !reached.is_dead()
     }
 
-    /// Where byte `b` leads from each of `threads`, together.
+    /// Takes one step with byte `b` from all `threads`.
     pub fn step(&mut self, threads: &[Thread], b: u8, out: &mut StepResult) {
         out.clear();
         for thread in threads {
@@ -253,7 +257,7 @@ impl Machine {
         self.finish_closure(out);
     }
 
-    /// As [`Machine::step`], for threads whose local step is done.
+    /// Completes a step of threads whose local step is done.
     pub fn closure_after_step(&mut self, arrived: &[Thread], out: &mut StepResult) {
         out.clear();
         arrived.iter().for_each(|&thread| self.push_arrival(thread, out));
@@ -280,7 +284,7 @@ impl Machine {
         }
     }
 
-    /// Everything that can be reached from a local state without consuming a byte.
+    /// Finds everything that can be reached from a local state without consuming a byte.
     pub fn closure_from(&mut self, local: LocalState, stack: StackId, out: &mut StepResult) {
         out.clear();
         self.todo.push((local, stack));
@@ -289,9 +293,9 @@ impl Machine {
         out.threads.dedup();
     }
 
-    /// Follows returns and calls from `todo` until only scanning threads are left. Terminates: left
-    /// recursion was refused when the program was made, so stacks cannot grow here without end, and
-    /// what was met before is not followed again.
+    /// Follows returns and calls from `todo` until only threads that consume a byte are left. It
+    /// terminates: left recursion was refused when the program was made, so stacks cannot grow
+    /// without end here, and nothing is followed twice.
     fn epsilon_closure(&mut self, out: &mut StepResult) {
         let mut count = 0;
         self.met.clear();
@@ -312,7 +316,7 @@ impl Machine {
                     match stack {
                         ROOT_STACK => out.ended = true,
                         UNKNOWN_STACK => out.exit = Some(local.n),
-                        // Whatever ends above a stack returns to the same places.
+                        // Whatever ends above a stack returns to the same states.
                         _ if count > CLOSURE_UNCHECKED_STEPS && !self.popped.insert(stack) => {}
                         _ => self.return_from(local, stack),
                     }
@@ -359,14 +363,14 @@ impl Machine {
             ret.n = if self.tracking { self.here } else { UNKNOWN };
         }
         if self.dfa.state(ret.state).only_accepts() && !scoped {
-            // Nothing is left to do after the call: return straight to the caller's caller.
+            // The caller ends right after the call, so the callee returns to the caller's caller.
             self.todo.push((callee, stack));
         } else {
             self.calls.push((callee, Frame { ret, parent: stack }));
         }
     }
 
-    /// Turns collected calls into threads, one stack node per callee.
+    /// Turns collected calls into threads, with one stack node for each callee.
     fn push_calls(&mut self) {
         let mut calls = std::mem::take(&mut self.calls);
         calls.sort_unstable();
@@ -393,7 +397,7 @@ impl Machine {
         id
     }
 
-    /// The number of a configuration.
+    /// Returns the number of a configuration.
     pub fn intern(&mut self, reached: &StepResult) -> ConfigId {
         let threads: Arc<[Thread]> = reached.threads.as_slice().into();
         let key = (threads, reached.ended, reached.text);
@@ -407,7 +411,7 @@ impl Machine {
         id
     }
 
-    /// One byte inside a rule; `None` if it is not allowed.
+    /// Takes one step inside a rule. Returns `None` if the byte is rejected.
     #[inline]
     pub fn step_local(&mut self, local: LocalState, b: u8) -> Option<LocalState> {
         let state = self.dfa.step(&self.nfa, local.state, b);
@@ -453,16 +457,16 @@ impl Machine {
         }
     }
 
-    /// A local state with the same future over the next `horizon` bytes, so that masks are shared
-    /// between counter values that cannot matter yet.
+    /// Returns a local state with the same future over the next `horizon` bytes. Counter values
+    /// that cannot matter yet then share their masks.
     pub fn canonical(&self, local: LocalState, horizon: u32) -> LocalState {
         let free = LocalState { state: local.state, register: 0, n: 0 };
         match &self.registers[local.register as usize] {
             Register::None => local,
-            // What was written is no matter of states.
+            // The text so far does not matter to states.
             Register::Distinct(_) => LocalState { n: 0, ..local },
             Register::Members(members) => {
-                // Names that no token can hold between its quotes cannot be repeated by a token.
+                // A token cannot repeat a name that no token holds with both quotes.
                 let plain = members.rule.is_none() && !self.written.is_visible(local.n);
                 if plain { LocalState { n: 0, ..local } } else { local }
             }
@@ -481,7 +485,7 @@ impl Machine {
         }
     }
 
-    /// Whether a text as it is, which may end here, is so long that no byte can follow.
+    /// Returns true if a raw text that may end here is so long that no byte can follow.
     fn is_exhausted(&mut self, local: LocalState) -> bool {
         match &self.registers[local.register as usize] {
             Register::Chars { raw: true, .. } => {
@@ -491,8 +495,8 @@ impl Machine {
         }
     }
 
-    /// The bounds of a character register whose states can all close at once and go on for ever:
-    /// further characters at least and at most.
+    /// Returns the minimum and maximum number of further characters of a character register.
+    /// Returns `None` unless every state may close at once and continue without end.
     pub fn char_bounds(&self, local: LocalState) -> Option<(u32, u32)> {
         match &self.registers[local.register as usize] {
             Register::Chars { min, max, lengths, .. } if lengths.as_ref().is_none_or(|l| l.uniform) => {
@@ -502,25 +506,25 @@ impl Machine {
         }
     }
 
-    /// For a character register whose minimum is met: how many characters may follow before the
-    /// maximum can matter to any state, and how many may follow at all.
+    /// For a character register whose minimum is met, returns two numbers of characters: how many
+    /// may follow before the maximum can matter to any state, and how many may follow at all.
     pub fn slack_chars(&self, local: LocalState) -> Option<(u32, u32)> {
         match &self.registers[local.register as usize] {
             Register::Chars { min, max, lengths: Some(lengths), .. } if local.n >= *min => {
                 let rest = max.saturating_sub(local.n);
-                // Nearer to the maximum even the rest of a character can decide.
+                // Nearer to the maximum, even the rest of a character can decide.
                 Some((rest.checked_sub(lengths.slack)?, rest))
             }
             _ => None,
         }
     }
 
-    /// Whether no register can stop a thread before its state does.
+    /// Returns true if no register can stop a thread before its state does.
     pub fn is_unbounded(&self, local: LocalState) -> bool {
         local.register == 0 || local.register == COUNTING
     }
 
-    /// The byte ranges allowed in a local state.
+    /// Returns the byte ranges that are allowed in a local state.
     pub fn ranges(&mut self, local: LocalState) -> Vec<(u8, u8)> {
         let ranges = self.dfa.ranges(&self.nfa, local.state);
         if local.register == 0 {
@@ -536,7 +540,7 @@ impl Machine {
         allowed
     }
 
-    /// The one byte that can come next, if there is exactly one and the output may not end.
+    /// Returns the byte that must come next, if there is exactly one and the output may not end.
     pub fn forced_byte(&mut self, config: ConfigId) -> Option<u8> {
         if self.is_accepting(config) {
             return None;
@@ -557,7 +561,7 @@ impl Machine {
         only
     }
 
-    /// The one byte that can come next where items must differ.
+    /// Returns the byte that must come next where items must differ.
     fn only_new_byte(&mut self, config: ConfigId) -> Option<u8> {
         let mut only = None;
         for thread in self.threads(config).iter() {
@@ -570,17 +574,17 @@ impl Machine {
         only
     }
 
-    /// The same state counting its characters from 0.
+    /// Returns the same state with a register that counts its characters from 0.
     pub fn with_char_count(&self, local: LocalState) -> LocalState {
         LocalState { register: COUNTING, n: 0, ..local }
     }
 
-    /// The state inside the text of a plain string.
+    /// Returns the state inside the text of a plain string.
     pub fn string_interior(&mut self) -> DfaId {
         self.text_of(STRING)
     }
 
-    /// The state inside the text of a string without white space.
+    /// Returns the state inside the text of a string without white space.
     pub fn unspaced_body(&mut self) -> DfaId {
         self.text_of(UNSPACED)
     }
@@ -590,7 +594,7 @@ impl Machine {
         self.dfa.step(&self.nfa, start, b'"')
     }
 
-    /// The states that calls return to, of those made so far.
+    /// Returns the states that the calls made so far return to.
     pub fn return_states(&mut self) -> Vec<DfaId> {
         let calls: Vec<Call> =
             (0..self.dfa.len()).flat_map(|d| self.dfa.state(d as DfaId).calls.to_vec()).collect();
@@ -600,68 +604,70 @@ impl Machine {
         states
     }
 
-    /// Whether entering a state needs more than noting it.
+    /// Returns true if entering a state needs more than noting it.
     #[inline]
     pub fn needs_closure(&self, state: DfaId) -> bool {
         self.dfa.is_busy(state)
     }
 
-    /// Whether a state calls another rule.
+    /// Returns true if a state calls another rule.
     pub fn has_calls(&self, state: DfaId) -> bool {
         self.dfa.calls(state)
     }
 
-    /// Whether a rule may end in a state.
+    /// Returns true if a rule may end in a state.
     pub fn accepts(&self, state: DfaId) -> bool {
         self.dfa.state(state).accept
     }
 
-    /// Whether entering a state on a stack adds no thread and no exit: it calls nothing, and if it ends
-    /// its rule, that is the root rule.
+    /// Returns true if entering a state on a stack adds no thread and no exit. The state calls
+    /// nothing, and if it ends its rule, that is the root rule.
     #[inline]
     pub fn stays_in_rule(&self, state: DfaId, stack: StackId) -> bool {
         !self.dfa.is_busy(state) || stack == ROOT_STACK && !self.dfa.calls(state)
     }
 
-    /// Where byte `b` leads within the rule, registers aside; [`DEAD_STATE`] if nowhere.
+    /// Returns the state after byte `b` within the rule, registers aside, or [`DEAD_STATE`].
     pub fn step_state(&mut self, state: DfaId, b: u8) -> DfaId {
         self.dfa.step(&self.nfa, state, b)
     }
 
-    /// The state that does what any of some states of rules without a register does.
+    /// Returns the state that accepts what any of some states accepts. Their rules have no
+    /// register.
     pub fn merged_state(&mut self, states: &[DfaId]) -> DfaId {
         self.dfa.joined(&self.nfa, states)
     }
 
-    /// The bytes on which a state has a way on within the rule.
+    /// Returns the bytes that a state accepts within its rule.
     pub fn live_bytes(&mut self, state: DfaId) -> ByteSet {
         self.dfa.live(&self.nfa, state)
     }
 
-    /// Where each byte leads within the rule, as [`Machine::step_state`] tells.
+    /// Returns the target of each byte within the rule, as [`Machine::step_state`] does.
     pub fn transitions(&mut self, state: DfaId) -> [DfaId; 256] {
         self.dfa.row(&self.nfa, state)
     }
 
-    /// Whether a rule that ends in this state, or calls another there, can go on with text that its
-    /// own automaton does not show. Nothing follows the root rule.
+    /// Returns true if the text can leave the automaton of this state's rule: the rule ends here,
+    /// or calls another. Nothing follows the root rule.
     pub fn may_leave_rule(&self, state: DfaId, stack: StackId) -> bool {
         let state = self.dfa.state(state);
         !state.calls.is_empty() || state.accept && !self.flat && stack != ROOT_STACK
     }
 
-    /// Whether the root rule calls nothing, so that its states occur on its own stack only.
+    /// Returns true if the root rule calls nothing, so that its states occur on its own stack only.
     pub fn calls_nothing(&self) -> bool {
         self.flat
     }
 
-    /// Whether the state is inside the text of a string, at the start of a character.
+    /// Returns true if the state is inside the text of a string, at the start of a character.
     pub fn is_text_state(&self, state: DfaId) -> bool {
         let state = self.dfa.state(state);
         state.in_text() && !state.mid_escape()
     }
 
-    /// Whether all that the state stands for is inside the text of a string: only a quote leads out of that.
+    /// Returns true if all automaton states of a state are inside the text of a string. Only a
+    /// quote leads out of it.
     pub fn is_purely_in_string(&self, state: DfaId) -> bool {
         self.dfa.members(state).iter().all(|&member| self.nfa.flags(member) & TEXT != 0)
     }

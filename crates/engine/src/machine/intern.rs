@@ -1,9 +1,17 @@
-//! Hash-consing of the representation: equal sub-constraints become one node.
+//! Hash-consing of the intermediate representation: equal nodes become one.
 //!
-//! Two `{"type":"integer"}` in a schema, or in two schemas, then lead to the same rule, and so to the
-//! same states and masks. Equality is checked, not only hashed. One hash look-up per node. The nodes of a
-//! constraint stay where they are, and a list says of each which one it equals ([`Nodes`]); to copy them
-//! into an arena beside those of the base was a tenth of the time to compile a small schema.
+//! Two `{"type":"integer"}` in a schema, or in two schemas, then have the same rule, and so the
+//! same states and masks. Equality is checked, not only hashed. The nodes of a constraint are not
+//! moved: a list says for each node which one it equals ([`Nodes`]).
+//!
+//! # Cost
+//!
+//! One hash lookup per node.
+//!
+//! # Alternatives considered
+//!
+//! Copying the nodes into the arena of the base: it takes a considerable part of the time to
+//! compile a small schema.
 
 use std::hash::{Hash, Hasher};
 
@@ -22,64 +30,64 @@ pub(super) struct Interner {
     known: HashTable<NodeId>,
 }
 
-/// Nodes of which equal ones count as one.
+/// The nodes of an arena, where equal ones count as one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Nodes<'a> {
     ir: &'a Ir,
-    /// For each node the first one that equals it; empty if no two are equal.
+    /// For each node, the first one that equals it; empty if no two are equal.
     same: &'a [NodeId],
 }
 
 impl<'a> Nodes<'a> {
-    /// The nodes of an arena in which no two are equal, or in which nobody asks.
+    /// Wraps an arena in which no two nodes are equal, or in which that does not matter.
     pub(super) fn of(ir: &'a Ir) -> Nodes<'a> {
         Nodes { ir, same: &[] }
     }
 
-    /// A node.
+    /// Returns a node.
     pub(super) fn node(&self, id: NodeId) -> &'a Node {
         self.ir.node(id)
     }
 
-    /// The node that stands for all that equal one.
+    /// Returns the node that represents all equal ones.
     pub(super) fn same(&self, id: NodeId) -> NodeId {
         self.same.get(id.0 as usize).copied().unwrap_or(id)
     }
 
-    /// The body of a rule.
+    /// Returns the body of a rule.
     pub(super) fn rule(&self, rule: RuleId) -> Option<NodeId> {
         self.ir.rule(rule)
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.ir.len()
     }
 }
 
-/// Which nodes of a constraint are equal.
+/// The equal nodes of a constraint.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
-    /// For each node the first one that equals it.
+    /// For each node, the first one that equals it.
     same: Vec<NodeId>,
-    /// Nodes that equal one of the base, and that one.
+    /// Nodes that equal one of the base, with that one.
     pub(super) based: Vec<(NodeId, NodeId)>,
 }
 
 impl Merged {
-    /// The nodes of the constraint.
+    /// Returns the nodes of the constraint.
     pub(super) fn nodes<'a>(&'a self, ir: &'a Ir) -> Nodes<'a> {
         Nodes { ir, same: &self.same }
     }
 }
 
 impl Interner {
-    /// Brings in a whole constraint and returns its root here.
+    /// Imports a whole constraint and returns its root here.
     pub(super) fn import(&mut self, from: &Ir) -> Result<NodeId> {
         look_up(&self.copied(from)?, from.root())
     }
 
-    /// Brings in a whole constraint and returns where its nodes are here.
+    /// Imports a whole constraint and returns the new ids of its nodes.
     fn copied(&mut self, from: &Ir) -> Result<Vec<NodeId>> {
         let first_rule = self.ir.rule_count() as u32;
         for _ in 0..from.rule_count() {
@@ -99,7 +107,7 @@ impl Interner {
         Ok(here)
     }
 
-    /// Brings in a node without parts.
+    /// Imports a node without parts.
     pub(super) fn add(&mut self, leaf: Node) -> NodeId {
         self.intern(leaf)
     }
@@ -115,12 +123,12 @@ impl Interner {
         id
     }
 
-    /// Finds out which nodes of a constraint are equal, and which equal one here.
+    /// Finds the nodes of a constraint that are equal, and those that equal one here.
     pub(super) fn merge(&self, from: &Ir) -> Result<Merged> {
         let mut merged = Merged { same: Vec::with_capacity(from.len()), based: Vec::new() };
         let mut known: HashTable<NodeId> = HashTable::with_capacity(from.len());
-        // What a node is called while others are compared: the node here that it equals, or a number beyond
-        // those of all nodes here.
+        // The name of a node during the comparison: the node here that it equals, or a number
+        // beyond all nodes here.
         let first = self.ir.len() as u32;
         let mut names: Vec<u32> = Vec::with_capacity(from.len());
         for id in (0..from.len() as u32).map(NodeId) {
@@ -142,12 +150,12 @@ impl Interner {
                 continue;
             }
             let known_here = |&here: &NodeId| equal(node, name, self.ir.node(here), |id| id.0);
-            // Rules are numbered anew in each.
+            // Rules are numbered anew in each constraint.
             let here = self.known.find(hash, known_here).filter(|_| !matches!(node, Node::Rule(_)));
             merged.same.push(id);
             merged.based.extend(here.map(|&here| (id, here)));
             names.push(here.map_or(first + id.0, |here| here.0));
-            // There is room for all.
+            // The table has room for all nodes.
             known.insert_unique(hash, id, |_| 0);
         }
         let rules = (0..from.rule_count() as u32).filter_map(|r| from.rule(RuleId(r)));
@@ -158,7 +166,7 @@ impl Interner {
     }
 }
 
-/// A hash of a node whose parts have other names.
+/// Returns a hash of a node whose parts are named by `name`.
 fn hash(node: &Node, mut name: impl FnMut(NodeId) -> u32) -> u64 {
     let mut hasher = FxHasher::default();
     std::mem::discriminant(node).hash(&mut hasher);
@@ -201,7 +209,7 @@ fn hash(node: &Node, mut name: impl FnMut(NodeId) -> u32) -> u64 {
     hasher.finish()
 }
 
-/// Whether two nodes are equal whose parts have these names.
+/// Returns true if two nodes are equal when their parts are named like this.
 fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(NodeId) -> u32) -> bool {
     let same = |a: NodeId, b: NodeId| name_a(a) == name_b(b);
     let all = |a: &[NodeId], b: &[NodeId]| a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b));
@@ -244,19 +252,20 @@ fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(Nod
             let demand = |a: &Demand, b: &Demand| {
                 (a.meets, a.by_name) == (b.meets, b.by_name) && extra(&a.entry, &b.entry)
             };
-            // Taken apart, so that a new field cannot be forgotten: what differs in it would become one object.
+            // All fields are listed, so that a new one cannot be forgotten. Objects that differ
+            // only in a forgotten field would be merged.
             let Object { properties, extra: extras, demand: demands, min, max, any_order, markup } = &**a;
             (*min, *max, *any_order, markup) == (b.min, b.max, b.any_order, &b.markup)
                 && pairs(properties, &b.properties, property)
                 && pairs(extras, &b.extra, extra)
                 && pairs(demands, &b.demand, demand)
         }
-        // What is left has no parts; of different kinds, nothing is equal.
+        // The remaining nodes have no parts. Nodes of different kinds are not equal.
         _ => a == b,
     }
 }
 
-/// Whether two lists are equal, element by element.
+/// Returns true if two lists are equal, element by element.
 fn pairs<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }
@@ -358,7 +367,7 @@ mod tests {
                 );
                 twice += usize::from(first < i as usize);
             }
-            // Beside a base, the ones that are copied to where they were already are those of the base.
+            // On top of a base, the nodes whose copies existed already are those of the base.
             let before = base.ir.len() as u32;
             let here = base.copied(from).unwrap();
             let of_base = |id: NodeId| merged.based.iter().find(|b| b.0 == nodes.same(id)).map(|b| b.1);

@@ -1,10 +1,13 @@
 //! Lazy determinisation: sets of automaton states become numbered states with a transition table.
 //!
-//! The subset construction (Rabin and Scott 1959) is done one state at a time, when a walk first
-//! looks at it, and never thrown away: ids stay valid for the life of a grammar. Most states of a
-//! JSON grammar are inside a literal and have one way out, so transitions are a short list of ranges
-//! where that is enough and a 256-entry table elsewhere. `regex-automata`'s lazy DFA was not used
-//! here because its ids change when its cache is cleared, and because it knows no calls.
+//! The subset construction (Rabin and Scott 1959) makes one state at a time, when a walk first
+//! visits it. States are never dropped, so ids stay valid for the life of a grammar. Most states of
+//! a JSON grammar are inside a literal and have one transition. So transitions are a short list of
+//! ranges where that is enough, and a table of 256 entries elsewhere.
+//!
+//! # Alternatives considered
+//!
+//! The lazy DFA of `regex-automata`: its ids change when its cache is cleared, and it has no calls.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -20,24 +23,24 @@ use super::nfa::{ACCEPT, GuardKind, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, R
 /// Index of a deterministic state.
 pub type DfaId = u32;
 
-/// The deterministic state without any way on.
+/// The deterministic state without transitions.
 pub const DEAD_STATE: DfaId = 0;
 
 /// A call out of a deterministic state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// A fixed rule; the automaton state is where to go on.
+    /// A call of a fixed rule; the automaton state follows the return.
     Rule(RuleIx, RegisterIx, NfaId),
-    /// The array item that the register says is next.
+    /// A call of the next array item, which the register determines.
     Item(NfaId),
-    /// A text that must be new to the object.
+    /// A call of a text that must be new to the object.
     Fresh(RuleIx, RegisterIx, NfaId),
-    /// No call: goes on in the state if the object's register allows it.
+    /// No call: continues in the automaton state if the object's register allows it.
     Guard(GuardKind, NfaId),
 }
 
 impl Call {
-    /// Where it goes on.
+    /// Returns the automaton state that follows.
     pub fn to(&self) -> NfaId {
         match *self {
             Call::Rule(_, _, to) | Call::Item(to) | Call::Fresh(_, _, to) | Call::Guard(_, to) => to,
@@ -48,16 +51,16 @@ impl Call {
 #[derive(Debug, Clone)]
 enum Table {
     Unknown,
-    /// Mostly one or two.
+    /// Usually one or two ranges.
     Ranges(SmallVec<[(u8, u8, DfaId); 2]>),
     Dense(Arc<Dense>),
 }
 
-/// A state with many ways on.
+/// A state with many transitions.
 #[derive(Debug)]
 struct Dense {
     row: [DfaId; 256],
-    /// The bytes with a way on.
+    /// The bytes with a transition.
     bytes: ByteSet,
 }
 
@@ -71,91 +74,91 @@ impl Table {
     }
 }
 
-/// Bytes of a list that are not in the list itself.
+/// Returns the bytes of a list that are not stored inline.
 fn spilled<A: smallvec::Array>(list: &SmallVec<A>) -> usize {
     if list.spilled() { list.capacity() * size_of::<A::Item>() } else { 0 }
 }
 
-/// One deterministic state. What it holds is mostly little, and lies in it.
+/// One deterministic state. Its lists are usually short and stored inline.
 #[derive(Debug, Clone)]
 pub struct DState {
     set: SmallVec<[NfaId; 4]>,
     /// Calls that start here.
     pub calls: SmallVec<[Call; 1]>,
-    /// Whether the rule has matched here.
+    /// True if the rule has matched here.
     pub accept: bool,
-    /// Whether some byte can be consumed here.
+    /// True if some byte can be consumed here.
     pub scans: bool,
     /// Union of the flags of the automaton states.
     pub flags: u8,
 }
 
 impl DState {
-    /// Whether the state does nothing but end its rule.
+    /// Returns true if the state does nothing but end its rule.
     #[inline]
     pub fn only_accepts(&self) -> bool {
         self.accept && !self.scans && self.calls.is_empty()
     }
 
-    /// The automaton states it stands for.
+    /// Returns the automaton states of the set.
     pub fn members(&self) -> &[NfaId] {
         &self.set
     }
 
-    /// Whether the next byte is inside an escape sequence.
+    /// Returns true if the next byte is inside an escape sequence.
     #[inline]
     pub fn mid_escape(&self) -> bool {
         self.flags & MID_ESCAPE != 0
     }
 
-    /// Whether the next byte is text of a JSON string (or closes it).
+    /// Returns true if the next byte is text of a JSON string, or closes it.
     #[inline]
     pub fn in_text(&self) -> bool {
         self.flags & TEXT != 0
     }
 }
 
-/// The deterministic states made so far: those of a base, which every grammar on top of it shares, and
-/// its own.
+/// The deterministic states made so far: those of a base, which its grammars share, and its own.
 #[derive(Debug, Clone)]
 pub struct LazyDfa {
     base: Arc<States>,
     /// Number of states of the base.
     first: usize,
     own: States,
-    /// Whether a state accepts or calls, and whether it calls, of all states: what walks look at, apart
-    /// from the rest for the sake of the cache.
+    /// By state: whether it accepts or calls, and whether it calls. Walks read these, so they are
+    /// stored apart from the rest for the sake of the cache.
     busy: Vec<bool>,
     calling: Vec<bool>,
-    /// One plus the state of the closure of each single automaton state that the base does not have, or
-    /// 0; a table of zeros costs nothing before it is used.
+    /// By automaton state: one plus the state of its closure, or 0 if there is none outside of the
+    /// base. A table of zeros costs nothing before it is used.
     single: Vec<DfaId>,
     stamp: Vec<u32>,
     round: u32,
-    /// Bytes of the lists and tables of the states of its own.
+    /// Bytes of the lists and tables of its own states.
     heap: usize,
 }
 
-/// States, and how to find them.
+/// States, and the index to find them.
 #[derive(Debug, Clone, Default)]
 struct States {
     list: Vec<DState>,
-    /// Their transitions. Those of the base are not copied: to count the references to each of a few hundred
-    /// tables was a tenth of the time to compile a small schema.
+    /// Transitions of the states. Those of the base are not copied, because counting references to
+    /// each table would take a considerable part of the time to compile a small schema.
     tables: Vec<Table>,
-    /// Those of the list, by what they stand for.
+    /// The states of the list, by their automaton states.
     index: HashTable<DfaId>,
     /// Of a base, by automaton state: see [`LazyDfa::single`].
     single: Vec<DfaId>,
 }
 
-/// Of what a state stands for.
+/// Returns the hash of a set of automaton states.
 fn hash(set: &[NfaId]) -> u64 {
     FxBuildHasher.hash_one(set)
 }
 
 impl States {
-    /// The state that stands for these, if there is one; the number of the first in the list is `first`.
+    /// Returns the state of a set, if there is one; `first` is the number of the first state in the
+    /// list.
     fn find(&self, set: &[NfaId], hash: u64, first: usize) -> Option<DfaId> {
         self.index.find(hash, |&id| self.list[id as usize - first].set[..] == *set).copied()
     }
@@ -187,7 +190,8 @@ impl Default for LazyDfa {
 }
 
 impl LazyDfa {
-    /// Makes what there is the base of others. All transitions must be known: see `Program::determinise`.
+    /// Makes the present states the base of others. All transitions must be known: see
+    /// [`Program::determinise`](crate::machine::Program::determinise).
     pub fn freeze(&mut self) {
         let mut base = std::mem::take(&mut self.own);
         base.single = std::mem::take(&mut self.single);
@@ -197,14 +201,14 @@ impl LazyDfa {
         self.round = 0;
     }
 
-    /// Bytes of the states of its own, those of the base not counted.
+    /// Returns the bytes of its own states, without those of the base.
     pub fn bytes(&self) -> usize {
         let lists = self.own.tables.capacity() * size_of::<Table>() + self.busy.capacity() * 2;
         let own = self.own.list.capacity() * size_of::<DState>() + self.own.index.capacity() * 5;
         lists + own + (self.single.capacity() + self.stamp.capacity()) * 4 + self.heap
     }
 
-    /// Bytes of the base.
+    /// Returns the bytes of the base.
     pub fn base_bytes(&self) -> usize {
         let states = self.base.list.iter().map(|s| spilled(&s.set) + spilled(&s.calls));
         let list = self.base.list.capacity() * size_of::<DState>();
@@ -212,7 +216,7 @@ impl LazyDfa {
         states.sum::<usize>() + list + tables.sum::<usize>() + self.base.index.capacity() * 5
     }
 
-    /// Without the states of its own, as before the first look at any.
+    /// Returns a copy without its own states.
     pub fn renewed(&self) -> LazyDfa {
         if self.first == 0 {
             return LazyDfa::default();
@@ -230,7 +234,7 @@ impl LazyDfa {
         }
     }
 
-    /// A state.
+    /// Returns a state.
     #[inline]
     pub fn state(&self, id: DfaId) -> &DState {
         match (id as usize).checked_sub(self.first) {
@@ -247,34 +251,34 @@ impl LazyDfa {
         }
     }
 
-    /// Whether entering a state needs more than noting it: it accepts or calls.
+    /// Returns true if entering a state needs more than noting it: it accepts or calls.
     #[inline]
     pub fn is_busy(&self, id: DfaId) -> bool {
         self.busy[id as usize]
     }
 
-    /// Whether a state calls a rule.
+    /// Returns true if a state calls a rule.
     #[inline]
     pub fn calls(&self, id: DfaId) -> bool {
         self.calling[id as usize]
     }
 
-    /// The automaton states a state stands for.
+    /// Returns the automaton states of a state.
     pub fn members(&self, id: DfaId) -> &[NfaId] {
         &self.state(id).set
     }
 
-    /// Number of states made so far.
+    /// Returns the number of states made so far.
     pub fn len(&self) -> usize {
         self.busy.len()
     }
 
-    /// Never true: the state without a way on always exists.
+    /// Returns false: the dead state always exists.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The state of the closure of one automaton state.
+    /// Returns the state of the closure of one automaton state.
     pub fn start(&mut self, nfa: &Nfa, state: NfaId) -> DfaId {
         let at = state as usize;
         if let Some(&known) = self.base.single.get(at)
@@ -296,7 +300,7 @@ impl LazyDfa {
         id
     }
 
-    /// Where byte `b` leads from `id`, [`DEAD_STATE`] if nowhere.
+    /// Returns the target of byte `b` from `id`, or [`DEAD_STATE`].
     #[inline]
     pub fn step(&mut self, nfa: &Nfa, id: DfaId, b: u8) -> DfaId {
         match self.table(id) {
@@ -316,7 +320,7 @@ impl LazyDfa {
         }
     }
 
-    /// The bytes on which `id` has a way on.
+    /// Returns the bytes that `id` accepts.
     pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> ByteSet {
         if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
@@ -331,7 +335,7 @@ impl LazyDfa {
         bytes
     }
 
-    /// Where each byte leads from `id`.
+    /// Returns the target of each byte from `id`.
     pub fn row(&mut self, nfa: &Nfa, id: DfaId) -> [DfaId; 256] {
         if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
@@ -346,7 +350,8 @@ impl LazyDfa {
         row
     }
 
-    /// Whether byte `b` goes on inside a span of a source, and whether that is the text of a JSON string.
+    /// Returns whether byte `b` continues a span of a source, and if so, whether the span is text
+    /// of a JSON string.
     pub fn quotes(&self, nfa: &Nfa, id: DfaId, b: u8) -> Option<bool> {
         let reads = |&&s: &&NfaId| match nfa.state(s) {
             State::Byte { lo, hi, .. } => (lo..=hi).contains(&b),
@@ -357,7 +362,7 @@ impl LazyDfa {
         Some(nfa.flags(*span) & TEXT != 0)
     }
 
-    /// The byte ranges on which `id` has a way on, in order.
+    /// Returns the byte ranges that `id` accepts, in order.
     pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
         if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
@@ -379,7 +384,7 @@ impl LazyDfa {
         }
     }
 
-    /// The deterministic state for the epsilon closure of `from`.
+    /// Returns the deterministic state of the epsilon closure of `from`.
     fn closure(&mut self, nfa: &Nfa, from: &[NfaId]) -> DfaId {
         if self.stamp.is_empty() {
             self.stamp = vec![0; nfa.len()];
@@ -403,7 +408,7 @@ impl LazyDfa {
         self.intern(nfa, &set)
     }
 
-    /// The state that stands for all that some states stand for.
+    /// Returns the state whose set is the union of the sets of some states.
     pub fn joined(&mut self, nfa: &Nfa, states: &[DfaId]) -> DfaId {
         let members: SmallVec<[NfaId; 32]> =
             states.iter().flat_map(|&id| self.members(id)).copied().collect();
@@ -443,7 +448,7 @@ impl LazyDfa {
         id
     }
 
-    /// Works out the transitions of a state.
+    /// Computes the transitions of a state.
     fn expand(&mut self, nfa: &Nfa, id: DfaId) {
         let set = self.state(id).set.clone();
         let mut edges: SmallVec<[(u8, u8, NfaId); 16]> = SmallVec::new();
@@ -473,7 +478,7 @@ impl LazyDfa {
         self.own.tables[id as usize - self.first] = table;
     }
 
-    /// Where edges lead that are in order and do not overlap, as most states have them.
+    /// Returns the targets of edges that are in order and do not overlap, as in most states.
     fn closures(&mut self, nfa: &Nfa, edges: &[(u8, u8, NfaId)]) -> SmallVec<[(u8, u8, DfaId); 8]> {
         let mut ranges: SmallVec<[(u8, u8, DfaId); 8]> = SmallVec::new();
         for &(lo, hi, to) in edges {
@@ -497,8 +502,8 @@ impl LazyDfa {
         let mut active: SmallVec<[(u8, NfaId); 16]> = SmallVec::new();
         let mut next = 0;
         let mut targets: SmallVec<[NfaId; 16]> = SmallVec::new();
-        // What stands between the letters of a word that is looked for mostly leads to one place: its closure is made
-        // once.
+        // In a search for a word, most of the ranges between its letters have the same target. Its
+        // closure is made once.
         let mut met: SmallVec<[(SmallVec<[NfaId; 8]>, DfaId); 8]> = SmallVec::new();
         for pair in cuts.windows(2) {
             let (lo, hi) = (pair[0] as u8, (pair[1] - 1) as u8);

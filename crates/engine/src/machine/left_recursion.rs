@@ -1,9 +1,8 @@
 //! Refusal of left recursion.
 //!
-//! A rule that can call itself before it has consumed a byte would make the closure of a
-//! configuration endless. In JSON Schema this is only a `$ref` cycle without content, which the
-//! standard leaves undefined; it is found here, at compile time, by a search over the calls that a
-//! rule can make first.
+//! A rule that can call itself before it consumes a byte would make the closure of a configuration
+//! endless. In JSON Schema this is only a `$ref` cycle without content, which the standard leaves
+//! undefined. It is found at compile time, by a search over the calls that a rule can make first.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -11,14 +10,18 @@ use crate::error::{Error, ErrorKind, Result};
 
 use super::nfa::{ACCEPT, Nfa, NfaId, RuleIx, State};
 
-/// Fails if a rule from `first_rule` on can reach itself without consuming a byte.
+/// Checks that no rule from `first_rule` on can reach itself without consuming a byte.
+///
+/// # Errors
+///
+/// Returns an error if one can.
 pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usize) -> Result<()> {
     let mut nullable = vec![false; starts.len()];
     let mut first: Vec<SmallVec<[RuleIx; 2]>> = vec![SmallVec::new(); starts.len()];
-    // A rule is nullable if accept is in the closure of its start through nullable calls; the sets
-    // only grow, so repeat until nothing changes. Rules of JSON values are never nullable, so one
-    // round is the rule.
-    // In which look at a rule a state was met last.
+    // A rule is nullable if accept is in the closure of its start through nullable calls. The sets
+    // only grow, so the loop repeats until nothing changes. Rules of JSON values are never
+    // nullable, so one round usually suffices. `met` holds, for each state, the last rule check in
+    // which it was met.
     let (mut met, mut round) = (Vec::new(), 0);
     loop {
         let mut changed = false;
@@ -71,8 +74,8 @@ pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usi
     Ok(())
 }
 
-/// The rules that can be called from `start` without consuming a byte, and whether the end can be
-/// reached so; `is_new` tells of each state once that it was not met before.
+/// Returns the rules that can be called from `start` without consuming a byte, and whether the end
+/// can be reached likewise. `is_new` returns true for a state once.
 fn first_calls(
     nfa: &Nfa,
     start: NfaId,

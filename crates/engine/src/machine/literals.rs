@@ -1,8 +1,16 @@
-//! Sets of literals as tries of states.
+//! Sets of literals as tries of automaton states.
 //!
-//! Made in one pass over the sorted list, from the leaves; their depth costs no stack. Only the nodes that several
-//! literals share are kept while it is made, the rest of each is one run of bytes. Cost: sorting, and one operation for each
-//! byte. Rejected: a tree of all bytes first, most of which belong to one literal only.
+//! The trie is made in one pass over the sorted list, from the leaves; its depth costs no stack.
+//! Only the nodes that several literals share are kept while it is made. The rest of each literal
+//! is one run of bytes.
+//!
+//! # Cost
+//!
+//! Sorting, and one operation for each byte.
+//!
+//! # Alternatives considered
+//!
+//! A tree of all bytes first: most of them belong to one literal only.
 
 use smallvec::SmallVec;
 
@@ -12,8 +20,9 @@ use crate::constraint::ir;
 use crate::json_escape::needs_escape;
 
 impl Lowering<'_> {
-    /// The entry of some byte strings followed by a state. Open are the nodes on the way to the string at hand that it
-    /// shares with others; each becomes a state when the first string without it is met.
+    /// Returns the entry of some byte strings followed by a state. The open nodes are on the path
+    /// to the current string and shared with others. Each becomes a state when the first string
+    /// without it is met.
     pub(super) fn literals(&mut self, list: &[ir::ByteString], to: NfaId) -> NfaId {
         let mut sorted: SmallVec<[&[u8]; 8]> = list.iter().map(|text| &text[..]).collect();
         sorted.sort_unstable();
@@ -29,7 +38,7 @@ impl Lowering<'_> {
             let shared = before.max(behind);
             text[before..shared].iter().for_each(|&b| trie.enter(b));
             match text[shared..] {
-                // It is the beginning of the next one, or the empty text.
+                // It is a prefix of the next string, or the empty text.
                 [] => trie.open.last_mut().into_iter().for_each(|node| node.ends = true),
                 [first, ref rest @ ..] => {
                     let entry = self.bytes(rest, to);
@@ -76,10 +85,10 @@ impl Lowering<'_> {
     }
 }
 
-/// A trie of literals while it is made.
+/// A trie of literals under construction.
 #[derive(Default)]
 struct Trie {
-    /// The nodes on the way to the literal at hand that it shares with others, the root first.
+    /// The nodes on the path to the current literal that it shares with others, the root first.
     open: SmallVec<[TrieNode; 32]>,
     /// The edges of the open nodes, those of the root first.
     edges: SmallVec<[(u8, u8, NfaId); 32]>,
@@ -91,9 +100,9 @@ struct Trie {
 struct TrieNode {
     /// The byte that leads here.
     byte: u8,
-    /// Whether a literal ends here.
+    /// True if a literal ends here.
     ends: bool,
-    /// Where its edges and its other branches begin.
+    /// Start of its edges and of its other branches.
     edges: usize,
     parts: usize,
 }
@@ -105,7 +114,7 @@ impl Trie {
     }
 }
 
-/// How many bytes two texts begin with.
+/// Returns the length of the common prefix of two texts.
 fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

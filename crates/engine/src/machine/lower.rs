@@ -1,10 +1,13 @@
-//! From the representation to a program: rules, registers and one arena of states.
+//! Lowering of a constraint to a program: rules, registers and one arena of states.
 //!
-//! Every JSON value becomes a rule of its own, called where it may stand, so that equal values share
-//! their states wherever they occur and recursion needs no unrolling. Objects are linear in the
-//! number of their properties: an optional property is a fork, not a doubling. Rules are lowered from
-//! a queue; nesting of the schema costs no stack. Cost: one pass over the representation plus one
-//! over the states (liveness).
+//! Every JSON value becomes a rule of its own, called wherever it may occur. Equal values share
+//! their states, and recursion needs no unrolling. Objects are linear in the number of their
+//! properties: an optional property is a fork, not a doubling. Rules are lowered from a queue, so
+//! nesting of the schema costs no stack.
+//!
+//! # Cost
+//!
+//! One pass over the representation and one over the states (liveness).
 
 use std::sync::Arc;
 
@@ -26,8 +29,8 @@ use super::scalars;
 use crate::machine::liveness::{Liveness, StateRange, trim};
 use crate::machine::properties::lower::Memory;
 
-/// A lowered constraint. The tables of a program that others extend (see `Program::base`) keep their
-/// ids in the extension.
+/// A lowered constraint. A program that others extend (see [`Program::base`]) keeps its ids in the
+/// extension.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub(super) nfa: Nfa,
@@ -36,11 +39,11 @@ pub struct Program {
     /// Start state of each rule.
     pub(super) starts: Vec<NfaId>,
     pub(super) registers: Vec<Register>,
-    /// Which rules can match; the others are never called.
+    /// Rules that can match; the others are never called.
     rule_ok: Vec<bool>,
-    /// What the whole output must match.
+    /// Rule and register of the whole output.
     pub(super) root: (RuleIx, RegisterIx),
-    /// Whether the rules that the base does not have call nothing.
+    /// True if the rules outside of the base call nothing.
     pub(super) flat: bool,
     /// The nodes of a base, and the rules of those that are values.
     interner: Arc<Interner>,
@@ -52,28 +55,29 @@ pub struct Program {
 /// The rule of a plain JSON string.
 pub(super) const STRING: RuleIx = RuleIx(0);
 const ANY: RuleIx = RuleIx(1);
-/// The rule of a string without white space, which nothing calls: see `Machine::class_body`.
+/// The rule of a string without white space, which nothing calls: see
+/// [`Machine::unspaced_body`](crate::machine::Machine::unspaced_body).
 pub(super) const UNSPACED: RuleIx = RuleIx(2);
 /// The rule of an object with any properties.
 pub(super) const ANY_OBJECT: RuleIx = RuleIx(3);
 /// A register that counts characters without a bound, for masks that depend on the count.
 pub(super) const COUNTING: RegisterIx = 1;
-/// A register for objects that have nothing to remember but undeclared names.
+/// A register for objects that remember only undeclared names.
 pub(super) const MEMBERS: RegisterIx = 2;
 /// A register for names of objects without declared ones.
 pub(super) const FRESH: RegisterIx = 3;
 
-/// Most rules of one grammar.
+/// Maximum number of rules of one grammar.
 const MAX_RULES: usize = 500_000;
 
 impl Program {
-    /// The fewest bytes behind a comma or a colon.
+    /// Returns the minimum number of bytes after a comma or a colon.
     pub(super) fn min_separator_bytes(&self) -> u32 {
         self.policy.whitespace.least_gap()
     }
 
-    /// The program of the values that need no schema: strings, any JSON value, and whatever else is
-    /// given as `common`. Others extend it.
+    /// Lowers the values that need no schema: strings, any JSON value, and the values of `common`.
+    /// Others extend this program.
     pub fn base(policy: &Policy, alphabet: &[bool; 256], common: &Ir) -> Result<Program> {
         let mut program = Program {
             nfa: Nfa::default(),
@@ -109,7 +113,8 @@ impl Program {
         let rules = (0..).map(NodeId).zip(of_node).filter_map(|(node, value)| Some((node, value?)));
         program.rule_of_node = Arc::new(rules.collect());
         program.interner = Arc::new(interner);
-        // In a vocabulary without quotes or braces some of these cannot match; that is no error yet.
+        // In a vocabulary without quotes or braces some of these cannot match; that is no error
+        // yet.
         let blocks = [&[StateRange { first: 2, trimmed: false }], &blocks[..]].concat();
         program.finish(2, 0, Some(&blocks));
         Ok(program)
@@ -118,8 +123,9 @@ impl Program {
     /// Lowers a constraint on top of a base.
     ///
     /// # Errors
-    /// `Unsatisfiable` if nothing can match, `TooComplex` beyond the limits, `Unsupported` for left
-    /// recursion.
+    ///
+    /// Returns `Unsatisfiable` if nothing can match, `TooComplex` beyond the limits, and
+    /// `Unsupported` for left recursion.
     pub fn extend(base: &Program, ir: &Ir) -> Result<Program> {
         let mut program = Program {
             nfa: base.nfa.with_room(ir.weight()),
@@ -155,12 +161,13 @@ impl Program {
             let state = program.nfa.state(s);
             matches!(state, State::Call { .. } | State::CallItem { .. } | State::CallFresh { .. })
         };
-        // The root itself may be a rule of the base, which accepts only where nothing can follow in it.
+        // The root itself may be a rule of the base, which accepts only where nothing can follow in
+        // it.
         program.flat = !(first_state..program.nfa.len() as NfaId).any(calls);
         Ok(program)
     }
 
-    /// Works out every deterministic state of a base, so that extensions share them.
+    /// Makes every deterministic state of a base, so that extensions share them.
     pub fn determinise(&mut self) {
         for &start in &self.starts {
             self.dfa.start(&self.nfa, start);
@@ -176,19 +183,19 @@ impl Program {
         self.dfa.freeze();
     }
 
-    /// Bytes of the automaton and its deterministic states.
+    /// Returns the bytes of the automaton and its deterministic states.
     pub fn bytes(&self) -> usize {
         let registers = self.registers.iter().map(|r| size_of::<Register>() + r.bytes());
         self.nfa.bytes() + self.starts.len() * 4 + registers.sum::<usize>() + self.dfa.base_bytes()
     }
 
-    /// Number of deterministic states.
+    /// Returns the number of deterministic states.
     pub fn dfa_len(&self) -> usize {
         self.dfa.len()
     }
 
-    /// Lowers the value of `root` and all it needs; of some nodes the values are `known`. With `any`, the
-    /// rules of any JSON value are built, too.
+    /// Lowers the value of `root` and all that it needs; `known` are nodes whose values exist
+    /// already. With `any`, also builds the rules of any JSON value.
     fn lower(
         &mut self,
         nodes: Nodes<'_>,
@@ -226,14 +233,14 @@ impl Program {
         Ok(Lowered { root: result?, of_node, blocks })
     }
 
-    /// Decides liveness once more, after something was found that cannot match.
+    /// Decides liveness again, after something was found that cannot match.
     pub(super) fn recompute_liveness(&mut self, first_state: NfaId, first_rule: usize) {
         self.rule_ok.truncate(first_rule);
         self.finish(first_state, first_rule, None);
     }
 
-    /// Decides liveness of what is new, trims it, and notes which rules can match. `blocks`: of states as they were
-    /// made, if none of them was replaced since.
+    /// Decides liveness of the new states, trims them, and notes the rules that can match. `blocks`
+    /// are the states as they were made, or `None` if some were replaced.
     fn finish(&mut self, first_state: NfaId, first_rule: usize, blocks: Option<&[StateRange]>) {
         let known = &self.rule_ok[..first_rule];
         let solver = Liveness::solve(&self.nfa, &self.starts, &self.registers, first_state, known, blocks);
@@ -248,7 +255,7 @@ impl Program {
     }
 }
 
-/// What lowering a constraint has made.
+/// The result of lowering a constraint.
 struct Lowered {
     root: Value,
     /// The values of the nodes that needed one.
@@ -261,24 +268,25 @@ struct Lowered {
 enum Job {
     /// Any JSON value and its containers.
     Any,
-    /// The body of an IR node, with the register it runs with.
+    /// The body of an IR node, with the register that it runs with.
     Body(RuleIx, NodeId, RegisterIx),
-    /// A rule of the IR: whatever its body is, called.
+    /// A rule of the IR, which calls its body.
     Named(RuleIx, NodeId),
-    /// An array whose items its register names.
+    /// An array whose items its register determines.
     CountedArray(RuleIx),
-    /// An array of different items around an array.
+    /// The scope around an array with unique items.
     Distinct(RuleIx, NodeId, RegisterIx),
-    /// A string whose text lies in a language, or (`raw`) that text, between a number of characters.
+    /// A string whose text is in a language, or with `raw` that text alone, with bounds on its
+    /// number of characters.
     Text { rule: RuleIx, lang: NodeId, register: RegisterIx, bounds: (u32, u32), raw: bool },
 }
 
-/// Which rules there are, and which are still to be built.
+/// The rules, and those that are still to be built.
 pub(super) struct Rules<'a> {
     pub ir: Nodes<'a>,
     pub starts: Vec<NfaId>,
     pub registers: Vec<Register>,
-    /// By the node that stands for all that are equal.
+    /// By the node that represents all equal ones.
     of_node: Vec<Option<Value>>,
     named: FxHashMap<RuleId, RuleIx>,
     queue: Vec<Job>,
@@ -344,7 +352,7 @@ impl Rules<'_> {
         (min, max): (u32, Option<u32>),
     ) -> Result<Value> {
         let rule = self.new_rule()?;
-        // Known before its items are looked at: they may contain the array itself.
+        // The value is known before its items, which may contain the array itself.
         let register = self.new_register(Register::None);
         self.of_node[node.0 as usize] = Some(Some((rule, register)));
         let prefix = prefix.iter().map(|&p| self.value(p)).collect::<Result<Vec<_>>>()?;
@@ -359,7 +367,7 @@ impl Rules<'_> {
 }
 
 impl Calls for Rules<'_> {
-    /// The rule that matches `node` alone, made known but not yet built.
+    /// Returns the rule that matches `node` alone. It is noted, but not built yet.
     fn value(&mut self, node: NodeId) -> Result<Value> {
         let node = self.ir.same(node);
         if let Some(known) = self.of_node[node.0 as usize] {
@@ -398,7 +406,7 @@ impl Calls for Rules<'_> {
     }
 }
 
-/// Building under way.
+/// A program under construction.
 pub(super) struct ProgramBuilder<'a> {
     pub rules: Rules<'a>,
     pub nfa: &'a mut Nfa,
@@ -442,7 +450,7 @@ impl ProgramBuilder<'_> {
         Ok(())
     }
 
-    /// The rule around that of an array, for its scope.
+    /// Builds the rule around that of an array, for its scope.
     fn distinct(&mut self, rule: RuleIx, node: NodeId, register: RegisterIx) -> Result<()> {
         let Node::JsonUnique { array, enough } = self.rules.ir.node(node) else { return Ok(()) };
         let array = self.rules.value(*array)?;
@@ -480,7 +488,7 @@ impl ProgramBuilder<'_> {
         Ok(())
     }
 
-    /// The start state of a rule for `node`.
+    /// Returns the start state of a rule for `node`.
     fn body(&mut self, node: NodeId, own: (RuleIx, RegisterIx)) -> Result<NfaId> {
         let ir = self.rules.ir;
         match ir.node(node) {
@@ -520,7 +528,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// What stands behind a comma or a colon, as the policy has it.
+    /// Returns the entry of the white space after a comma or a colon, by the policy.
     pub fn gap(&mut self, to: NfaId) -> NfaId {
         match self.policy.whitespace {
             Whitespace::SingleSpace => self.byte(b' ', to),
@@ -528,7 +536,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// Optional whitespace, as the policy has it.
+    /// Returns the entry of optional white space, by the policy.
     pub fn space(&mut self, to: NfaId) -> NfaId {
         let Whitespace::Flexible { max } = self.policy.whitespace else { return to };
         let mut at = to;
@@ -539,7 +547,7 @@ impl ProgramBuilder<'_> {
         at
     }
 
-    /// What stands at a place of a markup, as the policy has it.
+    /// Returns the entry of a gap of a markup, by the policy.
     pub fn line(&mut self, gap: Gap, to: NfaId) -> NfaId {
         match (self.policy.whitespace, gap) {
             (Whitespace::Flexible { .. }, _) => self.space(to),
@@ -558,7 +566,8 @@ impl ProgramBuilder<'_> {
         self.byte(open, inside)
     }
 
-    /// An array of any number of `item`s, or (`None`) of the items that the register says.
+    /// Returns the entry of an array of any number of `item`s, or with `None` of the items that the
+    /// register determines.
     fn array(&mut self, item: Option<(RuleIx, RegisterIx)>) -> NfaId {
         let after = self.nfa.push(State::Dead, 0);
         let next = match item {
@@ -576,7 +585,7 @@ impl ProgramBuilder<'_> {
         self.byte(b'[', first)
     }
 
-    /// Any JSON value: the rules that every open schema shares.
+    /// Builds any JSON value: the rules that every open schema shares.
     fn any_value(&mut self) -> Result<()> {
         let any = Some((ANY, 0));
         let array = self.array(any);

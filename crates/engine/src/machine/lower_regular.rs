@@ -1,9 +1,9 @@
 //! Lowering of the regular nodes of the representation to automaton states.
 //!
-//! Continuation-passing: each function is given the state that follows and returns the state to
-//! enter. Text inside JSON strings is lowered in *escaped* form: an edge on a character that JSON
-//! must escape becomes the path of its one spelling. So patterns, lengths and escapes are one
-//! automaton, and every decoded text has exactly one spelling.
+//! Each function is given the state that follows and returns the state to enter (continuation
+//! passing). Text inside JSON strings is lowered in *escaped* form: an edge on a character that
+//! JSON must escape becomes the path of its only escape sequence. So patterns, lengths and escapes
+//! are one automaton, and every decoded text has exactly one sequence of bytes.
 
 use std::ops::Range;
 
@@ -19,19 +19,20 @@ use super::alphabet::Alphabet;
 use super::intern::Nodes;
 use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
 
-/// Most automaton states of one grammar.
+/// Maximum number of automaton states of one grammar.
 pub const MAX_NFA_STATES: usize = 1_000_000;
-/// Deepest nesting of regular nodes.
+/// Maximum nesting of regular nodes.
 const MAX_DEPTH: usize = 1_000;
-/// Most branches whose edges become those of a state of an automaton; most classes of characters have fewer.
+/// Maximum number of branches whose edges are moved to one state. Most classes of characters have
+/// fewer.
 const MAX_UNFOLDED: usize = 64;
 
 /// The rule and register of a value; `None` if it cannot match.
 pub(super) type Value = Option<(RuleIx, RegisterIx)>;
 
-/// What happens at nodes that are no plain bytes.
+/// Lowers the nodes that are no plain bytes.
 pub(super) trait Calls {
-    /// The rule that matches `node`.
+    /// Returns the rule that matches `node`.
     fn value(&mut self, node: NodeId) -> Result<Value>;
 }
 
@@ -49,23 +50,25 @@ impl Calls for NoCalls {
 pub(super) struct Lowering<'a> {
     pub ir: Nodes<'a>,
     pub nfa: &'a mut Nfa,
-    /// Bytes that the vocabulary can spell.
+    /// The bytes that the vocabulary can write.
     pub alphabet: &'a Alphabet,
-    /// Whether the bytes are the decoded text of a JSON string.
+    /// True if the bytes are the decoded text of a JSON string.
     pub escaped: bool,
-    /// Whether they are a span of a source.
+    /// True if the bytes are a span of a source.
     pub quotes: bool,
-    /// Inside an automaton: what was made for it.
+    /// Inside an automaton: the states made for it.
     shared: Option<Box<Shared>>,
 }
 
-/// What the states of one automaton share. Most of them go on to the same few others, each with a class of
-/// characters of its own; the ways through the bytes of UTF-8 and through escapes are then mostly the same.
+/// The paths that the states of one automaton share. Most states lead to the same few others, each
+/// with its own class of characters. The paths through the bytes of UTF-8 and through escapes are
+/// then mostly the same.
 #[derive(Default)]
 struct Shared {
     /// The entry of a node followed by a state.
     entries: FxHashMap<(NodeId, NfaId), NfaId>,
-    /// The state behind a backslash, by what may be escaped (see [`escape_bit`]) and the state that follows.
+    /// The state after a backslash, by the characters that may be escaped (see [`escape_bit`]) and
+    /// the state that follows.
     escapes: FxHashMap<(u64, NfaId), NfaId>,
 }
 
@@ -75,7 +78,7 @@ impl<'a> Lowering<'a> {
         Lowering { ir, nfa, alphabet, escaped, quotes: false, shared: None }
     }
 
-    /// The entry of `node` followed by `to`.
+    /// Returns the entry of `node` followed by `to`.
     pub(super) fn node(
         &mut self,
         calls: &mut dyn Calls,
@@ -105,7 +108,7 @@ impl<'a> Lowering<'a> {
         Ok(entry)
     }
 
-    /// The entry of a node, made now.
+    /// Makes the entry of a node.
     fn made(&mut self, calls: &mut dyn Calls, node: NodeId, to: NfaId, depth: usize) -> Result<NfaId> {
         let ir = self.ir;
         match ir.node(node) {
@@ -142,7 +145,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A fork, without the branches that match nothing.
+    /// Returns a fork without the branches that match nothing.
     pub(super) fn union(&mut self, starts: &[NfaId]) -> NfaId {
         let starts: SmallVec<[NfaId; 8]> = starts.iter().copied().filter(|&s| s != DEAD).collect();
         match starts[..] {
@@ -157,7 +160,7 @@ impl<'a> Lowering<'a> {
         if self.quotes { text | QUOTE } else { text }
     }
 
-    /// One byte, if the vocabulary has it.
+    /// Returns the entry of one byte, if the vocabulary has it.
     pub(super) fn byte(&mut self, b: u8, to: NfaId, flags: u8) -> NfaId {
         if to == DEAD || !self.alphabet.has(b) {
             return DEAD;
@@ -165,7 +168,7 @@ impl<'a> Lowering<'a> {
         self.nfa.push(State::Byte { lo: b, hi: b, to }, flags)
     }
 
-    /// A byte string.
+    /// Returns the entry of a byte string.
     pub(super) fn bytes(&mut self, bytes: &[u8], to: NfaId) -> NfaId {
         let plain = |&b: &u8| self.alphabet.plain_end(b, self.escaped) > u16::from(b);
         if to != DEAD && bytes.iter().all(plain) {
@@ -180,7 +183,7 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// One byte of some ranges.
+    /// Returns the entry of one byte of some ranges.
     pub(super) fn class(&mut self, ranges: &[(u8, u8)], to: NfaId) -> NfaId {
         if to == DEAD {
             return DEAD;
@@ -224,7 +227,7 @@ impl<'a> Lowering<'a> {
         self.sparse(&edges, self.flags())
     }
 
-    /// What follows the backslash of one of some characters.
+    /// Returns the state after the backslash of one of some characters.
     fn escapes(&mut self, escaped: &[u8], to: NfaId) -> NfaId {
         let key = (escaped.iter().fold(0, |set, &b| set | escape_bit(b)), to);
         if let Some(&known) = self.shared.as_ref().and_then(|shared| shared.escapes.get(&key)) {
@@ -249,7 +252,8 @@ impl<'a> Lowering<'a> {
         after
     }
 
-    /// `00` and two lower-case hexadecimal digits, for control characters without a short escape.
+    /// Returns the entry of `00` and two lower-case hexadecimal digits, for control characters
+    /// without a short escape.
     fn control_escapes(&mut self, controls: &[u8], to: NfaId) -> NfaId {
         let hex = |n: u8| b"0123456789abcdef"[n as usize & 15];
         let mut high: SmallVec<[(u8, u8, NfaId); 2]> = SmallVec::new();
@@ -278,11 +282,13 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// One state for each state of the automaton, with the edges of all of its classes, so that to determinise it again
-    /// is to look at it; and those of classes that begin with the same bytes, as escapes and characters of several bytes
-    /// may. From the last to the first, so that most states are made after those they lead to, as elsewhere. Rejected: a
-    /// branch for each class. Sets of seven states were joined and sorted then where one says it all, two fifths of
-    /// the time of a mask that has to look at some hundred states.
+    /// Lowers an automaton: one state for each of its states, with the edges of all of its classes.
+    /// Classes that begin with the same bytes, as escapes and characters of several bytes may,
+    /// become branches. States are made in reverse order, so that most are made after those that
+    /// they lead to.
+    ///
+    /// A branch for each class was rejected: determinisation would then join and sort sets of
+    /// several states where one suffices.
     fn automaton(
         &mut self,
         calls: &mut dyn Calls,
@@ -300,7 +306,7 @@ impl<'a> Lowering<'a> {
             parts.clear();
             edges.clear();
             for &(node, next) in &state.edges {
-                // A state that is not there matches nothing.
+                // A state that does not exist matches nothing.
                 let next = match here.get_mut(next as usize) {
                     Some(next) => *next.get_or_insert_with(|| self.nfa.push(State::Dead, flags)),
                     None => DEAD,
@@ -340,7 +346,8 @@ impl<'a> Lowering<'a> {
         Ok(here.first().copied().flatten().unwrap_or(DEAD))
     }
 
-    /// Moves the edges of branches to the edges of the state, where that makes one state of several.
+    /// Moves the edges of branches to the edges of the state, where that makes one state of
+    /// several.
     fn fold(&self, parts: &mut Vec<NfaId>, edges: &mut Vec<(u8, u8, NfaId)>) {
         let plain = !edges.is_empty();
         let (mut folded, mut last) = (0, DEAD);
@@ -350,14 +357,15 @@ impl<'a> Lowering<'a> {
             !fits
         });
         if !plain && folded == 1 {
-            // It says it all already.
+            // That one branch has all edges already.
             edges.clear();
             parts.push(last);
         }
     }
 
-    /// Adds the edges out of a state and its branches, if it has no other ways on, is like the states of the automaton
-    /// otherwise, and no byte would be twice among them. `false` if not, with nothing added.
+    /// Adds the edges of a state and its branches, and returns true. Returns false with nothing
+    /// added if they have other transitions, have other flags than the automaton, or would repeat a
+    /// byte.
     fn unfold(&self, from: NfaId, edges: &mut Vec<(u8, u8, NfaId)>) -> bool {
         let before = edges.len();
         let mut todo: SmallVec<[NfaId; 16]> = smallvec![from];
@@ -392,7 +400,7 @@ impl<'a> Lowering<'a> {
         unfolded
     }
 
-    /// The bytes of a node that is one of a range of bytes which stand for themselves.
+    /// Returns the bytes of a node that is one range of bytes which need no escape.
     fn plain(&self, node: NodeId) -> Option<(u8, u8)> {
         let (lo, hi) = match self.ir.node(node) {
             Node::Bytes(bytes) => match bytes[..] {
@@ -409,7 +417,7 @@ impl<'a> Lowering<'a> {
         (lo..=hi).all(plain).then_some((lo, hi))
     }
 
-    /// Whether any way on from a state consumes or calls something.
+    /// Returns true if any path from a state consumes or calls something.
     fn consumes(&self, from: NfaId) -> bool {
         let (mut seen, mut todo) = (FxHashSet::default(), vec![from]);
         while let Some(s) = todo.pop() {
@@ -449,7 +457,7 @@ impl<'a> Lowering<'a> {
                     self.nfa.set(loop_state, State::Union(&[body, to]));
                     at = loop_state;
                 } else {
-                    // Nothing, however often: no loop, since loops count as endless text.
+                    // The empty text, repeated: no loop, because loops count as endless text.
                     self.nfa.set(loop_state, State::Union(&[to]));
                 }
             }
@@ -464,7 +472,7 @@ impl<'a> Lowering<'a> {
         Ok(at)
     }
 
-    /// The entry of a node that is repeated: lowered the first time, copied from then on.
+    /// Returns the entry of a repeated node: lowered the first time, copied afterwards.
     fn once_more(
         &mut self,
         calls: &mut dyn Calls,
@@ -473,7 +481,7 @@ impl<'a> Lowering<'a> {
         depth: usize,
         made: &mut Option<Made>,
     ) -> Result<NfaId> {
-        // Within an automaton a node may share states that lead on to where the first one leads.
+        // Within an automaton a node may share states that lead to the target of the first one.
         if let Some(Made { states, entry, to: before }) = made.as_ref().filter(|_| self.shared.is_none()) {
             if self.nfa.len() + states.len() > MAX_NFA_STATES {
                 return Err(too_complex("automaton states", MAX_NFA_STATES));
@@ -487,15 +495,15 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// The states of a node that is repeated.
+/// The states of a repeated node.
 struct Made {
     states: Range<NfaId>,
     entry: NfaId,
-    /// Where they lead.
+    /// The state that they lead to.
     to: NfaId,
 }
 
-/// The bit of a character that must be escaped, in a set of them.
+/// Returns the bit of a character that must be escaped, in a set of them.
 fn escape_bit(b: u8) -> u64 {
     match b {
         b'"' => 1 << 32,
@@ -504,7 +512,7 @@ fn escape_bit(b: u8) -> u64 {
     }
 }
 
-/// An error that names the limit.
+/// Returns an error that names the limit.
 pub(super) fn too_complex(what: &str, limit: usize) -> Error {
     Error::new(ErrorKind::TooComplex, format!("the constraint needs more than {limit} {what}"))
         .hint("simplify it: large counts in repetitions and very deep nesting cost most")
@@ -520,7 +528,7 @@ mod tests {
     use crate::constraint::test_reference;
     use ffwd_testkit::random::Random;
 
-    /// A random node without calls, mostly with repetitions; some hold others.
+    /// A random node without calls, mostly with repetitions; some nodes hold others.
     fn node(random: &mut Random, ir: &mut Ir, depth: usize) -> NodeId {
         match random.below(if depth == 0 { 3 } else { 8 }) {
             0 => ir.bytes(["a", "ab", "ba", ""][random.below(4)]),
@@ -548,7 +556,7 @@ mod tests {
         }
     }
 
-    /// Whether the states from `start` on match a whole text.
+    /// Returns true if the states from `start` on match a whole text.
     fn accepts(nfa: &Nfa, start: NfaId, text: &[u8]) -> bool {
         let closed = |mut todo: Vec<NfaId>| {
             let mut all = BTreeSet::new();

@@ -1,16 +1,49 @@
-//! From the representation to a byte automaton with a stack, lazily determinised.
+//! Byte automata with calls, counters and a stack: what constraints are compiled to and how they
+//! run.
 //!
-//! [`Program`] is a constraint lowered to rules over one arena of states, with everything that cannot
-//! be completed removed; [`Machine`] runs it over bytes and hands out interned configurations. The
-//! cost of a step is one table look-up per thread (usually one), plus a hash look-up where a rule is
-//! entered or left. An Earley parser, as the peers use, was rejected for schemas: JSON is visibly
-//! pushdown, so the stack height is known and the machine is deterministic but for real ambiguity.
+//! [`Program`] is a constraint lowered to rules over one arena of states, without the states that
+//! cannot be completed. [`Machine`] runs it over bytes and returns interned configurations. It is
+//! determinised lazily.
 //!
-//! Files: `nfa` (states), `regular` (lowering of regular nodes), `text` (strings, numbers, lengths),
-//! `lower` (values to rules), `object` (their properties), `liveness` (no dead ends), `recursion`,
-//! `intern`, `dfa` (lazy subset construction), `register` (counters), `written` (what objects have so
-//! far), `fresh` (guards and new names), `distinct` (items that differ as values: `value`, `open`, `rich`,
-//! `enough`), `config` (threads, stacks, configurations), `shortest` (ways to the end, guided by `least`).
+//! # Files
+//!
+//! Compilation:
+//!
+//! - `nfa`: automaton states, and the arena that all rules share.
+//! - `lower`: [`Program`], and the lowering of JSON values to rules.
+//! - `lower_regular`: the lowering of regular nodes to states.
+//! - `scalars`: strings and numbers, and the lengths of their texts.
+//! - `literals`: sets of literals as tries of states.
+//! - `properties/lower`: the lowering of objects and of arrays of unique scalars.
+//! - `intern`: equal nodes of the representation become one.
+//! - `alphabet`: the bytes that a vocabulary can write.
+//! - `register`: counters, property tables and other data that a rule carries.
+//! - `liveness`: removes the states that cannot reach the end of their rule; `liveness/fast_path`:
+//!   the usual case, in which all are live.
+//! - `left_recursion`: refuses left recursion.
+//!
+//! Run time:
+//!
+//! - `configuration`: [`Machine`], threads, stacks and configurations; `configuration/new`: its
+//!   construction and memory.
+//! - `lazy_dfa`: lazy subset construction.
+//! - `properties/seen_names`: interned sets of the names that an object has.
+//! - `properties/guards`: guards of objects, and names that must be new.
+//! - `unique_items`: arrays whose items differ as values. `value` has the values, `extensible`
+//!   checks whether a new item can come, `unbounded` finds states where no check is needed, and
+//!   `feasible` is the check at compile time.
+//! - `shortest`: the shortest text to the end of the output; `shortest/lower_bound`: the lower
+//!   bounds that guide it.
+//!
+//! # Cost
+//!
+//! A step takes one table lookup per thread, usually one thread, and a hash lookup where a rule is
+//! entered or left.
+//!
+//! # Alternatives considered
+//!
+//! An Earley parser for schemas: JSON is visibly pushdown, so the height of the stack is known, and
+//! the machine is deterministic except where the constraint is ambiguous.
 
 mod alphabet;
 pub mod configuration;

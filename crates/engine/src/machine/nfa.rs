@@ -1,9 +1,9 @@
-//! Byte-level nondeterministic automata with calls: what constraints are lowered to.
+//! Byte automata with calls: states, and the arena that all rules share.
 //!
-//! All rules share one arena of states. A state consumes a byte, forks without consuming, calls
-//! another rule and goes on when that rule has matched, or accepts (the rule has matched). States are
-//! built from the back: the lowering of a node is given the state that follows, so nothing is ever
-//! patched except loops (Thompson 1968, in continuation-passing form).
+//! A state consumes a byte, forks without consuming, calls another rule and continues when that
+//! rule has matched, or accepts (the rule has matched). States are built from the back: the
+//! lowering of a node is given the state that follows, so nothing is ever patched except loops
+//! (Thompson 1968, in continuation-passing form).
 
 use std::ops::Range;
 
@@ -42,51 +42,53 @@ pub enum State<'a> {
     Sparse(&'a [(u8, u8, NfaId)]),
     /// Forks.
     Union(&'a [NfaId]),
-    /// Matches a rule with a register, then goes on.
+    /// Matches a rule with a register, then continues.
     Call {
         /// The rule.
         rule: RuleIx,
         /// The register it runs with.
         register: RegisterIx,
-        /// Where to go on.
+        /// The state that follows.
         to: NfaId,
     },
-    /// Matches the item of an array that the caller's register says is next, then goes on.
+    /// Matches the next item of an array, which the caller's register determines, then continues.
     CallItem {
-        /// Where to go on.
+        /// The state that follows.
         to: NfaId,
     },
-    /// Matches a text that is new to the set of the caller's register, and goes on with it added.
+    /// Matches a text that is new to the set of the caller's register, adds it to the set, then
+    /// continues.
     CallFresh {
         /// The rule of the text.
         rule: RuleIx,
         /// The register it runs with.
         register: RegisterIx,
-        /// Where to go on.
+        /// The state that follows.
         to: NfaId,
     },
-    /// Goes on without consuming if the object's register allows it.
+    /// Continues without consuming if the object's register allows it.
     Guard {
-        /// What is asked.
+        /// The condition.
         test: GuardKind,
-        /// Where to go on.
+        /// The state that follows.
         to: NfaId,
     },
 }
 
-/// What a guard asks of an object's register.
+/// A condition on an object's register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardKind {
-    /// May this declared property be written next, when these demands are met? It is noted as written.
+    /// The declared property may come next, when these demands are met. It is noted as seen.
     Take(u32, u32),
-    /// May an undeclared property be written next, of this list?
+    /// An undeclared property of this group may come next.
     Room(u32),
-    /// May the object end?
+    /// The object may end.
     Close,
 }
 
-/// A state as it is kept: lists lie in the arena's pools, so that making, copying and dropping an
-/// automaton costs no allocation per state. `past` is what is behind the run of bytes that a byte belongs to.
+/// A state as it is stored. Lists are in the arena's pools, so that making, copying and dropping an
+/// automaton needs no allocation per state. `past` is the state after the run of bytes that a byte
+/// belongs to.
 #[derive(Debug, Clone, Copy)]
 enum Cell {
     Dead,
@@ -131,7 +133,8 @@ impl Default for Nfa {
 }
 
 impl Nfa {
-    /// A copy with room for so many more states, and no doubts.
+    /// Returns a copy with room for this number of further states and an empty list of unproven
+    /// ones.
     pub fn with_room(&self, states: usize) -> Nfa {
         fn copy<T: Copy>(list: &[T], more: usize) -> Vec<T> {
             let mut copy = Vec::with_capacity(list.len() + more);
@@ -171,7 +174,7 @@ impl Nfa {
         id
     }
 
-    /// Adds a state for each byte, one after the other, the last of which leads to `to`; the first of them.
+    /// Adds a state for each byte, one after the other; the last leads to `to`. Returns the first.
     pub(super) fn push_run(&mut self, bytes: &[u8], to: NfaId, flags: u8) -> NfaId {
         let first = self.cells.len() as NfaId;
         if !bytes.is_empty() && self.is_dead(to) {
@@ -187,7 +190,8 @@ impl Nfa {
         at
     }
 
-    /// What is behind the run of bytes that a state of one byte belongs to, as the states were made.
+    /// Returns the state after the run of bytes that a state of one byte belongs to, as the states
+    /// were made.
     pub(super) fn behind_run(&self, id: NfaId) -> Option<NfaId> {
         match self.cells[id as usize] {
             Cell::Byte { past, .. } => Some(past),
@@ -195,8 +199,8 @@ impl Nfa {
         }
     }
 
-    /// Copies states that lead to each other and to one other state, with another one in its place, which is not
-    /// dead; the copy of one of them.
+    /// Copies states that lead to each other and to the state `to`. The copies lead to `other`
+    /// instead, which is not dead. Returns the copy of `entry`.
     pub(super) fn copy(&mut self, states: Range<NfaId>, entry: NfaId, (to, other): (NfaId, NfaId)) -> NfaId {
         let moved = self.cells.len() as NfaId - states.start;
         let there = |s: NfaId| match s {
@@ -235,13 +239,13 @@ impl Nfa {
         there(entry)
     }
 
-    /// Whether a state is dead by its looks.
+    /// Returns true if a state is dead itself.
     fn is_dead(&self, id: NfaId) -> bool {
         matches!(self.cells[id as usize], Cell::Dead)
     }
 
-    /// The states that led to no other when they were made than to dead ones, in order: loops that were closed
-    /// later, mostly. All others lead to one that was made before them.
+    /// Returns, in order, the states that led only to dead states when they were made. Most of them
+    /// are loops that were closed later. Every other state leads to one that was made before it.
     pub(super) fn unproven(&self) -> &[NfaId] {
         &self.unproven
     }
@@ -275,7 +279,7 @@ impl Nfa {
         }
     }
 
-    /// The state of an id.
+    /// Returns a state.
     #[inline(always)]
     pub fn state(&self, id: NfaId) -> State<'_> {
         match self.cells[id as usize] {
@@ -291,9 +295,9 @@ impl Nfa {
         }
     }
 
-    /// Removes the ways on from a state that lead to dead states.
+    /// Removes the edges of a state that lead to dead states.
     pub fn prune(&mut self, id: NfaId) {
-        /// Moves what is kept to the front; how much that is.
+        /// Moves the elements to keep to the front and returns their number.
         fn compact<T: Copy>(list: &mut [T], keep: impl Fn(&T) -> bool) -> u32 {
             let mut kept = 0;
             for i in 0..list.len() {
@@ -319,25 +323,25 @@ impl Nfa {
         self.cells[id as usize] = pruned;
     }
 
-    /// The flags of a state.
+    /// Returns the flags of a state.
     #[inline]
     pub fn flags(&self, id: NfaId) -> u8 {
         self.flags[id as usize]
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub fn bytes(&self) -> usize {
         let cells = self.cells.capacity() * size_of::<Cell>() + self.flags.capacity();
         let ids = (self.forks.capacity() + self.unproven.capacity()) * size_of::<NfaId>();
         cells + ids + self.edges.capacity() * size_of::<(u8, u8, NfaId)>()
     }
 
-    /// Number of states.
+    /// Returns the number of states.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Never true: there are always the dead and the accepting state.
+    /// Returns false: the dead and the accepting state always exist.
     pub fn is_empty(&self) -> bool {
         false
     }

@@ -1,9 +1,10 @@
-//! Registers: counters and cursors that a rule runs with, instead of states.
+//! Registers: counters and other numbers that a rule carries in addition to its automaton state.
 //!
-//! `maxLength: 100000` must not cost 100,000 states. A rule is called *with* a register; the local
-//! state carries one number `n` beside the automaton state, updated on each byte. What the number
-//! means is said here: characters of a string so far, items of an array so far, what an object has so
-//! far, or where the text of a property name stands (see [`written`](super::written)).
+//! `maxLength: 100000` must not cost 100,000 states. A rule is called *with* a register. The local
+//! state carries one number `n` next to the automaton state, updated on each byte. The register
+//! defines its meaning: characters of a string so far, items of an array so far, properties of an
+//! object so far, or the progress of a property name (see
+//! [`seen_names`](super::properties::seen_names)).
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,49 +16,50 @@ use crate::json_escape::escape_to;
 use super::nfa::{ACCEPT, NfaId, RegisterIx, RuleIx};
 use crate::machine::properties::seen_names::SeenSet;
 
-/// What a register counts, and within which bounds.
+/// The kind of a register, with its bounds.
 #[derive(Debug, Clone)]
 pub enum Register {
     /// No register; `n` stays 0.
     None,
-    /// Characters of a JSON string, or of a text as it is, `min..=max`.
+    /// Characters of a JSON string or of a raw text, `min..=max`.
     Chars {
-        /// Fewest characters.
+        /// Minimum number of characters.
         min: u32,
-        /// Most characters.
+        /// Maximum number of characters.
         max: u32,
-        /// How far each state of the string's automaton is from its end; `None` if every state may
-        /// close at once and may go on for ever (no pattern).
+        /// The distance of each state of the string's automaton from its end. `None` if every state
+        /// may close at once and continue without end (no pattern).
         lengths: Option<Arc<Lengths>>,
-        /// Whether the text is as it is: a quote is a character, and the text ends where what follows begins.
+        /// True if the text is raw: a quote is a character, and the text ends where what follows
+        /// begins.
         raw: bool,
     },
     /// Items of an array, `min..=max`.
     Items(Arc<Items>),
-    /// Properties of an object: `n` is a set of what was written.
+    /// Properties of an object: `n` is the set of those seen.
     Members(Arc<PropertyTable>),
-    /// A text that must be new: `n` is a place, with the set of what was written.
+    /// A text that must be new: `n` is its progress, with the set of names seen.
     Fresh(Arc<UniqueName>),
-    /// The rule around that of an array of different items: `n` is the text before it (see
-    /// [`distinct`](super::distinct)).
+    /// The scope around an array with unique items: `n` is the text before it (see
+    /// [`unique_items`](super::unique_items)).
     Distinct(Arc<UniqueItems>),
 }
 
-/// An array of different items of any kind.
+/// An array with unique items of any kind.
 #[derive(Debug, Clone)]
 pub struct UniqueItems {
     /// The rule that runs with this register, and no other.
     pub rule: RuleIx,
     /// Rule and register of the array.
     pub array: Option<(RuleIx, RegisterIx)>,
-    /// Values of which there must be so many different ones.
+    /// Values, each with the number of different ones that there must be.
     pub enough: Vec<(Option<(RuleIx, RegisterIx)>, u32)>,
-    /// Places of the array that must be filled but have few values, and a text of each value.
+    /// Positions of the array that must be filled but have few values, and a text of each value.
     pub few: Vec<(u32, Vec<Box<[u8]>>)>,
 }
 
 impl Register {
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn bytes(&self) -> usize {
         match self {
             Register::None | Register::Chars { lengths: None, .. } => 0,
@@ -79,68 +81,68 @@ impl Register {
     }
 }
 
-/// What a text must not be.
+/// The names that a text must not be.
 #[derive(Debug, Clone)]
 pub struct UniqueName {
-    /// Spelled names (between the quotes) that it must not be.
+    /// Escaped names (between the quotes) that it must not be.
     pub names: NameTrie,
-    /// Whether the rule is that of any string, which never runs out of new texts.
+    /// True if the rule is that of any string, which never runs out of new texts.
     pub open: bool,
 }
 
-/// The properties of an object whose order is free or whose number is bounded, or that may have
+/// The properties of an object whose order is free, whose number is bounded, or that may have
 /// undeclared ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PropertyTable {
-    /// The object rule that runs with this register; nothing is asked of its properties if there is none.
+    /// The object rule that runs with this register. `None` if its properties are never checked.
     pub rule: Option<RuleIx>,
-    /// Whether it is an array of different items.
+    /// True if it is an array of unique scalars.
     pub set: bool,
-    /// Whether properties must come in their order.
+    /// True if properties must come in their order.
     pub ordered: bool,
-    /// The declared properties that may be written here, in their order.
+    /// The declared properties that may occur here, in their order.
     pub properties: Vec<DeclaredProperty>,
-    /// Lists of undeclared properties.
+    /// Groups of undeclared properties.
     pub lists: Vec<UndeclaredGroup>,
-    /// Fewest and most undeclared properties that are written to meet the missing demands, by those that
-    /// are met; the last entry is that of all.
+    /// Minimum and maximum number of undeclared properties that meet the missing demands, by the
+    /// demands that are met. The last entry is that of all demands.
     pub covers: Vec<(u32, u32)>,
-    /// Fewest properties.
+    /// Minimum number of properties.
     pub min: u32,
-    /// Most properties.
+    /// Maximum number of properties.
     pub max: u32,
-    /// Whether properties are counted.
+    /// True if properties are counted.
     pub counted: bool,
-    /// What their spelling takes.
+    /// The bytes of syntax around properties.
     pub around: SyntaxCost,
 }
 
-/// Fewest bytes that the spelling of an object takes beside the names of properties and their values.
+/// Minimum numbers of bytes that an object takes besides the names and values of its properties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SyntaxCost {
-    /// A declared property, whose name has no quotes yet, with what separates it from the next one.
+    /// For a declared property, whose name has no quotes yet, with the separator to the next one.
     pub declared: u32,
-    /// An undeclared one, whose name has its quotes if it takes any.
+    /// For an undeclared property, whose name has its quotes if it takes any.
     pub undeclared: u32,
-    /// What separates two.
+    /// For the separator of two properties.
     pub comma: u32,
 }
 
 impl SyntaxCost {
-    /// Of JSON, with so many bytes behind commas and colons.
+    /// Returns the cost in JSON, with `gap` bytes after commas and colons.
     pub(super) fn json(gap: u32) -> SyntaxCost {
         SyntaxCost { declared: 4 + 2 * gap, undeclared: 2 + 2 * gap, comma: 1 + gap }
     }
 
-    /// Of items that are names without values.
+    /// Returns the cost of items that are names without values.
     pub(super) fn items(gap: u32) -> SyntaxCost {
         SyntaxCost { declared: 0, undeclared: 1 + gap, comma: 1 + gap }
     }
 
-    /// Of a markup; `flexible`: white space may be left out everywhere.
+    /// Returns the cost in a markup; `flexible` if all white space may be left out.
     pub(super) fn markup(markup: &Markup, flexible: bool) -> SyntaxCost {
         let comma = u32::from(markup.between == Gap::Line && !flexible);
-        // What names and values end with is a part of them.
+        // The ends of names and values are a part of them.
         let each = markup.open.len() as u32 + comma;
         SyntaxCost { declared: each, undeclared: each, comma }
     }
@@ -149,15 +151,15 @@ impl SyntaxCost {
 /// A declared property of [`PropertyTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeclaredProperty {
-    /// Whether it must be there.
+    /// True if it is required.
     pub required: bool,
-    /// Rule and register of its value; `None`: it cannot be written.
+    /// Rule and register of its value; `None` if it cannot occur.
     pub value: Option<(RuleIx, RegisterIx)>,
-    /// Bytes of its spelled name, quotes not counted.
+    /// Bytes of its escaped name, quotes not counted.
     pub name: u32,
 }
 
-/// Undeclared properties that can be written when some demands are met, and after which others are.
+/// Undeclared properties that can come when some demands are met, and after which others are met.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UndeclaredGroup {
     /// The demands met before.
@@ -175,23 +177,23 @@ pub struct Undeclared {
     pub key: (RuleIx, RegisterIx),
     /// Rule and register of the values.
     pub value: (RuleIx, RegisterIx),
-    /// How many different names there are, [`u32::MAX`] for more than matter.
+    /// Number of different names, [`u32::MAX`] for more than matter.
     pub names: u32,
 }
 
 impl PropertyTable {
-    /// How far properties are counted: not beyond what the bounds ask.
+    /// Returns the number up to which properties are counted: as far as the bounds need.
     pub(super) fn cap(&self) -> u32 {
         match (self.counted, self.max) {
             (false, _) => 0,
             (true, u32::MAX) => self.min,
-            // One too many must show.
+            // One too many must be visible.
             (true, max) => max + 1,
         }
     }
 
-    /// Most properties that there can be and how many of them must be, of the declared ones from `first`
-    /// on of which `open` holds.
+    /// Returns the number of possible and of required properties, among the declared ones from
+    /// `first` on for which `open` holds.
     fn rest(&self, first: u32, open: impl Fn(u32) -> bool) -> (u32, u32) {
         let rest = (first..self.properties.len() as u32).filter(|&i| open(i));
         rest.fold((0, 0), |(possible, required), i| {
@@ -200,15 +202,16 @@ impl PropertyTable {
         })
     }
 
-    /// How many more undeclared properties there can be, when so many were written and these demands met.
+    /// Returns the number of undeclared properties that can still come, when `written` were seen
+    /// and the demands `met` are met.
     fn names_left(&self, written: u32, met: u32) -> u32 {
         let others = self.lists.iter().filter(|l| (l.from, l.to) == (0, 0)).flat_map(|l| &l.entries);
         let names = others.fold(0u32, |all, e| all.saturating_add(e.names));
-        // Beside demands there are none or endlessly many.
+        // Apart from demands there are none or unboundedly many.
         names.saturating_sub(written).saturating_add(self.covers[met as usize].1)
     }
 
-    /// Works out [`PropertyTable::covers`] from the lists.
+    /// Computes [`PropertyTable::covers`] from the groups.
     pub(super) fn find_covers(&mut self) {
         let all = self.covers.len() - 1;
         self.covers.fill((u32::MAX, 0));
@@ -226,14 +229,14 @@ impl PropertyTable {
         }
     }
 
-    /// Whether, with so many properties written, `possible` others left of which some are required, and
-    /// with `names` undeclared names left, the bounds can be met.
+    /// Returns true if the bounds can be met. `count` properties were seen, `possible` others are
+    /// left of which some are required, and `names` undeclared names are left.
     fn fits(&self, count: u32, (possible, required): (u32, u32), names: u32) -> bool {
         count.saturating_add(required) <= self.max
             && count.saturating_add(possible).saturating_add(names) >= self.min
     }
 
-    /// Whether an object can meet the bounds at all.
+    /// Returns true if an object can meet the bounds at all.
     pub(super) fn satisfiable(&self) -> bool {
         let stuck = self.properties.iter().any(|s| s.required && s.value.is_none());
         let (possible, required) = self.rest(0, |_| true);
@@ -241,7 +244,8 @@ impl PropertyTable {
         !stuck && self.fits(0, (possible, required), self.names_left(0, 0))
     }
 
-    /// The properties that are still possible after a set and, where order matters, property `last`.
+    /// Returns the properties that are still possible after a set and, where order matters, after
+    /// property `last`.
     fn left(&self, set: &SeenSet, last: Option<u32>) -> (u32, u32) {
         match (self.ordered, last) {
             (true, Some(last)) => self.rest(last + 1, |_| true),
@@ -251,16 +255,16 @@ impl PropertyTable {
         }
     }
 
-    /// Whether property `i` may be written next, when `set` will be what there is then, with `names`
-    /// undeclared ones, and these demands are met.
+    /// Returns true if property `i` may come next. `set` is the set after it, with `names`
+    /// undeclared ones, and the demands `met` are met.
     pub(super) fn may_take(&self, set: &SeenSet, i: u32, names: u32, met: u32) -> bool {
         let (possible, required) = self.left(set, Some(i));
         let required = required.saturating_add(self.covers[met as usize].0);
         !self.counted || self.fits(set.count, (possible, required), self.names_left(names, met))
     }
 
-    /// Whether an undeclared property may be written next beside `names` others, if there is a new name,
-    /// after which these demands are met.
+    /// Returns true if an undeclared property may come next in addition to `names` others, provided
+    /// that there is a new name. The demands `met` are met after it.
     pub(super) fn may_add(&self, set: &SeenSet, names: u32, met: u32) -> bool {
         let (possible, required) = self.left(set, None);
         let required = required.saturating_add(self.covers[met as usize].0);
@@ -268,7 +272,7 @@ impl PropertyTable {
         !self.counted || self.fits(set.count.saturating_add(1), (possible, required), left)
     }
 
-    /// Whether the object may end.
+    /// Returns true if the object may end.
     pub(super) fn may_close(&self, set: &SeenSet) -> bool {
         (!self.counted || set.count >= self.min) && (self.ordered || self.left(set, None).1 == 0)
     }
@@ -279,9 +283,9 @@ impl PropertyTable {
 pub struct Items {
     /// The array rule that runs with this register, and no other.
     pub rule: RuleIx,
-    /// Fewest items.
+    /// Minimum number of items.
     pub min: u32,
-    /// Most items that can be had (an unsatisfiable item schema lowers it).
+    /// Maximum number of items that are possible (an unsatisfiable item schema lowers it).
     pub max: u32,
     /// Rule and register of the first items.
     pub prefix: Vec<Option<(RuleIx, RegisterIx)>>,
@@ -290,7 +294,7 @@ pub struct Items {
 }
 
 impl Items {
-    /// The rule of item `n`, if there may be one.
+    /// Returns the rule of item `n`, if there may be one.
     pub fn item(&self, n: u32) -> Option<(RuleIx, RegisterIx)> {
         if n >= self.max {
             return None;
@@ -301,25 +305,26 @@ impl Items {
         }
     }
 
-    /// The smallest count from which on the array behaves alike as long as `max` is far away.
+    /// Returns the smallest count from which on the array is the same at each count, as long as
+    /// `max` is far away.
     pub fn settled(&self) -> u32 {
         self.min.max(self.prefix.len() as u32)
     }
 }
 
-/// The place in a trie of names of a text that has left it.
+/// The node of a text that has left the trie of names.
 pub const OFF_TRIE: u32 = u32::MAX;
 
-/// Names as they are spelled between the quotes, one after the other.
+/// Names with their escapes, without quotes, one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     text: SmallVec<[u8; 48]>,
-    /// Where each ends.
+    /// The end of each name.
     ends: SmallVec<[u32; 6]>,
 }
 
 impl Names {
-    /// The spellings of some texts.
+    /// Escapes some names.
     pub(super) fn escaped<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Self {
         let bytes = names.clone().map(str::len).sum();
         let (text, ends) = (SmallVec::with_capacity(bytes), SmallVec::with_capacity(names.len()));
@@ -331,7 +336,7 @@ impl Names {
         spelled
     }
 
-    /// Some texts as they are, with what stands behind each.
+    /// Takes some raw texts, each with `behind` after it.
     pub(super) fn plain<'a>(names: impl Iterator<Item = &'a str>, behind: &str) -> Self {
         let mut spelled = Names::default();
         for name in names {
@@ -342,15 +347,15 @@ impl Names {
         spelled
     }
 
-    /// One of them.
+    /// Returns one of the names.
     pub(super) fn get(&self, i: usize) -> &[u8] {
         let first = i.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.text[first as usize..self.ends[i] as usize]
     }
 }
 
-/// The spelled names (between the quotes) that an undeclared property must not have. Most objects that may
-/// have others are never asked for one, so their trie is made when it is first needed.
+/// The escaped names (between the quotes) that an undeclared property must not have. Most objects
+/// that may have others never meet one, so the trie is made when it is first needed.
 #[derive(Debug, Clone, Default)]
 pub struct NameTrie {
     names: Arc<Names>,
@@ -360,7 +365,7 @@ pub struct NameTrie {
 /// The trie itself.
 #[derive(Debug, Clone)]
 struct Nodes {
-    /// Per node, where its edges begin, how many there are, and whether a name ends here.
+    /// By node: start and number of its edges, and whether a name ends here.
     nodes: Vec<(u32, u16, bool)>,
     /// Byte and child, sorted by byte within a node.
     edges: Vec<(u8, u32)>,
@@ -402,7 +407,7 @@ impl NameTrie {
         names + made
     }
 
-    /// The trie of some names.
+    /// Creates the trie of some names.
     pub fn new(names: Arc<Names>) -> Self {
         NameTrie { names, nodes: OnceLock::new() }
     }
@@ -411,7 +416,7 @@ impl NameTrie {
         self.nodes.get_or_init(|| Nodes::new(&self.names))
     }
 
-    /// Where bytes lead from `n`, sorted by byte; all others leave the trie.
+    /// Returns the edges of `n`, sorted by byte; all other bytes leave the trie.
     #[inline]
     pub(super) fn edges(&self, n: u32) -> &[(u8, u32)] {
         if n == OFF_TRIE {
@@ -422,45 +427,45 @@ impl NameTrie {
         &edges[first as usize..first as usize + usize::from(count)]
     }
 
-    /// Where byte `b` leads from `n`.
+    /// Returns the target of byte `b` from `n`.
     #[inline]
     pub fn step(&self, n: u32, b: u8) -> u32 {
         let edges = self.edges(n);
         edges.binary_search_by_key(&b, |e| e.0).map_or(OFF_TRIE, |i| edges[i].1)
     }
 
-    /// Whether the text so far is one of the names.
+    /// Returns true if the text so far is one of the names.
     #[inline]
     pub fn is_name(&self, n: u32) -> bool {
         n != OFF_TRIE && self.nodes().nodes[n as usize].2
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes().nodes.len()
     }
 
-    /// Whether there is no name.
+    /// Returns true if there is no name.
     pub fn is_empty(&self) -> bool {
         self.names.ends.is_empty()
     }
 }
 
-/// For each state of a string rule, which numbers of further characters lead to its end. A
-/// deterministic state can do what any of its members can.
+/// For each state of a string rule, the numbers of further characters that lead to its end. A
+/// deterministic state can reach what any of its members can.
 #[derive(Debug, Clone)]
 pub struct Lengths {
     /// The first automaton state of the rule.
     from: NfaId,
-    /// Fewest and most further characters ([`u32::MAX`]: no most) of the rule's states; the end is
-    /// last.
+    /// Minimum and maximum number of further characters ([`u32::MAX`]: no maximum) of the rule's
+    /// states; the end is last.
     bounds: Vec<(u32, u32)>,
-    /// Bit k: exactly k further characters are possible. Only kept where the bounds do not decide.
+    /// Bit k: exactly k further characters are possible. `None` where the bounds decide.
     exact: Option<Vec<Box<[u64]>>>,
-    /// Whether every deterministic state may close without a further character and may go on for ever,
-    /// so that only the count matters.
+    /// True if every deterministic state may close without a further character and may continue
+    /// without end, so that only the count matters.
     pub uniform: bool,
-    /// The largest number of characters any state needs to reach its end.
+    /// The largest minimum number of characters that any state needs to reach its end.
     pub slack: u32,
 }
 
@@ -470,9 +475,9 @@ impl Lengths {
         size_of::<Lengths>() + self.bounds.len() * 8 + exact.sum::<usize>()
     }
 
-    /// The table of the states from `from` on.
+    /// Makes the table of the states from `from` on.
     pub(super) fn new(from: NfaId, bounds: Vec<(u32, u32)>, exact: Option<Vec<Box<[u64]>>>) -> Self {
-        // States from which nothing leads to the end were trimmed; only their places are left.
+        // States from which nothing leads to the end were trimmed; only their entries are left.
         let slack = bounds.iter().map(|b| b.0).filter(|&n| n != u32::MAX).max().unwrap_or(0);
         Lengths { from, bounds, exact, uniform: false, slack }
     }
@@ -481,13 +486,14 @@ impl Lengths {
         if state == ACCEPT { self.bounds.len() - 1 } else { (state - self.from) as usize }
     }
 
-    /// Fewest and most further characters of a set of states.
+    /// Returns the minimum and maximum number of further characters of a set of states.
     pub(super) fn bounds(&self, members: &[NfaId]) -> (u32, u32) {
         let of = members.iter().map(|&s| self.bounds[self.place(s)]);
         of.fold((u32::MAX, 0), |(a, b), (c, d)| (a.min(c), b.max(d)))
     }
 
-    /// Whether some number of further characters in `from..=to` is possible for a set of states.
+    /// Returns true if some number of further characters in `from..=to` is possible for a set of
+    /// states.
     #[inline]
     pub fn within(&self, members: &[NfaId], from: u32, to: u32) -> bool {
         members.iter().any(|&s| {

@@ -1,9 +1,13 @@
-//! JSON strings and numbers: their automata, and the lengths their states can still reach.
+//! JSON strings and numbers: their automata, and the lengths that their states can still reach.
 //!
-//! A string is a quote, the escaped text, a quote. With `minLength` or `maxLength` beside a pattern,
-//! a state is alive only if some word of a legal length remains; [`lengths`] works out once, per
-//! state, which numbers of further characters lead to the end, so that the run-time check is two
-//! comparisons. Unrolling the counter into the automaton was rejected: it costs a state per character.
+//! A string is a quote, the escaped text, a quote. With `minLength` or `maxLength` and a pattern, a
+//! state is alive only if some word of a legal length remains. [`lengths`] computes once, for each
+//! state, which numbers of further characters lead to the end. The check at run time is then two
+//! comparisons.
+//!
+//! # Alternatives considered
+//!
+//! Unrolling the counter into the automaton: it costs a state per character.
 
 use regex_syntax::utf8::Utf8Sequences;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,9 +24,9 @@ use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
 use super::register::{Lengths, NameTrie, OFF_TRIE};
 use crate::machine::liveness::{Liveness, StateRange, trim};
 
-/// Most states of a pattern from which declared names are taken out.
+/// Maximum number of states of a pattern from which declared names are removed.
 const MAX_NAMED_STATES: usize = 20_000;
-/// Most bits in all exact length tables of one pattern.
+/// Maximum number of bits in all exact length tables of one pattern.
 const MAX_LENGTH_BITS: usize = 32_000_000;
 
 /// The well-formed UTF-8 sequences (Unicode 16.0, table 3-7).
@@ -38,7 +42,7 @@ const UTF8: [&[(u8, u8)]; 9] = [
     &[(0xf4, 0xf4), (0x80, 0x8f), (0x80, 0xbf), (0x80, 0xbf)],
 ];
 
-/// The start of the rule for a string with any text.
+/// Returns the start of the rule for a string with any text.
 pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
@@ -55,7 +59,7 @@ pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     trim_text(nfa, from, start)
 }
 
-/// White space as ECMA-262 has it beyond ASCII (`\s`), and U+0085, which other dialects add.
+/// White space beyond ASCII by ECMA-262 (`\s`), and U+0085, which other dialects add.
 const SPACES: [(u32, u32); 9] = [
     (0x20, 0x20),
     (0x85, 0x85),
@@ -68,7 +72,7 @@ const SPACES: [(u32, u32); 9] = [
     (0x3000, 0x3000),
 ];
 
-/// The start of the rule for a string without white space: the class of a vocabulary slice.
+/// Returns the start of the rule for a string without white space: the class of a vocabulary slice.
 pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
@@ -77,7 +81,7 @@ pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     let mut parts = vec![lowering.byte(b'"', ACCEPT, TEXT)];
     let mut next = 0x21;
     for (lo, hi) in SPACES.into_iter().skip(1).chain([(0xfeff, 0xfeff), (0x11_0000, 0)]) {
-        // Surrogates are left out by `Utf8Sequences`.
+        // `Utf8Sequences` leaves out surrogates.
         if let (Some(first), Some(last)) = (char::from_u32(next), char::from_u32(lo - 1)) {
             for sequence in Utf8Sequences::new(first, last) {
                 let ranges = sequence.as_slice().iter().rev();
@@ -91,7 +95,8 @@ pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     trim_text(nfa, from, start)
 }
 
-/// The start of the rule for a string whose text lies in `lang`; [`DEAD`] if there is none.
+/// Returns the start of the rule for a string whose text is in `lang`, or [`DEAD`] if there is
+/// none.
 pub(super) fn string_of(nfa: &mut Nfa, alphabet: &Alphabet, ir: Nodes<'_>, lang: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
     let mut lowering = Lowering::new(ir, nfa, alphabet, true);
@@ -101,7 +106,8 @@ pub(super) fn string_of(nfa: &mut Nfa, alphabet: &Alphabet, ir: Nodes<'_>, lang:
     Ok(trim_text(nfa, from, start))
 }
 
-/// The start of the rule for a text of `lang` as it is and what stands behind it; [`DEAD`] if there is none.
+/// Returns the start of the rule for a raw text of `lang` followed by `behind`, or [`DEAD`] if
+/// there is none.
 pub(super) fn text_of(
     nfa: &mut Nfa,
     alphabet: &Alphabet,
@@ -113,12 +119,12 @@ pub(super) fn text_of(
     let mut lowering = Lowering::new(ir, nfa, alphabet, false);
     let end = lowering.bytes(behind.as_bytes(), ACCEPT);
     let start = lowering.node(&mut NoCalls, lang, end, 0)?;
-    // The empty text only: a state of its own, like those of all others.
+    // Only the empty text: it gets a state of its own, like all others.
     let start = if start == ACCEPT { nfa.push(State::Union(&[ACCEPT]), 0) } else { start };
     Ok(trim_text(nfa, from, start))
 }
 
-/// The start of the rule for strings, literals and numbers; [`DEAD`] if there are none.
+/// Returns the start of the rule for strings, literals and numbers, or [`DEAD`] if there are none.
 pub(super) fn scalar(nfa: &mut Nfa, alphabet: &Alphabet, ir: Nodes<'_>, node: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
     let (mut todo, mut starts) = (vec![node], Vec::new());
@@ -150,22 +156,23 @@ fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
     if start >= from && nfa.state(start) != State::Dead { start } else { DEAD }
 }
 
-/// The start of the rule for numbers without bounds.
+/// Returns the start of the rule for numbers without bounds.
 pub(super) fn free_number(nfa: &mut Nfa, alphabet: &Alphabet, numbers: FreeNumber) -> Result<NfaId> {
     let mut ir = Ir::new();
     let number = number::free(numbers, &mut ir)?;
     Lowering::new(Nodes::of(&ir), nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
 }
 
-/// Whether byte `b` out of a state begins a new character of the text; no quote of a string does, but in a `raw` text it
-/// is a character.
+/// Returns true if byte `b` out of a state begins a new character of the text. The quote of a
+/// string begins none, but in a `raw` text it is a character.
 #[inline]
 pub fn begins_char(mid_escape: bool, raw: bool, b: u8) -> bool {
     !mid_escape && (raw || b != b'"') && b & 0xc0 != 0x80
 }
 
-/// For the states from `from` on, which are those of one string rule, which lengths remain; and the
-/// bounds that are not implied by the language itself. `None` if no word has a legal length.
+/// Returns the remaining lengths of the states from `from` on, which are those of one string rule,
+/// and the bounds that the language itself does not imply. Returns `None` if no word has a legal
+/// length.
 pub(super) fn lengths(
     nfa: &Nfa,
     dfa: &mut LazyDfa,
@@ -178,7 +185,7 @@ pub(super) fn lengths(
     let first = (start - from) as usize;
     let min = if shortest[first] >= min { 0 } else { min };
     let max = if longest[first] <= max { u32::MAX } else { max };
-    // Where every state may close at once, the count alone decides whether the minimum can be met.
+    // If every state may close at once, the count alone decides whether the minimum can be met.
     let closable = shortest.iter().all(|&n| n == 0 || n == u32::MAX);
     let exact = if closable || min == 0 || max == u32::MAX { None } else { Some(graph.exact(max)?) };
     let mut lengths = Lengths::new(from, shortest.into_iter().zip(longest).collect(), exact);
@@ -186,8 +193,8 @@ pub(super) fn lengths(
     Ok(lengths.within(&[start], min, max).then_some((min, max, lengths)))
 }
 
-/// Whether every deterministic state may close at once and may go on for ever. Looks at a few only:
-/// patterns for which it holds are loops over a class.
+/// Returns true if every deterministic state may close at once and may continue without end. It
+/// checks a few states only: patterns for which it holds are loops over a class.
 fn is_uniform(nfa: &Nfa, dfa: &mut LazyDfa, start: NfaId, lengths: &Lengths) -> bool {
     let first = dfa.start(nfa, start);
     let mut seen = FxHashSet::from_iter([first]);
@@ -209,17 +216,18 @@ fn is_uniform(nfa: &Nfa, dfa: &mut LazyDfa, start: NfaId, lengths: &Lengths) -> 
     true
 }
 
-/// Most deterministic states of a pattern for which only the count of characters matters.
+/// Maximum number of deterministic states of a pattern for which only the count of characters
+/// matters.
 const MAX_UNIFORM_STATES: usize = 100;
 
-/// The states of one string rule as a graph, the end last, with the characters each step adds (0 or
-/// 1). Worked out before determinisation: what a set of states can reach is what its members can, and
+/// The states of one string rule as a graph, the end last, with the characters that each step adds
+/// (0 or 1). It is made before determinisation: a set of states can reach what its members can, and
 /// there may be many more sets than are ever met.
 struct Graph {
     len: usize,
     /// (from, to, characters)
     edges: Vec<(u32, u32, u32)>,
-    /// Where the edges into a state begin in `into`.
+    /// By state: start of the edges into it in `into`.
     first: Vec<u32>,
     /// (from, characters) by target.
     into: Vec<(u32, u32)>,
@@ -269,7 +277,8 @@ impl Graph {
         self.into[self.first[to] as usize..self.first[to + 1] as usize].iter().map(|e| (e.0 as usize, e.1))
     }
 
-    /// Fewest further characters until the end (0-1 breadth-first search from the end).
+    /// Returns the minimum number of further characters to the end (0-1 breadth-first search from
+    /// the end).
     fn shortest(&self) -> Vec<u32> {
         let mut best = vec![u32::MAX; self.len];
         let mut queue = std::collections::VecDeque::from([self.len - 1]);
@@ -286,12 +295,13 @@ impl Graph {
         best
     }
 
-    /// Most further characters until the end; states that can reach a loop have no most.
+    /// Returns the maximum number of further characters to the end; states that can reach a loop
+    /// have none.
     fn longest(&self) -> Vec<u32> {
         let mut open = vec![0u32; self.len];
         self.edges.iter().for_each(|e| open[e.0 as usize] += 1);
         let mut most = vec![u32::MAX; self.len];
-        // The longest way found so far, of states not finished yet.
+        // The longest path found so far, of states that are not finished yet.
         let mut so_far = vec![0u32; self.len];
         let mut ready: Vec<usize> = (0..self.len).filter(|&i| open[i] == 0).collect();
         while let Some(i) = ready.pop() {
@@ -307,7 +317,11 @@ impl Graph {
         most
     }
 
-    /// Exactly which numbers of further characters up to `max` are possible, as bit sets.
+    /// Returns exactly which numbers of further characters up to `max` are possible, as bit sets.
+    ///
+    /// # Errors
+    ///
+    /// Returns `TooComplex` beyond the maximum number of bits.
     fn exact(&self, max: u32) -> Result<Vec<Box<[u64]>>> {
         let words = max as usize / 64 + 1;
         if words.saturating_mul(64 * self.len) > MAX_LENGTH_BITS {
@@ -334,9 +348,9 @@ impl Graph {
     }
 }
 
-/// `bits[to] |= bits[from] << count` (count 0 or 1); whether anything was added.
+/// Computes `bits[to] |= bits[from] << count` (count 0 or 1); returns true if anything was added.
 fn merge_shifted(bits: &mut [Box<[u64]>], to: usize, from: usize, count: u32) -> bool {
-    // Taken out for the moment; a state adds to itself only what it has, or one character more.
+    // Taken out temporarily; a state adds to itself only what it has, or one character more.
     let source = match to == from {
         true => bits[from].clone(),
         false => std::mem::take(&mut bits[from]),
@@ -355,18 +369,19 @@ fn merge_shifted(bits: &mut [Box<[u64]>], to: usize, from: usize, count: u32) ->
     changed
 }
 
-/// A range of bytes, piece by piece: single ones that names go on with, or that are the quote, and what is between.
+/// Splits a range of bytes into pieces: single bytes with which names continue, or that are the
+/// quote, and the ranges between them.
 struct Pieces<'n> {
-    /// Where bytes lead in the trie of names, sorted.
+    /// The edges of a node in the trie of names, sorted.
     names: &'n [(u8, u32)],
     quote: Option<u8>,
-    /// Where the next piece begins.
+    /// Start of the next piece.
     next: Option<u8>,
     hi: u8,
 }
 
 impl Iterator for Pieces<'_> {
-    /// First and last byte, and where they lead in the trie.
+    /// First and last byte, and their target in the trie.
     type Item = (u8, u8, u32);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -385,8 +400,8 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// The string rule at `start` without the words in `names`. States whose text has left the trie of
-/// names are those of the rule itself; only the others are new.
+/// Returns the string rule at `start` without the words in `names`. States whose text has left the
+/// trie of names are those of the rule itself; only the others are new.
 pub(super) fn without_names(
     nfa: &mut Nfa,
     dfa: &mut LazyDfa,
@@ -417,7 +432,7 @@ pub(super) fn without_names(
         let mid = dfa.state(d).mid_escape();
         edges.clear();
         for (lo, hi, to) in dfa.ranges(nfa, d) {
-            // Bytes that no name goes on with leave the trie together; a quote ends the text.
+            // Bytes with which no name continues leave the trie together; a quote ends the text.
             let mut pieces =
                 Pieces { names: names.edges(n), quote: (!raw && !mid).then_some(b'"'), next: Some(lo), hi };
             while let Some((lo, hi, m)) = pieces.next() {

@@ -1,10 +1,19 @@
-//! What a further reading of a text adds to a mask.
+//! The tokens that one more text state adds to a mask that has nearly all text already.
 //!
-//! An object with several patterns for its names has an automaton for each set of patterns that a name may match,
-//! and while a name is written all of them are alive. By the first of them nearly all tokens of text are legal, so of
-//! the others only those need a look that are not, and the tokens outside of the widest slice, through which
-//! the name may end. Cost: some tens of nanoseconds for each token that is missing, and once for a state a walk of what slices leave.
-//! Rejected: the mask of each state by itself, which searches as many automata as there are sets of patterns.
+//! An object with several patterns for its names has an automaton for each set of patterns that a
+//! name may match. While a name is written, all of them are alive. The first of them makes nearly
+//! all tokens of text legal. For each of the others, two groups of tokens are left to check:
+//!
+//! - the tokens of text that the mask does not have yet;
+//! - the tokens outside of the widest slice, through which the name may end.
+//!
+//! # Cost
+//!
+//! One try for each missing token, and once for each state a walk of the residue.
+//!
+//! # Alternatives considered
+//!
+//! The mask of each state by itself: it searches as many automata as there are sets of patterns.
 
 use super::cache::MaskCache;
 use super::exits::below;
@@ -14,12 +23,12 @@ use super::union::{Union, tokens_of};
 use crate::machine::{LocalState, Machine, Thread, UNKNOWN_STACK};
 use crate::vocab::{Slice, SliceKind, TokenId, byte_group};
 
-/// Most tokens of text that may be missing for a second look at each to be worth it.
+/// Maximum number of missing tokens of text that are tried one by one.
 const MAX_MISSING_TOKENS: usize = 1_000;
 
 impl MaskCache {
-    /// What a state inside a text adds to a mask that has nearly all tokens of text; `None` where the mask of the state
-    /// is known, or is to be made as any.
+    /// Returns what a state inside a text adds to a mask that has nearly all tokens of text.
+    /// Returns `None` if the mask of the state is known, or must be made in the usual way.
     pub(super) fn added_by(
         &mut self,
         machine: &mut Machine,
@@ -48,12 +57,12 @@ impl MaskCache {
         Some(if local == free { mask } else { self.unique_language_mask(machine, local, mask) })
     }
 
-    /// What a state inside a text allows of the tokens outside of the slice of text.
+    /// Returns what a state inside a text allows of the tokens outside of the text slice.
     fn outside(&mut self, machine: &mut Machine, local: LocalState, slice: &Slice) -> LocalMask {
         if let Some(known) = self.own.outside.get(&local.state) {
             return known.clone();
         }
-        // Of the bytes that are not text itself a string takes quotes, backslashes and parts of characters.
+        // Besides text, a string accepts quotes, backslashes and parts of characters.
         let groups = [b'"', b'\\', 0x80].into_iter().fold(0, |all, b| all | byte_group(b));
         let need = ByteFilter { groups, reach: u32::MAX };
         let mut found = WalkResult::default();

@@ -1,4 +1,8 @@
-//! The memo layers and how they are filled.
+//! The mask cache: makes the mask of a configuration and memoises its parts.
+//!
+//! [`MaskCache::mask`] tries the strategies in the order that the parent module lists. Layer 1 is
+//! the table of local states, layer 2 the table of returns, layer 3 the table of configurations.
+//! The tables of a base are shared and read only; each grammar adds its own.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,12 +20,13 @@ use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
 use crate::machine::{ConfigId, LocalState, Machine, ROOT_STACK, StackId, StepResult, Thread, UNKNOWN_STACK};
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Masks of one grammar over one vocabulary.
+/// The masks of one grammar over one vocabulary.
 pub struct MaskCache {
     pub(super) vocab: Vocabulary,
     pub(super) shared: Arc<BaseMasks>,
     pub(super) own: MaskTables,
-    /// Layer 1 for states of the root rule in which the output may end: see [`MaskCache::rooted`].
+    /// Layer 1 for states of the root rule in which the output may end: see
+    /// [`MaskCache::root_mask()`].
     root_mask: FxHashMap<LocalState, LocalMask>,
     wide: RecentStates,
     full: FxHashMap<ConfigId, Arc<Mask>>,
@@ -30,17 +35,19 @@ pub struct MaskCache {
     pub(super) walker: Walker,
     sorter: Sorter,
     pub(super) spelled: ByteRuns,
-    /// By state, whether a blank goes before, and slice: the tokens that kill the state whose slice was looked for last.
+    /// The tokens that a state rejects, for the state whose slice was requested last. The key is
+    /// the state, whether a blank precedes, and the slice.
     pub(super) rejected: Option<((u32, bool, usize), Vec<TokenId>)>,
 }
 
-/// Most bytes of configuration masks kept per grammar; beyond, they are computed again.
+/// Maximum number of bytes of configuration masks kept per grammar. When it is exceeded, the table
+/// is emptied and masks are recomputed.
 const MAX_FULL_BYTES: usize = 64 << 20;
-/// Most tokens of a slice that are tried one by one.
+/// Maximum number of tokens that [`MaskCache::pattern_text_mask`] tries one by one.
 const MAX_SINGLE: usize = 8_000;
 
 impl MaskCache {
-    /// The layers of a base: every local state of `machine` is answered now.
+    /// Makes the tables of a base: the masks of the first `states` local states of `machine`.
     pub fn base(vocab: &Vocabulary, machine: &mut Machine, states: u32) -> Arc<BaseMasks> {
         let slice_masks: Vec<Arc<[u32]>> = vocab.slices().iter().map(|s| s.mask.as_slice().into()).collect();
         let shared = |layers| BaseMasks { layers, slice_masks: slice_masks.clone(), up_to: Mutex::default() };
@@ -76,7 +83,7 @@ impl MaskCache {
         Arc::new(shared(layers))
     }
 
-    /// Empty layers on top of a base.
+    /// Creates empty tables on top of a base.
     pub fn new(vocab: &Vocabulary, shared: Arc<BaseMasks>) -> Self {
         MaskCache {
             vocab: vocab.clone(),
@@ -93,7 +100,7 @@ impl MaskCache {
         }
     }
 
-    /// The mask of a configuration, without end tokens.
+    /// Returns the mask of a configuration, without end tokens.
     pub fn mask(&mut self, machine: &mut Machine, config: ConfigId) -> Arc<Mask> {
         if let Some(mask) = self.full.get(&config) {
             return mask.clone();
@@ -116,13 +123,13 @@ impl MaskCache {
         mask
     }
 
-    /// Empty layers on top of the same base.
+    /// Creates empty tables on top of the same base.
     pub fn renewed(&self) -> Self {
         MaskCache::new(&self.vocab, self.shared.clone())
     }
 
-    /// A copy that shares the dense parts of masks. Masks are counted references of their own: two threads
-    /// that count the same ones would wait for each other's cache lines.
+    /// Returns a copy that shares the dense parts of masks. The copy has its own reference counts
+    /// for masks. Two threads that changed the same counts would wait for each other's cache lines.
     pub fn copy(&self) -> Self {
         let own = |(&config, mask): (&ConfigId, &Arc<Mask>)| (config, Arc::new(Mask::clone(mask)));
         MaskCache {
@@ -140,12 +147,12 @@ impl MaskCache {
         }
     }
 
-    /// Bytes of the masks, those of the base not counted.
+    /// Returns the bytes of the masks, without those of the base.
     pub fn bytes(&self) -> usize {
         self.own.bytes() + self.full_bytes + self.full.capacity() * 13 + self.walker.bytes()
     }
 
-    /// Number of masks of configurations, local states and continuations held.
+    /// Returns the number of masks held for configurations, local states and returns.
     pub fn sizes(&self) -> [usize; 3] {
         [self.full.len(), self.own.local.len(), self.own.next.len()]
     }
@@ -153,10 +160,10 @@ impl MaskCache {
     fn compose(&mut self, machine: &mut Machine, config: ConfigId) -> Mask {
         let mut union = Union::default();
         let mut todo: Vec<(ExitId, StackId)> = Vec::new();
-        // Exits of names, after which their object has one more.
+        // Exits of names; after the return the object has one more name.
         let mut named: Vec<(ExitId, StackId)> = Vec::new();
-        // Threads and frames are sorted: those that go on in the same place stand together. There are many
-        // in ambiguous grammars only.
+        // Threads and frames are sorted, so those with the same continuation are adjacent. Only
+        // ambiguous grammars have many.
         let alike =
             |a: &Thread, b: &Thread| a.local == b.local && (a.stack == ROOT_STACK) == (b.stack == ROOT_STACK);
         let threads = self.merge_parallel_threads(machine, machine.threads(config));
@@ -164,7 +171,8 @@ impl MaskCache {
             let Thread { local, stack } = group[0];
             let exits = if machine.is_unique_name(local) { &mut named } else { &mut todo };
             let further = if stack == ROOT_STACK { None } else { self.added_by(machine, local, &union) };
-            // A state that does not accept may lead to ones that do; those of a base are known already.
+            // A state that does not accept may lead to ones that do. Those of a base are known
+            // already.
             let apart = stack == ROOT_STACK && local.register == 0;
             let rooted = |machine: &Machine| {
                 machine.calls_nothing() && !self.shared.layers.local.contains_key(&local)
@@ -211,9 +219,9 @@ impl MaskCache {
         union.finish(self.vocab.len(), &mut self.sorter)
     }
 
-    /// The threads, of which those with many ways on that return to the same places are made one: what they allow
-    /// together is one walk and mostly more than what each does, so less of it is tried token by token. What is
-    /// known of one alone stays of use.
+    /// Merges threads with many live bytes that share a stack into one thread each. Together they
+    /// need one walk, and a slice fits their union more often, so fewer tokens are tried one by
+    /// one. Threads whose masks are known stay apart, because those masks are ready.
     fn merge_parallel_threads(&self, machine: &mut Machine, threads: Arc<[Thread]>) -> Arc<[Thread]> {
         if threads.len() < 2 {
             return threads;
@@ -275,7 +283,7 @@ impl MaskCache {
         Some(id)
     }
 
-    /// Layer 1: the mask of a local state.
+    /// Layer 1: returns the mask of a local state.
     pub(super) fn local(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
         let local = machine.canonical(local, self.vocab.max_token_len() as u32);
         if let Some(known) = self.shared.layers.local.get(&local).or_else(|| self.own.local.get(&local)) {
@@ -287,8 +295,9 @@ impl MaskCache {
         mask
     }
 
-    /// Layer 1 for a state of the root rule in which the output may end, soon or now. Free text may end behind every
-    /// character, and each end would be an exit for all tokens that go on, though nothing can follow.
+    /// Layer 1 for a state of the root rule in which the output may end, now or soon. Free text may
+    /// end after every character. Each such end would be an exit for all longer tokens, although
+    /// nothing can follow.
     fn root_mask(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
         if let Some(known) = self.root_mask.get(&local) {
             return known.clone();
@@ -318,11 +327,13 @@ impl MaskCache {
         self.walked(machine, Thread { local, stack: UNKNOWN_STACK })
     }
 
-    /// The mask of a state on a stack by a walk, as far as no state that is almost alike tells it.
+    /// Returns the mask of a state on a stack: from a similar state, a class loop, or slices and a
+    /// walk.
     pub(super) fn walked(&mut self, machine: &mut Machine, thread: Thread) -> LocalMask {
         let row = RecentStates::row(machine, thread.local);
         let near = row.as_ref().and_then(|row| self.wide.near(thread.stack, row));
-        // With a wide slice little is left to walk: less than the tokens of a few first bytes.
+        // If a wide slice fits, the walk that is left is smaller than the tokens of a few first
+        // bytes.
         let near = near.filter(|_| !self.has_wide_slice(machine, thread));
         let mask = match near {
             Some((mask, bytes)) => self.mask_from_similar(machine, thread, &mask, &bytes),
@@ -342,7 +353,8 @@ impl MaskCache {
         mask
     }
 
-    /// The mask of a state that no wide slice keeps alive, but other classes of bytes do.
+    /// Returns the mask of a state that no wide slice fits, but that loops in another class of
+    /// bytes.
     fn class_loop_mask(&mut self, machine: &mut Machine, thread: Thread) -> Option<LocalMask> {
         if thread.local.register != 0 || self.has_wide_slice(machine, thread) {
             return None;
@@ -356,7 +368,7 @@ impl MaskCache {
         Some(LocalMask { base: Some(row), tokens: Arc::from([]), exits })
     }
 
-    /// The mask of a state from that of one which differs from it in where some first bytes lead.
+    /// Returns the mask of a state from the mask of one that differs in a few first bytes.
     fn mask_from_similar(
         &mut self,
         machine: &mut Machine,
@@ -402,7 +414,7 @@ impl MaskCache {
         LocalMask { base: Some(dense), tokens: Arc::from([]), exits }
     }
 
-    /// Walks the trie from a local state on a stack, or what slices leave of it.
+    /// Walks the trie from a local state on a stack, or only the residue of the slice that fits.
     fn walk(&mut self, machine: &mut Machine, local: LocalState, stack: StackId) -> CountedMask {
         let vocab = self.vocab.clone();
         let sliced = machine.is_unbounded(local);
@@ -431,7 +443,8 @@ impl MaskCache {
         walked
     }
 
-    /// The tokens with a leading blank, if a slice of them is contained in what follows the blank.
+    /// Adds the tokens with a leading blank, if a slice of them fits the state after the blank.
+    /// Returns false, with nothing added, if none does.
     fn walk_spaced(
         &mut self,
         machine: &mut Machine,
@@ -463,7 +476,8 @@ impl MaskCache {
         true
     }
 
-    /// Text whose length is bounded: the unbounded mask with tokens and exits filtered by count.
+    /// Returns the mask of text with a bounded length: the unbounded mask, with tokens and exits
+    /// filtered by their character counts.
     fn bounded_text(&mut self, machine: &mut Machine, local: LocalState, min: u32, max: u32) -> LocalMask {
         let text = self.text(machine, local.state);
         let base = self.base_of(&text, max);
@@ -472,8 +486,8 @@ impl MaskCache {
         self.local_mask(base, tokens.into_iter(), exits)
     }
 
-    /// Text under a pattern whose length is bounded, but not so soon that most tokens could reach the
-    /// bound: tokens that stay clear of it need no look, the longer ones are tried one by one.
+    /// Returns the mask of text under a pattern with a bounded length, if few tokens can reach the
+    /// bound. Shorter tokens keep their bit. Longer ones are tried one by one.
     fn pattern_text_mask(&mut self, machine: &mut Machine, local: LocalState) -> Option<LocalMask> {
         let (spare, rest) = machine.slack_chars(local)?;
         let text = self.text(machine, local.state);
@@ -496,7 +510,7 @@ impl MaskCache {
         Some(self.local_mask(base, tokens.into_iter(), exits))
     }
 
-    /// What a text state allows, with character counts.
+    /// Returns the tokens and exits that a text state allows, with character counts.
     pub(super) fn text(&mut self, machine: &mut Machine, state: u32) -> Arc<CountedMask> {
         if let Some(known) = self.shared.layers.text.get(&state).or_else(|| self.own.text.get(&state)) {
             return known.clone();
@@ -508,7 +522,7 @@ impl MaskCache {
         text
     }
 
-    /// Layer 2: what follows where a rule ended at `exits` and returns to `ret`.
+    /// Layer 2: returns the mask after a rule ended at `exits` and returned to `ret`.
     pub(super) fn after_return(
         &mut self,
         machine: &mut Machine,
@@ -529,7 +543,8 @@ impl MaskCache {
         if reached.exit.is_some() {
             further.extend_from_slice(&tails.entries);
         }
-        // A token that left at several places may leave again at one: without this they would multiply.
+        // A token that left at several offsets may leave again at one. Without this, exits would
+        // multiply.
         further.sort_unstable();
         further.dedup();
         let tokens = found.tokens.iter().map(|t| tails.entries[t.0 as usize].token);

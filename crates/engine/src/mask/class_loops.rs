@@ -1,13 +1,24 @@
-//! Masks of states that go round in a class of bytes that is no slice.
+//! Masks of states that loop in a class of bytes that is no slice.
 //!
-//! Behind the first byte of a token, a path of a URL, a host name or a file name stays alive under all strings over
-//! some bytes, and few others lead on. So the first bytes are put together by where they lead; for each such
-//! place a class of bytes is looked for whose strings keep it alive, of any length or up to one; the tokens of that
-//! class are had at once from rows of bits ([`Classes`]); and a walk of the trie visits only the nodes above those
-//! bytes that lead out of the class, and above tokens that are too long to be sure of. Cost: a step per state and
-//! byte of the class, at most [`MAX_STATES`] states, half a microsecond per class of bytes that is left out, and a few
-//! nanoseconds per node visited. Rejected: the widest of the slices that fits, and a walk of all other tokens, which
-//! are tens of thousands where a class has a few marks besides letters.
+//! After its first byte, a path of a URL, a host name or a file name accepts every string over some
+//! bytes, and few other bytes continue it. So:
+//!
+//! 1. The first bytes are grouped by the state that they lead to.
+//! 2. For each group, a class of bytes is searched whose strings the state accepts, of any length
+//!    or up to one.
+//! 3. The tokens of that class come from mask rows ([`Classes`]).
+//! 4. A walk of the trie visits only nodes above bytes that leave the class, and tokens that are
+//!    longer than is known to be safe.
+//!
+//! # Cost
+//!
+//! A step for each state and byte of the class, for at most [`MAX_STATES`] states. One operation on
+//! mask rows for each class of bytes that is left out. A few nanoseconds for each visited node.
+//!
+//! # Alternatives considered
+//!
+//! The widest slice that fits, and a walk of all other tokens: these are very many where a class
+//! has a few marks besides letters.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -17,49 +28,49 @@ use crate::byte_set::ByteSet;
 use crate::machine::{LocalState, Machine, StackId, Thread};
 use crate::vocab::{ByteGroups, ClassSet, Classes, TrieNode, Vocabulary, byte_set, each_class, has_plain};
 
-/// Most states that strings over a class are followed through.
+/// Maximum number of states that strings over a class are followed through.
 const MAX_STATES: usize = 64;
-/// The same for all classes that are tried for a place.
+/// Maximum number of states for all classes that are tried for one group.
 const ALL_STATES: usize = 256;
-/// Most places that first bytes are put together for; the other bytes are walked.
+/// Maximum number of groups of first bytes. The other first bytes are walked.
 const MAX_GROUPS: usize = 12;
 
-/// From how many nodes of the trie on it is worth while: below the first bytes with a way on in all, and
-/// below those that lead to one place.
+/// Numbers of trie nodes from which on the search is tried: `all` below all live first bytes,
+/// `each` below the first bytes of one group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoopThresholds {
     pub all: u32,
     pub each: u32,
-    /// So many, or an eighth of all, may be left to a walk.
+    /// Maximum number of nodes left to a walk; an eighth of all is always accepted.
     pub others: u32,
 }
 
 impl LoopThresholds {
-    /// Fewer nodes are walked in less time than a few rows of bits take.
+    /// Below these sizes a walk takes less time than a few operations on mask rows.
     pub const USUAL: LoopThresholds = LoopThresholds { all: 6_000, each: 1_500, others: 6_000 };
 }
 
-/// What keeps a state alive.
+/// A class of bytes whose strings a state accepts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Loop {
-    /// All strings of at most `safe` bytes over these classes do.
+    /// The state accepts all strings of at most `safe` bytes over these classes.
     classes: ClassSet,
     safe: u32,
-    /// Whether no longer one does.
+    /// True if it accepts no longer string.
     exact: bool,
-    /// After fewer, the other bytes on which something can go on.
+    /// The other bytes that some state within `safe` bytes accepts.
     out: ByteSet,
 }
 
-/// A state behind the first byte, and which bytes lead there.
+/// A state after the first byte, and the bytes that lead to it.
 struct Group {
     to: u32,
     bytes: ByteSet,
     found: Option<Loop>,
 }
 
-/// The tokens that `thread` allows, as a row, and what a walk found besides; `None` if that is no better than a walk
-/// alone. The thread has no register.
+/// Returns the tokens that `thread` allows: a mask row, and the result of a walk for the rest.
+/// Returns `None` if that is no better than a walk alone. The thread has no register.
 pub(super) fn looped(
     machine: &mut Machine,
     vocab: &Vocabulary,
@@ -115,7 +126,8 @@ pub(super) fn looped(
     Some((row, found))
 }
 
-/// The bytes on which a thread goes on, by where they lead, and those behind which that is not all.
+/// Groups the live bytes of a thread by the state that they lead to. The second result holds the
+/// bytes beyond the maximum number of groups, and those after which the thread may leave its rule.
 fn groups(machine: &mut Machine, thread: Thread, mut live: ByteSet) -> (SmallVec<[Group; 4]>, ByteSet) {
     let row = machine.transitions(thread.local.state);
     let mut groups: SmallVec<[Group; 4]> = SmallVec::new();
@@ -135,7 +147,7 @@ fn groups(machine: &mut Machine, thread: Thread, mut live: ByteSet) -> (SmallVec
     (groups, others)
 }
 
-/// Adds to a row the tokens that begin with one of the bytes and whose others are told by `tails`.
+/// Adds to a mask row the tokens that start with one of the bytes and continue as `tails` says.
 fn add_started(vocab: &Vocabulary, bytes: ByteSet, tails: &[u32], row: &mut [u32]) {
     let (classes, trie) = (vocab.classes(), vocab.trie());
     let mut single = bytes;
@@ -144,7 +156,7 @@ fn add_started(vocab: &Vocabulary, bytes: ByteSet, tails: &[u32], row: &mut [u32
         top => trie.tokens_below(top).len(),
     };
     for class in each_class(classes.wholly(|b| bytes.has(b))) {
-        // Few are had sooner one by one.
+        // A few tokens are faster one by one.
         if classes.members(class).iter().map(below).sum::<usize>() * 8 > row.len() {
             classes.add_started(class, tails, row);
             classes.members(class).iter().for_each(|&b| single.remove(b));
@@ -161,8 +173,9 @@ fn add_started(vocab: &Vocabulary, bytes: ByteSet, tails: &[u32], row: &mut [u32
 }
 
 impl Loop {
-    /// Finds classes that keep a state alive: from all on which it goes on, those are given up one by one that
-    /// kill soon, or that lead to where others kill.
+    /// Finds classes whose strings a state accepts. It begins with all classes whose bytes the
+    /// state accepts. One by one it removes those that are rejected soon, or that lead to states
+    /// where others are rejected.
     fn find(machine: &mut Machine, classes: &Classes, start: (u32, StackId)) -> Option<Loop> {
         let (row, stack) = (machine.transitions(start.0), start.1);
         let mut kept =
@@ -183,30 +196,31 @@ impl Loop {
     }
 }
 
-/// What is found out about the strings over some classes.
+/// The state of a search over the strings of some classes.
 struct Follow<'a> {
     machine: &'a mut Machine,
     classes: &'a Classes,
     stack: StackId,
     kept: ClassSet,
-    /// Whether each state is as many bytes from the first by all ways, and those that some class kills by all.
+    /// True if all paths to a state have the same length, and a class that is rejected at a length
+    /// is rejected on all paths.
     layers: bool,
-    /// So many bytes keep alive.
+    /// All strings of at most this number of bytes are accepted.
     safe: u32,
 }
 
 impl Follow<'_> {
-    /// Follows all strings, the shorter first. The other bytes on which something goes on, or the class to give up
-    /// where strings die soon.
+    /// Follows all strings, the shorter ones first. Returns the other bytes that some state
+    /// accepts. If strings are rejected soon, returns the class to remove as the error.
     fn from(&mut self, start: u32, steps: &mut usize) -> Result<ByteSet, usize> {
-        // Each with its distance from the first, and the class of the byte before it.
+        // Each state has its distance from the first, and the class of the byte that leads to it.
         let mut states: Vec<(u32, u32, Option<usize>)> = vec![(start, 0, None)];
         let mut met = FxHashMap::from_iter([(start, 0)]);
         let mut out = ByteSet::default();
         let mut next = 0;
         while let Some(&(state, depth, via)) = states.get(next) {
             if depth > self.safe {
-                // Something is alive behind what kills.
+                // Something longer than the shortest rejected string is accepted.
                 self.layers = false;
                 break;
             }
@@ -229,7 +243,7 @@ impl Follow<'_> {
                     }
                     if to == 0 || !self.machine.stays_in_rule(to, self.stack) {
                         if depth < Classes::SHORT {
-                            // Of the two the one that fewer tokens have.
+                            // Of the two classes, remove the one that fewer tokens have.
                             let fewer = |via: &usize| self.classes.count(*via) < self.classes.count(class);
                             return Err(via.filter(fewer).unwrap_or(class));
                         }
@@ -251,13 +265,13 @@ impl Follow<'_> {
         Ok(out)
     }
 
-    /// The class that fewest tokens have.
+    /// Returns the class that the fewest tokens have.
     fn rarest(&self) -> usize {
         each_class(self.kept).min_by_key(|&class| self.classes.count(class)).unwrap_or_default()
     }
 }
 
-/// The walk of what the rows do not tell.
+/// The walk of the tokens that the mask rows do not decide.
 struct Skim<'a> {
     machine: &'a mut Machine,
     vocab: &'a Vocabulary,
@@ -266,19 +280,19 @@ struct Skim<'a> {
     found: &'a mut WalkResult,
 }
 
-/// The children of a node that are still to be looked at, in the list of children or as nodes.
+/// The children of a node that are still to be visited: in the list of children, or as nodes.
 #[derive(Clone, Copy)]
 struct Level {
     next: u32,
     end: u32,
     listed: bool,
-    /// Where the way to the node leads.
+    /// The state that the path to the node leads to.
     state: u32,
 }
 
 impl Skim<'_> {
-    /// The tokens strictly below the node `top`, where `state` is, that have a byte out of the classes or are longer
-    /// than is safe.
+    /// Walks the tokens strictly below the node `top`, which leads to `state`. Only tokens with a
+    /// byte outside of the classes, or longer than is safe, are visited.
     fn below(&mut self, top: TrieNode, state: u32, kept: &Loop) {
         let (trie, sets) = (self.vocab.trie(), self.vocab.byte_sets());
         let (listed, listed_sets) = (trie.listed(), self.vocab.listed_sets());

@@ -1,9 +1,9 @@
-//! Exits of a rule: the tokens that leave it, and what of them is still to be read.
+//! Exits of a rule: the tokens that leave it, and what remains of their bytes.
 //!
-//! From inside a string about 1,300 tokens of a 128k vocabulary reach the closing quote, at some 190
-//! nodes of the trie. What follows the quote is a few dozen different byte strings, so the *tails* are
-//! merged into a trie of their own: the question what may follow in a certain context walks a few
-//! nodes in one cache-friendly array instead of 190 subtrees.
+//! From inside a string, many tokens reach the closing quote, at many nodes of the trie. The bytes
+//! after the quote are only a few dozen different strings. So these rests are merged into a trie of
+//! their own. To find what may follow in a context, a walk visits a few nodes in one small array
+//! instead of many subtrees of the vocabulary.
 
 use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
 
@@ -21,12 +21,12 @@ pub(super) struct ExitSet {
     pub entries: Box<[ExitToken]>,
     /// The tokens that end exactly where the rule does.
     pub ending: Vec<TokenId>,
-    /// The rest of the others; the ids are indices into `entries`.
+    /// The rests of the other tokens; the ids are indices into `entries`.
     pub trie: Trie,
 }
 
 impl ExitSet {
-    /// Bytes held.
+    /// Returns the bytes held.
     pub(super) fn bytes(&self) -> usize {
         size_of::<ExitSet>() + size_of_val(&*self.entries) + self.ending.capacity() * 4 + self.trie.bytes()
     }
@@ -39,7 +39,8 @@ impl ExitSet {
     }
 }
 
-/// A number for a set of tails, each once, in whatever order they come: a sum, so that nothing need be sorted.
+/// Returns a hash of a set of exits without repetitions. It is a sum, so it does not depend on
+/// their order and nothing needs to be sorted.
 pub(super) fn set_key(entries: &[ExitToken]) -> u64 {
     entries.iter().fold(entries.len() as u64, |sum, tail| {
         let x = (u64::from(tail.token) << 16 | u64::from(tail.offset)) + 1;
@@ -49,7 +50,7 @@ pub(super) fn set_key(entries: &[ExitToken]) -> u64 {
 }
 
 impl ExitSet {
-    /// Whether these are the same tails.
+    /// Returns true if this is the same set of exits.
     pub(super) fn are(&self, entries: &[ExitToken]) -> bool {
         let sorted = |entries: &[ExitToken]| {
             let mut entries = entries.to_vec();
@@ -61,14 +62,14 @@ impl ExitSet {
     }
 }
 
-/// The tails of the tokens at and below `node` of a trie whose ids are tokens.
+/// Returns the exits of the tokens at and below `node` of a trie whose ids are tokens.
 pub(super) fn below(trie: &Trie, node: TrieNode) -> impl Iterator<Item = ExitToken> + '_ {
     let offset = trie.depth(node) as u16;
     trie.tokens_below(node).iter().map(move |&token| ExitToken { token, offset })
 }
 
 impl ExitSet {
-    /// The tails of the tokens at and below `node` of the trie of this set.
+    /// Returns the exits of the tokens at and below `node` of the trie of this set.
     pub(super) fn below(&self, node: TrieNode) -> impl Iterator<Item = ExitToken> + '_ {
         let depth = self.trie.depth(node) as u16;
         self.trie.tokens_below(node).iter().map(move |&i| {

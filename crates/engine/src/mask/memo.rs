@@ -1,7 +1,7 @@
-//! What the memo layers hold, and how many bytes.
+//! The data types of the memo tables, and the bytes that they hold.
 //!
-//! Bytes are added up as entries are made, so that counting costs nothing later; a row that several entries
-//! share counts where it was made.
+//! Bytes are added up when entries are made, so counting them takes constant time. A mask row that
+//! several entries share counts where it was made.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::vocab::{ClassSet, TokenId};
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
 pub(super) type ExitId = u32;
 
-/// Tokens that stay inside a rule, and those that leave it.
+/// The tokens that stay inside a rule, and the exits that leave it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LocalMask {
     pub(super) base: Option<Arc<[u32]>>,
@@ -24,17 +24,17 @@ pub(super) struct LocalMask {
     pub(super) exits: Option<ExitId>,
 }
 
-/// What was found for a state without a bounded register: with character counts, from which every
-/// bounded variant is filtered.
+/// The tokens and exits of a state without a bounded register, with character counts. The mask for
+/// every bound is filtered from it.
 #[derive(Debug, Default)]
 pub(super) struct CountedMask {
     /// Slices whose tokens stay inside.
     pub(super) slices: Vec<SlicePart>,
-    /// Those of their tokens that do not.
+    /// Tokens of these slices that do not stay inside.
     pub(super) dead: Vec<TokenId>,
-    /// Other tokens that stay inside, with their characters.
+    /// Other tokens that stay inside, with their numbers of characters.
     pub(super) tokens: Vec<(TokenId, u32)>,
-    /// Tokens that leave, with the characters before the exit.
+    /// Tokens that leave, with the number of characters before the exit.
     pub(super) exits: Vec<(ExitToken, u32)>,
 }
 
@@ -42,27 +42,27 @@ pub(super) struct CountedMask {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlicePart {
     pub(super) slice: usize,
-    /// Characters before the part that is compared with the slice.
+    /// Number of characters before the part that is compared with the slice.
     pub(super) before: u32,
-    /// Most characters of that part.
+    /// Maximum number of characters of that part.
     pub(super) most: u32,
     /// Tokens with a byte of these classes in that part do not stay inside.
     pub(super) without: ClassSet,
 }
 
-/// The memo layers that do not depend on stacks.
+/// The memo tables that do not depend on stacks.
 #[derive(Default, Clone)]
 pub(super) struct MaskTables {
     pub(super) local: FxHashMap<LocalState, LocalMask>,
     pub(super) text: FxHashMap<u32, Arc<CountedMask>>,
-    /// By state inside a text: what it allows of the tokens outside of the slice of text.
+    /// By state inside a text: its mask of the tokens outside of the text slice.
     pub(super) outside: FxHashMap<u32, LocalMask>,
     pub(super) slice_of: FxHashMap<(u32, bool, bool), Option<SliceFit>>,
     pub(super) exits: Vec<Arc<ExitSet>>,
-    /// By [`set_key`], the next free number behind it where two sets have the same.
+    /// By [`set_key`](super::exits::set_key); on a collision, the next free number.
     pub(super) exit_index: FxHashMap<u64, ExitId>,
     pub(super) next: FxHashMap<(LocalState, ExitId), LocalMask>,
-    /// Bytes of what the tables refer to, and nothing else does.
+    /// Bytes of what the tables refer to and nothing else does.
     pub(super) heap: usize,
 }
 
@@ -78,7 +78,7 @@ impl MaskTables {
 }
 
 impl LocalMask {
-    /// Bytes on the heap; of the base only if it is this mask's alone.
+    /// Returns the bytes on the heap. The base row counts only if this mask alone refers to it.
     pub(super) fn bytes(&self) -> usize {
         16 + size_of_val(&*self.tokens) + self.base.as_ref().map_or(0, alone)
     }
@@ -94,18 +94,18 @@ impl CountedMask {
     }
 }
 
-/// The layers of a base, and text masks by length bounds; read by every grammar on top of it.
+/// The tables of a base, and slice masks by length. Every grammar on top of the base reads them.
 pub struct BaseMasks {
     pub(super) layers: MaskTables,
     pub(super) slice_masks: Vec<Arc<[u32]>>,
     pub(super) up_to: Mutex<UpTo>,
 }
 
-/// By slice and limit: its tokens with at most so many characters.
+/// By slice and limit: the tokens of the slice with at most that number of characters.
 pub(super) type UpTo = FxHashMap<(usize, u32), Arc<[u32]>>;
 
 impl BaseMasks {
-    /// Bytes held.
+    /// Returns the bytes held.
     pub fn bytes(&self) -> usize {
         let rows = self.slice_masks.iter().map(|m| size_of_val(&**m)).sum::<usize>();
         let up_to = self.up_to.lock().unwrap_or_else(|e| e.into_inner());

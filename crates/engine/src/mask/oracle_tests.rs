@@ -1,4 +1,5 @@
-//! Masks of local states against a walk of all tokens, on a vocabulary large enough for every shortcut.
+//! Tests: masks of local states against a walk of all tokens, on a vocabulary that is large enough
+//! for every shortcut.
 
 use std::collections::BTreeSet;
 
@@ -15,15 +16,16 @@ use crate::{Constraint, Policy};
 use ffwd_testkit::random::Random;
 use std::sync::Arc;
 
-/// Every byte, some words, and thousands of strings of printable characters and a character of two bytes.
+/// Every byte, some words, and thousands of strings of printable characters and a character of two
+/// bytes.
 fn vocabulary(random: &mut Random, more: &[String]) -> Vocabulary {
     let bytes = serde_json::json!(
         {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
     );
-    // How such a tokenizer spells a blank and the two bytes.
+    // The spelling of a blank and of the two bytes in such a tokenizer.
     let mut letters: Vec<char> = ('!'..='~').collect();
     letters.extend(['\u{120}', '\u{c3}', '\u{a9}']);
-    // The others it spells as the characters from 256 on, in their order.
+    // The tokenizer writes the others as the characters from 256 on, in order.
     let itself = |b: &u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let spelled = (0..=255u8).filter(itself).map(char::from);
     let others = (0..=255u8).filter(|b| !itself(b)).zip('\u{100}'..).map(|(_, c)| c);
@@ -53,7 +55,7 @@ fn vocabulary(random: &mut Random, more: &[String]) -> Vocabulary {
     Vocabulary::from_bytes(json.to_string().as_bytes()).expect("a tokenizer of random words")
 }
 
-/// A pattern like those in schemas: classes that go round, repetitions, words that are looked for.
+/// A pattern similar to those in schemas: loops in classes, repetitions, searches for words.
 fn pattern(random: &mut Random) -> String {
     let classes = [
         "[a-z]",
@@ -115,7 +117,7 @@ impl Setting {
         Some(Machine::new(program, self.vocab.quoted_strings().clone()))
     }
 
-    /// What a walk of all tokens finds.
+    /// The result of a walk of all tokens.
     fn walked(&self, machine: &mut Machine, thread: Thread) -> (BTreeSet<TokenId>, BTreeSet<(TokenId, u16)>) {
         let mut found = WalkResult::default();
         let trie = self.vocab.trie();
@@ -129,7 +131,8 @@ impl Setting {
     }
 }
 
-/// The states that some texts of a grammar lead to, inside an array if it is one, without a register.
+/// The states that some texts of a grammar lead to, without a register; of an array, those inside
+/// it.
 fn states(machine: &mut Machine, random: &mut Random) -> Vec<u32> {
     let mut threads = machine.threads(machine.initial()).to_vec();
     if !machine.calls_nothing() {
@@ -201,11 +204,12 @@ fn shortcuts_find_what_a_walk_finds() {
     assert!(by_loops > 300 && masks_compared > 800, "{by_loops} {masks_compared}");
 }
 
-/// Words that are counted have more states than are looked at, and those that are far away are looked at in part.
+/// Counted words have more states than the search visits. Those far away are visited in part.
 #[test]
 fn words_are_counted_as_a_walk_counts_them() {
     let mut random = Random::new(14);
-    // Long ones that end a string, and long ones with characters of two bytes, as the tokenizer spells them.
+    // Long ones that end a string, and long ones with characters of two bytes, as the tokenizer
+    // writes them.
     let mut long = |last: &str| {
         let text: String = (0..3 + random.below(14)).map(|_| *random.pick(&['a', 'b', 'c', '-'])).collect();
         format!("{text}{last}")
@@ -224,7 +228,7 @@ fn words_are_counted_as_a_walk_counts_them() {
             _ => (*word, *space, random.below(3)),
         };
         let text = match case % 4 {
-            // More is alive behind a character of two bytes, which is not near.
+            // More is alive after a character of two bytes, which is not near.
             1 => format!("^[^ ]{{{}}}(?:[^ \u{e9}]|\u{e9}[^ ]{{12}})$", 5 + random.below(6)),
             _ => format!("^(?:{word}{space}){{{least},{}}}{word}$", least + 3 + random.below(30)),
         };
@@ -254,7 +258,8 @@ fn words_are_counted_as_a_walk_counts_them() {
     assert!(partly > 200 && nowhere > 200 && compared > 2_000, "{partly} {nowhere} {compared}");
 }
 
-/// Texts up to what closes them, and patterns, as items of an array: what dies inside an item may have left it before.
+/// Texts up to their closing tag, and patterns, as items of an array. A token that is rejected
+/// inside an item may have left it first.
 #[test]
 fn rules_that_end_inside_tokens() {
     let mut random = Random::new(16);
@@ -288,7 +293,8 @@ fn rules_that_end_inside_tokens() {
             let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
                 masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect::<BTreeSet<_>>()
             });
-            // A token that ends where the rule does is legal, and so is one that stays inside, wherever it could have left.
+            // A token that ends with the rule is legal. So is one that stays inside, even if it
+            // could have left.
             let legal = |tokens: &BTreeSet<TokenId>, exits: &BTreeSet<(TokenId, u16)>| {
                 let ends =
                     |exit: &&(TokenId, u16)| exit.1 as usize == setting.vocab.token_bytes(exit.0).len();
@@ -311,7 +317,8 @@ fn rules_that_end_inside_tokens() {
     assert!(compared > 2_000 && sliced > 150 && left > 30_000, "{compared} {sliced} {left}");
 }
 
-/// What a search did not look at may end the rule, and a token go on behind it.
+/// The rule may end in states that the search did not visit, and a token may continue after that
+/// end.
 #[test]
 fn rules_that_end_out_of_sight_go_on_behind_it() {
     let mut random = Random::new(15);
@@ -345,7 +352,7 @@ fn rules_that_end_out_of_sight_go_on_behind_it() {
     assert!(behind > 100, "{behind}");
 }
 
-/// Whether some threads of a configuration are walked as one.
+/// Returns true if some threads of a configuration are walked as one.
 fn has_joined(machine: &mut Machine, config: ConfigId) -> bool {
     let threads = machine.threads(config);
     let plain = threads.iter().filter(|thread| thread.local.register == 0 && thread.stack != ROOT_STACK);
@@ -399,7 +406,7 @@ fn threads_walked_as_one_allow_what_each_does() {
     assert!(joined > 50, "{joined}");
 }
 
-/// A random grammar in which most texts have many readings.
+/// A random grammar in which most texts have many parses.
 fn ambiguous(random: &mut Random) -> String {
     let texts = ["[a-e]", "\"a\"", "[a-zA-Z]", "[^x]", "\"ab\"", "[a-z0-9._-]", "[b-d] [c-e]"];
     let mut text = || *random.pick(&texts[..]);
@@ -433,7 +440,7 @@ fn crowds_allow_what_their_threads_do() {
             continue;
         };
         let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
-        // Where a byte leads from a set of threads is never remembered, soon no more, always.
+        // Steps of thread sets are remembered never, only at first, and always.
         let mut walkers = [0, 20_000, usize::MAX].map(Walker::with_room);
         let mut config = machine.initial();
         for _ in 0..5 {

@@ -1,11 +1,20 @@
-//! Which tokens of a slice kill a state.
+//! The tokens of a slice that a state rejects.
 //!
-//! What a token must hold to kill (`deadly`) is known of the states that strings over the slice lead to. Most first
-//! bytes lead to the same state: the tokens that hold what kills that one are had from rows of bits, and tried one
-//! by one. Behind the others, and where those would be many, a walk of the trie visits only those places from which a dead
-//! state is near enough, and below which the bytes are that lead there. Cost: half a microsecond per byte of a way to
-//! die, some tens of nanoseconds per token tried, a few per node visited. Rejected: the walk alone, which looks
-//! at all first letters of the words of a vocabulary to find few tokens or none.
+//! For the states that strings over the slice lead to, necessary conditions of rejection are known
+//! (`rejection_bytes`). Most first bytes lead to the same state. For that state, candidates come
+//! from mask rows and are tried one by one. For the other first bytes, and where there are too many
+//! candidates, a walk of the trie finds them. The walk visits only nodes from which a rejecting
+//! state is near enough, with such bytes below them.
+//!
+//! # Cost
+//!
+//! An operation on mask rows for each byte of a condition, a try for each candidate, and a few
+//! nanoseconds for each visited node.
+//!
+//! # Alternatives considered
+//!
+//! The walk alone: it visits the first letters of all words of a vocabulary to find few tokens or
+//! none.
 
 use smallvec::SmallVec;
 
@@ -15,13 +24,15 @@ use super::union::tokens_of;
 use crate::machine::Machine;
 use crate::vocab::{ByteGroups, Slice, TokenId, Trie, TrieNode, Vocabulary, byte_set};
 
-/// Most steps to find the tokens that kill a state for that to be no reason to try a narrower slice.
+/// Maximum number of steps to find the rejected tokens of the widest slice. Beyond it, narrower
+/// slices are tried.
 pub(super) const REJECT_SEARCH_STEPS: usize = 12_000;
-/// Most tokens that are tried one by one because they have the bytes that kill.
+/// Maximum number of candidates that are tried one by one.
 const MAX_CANDIDATES: usize = 5_000;
 
-/// The tokens of a slice strictly below the node `top` that kill a state: `state`, where the way to `top`
-/// leads, and of which `contained` tells. `None` if more than `most` steps would be needed.
+/// Returns the tokens of a slice strictly below the node `top` that `state` rejects. The path to
+/// `top` leads to `state`, and `contained` is the fit of the slice there. Returns `None` if more
+/// than `most` steps are needed.
 pub(super) fn rejected_tokens(
     machine: &mut Machine,
     vocab: &Vocabulary,
@@ -70,7 +81,7 @@ pub(super) fn rejected_tokens(
     Some(dead)
 }
 
-/// The tokens of a slice that have the bytes of which a state dies, and how many they are.
+/// Returns the tokens of a slice that meet one of the conditions of rejection, and their number.
 fn candidates(vocab: &Vocabulary, slice: &Slice, ways: &[RejectCondition]) -> (Vec<u32>, usize) {
     let pairs = ways.iter().map(|way| (way.all, way.any));
     let row = vocab.classes().with_all_and_any(pairs, &slice.mask);
@@ -78,14 +89,15 @@ fn candidates(vocab: &Vocabulary, slice: &Slice, ways: &[RejectCondition]) -> (V
     (row, count)
 }
 
-/// The children of a node of the trie that are still to be looked at.
+/// The children of a trie node that are still to be visited.
 #[derive(Clone, Copy)]
 struct Level<'a> {
     /// The next child, and one past the last: in the list of children, or as nodes.
     next: u32,
     end: u32,
     listed: bool,
-    /// Where the way to the node leads, and what kills there, if that is known.
+    /// The state that the path to the node leads to, and its conditions of rejection if they are
+    /// known.
     state: u32,
     deadly: Option<&'a [RejectCondition]>,
 }
@@ -103,9 +115,10 @@ impl<'a> Level<'a> {
     }
 }
 
-/// The tokens of a slice strictly below the node `top` that kill a state, with those that are too long to
-/// keep it alive; `state` is where the way to `top` leads, and `contained` tells of it. `None` if more steps
-/// would be needed than are left.
+/// Walks the trie and returns the tokens of a slice strictly below the node `top` that `state`
+/// rejects, including those that are too long for it. The path to `top` leads to `state`, and
+/// `contained` is the fit of the slice there. Returns `None` if more steps are needed than are
+/// left.
 fn walk(
     machine: &mut Machine,
     vocab: &Vocabulary,
@@ -163,7 +176,7 @@ fn walk(
             continue;
         }
         let below = Level::of(trie, near, p, to);
-        // Of a level that is through nothing is left to come back to: most nodes have one child.
+        // A finished level need not be kept: most nodes have one child.
         match current.next < current.end {
             true => levels.push(std::mem::replace(&mut current, below)),
             false => current = below,

@@ -1,61 +1,72 @@
-//! What a string must hold to kill a state.
+//! Necessary conditions on the bytes of a string for the automaton to reject it from a state.
 //!
-//! A search for `customer` dies only of strings with all of its letters, a text that has no word left only of
-//! those with a blank. So most subtrees of the trie need no walk: the bytes below a node tell. Ways to die are
-//! propagated backwards over the explored states, as pairs of "all of these bytes" and "one of those"; what
-//! need not be known exactly is taken for deadlier. Cost: a few steps per edge, [`STEPS`] of them at most.
-//! Rejected: the distance to the next dead state alone, which is 0 wherever a single byte kills.
+//! A search for `customer` rejects only strings with all of its letters. A text without a word left
+//! rejects only strings with a blank. So most subtrees of the trie need no walk: the bytes below a
+//! node decide.
+//!
+//! Conditions are propagated backwards over the states of a slice search. Each is a pair: all of
+//! these bytes, and one of those. Where a condition is not known exactly, it is weakened, so it
+//! holds for more strings.
+//!
+//! # Cost
+//!
+//! At most [`STEPS`] steps for each edge.
+//!
+//! # Alternatives considered
+//!
+//! The distance to the next rejecting state alone: it is 0 wherever a single byte is rejected.
 
 use smallvec::{SmallVec, smallvec};
 
 use crate::vocab::ByteGroups;
 
-/// Most steps per edge; beyond, every string is taken for deadly.
+/// Maximum number of steps for each edge. Beyond it, any string may be rejected.
 const STEPS: usize = 16;
 
-/// One kind of deadly string.
+/// A condition that a class of rejected strings meets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RejectCondition {
-    /// Bytes that it holds.
+    /// The string holds all of these bytes.
     pub all: ByteGroups,
-    /// Of these it holds at least one.
+    /// The string holds at least one of these bytes.
     pub any: ByteGroups,
-    /// Whether the states before know of it.
+    /// True if the condition was propagated to the predecessors.
     propagated: bool,
 }
 
-/// All kinds of deadly strings of a state; none if it cannot die.
+/// The conditions of a state: each rejected string meets at least one. Empty if the state rejects
+/// none.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RejectConditions(SmallVec<[RejectCondition; RejectConditions::MOST + 1]>);
 
 impl RejectConditions {
-    /// Most ways kept apart.
+    /// Maximum number of separate conditions.
     const MOST: usize = 8;
 
-    /// Any string may be deadly.
+    /// Returns the condition that any string may meet.
     pub fn unknown() -> Self {
         RejectConditions(smallvec![RejectCondition { all: 0, any: ByteGroups::MAX, propagated: false }])
     }
 
-    /// Dies of each byte of the set, which is not empty.
+    /// Returns the condition that each byte of the set is rejected; the set is not empty.
     pub fn of(any: ByteGroups) -> Self {
         RejectConditions(smallvec![RejectCondition { all: 0, any, propagated: false }])
     }
 
-    /// The ways, for [`may_reject`].
+    /// Returns the conditions, for [`may_reject`].
     #[inline]
     pub fn ways(&self) -> &[RejectCondition] {
         &self.0
     }
 
-    /// Dies of what the other dies of, too.
+    /// Adds the conditions of another state.
     pub fn join(&mut self, other: &RejectConditions) {
         other.0.iter().for_each(|&way| {
             self.add(way);
         });
     }
 
-    /// Adds a way; `false` if it is one of those that are known.
+    /// Adds a condition. Returns false if a known one includes it.
     fn add(&mut self, way: RejectCondition) -> bool {
         let includes = |a: &RejectCondition, b: &RejectCondition| a.all & !b.all == 0 && b.any & !a.any == 0;
         if self.0.iter().any(|known| includes(known, &way)) {
@@ -69,7 +80,7 @@ impl RejectConditions {
         true
     }
 
-    /// Makes one of the two ways that have most in common.
+    /// Merges the two conditions that have most required bytes in common.
     fn merge(&mut self) {
         let pairs = (1..self.0.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
         let common = |&(a, b): &(usize, usize)| (self.0[a].all & self.0[b].all).count_ones();
@@ -80,35 +91,35 @@ impl RejectConditions {
     }
 }
 
-/// Bytes that may kill at once.
+/// Returns the bytes that may be rejected at once.
 pub(super) fn rejecting_bytes(ways: &[RejectCondition]) -> ByteGroups {
     ways.iter().filter(|way| way.all & !way.any == 0).fold(0, |set, way| set | way.any)
 }
 
-/// Whether a string of these bytes may kill in one of the ways.
+/// Returns true if a string of these bytes may meet one of the conditions.
 #[inline]
 pub(super) fn may_reject(ways: &[RejectCondition], bytes: ByteGroups) -> bool {
     ways.iter().any(|way| way.all & !bytes == 0 && way.any & bytes != 0)
 }
 
-/// An edge into a state: where it comes from, and the byte it is for if that is the only one.
+/// An edge into a state: its source, and its byte if there is only one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InEdge {
     pub from: u32,
     pub byte: ByteGroups,
-    /// Whether a character ends on it.
+    /// True if a character ends on it.
     pub ends: bool,
 }
 
 /// The edges into each state, in one array.
 pub(super) struct Incoming {
-    /// Those into state n are `edges[starts[n]..starts[n + 1]]`.
+    /// The edges into state n are `edges[starts[n]..starts[n + 1]]`.
     starts: Vec<u32>,
     edges: Vec<InEdge>,
 }
 
 impl Incoming {
-    /// From `(to, edge)`, told twice: a counting sort.
+    /// Makes the array from pairs `(to, edge)`. It reads the iterator twice: a counting sort.
     pub fn new(states: usize, edges: impl Iterator<Item = (u32, InEdge)> + Clone) -> Self {
         let mut starts = vec![0u32; states + 1];
         edges.clone().for_each(|(to, _)| starts[to as usize + 1] += 1);
@@ -124,13 +135,13 @@ impl Incoming {
         Incoming { starts, edges: sorted }
     }
 
-    /// The edges into a state.
+    /// Returns the edges into a state.
     pub fn of(&self, n: usize) -> &[InEdge] {
         &self.edges[self.starts[n] as usize..self.starts[n + 1] as usize]
     }
 }
 
-/// The deadly strings of all states, from those that die of the next byte.
+/// Propagates the conditions of all states backwards, from those that reject the next byte.
 pub(super) fn propagate(mut deadly: Vec<RejectConditions>, into: &Incoming) -> Vec<RejectConditions> {
     let mut waiting: Vec<bool> = deadly.iter().map(|d| !d.0.is_empty()).collect();
     let mut todo: std::collections::VecDeque<usize> = (0..deadly.len()).filter(|&n| waiting[n]).collect();
@@ -166,7 +177,7 @@ mod tests {
     use super::*;
     use ffwd_testkit::random::Random;
 
-    /// Whether some string over the bytes kills a state: a search.
+    /// Searches for a string over the bytes that a state rejects.
     fn killable(
         n: usize,
         kills: &[ByteGroups],

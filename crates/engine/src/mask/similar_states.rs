@@ -1,30 +1,37 @@
-//! States with many ways on, of which most lead where those of a known state do.
+//! Recently masked states, for the masks of states that are nearly equal.
 //!
-//! In free text every beginning of a trigger is a state of its own, but two of them differ in where a few
-//! bytes lead, and tokens that begin with other bytes need no second look. Comparing two states costs 256
-//! transitions, a walk some hundred thousand. Splitting all masks by their first byte was rejected: most
-//! states have few ways on, and theirs are cheap as they are.
+//! In free text, every beginning of a trigger is a state of its own. Two of them differ only in the
+//! targets of a few bytes. Tokens that start with other bytes need no second walk.
+//!
+//! # Cost
+//!
+//! Comparing two states takes 256 transitions, a walk of all tokens many thousands.
+//!
+//! # Alternatives considered
+//!
+//! A separate mask for each first byte: most states have few live bytes, and their masks are cheap
+//! anyway.
 
 use std::collections::VecDeque;
 
 use super::memo::LocalMask;
 use crate::machine::{LocalState, Machine, StackId};
 
-/// States with many ways on whose masks are known.
+/// The states with many live bytes that were masked last.
 #[derive(Clone, Default)]
 pub(super) struct RecentStates {
     recent: VecDeque<(StackId, Box<[u32; 256]>, LocalMask)>,
 }
 
 impl RecentStates {
-    /// Fewest first bytes of a state that is worth a comparison.
+    /// Minimum number of live first bytes of a state that is compared.
     pub(super) const MIN_LIVE_BYTES: u32 = 128;
-    /// Most first bytes in which two states may differ.
+    /// Maximum number of first bytes in which two states may differ.
     const MAX_DIFFERENT_BYTES: usize = 8;
-    /// States kept.
+    /// Number of states kept.
     const CAPACITY: usize = 8;
 
-    /// Where each byte leads from a state with many ways on and nothing to count.
+    /// Returns the transitions of a state with many live bytes and without a register, else `None`.
     pub(super) fn row(machine: &mut Machine, local: LocalState) -> Option<Box<[u32; 256]>> {
         if local.register != 0 {
             return None;
@@ -33,8 +40,8 @@ impl RecentStates {
         many.then(|| Box::new(machine.transitions(local.state)))
     }
 
-    /// The mask of a state on the same kind of stack that is almost alike, and the bytes in which it
-    /// differs.
+    /// Returns the mask of a nearly equal state with the same stack, and the bytes in which the two
+    /// differ.
     pub(super) fn near(&self, stack: StackId, row: &[u32; 256]) -> Option<(LocalMask, Vec<u8>)> {
         self.recent.iter().filter(|known| known.0 == stack).find_map(|(_, other, mask)| {
             let differs = |&b: &u8| row[b as usize] != other[b as usize];

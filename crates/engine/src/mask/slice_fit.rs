@@ -1,14 +1,27 @@
-//! For how long the strings over a vocabulary slice keep a state alive.
+//! How long strings over a slice may be for a state, and the choice of the slice for a state.
 //!
-//! Asks the states reached by strings over the slice's characters ([`explored`](super::explored)). If none is dead,
-//! every token of the slice is legal. If some are, it is known for each state how many characters are
-//! always safe, and after how many none is left: `[0-9A-F]{12}` or "at most 50 words" are such states, and
-//! so is a search for a word that must not come twice. Of the tokens in between, a walk of the trie visits
-//! only those places from which a dead state is near enough, and below which the bytes are that lead there. Sound for
-//! any automaton, and complete for the class loop, unlike a syntactic test on the regular expression. The same search
-//! tells which bytes outside the slice can come first, so that the walk of the other tokens can skip subtrees without
-//! any of them. One search answers for all states it meets. Rejected: a walk of the whole trie for every state that is
-//! not contained for ever, which makes counted repetitions the slowest states there are.
+//! The search of [`slice_search`](super::slice_search) finds the states that strings over the
+//! characters of a slice reach. If none of them rejects anything, every token of the slice is
+//! legal. Otherwise two lengths are known for each state: all strings up to the first are accepted,
+//! none beyond the second is. Examples are `[0-9A-F]{12}`, "at most 50 words", and a search for a
+//! word that must not occur twice.
+//!
+//! For the tokens between the two lengths, a walk of the trie visits only nodes from which a
+//! rejecting state is near enough, with such bytes below them. The same search finds the bytes
+//! outside of the slice that can come first. The walk of the other tokens skips subtrees without
+//! any of them.
+//!
+//! This is sound for any automaton and complete for the loop in a class, unlike a syntactic test on
+//! the regular expression.
+//!
+//! # Cost
+//!
+//! One search answers for all states that it visits.
+//!
+//! # Alternatives considered
+//!
+//! A walk of the whole trie for every state that does not accept the slice at any length: counted
+//! repetitions would be the slowest states of all.
 
 use std::sync::Arc;
 
@@ -19,73 +32,79 @@ use super::trie_walk::ByteFilter;
 use crate::machine::{LocalState, Machine, Thread};
 use crate::vocab::{ByteGroups, ClassSet, TokenId, Vocabulary};
 
-/// A state is told of with others if strings of so many characters lead to nothing unknown.
+/// The answer of a search is reused for a state from which all strings of this number of characters
+/// were visited.
 const MIN_CLEAR_CHARS: u32 = 3;
-/// Of so many first bytes a state may die for a slice to be of use; where more kill, a walk ends soon anyway.
+/// A state may reject at most this number of groups of first bytes for a slice to be useful. If it
+/// rejects more, a walk ends soon anyway.
 const MAX_REJECTING_GROUPS: u32 = 3;
-/// Or of bytes that so few tokens have, of each 1,000.
+/// Or it may reject bytes that at most this number of each 1,000 tokens have.
 const MAX_REJECTED_PER_MILLE: u64 = 80;
-/// So many safe characters are worth more than a narrower slice that is contained for ever.
+/// A slice that is safe for this number of characters is preferred to a narrower one that is safe
+/// for any number.
 const GOOD_SAFE_CHARS: u32 = 6;
 
-/// How long strings over a slice are that keep a state alive.
+/// Lengths of the strings over a slice that a state accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SafeLengths {
-    /// All of so many characters and fewer do.
+    /// All strings of at most this number of characters are accepted.
     pub safe: u32,
-    /// None with more characters does.
+    /// No string with more characters is accepted.
     pub most: u32,
 }
 
 impl SafeLengths {
-    /// All strings, however long.
+    /// All strings, of any length.
     pub const UNBOUNDED: SafeLengths = SafeLengths { safe: u32::MAX, most: u32::MAX };
 
-    /// Whether the length alone decides.
+    /// Returns true if the length alone decides.
     pub fn is_exact(self) -> bool {
         self.safe == self.most
     }
 }
 
-/// A slice of which a state takes many strings.
+/// A slice, and how far it fits a state.
 #[derive(Debug, Clone)]
 pub(super) struct SliceFit {
     /// Index of the slice.
     pub slice: usize,
-    /// What a legal token outside the slice has.
+    /// The bytes that a legal token outside of the slice must have.
     pub need: ByteFilter,
-    /// How long the strings are.
+    /// The lengths of the accepted strings.
     pub alive: SafeLengths,
-    /// Those with a byte of these classes are not among them.
+    /// Strings with a byte of these classes are not accepted.
     pub excluded_classes: ClassSet,
-    /// Whether the rule may end within some of its strings, so that those that do not stay inside are to be looked at.
+    /// True if the rule may end inside some of the strings. Tokens that do not stay inside are then
+    /// checked for exits.
     pub ends: bool,
-    /// The same for the states that they lead to.
+    /// The fits of the states that the strings lead to.
     near: Arc<StateFits>,
 }
 
 impl SliceFit {
-    /// What kills the state, if that is known.
+    /// Returns the conditions of rejection of a state, if they are known.
     pub fn deadly(&self, state: u32) -> Option<&[RejectCondition]> {
         self.near.deadly(state)
     }
 
-    /// What is known of the states that strings lead to.
+    /// Returns the fits of the states that strings lead to.
     pub fn near(&self) -> &StateFits {
         &self.near
     }
 }
 
-/// How long strings are that keep each of some states alive, and what those hold that do not, by state; the
-/// least is known of every state.
+/// The lengths that each state of a search accepts, and its conditions of rejection. Where a state
+/// occurs in several nodes, the weakest answer holds.
 #[derive(Debug)]
 pub(super) struct StateFits {
-    /// The states between characters, the one that was asked for first.
+    /// The states between characters, the start of the search first.
     pub between: Vec<CharBoundary>,
-    /// The first state that something is known of; those of one search have numbers that are close together.
+    /// The lowest state with an entry. The states of one search have numbers that are close
+    /// together.
     pub first: u32,
     pub alive: Vec<SafeLengths>,
-    /// What kills state n are `ways[starts[n]..starts[n + 1]]`; both are empty where nothing can die.
+    /// The conditions of state n are `ways[starts[n]..starts[n + 1]]`. Both lists are empty where
+    /// nothing can be rejected.
     pub ways: Vec<RejectCondition>,
     pub starts: Vec<u32>,
 }
@@ -94,9 +113,9 @@ pub(super) struct StateFits {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CharBoundary {
     pub state: u32,
-    /// So many characters lead to nothing unknown.
+    /// Strings of at most this number of characters lead only to visited states.
     pub clear: u32,
-    /// So many characters of ASCII do.
+    /// Strings of at most this number of ASCII characters do.
     pub reach: u32,
 }
 
@@ -108,7 +127,7 @@ impl StateFits {
         self.alive.get(state.wrapping_sub(self.first) as usize).copied().unwrap_or(Self::UNKNOWN)
     }
 
-    /// What kills the state, if that is known.
+    /// Returns the conditions of rejection of a state, if they are known.
     #[inline]
     pub fn deadly(&self, state: u32) -> Option<&[RejectCondition]> {
         let n = state.wrapping_sub(self.first) as usize;
@@ -118,43 +137,45 @@ impl StateFits {
         }
     }
 
-    /// Whether something was not looked at.
+    /// Returns true if some states were not visited.
     #[cfg(test)]
     pub fn is_partial(&self) -> bool {
         self.between.iter().any(|between| between.clear < u32::MAX)
     }
 
-    /// Whether strings from a state need a look at few places only.
+    /// Returns true if strings from a state need only a few checks.
     fn is_useful(&self, vocab: &Vocabulary, state: u32) -> bool {
         let few = |ways: &[RejectCondition]| are_few(vocab, rejecting_bytes(ways));
         self.of(state).safe > 0 || self.deadly(state).is_some_and(few)
     }
 }
 
-/// Whether a state may die of these bytes for a slice to be of use.
+/// Returns true if a state may reject these bytes and a slice is still useful.
 pub(super) fn are_few(vocab: &Vocabulary, bytes: ByteGroups) -> bool {
     let rare =
         || u64::from(vocab.classes().having(bytes)) * 1_000 <= vocab.len() as u64 * MAX_REJECTED_PER_MILLE;
     bytes.count_ones() <= MAX_REJECTING_GROUPS || rare()
 }
 
-/// What is said of a state, and other states for which the slice is as good, with what is said of them.
+/// The fit of a state, and of other states for which the slice is as good.
 pub(super) type Answer = (SliceFit, Vec<(u32, SliceFit)>);
 
-/// What the widest slice is worth for a state.
+/// The result of trying the widest slice for a state.
 pub(super) enum WidestFit {
-    /// Of nearly all of its tokens it is known whether they stay inside; with those that do not, if they were looked for.
+    /// Nearly all of its tokens are decided. The list holds the rejected tokens, if they were
+    /// searched.
     Good(Answer, Option<Vec<TokenId>>),
-    /// A narrower one may be better; with the bytes that kill.
+    /// A narrower slice may be better. The array marks the ASCII bytes that are rejected.
     Poor(Answer, Box<[bool; 128]>),
-    /// Many of its strings die soon.
+    /// Many of its strings are rejected soon.
     Useless,
-    /// So do those of all others.
+    /// The same holds for all other slices.
     AllUseless,
 }
 
 impl WidestFit {
-    /// Tries the widest slice with or without a leading blank within the rule of a state.
+    /// Tries the widest slice, with or without a leading blank (`spaced`), inside the rule of a
+    /// state.
     pub fn of(
         machine: &mut Machine,
         vocab: &Vocabulary,
@@ -162,7 +183,7 @@ impl WidestFit {
         thread: Thread,
         spaced: bool,
     ) -> WidestFit {
-        // Every slice has these letters; most states of a grammar take none of them.
+        // Every slice has these letters, and most states of a grammar reject all of them.
         let state = thread.local.state;
         if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && machine.step_state(state, b) == 0) {
             return WidestFit::AllUseless;
@@ -182,7 +203,8 @@ impl WidestFit {
         WidestFit::Poor(answer, Box::new(killers))
     }
 
-    /// The widest slice of whose strings the state takes many, after the widest of all was tried.
+    /// Returns the widest slice of which the state accepts many strings, given the result for the
+    /// widest of all.
     pub fn or_narrower(
         self,
         machine: &mut Machine,
@@ -202,7 +224,7 @@ impl WidestFit {
             let holds =
                 |killers: &[bool; 128]| (0..0x80).any(|b| killers[b as usize] && data.kind.has_ascii(b));
             if second.as_ref().is_some_and(|(_, killers)| holds(killers)) {
-                // What kills in a wider slice is in this one, too.
+                // A byte that is rejected in a wider slice is also in this one.
                 continue;
             }
             let Some((answer, killers)) = try_slice(machine, vocab, spelled, thread, slice) else { continue };
@@ -215,7 +237,7 @@ impl WidestFit {
     }
 }
 
-/// The tokens of a slice that kill a state, if they are found soon.
+/// Returns the tokens of a slice that a state rejects, if [`REJECT_SEARCH_STEPS`] are enough.
 fn rejected_within_budget(
     machine: &mut Machine,
     vocab: &Vocabulary,
@@ -227,7 +249,7 @@ fn rejected_within_budget(
     rejected_tokens(machine, vocab, slice, (top, state), contained, REJECT_SEARCH_STEPS)
 }
 
-/// What a slice tells of a state, and which bytes kill.
+/// Tries one slice for a state. Returns its fit and the ASCII bytes that are rejected.
 fn try_slice(
     machine: &mut Machine,
     vocab: &Vocabulary,
@@ -236,7 +258,7 @@ fn try_slice(
     slice: usize,
 ) -> Option<(Answer, [bool; 128])> {
     let found = SliceSearch::from(machine, vocab, slice, spelled, (state, stack))?;
-    // What dies is looked for token by token if it may leave the rule before.
+    // Rejected tokens that may leave the rule first must be found one by one.
     let (ends, without) = (found.ends, if found.ends { 0 } else { found.uniform(vocab) });
     let (groups, near) = (found.need, found.near(without));
     let contained = |state, reach| {
@@ -245,12 +267,12 @@ fn try_slice(
         SliceFit { slice, need, alive, excluded_classes: without, ends, near: near.clone() }
     };
     let first = near.between.first().map_or(0, |first| first.reach);
-    // Nor are there strings that are too long without any of them being looked at.
+    // Nor may there be strings that are too long without being checked.
     let whole = |state| !ends || near.of(state).most == u32::MAX;
     if !whole(state) {
         return None;
     }
-    // Wider slices were tried for this state only; they keep no state alive for longer.
+    // Wider slices were tried for this state only. They accept no longer strings from it.
     let others = near
         .between
         .iter()

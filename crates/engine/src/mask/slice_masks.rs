@@ -1,8 +1,9 @@
-//! The part of masks that slices of the vocabulary tell: which slice a state has, and which of its tokens.
+//! The part of a mask that slices of the vocabulary give.
 //!
-//! A look at the widest slice explores at most some hundred states and answers for all of them, so answers are kept by
-//! state; narrower ones are tried only for states of which the widest tells too little, and not before other classes
-//! of bytes (`loops`), which take less of a walk.
+//! This file finds the slice that fits a state and the tokens of the slice that the state accepts.
+//! Answers are kept by state, because one search of the widest slice answers for all states that it
+//! visits. Narrower slices are tried only for states that the widest one decides too little. Class
+//! loops (`class_loops`) are tried first, because they leave less to a walk.
 
 use std::sync::Arc;
 
@@ -16,13 +17,14 @@ use super::union::Union;
 use crate::machine::{LocalState, Machine, ROOT_STACK, Thread};
 use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary, each_class};
 
-/// Most tokens of a slice that are tried one by one.
+/// Maximum number of undecided tokens of a slice that are tried one by one.
 const MAX_UNSURE: usize = 1_000;
-/// Most whose bytes are looked at first.
+/// The same for long tokens, whose bytes are checked first.
 const MAX_LONG: usize = 3_000;
 
 impl MaskCache {
-    /// Notes which tokens of a slice stay inside; the way to node `top` of the trie leads to `local`.
+    /// Adds the tokens of a slice that stay inside the rule, and the exits of the others. The path
+    /// to node `top` of the trie leads to `local`.
     pub(super) fn take_slice(
         &mut self,
         machine: &mut Machine,
@@ -36,7 +38,7 @@ impl MaskCache {
         if !contained.ends {
             return;
         }
-        // Of the tokens that do not stay inside some leave before they die there.
+        // Of the tokens that do not stay inside, some leave the rule before they are rejected.
         for &token in &walked.dead[known..] {
             let mut at = local;
             for (offset, &b) in vocab.token_bytes(token).iter().enumerate().skip(usize::from(top != 0)) {
@@ -77,7 +79,7 @@ impl MaskCache {
             return;
         }
         if unsure.len() <= MAX_LONG && alive.safe >= Slice::SHORT {
-            // Most have not the bytes to kill.
+            // Most of them do not have the bytes that are rejected.
             let may = |set| deadly.is_none_or(|ways| may_reject(ways, set));
             let long = data.long_between(alive.safe, alive.most).filter(|long| may(long.1));
             walked.dead.extend(long.map(|long| long.0).filter(kills));
@@ -90,7 +92,8 @@ impl MaskCache {
         walked.dead.extend(dead.into_iter().flatten());
     }
 
-    /// The tokens of its slices that stay inside, of at most `limit` characters in all.
+    /// Returns the mask row of the slice tokens that stay inside and have at most `limit`
+    /// characters in all.
     pub(super) fn base_of(&self, walked: &CountedMask, limit: u32) -> Option<Arc<[u32]>> {
         let mut union = Union::default();
         for &SlicePart { slice, before, most, without } in walked.slices.iter().filter(|s| s.before <= limit)
@@ -119,13 +122,13 @@ impl MaskCache {
         if data.all_up_to(limit) {
             return self.slice_mask(slice);
         }
-        // A poisoned lock only means that another thread panicked; the table stays valid. It holds at
-        // most one entry per slice and limit below the longest token.
+        // A poisoned lock only means that another thread panicked; the table stays valid. It holds
+        // at most one entry for each slice and limit below the longest token.
         let mut table = self.shared.up_to.lock().unwrap_or_else(|e| e.into_inner());
         table.entry((slice, limit)).or_insert_with(|| data.mask_up_to(limit).into()).clone()
     }
 
-    /// The widest slice of whose strings many keep a state alive within its rule.
+    /// Returns the widest slice of which a state accepts many strings inside its rule.
     pub(super) fn slice_of(
         &mut self,
         machine: &mut Machine,
@@ -141,7 +144,7 @@ impl MaskCache {
         self.note_slice(thread, spaced, found)
     }
 
-    /// Keeps the tokens that kill a state for the next question: mostly who looks for a slice takes it at once.
+    /// Keeps the rejected tokens, because the slice is usually taken right after it was found.
     fn cache_rejected(&mut self, widest: &mut WidestFit, thread: Thread, spaced: bool) {
         if let WidestFit::Good((contained, _), dead) = widest {
             let of = (thread.local.state, spaced, contained.slice);
@@ -169,8 +172,8 @@ impl MaskCache {
         Some(found)
     }
 
-    /// Whether a slice with all letters there are tells of most tokens of a state. Narrower ones are looked at only where it
-    /// tells of some.
+    /// Returns true if a slice with characters beyond ASCII decides most tokens of a state.
+    /// Narrower slices are tried only if the widest decides some.
     pub(super) fn has_wide_slice(&mut self, machine: &mut Machine, thread: Thread) -> bool {
         if !machine.is_unbounded(thread.local) {
             return false;

@@ -1,12 +1,23 @@
-//! The states that strings over a vocabulary slice lead to, and what they tell.
+//! Search of the states that strings over a slice of the vocabulary lead to.
 //!
-//! A search from one state, the shorter strings first, through pairs of a state and where the text stands in a character.
-//! Characters of several bytes take ten times as many states as ASCII, so they are followed near the first state only;
-//! further away each of their bytes is taken for dead or alive, whichever is safe, and so is what lies behind the last
-//! state looked at. Backwards from what kills and from what is unknown go the answers (`StateFits`): shortest and longest paths, and
-//! the bytes that a deadly string must have. Cost: about a microsecond per state, most of it for making it, and a few
-//! steps per edge. Rejected: the same number of states whatever their characters, which reaches nine words of
-//! `(\S+\s+){0,49}` instead of twenty and takes nearly twice as long.
+//! The search begins at one state and follows shorter strings first. A node is a pair of a state
+//! and a position inside a character. Characters of several bytes need many more states than ASCII,
+//! so they are followed near the first state only. Further away, each of their bytes counts as
+//! rejected or as accepted, whichever is safe. So does everything that was not visited.
+//!
+//! From the nodes that reject, and from those that were not visited, the answers ([`StateFits`])
+//! are computed backwards. They are shortest and longest paths, and the bytes that a rejected
+//! string must have.
+//!
+//! # Cost
+//!
+//! About the same small time for each visited state, most of it to make the state, and a few steps
+//! for each edge.
+//!
+//! # Alternatives considered
+//!
+//! The same number of states for all characters: under `(\S+\s+){0,49}` the search then sees half
+//! as many words ahead and takes nearly twice as long.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,27 +31,28 @@ use crate::byte_set::ByteSet;
 use crate::machine::{Machine, StackId};
 use crate::vocab::{ByteGroups, ClassSet, SliceKind, Vocabulary, byte_group, byte_set, each_class};
 
-/// Most states looked at per slice; what lies behind is taken for dead or alive, whichever is safe.
+/// Maximum number of states visited for a slice. What follows them counts as rejected or accepted,
+/// whichever is safe.
 const MAX_STATES: usize = 600;
-/// Behind so many, characters of several bytes are not followed: they take ten times as many states as ASCII, and tokens
-/// that have some rarely have much before them.
+/// Beyond this number of states, characters of several bytes are not followed. They take many more
+/// states than ASCII, and tokens that have some rarely have much text in front of them.
 const FULL_UTF8_STATES: usize = if cfg!(test) { 40 } else { 300 };
-/// Most states between characters looked at behind those.
+/// Maximum number of states between characters that are visited beyond those.
 const ASCII_ONLY_STATES: usize = if cfg!(test) { 6 } else { 32 };
-/// A narrow slice is given up if most of so many states die of some byte.
+/// A narrow slice is given up if most of the first states, of this number, reject some byte.
 const EARLY_EXIT_SAMPLE: usize = 32;
 
-/// Where some bytes lead.
+/// The target of some bytes.
 #[derive(Clone, Copy)]
 struct Edge {
     to: u32,
-    /// Whether a character ends there.
+    /// True if a character ends there.
     ends: bool,
     bytes: ByteGroups,
 }
 
-/// Bytes that stand together, and where the text stands in its character behind them: a state of the text automaton, or
-/// none if they are not of the slice there.
+/// Adjacent bytes, and the position inside a character after them. `after` is a state of the text
+/// automaton, or `None` if the bytes are not in the slice there.
 #[derive(Clone, Copy)]
 struct Run {
     lo: u8,
@@ -49,12 +61,13 @@ struct Run {
     bytes: ByteGroups,
 }
 
-/// The runs of bytes by slice and state of the text automaton; the same for all searches of a grammar.
+/// The runs of bytes by slice and state of the text automaton. All searches of a grammar share
+/// them.
 #[derive(Clone, Default)]
 pub(super) struct ByteRuns(FxHashMap<(usize, u32), Arc<[Run]>>);
 
 impl ByteRuns {
-    /// All bytes between characters, and those that go on inside one.
+    /// Returns all bytes between characters, or the continuation bytes inside one.
     fn runs(
         &mut self,
         machine: &mut Machine,
@@ -64,7 +77,7 @@ impl ByteRuns {
         let kind = vocab.slices()[slice].kind;
         let made = || {
             let mut runs: Vec<Run> = Vec::new();
-            // Inside a character there is one of several bytes already, and no need to know of others.
+            // Inside a character of several bytes, other bytes do not matter.
             for b in if text == body { 0..=0xff } else { 0x80..=0xbf } {
                 let after = match b {
                     0x80.. if kind.has_unicode() => Some(machine.step_state(text, b)).filter(|&to| to != 0),
@@ -84,32 +97,37 @@ impl ByteRuns {
 
 /// The states that strings over a slice lead to.
 pub(super) struct SliceSearch {
-    /// Each with the state of the plain string automaton, which knows where a character of several bytes
-    /// ends.
+    /// Each node is a state and a state of the plain string automaton, which knows where a
+    /// character of several bytes ends.
     nodes: Vec<(u32, u32)>,
     edges: Vec<SmallVec<[Edge; 4]>>,
-    /// Per node, the bytes of the slice that kill.
+    /// By node: the bytes of the slice that it rejects.
     deadly: Vec<ByteGroups>,
-    /// How many nodes were looked at; the others count as deadly and as alive for ever.
+    /// Number of visited nodes. The others count as rejecting and as accepting strings of any
+    /// length.
     known: usize,
-    /// From how many of those only characters of one byte were followed, and which.
+    /// Number of those from which only ASCII was followed, and which they are.
     far: usize,
     is_far: Vec<bool>,
-    /// Byte groups of which a legal token outside the slice has at least one, if it leads to nothing unknown by ASCII.
+    /// Byte groups of which a legal token outside of the slice has at least one, if its ASCII bytes
+    /// lead only to visited states.
     pub need: u16,
-    /// ASCII bytes of the slice that kill somewhere.
+    /// ASCII bytes of the slice that some node rejects.
     pub killers: [bool; 128],
-    /// Those that kill the first state, and whether they kill wherever a character begins, and nothing else does.
+    /// The bytes that the first node rejects. `uniform` is true if every node between characters
+    /// rejects exactly these, and no other node rejects any.
     first: ByteSet,
     uniform: bool,
-    /// Whether the rule may end at some of the nodes, and then some of the strings die: what follows the rule may keep them.
+    /// True if the rule may end at some node and some strings are rejected: what follows the rule
+    /// may accept them.
     pub ends: bool,
-    /// The text automaton between characters.
+    /// The state of the text automaton between characters.
     body: u32,
 }
 
 impl SliceSearch {
-    /// Follows the strings over the slice's characters from `state`; `None` if many first bytes kill.
+    /// Follows the strings over the characters of the slice from `state`. Returns `None` if many
+    /// first bytes are rejected, or if the slice decides too little.
     pub fn from(
         machine: &mut Machine,
         vocab: &Vocabulary,
@@ -122,10 +140,10 @@ impl SliceSearch {
         let unspaced = kind == SliceKind::JsonUnspaced;
         let body = if unspaced { machine.unspaced_body() } else { machine.string_interior() };
         if ascii.is_empty() || body == 0 && kind.has_unicode() {
-            // A vocabulary that cannot spell strings has no such automaton.
+            // A vocabulary that cannot write strings has no such automaton.
             return None;
         }
-        // A token that ends inside a character is outside the slice, too.
+        // A token that ends inside a character is outside of the slice, too.
         let need = if kind.has_unicode() { byte_group(0x80) } else { 0 };
         let mut found = SliceSearch {
             nodes: vec![(state, body)],
@@ -150,12 +168,14 @@ impl SliceSearch {
             leads_out |= machine.may_leave_rule(found.nodes[found.known].0, stack);
             calls |= machine.has_calls(found.nodes[found.known].0);
             found.expand(machine, vocab, slice, spelled, &mut index);
-            // Where a narrower class loses some letters, there is a narrower one without them.
+            // Where a narrow class is rejected in part, there is a narrower one without the
+            // rejected letters.
             let bearable = match kind.has_unicode() {
                 true => found.uniform || are_few(vocab, found.deadly[0]),
                 false => found.deadly[0] == 0,
             };
-            // So do enumerations and the like, whose ends are no use, either.
+            // Enumerations and the like reject most strings, and the lengths that they accept do
+            // not help.
             let dying = || found.deadly[1..].iter().filter(|&&set| set != 0).count() * 2 > found.known;
             if !bearable || found.known == EARLY_EXIT_SAMPLE && !kind.has_unicode() && dying() {
                 return None;
@@ -167,12 +187,12 @@ impl SliceSearch {
         }
         let dying = found.deadly.iter().any(|&d| d != 0);
         if leads_out && !whole || calls && dying {
-            // What dies inside the rule may live on behind it, or in another one.
+            // A string that is rejected inside the rule may continue after it, or in another rule.
             return None;
         }
         found.ends = leads_out && dying;
         if !whole && !machine.calls_nothing() && !machine.is_purely_in_string(state) {
-            // So may what dies where nothing was looked at.
+            // The same holds for a string that is rejected where no state was visited.
             return None;
         }
         if leads_out {
@@ -182,17 +202,17 @@ impl SliceSearch {
         Some(found)
     }
 
-    /// Whether all was looked at.
+    /// Returns true if all states were visited in full.
     fn is_whole(&self) -> bool {
         self.known == self.nodes.len() && self.far == 0
     }
 
-    /// Whether of the next node only characters of one byte are to be followed.
+    /// Returns true if only ASCII is to be followed from the next node.
     fn is_far_now(&self, kind: SliceKind) -> bool {
         self.known >= FULL_UTF8_STATES && kind.has_unicode() && self.nodes[self.known].1 == self.body
     }
 
-    /// Finds where the bytes lead from the next node.
+    /// Finds the targets of the bytes from the next node.
     fn expand(
         &mut self,
         machine: &mut Machine,
@@ -232,7 +252,7 @@ impl SliceSearch {
             }
         }
         if is_far {
-            // Whichever is safe: each of them may kill, and none has to.
+            // Whichever is safe: each of these bytes may be rejected, and none must be.
             deadly |= (0x80..=0xff).fold(0, |set, b| set | byte_set(b));
         }
         if self.known == 0 {
@@ -266,8 +286,8 @@ impl SliceSearch {
         }
     }
 
-    /// The classes of the bytes that kill, if each of them kills wherever a character begins, and nothing else
-    /// does anywhere.
+    /// Returns the classes of the rejected bytes, if the same bytes are rejected wherever a
+    /// character begins and nothing else is rejected. Otherwise returns the empty set.
     pub fn uniform(&self, vocab: &Vocabulary) -> ClassSet {
         let (mut others, whole) = (self.first, self.is_whole());
         let classes = vocab.classes().wholly(|b| self.first.has(b));
@@ -277,8 +297,8 @@ impl SliceSearch {
         if self.uniform && whole && others == ByteSet::default() { classes } else { 0 }
     }
 
-    /// The answers for the states of all nodes, of strings without some bytes where those alone kill. A state that is met
-    /// both between characters and inside one, or inside different ones, gets the worst.
+    /// Returns the answers for the states of all nodes. `without` are classes of bytes that alone
+    /// are rejected. A state that occurs in several nodes gets the weakest answer.
     pub fn near(&self, without: ClassSet) -> Arc<StateFits> {
         let numbers = self.nodes[..self.known].iter().map(|node| node.0);
         let first = numbers.clone().min().unwrap_or_default();
@@ -295,18 +315,18 @@ impl SliceSearch {
         let into = self.into();
         let safe = self.distances(&into, |n| n >= self.known || self.deadly[n] != 0);
         let clear = self.distances(&into, |n| n >= self.known || self.is_far[n]);
-        // Characters of several bytes are asked for by `need`.
+        // `need` covers characters of several bytes.
         let reach = self.distances(&into, |n| n >= self.known && self.nodes[n].1 == self.body);
         let between =
             between.map(|n| CharBoundary { state: self.nodes[n].0, clear: clear[n], reach: reach[n] });
         near.between = between.collect();
         let (most, mut deadly) = (self.most(&into), propagate(self.kills(), &into));
-        // The node of each state.
+        // The first node of each state.
         let mut of: Vec<Option<usize>> = vec![None; states];
         for (n, node) in self.nodes.iter().enumerate() {
             let state = node.0.wrapping_sub(first) as usize;
             match of.get_mut(state) {
-                None => {} // not looked at
+                None => {} // not visited
                 Some(None) => {
                     of[state] = Some(n);
                     near.alive[state] = SafeLengths { safe: safe[n], most: most[n] };
@@ -328,7 +348,7 @@ impl SliceSearch {
         Arc::new(near)
     }
 
-    /// For each node, the edges into it.
+    /// Returns the edges into each node.
     fn into(&self) -> Incoming {
         let edges = (0..).zip(&self.edges).flat_map(|(from, edges)| {
             edges.iter().map(move |&Edge { to, ends, bytes }| {
@@ -339,7 +359,7 @@ impl SliceSearch {
         Incoming::new(self.nodes.len(), edges)
     }
 
-    /// For each node, what kills it at once.
+    /// Returns the conditions of rejection by the next byte, for each node.
     fn kills(&self) -> Vec<RejectConditions> {
         let known = self
             .deadly
@@ -349,8 +369,8 @@ impl SliceSearch {
         known.chain(unknown).collect()
     }
 
-    /// For each node, how many whole characters can follow before one of some nodes is met: a shortest path, on which
-    /// the edges that end a character have length 1.
+    /// Returns, for each node, the number of whole characters before the nearest of some nodes. It
+    /// is a shortest path on which edges that end a character have length 1.
     fn distances(&self, into: &Incoming, ends: impl Fn(usize) -> bool) -> Vec<u32> {
         let mut lengths = vec![u32::MAX; self.nodes.len()];
         let mut todo = VecDeque::new();
@@ -373,10 +393,10 @@ impl SliceSearch {
         lengths
     }
 
-    /// For each node, how many characters can follow at most: a longest path, [`u32::MAX`] where there is a
-    /// cycle, or a node that was not looked at.
+    /// Returns, for each node, the maximum number of characters that can follow. It is a longest
+    /// path, and [`u32::MAX`] where there is a cycle or a node that was not visited.
     fn most(&self, into: &Incoming) -> Vec<u32> {
-        // Behind those that are far there is one more that is never settled.
+        // A node that was followed in part has one more edge, which is never settled.
         let left =
             self.edges.iter().zip(&self.is_far).map(|(edges, &is_far)| edges.len() + usize::from(is_far));
         let mut left: Vec<usize> = left.collect();

@@ -1,16 +1,24 @@
-//! Masks of configurations with many stacks, as ambiguous grammars have them.
+//! Masks of configurations with many stacks, as in ambiguous grammars: one sweep over the stack
+//! graph.
 //!
-//! One by one, each set of exits is followed down each stack that it meets: with hundreds of stacks that hold
-//! each other, and dozens of sets, that is their product, tens of thousands of steps for a mask. Here a
-//! stack is left once: parents have smaller numbers than their children, so stacks are taken from the largest
-//! number down, and when one is taken, all that ever arrives there has. What arrives is made one set,
-//! and tokens that are legal already are left out of it: in an ambiguous grammar most are, by the first of
-//! their readings.
+//! Followed one by one, each set of exits visits each stack that it meets. With hundreds of stacks
+//! that contain each other and dozens of sets, that is tens of thousands of steps for one mask.
 //!
-//! Cost: the stacks and frames below the configuration, once each, and for each different set a walk of its
-//! tails. For up to [`SWEEP_AFTER_PAIRS`] pairs of a set and a stack that is not worth it: sets made one are new to the memo,
-//! where those of single states are known, mostly from the base. A walk of the whole trie from all threads was
-//! rejected: every path of it makes stacks that no output has, and they stay as long as the tables.
+//! Here each stack node is visited once, in reverse order of creation. Parents have smaller numbers
+//! than their children, so everything that arrives at a node has arrived when it is visited. The
+//! exits that arrive are merged into one set. Tokens that are legal already are left out; in an
+//! ambiguous grammar the first parse makes most of them legal.
+//!
+//! # Cost
+//!
+//! The stacks and frames below the configuration once each, and a walk of the exits for each
+//! different set. Up to [`SWEEP_AFTER_PAIRS`] pairs of a set and a stack the sweep is slower:
+//! merged sets are new to the memo, whereas those of single states are known, mostly from the base.
+//!
+//! # Alternatives considered
+//!
+//! A walk of the whole trie from all threads: every path of it makes stacks that no output has, and
+//! they stay as long as the tables.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +32,11 @@ use super::union::Union;
 use crate::machine::{LocalState, Machine, ROOT_STACK, StackId};
 use crate::vocab::TokenId;
 
-/// From so many pairs of a set and a stack on stacks are left once; in unit tests sooner, so that they meet it.
-/// With 32 a grammar with some dozens of stacks, all of whose sets are known, took four times as long.
+/// Number of pairs of a set of exits and a stack from which on the sweep is used. A smaller number
+/// slows down grammars with some dozens of stacks whose sets are all known. Unit tests use a
+/// smaller one so that they reach the sweep.
 pub(super) const SWEEP_AFTER_PAIRS: usize = if cfg!(test) { 32 } else { 128 };
-/// Likewise once so many tails had to be walked for one mask.
+/// Number of exits walked for one mask from which on the sweep is used.
 pub(super) const SWEEP_AFTER_EXITS: usize = 200_000;
 
 /// The tokens that are legal so far.
@@ -44,7 +53,8 @@ impl Legal {
 }
 
 impl MaskCache {
-    /// The mask of which `union` is known, and the sets of exits that are left to be followed.
+    /// Returns the mask, given the `union` so far and the sets of exits that are still to be
+    /// followed.
     pub(super) fn sweep_stacks(
         &mut self,
         machine: &mut Machine,
@@ -91,7 +101,7 @@ impl MaskCache {
         Mask::of_row(legal.0)
     }
 
-    /// What is left of some sets of exits, as one.
+    /// Merges sets of exits into one, without the tokens that are legal already.
     fn merge_exits(&mut self, sets: &[ExitId], legal: &Legal) -> Option<ExitId> {
         let mut entries: Vec<ExitToken> = Vec::new();
         for &id in sets {

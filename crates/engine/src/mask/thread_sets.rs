@@ -1,13 +1,21 @@
-//! Sets of threads as small numbers, and where bytes lead from them: a walk in an ambiguous grammar.
+//! Interned sets of threads with memoised steps: subset construction for walks in ambiguous
+//! grammars.
 //!
-//! There a node of the trie has dozens or hundreds of threads, and a byte enters and leaves rules for each of
-//! them. But the sets repeat: in other branches of the trie, which differ in letters of one class, and in
-//! the walks of other states and returns. So a set is interned, and what a byte does to it is remembered; as
-//! bytes of one class do the same to each thread, also what follows from the states that they lead to.
+//! In such a grammar a node of the trie has dozens or hundreds of threads, and a byte enters and
+//! leaves rules for each of them. But the sets repeat in other branches of the trie, and in the
+//! walks of other states and returns. So a set is interned, and the step of each byte is
+//! remembered. Bytes of one class do the same to each thread, so the closure after the step is
+//! remembered, too.
 //!
-//! Cost: a hash look-up for each node of the trie, and a step of all threads for each set and class of bytes.
-//! Sets of up to [`MIN_SET_SIZE`] are not worth it. To intern them as configurations of the machine was rejected: those
-//! live as long as the tables, and a walk tries far more than any output takes.
+//! # Cost
+//!
+//! A hash lookup for each node of the trie, and a step of all threads for each set and class of
+//! bytes. Sets of up to [`MIN_SET_SIZE`] threads are faster without.
+//!
+//! # Alternatives considered
+//!
+//! Interning the sets as configurations of the machine: those live as long as the tables, and a
+//! walk tries many more than any output takes.
 
 use std::sync::Arc;
 
@@ -16,44 +24,44 @@ use rustc_hash::FxHashMap;
 use crate::byte_set::ByteSet;
 use crate::machine::{Machine, StepResult, Thread};
 
-/// So many threads are stepped anew at each node.
+/// Up to this number, threads are stepped anew at each node.
 pub(super) const MIN_SET_SIZE: usize = 6;
-/// Most bytes held during a walk; what comes beyond is stepped anew at each node.
+/// Maximum number of bytes held during a walk. Beyond it, sets are stepped anew at each node.
 const MAX_BYTES: usize = 64 << 20;
-/// Most bytes held between walks.
+/// Maximum number of bytes held between walks.
 const MAX_KEPT: usize = 16 << 20;
 
 /// Index of a set of threads.
 pub(super) type ThreadSetId = u32;
 
-/// What a byte leads to.
+/// The result of a byte.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
-    /// The threads; none if there are no more.
+    /// The threads; `None` if there are none left.
     pub to: Option<ThreadSetId>,
-    /// Whether the root rule has matched.
+    /// True if the root rule has matched.
     pub ended: bool,
-    /// Whether the rule above the base has matched, and its register's value.
+    /// The register value of the rule above the unknown stack, if that rule has matched.
     pub exit: Option<u32>,
 }
 
 #[derive(Debug)]
 struct ThreadSet {
     threads: Arc<[Thread]>,
-    /// The bytes on which some thread can go on.
+    /// The bytes that some thread accepts.
     live: ByteSet,
 }
 
-/// The sets met.
+/// All sets met so far.
 #[derive(Debug)]
 pub(super) struct ThreadSets {
     list: Vec<ThreadSet>,
     index: FxHashMap<Arc<[Thread]>, ThreadSetId>,
     steps: FxHashMap<(ThreadSetId, u8), Step>,
-    /// By the threads as a byte leaves them, before they enter and leave rules.
+    /// Steps by the threads right after the byte, before they enter and leave rules.
     entered: FxHashMap<Box<[Thread]>, Step>,
     bytes: usize,
-    /// Most bytes held during a walk.
+    /// Maximum number of bytes held during a walk.
     room: usize,
     raw: Vec<Thread>,
     reached: StepResult,
@@ -66,7 +74,7 @@ impl Default for ThreadSets {
 }
 
 impl ThreadSets {
-    /// None yet, with room for so many bytes of them.
+    /// Creates an empty table with room for this number of bytes.
     pub(super) fn new(room: usize) -> Self {
         ThreadSets {
             list: Vec::new(),
@@ -80,39 +88,39 @@ impl ThreadSets {
         }
     }
 
-    /// Makes room after a walk.
+    /// Empties the table after a walk if it holds too much.
     pub(super) fn trim(&mut self) {
         if self.bytes > MAX_KEPT {
             *self = ThreadSets::new(self.room);
         }
     }
 
-    /// The number of a set; `None` if it is small or there is no room.
+    /// Returns the id of a set, or `None` if it is small or there is no room.
     pub(super) fn of(&mut self, machine: &mut Machine, threads: &[Thread]) -> Option<ThreadSetId> {
         (threads.len() > MIN_SET_SIZE && !self.is_full()).then(|| self.intern(machine, threads))
     }
 
-    /// The threads of a set.
+    /// Returns the threads of a set.
     pub(super) fn threads(&self, id: ThreadSetId) -> &[Thread] {
         &self.list[id as usize].threads
     }
 
-    /// The bytes on which some thread of a set can go on.
+    /// Returns the bytes that some thread of a set accepts.
     pub(super) fn live(&self, id: ThreadSetId) -> ByteSet {
         self.list[id as usize].live
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether nothing more is to be put in.
+    /// Returns true if nothing more may be added.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= self.room
     }
 
-    /// Where a byte leads.
+    /// Returns the step of a byte.
     #[inline]
     pub(super) fn step(&mut self, machine: &mut Machine, id: ThreadSetId, byte: u8) -> Step {
         match self.steps.get(&(id, byte)) {

@@ -1,18 +1,25 @@
-//! The walk of the byte trie that finds which tokens a state allows.
+//! The walk of the byte trie that finds the tokens that a state allows.
 //!
-//! One loop over depth-first arrays: test the byte of a node, go down on success, jump over the
-//! subtree on failure; of nodes with many children only those are looked at on whose byte a thread can go on,
-//! for to skip the others would be most of the time. It starts from threads on an unknown stack ([`BASE`](crate::machine::BASE));
-//! where the rule ends, the node is noted as an *exit* and what follows is answered elsewhere, once
-//! for every stack. On the stack of the root rule ([`ROOT_STACK`]) nothing follows. Cost:
-//! about 3 ns per node tested while one thread is alive and no rule is entered or left.
+//! It is one loop over depth-first arrays: test the byte of a node, descend on success, jump over
+//! the subtree on failure. Of a node with many children, only those are visited whose byte a thread
+//! accepts, because skipping the others would take most of the time.
+//!
+//! The walk starts from threads on an unknown stack
+//! ([`UNKNOWN_STACK`](crate::machine::UNKNOWN_STACK)). Where the rule ends, the node is noted as an
+//! *exit*. What follows an exit is computed elsewhere, once for all stacks. On the stack of the
+//! root rule ([`ROOT_STACK`]) nothing follows.
+//!
+//! # Cost
+//!
+//! A few nanoseconds for each tested node while one thread is alive and no rule is entered or left.
 
 use super::thread_sets::{ThreadSetId, ThreadSets};
 use crate::byte_set::ByteSet;
 use crate::machine::{LocalState, Machine, ROOT_STACK, StepResult, Thread};
 use crate::vocab::{TokenId, Trie, TrieNode, byte_group};
 
-/// What a walk found. The numbers are register values: characters so far where they are counted.
+/// The result of a walk. The numbers are register values: characters so far, where they are
+/// counted.
 #[derive(Debug, Default)]
 pub(super) struct WalkResult {
     /// Tokens that end inside the rule.
@@ -21,7 +28,7 @@ pub(super) struct WalkResult {
     pub exits: Vec<(TrieNode, u32)>,
 }
 
-/// What tokens must have to be legal: those of at most `reach` bytes, a byte of these groups.
+/// A necessary condition of legal tokens: one of at most `reach` bytes has a byte of these groups.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ByteFilter {
     pub groups: u16,
@@ -29,26 +36,26 @@ pub(super) struct ByteFilter {
 }
 
 impl ByteFilter {
-    /// Nothing.
+    /// The filter that all tokens pass.
     pub const NOTHING: ByteFilter = ByteFilter { groups: u16::MAX, reach: u32::MAX };
 }
 
 /// A subtree that is being walked.
 struct Level {
-    /// One past it.
+    /// One past its last node.
     end: TrieNode,
-    /// The next child, where there is no list of them.
+    /// The next child, where there is no list of children.
     next: TrieNode,
     /// The list of children, or [`NO_CHILD_LIST`], and the bytes of those that are left.
     fan: u32,
     rest: ByteSet,
     /// Byte groups of which a token must still have one.
     need: u16,
-    /// Where its threads start in the pool, or [`SINGLE_THREAD`], or [`THREAD_SET`].
+    /// Start of its threads in the pool, or [`SINGLE_THREAD`], or [`THREAD_SET`].
     from: usize,
-    /// The threads, if they are many.
+    /// The set of its threads, if `from` is [`THREAD_SET`].
     bunch: ThreadSetId,
-    /// The only thread: most walks never have another, and need no pool.
+    /// The only thread. Most walks never have another and need no pool.
     one: Thread,
 }
 
@@ -56,7 +63,7 @@ struct Level {
 const NO_CHILD_LIST: u32 = u32::MAX;
 /// In place of an index: there is one thread, and it is in the level.
 const SINGLE_THREAD: usize = usize::MAX;
-/// In place of an index: the threads are a bunch.
+/// In place of an index: the threads are an interned set.
 const THREAD_SET: usize = usize::MAX - 1;
 
 /// Buffers of a walk, kept between walks.
@@ -69,14 +76,14 @@ pub(super) struct Walker {
 }
 
 impl Walker {
-    /// A walker that remembers so many bytes of sets of threads.
+    /// Creates a walker that remembers at most this number of bytes of thread sets.
     #[cfg(test)]
     pub(super) fn with_room(room: usize) -> Self {
         Walker { bunches: ThreadSets::new(room), ..Walker::default() }
     }
 
-    /// Walks a whole trie, starting from `threads` at its root. Tokens without what is needed are known not to be
-    /// legal and may be passed over, as may those that begin with `skip`.
+    /// Walks a whole trie, starting from `threads` at its root. Tokens that the filter excludes may
+    /// be passed over, and so may those that start with `skip`.
     pub(super) fn walk(
         &mut self,
         machine: &mut Machine,
@@ -100,7 +107,7 @@ impl Walker {
         self.run(machine, trie, level, need.reach, found);
     }
 
-    /// Walks the node `top` and those below it; `threads` stand at its parent.
+    /// Walks the node `top` and those below it; `threads` are at its parent.
     pub(super) fn walk_from(
         &mut self,
         machine: &mut Machine,
@@ -121,12 +128,12 @@ impl Walker {
         self.levels.clear();
     }
 
-    /// Bytes held between walks.
+    /// Returns the bytes held between walks.
     pub(super) fn bytes(&self) -> usize {
         self.bunches.bytes()
     }
 
-    /// Walks what is left of a level, and all below.
+    /// Walks what is left of a level, and everything below.
     fn run(
         &mut self,
         machine: &mut Machine,
@@ -169,7 +176,7 @@ impl Walker {
                     found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, local.n)));
                     if trie.end(p) > p + 1 {
                         let below = self.level(machine, trie, p, &[Thread { local, stack }], need);
-                        // To a level that is through nothing is left to come back: most nodes have one child.
+                        // A finished level need not be kept: most nodes have one child.
                         match level.fan == NO_CHILD_LIST && level.next == level.end {
                             true => level = below,
                             false => self.levels.push(std::mem::replace(&mut level, below)),
@@ -221,8 +228,8 @@ impl Walker {
         }
     }
 
-    /// The children of `p`; the threads stand there, and go to the pool if there are several. Of children in
-    /// a list only those are left to which a thread can go on.
+    /// Returns the level of the children of `p`. The threads are at `p`; several go to the pool. Of
+    /// a list of children, only those are left whose byte a thread accepts.
     #[inline]
     fn level(
         &mut self,
@@ -248,7 +255,7 @@ impl Walker {
         Level { end: trie.end(p), next: p + 1, fan, rest, need, from, bunch: 0, one }
     }
 
-    /// The children of `p`, where a bunch stands.
+    /// Returns the level of the children of `p`, where a set of threads is.
     fn level_of(&mut self, trie: &Trie, p: TrieNode, bunch: ThreadSetId, need: u16) -> Level {
         let (fan, rest) = fan(trie, p, || self.bunches.live(bunch));
         let (from, one) = match *self.bunches.threads(bunch) {
@@ -259,15 +266,16 @@ impl Walker {
     }
 }
 
-/// In place of a thread.
+/// Fills the field in place of a thread.
 const NOWHERE: Thread = Thread { local: LocalState { state: 0, register: 0, n: 0 }, stack: ROOT_STACK };
 
-/// The list of children of a node, if it is to be used, and those on whose bytes threads can go on.
+/// Returns the list of children of a node, if it is to be used, and the bytes in it that threads
+/// accept.
 #[inline]
 fn fan(trie: &Trie, p: TrieNode, live: impl FnOnce() -> ByteSet) -> (u32, ByteSet) {
     let Some(fan) = trie.fan(p) else { return (NO_CHILD_LIST, ByteSet::default()) };
     let all = trie.fan_bytes(fan);
     let rest = live().and(all);
-    // Where most are left, to look for each is more work than to skip the others.
+    // If most are left, looking up each child takes longer than skipping the others.
     if rest.len() * 3 > all.len() { (NO_CHILD_LIST, rest) } else { (fan, rest) }
 }

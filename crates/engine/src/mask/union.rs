@@ -1,13 +1,14 @@
-//! The union of masks: dense rows are merged word by word, single tokens are collected.
+//! Unions of masks: dense mask rows are merged word by word, single tokens are collected.
 //!
-//! One row that is the same everywhere is shared and not copied, which is the usual case inside strings.
+//! If all parts have the same mask row, it is shared and not copied. This is the usual case inside
+//! strings.
 
 use std::sync::Arc;
 
 use super::Mask;
 use crate::vocab::TokenId;
 
-/// From this many tokens on a mask becomes dense.
+/// Number of single tokens from which on a mask becomes dense.
 pub(super) const DENSE_FROM: usize = 1_000;
 
 /// A union of masks under construction.
@@ -22,7 +23,7 @@ impl Union {
         self.tokens.extend_from_slice(tokens);
     }
 
-    /// The dense part alone.
+    /// Returns the dense part alone.
     pub(super) fn into_base(self) -> Option<Arc<[u32]>> {
         self.base
     }
@@ -38,7 +39,8 @@ impl Union {
         }
     }
 
-    /// The tokens of a row that are not in the union, if that has a dense part and they are at most so many.
+    /// Returns the tokens of a mask row that are not in the union. Returns `None` if the union has
+    /// no dense part or if more than `most` tokens are missing.
     pub(super) fn missing(&self, row: &[u32], most: usize) -> Option<Vec<u32>> {
         let base = self.base.as_ref()?.iter().chain(std::iter::repeat(&0));
         let mut missing: Vec<u32> = row.iter().zip(base).map(|(all, has)| all & !has).collect();
@@ -51,7 +53,7 @@ impl Union {
         (count <= most).then_some(missing)
     }
 
-    /// As a row of its own for so many tokens.
+    /// Converts the union into a mask row of its own, for a vocabulary of this number of tokens.
     pub(super) fn into_row(self, tokens: usize) -> Vec<u32> {
         let mut row = self.base.map_or_else(Vec::new, |base| base.to_vec());
         row.resize(tokens.div_ceil(32), 0);
@@ -69,18 +71,18 @@ impl Union {
     }
 }
 
-/// A row without any of `tokens` tokens.
+/// Returns an empty mask row for `tokens` tokens.
 pub(super) fn empty_row(tokens: usize) -> Arc<[u32]> {
     std::iter::repeat_n(0, tokens.div_ceil(32)).collect()
 }
 
-/// Sets bits of a row, which is copied if it is shared.
+/// Sets bits of a mask row, which is copied first if it is shared.
 pub(super) fn set_all(row: &mut Arc<[u32]>, tokens: impl Iterator<Item = TokenId>) {
     let row = Arc::make_mut(row);
     tokens.for_each(|t| row[t as usize / 32] |= 1 << (t % 32));
 }
 
-/// The tokens of a row.
+/// Returns the tokens of a mask row.
 pub(super) fn tokens_of(row: &[u32]) -> impl Iterator<Item = TokenId> + '_ {
     (0..).step_by(32).zip(row).flat_map(|(first, &word)| {
         let mut bits = word;
@@ -92,7 +94,8 @@ pub(super) fn tokens_of(row: &[u32]) -> impl Iterator<Item = TokenId> + '_ {
     })
 }
 
-/// Sorts sets of tokens through a row of bits, which is quicker than comparing from some dozens on.
+/// Sorts sets of tokens through a row of bits, which is faster than comparing for all but small
+/// sets.
 #[derive(Default)]
 pub(super) struct Sorter {
     /// All zero between calls.
@@ -100,10 +103,10 @@ pub(super) struct Sorter {
 }
 
 impl Sorter {
-    /// So many are sorted by comparing.
+    /// Up to this number of tokens, sets are sorted by comparing.
     const SORT_BY_COMPARING_UP_TO: usize = 150;
 
-    /// The tokens in order, each once; all below `limit`.
+    /// Returns the tokens in order, each once. All must be below `limit`.
     fn sorted(&mut self, mut tokens: Vec<TokenId>, limit: usize) -> Box<[TokenId]> {
         if tokens.len() <= Self::SORT_BY_COMPARING_UP_TO {
             tokens.sort_unstable();

@@ -1,17 +1,24 @@
-//! Tokens that an array of different items does not allow, though its states do.
+//! Tokens that would repeat an item of an array with unique items.
 //!
-//! Masks are made as if items might repeat, so that those inside items are the ones of any other place.
-//! Two kinds of tokens can then be wrong: those along which the current item becomes, or may only become,
-//! one that is there, which are few nodes of the trie, none if the item has begun like no other; and those
-//! that end an item and begin another, which hold a comma. Each of them that the mask has is tried as if it
-//! were written. That is some dozen tokens where an item may begin or end, and few elsewhere.
+//! Masks are made as if items could repeat, so positions inside items have the same masks
+//! everywhere. Two kinds of tokens can then be wrong:
+//!
+//! - tokens along which the current item becomes an earlier item, or can only become one. These are
+//!   few nodes of the trie, and none if no earlier item begins alike;
+//! - tokens that end one item and begin another. They hold a comma.
+//!
+//! Each of them that the mask has is tried exactly.
+//!
+//! # Cost
+//!
+//! Some dozen tries where an item may begin or end, and few elsewhere.
 
 use crate::machine::{ConfigId, ExtensionProbe, Machine, ProbeStep};
 use crate::vocab::{TokenId, Trie, Vocabulary};
 
 use super::Mask;
 
-/// The tokens of a mask that arrays of different items do not allow.
+/// Returns the tokens of a mask that arrays with unique items do not allow.
 pub(super) fn repeating(
     vocab: &Vocabulary,
     machine: &mut Machine,
@@ -20,7 +27,7 @@ pub(super) fn repeating(
 ) -> Vec<TokenId> {
     let separators = vocab.separators();
     let text = machine.only_in_text(config);
-    // Arrays that begin and go on in one token.
+    // Arrays that begin and continue in one token.
     let mut suspects: Vec<TokenId> = separators.opening[usize::from(text)].clone();
     if machine.is_scoped(config) {
         let places = machine.depths(config);
@@ -46,8 +53,8 @@ pub(super) fn repeating(
     wrong
 }
 
-/// Follows the tokens along which an item may still become one that is there. What is wrong is added to
-/// the second list, and the tokens that go on behind the item to the first.
+/// Follows the tokens along which an item may still become an earlier one. Wrong tokens are added
+/// to the second list. Tokens that continue after the item are added to the first.
 fn follow_seen_items(
     trie: &Trie,
     machine: &mut Machine,

@@ -1,9 +1,18 @@
-//! Masks of names that must not be written twice, from those of the same text without what was written.
+//! Masks of names that must not repeat, derived from the masks of the same text without that
+//! condition.
 //!
-//! What a token may become is known where it ends: so plain text differs by the exits that complete a name, a language by
-//! the tokens on the way to what was written. Names that a token writes twice by itself are taken out of the whole mask,
-//! for masks are made without remembering what was only tried. Cost: a look at each exit, or at the bytes of each
-//! name that was written. Rejected: walks that remember names. They would be another for every set of them.
+//! A name is complete where it ends. In plain text only the exits that complete a known name are
+//! wrong. In a language of names, the tokens that can only become a known name are wrong, too.
+//! Tokens that hold a name twice by themselves are removed from the whole mask, because masks are
+//! made without memory of names that are only tried.
+//!
+//! # Cost
+//!
+//! A check of each exit, or of the bytes of each name that was seen.
+//!
+//! # Alternatives considered
+//!
+//! Walks that remember names: there would be a different walk for every set of names.
 
 use std::sync::Arc;
 
@@ -17,7 +26,7 @@ use crate::machine::{ConfigId, LocalState, Machine};
 use crate::vocab::TokenId;
 
 impl MaskCache {
-    /// Takes out the tokens that write a name twice: masks are made without remembering names that were
+    /// Removes the tokens that hold a name twice. Masks are made without memory of names that are
     /// only tried.
     pub(super) fn remove_repeated_names(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
         let mut repeats = Vec::new();
@@ -29,7 +38,8 @@ impl MaskCache {
         mask.remove(&repeats);
     }
 
-    /// Text that must not become one of some names: only an exit can complete a name.
+    /// Returns the mask of text that must not become one of some names. Only an exit can complete a
+    /// name.
     pub(super) fn unique_text_mask(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
         let text = self.text(machine, local.state);
         let vocab = self.vocab.clone();
@@ -49,7 +59,8 @@ impl MaskCache {
         self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)
     }
 
-    /// Text of a language that must not become what was written, from the mask of the language.
+    /// Returns the mask of text of a language that must not become a known name, from the mask of
+    /// the language.
     pub(super) fn unique_language_mask(
         &mut self,
         machine: &mut Machine,
@@ -58,7 +69,7 @@ impl MaskCache {
     ) -> LocalMask {
         let vocab = self.vocab.clone();
         let trie = vocab.trie();
-        // Tokens that complete what was written, or can only become that.
+        // Tokens that complete a known name, or can only become one.
         let mut stuck = FxHashSet::default();
         for rest in machine.remaining_seen(local) {
             let mut at = Some(local);

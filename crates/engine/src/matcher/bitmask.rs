@@ -1,9 +1,15 @@
-//! The legal tokens of one position, without a copy.
+//! The legal tokens of one position, borrowed without a copy.
 //!
-//! A mask is kept as a dense base, which many positions share, and a list of further tokens. Who wants the
-//! packed row has it written (a copy of 16 KB for 128k tokens); who only looks at a few tokens, counts them
-//! or goes through them reads the parts. Handing out the packed row itself was rejected: it would have to
-//! exist for every position.
+//! A mask is stored as a dense base, which many positions share, and a list of further tokens. A
+//! caller that tests a few tokens, counts them or iterates reads these parts directly.
+//!
+//! # Cost
+//!
+//! Writing the packed mask row copies 16 KB for 128k tokens. Reading the parts copies nothing.
+//!
+//! # Alternatives considered
+//!
+//! Returning the packed mask row itself was rejected: it would have to exist for every position.
 
 use crate::mask::Mask;
 use crate::vocab::TokenId;
@@ -12,35 +18,36 @@ use crate::vocab::TokenId;
 #[derive(Debug, Clone, Copy)]
 pub struct Bitmask<'a> {
     pub(super) mask: Option<&'a Mask>,
-    /// End tokens, if the output may end.
+    /// The end tokens if the output may end here, otherwise empty.
     pub(super) ends: &'a [TokenId],
-    /// Words of a packed row.
+    /// Number of `u32` words in a packed mask row.
     pub(super) words: usize,
 }
 
 impl<'a> Bitmask<'a> {
-    /// Whether a token is legal. A comparison, and a binary search among few.
+    /// Returns true if a token is legal. Takes a comparison and a binary search in a short list.
     pub fn contains(&self, token: TokenId) -> bool {
         self.ends.contains(&token) || self.mask.is_some_and(|mask| mask.contains(token))
     }
 
-    /// The packed words shared with other positions, bit t % 32 of word t / 32; words that are missing
-    /// at the end are 0. Further legal tokens are in [`more`](Self::more) and [`ends`](Self::ends).
+    /// Returns the packed words shared with other positions, bit t % 32 of word t / 32; words
+    /// missing at the end are 0. Further legal tokens are in [`more`](Self::more) and
+    /// [`ends`](Self::ends).
     pub fn base(&self) -> &'a [u32] {
         self.mask.map_or(&[], Mask::base)
     }
 
-    /// Legal tokens besides those of the base, sorted; some may be in the base, too.
+    /// Returns the legal tokens besides those of the base, sorted; some may also be in the base.
     pub fn more(&self) -> &'a [TokenId] {
         self.mask.map_or(&[], Mask::more)
     }
 
-    /// The end tokens, if the output may end here.
+    /// Returns the end tokens if the output may end here, otherwise an empty slice.
     pub fn ends(&self) -> &'a [TokenId] {
         self.ends
     }
 
-    /// Writes the packed row: all words are overwritten.
+    /// Writes the packed mask row and overwrites all of its words.
     ///
     /// # Panics
     /// If `row` is shorter than [`Vocabulary::bitmask_words`](crate::Vocabulary::bitmask_words).
@@ -55,7 +62,7 @@ impl<'a> Bitmask<'a> {
         }
     }
 
-    /// Number of legal tokens.
+    /// Returns the number of legal tokens.
     pub fn count(&self) -> usize {
         let base = self.base();
         let in_base = |t: TokenId| base.get(t as usize / 32).is_some_and(|w| w >> (t % 32) & 1 == 1);

@@ -1,9 +1,12 @@
-//! Compiling constraints for a vocabulary, and what compiled grammars share.
+//! Compiles constraints for a vocabulary, and holds what compiled grammars share.
 //!
-//! For each whitespace and number policy there is one *base*: the rules of strings, numbers and any
-//! JSON value with all of their masks, made once (some tens of milliseconds for 128k tokens) and
-//! shared by every grammar. Compiling then costs a pass over the constraint; states and masks of the
-//! constraint's own rules are made when a generation first meets them.
+//! For each policy of whitespace and numbers there is one *base*: the rules of strings, numbers and any
+//! JSON value with all of their masks. It is made once and shared by every grammar.
+//!
+//! # Cost
+//! Making a base takes some tens of milliseconds for a vocabulary of 128k tokens. Compiling is one pass
+//! over the constraint; states and masks of its own rules are made when a generation first reaches
+//! them.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,18 +22,32 @@ use crate::machine::{Machine, Program};
 use crate::mask::BaseMasks;
 use crate::mask::MaskCache;
 use crate::vocab::Vocabulary;
+use crate::warning::{Warning, WarningKind};
 
-/// Compiles constraints for one vocabulary. Shareable between threads.
+/// Compiles constraints for one vocabulary. Can be shared between threads.
+///
+/// ```no_run
+/// # fn main() -> ffwd_engine::Result<()> {
+/// use ffwd_engine::{Compiler, Constraint, Vocabulary};
+///
+/// let vocab = Vocabulary::from_file("tokenizer.json")?;
+/// let compiler = Compiler::new(vocab.clone());
+/// let grammar = compiler.compile(&Constraint::regex("[0-9]{4}")?)?;
+/// let mut row = vec![0u32; vocab.bitmask_words()]; // bit t % 32 of word t / 32 is token t
+/// grammar.matcher().fill_bitmask(&mut row);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Compiler {
     vocab: Vocabulary,
     alphabet: [bool; 256],
-    /// The policy used last is last.
+    /// In the order of use; the most recent one is last.
     bases: Mutex<Vec<(Policy, Arc<Base>)>>,
     table_limit: usize,
     replicas: usize,
 }
 
-/// Most policies whose bases are kept.
+/// Maximum number of policies whose bases are kept.
 const MAX_BASES: usize = 16;
 
 struct Base {
@@ -38,11 +55,11 @@ struct Base {
     masks: Arc<BaseMasks>,
 }
 
-/// Most texts of a constraint that are searched for special tokens.
+/// Maximum number of texts of a constraint that are searched for special tokens.
 const MAX_MARKS: usize = 1_000;
 
 impl Compiler {
-    /// A compiler; makes the base of the default policy now.
+    /// Creates a compiler and makes the base of the default policy.
     pub fn new(vocab: Vocabulary) -> Self {
         let mut alphabet = [false; 256];
         for (b, has) in alphabet.iter_mut().enumerate() {
@@ -58,31 +75,32 @@ impl Compiler {
         compiler
     }
 
-    /// Bytes that the tables of one grammar may hold, per thread that uses it at the same time, before they
-    /// are made anew; 256 MiB unless set here.
+    /// Sets how many bytes the tables of one grammar may hold before they are made anew, for each thread
+    /// that uses the grammar at the same time (default: 256 MiB).
     pub fn with_table_limit(self, bytes: usize) -> Self {
         Compiler { table_limit: bytes, ..self }
     }
 
-    /// On how many threads at the same time masks of one grammar are made without waiting for each other; the
-    /// number of cores unless set here. Each costs a copy of the grammar's tables, once it is needed.
+    /// Sets on how many threads masks of one grammar are made at the same time without waiting for each
+    /// other (default: the number of cores). Each thread costs a copy of the grammar's tables, once it is
+    /// needed.
     pub fn with_replicas(self, most: usize) -> Self {
         Compiler { replicas: most, ..self }
     }
 
-    /// Makes what all constraints share and few ask for, rather than when the first one does: the automata of the formats
-    /// of JSON Schema. For servers, so that nobody waits for them; they are made once in a process, in 14 ms together.
+    /// Makes the automata of the formats of JSON Schema now, once in a process. Otherwise the first
+    /// constraint that uses a format makes them. Servers call this at startup to keep requests short.
     pub fn warm_up(&self) {
         prepare_formats();
     }
 
-    /// The vocabulary.
+    /// Returns the vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocab
     }
 
-    /// Bytes of the tables that all grammars share: the automata and masks of plain values, per policy. At
-    /// most 16 policies are kept.
+    /// Returns the bytes of the tables that all grammars share: the automata and masks of plain values,
+    /// for each policy. At most 16 policies are kept.
     pub fn shared_bytes(&self) -> usize {
         let bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
         bases.iter().map(|(_, base)| base.masks.bytes() + base.program.bytes()).sum()
@@ -123,8 +141,8 @@ impl Compiler {
         })))
     }
 
-    /// Says which special tokens a constraint asks for letter by letter.
-    fn special_token_warnings(&self, constraint: &Constraint) -> Vec<String> {
+    /// Returns a warning for each special token that the constraint writes as plain text.
+    fn special_token_warnings(&self, constraint: &Constraint) -> Vec<Warning> {
         let marks = constraint.ir().marks.iter().take(MAX_MARKS);
         let mut found: Vec<(&str, &str)> =
             marks.filter_map(|mark| Some((self.vocab.special_within(mark)?, mark.as_str()))).collect();
@@ -139,14 +157,15 @@ impl Compiler {
                 }
             };
             let mark = mark.escape_debug();
-            format!(
+            let message = format!(
                 "`{special}` is a special token of the tokenizer, but `{mark}` is written in tokens of text; {help}"
-            )
+            );
+            Warning::new(WarningKind::SpecialToken, message)
         };
         found.into_iter().map(say).collect()
     }
 
-    /// The automaton over bytes of a constraint, and its masks.
+    /// Builds the byte automaton of a constraint, and its masks.
     fn automaton(&self, constraint: &Constraint) -> Result<(Machine, MaskCache)> {
         let base = self.base(constraint.policy())?;
         let program = Program::extend(&base.program, constraint.ir())?;
@@ -193,15 +212,51 @@ fn common_values(policy: &Policy) -> Ir {
     ir
 }
 
-/// A constraint compiled for a vocabulary. Cheap to clone; shared between threads.
+/// Sizes of the tables of a [`CompiledGrammar`], as numbers of entries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GrammarSizes {
+    /// States of the automaton.
+    pub nfa_states: usize,
+    /// Deterministic states made so far.
+    pub dfa_states: usize,
+    /// Nodes of the graph of stacks.
+    pub stack_nodes: usize,
+    /// Configurations met so far.
+    pub configurations: usize,
+    /// Masks of configurations.
+    pub masks: usize,
+    /// Masks of single states.
+    pub local_masks: usize,
+    /// Masks after returns from rules.
+    pub masks_after_returns: usize,
+}
+
+impl GrammarSizes {
+    fn of(machine: &Machine, masks: &MaskCache) -> Self {
+        let [nfa_states, dfa_states, stack_nodes, configurations] = machine.sizes();
+        let [masks, local_masks, masks_after_returns] = masks.sizes();
+        GrammarSizes {
+            nfa_states,
+            dfa_states,
+            stack_nodes,
+            configurations,
+            masks,
+            local_masks,
+            masks_after_returns,
+        }
+    }
+}
+
+/// A constraint compiled for a vocabulary. Cheap to clone; can be shared between threads.
 #[derive(Clone)]
 pub struct CompiledGrammar(Arc<Grammar>);
 
 struct Grammar {
     vocab: Vocabulary,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
     sources: Vec<Arc<SourceText>>,
-    /// Whether it is a machine over tokens.
+    /// True for a machine over tokens.
     token_level: bool,
     replicas: Replicas,
 }
@@ -217,59 +272,59 @@ impl std::fmt::Debug for CompiledGrammar {
 }
 
 impl CompiledGrammar {
-    /// A matcher at the start of the output.
+    /// Returns a matcher at the start of the output.
     pub fn matcher(&self) -> Matcher {
         let replica = self.0.replicas.least_used();
         let start = replica.lock().initial();
         Matcher::new(self.clone(), replica, start)
     }
 
-    /// What the user should know about how the constraint is honoured.
-    pub fn warnings(&self) -> &[String] {
+    /// Returns what the author of the constraint may not expect, such as unknown keywords.
+    pub fn warnings(&self) -> &[Warning] {
         &self.0.warnings
     }
 
-    /// The texts that its spans are quoted from.
+    /// Returns the texts that its spans are copied from.
     pub fn sources(&self) -> &[Arc<SourceText>] {
         &self.0.sources
     }
 
-    /// Whether it is made of tokens rather than bytes: see
+    /// Returns true if it is made of tokens rather than bytes: see
     /// [`token_machine`](crate::constraint::token_machine).
     pub fn is_token_level(&self) -> bool {
         self.0.token_level
     }
 
-    /// The vocabulary it was compiled for.
+    /// Returns the vocabulary it was compiled for.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.0.vocab
     }
 
-    /// Sizes now, of the tables used first: automaton states, deterministic states, stack nodes,
-    /// configurations, masks of configurations, of local states, of continuations. Machines over tokens have
+    /// Returns the current sizes of the tables, those of one thread. Machines over tokens have
     /// configurations and their masks only.
-    pub fn sizes(&self) -> [usize; 7] {
+    pub fn sizes(&self) -> GrammarSizes {
         let replica = self.0.replicas.least_used();
-        match &replica.lock().tables {
-            Tables::Bytes { machine, masks } => {
-                let [nfa, dfa, stacks, configs] = machine.sizes();
-                let [full, local, next] = masks.sizes();
-                [nfa, dfa, stacks, configs, full, local, next]
-            }
+        let sizes = match &replica.lock().tables {
+            Tables::Bytes { machine, masks } => GrammarSizes::of(machine, masks),
             Tables::Tokens(tables) => {
-                let [configs, full] = tables.sizes();
-                [0, 0, 0, configs, full, 0, 0]
+                let [configurations, masks] = tables.sizes();
+                GrammarSizes { configurations, masks, ..GrammarSizes::default() }
             }
             Tables::Led(led) => {
-                let [nfa, dfa, stacks, configs] = led.machine.sizes();
-                let [full, local, next] = led.masks.sizes();
-                let [more, rows] = led.tables.sizes();
-                [nfa, dfa, stacks, configs + more, full + rows, local, next]
+                let [configurations, masks] = led.tables.sizes();
+                let text = GrammarSizes::of(&led.machine, &led.masks);
+                GrammarSizes {
+                    configurations: text.configurations + configurations,
+                    masks: text.masks + masks,
+                    ..text
+                }
             }
-        }
+        };
+        sizes
     }
 
-    /// Bytes held now. What replicas share is counted once, what all grammars share not at all: see
+    /// Returns the bytes held now. What replicas share is counted once, what all grammars share is not
+    /// counted: see
     /// [`Compiler::shared_bytes`].
     pub fn memory(&self) -> Memory {
         let mut all = Memory::default();

@@ -1,60 +1,68 @@
-//! Why a token may not come next: how far it fits, and what could stand where it does not.
+//! Explains why a token may not come next: the part that fits, and what could follow it.
 //!
-//! For people, not for decoding loops: the text is stepped byte by byte in a fork, and each byte of the
-//! alphabet is tried where it fails, a few hundred steps in all; with example tokens also one mask.
-//! Keeping the reasons of refusals in the masks was rejected: they would cost every mask something.
+//! The explanations are for people, not for decoding loops.
+//!
+//! # Cost
+//!
+//! The text is stepped byte by byte in a fork, and at the first failure each byte of the alphabet
+//! is tried: a few hundred steps in all. Example tokens also take one mask.
+//!
+//! # Alternatives considered
+//!
+//! Storing the reasons for rejections in the masks was rejected: it would make every mask more
+//! expensive.
 
 use super::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Most example tokens of an [`Explanation`].
+/// Largest number of example tokens of an [`Explanation`].
 const MAX_EXAMPLES: usize = 24;
 
-/// Whether a text may come next, and if not, why.
+/// The result of the check whether a text may come next, with the reason if it may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It may.
+    /// The text may come next.
     Legal,
-    /// The byte behind those that fit may not stand there.
+    /// The byte after the fitting part is not legal there.
     Byte(u8),
-    /// The byte behind those that fit is no token of its own in this vocabulary, so no constraint allows
-    /// it.
+    /// The byte after the fitting part is not a token by itself in this vocabulary, so no
+    /// constraint allows it.
     Unspellable(u8),
-    /// An end token where the output may not end yet.
+    /// An end token at a position where the output may not end yet.
     Unfinished,
     /// A special token: never text.
     Special,
     /// An id without text.
     Unknown,
-    /// The state of a machine over tokens has no transition by the token behind what fits.
+    /// The state of a machine over tokens has no transition on the token after the fitting part.
     NoTransition,
     /// An end token was accepted; nothing follows.
     Ended,
 }
 
-/// What [`Matcher::explain`] found.
+/// The result of [`Matcher::explain`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// Whether it may come, and if not, why.
+    /// The result of the check, with the reason if the text may not come next.
     pub verdict: Verdict,
-    /// How many bytes of it fit.
+    /// Number of its bytes that fit.
     pub fits: usize,
-    /// The bytes that could stand behind those that fit, in order.
+    /// The bytes that could follow the fitting part, in ascending order.
     pub expected: Vec<u8>,
-    /// Some tokens that could stand there: the longest for each first byte, at most 24.
+    /// Some tokens that could follow the fitting part: the longest for each first byte, at most 24.
     pub examples: Vec<TokenId>,
-    /// Whether the output could end there.
+    /// True if the output could end after the fitting part.
     pub may_end: bool,
-    /// Where in a JSON structure that is, as a JSON pointer; empty at the top level.
+    /// JSON pointer of the position after the fitting part; empty at the top level.
     pub path: String,
-    /// The state of a machine over tokens there, in words.
+    /// Description of the state of a machine over tokens after the fitting part.
     pub state: Option<String>,
 }
 
 impl Matcher {
-    /// Explains whether and why a token may or may not come next. The state does not change.
+    /// Explains whether a token may come next, and if not, why. The state does not change.
     pub fn explain(&self, token: TokenId) -> Explanation {
         let bytes = self.vocabulary().token_bytes(token);
         let legal = self.fork().allows(token);
@@ -73,12 +81,12 @@ impl Matcher {
             let fits = if legal && fork.accept_token(token).is_ok() { bytes.len() } else { 0 };
             return explained(fork, fits, verdict);
         }
-        // An end token fits without bytes; of a legal token everything does.
+        // An end token fits with zero bytes; of a legal token all bytes fit.
         self.explained(if legal { bytes } else { &[] }, verdict)
     }
 
-    /// Explains whether and why a text may or may not come next, whatever its tokens. The state does not
-    /// change.
+    /// Explains whether a text may come next, whatever its tokens, and if not, why. The state does
+    /// not change.
     pub fn explain_bytes(&self, bytes: &[u8]) -> Explanation {
         if self.ended {
             return self.explained(&[], Verdict::Ended);
@@ -97,7 +105,7 @@ impl Matcher {
         explained(fork, bytes.len(), Verdict::Legal)
     }
 
-    /// The same for a machine over tokens: the text is split as the tokenizer does.
+    /// Explains a text for a machine over tokens, tokenised as the tokenizer does.
     fn explain_text(&self, bytes: &[u8]) -> Explanation {
         let encoded = std::str::from_utf8(bytes).ok().and_then(|text| self.vocab.encode(text).ok());
         let mut fork = self.fork();
@@ -110,12 +118,12 @@ impl Matcher {
             (tokens, all)
         });
         let verdict = if all { Verdict::Legal } else { Verdict::NoTransition };
-        // A tokenizer may put a space in front of what it is given.
+        // A tokenizer may put a space in front of its input.
         let fits = self.vocab.decode(&taken).len().min(bytes.len());
         explained(fork, fits, verdict)
     }
 
-    /// The explanation at the place behind `fitting`, which is known to fit.
+    /// Explains the position after `fitting`, which is known to fit.
     fn explained(&self, fitting: &[u8], verdict: Verdict) -> Explanation {
         let mut fork = self.fork();
         for token in fitting.iter().filter_map(|&b| token_of_byte(self.vocabulary(), b)) {
@@ -126,8 +134,8 @@ impl Matcher {
         explained(fork, fitting.len(), verdict)
     }
 
-    /// For each byte that may come next the longest legal token that begins with it; end tokens, if they
-    /// are legal, come first. At most `most` of them. Costs a mask and a pass over the vocabulary.
+    /// Returns the longest legal token for each first byte that may come next, after the legal end
+    /// tokens; at most `most` tokens. Costs a mask and a pass over the vocabulary.
     pub fn example_tokens(&mut self, most: usize) -> Vec<TokenId> {
         let vocab = self.vocabulary().clone();
         let mut row = vec![0u32; vocab.bitmask_words()];
@@ -166,7 +174,7 @@ fn explained(mut at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
     }
 }
 
-/// The same for a machine over tokens, whose states have names.
+/// Explains the position of a machine over tokens, whose states have names.
 fn explained_state(at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
     let config = at.history.current();
     let mut runtime = at.replica.lock();
@@ -183,7 +191,8 @@ fn explained_state(at: Matcher, fits: usize, verdict: Verdict) -> Explanation {
     Explanation { verdict, fits, expected, examples, may_end: at.is_accepting(), path: String::new(), state }
 }
 
-/// The token that is this byte alone. Constraints are restricted to bytes that have one.
+/// Returns the token that is this byte alone. Constraints are restricted to bytes with such a
+/// token.
 fn token_of_byte(vocab: &Vocabulary, byte: u8) -> Option<TokenId> {
     vocab.trie().find(&[byte]).and_then(|node| vocab.trie().tokens_at(node).first().copied())
 }

@@ -1,9 +1,15 @@
-//! Forced runs: the bytes that a constraint leaves no choice about, and how they may be split into tokens.
+//! Forced runs: the bytes that a constraint leaves no choice about, and their tokens.
 //!
-//! A run is found by stepping along it, once for each place it is asked at, and costs a tenth of a microsecond a byte; to
-//! split it as the tokenizer would costs two. Both would be paid again after each token of a long run that is
-//! verified piece by piece, so a draft asks for no more of it than it has room for
-//! ([`Matcher::forced_prefix`]); earlier it asked for all, and a constant of n bytes took n * n steps.
+//! # Cost
+//!
+//! Finding a run means stepping along it, once for each position it is requested at, at a tenth of
+//! a microsecond a byte. Tokenising it as the tokenizer would costs two microseconds a byte. Both
+//! costs recur after each token of a long run that is verified piece by piece.
+//!
+//! # Alternatives considered
+//!
+//! Computing the whole run for each draft was rejected: a constant of n bytes would take n * n
+//! steps. A draft requests only as much of the run as it has room for ([`Matcher::forced_prefix`]).
 
 use std::sync::Arc;
 
@@ -12,18 +18,18 @@ use super::tables::ForcedRun;
 use crate::machine::{ConfigId, DEAD_CONFIG, Machine, StepResult, Thread};
 use crate::vocab::{TokenId, TrieNode, Vocabulary};
 
-/// Longest forced run handed out at once, in bytes.
+/// Longest forced run returned at once, in bytes.
 const MAX_FORCED: usize = 1 << 20;
-/// Bytes of a run that are looked at for each token that there is room for, and for all of them: most tokens are shorter,
-/// and what is cut off is drafted with the next forward.
+/// Bytes of a run that are examined: for each token that there is room for, and in addition for all
+/// of them. Most tokens are shorter, and what is cut off is drafted with the next forward.
 const LOOKAHEAD_BYTES: (usize, usize) = (8, 64);
 
-/// The beginning of a forced run in tokens.
+/// The tokens of the first part of a forced run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForcedPrefix {
-    /// All of the run if `whole`, else as many as were asked for, or nearly so.
+    /// All tokens of the run if `whole`, otherwise about as many as requested.
     pub tokens: Vec<TokenId>,
-    /// Whether that is all of the run.
+    /// True if `tokens` is the whole run.
     pub whole: bool,
 }
 
@@ -33,8 +39,8 @@ impl Matcher {
         if self.ended { (Arc::from([]), start) } else { self.forced_from(start, MAX_FORCED).0 }
     }
 
-    /// The bytes that would be forced behind `bytes`, as many as so many tokens may have; nothing if these cannot come next, or
-    /// of a machine over tokens.
+    /// Returns the bytes that would be forced after `bytes`, as many as `tokens` tokens may have.
+    /// Returns `None` if `bytes` cannot come next, and for a machine over tokens.
     pub fn forced_bytes_after(&self, bytes: &[u8], tokens: usize) -> Option<Vec<u8>> {
         if self.ended || self.token_level {
             return None;
@@ -43,7 +49,8 @@ impl Matcher {
         (there != DEAD_CONFIG).then(|| self.forced_part(there, tokens).0.to_vec())
     }
 
-    /// The run of bytes without a choice from there, and whether it ends; if it is not known, `most` of them.
+    /// Returns the run of forced bytes from `start`, and whether that is all of it. A run that is
+    /// not cached is cut at `most` bytes.
     fn forced_from(&self, start: ConfigId, most: usize) -> (ForcedRun, bool) {
         let mut runtime = self.replica.lock();
         if let Some(known) = runtime.forced(start) {
@@ -63,14 +70,14 @@ impl Matcher {
             }
         }
         let run: ForcedRun = (bytes.into(), config);
-        // A part of it would be taken for all.
+        // A partial run must not be cached: it would be taken for the whole.
         if ends || most >= MAX_FORCED {
             runtime.remember_forced(start, run.clone());
         }
         (run, ends)
     }
 
-    /// Whether the constraint leaves no choice about what comes next.
+    /// Returns true if the constraint leaves no choice about what comes next.
     pub fn is_forced(&self) -> bool {
         match self.forced_chain() {
             Some(tokens) => !tokens.is_empty(),
@@ -82,12 +89,12 @@ impl Matcher {
         }
     }
 
-    /// The beginning of the forced run from there, as many whole characters as so many tokens may have, and whether that is
-    /// all.
+    /// Returns the first part of the forced run from `start`, as many whole characters as `tokens`
+    /// tokens may have, and whether that is all of it.
     fn forced_part(&self, start: ConfigId, tokens: usize) -> (Arc<[u8]>, bool) {
         let most = look(tokens);
         let ((run, _), ends) = self.forced_from(start, most);
-        // What is known may be longer.
+        // A cached run may be longer.
         if ends && run.len() <= most {
             return (run, true);
         }
@@ -95,8 +102,9 @@ impl Matcher {
         (Arc::from(&run[..whole_characters(run)]), false)
     }
 
-    /// The bytes that the constraint leaves no choice about; empty if there is one. The run ends
-    /// where the output may end. Of a machine over tokens these are the bytes of tokens without a choice.
+    /// Returns the bytes that the constraint leaves no choice about; empty if there is a choice.
+    /// The run ends where the output may end. For a machine over tokens these are the bytes of the
+    /// forced tokens.
     pub fn forced_bytes(&mut self) -> Vec<u8> {
         match self.forced_chain() {
             Some(tokens) => self.vocab.decode(&tokens),
@@ -104,20 +112,21 @@ impl Matcher {
         }
     }
 
-    /// The tokens without a choice, of a machine over tokens: as long as the mask has a single bit and the
-    /// output may not end. That is what masked decoding gives, so every mode may emit it.
+    /// Returns the forced tokens of a machine over tokens, `None` for other grammars. The run lasts
+    /// as long as the mask has a single bit and the output may not end. Masked decoding gives the
+    /// same tokens, so every mode may emit them.
     fn forced_chain(&self) -> Option<Vec<TokenId>> {
         if !self.token_level {
             return None;
         }
         let at = self.history.current();
         let ended = self.ended;
-        // In a text in front of it any token may come.
+        // In a text prefix any token may come.
         let mut runtime = self.replica.lock();
         Some(runtime.tokens(at).filter(|_| !ended).map_or_else(Vec::new, |tables| tables.forced(at)))
     }
 
-    /// The forced run in tokens, the longest token first that fits into the rest of the run.
+    /// Returns the forced run in tokens, each the longest that fits into the rest of the run.
     pub fn forced_tokens(&mut self) -> Vec<TokenId> {
         if let Some(tokens) = self.forced_chain() {
             return tokens;
@@ -125,7 +134,7 @@ impl Matcher {
         self.vocab.trie().longest_split(&self.forced_run().0).0
     }
 
-    /// As [`forced_tokens`](Self::forced_tokens), not many more than `tokens`.
+    /// Returns the first tokens of [`forced_tokens`](Self::forced_tokens), about `tokens` of them.
     pub fn longest_forced_start(&self, tokens: usize) -> ForcedPrefix {
         match self.forced_chain() {
             Some(tokens) => ForcedPrefix { tokens, whole: true },
@@ -133,7 +142,8 @@ impl Matcher {
         }
     }
 
-    /// As [`drafted_forced_tokens`](Self::drafted_forced_tokens), not many more than `tokens`.
+    /// Returns the first tokens of [`drafted_forced_tokens`](Self::drafted_forced_tokens), about
+    /// `tokens` of them.
     pub fn forced_prefix(&self, last: Option<TokenId>, tokens: usize) -> ForcedPrefix {
         match self.forced_chain() {
             Some(tokens) => ForcedPrefix { tokens, whole: true },
@@ -141,22 +151,22 @@ impl Matcher {
         }
     }
 
-    /// The beginning of the forced run as `split` splits it.
+    /// Returns the first part of the forced run in the tokenisation of `split`.
     fn cut(&self, tokens: usize, split: impl Fn(&[u8]) -> Vec<TokenId>) -> ForcedPrefix {
         if self.ended {
             return ForcedPrefix { tokens: Vec::new(), whole: true };
         }
         let (run, whole) = self.forced_part(self.history.current(), tokens);
         let mut tokens = if run.is_empty() { Vec::new() } else { split(&run) };
-        // The last one might be longer if more had been seen.
+        // With more of the run in view, the last token might be longer.
         if !whole && tokens.len() > 1 {
             tokens.pop();
         }
         ForcedPrefix { tokens, whole }
     }
 
-    /// The whole forced run as the tokenizer itself would write it after token `last`: the best guess
-    /// at how the model would, for drafts that are verified.
+    /// Returns the whole forced run as the tokenizer itself would write it after token `last`. This
+    /// is the best guess at the tokens of the model, for drafts that are verified.
     pub fn drafted_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
         if let Some(tokens) = self.forced_chain() {
             return tokens;
@@ -165,9 +175,9 @@ impl Matcher {
         if run.is_empty() { Vec::new() } else { self.encode_after(last, &run) }
     }
 
-    /// The forced run as the tokenizer itself would write it after token `last`, held back to the
-    /// last boundary that no continuation can move: a trailing token is dropped while some longer
-    /// token could start where it does.
+    /// Returns the forced run as the tokenizer itself would write it after token `last`, up to the
+    /// last token boundary that no continuation can move. A trailing token is dropped while some
+    /// longer token could start at its position.
     pub fn canonical_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
         if let Some(tokens) = self.forced_chain() {
             return tokens;
@@ -198,8 +208,8 @@ impl Matcher {
         }
     }
 
-    /// Looks at up to four trailing tokens: if some token begins with their bytes and goes on as the
-    /// constraint allows, they are not safe to commit.
+    /// Drops the trailing tokens that are not safe to commit. Up to four are examined: they are
+    /// unsafe if some token begins with their bytes and continues as the constraint allows.
     fn hold_back(&self, tokens: &mut Vec<TokenId>, end: ConfigId) {
         let trie = self.vocab.trie();
         let mut runtime = self.replica.lock();
@@ -218,12 +228,12 @@ impl Matcher {
     }
 }
 
-/// Bytes that are looked at for so many tokens.
+/// Returns the number of bytes to examine for `tokens` tokens.
 fn look(tokens: usize) -> usize {
     tokens.saturating_mul(LOOKAHEAD_BYTES.0).saturating_add(LOOKAHEAD_BYTES.1).min(MAX_FORCED)
 }
 
-/// How many of the bytes are whole characters, if the last one is not.
+/// Returns the number of bytes that are whole characters, if the last character is incomplete.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
@@ -231,7 +241,7 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-/// Whether some token strictly below `node` is legal from `threads`.
+/// Returns true if some token strictly below `node` is legal from `threads`.
 fn extends(machine: &mut Machine, vocab: &Vocabulary, node: TrieNode, threads: &[Thread]) -> bool {
     let trie = vocab.trie();
     let mut todo: Vec<(TrieNode, Vec<Thread>)> = vec![(node, threads.to_vec())];

@@ -1,8 +1,13 @@
-//! The configurations a generation has passed through, with constant-time rollback and fork.
+//! Stack of the configurations of a generation, with constant-time rollback and fork.
 //!
-//! Full blocks are shared between forks behind an [`Arc`]; only the last block, at most 64 entries, is
-//! copied. Rolling back drops entries, and steps over one shared block per 64 tokens. A plain vector
-//! was rejected: forking would copy the whole generation.
+//! # Cost
+//!
+//! Full blocks are shared between forks through an [`Arc`]; only the last block, at most 64
+//! entries, is copied. Rollback drops entries and visits one shared block per 64 tokens.
+//!
+//! # Alternatives considered
+//!
+//! A plain vector was rejected: a fork would copy the whole generation.
 
 use std::sync::Arc;
 
@@ -19,7 +24,7 @@ struct Block {
 }
 
 impl Drop for Block {
-    /// Unlinks iteratively: a long chain must not recurse.
+    /// Unlinks the blocks iteratively: a long chain must not recurse.
     fn drop(&mut self) {
         let mut next = self.previous.take();
         while let Some(mut block) = next.and_then(Arc::into_inner) {
@@ -46,7 +51,7 @@ impl History {
         self.blocks * BLOCK + self.tail.len()
     }
 
-    /// The configuration now.
+    /// Returns the current configuration.
     pub(super) fn current(&self) -> ConfigId {
         match (self.tail.last(), &self.full) {
             (Some(entry), _) => entry.1,
@@ -79,7 +84,7 @@ impl History {
         self.tail.truncate(self.tail.len() - n);
     }
 
-    /// The tokens, oldest first. Linear; for error messages and reports.
+    /// Returns the tokens, oldest first. Linear in their number; for error messages and reports.
     pub(super) fn tokens(&self) -> Vec<TokenId> {
         let mut blocks = Vec::new();
         let mut next = self.full.as_ref();

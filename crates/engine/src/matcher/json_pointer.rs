@@ -1,7 +1,7 @@
-//! Where in a JSON text an unfinished output stopped, for truthful finish reasons.
+//! JSON pointer of the value in which an unfinished JSON text stops, for exact finish reasons.
 
-/// The JSON pointer of the value that the end of `text` lies in; empty at the top level or if the
-/// text is no JSON. One pass over the bytes.
+/// Returns the JSON pointer of the value at the end of `text`; empty at the top level or if the
+/// text is not JSON. Takes one pass over the bytes.
 pub(super) fn json_path(text: &[u8]) -> String {
     let mut scan = Scan::default();
     for &b in text {

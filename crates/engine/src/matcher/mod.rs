@@ -1,10 +1,14 @@
-//! The state of one generation under a constraint.
+//! State of one generation under a constraint.
 //!
-//! A [`Matcher`] is a position in a [`CompiledGrammar`] plus its history. Warm, a mask costs a hash
-//! look-up and a copy, accepting a token a hash look-up; rollback and fork do not depend on the
-//! length. Nothing can fail in the middle of a generation: every configuration reached has a
-//! continuation, which was made sure of when the constraint was compiled. Constraints over tokens
-//! ([`token_machine`](crate::constraint::token_machine)) have other tables behind the same interface.
+//! A [`Matcher`] is a position in a [`CompiledGrammar`] and its history. Nothing can fail in the
+//! middle of a generation: compiling ensures that every reachable configuration has a continuation.
+//! Constraints over tokens ([`token_machine`](crate::constraint::token_machine)) have other tables
+//! with the same interface.
+//!
+//! # Cost
+//!
+//! With warm tables a mask costs a hash lookup and a copy, and accepting a token costs a hash
+//! lookup. The cost of rollback and fork does not depend on the length of the output.
 
 mod bitmask;
 mod compiler;
@@ -18,7 +22,7 @@ mod text_prefix;
 mod token_machine;
 
 pub use bitmask::Bitmask;
-pub use compiler::{CompiledGrammar, Compiler};
+pub use compiler::{CompiledGrammar, Compiler, GrammarSizes};
 pub use explain::{Explanation, Verdict};
 pub use forced::ForcedPrefix;
 pub use source_spans::SourceSpan;
@@ -33,18 +37,18 @@ use crate::vocab::{TokenId, Vocabulary};
 use history::History;
 use tables::Replica;
 
-/// One generation: which tokens may come next, and how to go on.
+/// One generation: the tokens that may come next, and the transitions on them.
 pub struct Matcher {
     grammar: CompiledGrammar,
-    /// The tables that the history's numbers belong to.
+    /// The tables that the configurations of the history belong to.
     replica: Arc<Replica>,
     vocab: Vocabulary,
-    /// Whether the grammar is made of tokens rather than bytes.
+    /// True if the grammar consists of tokens rather than bytes.
     token_level: bool,
     history: History,
-    /// Whether an end token was accepted.
+    /// True once an end token was accepted.
     ended: bool,
-    /// The mask handed out last.
+    /// The mask lent last.
     mask: Option<Arc<Mask>>,
 }
 
@@ -66,17 +70,18 @@ impl Matcher {
         Matcher { grammar, replica, vocab, token_level, history, ended: false, mask: None }
     }
 
-    /// The grammar.
+    /// Returns the grammar.
     pub fn grammar(&self) -> &CompiledGrammar {
         &self.grammar
     }
 
-    /// The vocabulary.
+    /// Returns the vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocab
     }
 
-    /// The legal tokens, borrowed: nothing is copied. Once terminated only the end tokens are in it.
+    /// Returns the legal tokens, borrowed: nothing is copied. Once terminated, only the end tokens
+    /// are legal.
     pub fn bitmask(&mut self) -> Bitmask<'_> {
         self.leave_contended_replica();
         let mut runtime = self.replica.lock();
@@ -88,8 +93,8 @@ impl Matcher {
         Bitmask { mask: self.mask.as_deref(), ends, words: self.vocab.bitmask_words() }
     }
 
-    /// Writes the legal tokens into `row`: bit t % 32 of word t / 32. All words are overwritten; once
-    /// terminated only the end tokens are set.
+    /// Writes the legal tokens into `row`: bit t % 32 of word t / 32. All words are overwritten;
+    /// once terminated, only the end tokens are set.
     ///
     /// # Panics
     /// If `row` is shorter than [`Vocabulary::bitmask_words`].
@@ -97,7 +102,7 @@ impl Matcher {
         self.bitmask().write(row);
     }
 
-    /// Moves to other tables if others keep waiting for these, or these are full.
+    /// Moves to other tables if matchers keep waiting for these, or these are full.
     #[inline]
     fn leave_contended_replica(&mut self) {
         if self.replica.is_contended() {
@@ -108,7 +113,7 @@ impl Matcher {
         }
     }
 
-    /// Number of legal tokens, end tokens included.
+    /// Returns the number of legal tokens, end tokens included.
     pub fn legal_count(&mut self) -> usize {
         self.bitmask().count()
     }
@@ -116,7 +121,7 @@ impl Matcher {
     /// Advances by one token.
     ///
     /// # Errors
-    /// If the token is not legal here; then nothing has changed.
+    /// Fails if the token is not legal here; the state is then unchanged.
     pub fn accept_token(&mut self, id: TokenId) -> Result<()> {
         if self.vocab.eos().contains(&id) && self.is_accepting() && !self.ended {
             self.ended = true;
@@ -138,14 +143,14 @@ impl Matcher {
         }
     }
 
-    /// Where a text token leads, if it is legal.
+    /// Returns the configuration after a text token, if the token is legal.
     fn next(&self, id: TokenId) -> Option<ConfigId> {
         self.next_from(self.history.current(), id)
     }
 
     fn next_from(&self, config: ConfigId, id: TokenId) -> Option<ConfigId> {
         let bytes = self.vocab.token_bytes(id);
-        // What has no bytes is no text; a machine over tokens may name special tokens all the same.
+        // A token without bytes is not text; a machine over tokens may still name special tokens.
         if self.ended || bytes.is_empty() && !self.token_level {
             return None;
         }
@@ -155,13 +160,13 @@ impl Matcher {
         (to != DEAD_CONFIG).then_some(to)
     }
 
-    /// Whether a token is legal here, without making a mask.
+    /// Returns true if a token is legal here, without computing a mask.
     pub fn allows(&mut self, id: TokenId) -> bool {
         self.next(id).is_some() || self.vocab.eos().contains(&id) && self.is_accepting() && !self.ended
     }
 
-    /// How many of `ids` would be accepted one after the other; the state does not change. End tokens
-    /// are not counted, and stop the count.
+    /// Returns the number of leading tokens of `ids` that would be accepted one after the other;
+    /// the state does not change. End tokens are not counted, and stop the count.
     pub fn validate_tokens(&mut self, ids: &[TokenId]) -> usize {
         let mut config = self.history.current();
         for (i, &id) in ids.iter().enumerate() {
@@ -173,8 +178,8 @@ impl Matcher {
         ids.len()
     }
 
-    /// Takes back the last `n` tokens; an end token counts as none and is taken back with any `n`
-    /// above 0.
+    /// Removes the last `n` tokens. An end token counts as none and is removed with any `n` above
+    /// 0.
     ///
     /// # Panics
     /// If fewer than `n` tokens were accepted.
@@ -190,17 +195,17 @@ impl Matcher {
         self.history.pop(n);
     }
 
-    /// Number of tokens accepted, the end token not counted.
+    /// Returns the number of accepted tokens, the end token not counted.
     pub fn num_accepted(&self) -> usize {
         self.history.len()
     }
 
-    /// The tokens accepted, the end token not among them. Linear in their number.
+    /// Returns the accepted tokens without the end token. Linear in their number.
     pub fn tokens(&self) -> Vec<TokenId> {
         self.history.tokens()
     }
 
-    /// An independent copy.
+    /// Returns an independent copy.
     pub fn fork(&self) -> Matcher {
         Matcher {
             grammar: self.grammar.clone(),
@@ -213,22 +218,22 @@ impl Matcher {
         }
     }
 
-    /// Whether the output may end here: an end token is legal.
+    /// Returns true if the output may end here, that is, an end token is legal.
     pub fn is_accepting(&self) -> bool {
         self.ended || self.replica.lock().is_accepting(self.history.current())
     }
 
-    /// Whether the output must end here: nothing but an end token is legal.
+    /// Returns true if the output must end here, that is, nothing but an end token is legal.
     pub fn is_terminated(&self) -> bool {
         self.ended || self.replica.lock().is_final(self.history.current())
     }
 
-    /// Whether the next byte may be text of a JSON string.
+    /// Returns true if the next byte may be text of a JSON string.
     pub fn in_string(&mut self) -> bool {
         !self.ended && self.replica.lock().in_text(self.history.current())
     }
 
-    /// Where in a JSON structure the output stands, as a JSON pointer; empty at the top level.
+    /// Returns the JSON pointer of the current position in the output; empty at the top level.
     pub fn path(&self) -> String {
         if self.token_level {
             return String::new();
@@ -236,8 +241,8 @@ impl Matcher {
         json_pointer::json_path(&self.vocab.decode(&self.tokens()))
     }
 
-    /// Tokens by which the output could be completed from here, few of them; only of a machine over
-    /// tokens. Nothing is left to be done where the output may end.
+    /// Returns a short list of tokens that completes the output from here; only for a machine over
+    /// tokens. The list is empty where the output may end.
     pub fn token_completion(&self) -> Option<Vec<TokenId>> {
         if self.ended {
             return self.token_level.then(Vec::new);
@@ -245,11 +250,14 @@ impl Matcher {
         self.replica.lock().completion(self.history.current(), &self.vocab)
     }
 
-    /// Bytes by which the output could be completed from here: the fewest, but where properties are counted or must be
-    /// new and there are too many ways to try them all. Empty where the output may end. `None` if all are more than `most`, or
-    /// of a machine over tokens (see [`token_completion`](Self::token_completion)).
+    /// Returns bytes that complete the output from here; empty where the output may end. Returns
+    /// `None` if every completion has more than `most` bytes, and for a machine over tokens (see
+    /// [`token_completion`](Self::token_completion)).
     ///
-    /// Costs a few steps for each byte, and once for a grammar a few passes over its states.
+    /// They are the fewest possible, with one exception: where properties are counted or must be
+    /// unique, and there are too many paths to try them all.
+    ///
+    /// Costs a few steps for each byte, and once per grammar a few passes over its states.
     pub fn shortest_completion(&self, most: usize) -> Option<Vec<u8>> {
         if self.token_level {
             return None;
@@ -264,12 +272,12 @@ impl Matcher {
         found
     }
 
-    /// Whether the grammar is made of tokens rather than bytes.
+    /// Returns true if the grammar consists of tokens rather than bytes.
     pub fn is_token_level(&self) -> bool {
         self.token_level
     }
 
-    /// Whether what comes next is made of tokens: not in a text in front of them.
+    /// Returns true if the next position is governed by tokens: not in a text prefix.
     fn is_at_tokens(&self) -> bool {
         self.token_level && self.replica.lock().tokens(self.history.current()).is_some()
     }

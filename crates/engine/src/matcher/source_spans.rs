@@ -1,9 +1,17 @@
-//! Where the spans stand that an output quotes from a source: in the output, and in the source.
+//! Spans of an output that were copied from a source text, with their positions in both.
 //!
-//! A byte belongs to a quote if the automaton read it inside the spans of a source. Which bytes do is found by
-//! following the output once more; whether the span may end there, and where else it occurs, is then asked of
-//! the source. Costs a step of the automaton per byte and a walk through the source's automaton per quote.
-//! Noting places while the output is made was rejected: it would cost every generation something at each token.
+//! A byte belongs to a span if the automaton read it inside the spans of a source. A second pass
+//! over the output finds these bytes. The source then determines whether the span may end there and
+//! where else it occurs.
+//!
+//! # Cost
+//!
+//! A step of the automaton per byte, and a walk through the source's automaton per span.
+//!
+//! # Alternatives considered
+//!
+//! Noting positions during generation was rejected: it would make each token of every generation
+//! more expensive.
 
 use std::ops::Range;
 
@@ -11,23 +19,25 @@ use super::Matcher;
 use super::tables::Tables;
 use crate::constraint::substring::Occurrences;
 
-/// A span of a source in an output.
+/// A span of a source text in an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceSpan {
-    /// Its bytes in the output, as written there: in a JSON string with escapes and without the quotation marks.
+    /// Its bytes in the output, as written there: in a JSON string with escapes and without the
+    /// quotation marks.
     pub output: Range<usize>,
-    /// The text that is quoted.
+    /// The copied text.
     pub text: String,
-    /// The source, by its place in [`CompiledGrammar::sources`](super::CompiledGrammar::sources).
+    /// Index of the source in [`CompiledGrammar::sources`](super::CompiledGrammar::sources).
     pub source: usize,
-    /// Where it stands in the source.
+    /// Its occurrences in the source.
     pub found: Occurrences,
 }
 
 impl Matcher {
-    /// The spans that the output so far quotes from the sources of its constraint, in their order. One that is
-    /// still being written is among them if it may end where it stands. Two that follow each other without
-    /// anything between them count as one, so they are reported only if they occur like this.
+    /// Returns the spans of the output so far that come from the sources of its constraint, in
+    /// output order. A span that is still being written is included if it may end at its current
+    /// end. Two spans with nothing between them count as one, so they are reported only if the
+    /// source contains them in this form.
     ///
     /// ```
     /// use ffwd_engine::constraint::substring::SubstringOptions;
@@ -54,7 +64,7 @@ impl Matcher {
         runs.into_iter().filter_map(|(range, escaped)| self.located(&output, range, escaped)).collect()
     }
 
-    /// Runs of bytes that were read inside spans, and whether they are escaped.
+    /// Returns the runs of bytes that were read inside spans, and whether each is escaped.
     fn quoted_bytes(&self, output: &[u8]) -> Vec<(Range<usize>, bool)> {
         let mut runs: Vec<(Range<usize>, bool)> = Vec::new();
         let mut runtime = self.replica.lock();

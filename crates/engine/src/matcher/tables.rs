@@ -1,16 +1,25 @@
-//! What grows while a grammar is used, in as many replicas as threads use it at the same time.
+//! Tables of a grammar that grow during use, in one replica for each thread that needs its own.
 //!
-//! States, configurations and masks are made when a generation first meets them, behind a lock. One
-//! lock is enough for one thread, and for several that rarely meet; matchers that keep waiting for one
-//! another get a *replica*: a copy of the tables, which costs a few hundred nanoseconds per kilobyte once
-//! (masks themselves are shared) and from then on nothing. A copy knows everything by the same numbers, so
-//! a generation moves to it as it is. At most as many replicas are made as the machine has cores. Tables
-//! behind concurrent maps were rejected: numbers are given in the order of arrival, so each new state would
-//! have to be agreed on, and the warm path would pay for it.
+//! States, configurations and masks are created when a generation first reaches them, under a lock.
+//! One lock is enough for one thread, and for several that rarely meet. Matchers that keep waiting
+//! for one another get a *replica*, a copy of the tables. A copy uses the same numbers for
+//! everything, so a generation moves to it unchanged. There are at most as many replicas as the
+//! machine has cores.
 //!
-//! Tables only grow. Once a replica holds more than its limit it is *retired*: a fresh one takes its place,
-//! and each generation goes over by accepting its own tokens again. That bounds what a grammar keeps, for
-//! any number of generations; one generation that needs more than the limit by itself gets it.
+//! Tables only grow. Once a replica exceeds its limit it is *retired*: a fresh one replaces it, and
+//! each generation moves there by accepting its own tokens again. This bounds the memory of a
+//! grammar for any number of generations. One generation that needs more than the limit by itself
+//! gets it.
+//!
+//! # Cost
+//!
+//! A replica costs a few hundred nanoseconds per kilobyte once (masks themselves are shared) and
+//! nothing afterwards.
+//!
+//! # Alternatives considered
+//!
+//! Tables in concurrent maps were rejected: numbers are given in order of arrival, so threads would
+//! have to agree on each new state, and the warm path would pay for it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -24,22 +33,23 @@ use crate::machine::{ConfigId, DEAD_CONFIG, Machine};
 use crate::mask::{Mask, MaskCache};
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Bytes that the tables of one replica may hold, unless [`Compiler::with_table_limit`] says otherwise.
+/// Bytes that the tables of one replica may hold, unless [`Compiler::with_table_limit`] sets
+/// another limit.
 ///
 /// [`Compiler::with_table_limit`]: super::Compiler::with_table_limit
 pub(super) const TABLE_LIMIT: usize = 256 << 20;
-/// Most remembered token transitions per replica.
+/// Largest number of cached token transitions per replica.
 const MAX_ACCEPTED: usize = 1 << 20;
-/// Most remembered forced runs per replica, and the most bytes they may hold.
+/// Largest number of cached forced runs per replica, and of bytes in them.
 const MAX_FORCED: (usize, usize) = (100_000, 16 << 20);
-/// So often has somebody waited for a replica before there is a second one. Few: one wait may be chance, but the first masks of
-/// a grammar take longest, and the copy is cheapest then.
+/// Number of waits for a replica after which it is copied. It is small: one wait may be chance, but
+/// the first masks of a grammar take longest, and the copy is cheapest then.
 const WAITS_BEFORE_COPY: u32 = 3;
 
 /// The tables of one replica.
 pub(super) struct GrammarTables {
     pub(super) tables: Tables,
-    /// Where tokens led; dropped as a whole when it gets too large.
+    /// Cached token transitions; cleared as a whole when there are too many.
     accepted: FxHashMap<(ConfigId, TokenId), ConfigId>,
     /// Forced runs: the bytes and the configuration after them.
     forced: FxHashMap<ConfigId, ForcedRun>,
@@ -49,15 +59,15 @@ pub(super) struct GrammarTables {
     full: bool,
 }
 
-/// What the constraint became. One per replica, so its size does not matter; a pointer to the usual kind
-/// would have to be followed for each token.
+/// The compiled form of the constraint. There is one per replica, so its size does not matter; a
+/// pointer to the usual kind would have to be followed for each token.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Tables {
     /// An automaton over bytes.
     Bytes { machine: Machine, masks: MaskCache },
     /// A machine over tokens.
     Tokens(TokenTables),
-    /// One behind a text.
+    /// A machine over tokens after a text prefix.
     Led(PrefixedTokens),
 }
 
@@ -67,20 +77,20 @@ pub(super) type ForcedRun = (Arc<[u8]>, ConfigId);
 /// Bytes held by the tables of a grammar.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// The automaton as it was compiled: states, rules, registers. All replicas share it.
+    /// The compiled automaton: states, rules, registers. All replicas share it.
     pub automaton: usize,
-    /// Deterministic states, stacks and configurations met so far.
+    /// Deterministic states, stacks and configurations created so far.
     pub states: usize,
-    /// Masks made so far, those of the shared base not counted.
+    /// Masks created so far, without those of the shared base.
     pub masks: usize,
-    /// Remembered token transitions and forced runs.
+    /// Cached token transitions and forced runs.
     pub transitions: usize,
-    /// How many copies of the tables there are.
+    /// Number of copies of the tables.
     pub replicas: usize,
 }
 
 impl Memory {
-    /// All of it.
+    /// Returns the sum of all bytes.
     pub fn total(&self) -> usize {
         self.automaton + self.states + self.masks + self.transitions
     }
@@ -98,7 +108,7 @@ impl GrammarTables {
         }
     }
 
-    /// Where a token with these bytes leads.
+    /// Returns the configuration after a token with these bytes.
     pub(super) fn step_token(&mut self, config: ConfigId, token: TokenId, bytes: &[u8]) -> ConfigId {
         if let Some(&known) = self.accepted.get(&(config, token)) {
             return known;
@@ -116,12 +126,12 @@ impl GrammarTables {
         to
     }
 
-    /// Notes whether the tables have grown beyond their limit.
+    /// Checks whether the tables exceed their limit.
     pub(super) fn note_size(&mut self) {
         self.full = self.bytes() > self.limit;
     }
 
-    /// The configuration at the start.
+    /// Returns the initial configuration.
     pub(super) fn initial(&self) -> ConfigId {
         match &self.tables {
             Tables::Bytes { machine, .. } => machine.initial(),
@@ -130,7 +140,7 @@ impl GrammarTables {
         }
     }
 
-    /// The legal tokens, end tokens not among them.
+    /// Returns the legal tokens without end tokens.
     #[inline]
     pub(super) fn mask(&mut self, config: ConfigId) -> Arc<Mask> {
         match &mut self.tables {
@@ -140,7 +150,7 @@ impl GrammarTables {
         }
     }
 
-    /// Whether the output may end.
+    /// Returns true if the output may end.
     #[inline]
     pub(super) fn is_accepting(&self, config: ConfigId) -> bool {
         match &self.tables {
@@ -150,7 +160,7 @@ impl GrammarTables {
         }
     }
 
-    /// Whether the output must end.
+    /// Returns true if the output must end.
     #[inline]
     pub(super) fn is_final(&mut self, config: ConfigId) -> bool {
         match &mut self.tables {
@@ -160,7 +170,7 @@ impl GrammarTables {
         }
     }
 
-    /// Whether the next byte may be text of a JSON string.
+    /// Returns true if the next byte may be text of a JSON string.
     pub(super) fn in_text(&mut self, config: ConfigId) -> bool {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.in_text(config),
@@ -168,7 +178,7 @@ impl GrammarTables {
         }
     }
 
-    /// The machine over bytes, if it is one.
+    /// Returns the machine over bytes, if there is one.
     pub(super) fn machine(&mut self) -> Option<&mut Machine> {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => Some(machine),
@@ -176,7 +186,7 @@ impl GrammarTables {
         }
     }
 
-    /// The machine over tokens, if the configuration is one of its.
+    /// Returns the machine over tokens, if the configuration belongs to it.
     pub(super) fn tokens(&mut self, config: ConfigId) -> Option<&mut TokenTables> {
         match &mut self.tables {
             Tables::Bytes { .. } => None,
@@ -185,7 +195,7 @@ impl GrammarTables {
         }
     }
 
-    /// Tokens by which the output could be completed, of a machine over tokens.
+    /// Returns tokens that complete the output, for a machine over tokens.
     pub(super) fn completion(&mut self, config: ConfigId, vocab: &Vocabulary) -> Option<Vec<TokenId>> {
         match &mut self.tables {
             Tables::Bytes { .. } => None,
@@ -194,12 +204,12 @@ impl GrammarTables {
         }
     }
 
-    /// A forced run that is known already.
+    /// Returns the cached forced run of a configuration.
     pub(super) fn forced(&self, config: ConfigId) -> Option<&ForcedRun> {
         self.forced.get(&config)
     }
 
-    /// Remembers a forced run.
+    /// Caches a forced run.
     pub(super) fn remember_forced(&mut self, config: ConfigId, run: ForcedRun) {
         if self.forced.len() >= MAX_FORCED.0 || self.forced_bytes >= MAX_FORCED.1 {
             self.forced.clear();
@@ -229,7 +239,7 @@ impl GrammarTables {
         Memory { automaton, states, masks, transitions: self.transitions(), replicas: 1 }
     }
 
-    /// Everything as it was before the first generation.
+    /// Returns the tables in their state before the first generation.
     fn renewed(&self) -> GrammarTables {
         let tables = match &self.tables {
             Tables::Bytes { machine, masks } => {
@@ -241,7 +251,8 @@ impl GrammarTables {
         GrammarTables::new(tables, self.limit)
     }
 
-    /// A copy under the same numbers. What can be looked up again cheaply stays behind.
+    /// Returns a copy with the same numbers. Cached values that are cheap to recompute are left
+    /// out.
     fn copy(&self) -> GrammarTables {
         let tables = match &self.tables {
             Tables::Bytes { machine, masks } => {
@@ -253,7 +264,7 @@ impl GrammarTables {
         GrammarTables { accepted: self.accepted.clone(), ..GrammarTables::new(tables, self.limit) }
     }
 
-    /// The same generation in these tables.
+    /// Moves a generation to these tables by accepting its tokens again.
     fn replay(&mut self, vocab: &Vocabulary, history: &History) -> Option<History> {
         let mut config = self.initial();
         let mut here = History::new(config);
@@ -264,7 +275,8 @@ impl GrammarTables {
             }
             here.push(token, config);
         }
-        // A generation that fills the tables alone would otherwise be moved again and again.
+        // Without a larger limit, a generation that fills the tables alone would be moved again and
+        // again.
         self.limit = self.limit.max(2 * self.bytes());
         self.full = false;
         Some(here)
@@ -272,7 +284,7 @@ impl GrammarTables {
 }
 
 impl Tables {
-    /// Bytes of states and of masks.
+    /// Returns the bytes of states and of masks.
     fn bytes(&self) -> [usize; 2] {
         match self {
             Tables::Bytes { machine, masks } => [machine.bytes(), masks.bytes()],
@@ -282,10 +294,10 @@ impl Tables {
     }
 }
 
-/// One copy of the tables behind its lock.
+/// One copy of the tables with its lock.
 pub(super) struct Replica {
     runtime: Mutex<GrammarTables>,
-    /// How often somebody had to wait.
+    /// Number of times that a thread had to wait for the lock.
     waits: AtomicU32,
     retired: AtomicBool,
 }
@@ -299,7 +311,7 @@ impl Replica {
         })
     }
 
-    /// The tables, locked. A panic elsewhere while they were locked cannot have left them
+    /// Locks the tables. A panic in another thread that held the lock cannot have left them
     /// inconsistent: they only grow, entry by entry.
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, GrammarTables> {
@@ -321,7 +333,7 @@ impl Replica {
         }
     }
 
-    /// Whether its users should look for another one.
+    /// Returns true if the users of the replica should move to another one.
     #[inline]
     pub(super) fn is_contended(&self) -> bool {
         self.waits.load(Relaxed) >= WAITS_BEFORE_COPY || self.retired.load(Relaxed)
@@ -335,7 +347,7 @@ pub(super) struct Replicas {
 }
 
 impl Replicas {
-    /// One replica, of at most `most`.
+    /// Creates the list with one replica; it may grow to `most`.
     pub(super) fn new(runtime: GrammarTables, most: usize) -> Self {
         Replicas { list: Mutex::new(vec![Replica::new(runtime)]), most: most.max(1) }
     }
@@ -344,17 +356,19 @@ impl Replicas {
         self.list.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// All of them.
+    /// Returns all replicas.
     pub(super) fn all(&self) -> Vec<Arc<Replica>> {
         self.list().clone()
     }
 
-    /// The replica with the fewest users; the first among equals, whose tables are the warmest.
+    /// Returns the replica with the fewest users; among equals the first, whose tables are the
+    /// warmest.
     pub(super) fn least_used(&self) -> Arc<Replica> {
         least_used(&self.list())
     }
 
-    /// Where the users of a crowded replica go, with their history there; `None` to stay.
+    /// Returns the replica to which a user of a contended replica moves, and its history there;
+    /// `None` to stay.
     pub(super) fn relocate(
         &self,
         from: &Arc<Replica>,
@@ -387,7 +401,8 @@ impl Replicas {
     }
 }
 
-/// There always is one: a list begins with one, and none is removed.
+/// Returns the replica with the fewest users. The list is never empty: it begins with one replica,
+/// and none is removed.
 fn least_used(list: &[Arc<Replica>]) -> Arc<Replica> {
     let least = list.iter().min_by_key(|r| Arc::strong_count(r));
     least.unwrap_or_else(|| unreachable!("a grammar has at least one replica")).clone()
@@ -435,7 +450,8 @@ mod tests {
         assert_eq!(first.replica.waits.load(Relaxed), 0, "the others stay");
         assert!(Arc::ptr_eq(&grammar.matcher().replica, &second.replica), "one user here, two there");
 
-        // All replicas exist: whoever waits next goes where there is room, by its tokens.
+        // All replicas exist: the next matcher that waits moves to the least used one, by its
+        // tokens.
         accept(&mut third, "abab");
         drop(second);
         third.replica.waits.store(WAITS_BEFORE_COPY, Relaxed);
@@ -447,7 +463,7 @@ mod tests {
         accept(&mut third, "bbac");
         assert!(third.is_terminated());
 
-        // Nowhere is more room than here: it stays.
+        // No other replica has fewer users: the matcher stays.
         first.replica.waits.store(WAITS_BEFORE_COPY, Relaxed);
         let before = first.replica.clone();
         accept(&mut first, "c");

@@ -1,10 +1,18 @@
 //! Text in front of a machine over tokens: thinking that ends with a marker, then labels.
 //!
-//! The text is an automaton over bytes that ends where its marker first does, so the one hands over to the other
-//! behind a token that ends there: no token reaches over. Numbers of configurations tell the two
-//! apart by their highest bit. Cost: what the part that is under way costs. Rejected: both at a time, for
-//! text that may end or go on, which would make every state of the tokens a set with the
-//! threads of the text; nothing but thinking has asked for it.
+//! The text is an automaton over bytes that ends at the first occurrence of its marker. The machine
+//! over tokens continues after the token that completes the marker, and no token spans both. The
+//! highest bit of a configuration number distinguishes the two parts.
+//!
+//! # Cost
+//!
+//! The cost of the part that is active.
+//!
+//! # Alternatives considered
+//!
+//! Running both parts at once, for a text that may end or continue, was rejected. Every state of
+//! the machine over tokens would become a set with the threads of the text, and only thinking needs
+//! a text prefix.
 
 use std::sync::Arc;
 
@@ -16,17 +24,17 @@ use crate::vocab::{TokenId, Vocabulary};
 /// The bit of configurations in the text.
 const TEXT: ConfigId = 1 << 31;
 
-/// A text and what follows it.
+/// A text and the machine over tokens that follows it.
 pub(super) struct PrefixedTokens {
     pub machine: Machine,
     pub masks: MaskCache,
-    /// What the text ends with.
+    /// The marker that ends the text.
     pub marker: Arc<str>,
     pub tables: TokenTables,
 }
 
 impl PrefixedTokens {
-    /// Whether a configuration is one of the text.
+    /// Returns true if a configuration belongs to the text.
     pub fn is_text(config: ConfigId) -> bool {
         config & TEXT != 0
     }
@@ -35,12 +43,12 @@ impl PrefixedTokens {
         self.machine.initial() | TEXT
     }
 
-    /// Where a token with these bytes leads.
+    /// Returns the configuration after a token with these bytes.
     pub fn step(&mut self, config: ConfigId, token: TokenId, bytes: &[u8]) -> ConfigId {
         if !PrefixedTokens::is_text(config) {
             return self.tables.step(config, token);
         }
-        // A token without bytes is no text.
+        // A token without bytes is not text.
         if bytes.is_empty() {
             return DEAD_CONFIG;
         }
@@ -51,7 +59,7 @@ impl PrefixedTokens {
         }
     }
 
-    /// The legal tokens.
+    /// Returns the legal tokens.
     pub fn mask(&mut self, config: ConfigId) -> Arc<Mask> {
         match PrefixedTokens::is_text(config) {
             true => self.masks.mask(&mut self.machine, config & !TEXT),
@@ -59,18 +67,18 @@ impl PrefixedTokens {
         }
     }
 
-    /// Whether the output may end: never in the text.
+    /// Returns true if the output may end: never in the text.
     pub fn is_accepting(&self, config: ConfigId) -> bool {
         !PrefixedTokens::is_text(config) && self.tables.is_accepting(config)
     }
 
-    /// Whether the output must end.
+    /// Returns true if the output must end.
     pub fn is_final(&mut self, config: ConfigId) -> bool {
         !PrefixedTokens::is_text(config) && self.tables.is_final(config)
     }
 
-    /// Tokens by which the output could be completed: in the text what is missing of the marker, and then what
-    /// completes the rest.
+    /// Returns tokens that complete the output: in the text the missing part of the marker, then
+    /// the completion of the rest.
     pub fn completion(&mut self, config: ConfigId, vocab: &Vocabulary) -> Option<Vec<TokenId>> {
         if !PrefixedTokens::is_text(config) {
             return self.tables.completion(config);
@@ -80,7 +88,7 @@ impl PrefixedTokens {
         let mut tokens = cuts.filter_map(|at| vocab.encode(&marker[at..]).ok()).find(|tokens| {
             let mut at = config;
             tokens.iter().all(|&token| {
-                // Nothing of the marker is left behind the token that ends it.
+                // No part of the marker may follow the token that completes it.
                 let within = PrefixedTokens::is_text(at);
                 at = if within { self.step(at, token, vocab.token_bytes(token)) } else { DEAD_CONFIG };
                 at != DEAD_CONFIG
@@ -90,13 +98,13 @@ impl PrefixedTokens {
         Some(tokens)
     }
 
-    /// Bytes of states and of masks.
+    /// Returns the bytes of states and of masks.
     pub fn bytes(&self) -> [usize; 2] {
         let states = self.machine.bytes() + self.tables.state_bytes();
         [states, self.masks.bytes() + self.tables.mask_bytes()]
     }
 
-    /// Everything as it was before the first generation.
+    /// Returns the tables in their state before the first generation.
     pub fn renewed(&self) -> PrefixedTokens {
         PrefixedTokens {
             machine: self.machine.emptied(),
@@ -106,7 +114,7 @@ impl PrefixedTokens {
         }
     }
 
-    /// A copy under the same numbers.
+    /// Returns a copy with the same numbers.
     pub fn copy(&self) -> PrefixedTokens {
         PrefixedTokens {
             machine: self.machine.clone(),

@@ -1,16 +1,24 @@
-//! Tokens by the classes of their bytes: which have only such behind the first, as rows of bits.
+//! Bitmaps of the tokens that start with a byte of a class and of those that contain one later.
 //!
-//! Two rows for each of some forty classes: the tokens that begin with a byte of it, and those that have one further
-//! on. The tokens all of whose bytes are of certain classes are then the union of some rows and a complement, 16 KB
-//! each for 128k tokens: about half a microsecond per class that is left out, whichever classes they are. It
-//! serves the states for which no ready-made slice (`slices`) fits. A third kind of row, by the classes of [`ByteGroups`],
-//! finds the tokens that have all of some letters. Cost: one pass over the bytes of the vocabulary
-//! and 2.3 MB for 128k tokens. Rejected: slices for more classes, of which each has a trie of its own, and which are
-//! still not those of the next pattern.
+//! Each of the forty classes has two mask rows: the tokens whose first byte is in the class, and
+//! the tokens with such a byte after the first. The tokens made only of certain classes are then a
+//! union of some rows and the complement of others. This serves the states that no vocabulary slice
+//! (`slices`) fits. A third kind of row uses the classes of [`ByteGroups`] and finds the tokens
+//! that contain all of some letters.
+//!
+//! # Cost
+//!
+//! One pass over the bytes of the vocabulary, and 2.3 MB for 128k tokens. A row has 16 KB for 128k
+//! tokens, so each excluded class costs about half a microsecond, whichever class it is.
+//!
+//! # Alternatives considered
+//!
+//! Slices for more classes were rejected: each needs a trie of its own, and the next pattern needs
+//! yet another class.
 
 use super::{ByteGroups, TokenId, Trie, byte_set};
 
-/// A set of classes, a bit each.
+/// A set of classes, one bit each.
 pub type ClassSet = u64;
 
 /// Number of classes.
@@ -20,8 +28,8 @@ const PLAIN: ClassSet = 0b1_1111;
 /// The class of the bytes beyond ASCII.
 const BEYOND: usize = 7;
 
-/// The class of each byte: what patterns mostly tell apart, so letters by their case, those of hexadecimal digits by
-/// themselves, and each punctuation mark.
+/// The class of each byte. Patterns mostly distinguish letters by case, hexadecimal letters from
+/// others, and single punctuation marks, and so do the classes.
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
     let (mut byte, mut next) = (0, 8);
@@ -46,30 +54,31 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// The rows of a vocabulary.
+/// The class bitmaps of a vocabulary.
 pub struct Classes {
-    /// Words of a row.
+    /// Words of a mask row.
     words: usize,
-    /// By class, the tokens that begin with a byte of it.
+    /// For each class, the tokens whose first byte is in the class.
     starts: Vec<u32>,
-    /// By class, the tokens that have a byte of it behind the first.
+    /// For each class, the tokens with a byte of the class after the first byte.
     tails: Vec<u32>,
-    /// By class, how many tokens those are.
+    /// For each class, the number of tokens in its row of `tails`.
     counts: [u32; COUNT],
-    /// By class of a [`ByteGroups`], the tokens that have a byte of it anywhere, and how many those are.
+    /// For each class of a [`ByteGroups`], the tokens that contain a byte of it, and their number.
     has: Vec<u32>,
     having: [u32; ByteGroups::BITS as usize],
-    /// By class, its bytes that some token has.
+    /// For each class, its bytes that occur in some token.
     members: Vec<Vec<u8>>,
-    /// Tokens of more than [`Classes::SHORT`] bytes behind the first, with their number, the longest first.
+    /// Tokens with more than [`Classes::SHORT`] bytes after the first, with the number of those
+    /// bytes, longest first.
     long: Vec<(u16, TokenId)>,
 }
 
 impl Classes {
-    /// So many bytes behind the first no limit falls short of.
+    /// Smallest limit on the bytes after the first that [`Classes::tails_within`] accepts.
     pub const SHORT: u32 = 8;
 
-    /// Of the tokens with bytes, of a vocabulary of so many.
+    /// Builds the bitmaps from the tokens with bytes of a vocabulary of `len` tokens.
     pub(super) fn new<'a>(pairs: impl Iterator<Item = (&'a [u8], TokenId)>, len: usize) -> Self {
         let words = len.div_ceil(32);
         let mut classes = Classes {
@@ -114,25 +123,26 @@ impl Classes {
         classes
     }
 
-    /// The bytes of a class that tokens have.
+    /// Returns the bytes of a class that occur in some token.
     pub fn members(&self, class: usize) -> &[u8] {
         &self.members[class]
     }
 
-    /// The classes of ASCII all of whose bytes, of those that tokens have, are told to be good.
+    /// Returns the ASCII classes whose occurring bytes all satisfy `good`.
     pub fn wholly(&self, good: impl Fn(u8) -> bool) -> ClassSet {
         let whole =
             |&class: &usize| !self.members[class].is_empty() && self.members[class].iter().all(|&b| good(b));
         (0..COUNT).filter(|&class| class != BEYOND).filter(whole).fold(0, |set, class| set | 1 << class)
     }
 
-    /// How many tokens have a byte of a class behind their first.
+    /// Returns the number of tokens with a byte of the class after their first byte.
     pub fn count(&self, class: usize) -> u32 {
         self.counts[class]
     }
 
-    /// The tokens whose bytes behind the first are all of the classes, and at most `most`, which is no less than
-    /// [`Classes::SHORT`]; and all ids without bytes.
+    /// Returns the mask row of the tokens whose bytes after the first are all in `classes` and at
+    /// most `most` in number. `most` is at least [`Classes::SHORT`]. The row also contains all ids
+    /// without bytes.
     pub fn tails_within(&self, classes: ClassSet, most: u32) -> Vec<u32> {
         let mut row = vec![u32::MAX; self.words];
         for class in (0..COUNT).filter(|class| classes >> class & 1 == 0 && self.counts[*class] > 0) {
@@ -144,13 +154,14 @@ impl Classes {
         row
     }
 
-    /// Adds to a row the tokens of another that begin with a byte of the class.
+    /// Adds to `row` the tokens of `of` whose first byte is in the class.
     pub fn add_started(&self, class: usize, of: &[u32], row: &mut [u32]) {
         let started = self.row(&self.starts, class).iter().zip(of);
         row.iter_mut().zip(started).for_each(|(word, (starts, of))| *word |= starts & of);
     }
 
-    /// Takes out of a row the tokens that have a byte of a class, those with one as their first only if `first`.
+    /// Removes from `row` the tokens with a byte of the class; the first byte counts only if
+    /// `first`.
     pub fn take_out(&self, class: usize, first: bool, row: &mut [u32]) {
         row.iter_mut().zip(self.row(&self.tails, class)).for_each(|(word, out)| *word &= !out);
         if first {
@@ -158,12 +169,13 @@ impl Classes {
         }
     }
 
-    /// At most how many tokens have one of the bytes.
+    /// Returns an upper bound on the number of tokens that contain one of the bytes.
     pub fn having(&self, bytes: ByteGroups) -> u32 {
         each(bytes).map(|class| self.having[class]).sum()
     }
 
-    /// Of a row the tokens that have, for one of the pairs, all of the first bytes and one of the second.
+    /// Returns the tokens of `of` that contain, for at least one pair, all bytes of its first set
+    /// and some byte of its second set.
     pub fn with_all_and_any(
         &self,
         pairs: impl Iterator<Item = (ByteGroups, ByteGroups)>,
@@ -176,7 +188,8 @@ impl Classes {
             for class in each(all) {
                 these.iter_mut().zip(self.row(&self.has, class)).for_each(|(word, has)| *word &= has);
             }
-            // Whatever has all of them has one of these, too.
+            // Sets that overlap need no second test: a token with all bytes of `all` has one of
+            // `any`.
             if all & any == 0 && any != ByteGroups::MAX {
                 some.fill(0);
                 for class in each(any) {
@@ -194,12 +207,12 @@ impl Classes {
     }
 }
 
-/// Whether a letter or a digit is in one of the classes.
+/// Returns true if the set contains a class of letters or digits.
 pub fn has_plain(classes: ClassSet) -> bool {
     classes & PLAIN != 0
 }
 
-/// The classes of a set.
+/// Iterates over the classes of a set.
 pub fn each(mut classes: ClassSet) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let class = (classes != 0).then(|| classes.trailing_zeros() as usize)?;

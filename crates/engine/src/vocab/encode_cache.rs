@@ -1,8 +1,17 @@
-//! Short texts that were encoded before.
+//! Cache of the tokens of short texts that were encoded before.
 //!
-//! The runs that a constraint forces are the same in every output, and a tokenizer takes some ten microseconds for
-//! each: more than all else that drafting it costs. Cost: a look-up, behind a lock that nobody waits for. The least
-//! recently used would be better to forget than all at once, which is what happens here, but costs more to know.
+//! The runs that a constraint forces are the same in every output. Encoding one takes the tokenizer
+//! some ten microseconds, more than everything else that drafting the run costs.
+//!
+//! # Cost
+//!
+//! A hash lookup under a lock. A thread that finds the lock taken encodes the text instead of
+//! waiting.
+//!
+//! # Alternatives considered
+//!
+//! When the cache is full, it is cleared. Evicting the least recently used text would keep more of
+//! it, but costs more bookkeeping.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,18 +19,18 @@ use rustc_hash::FxHashMap;
 
 use super::TokenId;
 
-/// Longest text that is kept, in bytes.
+/// Longest cached text, in bytes.
 const LONGEST: usize = 96;
-/// Most texts that are kept.
+/// Largest number of cached texts.
 const MOST: usize = 4096;
 
-/// The tokens of some texts.
+/// Tokens by text.
 #[derive(Default)]
 pub(super) struct Memo(Mutex<FxHashMap<Box<str>, Arc<[TokenId]>>>);
 
 impl Memo {
-    /// The tokens of `text`, from `encode` if they are not known. Of several threads at once one is served and the
-    /// others encode.
+    /// Returns the tokens of `text`, from `encode` if they are not cached. If several threads call
+    /// at once, one uses the cache and the others encode.
     pub fn get<E>(
         &self,
         text: &str,

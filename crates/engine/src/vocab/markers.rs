@@ -1,10 +1,20 @@
-//! Special tokens that are made text: markers such as `[/THINK]` or `<|python_tag|>`, which models write.
+//! Special tokens treated as text: markers that models write, such as `[/THINK]` or
+//! `<|python_tag|>`.
 //!
-//! No constraint matches a special token, since it has no bytes. A marker that a tokenizer has as one would therefore be asked
-//! of the model letter by letter, in tokens that it never uses for that. Made text, the token has the bytes of its name, as those
-//! tokens have that tokenizers add without calling them special (`<tool_call>` of Qwen). Text from outside still cannot become
-//! it. Costs reading the tokenizer once more. Reserved bytes for special tokens, which a constraint would name in a notation of its
-//! own, were rejected: structural tags and thinking name markers by their text.
+//! A special token has no bytes, so no constraint matches it. If a tokenizer has a marker as a
+//! special token, a constraint would require the marker letter by letter, in tokens that the model
+//! never uses for it. A special token treated as text has the bytes of its name, like the tokens
+//! that tokenizers add without calling them special (`<tool_call>` of Qwen). Input text still
+//! cannot become such a token.
+//!
+//! # Cost
+//!
+//! The tokenizer is read once more.
+//!
+//! # Alternatives considered
+//!
+//! Reserved bytes for special tokens were rejected: a constraint would need a notation of its own
+//! for them, while structural tags and thinking name markers by their text.
 
 use std::sync::Arc;
 
@@ -14,8 +24,10 @@ use super::{TokenId, Vocabulary, encode_with, read};
 use crate::error::{Error, ErrorKind, Result};
 
 impl Vocabulary {
-    /// The vocabulary in which the special tokens that are in these texts are text, but for those that end a generation and those
-    /// with bytes that are no tokens of their own ([`has_byte`](Self::has_byte)). The texts are what outputs hold: how tags of tool calls begin and end, what ends thinking.
+    /// Returns the vocabulary in which the special tokens contained in `texts` are ordinary text.
+    /// Tokens that end a generation stay special, and so do tokens with a byte for which
+    /// [`has_byte`](Self::has_byte) is false. Pass the texts that outputs contain: the begin and
+    /// end tags of tool calls, the end of thinking.
     ///
     /// ```no_run
     /// # fn main() -> ffwd_engine::Result<()> {
@@ -25,7 +37,7 @@ impl Vocabulary {
     /// ```
     ///
     /// # Errors
-    /// If the tokenizer cannot be written and read again.
+    /// Fails if the tokenizer cannot be serialised and read again.
     pub fn with_markers<S: AsRef<str>>(self, texts: &[S]) -> Result<Vocabulary> {
         let is_marked = |special: &String| {
             let ends = self.token_id(special).is_none_or(|id| self.eos.contains(&id));
@@ -48,20 +60,22 @@ impl Vocabulary {
         Ok(Vocabulary { inner: Arc::new(inner), ..self })
     }
 
-    /// The spellings of special tokens, those that were made text among them: what text from outside must not become.
+    /// Returns the texts of all special tokens, including those treated as text. Input text must
+    /// not become one of these tokens.
     pub fn reserved_texts(&self) -> Vec<String> {
         self.inner.special_texts.iter().chain(&self.inner.made_text).cloned().collect()
     }
 
-    /// The first special token whose spelling is in a text.
+    /// Returns the first special token whose text occurs in `text`.
     pub fn special_within(&self, text: &str) -> Option<&str> {
         self.inner.special_texts.iter().map(String::as_str).find(|s| !s.is_empty() && text.contains(s))
     }
 
-    /// Encodes text from outside, in which neither special tokens have a meaning nor those that were made text.
+    /// Encodes input text. Neither special tokens nor special tokens treated as text have a meaning
+    /// in it.
     ///
     /// # Errors
-    /// If the tokenizer refuses the text.
+    /// Fails if the tokenizer rejects the text.
     pub fn encode_outside(&self, text: &str) -> Result<Vec<TokenId>> {
         let made = &self.inner.made_text;
         if made.is_empty()
@@ -72,7 +86,7 @@ impl Vocabulary {
         let tokenizer = self.inner.outside.get_or_init(|| {
             let mut tokenizer = self.inner.tokenizer.clone();
             let special: Vec<AddedToken> = made.iter().map(|m| AddedToken::from(m.as_str(), true)).collect();
-            // What is there already cannot fail to be added.
+            // Adding a token that exists already cannot fail.
             let _ = tokenizer.add_special_tokens(special);
             tokenizer.set_encode_special_tokens(true);
             tokenizer
@@ -81,7 +95,7 @@ impl Vocabulary {
     }
 }
 
-/// The tokenizer with these added tokens not special.
+/// Returns the tokenizer in which the added tokens called `names` are not special.
 fn as_text(tokenizer: &Tokenizer, names: &[String]) -> Result<Tokenizer, String> {
     let text = tokenizer.to_string(false).map_err(|e| e.to_string())?;
     let mut file: serde_json::Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;

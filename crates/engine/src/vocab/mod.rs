@@ -1,10 +1,15 @@
-//! Token bytes, special tokens, the byte trie and base masks of one tokenizer.
+//! Vocabulary of a tokenizer: token bytes, special tokens, the byte trie and base masks.
 //!
-//! Everything the engine asks of a tokenizer is computed once here and shared behind an [`Arc`]:
-//! cloning a [`Vocabulary`] copies a pointer. Loading the 128k-token Llama 3 vocabulary costs a few
-//! hundred milliseconds, most of it spent in the tokenizer's own parser. Special tokens have no
-//! bytes, so no constraint can ever match them as text (but see [`Vocabulary::with_markers`]); ids between [`Vocabulary::len`] and
-//! [`Vocabulary::logits_size`] (padded logits) have none either and stay masked.
+//! Everything the engine needs from a tokenizer is computed once here and shared through an
+//! [`Arc`]: cloning a [`Vocabulary`] copies a pointer. Special tokens have no bytes, so no
+//! constraint matches them as text (but see [`Vocabulary::with_markers`]). Ids between
+//! [`Vocabulary::len`] and [`Vocabulary::logits_size`] (padded logits) have no bytes either and
+//! stay masked.
+//!
+//! # Cost
+//!
+//! Loading the 128k-token vocabulary of Llama 3 takes a few hundred milliseconds, most of them in
+//! the tokenizer's own parser.
 
 mod byte_classes;
 mod encode_cache;
@@ -45,31 +50,32 @@ pub struct Vocabulary {
 struct Inner {
     tokenizer: Tokenizer,
     spelling: TokenSpelling,
-    /// The same tokenizer reading special tokens as text, made when a text first contains one.
+    /// The same tokenizer reading special tokens as text, created when a text first contains one.
     literal: OnceLock<Tokenizer>,
-    /// Texts that drafts were made of.
+    /// Tokens of texts that were encoded for drafts.
     memo: Memo,
-    /// Byte strings of all tokens, one after the other.
+    /// Byte strings of all tokens, concatenated.
     bytes: Vec<u8>,
     /// `bytes[starts[t]..starts[t + 1]]` are the bytes of token t.
     starts: Vec<u32>,
     special: HashSet<TokenId>,
     special_texts: Vec<String>,
-    /// Special tokens of the tokenizer's file that are text here.
+    /// Special tokens of the tokenizer file that are treated as text.
     made_text: Vec<String>,
-    /// The tokenizer reading those as text that has no meaning, made when such a text first comes from outside.
+    /// The tokenizer that gives `made_text` no meaning, created when input text first contains one
+    /// of them.
     outside: OnceLock<Tokenizer>,
-    /// Whether a special token is looked for in the text as the tokenizer changes it, so that other letters
-    /// than its own can spell it.
+    /// True if the tokenizer searches for special tokens in the normalised text, so that other
+    /// characters than a token's own can produce it.
     normalises_special: bool,
-    /// Bytes that are tokens of their own.
+    /// Bytes that are tokens by themselves.
     alphabet: [bool; 256],
-    /// Tokens left out because they hold bytes outside the alphabet.
+    /// Number of tokens left out because they contain bytes outside the alphabet.
     unreachable: usize,
     trie: Trie,
-    /// For each node of the trie the bytes below it.
+    /// For each trie node, the bytes below it.
     byte_sets: Box<[ByteGroups]>,
-    /// For each listed child in the trie the bytes on its edge and below it.
+    /// For each listed child of the trie, the bytes on its edge and below it.
     listed_sets: Box<[ByteGroups]>,
     slices: Vec<Slice>,
     classes: Classes,
@@ -88,10 +94,10 @@ impl std::fmt::Debug for Vocabulary {
 
 impl Vocabulary {
     /// Loads a `tokenizer.json`; end tokens come from `generation_config.json` or
-    /// `tokenizer_config.json` beside it.
+    /// `tokenizer_config.json` in the same folder.
     ///
     /// # Errors
-    /// If the file cannot be read or is no tokenizer whose tokens have bytes.
+    /// Fails if the file cannot be read, or is not a tokenizer whose tokens have known bytes.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = std::fs::read(path).map_err(|e| Error::io(path, &e))?;
@@ -104,7 +110,8 @@ impl Vocabulary {
     /// is guessed from the usual names (`<|im_end|>`, `<|eot_id|>`, `</s>`, ...).
     ///
     /// # Errors
-    /// If it is no tokenizer, or one whose token bytes cannot be known (WordPiece).
+    /// Fails if the text is not a tokenizer, or is one whose token bytes cannot be known
+    /// (WordPiece).
     pub fn from_bytes(json: &[u8]) -> Result<Self> {
         let fail = |m: String| Error::new(ErrorKind::Tokenizer, m);
         let file: Value = serde_json::from_slice(json).map_err(|e| {
@@ -116,10 +123,10 @@ impl Vocabulary {
         Self::from_tokenizer(read(json).map_err(fail)?, spelling)
     }
 
-    /// Builds a vocabulary from a tokenizer whose token texts spell bytes in the given way.
+    /// Builds a vocabulary from a tokenizer and the way its token texts encode bytes.
     ///
     /// # Errors
-    /// If it has no tokens or too many.
+    /// Fails if the tokenizer has no tokens or too many.
     pub fn from_tokenizer(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<Self> {
         let inner = Self::inner(tokenizer, spelling)?;
         let eos = guess_eos(&inner.tokenizer, &inner.special);
@@ -207,14 +214,15 @@ impl Vocabulary {
         })
     }
 
-    /// Sets the tokens that stand in front of a plain prompt. Without this they are those that the post-processor of a
-    /// `tokenizer.json` puts there, or what GGUF metadata ask for.
+    /// Sets the tokens in front of a plain prompt. The default is the tokens that the
+    /// post-processor of a `tokenizer.json` adds there, or those that GGUF metadata require.
     pub fn with_bos(mut self, bos: Vec<TokenId>) -> Self {
         self.bos = bos.into_iter().filter(|&t| (t as usize) < self.logits_size).collect();
         self
     }
 
-    /// The tokens that stand in front of a plain prompt, such as a beginning of sequence; mostly one or none.
+    /// Returns the tokens in front of a plain prompt, such as a beginning of sequence; usually one
+    /// or none.
     pub fn bos(&self) -> &[TokenId] {
         &self.bos
     }
@@ -225,10 +233,10 @@ impl Vocabulary {
         self
     }
 
-    /// Sets the width of the model's logits; models often pad their vocabulary.
+    /// Sets the width of the model's logits, in tokens; models often pad their vocabulary.
     ///
     /// # Errors
-    /// If `n` is smaller than the vocabulary, or unreasonably large.
+    /// Fails if `n` is smaller than the vocabulary or unreasonably large.
     pub fn with_logits_size(mut self, n: usize) -> Result<Self> {
         if n < self.len() || n > MAX_TOKENS {
             let message = format!("logits of width {n} do not fit a vocabulary of {} tokens", self.len());
@@ -239,32 +247,32 @@ impl Vocabulary {
         Ok(self)
     }
 
-    /// Whether both are the same tokenizer, loaded once. End tokens and width may differ.
+    /// Returns true if both share one loaded tokenizer. End tokens and logits width may differ.
     pub(crate) fn is_same(&self, other: &Vocabulary) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Number of ids known to the tokenizer (highest id + 1).
+    /// Returns the number of ids known to the tokenizer (highest id + 1).
     pub fn len(&self) -> usize {
         self.inner.starts.len() - 1
     }
 
-    /// Whether there are no tokens; never true, for the sake of `len`.
+    /// Returns true if there are no tokens. Never the case; exists because of `len`.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Width of the model's logits.
+    /// Returns the width of the model's logits, in tokens.
     pub fn logits_size(&self) -> usize {
         self.logits_size
     }
 
-    /// Number of `u32` words in a bitmask row: `ceil(logits_size / 32)`.
+    /// Returns the number of `u32` words in a bitmask row: `ceil(logits_size / 32)`.
     pub fn bitmask_words(&self) -> usize {
         self.logits_size.div_ceil(32)
     }
 
-    /// The bytes of a token; empty for special and unknown ids.
+    /// Returns the bytes of a token; empty for special and unknown ids.
     #[inline]
     pub fn token_bytes(&self, id: TokenId) -> &[u8] {
         let starts = &self.inner.starts;
@@ -274,36 +282,37 @@ impl Vocabulary {
         }
     }
 
-    /// Whether the token is special: never text.
+    /// Returns true if the token is special, that is, never text.
     pub fn is_special(&self, id: TokenId) -> bool {
         self.inner.special.contains(&id)
     }
 
-    /// The tokens that end a generation; may be empty.
+    /// Returns the tokens that end a generation; may be empty.
     pub fn eos(&self) -> &[TokenId] {
         &self.eos
     }
 
-    /// Whether special tokens can be spelled with other letters than their own.
+    /// Returns true if other characters than a special token's own can produce it.
     pub fn normalises_special_tokens(&self) -> bool {
         self.inner.normalises_special
     }
 
-    /// The id of a token by its text, special tokens included.
+    /// Returns the id of a token by its text, special tokens included.
     pub fn token_id(&self, text: &str) -> Option<TokenId> {
         self.inner.tokenizer.token_to_id(text)
     }
 
-    /// The tokenizer's own spelling of an id, special tokens included.
+    /// Returns the tokenizer's own text of an id, special tokens included.
     pub fn token_text(&self, id: TokenId) -> Option<String> {
         self.inner.tokenizer.id_to_token(id)
     }
 
-    /// Encodes text in which special tokens have no meaning: text of an output, in which [markers](Self::with_markers) are
-    /// tokens. For text from outside see [`encode_outside`](Self::encode_outside).
+    /// Encodes text in which special tokens have no meaning: text of an output, in which
+    /// [markers](Self::with_markers) are tokens. For input text see
+    /// [`encode_outside`](Self::encode_outside).
     ///
     /// # Errors
-    /// If the tokenizer refuses the text.
+    /// Fails if the tokenizer rejects the text.
     pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
         let spelled = || self.inner.special_texts.iter().any(|s| text.contains(s.as_str()));
         let tokenizer = if self.inner.normalises_special || spelled() {
@@ -318,8 +327,11 @@ impl Vocabulary {
         encode_with(tokenizer, text)
     }
 
-    /// The same for a text that is likely to be asked for again, such as a forced run: short ones are remembered, a
-    /// bounded number.
+    /// Encodes like [`encode`](Self::encode), for a text that is likely to come again, such as a
+    /// forced run. A bounded number of short texts is cached.
+    ///
+    /// # Errors
+    /// Fails if the tokenizer rejects the text.
     pub fn encode_cached(&self, text: &str) -> Result<Arc<[TokenId]>> {
         self.inner.memo.get(text, || self.encode(text))
     }
@@ -327,16 +339,17 @@ impl Vocabulary {
     /// Encodes trusted text (a chat template) in which special tokens are recognised.
     ///
     /// # Errors
-    /// If the tokenizer refuses the text.
+    /// Fails if the tokenizer rejects the text.
     pub fn encode_template(&self, text: &str) -> Result<Vec<TokenId>> {
         encode_with(&self.inner.tokenizer, text)
     }
 
-    /// Where the tokens of a text begin and end, as far as that is between two characters: for spans of
-    /// whole tokens, see [`Bounds::Offsets`](crate::constraint::substring::Bounds::Offsets).
+    /// Returns the byte offsets in `text` at which tokens begin or end, without those inside a
+    /// character. They serve spans of whole tokens, see
+    /// [`Bounds::Offsets`](crate::constraint::substring::Bounds::Offsets).
     ///
     /// # Errors
-    /// If the tokenizer refuses the text or changes it.
+    /// Fails if the tokenizer rejects the text or changes it.
     pub fn boundaries(&self, text: &str) -> Result<Vec<usize>> {
         let tokens = self.encode(text)?;
         if self.decode(&tokens) != text.as_bytes() {
@@ -350,75 +363,77 @@ impl Vocabulary {
         Ok(std::iter::once(0).chain(ends).filter(|&at| text.is_char_boundary(at)).collect())
     }
 
-    /// The bytes of a sequence of tokens; special tokens add none.
+    /// Returns the bytes of a sequence of tokens; special tokens add none.
     pub fn decode(&self, ids: &[TokenId]) -> Vec<u8> {
         ids.iter().flat_map(|&id| self.token_bytes(id)).copied().collect()
     }
 
-    /// For each node of [`Vocabulary::trie`] the bytes on the edges strictly below it.
+    /// Returns, for each node of [`Vocabulary::trie`], the bytes on the edges strictly below it.
     pub fn byte_sets(&self) -> &[ByteGroups] {
         &self.inner.byte_sets
     }
 
-    /// For each of [`Trie::listed`] the bytes on the edge into it and below it.
+    /// Returns, for each of [`Trie::listed`], the bytes on the edge into it and below it.
     pub fn listed_sets(&self) -> &[ByteGroups] {
         &self.inner.listed_sets
     }
 
-    /// The byte trie of all tokens with bytes.
+    /// Returns the byte trie of all tokens with bytes.
     pub fn trie(&self) -> &Trie {
         &self.inner.trie
     }
 
-    /// The vocabulary slices, widest first.
+    /// Returns the vocabulary slices, widest first.
     pub fn slices(&self) -> &[Slice] {
         &self.inner.slices
     }
 
-    /// The tokens by the classes of their bytes.
+    /// Returns the bitmaps of tokens by the classes of their bytes.
     pub fn classes(&self) -> &Classes {
         &self.inner.classes
     }
 
-    /// The JSON strings, spelled and with their quotes, that tokens may hold as a whole.
+    /// Returns the JSON strings, escaped and with their quotation marks, that tokens may contain as
+    /// a whole.
     pub fn quoted_strings(&self) -> &Arc<FxHashSet<Box<[u8]>>> {
         &self.inner.quoted.strings
     }
 
-    /// The tokens that may hold the end of a property's name, a comma, and the whole name again, and with
-    /// `items` those that may do so with an item of an array.
+    /// Iterates over the tokens that may contain the end of a property name, a comma, and the whole
+    /// name again. With `items` also over those that may do so with an array item.
     pub fn repeating_tokens(&self, items: bool) -> impl Iterator<Item = TokenId> + '_ {
         let quoted = &self.inner.quoted;
         quoted.names.iter().chain(quoted.items.iter().filter(move |_| items)).copied()
     }
 
-    /// Tokens that can end an item of an array and begin another.
+    /// Returns the tokens that can end an array item and begin another.
     pub(crate) fn separators(&self) -> &Separators {
         &self.inner.quoted.separators
     }
 
-    /// Whether `byte` is a token of its own. Constraints are restricted to such bytes, so that a
+    /// Returns true if `byte` is a token by itself. Constraints are restricted to such bytes, so a
     /// byte that can come next is always the start of a token that can come next.
     pub fn has_byte(&self, byte: u8) -> bool {
         self.inner.alphabet[byte as usize]
     }
 
-    /// Tokens that are never offered because some of their bytes are no tokens of their own.
+    /// Returns the number of tokens that are never offered because some of their bytes are not
+    /// tokens by themselves.
     pub fn unreachable_tokens(&self) -> usize {
         self.inner.unreachable
     }
 
-    /// Length in bytes of the longest token.
+    /// Returns the length of the longest token, in bytes.
     pub fn max_token_len(&self) -> usize {
         self.inner.max_token_len
     }
 }
 
-/// Largest vocabulary or logits width accepted.
+/// Largest accepted vocabulary or logits width.
 const MAX_TOKENS: usize = 1 << 22;
 
-/// Reads a tokenizer. The tokenizers crate indexes its tables without checks in places; a hostile file must not
-/// take the process with it.
+/// Reads a tokenizer. The tokenizers crate indexes some of its tables without checks, so a panic
+/// caused by a hostile file is caught here.
 fn read(json: &[u8]) -> std::result::Result<Tokenizer, String> {
     std::panic::catch_unwind(|| Tokenizer::from_bytes(json))
         .map_err(|_| "the tokenizer file is inconsistent".to_owned())?
@@ -432,12 +447,12 @@ fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<TokenId>> {
     Ok(encoding.get_ids().to_vec())
 }
 
-/// The special tokens that the tokenizer puts in front of a text, if it is asked to add any.
+/// Returns the special tokens that the tokenizer puts in front of a text when it adds any.
 fn in_front(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
     if tokenizer.get_post_processor().is_none() {
         return Vec::new();
     }
-    // A file may name tokens here that it does not have; that is no reason to do without its vocabulary.
+    // A file may name tokens here that it does not have; its vocabulary is usable all the same.
     let encode = |add| {
         let encoded =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tokenizer.encode_fast("a", add)));
@@ -450,7 +465,7 @@ fn in_front(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
     }
 }
 
-/// The first of the usual end tokens that exists and is special.
+/// Returns the first of the usual end tokens that exists and is special.
 fn guess_eos(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
     ["<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "</s>", "<|endoftext|>", "<eos>", "<|end|>"]
         .iter()
@@ -460,7 +475,7 @@ fn guess_eos(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> 
         .collect()
 }
 
-/// End tokens named by the configuration files next to a tokenizer.
+/// Returns the end tokens named by the configuration files next to a tokenizer.
 fn eos_beside(path: &Path, vocab: &Vocabulary) -> Vec<TokenId> {
     let read = |name: &str| -> Option<Value> {
         serde_json::from_slice(&std::fs::read(path.with_file_name(name)).ok()?).ok()

@@ -1,17 +1,18 @@
-//! Vocabulary slices: the tokens made only of characters of one class, decided once per tokenizer.
+//! Vocabulary slices: the tokens made only of characters of one class.
 //!
-//! Most of a vocabulary is ordinary text. If a state stays alive under every string over a class,
-//! all tokens of that class are legal there, and only the others (the *residue*, a trie of its own)
-//! have to be walked. On the Llama 3 vocabulary the widest slice holds 95% of the tokens.
+//! Most of a vocabulary is ordinary text. If a state accepts every string over a class, all tokens
+//! of that class are legal there. Only the others (the *residue*, a trie of its own) need a trie
+//! walk. Slices are computed once per tokenizer. On the Llama 3 vocabulary the widest slice
+//! contains 95% of the tokens.
 
 use super::{ByteGroups, TokenId, Trie, byte_set};
 
-/// White space beyond ASCII in any dialect of regular expressions.
+/// Returns true for white space beyond ASCII in any dialect of regular expressions.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || c == '\u{feff}'
 }
 
-/// The class of characters a slice is made of.
+/// The class of characters of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SliceKind {
     /// Any Unicode character that needs no escape in a JSON string, complete UTF-8 only.
@@ -31,7 +32,7 @@ pub enum SliceKind {
 }
 
 impl SliceKind {
-    /// Whether the ASCII byte belongs to the class.
+    /// Returns true if the ASCII byte belongs to the class.
     pub fn has_ascii(self, b: u8) -> bool {
         match self {
             SliceKind::JsonText => (0x20..0x80).contains(&b) && b != b'"' && b != b'\\',
@@ -44,7 +45,8 @@ impl SliceKind {
         }
     }
 
-    /// Whether all characters beyond ASCII belong to the class (else none does).
+    /// Returns true if characters beyond ASCII belong to the class: all of them, except white space
+    /// in `JsonUnspaced`.
     pub fn has_unicode(self) -> bool {
         matches!(self, SliceKind::JsonText | SliceKind::JsonUnspaced)
     }
@@ -66,8 +68,9 @@ impl SliceKind {
 pub struct Slice {
     /// The class.
     pub kind: SliceKind,
-    /// Whether the tokens have a leading blank, which is not part of the strings compared: most words
-    /// of a vocabulary do. `residue` then holds the other such tokens, without their blank.
+    /// True if the tokens have a leading blank, which is not part of the strings compared; most
+    /// words of a vocabulary have one. `residue` then contains the other tokens with a leading
+    /// blank, without it.
     pub spaced: bool,
     /// Packed bitmask of the tokens in the slice.
     pub mask: Vec<u32>,
@@ -75,15 +78,16 @@ pub struct Slice {
     pub residue: Trie,
     /// (characters, token) of the slice, shortest first; characters saturate at 255.
     by_length: Vec<(u8, TokenId)>,
-    /// The bytes of those with more than [`Slice::SHORT`] characters.
+    /// The bytes of the tokens with more than [`Slice::SHORT`] characters.
     long_sets: Vec<ByteGroups>,
 }
 
 impl Slice {
-    /// Of tokens with more characters the bytes are kept.
+    /// The bytes of tokens with more characters than this are kept.
     pub const SHORT: u32 = 8;
 
-    /// All slices of a vocabulary, widest first, the plain ones before those with a leading blank.
+    /// Builds all slices of a vocabulary, widest first, those without a leading blank before those
+    /// with one.
     pub(super) fn all<'a, I>(pairs: impl Fn() -> I, len: usize) -> Vec<Slice>
     where
         I: Iterator<Item = (&'a [u8], TokenId)>,
@@ -123,8 +127,8 @@ impl Slice {
         Slice { kind, spaced, mask, residue, by_length, long_sets }
     }
 
-    /// The tokens of the slice with at most `limit` characters, as a packed bitmask. Costs a copy and
-    /// the smaller of the two parts.
+    /// Returns the packed bitmask of the tokens of the slice with at most `limit` characters. Costs
+    /// a copy and the smaller of the two parts.
     pub fn mask_up_to(&self, limit: u32) -> Vec<u32> {
         let [short, long] = self.split(limit);
         let mut mask = if short.len() < long.len() { vec![0; self.mask.len()] } else { self.mask.clone() };
@@ -135,20 +139,22 @@ impl Slice {
         mask
     }
 
-    /// The tokens of the slice with more than `least` and at most `most` characters.
+    /// Iterates over the tokens of the slice with more than `least` and at most `most` characters.
     pub fn between(&self, least: u32, most: u32) -> impl ExactSizeIterator<Item = TokenId> + '_ {
         let [shorter, longer] = [self.split(least)[0].len(), self.split(most)[0].len()];
         self.by_length[shorter..longer.max(shorter)].iter().map(|e| e.1)
     }
 
-    /// The same with the bytes of each; `least` is [`Slice::SHORT`] or more.
+    /// Iterates like [`between`](Self::between) and adds the bytes of each token; `least` is at
+    /// least [`Slice::SHORT`].
     pub fn long_between(&self, least: u32, most: u32) -> impl Iterator<Item = (TokenId, ByteGroups)> + '_ {
         let [long, before] = [self.split(Self::SHORT)[1].len(), self.split(least)[1].len()];
         let skipped = long.saturating_sub(before);
         self.between(least, most).zip(self.long_sets[skipped..].iter().copied())
     }
 
-    /// Tokens of 255 characters and more count as longer than any limit but `u32::MAX`, which is none.
+    /// Splits the tokens of the slice at `limit` characters. Tokens of 255 characters and more
+    /// exceed every limit except `u32::MAX`, which means no limit.
     fn split(&self, limit: u32) -> [&[(u8, TokenId)]; 2] {
         if limit == u32::MAX {
             return [&self.by_length, &[]];
@@ -158,7 +164,7 @@ impl Slice {
         [short, long]
     }
 
-    /// Whether a limit of `limit` characters excludes no token of the slice.
+    /// Returns true if a limit of `limit` characters excludes no token of the slice.
     pub fn all_up_to(&self, limit: u32) -> bool {
         self.split(limit)[1].is_empty()
     }

@@ -1,9 +1,10 @@
-//! Tokens that hold whole JSON strings.
+//! Tokens that contain whole JSON strings.
 //!
-//! An object may not repeat a name. A token that neither begins nor ends inside the name can repeat it
-//! only if it holds the name with both its quotes, and can write it twice only if it holds a quote, a
-//! comma and two more quotes. In real vocabularies such tokens are few (3 of the 128,256 of Llama 3,
-//! and 64 more that can repeat an array's item), so what they need is done for them alone.
+//! An object may not repeat a name. A token that neither begins nor ends inside a name can repeat
+//! it only if it contains the name with both quotation marks. It can write the name twice only if
+//! it contains a quotation mark, a comma and two more quotation marks. Real vocabularies have few
+//! such tokens (3 of the 128,256 of Llama 3, and 64 more that can repeat an array item). The checks
+//! they need are made for them alone.
 
 use std::sync::Arc;
 
@@ -11,26 +12,27 @@ use rustc_hash::FxHashSet;
 
 use super::TokenId;
 
-/// What tokens hold between quotes.
+/// Whole strings inside tokens, and the tokens that can repeat a name or an item.
 pub(super) struct StringTokens {
-    /// Everything between two quotes of a token, with the quotes.
+    /// Every text between two quotation marks of a token, with the marks.
     pub strings: Arc<FxHashSet<Box<[u8]>>>,
-    /// Tokens that can hold the end of a name and then the whole of it.
+    /// Tokens that can contain the end of a name and then the whole name.
     pub names: Vec<TokenId>,
-    /// The others that can hold the end of an array's item and then the whole of it.
+    /// The other tokens, which can contain the end of an array item and then the whole item.
     pub items: Vec<TokenId>,
-    /// Tokens that can end an array's item and begin another, or do the latter, in any way.
+    /// Tokens that can end an array item and begin another, or begin one, in any way.
     pub separators: Separators,
 }
 
-/// Tokens with a comma, in order.
+/// Tokens with a comma, in id order.
 #[derive(Default)]
 pub struct Separators {
     /// All of them.
     pub any: Vec<TokenId>,
-    /// Those with a quote before it: the others are all text where a string is written.
+    /// Those with a quotation mark before the comma; inside a string the others are all text.
     pub quoted: Vec<TokenId>,
-    /// Those with an opening bracket before it, and the same with a quote before that.
+    /// Those with an opening bracket before the comma, and those with a quotation mark before that
+    /// bracket.
     pub opening: [Vec<TokenId>; 2],
     /// Tokens with an opening bracket.
     pub brackets: Vec<TokenId>,
@@ -66,7 +68,8 @@ impl StringTokens {
                 [first, .., before_last, _] => bytes[first..before_last].contains(&b','),
                 _ => false,
             };
-            // The item after a comma can be the one before it only if its last byte occurs there.
+            // The item after a comma can equal the one before it only if the last byte of that one
+            // occurs in it.
             let commas = (1..bytes.len()).filter(|&c| bytes[c] == b',');
             let item = commas.clone().any(|c| bytes[c + 1..].contains(&bytes[c - 1]));
             if name {

@@ -1,26 +1,34 @@
-//! The bytes each token stands for, read off the tokenizer's own description.
+//! Bytes of each token, from the tokenizer's own description.
 //!
-//! Tokenizers spell tokens in different alphabets: byte-level BPE maps every byte to a printable
-//! character, SentencePiece writes spaces as U+2581 and unknown bytes as `<0x0A>`, plain vocabularies
-//! use the characters themselves. Which one applies is decided by the decoder in the file, never by
-//! looking at the tokens. One pass over the vocabulary; decoding ids one by one through the
-//! tokenizer was rejected, because decoders strip spaces and replace partial UTF-8.
+//! Tokenizers write tokens in different alphabets. Byte-level BPE maps every byte to a printable
+//! character, SentencePiece writes spaces as U+2581 and unknown bytes as `<0x0A>`, and plain
+//! vocabularies use the characters themselves. The decoder in the file determines the alphabet; the
+//! tokens themselves are never inspected for it.
+//!
+//! # Cost
+//!
+//! One pass over the vocabulary.
+//!
+//! # Alternatives considered
+//!
+//! Decoding ids one by one through the tokenizer was rejected: decoders strip spaces and replace
+//! partial UTF-8.
 
 use serde_json::Value;
 
-/// How the strings in a vocabulary spell bytes.
+/// The way the strings of a vocabulary encode bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenSpelling {
     /// GPT-2's table: each byte is one printable character.
     ByteLevel,
     /// U+2581 is a space, `<0xHH>` a byte.
     SentencePiece,
-    /// Characters stand for themselves.
+    /// Characters are themselves.
     Plain,
 }
 
 impl TokenSpelling {
-    /// Reads the spelling from the `decoder` and `model` of a tokenizer file.
+    /// Determines the token spelling from the `decoder` and `model` of a tokenizer file.
     pub(super) fn of(file: &Value) -> Result<Self, String> {
         if mentions(&file["decoder"], "ByteLevel") || mentions(&file["pre_tokenizer"], "ByteLevel") {
             return Ok(TokenSpelling::ByteLevel);
@@ -39,7 +47,8 @@ impl TokenSpelling {
         Ok(TokenSpelling::Plain)
     }
 
-    /// The bytes of one vocabulary entry; `None` if the entry is no text in this spelling.
+    /// Returns the bytes of one vocabulary entry; `None` if the entry is not a text in this token
+    /// spelling.
     pub(super) fn bytes(self, token: &str) -> Option<Vec<u8>> {
         match self {
             TokenSpelling::Plain => Some(token.as_bytes().to_vec()),
@@ -57,7 +66,7 @@ impl TokenSpelling {
     }
 }
 
-/// Whether a decoder or pre-tokenizer is, or contains in a sequence, one of type `kind`.
+/// Returns true if a decoder or pre-tokenizer is of type `kind`, or a sequence that contains one.
 fn mentions(part: &Value, kind: &str) -> bool {
     part["type"] == kind
         || ["decoders", "pretokenizers"]
@@ -65,8 +74,8 @@ fn mentions(part: &Value, kind: &str) -> bool {
             .any(|list| part[list].as_array().is_some_and(|parts| parts.iter().any(|p| p["type"] == kind)))
 }
 
-/// Inverse of the table that byte-level BPE uses: printable Latin-1 characters are themselves, the
-/// other 68 bytes follow from U+0100 on in order.
+/// Inverts the table of byte-level BPE: printable Latin-1 characters are themselves, and the other
+/// 68 bytes follow from U+0100 in order.
 fn byte_of_char(c: char) -> Option<u8> {
     let itself = |b: u32| matches!(b, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     let code = c as u32;

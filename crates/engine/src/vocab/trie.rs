@@ -1,9 +1,16 @@
-//! The byte trie of a vocabulary in depth-first arrays.
+//! Byte trie of a vocabulary in depth-first arrays.
 //!
-//! A walk is one loop over the node array: go to `p + 1` to descend, to `end(p)` to skip a subtree.
-//! Building costs one sort of the tokens and one pass over their bytes. A trie of linked nodes was
-//! rejected: it costs a pointer per edge and loses the property that the tokens of a subtree are
-//! one slice, which lets a whole subtree be accepted at once.
+//! A trie walk is one loop over the node array: continue at `p + 1` to descend, at `end(p)` to skip
+//! a subtree.
+//!
+//! # Cost
+//!
+//! Building takes one sort of the tokens and one pass over their bytes.
+//!
+//! # Alternatives considered
+//!
+//! A trie of linked nodes was rejected. It costs a pointer per edge, and the tokens of a subtree
+//! are no longer contiguous. Contiguous tokens allow accepting a whole subtree at once.
 
 use super::TokenId;
 use crate::byte_set::ByteSet;
@@ -25,16 +32,17 @@ struct Node {
     height: u16,
     /// The byte on the edge into this node.
     byte: u8,
-    /// Whether there is a list of its children.
+    /// True if the children of the node are listed.
     fan: bool,
 }
 
-/// The children of a node that has many: lying far apart, they would cost a cache line each to skip.
+/// The children of a node with many children. They are far apart in memory, so skipping from one to
+/// the next would cost a cache line each.
 #[derive(Debug, Clone, Copy)]
 struct Fan {
-    /// Their bytes.
+    /// The bytes on the edges to the children.
     bytes: ByteSet,
-    /// Where they begin in the list of children, in the order of their bytes.
+    /// Index of the first child in the list of children, which is in byte order.
     first: u32,
 }
 
@@ -44,9 +52,10 @@ pub struct Trie {
     nodes: Vec<Node>,
     /// Token ids in depth-first order; several may share one byte string.
     tokens: Vec<TokenId>,
-    /// The root's child on each byte, 0 if there is none: the children of the root lie far apart.
+    /// The root's child on each byte, 0 if there is none; the children of the root are far apart.
     first: Box<[TrieNode; 256]>,
-    /// Of nodes with many children, in the order of the nodes; `fan_of` tells which is whose.
+    /// Child lists of nodes with many children, in node order; `fan_of` gives the index of a node's
+    /// list.
     fans: Vec<Fan>,
     fan_of: Vec<u32>,
     /// The children in `fans`.
@@ -54,7 +63,7 @@ pub struct Trie {
 }
 
 impl Trie {
-    /// Bytes held.
+    /// Returns the memory of the trie, in bytes.
     pub fn bytes(&self) -> usize {
         let fans = self.fans.capacity() * size_of::<Fan>() + self.fan_of.capacity() * 4;
         let nodes = self.nodes.capacity() * size_of::<Node>() + self.children.capacity() * 4;
@@ -105,9 +114,9 @@ impl Trie {
         trie
     }
 
-    /// Fewest nodes of a trie that lists children; smaller ones stay in the cache.
+    /// Smallest number of nodes of a trie with child lists; smaller tries stay in the cache.
     const LARGE: u32 = 1_000;
-    /// Fewest children of a node that lists them.
+    /// Smallest number of children of a node with a child list.
     const MANY: u32 = 4;
 
     fn list_children(&mut self) {
@@ -130,80 +139,83 @@ impl Trie {
         }
     }
 
-    /// The number of the list of the children of `p`, if they are many.
+    /// Returns the index of the child list of `p`, if `p` has one.
     #[inline]
     pub fn fan(&self, p: TrieNode) -> Option<u32> {
         self.nodes[p as usize].fan.then(|| self.fan_of[p as usize])
     }
 
-    /// The bytes of the children in a list.
+    /// Returns the bytes of the children in a list.
     #[inline]
     pub fn fan_bytes(&self, fan: u32) -> &ByteSet {
         &self.fans[fan as usize].bytes
     }
 
-    /// The child in a list on a byte that it has.
+    /// Returns the child on `byte`, which must be in the list.
     #[inline]
     pub fn child_in(&self, fan: u32, byte: u8) -> TrieNode {
         let Fan { bytes, first } = &self.fans[fan as usize];
         self.children[(first + bytes.rank(byte)) as usize]
     }
 
-    /// The indices in [`Trie::listed`] of the children in a list.
+    /// Returns the indices in [`Trie::listed`] of the children in a list.
     pub fn listed_in(&self, fan: u32) -> std::ops::Range<usize> {
         let Fan { bytes, first } = &self.fans[fan as usize];
         *first as usize..(first + bytes.len()) as usize
     }
 
-    /// All children in lists.
+    /// Returns all children in lists.
     pub fn listed(&self) -> &[TrieNode] {
         &self.children
     }
 
-    /// The child of the root on `byte`, 0 if there is none.
+    /// Returns the child of the root on `byte`, 0 if there is none.
     #[inline]
     pub fn first(&self, byte: u8) -> TrieNode {
         self.first[byte as usize]
     }
 
-    /// Longest token, in bytes, that the trie takes.
+    /// Length of the longest token that the trie accepts, in bytes.
     pub const MAX_DEPTH: usize = 60_000;
 
-    /// Number of nodes, with the root.
+    /// Returns the number of nodes, the root included.
     pub fn len(&self) -> u32 {
         self.nodes.len() as u32 - 1
     }
 
-    /// Whether there is no token.
+    /// Returns true if there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// One past the last node of the subtree of `p`; the next sibling, if there is one.
+    /// Returns the index one past the last node of the subtree of `p`; it is the next sibling, if
+    /// there is one.
     #[inline]
     pub fn end(&self, p: TrieNode) -> TrieNode {
         self.nodes[p as usize].end
     }
 
-    /// The byte on the edge into `p`.
+    /// Returns the byte on the edge into `p`.
     #[inline]
     pub fn byte(&self, p: TrieNode) -> u8 {
         self.nodes[p as usize].byte
     }
 
-    /// Number of bytes from the root to `p`.
+    /// Returns the number of bytes from the root to `p`.
     #[inline]
     pub fn depth(&self, p: TrieNode) -> usize {
         self.nodes[p as usize].depth as usize
     }
 
-    /// Groups of the bytes on the edges of the subtree of `p`, the one into `p` included.
+    /// Returns the groups of the bytes on the edges of the subtree of `p`, the edge into `p`
+    /// included.
     #[inline]
     pub fn groups(&self, p: TrieNode) -> u16 {
         self.nodes[p as usize].groups
     }
 
-    /// For each node the bytes on the edges strictly below it. Costs one pass over the nodes.
+    /// Returns, for each node, the bytes on the edges strictly below it. Costs one pass over the
+    /// nodes.
     pub fn byte_sets(&self) -> Box<[ByteGroups]> {
         let mut sets: Box<[ByteGroups]> = vec![0; self.len() as usize].into();
         let mut parents: Vec<TrieNode> = vec![0];
@@ -215,34 +227,35 @@ impl Trie {
             above[p as usize] = parents.last().copied().unwrap_or(0);
             parents.push(p);
         }
-        // Children stand behind their parents, so from the end on all below a node is known.
+        // Children come after their parents, so a backward pass has visited everything below a
+        // node.
         for p in (1..self.len() as usize).rev() {
             sets[above[p] as usize] |= sets[p] | byte_set(self.nodes[p].byte);
         }
         sets
     }
 
-    /// Bytes that the longest token below `p` has after it.
+    /// Returns the number of bytes from `p` to the end of the longest token below it.
     #[inline]
     pub fn height(&self, p: TrieNode) -> usize {
         self.nodes[p as usize].height as usize
     }
 
-    /// The tokens that end exactly at `p`.
+    /// Returns the tokens that end exactly at `p`.
     #[inline]
     pub fn tokens_at(&self, p: TrieNode) -> &[TokenId] {
         let (from, to) = (self.nodes[p as usize].first_token, self.nodes[p as usize + 1].first_token);
         &self.tokens[from as usize..to as usize]
     }
 
-    /// The tokens at and below `p`.
+    /// Returns the tokens at and below `p`.
     #[inline]
     pub fn tokens_below(&self, p: TrieNode) -> &[TokenId] {
         let node = &self.nodes[p as usize];
         &self.tokens[node.first_token as usize..self.nodes[node.end as usize].first_token as usize]
     }
 
-    /// The children of `p` in byte order.
+    /// Iterates over the children of `p` in byte order.
     pub fn children(&self, p: TrieNode) -> impl Iterator<Item = TrieNode> + '_ {
         let end = self.end(p);
         let mut next = p + 1;
@@ -255,7 +268,7 @@ impl Trie {
         })
     }
 
-    /// The child of `p` on `byte`.
+    /// Returns the child of `p` on `byte`.
     pub fn child(&self, p: TrieNode, byte: u8) -> Option<TrieNode> {
         match (p, self.fan(p)) {
             (0, _) => Some(self.first(byte)).filter(|&c| c != 0),
@@ -264,13 +277,13 @@ impl Trie {
         }
     }
 
-    /// The node that `bytes` lead to.
+    /// Returns the node at the end of the path `bytes`.
     pub fn find(&self, bytes: &[u8]) -> Option<TrieNode> {
         bytes.iter().try_fold(0, |p, &b| self.child(p, b))
     }
 
-    /// The tokens that `bytes` begin with, the longest first that fits each time, and how many bytes they have: all, unless
-    /// the vocabulary lacks a byte.
+    /// Splits `bytes` greedily into the longest tokens. Returns the tokens and the number of bytes
+    /// they cover, which is all of them unless the vocabulary lacks a byte.
     pub fn longest_split(&self, bytes: &[u8]) -> (Vec<TokenId>, usize) {
         let (mut tokens, mut at) = (Vec::new(), 0);
         while let Some((token, len)) = self.longest_prefix(&bytes[at..]) {
@@ -280,7 +293,7 @@ impl Trie {
         (tokens, at)
     }
 
-    /// The longest token that is a prefix of `bytes`, with its length.
+    /// Returns the longest token that is a prefix of `bytes`, and its length.
     pub fn longest_prefix(&self, bytes: &[u8]) -> Option<(TokenId, usize)> {
         let mut best = None;
         let mut p = 0;
@@ -295,8 +308,9 @@ impl Trie {
     }
 }
 
-/// The indices of pairs of bytes and ids, in the order of the bytes, then of the ids. Most are told apart by eight
-/// bytes, or are no longer than that: as numbers they are compared without a branch.
+/// Returns the indices of the pairs in the order of their bytes, then of their ids. Most byte
+/// strings differ in the first eight bytes or are no longer than that; as numbers they are compared
+/// without a branch.
 fn sorted(pairs: &[(&[u8], TokenId)]) -> Vec<u32> {
     let number = |(i, (bytes, _)): (usize, &(&[u8], TokenId))| {
         let len = bytes.len().min(9) as u128;
@@ -316,7 +330,7 @@ fn sorted(pairs: &[(&[u8], TokenId)]) -> Vec<u32> {
     order
 }
 
-/// The first eight bytes as a number that sorts as they do, with zeros for those that are not there.
+/// Returns the first eight bytes as a number that sorts like them, padded with zeros.
 fn beginning(bytes: &[u8]) -> u64 {
     let mut first = [0; 8];
     let n = bytes.len().min(8);
@@ -324,7 +338,7 @@ fn beginning(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// Ends the subtree of `node` and tells its parent which bytes it holds and how far down.
+/// Ends the subtree of `node` and adds its groups and height to its parent.
 fn close(nodes: &mut [Node], node: TrieNode, parent: Option<TrieNode>) {
     nodes[node as usize].end = nodes.len() as u32;
     let Node { groups, height, .. } = nodes[node as usize];
@@ -335,8 +349,9 @@ fn close(nodes: &mut [Node], node: TrieNode, parent: Option<TrieNode>) {
     }
 }
 
-/// A coarse set of bytes, one bit per group, kept per subtree: if no byte of a group occurs below a
-/// node, a walk that needs one can skip it.
+/// Returns the group of a byte as a set of one. The trie keeps such a coarse set, one bit per
+/// group, for each subtree: if no byte of a group occurs below a node, a walk that needs one can
+/// skip the node.
 #[inline]
 pub fn byte_group(byte: u8) -> u16 {
     GROUP[byte as usize]
@@ -373,11 +388,12 @@ const fn group_of(byte: u8) -> u8 {
     }
 }
 
-/// A set of bytes as 64 classes: finer than [`byte_group`], for tests that are worth reading eight bytes a node.
-/// Letters of both cases are one class each, brackets that match are, and so are most bytes beyond ASCII.
+/// A set of bytes with one bit for each of 64 classes. It is finer than [`byte_group`], for tests
+/// that justify reading eight bytes per node. The two cases of a letter are one class, and so are
+/// matching brackets and most bytes beyond ASCII.
 pub type ByteGroups = u64;
 
-/// The set of one byte.
+/// Returns the set of one byte.
 #[inline]
 pub fn byte_set(byte: u8) -> ByteGroups {
     1 << CLASS[byte as usize]
@@ -385,7 +401,7 @@ pub fn byte_set(byte: u8) -> ByteGroups {
 
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
-    // Punctuation, alike where it stands together.
+    // Punctuation; marks in one string share a class.
     let marks: [&[u8]; 25] = [
         b"!", b"\"", b"#", b"$", b"%", b"&|", b"'`", b"()", b"*", b"+", b",", b"-", b".", b"/", b":", b";",
         b"<>", b"=", b"?", b"@", b"[]", b"\\", b"^~", b"_", b"{}",
@@ -400,7 +416,7 @@ const CLASS: [u8; 256] = {
             b'2'..=b'5' => 28,
             b'6'..=b'9' => 29,
             b' ' => 30,
-            // White space beyond ASCII begins with these, and mostly goes on with 80.
+            // White space beyond ASCII begins with these bytes, and 0x80 usually follows.
             0xc2 => 31,
             0xe1 | 0xe2 => 32,
             0xe3 => 33,

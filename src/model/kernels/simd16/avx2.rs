@@ -1,7 +1,7 @@
-//! Sixteen numbers in two registers of AVX2.
+//! Vectors of sixteen numbers in two AVX2 registers.
 //!
-//! No closures here, nor iterators over vectors: they would lack the instructions of the function they are
-//! inlined into.
+//! No closures here, nor iterators over vectors: they lack the instructions of the function that
+//! they are inlined into.
 
 use super::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp_parts as exp;
@@ -13,7 +13,7 @@ pub(in super::super) struct Avx2([__m256; 2]);
 
 const _: () = assert!(size_of::<Avx2>() == LANES16 * size_of::<f32>());
 
-// SAFETY of the bodies: only what the trait asks of the caller.
+// SAFETY of the bodies: they need only the promises that the trait requires.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Simd16 for Avx2 {
     const HAS_32_REGISTERS: bool = false;
@@ -46,7 +46,7 @@ impl Simd16 for Avx2 {
         Avx2(unsafe { [_mm256_div_ps(self.0[0], b.0[0]), _mm256_div_ps(self.0[1], b.0[1])] })
     }
 
-    // Of two, the instruction takes the second if one is no number.
+    // The instruction returns its second operand if one is NaN.
     #[inline(always)]
     unsafe fn max(self, b: Self) -> Self {
         Avx2(unsafe { [_mm256_max_ps(b.0[0], self.0[0]), _mm256_max_ps(b.0[1], self.0[1])] })
@@ -156,7 +156,7 @@ impl Simd16 for Avx2 {
             for i in 0..4 {
                 whole[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(there)));
             }
-            // Packing works on halves; the permutation puts them in order again.
+            // Packing works within halves; the permutation restores the order.
             let (a, b) = (_mm256_packs_epi32(whole[0], whole[1]), _mm256_packs_epi32(whole[2], whole[3]));
             let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
             let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
@@ -174,7 +174,8 @@ impl Simd16 for Avx2 {
     #[inline(always)]
     unsafe fn block_sums<const R: usize, const G: usize>(
         x: *const i8,
-        // Here the weights get back their sign: what sums up pairs of products without it has no room for them.
+        // Unused: the weights get their sign back here. Without sign they would overflow the
+        // sixteen bits of a sum of two products.
         _less: *const i32,
         w: [*const u8; G],
     ) -> [[Self; R]; G] {
@@ -218,11 +219,11 @@ impl Simd16 for Avx2 {
     }
 }
 
-// The operations of `numeric::exp`, one by one: the compiler does not vectorise that by itself.
+// The operations of `exp::exp`, one by one: the compiler does not vectorise them.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn exp_of(x: __m256) -> __m256 {
-    // Of two, these take the second if one is no number.
+    // These instructions return their second operand if one is NaN.
     let clamped = _mm256_min_ps(_mm256_set1_ps(88.0), x);
     let clamped = _mm256_max_ps(_mm256_set1_ps(-87.0), clamped);
     let round = _mm256_set1_ps(exp::ROUND);

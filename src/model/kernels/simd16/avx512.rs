@@ -1,25 +1,25 @@
-//! Sixteen numbers in a register of AVX-512, and its products of bytes (VNNI).
+//! Vectors of sixteen numbers in an AVX-512 register, with its products of bytes (VNNI).
 //!
-//! No closures here, nor iterators over vectors: they would lack the instructions of the function they are
-//! inlined into.
+//! No closures here, nor iterators over vectors: they lack the instructions of the function that
+//! they are inlined into.
 
 use super::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp_parts as exp;
 use std::arch::x86_64::*;
 
-/// Needs the instructions of AVX-512 that [`super::run`] names.
+/// Needs the AVX-512 instructions that [`super::run`] enables.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Avx512(__m512);
 
 const _: () = assert!(size_of::<Avx512>() == LANES16 * size_of::<f32>());
 
-/// The first `n` lanes, at most all.
+/// Returns a mask of the first `n` lanes, at most all.
 #[inline(always)]
 fn first(n: usize) -> __mmask16 {
     ((1u32 << n.min(LANES16)) - 1) as __mmask16
 }
 
-// SAFETY of the bodies: only what the trait asks of the caller.
+// SAFETY of the bodies: they need only the promises that the trait requires.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Simd16 for Avx512 {
     const HAS_32_REGISTERS: bool = true;
@@ -59,7 +59,7 @@ impl Simd16 for Avx512 {
         Avx512(unsafe { _mm512_div_ps(self.0, b.0) })
     }
 
-    // Of two, the instruction takes the second if one is no number.
+    // The instruction returns its second operand if one is NaN.
     #[inline(always)]
     unsafe fn max(self, b: Self) -> Self {
         Avx512(unsafe { _mm512_max_ps(b.0, self.0) })
@@ -70,11 +70,11 @@ impl Simd16 for Avx512 {
         unsafe { _mm512_reduce_max_ps(self.0) }
     }
 
-    // The operations of `numeric::exp`, one by one: the compiler does not vectorise that by itself.
+    // The operations of `exp::exp`, one by one: the compiler does not vectorise them.
     #[inline(always)]
     unsafe fn exp(self) -> Self {
         unsafe {
-            // Of two, these take the second if one is no number.
+            // These instructions return their second operand if one is NaN.
             let clamped = _mm512_min_ps(_mm512_set1_ps(88.0), self.0);
             let clamped = _mm512_max_ps(_mm512_set1_ps(-87.0), clamped);
             let round = _mm512_set1_ps(exp::ROUND);
@@ -201,7 +201,7 @@ impl Simd16 for Avx512 {
                 for r in 0..R {
                     let all = _mm512_set1_epi32(x.add(r * 32 + 4 * four).cast::<i32>().read_unaligned());
                     for g in 0..G {
-                        // The four products of each lane and the sum of before: no step of it can overflow.
+                        // Adds the four products of each lane to its sum; no step can overflow.
                         sums[g][r] = _mm512_dpbusd_epi32(sums[g][r], weights[g], all);
                     }
                 }

@@ -1,11 +1,16 @@
-//! Sixteen numbers at once, and integers: one register where the processor has such, two or an array elsewhere.
+//! Vectors of sixteen numbers, and integers, behind one trait: AVX-512, AVX2, or plain arrays.
 //!
-//! All kinds give the same bits: sums of integer products are exact, and the rest is element by element, as far
-//! as all fuse the multiply-add; sums across a vector have an order of their own ([`Simd16::total`]). The products that
-//! define a forward in single precision have eight lanes ([`super::vector`]), for that order is part of the results. What multiplies 8-bit numbers takes one side without sign (`vpdpbusd`), so weights have 128
-//! added to them, and 128 times the sum of the activations is taken off the result. Rejected: weights with a sign
-//! and activations without, whose correction is a number for each weight block and output instead of one
-//! for each block of a row.
+//! All kinds give the same bits if all fuse the multiply-add. Sums of integer products are exact,
+//! and the rest is element by element. Sums across a vector have an order of their own
+//! ([`Simd16::reduce_sum`]). The products that define a forward in single precision have eight
+//! lanes ([`super::simd8`]), since that order is part of the results. The instruction that
+//! multiplies 8-bit numbers takes one side without sign (`vpdpbusd`). So weights have 128 added to
+//! them, and 128 times the sum of the activations is subtracted from the result.
+//!
+//! # Alternatives considered
+//!
+//! Weights with a sign and activations without were rejected. Their correction is a number for each
+//! weight block and output, instead of one for each block of a row.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -18,21 +23,22 @@ pub(super) use {avx2::Avx2, avx512::Avx512};
 
 pub(super) use portable::Portable;
 
-/// How many numbers there are.
+/// Number of lanes.
 pub(super) const LANES16: usize = 16;
 
 /// A vector of [`LANES16`] numbers.
 pub(crate) trait Simd16: Copy {
-    /// Whether there are registers for 24 vectors of sums and what they are made of, not for twelve.
+    /// True if the registers hold 24 vectors of sums and their operands; otherwise they hold
+    /// twelve.
     const HAS_32_REGISTERS: bool;
     /// # Safety
-    /// For all functions: the processor must have the instructions that the implementation names, and
-    /// pointers must be good for as many elements as are read or written (all lanes, if not said
+    /// For all functions: the processor must have the instructions that the implementation names.
+    /// Pointers must be valid for the elements that are read or written (all lanes, unless stated
     /// otherwise). They need no alignment.
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
-    /// The first `n`, or all if there are more, and `rest` in the lanes behind them.
+    /// Loads the first `n` lanes, at most all, and puts `rest` in the others.
     #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize, rest: f32) -> Self {
         let mut v = [rest; LANES16];
@@ -45,7 +51,7 @@ pub(crate) trait Simd16: Copy {
             Self::load(v.as_ptr())
         }
     }
-    /// The first `n`, or all if there are more.
+    /// Stores the first `n` lanes, at most all.
     #[inline(always)]
     unsafe fn store_part(self, to: *mut f32, n: usize) {
         let mut v = [0.0; LANES16];
@@ -61,23 +67,23 @@ pub(crate) trait Simd16: Copy {
     unsafe fn add(self, b: Self) -> Self;
     unsafe fn mul(self, b: Self) -> Self;
     unsafe fn div(self, b: Self) -> Self;
-    /// The larger of each two, of `self` where one of them is no number.
+    /// Returns the larger of each two, and that of `self` where one of them is NaN.
     unsafe fn max(self, b: Self) -> Self;
-    /// [`exp`](crate::numeric::exp) of each, with the same bits.
+    /// Returns [`exp`](crate::exp::exp) of each lane, with the same bits.
     unsafe fn exp(self) -> Self;
-    /// The largest lane; if any is no number, it may be any.
+    /// Returns the largest lane; if any is NaN, the result may be any lane.
     #[inline(always)]
     unsafe fn reduce_max(self) -> f32 {
         // SAFETY: by the caller's promise.
         unsafe { self.reduce(|a, b| if b > a { b } else { a }) }
     }
-    /// The sum of the lanes: halves onto each other until one is left.
+    /// Returns the sum of the lanes: adds the upper half to the lower half until one lane is left.
     #[inline(always)]
     unsafe fn reduce_sum(self) -> f32 {
         // SAFETY: by the caller's promise.
         unsafe { self.reduce(|a, b| a + b) }
     }
-    /// Halves onto each other until one is left.
+    /// Combines the upper half with the lower half until one lane is left.
     #[inline(always)]
     unsafe fn reduce(self, put: impl Fn(f32, f32) -> f32) -> f32 {
         let mut v = [0.0; LANES16];
@@ -92,7 +98,7 @@ pub(crate) trait Simd16: Copy {
         }
         v[0]
     }
-    /// `a * b + self`.
+    /// Returns `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
     /// Sixteen integers.
     type Integers: Copy;
@@ -100,30 +106,34 @@ pub(crate) trait Simd16: Copy {
     type Bytes: Copy;
     unsafe fn integers(x: i32) -> Self::Integers;
     unsafe fn bytes(from: *const u8) -> Self::Bytes;
-    /// The lower four bits of each byte.
+    /// Returns the lower four bits of each byte.
     unsafe fn low(b: Self::Bytes) -> Self::Bytes;
-    /// The upper four bits of each byte.
+    /// Returns the upper four bits of each byte.
     unsafe fn high(b: Self::Bytes) -> Self::Bytes;
-    /// Bits 2k and 2k + 1 of each byte, k below 4, as its bits 4 and 5.
+    /// Returns bits 2k and 2k + 1 of each byte, k below 4, as its bits 4 and 5.
     unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes;
     unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
-    /// Adds to each integer the products of its four bytes of `w`, each below 64, with the four bytes of `x`, which have a sign.
+    /// Adds to each integer the products of its four bytes of `w`, each below 64, with the four
+    /// signed bytes of `x`.
     unsafe fn dot(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers;
     unsafe fn floats(x: Self::Integers) -> Self;
-    /// Calls for the memory there, which need not exist, to be brought to the caches.
+    /// Prefetches the memory at the address, which need not exist, into the caches.
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {
         let _ = from;
     }
-    /// Rounds 32 numbers to integers from -127 to 127, the largest to either; returns what to multiply them with and
-    /// their sum. Of numbers so small that the inverse of the largest is infinite nothing is left; if one is
-    /// infinite or none at all, the first result is none and the others mean nothing.
+    /// Rounds 32 numbers to integers from -127 to 127, so that the largest becomes one of the two.
+    /// Returns the scale of the integers and their sum. Subnormal blocks round to zero. If a number
+    /// is infinite or NaN, the scale is NaN and the other results have no meaning.
     unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32);
-    /// For G groups of sixteen outputs and R rows the products of 32 activations and weights, added up: integers of
-    /// at most 2^19, so single precision holds them exactly. `x` points to the 32 activations of each row, -127 to
-    /// 127, one row behind the other; `less` to a number for each row, -128 times the sum of these activations;
-    /// `w` to the weights of each group, each with 128 added: 8 times four inputs, and of these the four
-    /// weights of sixteen outputs.
+    /// Computes the products of 32 activations and weights, added up, for G groups of sixteen
+    /// outputs and R rows. They are integers of at most 2^19, so single precision holds them
+    /// exactly.
+    ///
+    /// `x` points to the 32 activations of each row, -127 to 127, the rows in order. `less` has a
+    /// number for each row: -128 times the sum of these activations. `w` points to the weights of
+    /// each group, each with 128 added: 8 times four inputs, and for each four the four weights of
+    /// sixteen outputs.
     unsafe fn block_sums<const R: usize, const G: usize>(
         x: *const i8,
         less: *const i32,
@@ -131,11 +141,12 @@ pub(crate) trait Simd16: Copy {
     ) -> [[Self; R]; G];
 }
 
-/// The largest of rounded numbers.
+/// The largest rounded number.
 const LARGEST: f32 = i8::MAX as f32;
 
-/// What to multiply 32 numbers with to round them and to undo that. `largest` holds the bits of the largest without
-/// sign. Without signs, numbers are in the order of their bits; what is infinite or no number is above all others.
+/// Returns the factors that round 32 numbers and that undo it. `largest` holds the bits of the
+/// largest number without sign. Without signs, numbers are in the order of their bits; infinity and
+/// NaN are above all others.
 #[inline(always)]
 fn scale_and_inverse(largest: u32) -> (f32, f32) {
     let largest = f32::from_bits(largest);
@@ -146,7 +157,7 @@ fn scale_and_inverse(largest: u32) -> (f32, f32) {
     )
 }
 
-/// [`Simd16::MANY`] of the vectors that [`run`] works with.
+/// Returns [`Simd16::HAS_32_REGISTERS`] of the vectors that [`run`] works with.
 pub(super) fn many() -> bool {
     #[cfg(target_arch = "x86_64")]
     return has_avx512();
@@ -154,7 +165,7 @@ pub(super) fn many() -> bool {
     return false;
 }
 
-/// Whether this processor has what `Avx512` needs; the answer is cached.
+/// Returns true if this processor has the instructions for `Avx512`; the answer is cached.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
@@ -170,7 +181,7 @@ pub(super) trait WideWork<T = ()> {
     unsafe fn with<V: Simd16>(self) -> T;
 }
 
-/// Does `work` with the best vectors of this processor.
+/// Does `work` with the widest vectors of this processor.
 #[inline]
 pub(super) fn run<T>(work: impl WideWork<T>) -> T {
     #[cfg(target_arch = "x86_64")]
@@ -186,19 +197,19 @@ pub(super) fn run<T>(work: impl WideWork<T>) -> T {
             unsafe { work.with::<Avx2>() }
         }
         if has_avx512() {
-            // SAFETY: just checked.
+            // SAFETY: checked above.
             unsafe { with_avx512(work) }
         } else if super::simd8::has_avx2() {
-            // SAFETY: just checked.
+            // SAFETY: checked above.
             unsafe { with_avx2(work) }
         } else {
-            // SAFETY: nothing special is needed.
+            // SAFETY: no special instructions are needed.
             unsafe { work.with::<Portable<false>>() }
         }
     }
     // On ARM a fused multiply-add is a basic instruction; elsewhere it may be a slow library call.
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: nothing special is needed.
+    // SAFETY: no special instructions are needed.
     unsafe {
         work.with::<Portable<{ cfg!(target_arch = "aarch64") }>>()
     }
@@ -209,7 +220,8 @@ mod tests {
     use super::*;
     use crate::exp::exp;
 
-    /// Everything but the products, of numbers among which are those that are none or have no end.
+    /// Returns the results of all operations except the products, for numbers that include NaN and
+    /// infinity.
     ///
     /// # Safety
     /// As for all of [`Simd16`].
@@ -235,7 +247,7 @@ mod tests {
                 }
             }
         }
-        // No numbers differ in bits that mean nothing.
+        // The bits of a NaN have no meaning.
         out.into_iter().map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect()
     }
 
@@ -244,7 +256,7 @@ mod tests {
         let mut x: Vec<f32> = (0..400).map(|i| ((i * i) as f32 * 0.731).sin() * 100.0).collect();
         let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -87.0, -87.1, 88.0, 88.1, -0.0, 0.0, 1e-42];
         x.extend(odd);
-        // SAFETY: nothing special is needed, and for the others it is checked.
+        // SAFETY: nothing special is needed for the first kind; the others are checked.
         unsafe {
             let (fused, plain) = (all::<Portable<true>>(&x), all::<Portable<false>>(&x));
             assert_ne!(fused, plain, "fused products are others");
@@ -266,7 +278,7 @@ mod tests {
         impl WideWork<[f32; 3]> for Sums<'_> {
             #[inline(always)]
             unsafe fn with<V: Simd16>(self) -> [f32; 3] {
-                // SAFETY: by the caller's promise, and as many elements as there are.
+                // SAFETY: by the caller's promise, and for the elements that exist.
                 unsafe {
                     let v = V::load_part(self.0.as_ptr(), self.0.len(), -2.0);
                     let mut out = [9.0; 2 * LANES16];

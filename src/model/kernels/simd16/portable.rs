@@ -1,13 +1,14 @@
-//! Sixteen numbers as an array: for processors without vectors that are known here, and what the others are compared with.
+//! Vectors of sixteen numbers as plain arrays: for other processors, and as the reference in tests.
 
 use super::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp;
 
-/// Needs nothing; `FMA` says whether to fuse, which is slow where no instruction does it.
+/// Needs no special instructions. `FMA` is true if it fuses the multiply-add, which is slow where
+/// no instruction does it.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Portable<const FMA: bool>([f32; LANES16]);
 
-// SAFETY of the bodies: only what the trait asks of the caller.
+// SAFETY of the bodies: they need only the promises that the trait requires.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl<const FMA: bool> Simd16 for Portable<FMA> {
     const HAS_32_REGISTERS: bool = false;
@@ -129,7 +130,7 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
         w: [*const u8; G],
     ) -> [[Self; R]; G] {
         let mut out = [[Portable([0.0; LANES16]); R]; G];
-        // Arrays of bytes need no more alignment than what is pointed to has.
+        // Arrays of bytes need no more alignment than the data has.
         let x = unsafe { &*x.cast::<[[[i8; 4]; 8]; R]>() };
         for (out, w) in out.iter_mut().zip(w) {
             let w = unsafe { &*w.cast::<[[[u8; 4]; LANES16]; 8]>() };

@@ -1,7 +1,12 @@
-//! The predefined classes of ECMA-262 and the members of a bracketed class.
+//! Predefined character classes of ECMA-262 and the members of a bracketed class.
 //!
-//! Constant cost but for properties, which `regex-syntax` looks up in its tables; tables of our own
-//! were rejected, they would age.
+//! # Cost
+//!
+//! Constant, except for Unicode properties, which `regex-syntax` looks up in its tables.
+//!
+//! # Alternatives considered
+//!
+//! Property tables of our own were rejected, because they would go out of date.
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
@@ -16,7 +21,7 @@ pub(super) fn word() -> ClassUnicode {
     unicode(&[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')])
 }
 
-/// WhiteSpace and LineTerminator.
+/// Returns the characters of `\s`: WhiteSpace and LineTerminator.
 pub(super) fn space() -> ClassUnicode {
     unicode(&[
         ('\t', '\r'),
@@ -32,7 +37,7 @@ pub(super) fn space() -> ClassUnicode {
     ])
 }
 
-/// Everything but LineTerminator.
+/// Returns the characters of `.`: all but LineTerminator.
 pub(super) fn dot() -> ClassUnicode {
     negated(unicode(&[('\n', '\n'), ('\r', '\r'), ('\u{2028}', '\u{2029}')]))
 }
@@ -42,7 +47,7 @@ pub(super) fn negated(mut class: ClassUnicode) -> ClassUnicode {
     class
 }
 
-/// The characters with a Unicode property, by its name without braces.
+/// Returns the characters with a Unicode property, given by its name without braces.
 pub(super) fn property(name: &str) -> Option<ClassUnicode> {
     if name.eq_ignore_ascii_case("any") {
         return Some(negated(unicode(&[])));
@@ -58,7 +63,7 @@ pub(super) fn property(name: &str) -> Option<ClassUnicode> {
     }
 }
 
-/// What stands between the brackets of a class.
+/// Members of a bracketed class, collected while it is parsed.
 #[derive(Default)]
 pub(super) struct Members(Vec<ClassUnicodeRange>);
 
@@ -70,7 +75,7 @@ impl Members {
         }
     }
 
-    /// Code points `low..=high` without the surrogates among them, which no text contains.
+    /// Adds the code points `low..=high` without the surrogates among them, which no text contains.
     pub(super) fn range(&mut self, low: u32, high: u32) {
         for (low, high) in [(low, high.min(0xD7FF)), (low.max(0xE000), high)] {
             if low <= high

@@ -1,15 +1,25 @@
-//! Look-around and word boundaries, through automata.
+//! Look-around assertions and word boundaries, resolved into automata.
 //!
-//! What stands *before* a position is known when it is reached: a lookbehind is the answer of a
-//! deterministic automaton that runs along from the start of the text. What comes *after* it is an
-//! obligation: a lookahead starts a deterministic automaton there that must accept the rest of the text.
-//! So a state of the result is a state of the pattern with the states of the lookbehinds and the
-//! obligations that are open; it is nondeterministic, and nothing is approximated. Negation is complement,
-//! an obligation that holds for every rest is dropped, one that holds for none ends its branch. A lookahead's
-//! automaton depends on the lookbehinds (and `^`) at its start and is made once for each of their states.
+//! The text *before* a position is known once the position is reached. So a lookbehind is answered
+//! by a deterministic automaton that runs from the start of the text. The text *after* a position
+//! is an obligation. So a lookahead starts a deterministic automaton there, which must accept the
+//! rest.
 //!
-//! Cost: the product of the automata, at most [`MAX_STATES`] states; what needs more is refused. Inside of a
-//! lookbehind only `^` is possible. Backtracking is what other engines do; it says nothing about prefixes.
+//! A state of the result combines a state of the pattern, the states of the lookbehinds, and the
+//! open obligations. The result is nondeterministic, and nothing is approximated. Negation is
+//! complement. An obligation that holds for every rest is dropped; one that holds for no rest ends
+//! its branch. The automaton of a lookahead depends on the lookbehinds (and `^`) at its start. It
+//! is made once for each of their states.
+//!
+//! Inside a lookbehind, only `^` is possible.
+//!
+//! # Cost
+//!
+//! The product of the automata, at most [`MAX_STATES`] states. Larger products are refused.
+//!
+//! # Alternatives considered
+//!
+//! Backtracking, which other engines use, was rejected: it gives no answer for prefixes.
 
 use regex_syntax::hir::{self, Class, Hir, HirKind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,13 +31,14 @@ use crate::constraint::regular::hir_to_ir::fault;
 use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most states of the pattern, of a lookbehind or of a lookahead.
+/// Maximum number of states of the pattern, of a lookbehind or of a lookahead.
 const MAX_STATES: usize = 20_000;
-/// Most transitions of one of them.
+/// Maximum number of transitions of one of them.
 const MAX_EDGES: usize = 400_000;
 
-/// HIR has no look-around: these stand for the first, second, … one of a pattern. ECMA patterns have no
-/// use for their own meaning. Their number is also the limit on how many a pattern may have.
+/// HIR assertions that represent the first, second, … look-around of a pattern, because HIR has no
+/// look-around. ECMA patterns do not use their original meaning. The length of this list also
+/// limits the number of look-arounds in a pattern.
 pub(super) const PLACES: [hir::Look; 16] = [
     hir::Look::StartLF,
     hir::Look::EndLF,
@@ -47,7 +58,7 @@ pub(super) const PLACES: [hir::Look; 16] = [
     hir::Look::WordEndHalfUnicode,
 ];
 
-/// One look-around.
+/// One look-around of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Look {
     pub ahead: bool,
@@ -55,7 +66,7 @@ pub(super) struct Look {
     pub body: Hir,
 }
 
-/// The texts that contain a match of `hir`, which refers to `looks` by [`PLACES`].
+/// Returns the texts that contain a match of `hir`, which refers to `looks` by [`PLACES`].
 pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> Result<NodeId> {
     let mut builder = Builder {
         pattern,
@@ -81,12 +92,12 @@ pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> R
     builder.language(hir, (true, true), View::start(looks.len()), ir)
 }
 
-/// What is known at a position about what stands before it.
+/// Knowledge at a position about the text before it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct View {
-    /// Nothing.
+    /// True if no text comes before the position.
     start: bool,
-    /// The states of the lookbehinds' automata; 0 for lookaheads.
+    /// States of the lookbehind automata; 0 for lookaheads.
     behind: SmallVec<[u32; 4]>,
 }
 
@@ -96,11 +107,12 @@ impl View {
     }
 }
 
-/// The automaton of what a lookahead asks of the rest of the text.
+/// Automaton that a lookahead requires to accept the rest of the text.
 struct Ahead {
     dfa: CharDfa,
-    /// The state that accepts every rest, and the one that accepts none.
+    /// State that accepts every rest.
     always: Option<u32>,
+    /// State that accepts no rest.
     never: Option<u32>,
 }
 
@@ -110,42 +122,42 @@ impl Ahead {
         Ok(Ahead { always: dfa.loop_state(true), never: dfa.loop_state(false), dfa })
     }
 
-    /// `$`: the rest is empty.
+    /// Returns the automaton of `$`: the rest is empty.
     fn end() -> Result<Ahead> {
         Ahead::new(CharDfa::lengths(0, Some(0)))
     }
 }
 
-/// Lookaheads that are open: the number of the automaton and its state.
+/// Open lookaheads: the number of the automaton and its state.
 type Open = SmallVec<[(u32, u32); 2]>;
 
-/// A state of a language: of the body, the open lookaheads, and what stands before.
+/// State of a language: state of the body, open lookaheads, and knowledge of the text before.
 type State = (u32, Open, View);
 
 struct Builder<'a> {
     pattern: &'a str,
     looks: &'a [Look],
-    /// Per look-around; `None` for lookaheads.
+    /// Automaton of each look-around; `None` for lookaheads.
     behind: Vec<Option<CharDfa>>,
-    /// Whether a lookbehind is being made.
+    /// True while a lookbehind is being built.
     inside: bool,
-    /// The first one is that of `$`.
+    /// Automata of the lookaheads; the first is that of `$`.
     aheads: Vec<Ahead>,
-    /// Lookaheads by what stood before them.
+    /// Numbers of the lookahead automata, by look-around and by the knowledge at their start.
     known: FxHashMap<(usize, View), u32>,
 }
 
-/// The number of `$` among the lookaheads.
+/// Number of `$` among the lookaheads.
 const END: u32 = 0;
 
 impl Builder<'_> {
-    /// The language of a body at a place with this view. The flags: any text may stand before the match,
-    /// any text may follow it.
+    /// Returns the language of a body at a position with this view. The flags of `around` say
+    /// whether any text may precede and whether any text may follow the match.
     fn language(&mut self, body: &Hir, around: (bool, bool), view: View, ir: &mut Ir) -> Result<NodeId> {
         let body = Body::new(body, around).ok_or_else(|| self.too_large())?;
         let mut product = Product::default();
         let mut edges_made = 0;
-        // The state of the start is one of its own: the others begin behind conditions.
+        // The start has a state of its own, because the other states come after conditions.
         let start = self.closure(&body, 0, Open::new(), &view)?;
         let first: Vec<usize> = start.into_iter().map(|s| product.number(s)).collect();
         let mut at = 0;
@@ -211,7 +223,7 @@ impl Builder<'_> {
         cuts.iter().copied().zip(ends).collect()
     }
 
-    /// The open lookaheads after a character; `None` if one of them fails.
+    /// Returns the open lookaheads after a character, or `None` if one of them fails.
     fn advance(&self, open: &Open, code: u32) -> Option<Open> {
         let mut next = Open::new();
         for &(ahead, state) in open {
@@ -229,13 +241,14 @@ impl Builder<'_> {
         Some(next)
     }
 
+    /// Returns the view after a character.
     fn after(&self, view: &View, code: u32) -> View {
         let next = self.behind.iter().zip(&view.behind);
         let behind = next.map(|(dfa, &state)| dfa.as_ref().map_or(0, |dfa| dfa.step(state, code)));
         View { start: false, behind: behind.collect() }
     }
 
-    /// The states with a character to read, or the end, that are reached without reading.
+    /// Returns the states that are reached without reading and that read a character or end.
     fn closure(&mut self, body: &Body, from: u32, open: Open, view: &View) -> Result<Vec<State>> {
         let mut seen: FxHashSet<(u32, Open)> = FxHashSet::default();
         let mut found: Vec<(u32, Open)> = Vec::new();
@@ -264,7 +277,7 @@ impl Builder<'_> {
             }
         }
         if body.absorbs && found.contains(&(ACCEPT, Open::new())) {
-            // Whatever comes, it matches.
+            // Any continuation matches.
             let view = View { start: false, behind: smallvec![0; view.behind.len()] };
             return Ok(vec![(ACCEPT, Open::new(), view)]);
         }
@@ -277,7 +290,7 @@ impl Builder<'_> {
         Ok(kept)
     }
 
-    /// The lookaheads that are open once a condition is met; `None` if it is not.
+    /// Returns the open lookaheads once a condition is met, or `None` if it is not met.
     fn condition(&mut self, look: hir::Look, open: &Open, view: &View) -> Result<Option<Open>> {
         let ahead = match look {
             hir::Look::Start => return Ok(view.start.then(|| open.clone())),
@@ -308,8 +321,8 @@ impl Builder<'_> {
         Ok(Some(next))
     }
 
-    /// The automaton of a lookahead after what stands before it. The recursion is as deep as lookaheads are
-    /// nested, of which there are at most as many as [`PLACES`].
+    /// Returns the number of a lookahead's automaton for this view of the text before. The
+    /// recursion is as deep as lookaheads are nested; [`PLACES`] limits their number.
     fn ahead(&mut self, index: usize, view: &View) -> Result<u32> {
         let key = (index, view.clone());
         if let Some(&known) = self.known.get(&key) {
@@ -320,7 +333,7 @@ impl Builder<'_> {
         let node = self.language(&look.body, (false, true), view.clone(), &mut scratch)?;
         let dfa = CharDfa::of(&scratch, node)?;
         let own = Ahead::new(if look.negated { dfa.complement() } else { dfa })?;
-        // Mostly what stands before makes no difference.
+        // In most cases the text before makes no difference.
         let number = match self.aheads.iter().position(|known| known.dfa.is_same(&own.dfa)) {
             Some(number) => number,
             None => {
@@ -333,10 +346,10 @@ impl Builder<'_> {
     }
 }
 
-/// A way on from a state: to which one, by which characters.
+/// Transition: target state and characters.
 type Way = (usize, Vec<(char, char)>);
 
-/// The states met so far, and what is known of them.
+/// States found so far, with their acceptance and transitions.
 #[derive(Default)]
 struct Product {
     numbers: FxHashMap<State, usize>,
@@ -355,8 +368,8 @@ impl Product {
         self.states.len() - 1
     }
 
-    /// The node of the automaton that begins in any of these states, without those from which nothing
-    /// is accepted.
+    /// Returns the node of the automaton that begins in any state of `first`. States that reach no
+    /// acceptance are left out.
     fn into_node(self, first: &[usize], ir: &mut Ir) -> NodeId {
         let mut back: Vec<Vec<usize>> = vec![Vec::new(); self.states.len()];
         for (from, edges) in self.edges.iter().enumerate() {
@@ -391,25 +404,26 @@ impl Product {
     }
 }
 
-/// One way on from a state of a body.
+/// A step from a state of a body.
 enum Step {
-    /// One of these code points.
+    /// Reads one of these code points.
     Class(SmallVec<[(u32, u32); 2]>, u32),
     Free(u32),
     If(hir::Look, u32),
 }
 
-/// The states of a pattern without what look-around adds: begins in 0 and ends in [`ACCEPT`].
+/// States of a pattern without the parts that look-around adds. It begins in 0 and ends in
+/// [`ACCEPT`].
 struct Body {
     steps: Vec<SmallVec<[Step; 2]>>,
-    /// Whether any text may follow the end.
+    /// True if any text may follow the end.
     absorbs: bool,
 }
 
 const ACCEPT: u32 = 1;
 
 impl Body {
-    /// `None` if there are too many states. See [`Builder::language`] for `around`.
+    /// Returns `None` if there are too many states. See [`Builder::language`] for `around`.
     fn new(hir: &Hir, (before, after): (bool, bool)) -> Option<Body> {
         let mut body = Body { steps: vec![SmallVec::new(), SmallVec::new()], absorbs: after };
         let any = || scalars(ANY_CHAR.0 as u32, ANY_CHAR.1 as u32);
@@ -419,7 +433,7 @@ impl Body {
         if after {
             body.add(ACCEPT, Step::Class(any(), ACCEPT));
         }
-        // In front of and behind the pattern, so that its own loops stay inside.
+        // Separate states before and after the pattern keep its own loops inside.
         let (from, to) = (body.state(), body.state());
         body.add(0, Step::Free(from));
         body.add(to, Step::Free(ACCEPT));
@@ -459,7 +473,7 @@ impl Body {
                 let ranges = utf8_class::ranges(class).flat_map(|(lo, hi)| scalars(lo as u32, hi as u32));
                 self.add(from, Step::Class(ranges.collect(), to));
             }
-            // ECMA patterns have classes of characters only.
+            // ECMA patterns only have classes of characters.
             HirKind::Class(Class::Bytes(_)) => {}
             HirKind::Look(look) => self.add(from, Step::If(*look, to)),
             HirKind::Capture(capture) => todo.push((&capture.sub, from, to)),
@@ -496,7 +510,7 @@ impl Body {
     }
 }
 
-/// The scalar values of a range of code points.
+/// Returns the scalar values of a range of code points.
 fn scalars(low: u32, high: u32) -> SmallVec<[(u32, u32); 2]> {
     let cut = SCALARS.iter().map(|&(lo, hi)| (lo.max(low), hi.min(high)));
     cut.filter(|r| r.0 <= r.1).collect()

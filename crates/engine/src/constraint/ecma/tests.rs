@@ -4,7 +4,7 @@ use super::*;
 use crate::constraint::test_reference::matches;
 use ffwd_testkit::random::Random;
 
-/// That a pattern matches the texts of `yes` and none of `no`.
+/// Asserts that a pattern matches the texts of `yes` and none of `no`.
 #[track_caller]
 pub(super) fn check(pattern: &str, yes: &[&str], no: &[&str]) {
     let mut ir = Ir::new();
@@ -217,8 +217,8 @@ fn open_ends_leave_small_languages() {
     assert!(size < 60, "{size} states");
 }
 
-/// Random patterns over letters, groups, alternatives, quantifiers and anchors, in a subset in which
-/// the `regex` crate agrees with ECMA-262.
+/// Returns a random pattern of letters, groups, alternatives, quantifiers and anchors. It stays in
+/// a subset in which the `regex` crate agrees with ECMA-262.
 fn random_pattern(random: &mut Random, depth: usize) -> String {
     let mut out = String::new();
     for _ in 0..1 + random.below(3) {

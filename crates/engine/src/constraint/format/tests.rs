@@ -59,7 +59,8 @@ fn changed_members_are_accepted_only_if_valid() {
     }
 }
 
-/// Texts of a format, with characters changed: the mutants that are of the format, too, are in its wide language.
+/// Changes characters in texts of a format. Every mutant that is still of the format is in its wide
+/// language.
 #[test]
 fn the_wide_language_holds_what_another_validator_accepts() {
     let mut random = Random::new(11);
@@ -80,7 +81,7 @@ fn the_wide_language_holds_what_another_validator_accepts() {
                 if random.below(2) == 0 || at == chars.len() { chars.insert(at, c) } else { chars[at] = c }
             }
             let text: String = chars.into_iter().collect();
-            // Of a time the validator takes some characters for digits that are none.
+            // In a time, the validator takes some other characters for digits.
             let odd = |b| !b"0123456789:.+-TZ".contains(&b);
             if name.contains("time") && text.bytes().any(odd) {
                 continue;
@@ -110,8 +111,8 @@ fn every_date_is_exact() {
     }
 }
 
-/// Listed texts: accepted ones must be valid for the other validator, refused ones are invalid for it
-/// unless the module says that they are left out.
+/// Checks listed texts: accepted ones must be valid for the other validator. Refused ones must be
+/// invalid for it, unless the module says that they are left out.
 #[track_caller]
 fn check(name: &str, yes: &[&str], no: &[&str], left_out: &[&str]) {
     let validator = validator(name);
@@ -481,7 +482,7 @@ fn regular_expressions() {
     );
 }
 
-/// What the other validator lets pass, and the standard does not.
+/// Texts that the other validator accepts and the standard does not.
 #[test]
 fn regular_expressions_by_the_standard() {
     let (ir, root) = build("regex");

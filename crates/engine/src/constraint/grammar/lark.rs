@@ -36,6 +36,7 @@ use super::{check_length, compile, lark_terminals, regex};
 use crate::constraint::ir::Ir;
 use crate::constraint::{Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
+use crate::warning::{Warning, WarningKind};
 
 /// The language of a grammar in the Lark subset.
 ///
@@ -72,7 +73,8 @@ pub(super) fn grammar(text: &str, policy: &Policy, source: json_schema::Quoting<
         parser.blanks();
     }
     if parser.priorities > 0 {
-        parser.grammar.warnings.push("priorities are ignored: every reading is allowed".to_owned());
+        let message = "priorities are ignored: every reading is allowed";
+        parser.grammar.warnings.push(Warning::new(WarningKind::IgnoredPriority, message));
     }
     parser.grammar.finish("start")?;
     Ok(parser.grammar)

@@ -10,6 +10,7 @@ use super::cursor::fault;
 use crate::constraint::element_pattern::distance;
 use crate::constraint::ir::{Ir, repeated};
 use crate::error::{Error, ErrorKind, Result};
+use crate::warning::{Warning, WarningKind};
 
 /// Index of an expression.
 pub(super) type ExprId = u32;
@@ -64,7 +65,7 @@ pub(super) struct Grammar {
     pub ignored: Vec<RuleIx>,
     /// Where everything begins; known after [`finish`](Self::finish).
     pub start: RuleIx,
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl Grammar {
@@ -208,7 +209,8 @@ impl Grammar {
         }
         let shown = unused[..unused.len().min(5)].join("`, `");
         let more = if unused.len() > 5 { format!(" and {} more", unused.len() - 5) } else { String::new() };
-        self.warnings.push(format!("nothing uses `{shown}`{more}"));
+        let message = format!("nothing uses `{shown}`{more}");
+        self.warnings.push(Warning::new(WarningKind::UnusedRule, message));
     }
 
     /// The defined name closest to `name`, if it is close.

@@ -1,15 +1,23 @@
-//! JSON text into one arena of values that keeps what a schema front end needs: the order of the
-//! members, the text of numbers (no `f64`), decoded strings, and each value's place in the document.
+//! Arena of JSON values: member order, number texts, decoded strings and JSON pointers are kept.
 //!
-//! Parsing is one pass with an explicit stack, linear in the text; strings and names are interned, so
-//! that the rest of the front end compares integers. `serde_json::Value` was rejected: it reads
-//! numbers through `f64`, a value does not know its place, and its ids cannot be keys of a memo.
+//! This is what a schema front end needs. Numbers keep their text (no `f64`), and each value knows
+//! its position in the document. Strings and names are interned, so the rest of the front end
+//! compares integers.
 //!
-//! Texts for readers (`title`, `description`, `$comment`) are two fifths of the bytes of real schemas and an eighth
-//! of their values; they are checked and left out, but where they may be values or names of the instance.
+//! Annotation texts (`title`, `description`, `$comment`) make up a large part of real schemas. They
+//! are checked and left out, except where they may be values or names of the instance.
 //!
-//! Duplicate names in one object: the last one wins and keeps the place of the first, as in
-//! `serde_json`; the document remembers that it happened, for a warning.
+//! If a name occurs twice in one object, the last value counts and takes the position of the first,
+//! as in `serde_json`. The document remembers one such name, for a warning.
+//!
+//! # Cost
+//!
+//! Parsing is one pass with an explicit stack, linear in the text.
+//!
+//! # Alternatives considered
+//!
+//! `serde_json::Value` was rejected: it reads numbers through `f64`, and a value does not know its
+//! position. Its ids cannot be keys of a memo.
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -19,14 +27,14 @@ use crate::constraint::json_schema::keyword_set::KeywordSet;
 use crate::constraint::json_schema::keywords as kw;
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// Longest JSON text in bytes.
+/// Maximum size of a JSON text, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
-/// Most values in one JSON text.
+/// Maximum number of values in one JSON text.
 pub(crate) const MAX_VALUES: usize = 1_000_000;
-/// Deepest nesting of arrays and objects.
+/// Maximum nesting of arrays and objects.
 pub(crate) const MAX_DEPTH: usize = 512;
 
-/// A value of the document.
+/// Id of a value in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::constraint) struct Id(pub u32);
 
@@ -34,7 +42,7 @@ pub(in crate::constraint) struct Id(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::constraint) struct Symbol(pub u32);
 
-/// What a value is.
+/// A JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::constraint) enum Value {
     Null,
@@ -55,20 +63,21 @@ pub(in crate::constraint) enum Value {
     },
 }
 
-/// Where a value lies: its parent and the index among the parent's children.
+/// Location of a value: its parent and the index among the parent's children.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::constraint) struct Parent {
     id: Id,
     index: u32,
 }
 
-/// A parsed document, and further ones to which it refers.
+/// A parsed document, and further documents to which it refers.
 #[derive(Debug)]
 pub(in crate::constraint) struct Doc {
     pub(in crate::constraint) values: Vec<Value>,
     pub(in crate::constraint) parents: Vec<Option<Parent>>,
     pub(in crate::constraint) elements: Vec<Id>,
-    /// Before the members of each object, which names they have, as two halves of a word.
+    /// Member table. Before the members of each object is one entry with the object's keyword set,
+    /// as two 32-bit halves.
     pub(in crate::constraint) members: Vec<(Symbol, Id)>,
     words: SymbolTable,
     pub(in crate::constraint) root: Id,
@@ -80,7 +89,7 @@ pub(in crate::constraint) struct Doc {
     pub(in crate::constraint) constants: [Option<Id>; 2],
     /// Schemas made of values of the tree.
     pub(in crate::constraint) made: FxHashMap<(Symbol, Box<[Id]>), Id>,
-    /// Roots of further texts, with the URI under which each is known.
+    /// Roots of further documents, with the URI of each.
     others: FxHashMap<Id, String>,
 }
 
@@ -90,7 +99,7 @@ impl Doc {
         Doc::with(text, true)
     }
 
-    /// Parses a schema, without the texts that schemas have for their readers.
+    /// Parses a schema, without its annotation texts.
     pub fn schema(text: &str) -> Result<Doc> {
         Doc::with(text, false)
     }
@@ -115,7 +124,7 @@ impl Doc {
         Ok(doc)
     }
 
-    /// Parses another schema into the same arena; its root.
+    /// Parses another schema into the same arena and returns its root.
     pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
         let root = self.read(text, false).map_err(|e| e.at(Place::File(uri.into())))?;
         self.others.insert(root, uri.to_string());
@@ -132,12 +141,13 @@ impl Doc {
         Parser::new(text, self, all).document()
     }
 
-    /// Replaces the root: by a copy of it that is specific to a dynamic scope.
+    /// Replaces the root by a copy that is specific to a dynamic scope.
     pub fn set_root(&mut self, root: Id) {
         self.root = root;
     }
 
-    /// A copy of a value with other children, in the order of its own. The copy of a root is one.
+    /// Copies a value with other children, given in the order of its own. The copy of a root is a
+    /// root.
     pub fn copy(&mut self, id: Id, children: &[(Symbol, Id)]) -> Id {
         let copy = match self.value(id) {
             Value::Array { .. } => self.close_array(children),
@@ -166,7 +176,7 @@ impl Doc {
         self.words.get(name)
     }
 
-    /// The name of a string that occurs in the document (or was interned later).
+    /// Returns the symbol of a string that occurs in the document or was interned later.
     pub fn lookup(&self, text: &str) -> Option<Symbol> {
         self.words.find(text)
     }
@@ -175,7 +185,7 @@ impl Doc {
         self.words.intern(text)
     }
 
-    /// The members of an object, in order; empty for anything else.
+    /// Returns the members of an object, in order; empty for other values.
     pub fn members(&self, id: Id) -> &[(Symbol, Id)] {
         match self.value(id) {
             Value::Object { first, len } => &self.members[first as usize..(first + len) as usize],
@@ -183,7 +193,7 @@ impl Doc {
         }
     }
 
-    /// The elements of an array, in order; empty for anything else.
+    /// Returns the elements of an array, in order; empty for other values.
     pub fn elements(&self, id: Id) -> &[Id] {
         match self.value(id) {
             Value::Array { first, len } => &self.elements[first as usize..(first + len) as usize],
@@ -191,7 +201,7 @@ impl Doc {
         }
     }
 
-    /// Which keywords an object has as members; none for anything else.
+    /// Returns the keywords that an object has as members; empty for other values.
     pub fn keyword_set(&self, id: Id) -> KeywordSet {
         match self.value(id) {
             Value::Object { first, .. } => {
@@ -202,13 +212,13 @@ impl Doc {
         }
     }
 
-    /// Begins the members of an object; where they are.
+    /// Begins the members of an object and returns the index of the first.
     pub(in crate::constraint) fn open_members(&mut self) -> usize {
         self.members.push((Symbol(0), Id(0)));
         self.members.len()
     }
 
-    /// The object of the members from `first` on.
+    /// Makes an object of the members from `first` on.
     pub(in crate::constraint) fn object_of(&mut self, first: usize) -> Id {
         let members = &self.members[first..];
         let len = members.len() as u32;
@@ -218,7 +228,7 @@ impl Doc {
         self.push(Value::Object { first: first as u32, len })
     }
 
-    /// The member of that name.
+    /// Returns the member of that name.
     pub fn get(&self, id: Id, name: Symbol) -> Option<Id> {
         if !self.keyword_set(id).may_have(name) {
             return None;
@@ -226,7 +236,7 @@ impl Doc {
         self.members(id).iter().find(|m| m.0 == name).map(|m| m.1)
     }
 
-    /// The decoded text of a string value.
+    /// Returns the decoded text of a string value.
     pub fn string(&self, id: Id) -> Option<Symbol> {
         match self.value(id) {
             Value::String(name) => Some(name),
@@ -238,7 +248,7 @@ impl Doc {
         self.parents[id.0 as usize].map(|p| p.id)
     }
 
-    /// The JSON pointer (RFC 6901) of a value in its document.
+    /// Returns the JSON pointer (RFC 6901) of a value in its document.
     pub fn pointer(&self, id: Id) -> String {
         self.pointer_and_root(id).0
     }
@@ -264,7 +274,7 @@ impl Doc {
         (text, at)
     }
 
-    /// The place of a value, for errors.
+    /// Returns the location of a value, for errors.
     pub fn place(&self, id: Id) -> Place {
         let (pointer, root) = self.pointer_and_root(id);
         match self.others.get(&root) {
@@ -279,7 +289,7 @@ impl Doc {
         Id(self.values.len() as u32 - 1)
     }
 
-    /// A string value outside the document tree.
+    /// Returns a string value outside the document tree.
     pub fn string_value(&mut self, text: Symbol) -> Id {
         if let Some(&id) = self.loose.get(&text) {
             return id;
@@ -289,7 +299,7 @@ impl Doc {
         id
     }
 
-    /// Closes an array whose elements are these; their names say nothing.
+    /// Makes an array of these elements; the symbols are ignored.
     pub(in crate::constraint) fn close_array(&mut self, elements: &[(Symbol, Id)]) -> Id {
         let first = self.elements.len() as u32;
         self.elements.extend(elements.iter().map(|e| e.1));
@@ -300,13 +310,14 @@ impl Doc {
         id
     }
 
+    /// Makes an object of these members; the last of several members with one name counts.
     pub(in crate::constraint) fn close_object(&mut self, members: &[(Symbol, Id)]) -> Id {
         let first = self.open_members();
         let many = if members.len() > FEW { members.len() } else { 0 };
         let mut seen: FxHashMap<Symbol, usize> = FxHashMap::with_capacity_and_hasher(many, FxBuildHasher);
         let mut duplicate = None;
         for &(name, id) in members {
-            // Most objects are so small that looking at every name is faster than hashing.
+            // Most objects are so small that comparing every name is faster than hashing.
             let kept = &self.members[first..];
             let known = match members.len() {
                 ..=FEW => kept.iter().position(|m| m.0 == name),
@@ -336,5 +347,5 @@ impl Doc {
     }
 }
 
-/// Most members of an object whose names are compared one by one.
+/// Objects with at most this many members have their names compared one by one.
 const FEW: usize = 16;

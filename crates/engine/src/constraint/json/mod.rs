@@ -1,4 +1,4 @@
-//! JSON text in an arena that keeps locations, order and the text of numbers: see [`document`].
+//! JSON text in an arena that keeps locations, order and the text of numbers; see [`document`].
 
 pub(in crate::constraint) mod document;
 mod parser;

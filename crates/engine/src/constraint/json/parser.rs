@@ -1,6 +1,13 @@
-//! The parser of JSON text: one pass with an explicit stack, linear in the text.
+//! Parser of JSON text into the arena.
 //!
-//! A recursive parser was rejected: the depth of a schema must not be a matter of the thread's stack.
+//! # Cost
+//!
+//! One pass with an explicit stack, linear in the text.
+//!
+//! # Alternatives considered
+//!
+//! A recursive parser was rejected: the permitted depth of a schema must not depend on the size of
+//! the thread's stack.
 
 use smallvec::SmallVec;
 
@@ -11,45 +18,45 @@ use crate::error::{Error, ErrorKind, Place, Result};
 
 /// A container that is not closed yet.
 struct Open {
-    /// Where its children begin among those that wait.
+    /// Index of its first child in `Parser::waiting`.
     first: usize,
-    /// Of an object: the name that waits for its value.
+    /// In an object: name of the member whose value comes next.
     name: Option<Symbol>,
-    /// Whether it is a part of a value that counts as a whole.
+    /// True inside the value of a keyword such as `const`, where everything counts.
     literal: bool,
-    /// Whether it may be something else than a schema, so that its members count whatever their names are.
+    /// True if the container may be something other than a schema, so all of its members count.
     keeps: bool,
-    /// The names of the texts for readers that were left out.
+    /// Names of the annotation texts that were left out.
     told: SmallVec<[Symbol; 2]>,
 }
 
 impl Open {
-    /// Whether the name that waits is that of a text for readers.
+    /// Returns true if the next value is an annotation text that is left out.
     fn only_tells(&self) -> bool {
         !self.keeps && self.name.is_some_and(kw::is_annotation_text)
     }
 }
 
-/// What is being read.
+/// State of the parser.
 pub(crate) struct Parser<'a> {
     text: &'a str,
     at: usize,
     doc: &'a mut Doc,
-    /// Whether it is no schema, so that everything counts.
+    /// True if the text is not a schema, so everything counts.
     all: bool,
-    /// Children of all containers that are not closed yet; elements of arrays have no name of theirs.
+    /// Children of all containers that are not closed yet; elements of arrays have no name.
     waiting: Vec<(Symbol, Id)>,
-    /// A buffer for strings with escapes.
+    /// Buffer for strings with escapes.
     decoded: String,
 }
 
 impl<'a> Parser<'a> {
-    /// Reads `text` into `doc`; with `all`, as it is, otherwise as a schema.
+    /// Creates a parser that reads `text` into `doc`: unchanged if `all`, otherwise as a schema.
     pub(crate) fn new(text: &'a str, doc: &'a mut Doc, all: bool) -> Self {
         Parser { text, at: 0, doc, all, waiting: Vec::with_capacity(32), decoded: String::new() }
     }
 
-    /// The only value of the text.
+    /// Parses the text, which is one value.
     pub(crate) fn document(&mut self) -> Result<Id> {
         let mut open: Vec<Open> = Vec::with_capacity(16);
         loop {
@@ -76,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Begins an array or an object, which is done if it is empty.
+    /// Begins an array or an object, and returns it if it is empty.
     fn begin(&mut self, object: bool, open: &mut Vec<Open>) -> Result<Option<Id>> {
         self.at += 1;
         self.space();
@@ -89,7 +96,7 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
-    /// A container whose first member has this name, inside another one.
+    /// Returns a container inside another one; `name` is the name of its first member.
     fn opened(&self, outer: Option<&Open>, name: Option<Symbol>) -> Open {
         let key = outer.and_then(|outer| outer.name);
         let literal = outer.map_or(self.all, |outer| outer.literal) || key.is_some_and(kw::is_literal);
@@ -97,7 +104,7 @@ impl<'a> Parser<'a> {
         Open { first: self.waiting.len(), name, literal, keeps, told: SmallVec::new() }
     }
 
-    /// What comes behind a value: the next member of its container, or the end of that, which is then done.
+    /// Continues after a value: begins the next member of its container, or closes and returns it.
     fn next_member(&mut self, open: &mut Vec<Open>) -> Result<Option<Id>> {
         let Some(container) = open.last_mut() else { return Ok(None) };
         self.space();
@@ -113,7 +120,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// Reads the separator after a value: whether it closes the container.
+    /// Reads the separator after a value; returns true if it closes the container.
     fn closed(&mut self, container: &mut Open) -> Result<bool> {
         let (end, message) = match container.name {
             None => (b']', "expected `,` or `]`"),
@@ -245,7 +252,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes on behind a string that does not count.
+    /// Skips a string that does not count.
     fn skip_string(&mut self) -> Result<()> {
         self.at += 1;
         loop {

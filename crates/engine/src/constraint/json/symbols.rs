@@ -1,7 +1,13 @@
-//! Interned strings, with a part that all documents share.
+//! Table of interned strings, on top of a table that all documents share.
 //!
-//! Interning hashes the text once; a name costs four bytes beside its text. A `Vec<String>` with a map
-//! from `String` was rejected: it holds every text twice and allocates for each.
+//! # Cost
+//!
+//! Interning hashes the text once. Each symbol adds four bytes to its text.
+//!
+//! # Alternatives considered
+//!
+//! A `Vec<String>` with a map from `String` was rejected: it holds every text twice and allocates
+//! for each.
 
 use std::hash::BuildHasher;
 
@@ -10,18 +16,18 @@ use rustc_hash::FxBuildHasher;
 
 use crate::constraint::json::document::Symbol;
 
-/// Interned strings, one after the other in one buffer: most of a schema is names, and an allocation
-/// for each was a fifth of the time to parse it.
+/// Interned strings, one after the other in one buffer. Most of a schema is names, so an allocation
+/// for each would dominate parsing.
 #[derive(Debug, Default)]
 pub(in crate::constraint) struct SymbolTable {
-    /// The words that all documents share; their names come first.
+    /// Table that all documents share; its symbols come first.
     shared: Option<&'static SymbolTable>,
     text: String,
     ends: Vec<u32>,
     index: HashTable<Entry>,
 }
 
-/// A name and where its text lies: that it is another one is mostly told by its length.
+/// A symbol and the location of its text. Most unequal texts already differ in length.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     name: Symbol,
@@ -36,7 +42,8 @@ impl Entry {
 }
 
 impl SymbolTable {
-    /// Words on top of others, with room for those of a text of so many bytes.
+    /// Creates a table on top of a shared one, with room for the strings of a text of `bytes`
+    /// bytes.
     pub fn on(shared: &'static SymbolTable, bytes: usize) -> SymbolTable {
         SymbolTable {
             shared: Some(shared),
@@ -46,7 +53,7 @@ impl SymbolTable {
         }
     }
 
-    /// How many names the shared words have.
+    /// Returns the number of shared symbols.
     fn first(&self) -> u32 {
         self.shared.map_or(0, |shared| shared.ends.len() as u32)
     }
@@ -68,7 +75,8 @@ impl SymbolTable {
         shared.or_else(|| self.index.find(hash, is_text).map(|e| e.name))
     }
 
-    /// The name of a string; names are numbered in the order in which strings come.
+    /// Returns the symbol of a string. Symbols are numbered in the order in which strings are
+    /// added.
     pub fn intern(&mut self, text: &str) -> Symbol {
         let hash = FxBuildHasher.hash_one(text);
         if let Some(name) = self.find_hashed(text, hash) {
@@ -84,7 +92,7 @@ impl SymbolTable {
     }
 }
 
-/// The word that ends where its number says; it begins where the one before ends.
+/// Returns the string with this number. It begins at the end of its predecessor.
 fn word<'a>(text: &'a str, ends: &[u32], at: u32) -> &'a str {
     let at = at as usize;
     let from = if at == 0 { 0 } else { ends[at - 1] as usize };

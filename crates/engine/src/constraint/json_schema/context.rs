@@ -27,6 +27,7 @@ use crate::constraint::regular::byte_nfa::ByteNfa;
 use crate::constraint::regular::char_dfa::CharDfa;
 use crate::constraint::{Policy, ecma, format};
 use crate::error::{Error, ErrorKind, Result};
+use crate::warning::{Warning, WarningKind};
 
 /// Most alternatives of one value after distributing `anyOf`, `oneOf`, `if` and the like.
 pub(super) const MAX_DISJUNCTS: usize = 4_096;
@@ -78,7 +79,7 @@ pub(super) struct SchemaContext<'p> {
     /// By schema, what is known of what applies to the same value.
     checked: Vec<Grounded>,
     pub steps: u64,
-    pub warned: FxHashSet<(u32, Symbol)>,
+    pub warned: FxHashSet<(WarningKind, Symbol)>,
     /// A buffer for the keywords of a schema.
     pub keywords: Vec<(Symbol, Id)>,
     /// Unknown keywords that were looked at.
@@ -136,8 +137,8 @@ impl<'p> SchemaContext<'p> {
         };
         if let Some((id, name)) = front.doc.duplicate {
             let (name, at) = (front.doc.name(name), front.doc.pointer(id));
-            let warning = format!("#{at}: the name {name:?} occurs twice; the last one counts");
-            front.ir.warnings.push(warning);
+            let message = format!("the name {name:?} occurs twice; the last one counts");
+            front.ir.warnings.push(Warning::new(WarningKind::DuplicateName, message).at(at));
         }
         Ok(front)
     }
@@ -171,9 +172,9 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// A warning, once per kind and name.
-    pub fn warn(&mut self, kind: u32, name: Symbol, at: Id, message: &str) {
+    pub fn warn(&mut self, kind: WarningKind, name: Symbol, at: Id, message: &str) {
         if self.warned.insert((kind, name)) {
-            let warning = format!("#{}: {message}", self.doc.pointer(at));
+            let warning = Warning::new(kind, message).at(self.doc.pointer(at));
             self.ir.warnings.push(warning);
         }
     }
@@ -241,7 +242,7 @@ impl<'p> SchemaContext<'p> {
         if let Some((name, at)) = ignored {
             let word = self.doc.name(name).to_string();
             self.warn(
-                1,
+                WarningKind::IgnoredKeyword,
                 name,
                 at,
                 &format!("`{word}` beside `$ref` is ignored in this draft of JSON Schema"),

@@ -15,7 +15,7 @@ type Resolver<'a> = dyn Fn(&str) -> Result<Option<String>> + 'a;
 
 /// Where documents come from.
 #[derive(Default)]
-pub(super) struct Documents<'a> {
+pub(in crate::constraint) struct Documents<'a> {
     given: FxHashMap<String, Cow<'a, str>>,
     resolver: Option<Box<Resolver<'a>>>,
 }
@@ -72,6 +72,11 @@ const BUILTIN: &[(&str, &str)] = &[
 ];
 
 impl<'a> Documents<'a> {
+    /// Returns true if neither documents nor a resolver were supplied.
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.resolver.is_none()
+    }
+
     /// Adds a document under a URI, whose fragment does not count.
     pub fn add(&mut self, uri: &str, text: Cow<'a, str>) {
         let uri = uri.split_once('#').map_or(uri, |u| u.0);

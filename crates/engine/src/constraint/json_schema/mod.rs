@@ -19,13 +19,12 @@
 //! only required, then undeclared ones.
 
 mod alternatives;
-mod builder;
 mod conjunctions;
 mod contains;
 mod context;
 mod decimal;
 mod dedup;
-mod documents;
+pub(super) mod documents;
 mod dynamic_scope;
 mod exists_property;
 pub(super) mod format_automata;
@@ -54,8 +53,7 @@ mod uri;
 mod validate;
 mod verbatim;
 
-pub use builder::JsonSchema;
-
+use self::documents::Documents;
 use super::ir::{Ir, NodeId};
 use super::policy::Policy;
 use super::substring::SubstringOptions;
@@ -64,26 +62,28 @@ use crate::error::Result;
 /// Parses a JSON Schema.
 ///
 /// # Errors
-/// `InvalidJson` with line and column; `InvalidSchema`, `Unsupported`, `Unsatisfiable` and `TooComplex` with
-/// the JSON pointer of the place.
-pub fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
+/// `InvalidJson` with line and column; `InvalidSchema`, `Unsupported`, `Unsatisfiable` and `TooComplex`
+/// with the JSON pointer of the location.
+pub(crate) fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
     parse_from(schema, policy, None)
 }
 
-/// Like [`parse`], with the text that `x-verbatim` means.
-///
-/// # Errors
-/// As [`parse`], and those of the source, if the keyword is used.
-pub fn parse_quoting(schema: &str, policy: &Policy, source: &str, options: &SubstringOptions) -> Result<Ir> {
-    parse_from(schema, policy, Some((source, options)))
-}
-
-/// A text to quote from, and what counts as a span of it.
+/// A text that strings copy from, and what counts as a span of it.
 pub(super) type Quoting<'a> = Option<(&'a str, &'a SubstringOptions)>;
 
-/// Parses a schema that stands by itself or in another constraint.
+/// Parses a schema that is part of another constraint.
 pub(super) fn parse_from(schema: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
-    let mut front = context::SchemaContext::new(schema, policy, &Default::default())?;
+    parse_with(schema, policy, &Documents::default(), source)
+}
+
+/// Parses a schema with the documents it may refer to and the text that `x-verbatim` means.
+pub(super) fn parse_with(
+    schema: &str,
+    policy: &Policy,
+    documents: &Documents<'_>,
+    source: Quoting<'_>,
+) -> Result<Ir> {
+    let mut front = context::SchemaContext::new(schema, policy, documents)?;
     front.quoted = source.map(|(text, options)| verbatim::Quoted::new(text, options));
     conjunctions::SchemaLowering::new(front).run()
 }

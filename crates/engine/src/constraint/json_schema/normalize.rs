@@ -23,6 +23,7 @@ use super::properties::require;
 use super::shape::{FALSE, Refusal, Shape, Term, Terms, Test, Types, add_term, lower_max};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
+use crate::warning::WarningKind;
 
 /// Whether the result will be generated from, or only the emptiness of a conjunction is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -316,15 +317,16 @@ impl SchemaContext<'_> {
             if known && self.draft.knows(name) {
                 continue;
             }
-            if self.warned.contains(&(2, name)) || !known && !self.unknown.insert(name) {
+            if self.warned.contains(&(WarningKind::UnknownKeyword, name)) || !known && !self.unknown.insert(name) {
                 continue;
             }
             let word = self.doc.name(name).to_string();
             if known {
-                self.warn(2, name, at, &format!("`{word}` is not a keyword of this draft of JSON Schema"));
+                let message = format!("`{word}` is not a keyword of this draft of JSON Schema");
+                self.warn(WarningKind::UnknownKeyword, name, at, &message);
             } else if let Some(meant) = kw::did_you_mean(&word) {
                 self.warn(
-                    2,
+                    WarningKind::UnknownKeyword,
                     name,
                     at,
                     &format!("unknown keyword `{word}` is ignored; did you mean `{meant}`?"),
@@ -569,7 +571,7 @@ impl SchemaContext<'_> {
 
     fn format(&mut self, shape: &mut Shape, id: Id, at: Id) -> Result<()> {
         let Some(name) = self.doc.string(at) else {
-            self.warn(3, kw::FORMAT, at, "`format` is not a string and is ignored");
+            self.warn(WarningKind::UnknownFormat, kw::FORMAT, at, "`format` is not a string and is ignored");
             return Ok(());
         };
         let test = Test::Format(name);
@@ -580,7 +582,7 @@ impl SchemaContext<'_> {
         let own = self.doc.get(id, kw::TYPE).map(|at| self.types(at)).transpose()?.unwrap_or(Types::ALL);
         if own.meets(Types::STRING) {
             let message = format!("unknown format {:?} is only an annotation", self.doc.name(name));
-            self.warn(3, name, at, &message);
+            self.warn(WarningKind::UnknownFormat, name, at, &message);
         }
         Ok(())
     }

@@ -317,7 +317,7 @@ impl Refs {
                     format!("`$ref` leads outside the schema: {}", shorten(text)),
                 )
                 .at(doc.place(reference))
-                .hint("supply the other schema (`JsonSchema::document`, `--ref URI=FILE`, `--schema-dir`), or copy it into `$defs` with its `$id`")
+                .hint("supply the other schema (`ConstraintBuilder::document`, `--ref URI=FILE`, `--schema-dir`), or copy it into `$defs` with its `$id`")
             })?
         };
         let missing = || {

@@ -1,33 +1,40 @@
-//! Decimal numbers of any length, as JSON writes them.
+//! Exact decimal numbers of any length, as JSON writes them.
 //!
-//! Kept as digits and the place of the point; reading, comparing and printing are linear in the
-//! digits. Floats were rejected because a bound such as 0.1 or 2^53 + 1 must not be rounded.
+//! A number is kept as its digits and the position of the point.
+//!
+//! # Cost
+//!
+//! Reading, comparing and printing are linear in the digits.
+//!
+//! # Alternatives considered
+//!
+//! Floats were rejected: a bound such as 0.1 or 2^53 + 1 must not be rounded.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most significant digits, and greatest distance of the point from them.
+/// Maximum number of significant digits, and maximum distance of the point from them.
 pub const MAX_DECIMAL_DIGITS: usize = 10_000;
 
 /// An exact decimal number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Decimal {
-    /// Never set for zero.
+    /// Sign; never set for zero.
     negative: bool,
     /// Significant digits without zeros at either end; empty for zero.
     digits: Vec<u8>,
-    /// The value is `0.digits * 10^point`; 0 for zero.
+    /// Exponent: the value is `0.digits * 10^point`. It is 0 for zero.
     point: i64,
 }
 
 impl Decimal {
-    /// Reads the text of a JSON number.
+    /// Parses the text of a JSON number.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidJson`] if it is none, [`ErrorKind::TooComplex`] if it is so long, large or
-    /// small that it exceeds [`MAX_DECIMAL_DIGITS`].
+    /// [`ErrorKind::InvalidJson`] if the text is not a number, [`ErrorKind::TooComplex`] if its
+    /// digits or its magnitude exceed `MAX_DECIMAL_DIGITS`.
     pub fn parse(text: &str) -> Result<Self> {
         let invalid = || {
             let shown: String = text.chars().take(40).collect();
@@ -57,7 +64,7 @@ impl Decimal {
                 if !all_digits(digits) {
                     return Err(invalid());
                 }
-                // Anything that does not fit is far beyond the limit, which is checked below.
+                // Any exponent that does not fit is far beyond the limit, which is checked below.
                 let magnitude = digits.parse::<i64>().unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
                 if text.starts_with('-') { -magnitude } else { magnitude }
             }
@@ -85,33 +92,33 @@ impl Decimal {
         Ok(Decimal { negative, digits, point })
     }
 
-    /// Whether it is less than zero.
+    /// Returns true if the number is less than zero.
     pub fn is_negative(&self) -> bool {
         self.negative
     }
 
-    /// Whether it is zero.
+    /// Returns true if the number is zero.
     pub fn is_zero(&self) -> bool {
         self.digits.is_empty()
     }
 
-    /// Whether it has no fraction (`1.0` and `1e3` have none).
+    /// Returns true if the number has no fraction (`1.0` and `1e3` have none).
     pub fn is_integer(&self) -> bool {
         self.point >= self.digits.len() as i64
     }
 
-    /// `k` if the value is `10^k`.
+    /// Returns `k` if the value is `10^k`.
     pub fn power_of_ten(&self) -> Option<i64> {
         (!self.negative && self.digits == [1]).then_some(self.point - 1)
     }
 
-    /// The same with the other sign.
+    /// Returns the number with the opposite sign.
     pub fn negated(&self) -> Self {
         Decimal { negative: !self.negative && !self.is_zero(), ..self.clone() }
     }
 
-    /// The digits (0 to 9) of the magnitude before the point, without leading zeros but at least
-    /// one, and behind the point, without trailing zeros.
+    /// Returns the digits (0 to 9) of the magnitude before and after the point. The integer part
+    /// has at least one digit and no leading zeros; the fraction has no trailing zeros.
     pub fn digits(&self) -> (Vec<u8>, Vec<u8>) {
         let point = usize::try_from(self.point).unwrap_or(0);
         let split = point.min(self.digits.len());
@@ -127,7 +134,8 @@ impl From<i64> for Decimal {
     fn from(value: i64) -> Self {
         let digits: Vec<u8> = value.unsigned_abs().to_string().bytes().map(|b| b - b'0').collect();
         let point = digits.len() as i64;
-        // Nineteen digits are within every limit; zero is the value of a failure that cannot occur.
+        // Nineteen digits are within every limit; zero is the value for a failure that cannot
+        // occur.
         Self::normalised(value < 0, digits, point).unwrap_or(Decimal {
             negative: false,
             digits: vec![],

@@ -8,7 +8,7 @@ fn decimal(text: &str) -> Decimal {
     Decimal::parse(text).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Minimum and maximum as text, `(` and `)` for exclusive ones.
+/// Builds a specification from bounds as text; `(` and `)` mark exclusive ones.
 fn spec(integer: bool, minimum: &str, maximum: &str, scale: Option<u32>) -> NumberSpec {
     let bound = |text: &str| {
         let digits = text.trim_matches(['(', ')']);
@@ -17,7 +17,7 @@ fn spec(integer: bool, minimum: &str, maximum: &str, scale: Option<u32>) -> Numb
     NumberSpec { integer, zeros: false, minimum: bound(minimum), maximum: bound(maximum), scale }
 }
 
-/// The obvious check of a text against specification and policy.
+/// Obvious check of a text against specification and policy.
 fn allowed(text: &str, spec: &NumberSpec, policy: &Policy) -> bool {
     let Ok(value) = Decimal::parse(text) else { return false };
     let magnitude = text.trim_start_matches('-');
@@ -49,7 +49,7 @@ fn build(spec: &NumberSpec, policy: &Policy) -> (Ir, NodeId) {
     (ir, root)
 }
 
-/// Every text with few digits.
+/// Returns every text with few digits.
 fn small_texts() -> Vec<String> {
     let mut magnitudes: Vec<String> = Vec::new();
     for n in 0..1200u32 {
@@ -135,7 +135,7 @@ fn agrees_with_exact_comparison_on_all_small_texts() {
     assert!(counts[0] > 50_000 && counts[1] > 20_000, "{counts:?}");
 }
 
-/// A random decimal text with up to `digits` digits around the point.
+/// Returns a random decimal text with up to `digits` digits around the point.
 fn random_text(random: &mut Random, digits: usize) -> String {
     let mut run = |n: usize| {
         (0..n).map(|_| random.pick(&['0', '0', '1', '5', '9', '9', '3']).to_string()).collect::<String>()
@@ -149,7 +149,7 @@ fn random_text(random: &mut Random, digits: usize) -> String {
     if keep == 0 { format!("{sign}{integer}") } else { format!("{sign}{integer}.{}", &fraction[..keep]) }
 }
 
-/// `text` with one digit changed, dropped or added.
+/// Returns `text` with one digit changed, dropped or added.
 fn nearby(text: &str, random: &mut Random) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let at = random.below(bytes.len());

@@ -1,11 +1,18 @@
-//! Regular languages whose matches may demand to stand at the start or at the end of the text.
+//! Anchored regular languages: matches that may have to lie at the start or the end of the text.
 //!
-//! A sub-expression of a pattern with `^` and `$` is held as four ordinary languages: one per
-//! combination of "nothing may stand before this match" and "nothing may stand after it". The
-//! combinators below compute concatenation, alternation and repetition on that form exactly, so an
-//! anchor may stand anywhere: where it can never hold, its branch vanishes. Each costs a constant
-//! number of nodes. Rejecting inner anchors was the alternative; real patterns have them
-//! (`^a|b$`, `(^|,)x`), and the split also says at once what an unanchored search must add.
+//! A sub-expression with `^` and `$` is held as four ordinary languages. There is one per
+//! combination of "no text may precede this match" and "no text may follow it". The combinators
+//! compute concatenation, alternation and repetition on that form exactly, so an anchor may occur
+//! anywhere. A branch whose anchor can never hold vanishes.
+//!
+//! # Cost
+//!
+//! A constant number of nodes for each combinator.
+//!
+//! # Alternatives considered
+//!
+//! Refusing inner anchors was rejected, because real patterns have them (`^a|b$`, `(^|,)x`). The
+//! four languages also show what an unanchored search must add.
 
 use crate::constraint::ir::{ByteString, Ir, Node, NodeId, Parts};
 
@@ -17,8 +24,8 @@ const WHOLE: usize = 3;
 
 /// The languages of an expression by the condition under which they match.
 ///
-/// `empty` holds the weakest conditions under which the empty text matches, one bit per condition;
-/// whenever bit `c` is set, `langs[c]` contains the empty text. `None` is the empty language.
+/// `empty` holds the weakest conditions under which the empty text matches, one bit per condition.
+/// Whenever bit `c` is set, `langs[c]` contains the empty text. `None` is the empty language.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Split {
     langs: [Option<NodeId>; 4],
@@ -41,20 +48,20 @@ fn conditions(set: u8) -> impl Iterator<Item = usize> {
 }
 
 impl Split {
-    /// Matches nothing.
+    /// The language that matches nothing.
     pub(crate) const NEVER: Split = Split { langs: [None; 4], empty: 0 };
 
-    /// An expression without anchors.
+    /// Creates an expression without anchors.
     pub(crate) fn plain(node: NodeId, nullable: bool) -> Self {
         Split { langs: [Some(node), None, None, None], empty: u8::from(nullable) << FREE }
     }
 
-    /// `^`: the empty text at the start.
+    /// Creates `^`: the empty text at the start.
     pub(crate) fn start(ir: &mut Ir) -> Self {
         Self::anchor(AT_START, ir)
     }
 
-    /// `$`: the empty text at the end.
+    /// Creates `$`: the empty text at the end.
     pub(crate) fn end(ir: &mut Ir) -> Self {
         Self::anchor(AT_END, ir)
     }
@@ -69,7 +76,7 @@ impl Split {
         self.langs[AT_START].is_none() && self.langs[AT_END].is_none() && self.langs[WHOLE].is_none()
     }
 
-    /// One after the other.
+    /// Returns the concatenation of some expressions.
     pub(crate) fn concat(parts: &[Split], ir: &mut Ir) -> Self {
         let mut result: Option<Split> = None;
         for run in parts.chunk_by(|a, b| a.is_plain() && b.is_plain()) {
@@ -94,8 +101,8 @@ impl Split {
         Self::plain(join(&nodes, ir), nullable)
     }
 
-    /// `self` and then `next`, by condition: either both meet in the middle freely, or one of them
-    /// demands an end of the text in the middle and the other one is empty there.
+    /// Returns `self` and then `next`, by condition. Either both meet in the middle freely, or one
+    /// of them requires an end of the text in the middle and the other one is empty there.
     fn then(&self, next: &Split, ir: &mut Ir) -> Self {
         let mut langs = [None; 4];
         for (condition, slot) in langs.iter_mut().enumerate() {
@@ -126,7 +133,7 @@ impl Split {
         Split { langs, empty: weakest(empty) }
     }
 
-    /// Any one of these.
+    /// Returns the union of some expressions.
     pub(crate) fn alternation(parts: &[Split], ir: &mut Ir) -> Self {
         let mut langs = [None; 4];
         for (condition, slot) in langs.iter_mut().enumerate() {
@@ -136,9 +143,8 @@ impl Split {
         Split { langs, empty }
     }
 
-    /// `min` to `max` repetitions. Only the first one that is not empty can stand at the start and
-    /// only the last one at the end; empty ones serve to fill up to `min`, at the price of their
-    /// condition.
+    /// Returns `min` to `max` repetitions. Only the first one that is not empty can lie at the
+    /// start, and only the last one at the end. Empty ones fill up to `min`, under their condition.
     pub(crate) fn repeat(&self, min: u32, max: Option<u32>, ir: &mut Ir) -> Self {
         if max == Some(0) {
             return Self::plain(ir.push(Node::Empty), true);
@@ -154,7 +160,7 @@ impl Split {
         Split { langs, empty: if min == 0 { 1 << FREE } else { self.empty } }
     }
 
-    /// The texts of `min` to `max` iterations that match under `condition`.
+    /// Returns the texts of `min` to `max` iterations that match under `condition`.
     fn iterations(&self, condition: usize, min: u32, max: Option<u32>, ir: &mut Ir) -> Option<NodeId> {
         let free_filler = self.empty & 1 << FREE != 0;
         let filler = [AT_START, AT_END].iter().any(|&c| self.empty & 1 << c != 0 && c & !condition == 0);
@@ -171,14 +177,14 @@ impl Split {
         if condition == WHOLE && min <= 1 {
             parts.extend(self.langs[WHOLE]);
         } else if condition == WHOLE && self.empty & 1 << WHOLE != 0 {
-            // Where start and end coincide, nothing but empty iterations fits.
+            // If start and end coincide, only empty iterations fit.
             parts.push(ir.push(Node::Empty));
         }
         any_of(parts, ir)
     }
 
-    /// `min` to `max` iterations of which the first is at the start and the last at the end, if so
-    /// asked, and all others are free.
+    /// Returns `min` to `max` iterations. The first is at the start if `start`, the last is at the
+    /// end if `end`, and all others are free.
     fn sequence(&self, start: bool, end: bool, min: u32, max: Option<u32>, ir: &mut Ir) -> Option<NodeId> {
         let mut parts = Vec::with_capacity(3);
         if start {
@@ -200,12 +206,12 @@ impl Split {
         Some(join(&parts, ir))
     }
 
-    /// The texts that match as a whole.
+    /// Returns the texts that match as a whole.
     pub(crate) fn whole(&self, ir: &mut Ir) -> NodeId {
         any_of(self.langs.into_iter().flatten().collect(), ir).unwrap_or_else(|| ir.push(Node::Never))
     }
 
-    /// The texts that contain a match; `any` is the language of all texts.
+    /// Returns the texts that contain a match; `any` is the language of all texts.
     pub(crate) fn search(&self, any: NodeId, ir: &mut Ir) -> NodeId {
         if conditions(self.empty).any(|c| c != WHOLE) {
             return any;
@@ -222,7 +228,7 @@ impl Split {
     }
 }
 
-/// A concatenation, flat and with neighbouring literals merged.
+/// Returns a concatenation, flat and with neighbouring literals merged.
 fn join(parts: &[NodeId], ir: &mut Ir) -> NodeId {
     let mut flat = Parts::new();
     let mut literal = ByteString::new();
@@ -238,7 +244,7 @@ fn join(parts: &[NodeId], ir: &mut Ir) -> NodeId {
         match ir.node(id) {
             Node::Empty => {}
             Node::Bytes(bytes) => {
-                // A single literal keeps its node; only a merged one needs a new one.
+                // A single literal keeps its node; only a merged one needs a new node.
                 pending = if literal.is_empty() { Some(id) } else { None };
                 literal.extend_from_slice(bytes);
             }
@@ -260,7 +266,7 @@ fn flush(literal: &mut ByteString, single: Option<NodeId>, flat: &mut Parts, ir:
     flat.push(single.unwrap_or_else(|| ir.push(Node::Bytes(bytes))));
 }
 
-/// A union, with its literals gathered in one trie; `None` if there is nothing to choose from.
+/// Returns a union with its literals gathered in one trie, or `None` for an empty list.
 fn any_of(parts: Vec<NodeId>, ir: &mut Ir) -> Option<NodeId> {
     if parts.len() < 2 {
         return parts.first().copied();

@@ -1,7 +1,10 @@
-//! A small nondeterministic byte automaton of a regular node, for the automata in `lang`.
+//! Nondeterministic byte automaton of a regular node, the input of determinisation.
 //!
-//! Thompson's construction over an explicit stack; cost is the expanded size of the node (repetitions
-//! are copied), under [`MAX_NFA`].
+//! It uses Thompson's construction over an explicit stack.
+//!
+//! # Cost
+//!
+//! The expanded size of the node (repetitions are copied), at most [`MAX_NFA`] states.
 
 use smallvec::SmallVec;
 
@@ -9,17 +12,17 @@ use crate::constraint::ir::{Ir, Node, NodeId};
 use crate::constraint::number;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most states of one automaton.
+/// Maximum number of states of one automaton.
 pub(crate) const MAX_NFA: usize = 60_000;
 
-/// One state: byte transitions and free moves.
+/// One state: byte transitions and epsilon transitions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     pub ranges: SmallVec<[(u8, u8, u32); 2]>,
     free: SmallVec<[u32; 4]>,
 }
 
-/// The automaton.
+/// A nondeterministic automaton over bytes.
 #[derive(Debug)]
 pub(crate) struct ByteNfa {
     pub states: Vec<State>,
@@ -28,11 +31,11 @@ pub(crate) struct ByteNfa {
 }
 
 impl ByteNfa {
-    /// The automaton of a regular node.
+    /// Builds the automaton of a regular node.
     pub fn new(ir: &Ir, node: NodeId) -> Result<ByteNfa> {
         let mut nfa = ByteNfa { states: Vec::with_capacity(64), start: 0, accept: 1 };
         nfa.states.extend([State::default(), State::default()]);
-        // Each entry: this node must lead from the one state to the other.
+        // Each entry: this node must connect the first state to the second.
         let mut todo = vec![(node, 0u32, 1u32)];
         while let Some((node, from, to)) = todo.pop() {
             nfa.node(ir, node, from, to, &mut todo)?;
@@ -148,7 +151,8 @@ impl ByteNfa {
                 ),
             ));
         }
-        // A state of its own in front, so that loops do not leak into what precedes.
+        // A separate state before the repetition, so that loops do not leak into the text before
+        // it.
         let mut at = self.state();
         self.free(from, at);
         for i in 0..copies {
@@ -168,8 +172,8 @@ impl ByteNfa {
         Ok(())
     }
 
-    /// The states reachable from `from` by free moves, sorted, without those that have neither
-    /// transitions nor acceptance.
+    /// Returns the epsilon closure of `from`, sorted. States with neither byte transitions nor
+    /// acceptance are left out.
     pub fn closure<'a>(&self, from: &[u32], scratch: &'a mut Closure) -> &'a [u32] {
         let Closure { marks, round, todo, found } = scratch;
         marks.resize(self.states.len(), 0);
@@ -193,7 +197,7 @@ impl ByteNfa {
 /// Buffers of [`ByteNfa::closure`].
 #[derive(Debug, Default)]
 pub(crate) struct Closure {
-    /// The last round in which each state was found.
+    /// For each state, the last round in which it was found.
     marks: Vec<u32>,
     round: u32,
     todo: Vec<u32>,

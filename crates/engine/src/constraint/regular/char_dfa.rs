@@ -1,13 +1,20 @@
-//! Regular languages of decoded text as complete automata over Unicode scalar values: complement,
-//! membership, emptiness, words.
+//! Complete deterministic automata over characters: complement, membership, emptiness, listing.
 //!
-//! Patterns that must hold together (pattern and format, two patterns, a name that must not match a
-//! pattern) need boolean operations that the representation does not have. They are done here: a byte
-//! language is determinised over code points (`determinise`), combined by products (`product`), made small
-//! (`minimise`) and turned back in `lang_ir`. The ranges of all states lie in one list, so that a copy is three
-//! allocations and most operations make no more; with a list for each state, a quarter of the time of schemas
-//! with patterns went to the allocator. Working over bytes was rejected: the complement would have to be cut down
-//! to valid UTF-8 and would carry several states per character.
+//! Patterns that must hold together need boolean operations that the common representation does not
+//! have. Examples are pattern and format, two patterns, or a name that must not match a pattern. A
+//! byte language is determinised over code points (module `determinize`), combined by products
+//! (`product`), minimised (`minimize`) and converted back (`to_ir`).
+//!
+//! # Cost
+//!
+//! The ranges of all states lie in one list, so a copy is three allocations. Most operations need
+//! no more.
+//!
+//! # Alternatives considered
+//!
+//! A list for each state was rejected: much of the compile time of schemas with patterns then went
+//! to the allocator. Working over bytes was rejected: the complement would have to be restricted to
+//! valid UTF-8, and it would carry several states per character.
 
 use smallvec::SmallVec;
 
@@ -15,9 +22,9 @@ use crate::constraint::ir::{Ir, NodeId};
 use crate::constraint::regular::byte_nfa::ByteNfa;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most states of one automaton over code points.
+/// Maximum number of states of one automaton.
 pub(crate) const MAX_STATES: usize = 4_000;
-/// Most transitions of one automaton.
+/// Maximum number of transitions of one automaton.
 pub(crate) const MAX_RANGES: usize = 200_000;
 
 /// The Unicode scalar values.
@@ -31,19 +38,19 @@ pub(in crate::constraint) struct Range {
     pub to: u32,
 }
 
-/// A complete deterministic automaton; state 0 is the start, and all states are reached from it.
+/// A complete deterministic automaton. State 0 is the start, and all states are reachable from it.
 #[derive(Debug, Clone)]
 pub(in crate::constraint) struct CharDfa {
     pub accept: Vec<bool>,
-    /// State by state, sorted ranges that cover all scalar values.
+    /// Transitions, state by state: sorted ranges that cover all scalar values.
     ranges: Vec<Range>,
-    /// Where the ranges of each state begin, and where those of the last one end.
+    /// Index of the first range of each state, and the end of the last state's ranges.
     first: Vec<u32>,
-    /// Whether it is known that no two states have the same language.
+    /// True if it is known that no two states have the same language.
     pub(crate) minimal: bool,
 }
 
-/// Adds a range to a row, merging it with its neighbour.
+/// Adds a range to a list of transitions, merging it with its neighbour.
 pub(crate) fn add(row: &mut Vec<Range>, lo: u32, hi: u32, to: u32) {
     if let Some(last) = row.last_mut()
         && last.to == to
@@ -62,9 +69,9 @@ pub(crate) fn too_large(what: &str, limit: usize) -> Error {
     )
 }
 
-/// How automata are made, state by state.
+/// Construction, state by state.
 impl CharDfa {
-    /// No states yet, and room for some states and ranges.
+    /// Creates an automaton without states, with room for some states and ranges.
     pub(crate) fn with_capacity(states: usize, ranges: usize) -> CharDfa {
         let mut first = Vec::with_capacity(states + 1);
         first.push(0);
@@ -76,25 +83,25 @@ impl CharDfa {
         }
     }
 
-    /// Adds a range to the state that is being made. The state before it ends with the last scalar value, which
-    /// has no neighbour.
+    /// Adds a range to the state under construction. The state before it ends with the last scalar
+    /// value, so the range never merges into that state.
     pub(crate) fn add(&mut self, lo: u32, hi: u32, to: u32) {
         add(&mut self.ranges, lo, hi, to);
     }
 
-    /// The state that is being made, with the ranges added to it, has all of them.
+    /// Finishes the state under construction, which has all of its ranges.
     pub(crate) fn end_state(&mut self, accept: bool) {
         self.accept.push(accept);
         self.first.push(self.ranges.len() as u32);
     }
 
-    /// A state that every character leads to `to`.
+    /// Adds a state from which every character leads to `to`.
     pub(crate) fn uniform_state(&mut self, accept: bool, to: u32) {
         self.ranges.extend(SCALARS.map(|(lo, hi)| Range { lo, hi, to }));
         self.end_state(accept);
     }
 
-    /// A state whose few ways on are listed, in order; all other characters lead to `rest`.
+    /// Adds a state with a few listed transitions, in order. All other characters lead to `rest`.
     pub(crate) fn listed_state(&mut self, accept: bool, ways: &[Range], rest: u32) {
         for (lo, hi) in SCALARS {
             let mut from = lo;
@@ -113,20 +120,20 @@ impl CharDfa {
         self.end_state(accept);
     }
 
-    /// Gives the transitions of the last state other targets, in order.
+    /// Replaces the targets of the last state's transitions, in order.
     pub(crate) fn retarget_last(&mut self, mut to: impl FnMut(u32) -> u32) {
         let from = self.first[self.first.len() - 2] as usize;
         self.ranges[from..].iter_mut().for_each(|r| r.to = to(r.to));
     }
 
-    /// The automaton of a regular node.
+    /// Returns the automaton of a regular node.
     pub fn of(ir: &Ir, node: NodeId) -> Result<CharDfa> {
         CharDfa::from_nfa(&ByteNfa::new(ir, node)?)
     }
 
-    /// Exactly these words.
+    /// Returns the automaton of exactly these words.
     pub fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<CharDfa> {
-        // The ways on, sorted, and whether a word ends.
+        // Sorted transitions of each state, and true if a word ends there.
         let mut trie: Vec<(SmallVec<[Range; 1]>, bool)> = vec![(SmallVec::new(), false)];
         for word in words {
             let mut at = 0usize;
@@ -156,7 +163,7 @@ impl CharDfa {
         Ok(dfa)
     }
 
-    /// Texts of `min` to `max` characters.
+    /// Returns the automaton of the texts of `min` to `max` characters.
     pub fn lengths(min: u32, max: Option<u32>) -> CharDfa {
         let last = max.map_or(min, |m| m.max(min).saturating_add(1));
         let mut dfa = CharDfa::with_capacity(last as usize + 1, 2 * (last as usize + 1));
@@ -168,36 +175,38 @@ impl CharDfa {
 }
 
 impl CharDfa {
-    /// The number of states.
+    /// Returns the number of states.
     pub fn states(&self) -> usize {
         self.accept.len()
     }
 
-    /// The transitions of a state, sorted; they cover all scalar values.
+    /// Returns the transitions of a state, sorted. They cover all scalar values.
     pub fn row(&self, state: u32) -> &[Range] {
         &self.ranges[self.first[state as usize] as usize..self.first[state as usize + 1] as usize]
     }
 
-    /// The transitions of all states together.
+    /// Returns the transitions of all states together.
     pub(crate) fn ranges(&self) -> &[Range] {
         &self.ranges
     }
 
-    /// Whether both are the same state by state.
+    /// Returns true if both automata are equal state by state.
     pub fn is_same(&self, other: &CharDfa) -> bool {
         self.accept == other.accept && self.first == other.first && self.ranges == other.ranges
     }
 
-    /// Where a character leads.
+    /// Returns the state after a character.
     pub fn step(&self, state: u32, code: u32) -> u32 {
         let row = self.row(state);
         row[row.partition_point(|r| r.hi < code)].to
     }
 
+    /// Returns true if the text is accepted.
     pub fn matches(&self, text: &str) -> bool {
         self.accept[text.chars().fold(0, |at, c| self.step(at, c as u32)) as usize]
     }
 
+    /// Returns the automaton of all texts that are not accepted.
     pub fn complement(mut self) -> CharDfa {
         for accept in &mut self.accept {
             *accept = !*accept;
@@ -205,9 +214,9 @@ impl CharDfa {
         self
     }
 
-    /// The states that lead to each state, each once.
+    /// Returns the states that lead to each state, each once.
     pub(crate) fn incoming(&self) -> Incoming {
-        // By target, the last state that was seen to lead there: mostly several ranges of one do.
+        // For each target, the last state seen to lead there: often several ranges of one state do.
         let mut seen = vec![u32::MAX; self.states()];
         let mut first = vec![0u32; self.states() + 1];
         for q in 0..self.states() as u32 {
@@ -217,7 +226,7 @@ impl CharDfa {
                 }
             }
         }
-        // Each list is filled from behind, which leaves its beginning.
+        // Each list is filled from its end, which leaves its beginning.
         let mut sum = 0;
         for end in &mut first {
             sum += *end;
@@ -226,7 +235,7 @@ impl CharDfa {
         let mut from = vec![0; sum as usize];
         for q in (0..self.states() as u32).rev() {
             for r in self.row(q) {
-                // Turned around, to differ from what the first pass left.
+                // Inverted, to differ from the values of the first pass.
                 if std::mem::replace(&mut seen[r.to as usize], !q) != !q {
                     first[r.to as usize] -= 1;
                     from[first[r.to as usize] as usize] = q;
@@ -236,19 +245,19 @@ impl CharDfa {
         Incoming { first, from }
     }
 
-    /// The state that only leads to itself and accepts, or does not. Of a minimal automaton that is the only
-    /// one from which everything is accepted, or nothing.
+    /// Returns the state that only leads to itself and accepts, or does not. In a minimal automaton
+    /// it is the only one from which everything is accepted, or nothing.
     pub fn loop_state(&self, accept: bool) -> Option<u32> {
         (0..self.states() as u32)
             .find(|&q| self.accept[q as usize] == accept && self.row(q).iter().all(|r| r.to == q))
     }
 
-    /// Which states reach acceptance.
+    /// Returns a flag for each state: true if it reaches acceptance.
     pub fn live(&self) -> Vec<bool> {
         self.reaching(true)
     }
 
-    /// Which states reach one that accepts, or one that does not.
+    /// Returns a flag for each state: true if it reaches a state whose acceptance is `accept`.
     pub(crate) fn reaching(&self, accept: bool) -> Vec<bool> {
         if self.minimal {
             let mut live = vec![true; self.states()];
@@ -271,18 +280,19 @@ impl CharDfa {
         live
     }
 
+    /// Returns true if no text is accepted.
     pub fn is_empty(&self) -> bool {
         !self.accept.contains(&true)
     }
 
-    /// Whether every text is accepted.
+    /// Returns true if every text is accepted.
     pub fn is_everything(&self) -> bool {
         !self.accept.contains(&false)
     }
 
-    /// Whether there are endlessly many words: a loop through live states.
+    /// Returns true if there are infinitely many words, that is, a loop through live states.
     fn is_endless(&self, live: &[bool]) -> bool {
-        // A state, and which of its ways on is next; 0: not met, 1: on the path, 2: done.
+        // A state and the index of its next transition; 0: not met, 1: on the path, 2: done.
         let (mut path, mut met) = (vec![(0u32, 0usize)], vec![0u8; live.len()]);
         while let Some(&mut (q, ref mut next)) = path.last_mut() {
             met[q as usize] = 1;
@@ -302,7 +312,7 @@ impl CharDfa {
         false
     }
 
-    /// All words, if there are at most `limit`.
+    /// Returns all words, if there are at most `limit`.
     pub fn finite(&self, limit: usize) -> Option<Vec<String>> {
         let live = self.live();
         if self.is_endless(&live) {
@@ -350,7 +360,8 @@ impl Incoming {
 
 #[cfg(test)]
 impl CharDfa {
-    /// Up to so many states, mostly in long chains, that tell `A`, `a`, `b` and U+E000 apart.
+    /// Returns a random automaton of at most `states` states, mostly in long chains. It
+    /// distinguishes `A`, `a`, `b` and U+E000.
     pub(crate) fn random(random: &mut ffwd_testkit::random::Random, states: usize) -> CharDfa {
         let states = 1 + random.below(states);
         let mut dfa = CharDfa::with_capacity(states, 4 * states);

@@ -1,9 +1,17 @@
-//! The subset construction over code points: from a byte automaton to one over characters.
+//! Subset construction over code points: from a byte automaton to one over characters.
 //!
-//! Sets of byte states are found byte by byte and lie in one list, like their transitions and what continuation
-//! bytes do to them; cost = sets times their transitions, under [`MAX_SETS`]. The bytes of characters beyond ASCII
-//! are followed once for each set, not for each character. Lists of their own for each set were rejected: that is
-//! several allocations for each of many small sets.
+//! Sets of byte states are found byte by byte. They lie in one list, and so do their transitions
+//! and their targets by continuation bytes.
+//!
+//! # Cost
+//!
+//! Sets times their transitions, at most [`MAX_SETS`] sets. The bytes of characters beyond ASCII
+//! are followed once for each set, not for each character.
+//!
+//! # Alternatives considered
+//!
+//! Separate lists for each set were rejected: that is several allocations for each of many small
+//! sets.
 
 use std::hash::{Hash, Hasher};
 
@@ -15,19 +23,19 @@ use crate::constraint::regular::byte_nfa::{ByteNfa, Closure};
 use crate::constraint::regular::char_dfa::{CharDfa, MAX_RANGES, MAX_STATES, Range, add, too_large};
 use crate::error::Result;
 
-/// Most sets of automaton states.
+/// Maximum number of sets of automaton states.
 const MAX_SETS: usize = 40_000;
 
-/// A set that no word leaves: the id of the empty set.
+/// Id of the empty set, from which no word is accepted.
 const DEAD: u32 = 0;
-/// Not known yet.
+/// Marks values that are not known yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Where a part of a list lies.
+/// Range of indices of a list.
 type Span = (u32, u32);
 
 impl CharDfa {
-    /// The smallest automaton of a byte language; invalid UTF-8 in it is dropped.
+    /// Returns the smallest automaton of a byte language. Invalid UTF-8 in it is dropped.
     pub(crate) fn from_nfa(nfa: &ByteNfa) -> Result<CharDfa> {
         let sets = Sets {
             nfa,
@@ -46,13 +54,13 @@ impl CharDfa {
     }
 }
 
-/// What is known of a set.
+/// Data about a set of states.
 #[derive(Clone, Copy)]
 struct Set {
     members: Span,
-    /// Its byte transitions; bytes that are missing lead nowhere.
+    /// Its byte transitions; missing bytes lead to the empty set.
     steps: Span,
-    /// Where one, two and three continuation bytes lead, by the value of their payload bits.
+    /// Targets of one, two and three continuation bytes, by the value of their payload bits.
     tails: [Span; 3],
     /// The state of the result.
     state: u32,
@@ -60,14 +68,15 @@ struct Set {
 
 struct Sets<'a> {
     nfa: &'a ByteNfa,
-    /// The states of all sets, those of each one sorted.
+    /// The states of all sets; those of each set are sorted.
     members: Vec<u32>,
     sets: Vec<Set>,
     ids: HashTable<u32>,
-    /// By state: the set of those reachable from it by free moves.
+    /// For each state, the set of its epsilon closure.
     single: Vec<u32>,
-    /// Lists of several states, and the sets of those reachable from them.
+    /// Lists of several states.
     targets: Vec<u32>,
+    /// Spans in `targets`, and the set of the epsilon closure of each.
     several: HashTable<(Span, u32)>,
     steps: Vec<(u8, u8, u32)>,
     tails: Vec<Range>,
@@ -114,7 +123,7 @@ impl Sets<'_> {
         Ok(dfa)
     }
 
-    /// The set of the states reachable by free moves.
+    /// Returns the set of the epsilon closure of `from`.
     fn closed(&mut self, from: &[u32]) -> Result<u32> {
         if let [q] = *from {
             if self.single[q as usize] == UNKNOWN {
@@ -165,7 +174,7 @@ impl Sets<'_> {
         Ok(id)
     }
 
-    /// The byte transitions of a set, sorted and disjoint.
+    /// Returns the byte transitions of a set, sorted and disjoint.
     fn steps(&mut self, set: u32) -> Result<Span> {
         let Set { members, steps: known, .. } = self.sets[set as usize];
         if known.0 != UNKNOWN {
@@ -176,7 +185,7 @@ impl Sets<'_> {
             ranges.extend_from_slice(&self.nfa.states[q as usize].ranges);
         }
         ranges.sort_unstable_by_key(|r| r.0);
-        // Where a range begins or one is over.
+        // Bytes at which a range begins or has just ended.
         let mut cuts: SmallVec<[u16; 64]> = SmallVec::new();
         cuts.extend(ranges.iter().flat_map(|&(lo, hi, _)| [u16::from(lo), u16::from(hi) + 1]));
         cuts.sort_unstable();
@@ -204,7 +213,7 @@ impl Sets<'_> {
         Ok(steps)
     }
 
-    /// The code points that lead from a set to others than the empty one, in order.
+    /// Finds the code points that lead from a set to sets other than the empty one, in order.
     fn row(&mut self, set: u32, found: &mut Vec<Range>) -> Result<()> {
         let (from, to) = self.steps(set)?;
         for i in from..to {
@@ -232,7 +241,8 @@ impl Sets<'_> {
         Ok(())
     }
 
-    /// What `more` continuation bytes do to a set, by the value of their payload bits.
+    /// Returns the targets of `more` continuation bytes from a set, by the value of their payload
+    /// bits.
     fn tail(&mut self, set: u32, more: u32) -> Result<Span> {
         let known = self.sets[set as usize].tails[more as usize - 1];
         if known.0 != UNKNOWN {
@@ -241,7 +251,7 @@ impl Sets<'_> {
         let steps = self.steps(set)?;
         let continues = |(lo, hi, to): (u8, u8, u32)| (lo.max(0x80), hi.min(0xBF), to);
         if more > 1 {
-            // The rest first, so that what is found here lies together.
+            // The inner tails come first, so that the ranges found here lie together.
             for i in steps.0..steps.1 {
                 let (lo, hi, next) = continues(self.steps[i as usize]);
                 if lo <= hi {

@@ -1,9 +1,15 @@
-//! Puts parsed pieces together into HIR: sequences, alternatives, groups, quantifiers.
+//! Builder of HIR from parsed pieces: sequences, alternatives, groups, quantifiers.
 //!
-//! The parsers of ECMA patterns and of element patterns differ in their atoms only. Groups are kept
-//! on an explicit stack, so that nesting is limited by a number and not by the machine stack; each
-//! operation is constant time apart from HIR's own simplifications. A syntax tree in between was
-//! rejected: nothing would look at it twice.
+//! The parsers of ECMA patterns and of element patterns share it; they differ in their atoms only.
+//!
+//! # Cost
+//!
+//! Each operation takes constant time, apart from HIR's own simplifications. Groups are kept on an
+//! explicit stack, so a constant limits the nesting and not the machine stack.
+//!
+//! # Alternatives considered
+//!
+//! A syntax tree in between was rejected: it would be read only once.
 
 use regex_syntax::hir::{Hir, Repetition};
 
@@ -12,11 +18,12 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// One open group (or the whole pattern).
 struct Frame {
-    /// Where the group was opened.
+    /// Byte at which the group was opened.
     start: usize,
     alternatives: Vec<Hir>,
     items: Vec<Hir>,
-    /// Characters behind the items: an item for each would allocate three times, only to be joined by HIR.
+    /// Characters after the items. An item for each would take three allocations, only for HIR to
+    /// join them.
     literal: String,
 }
 
@@ -30,7 +37,7 @@ impl Frame {
         self.items.push(hir);
     }
 
-    /// Makes the characters an item.
+    /// Turns the pending characters into an item.
     fn join(&mut self) {
         if !self.literal.is_empty() {
             self.items.push(Hir::literal(self.literal.as_bytes()));
@@ -38,7 +45,7 @@ impl Frame {
         }
     }
 
-    /// Takes the last atom.
+    /// Removes and returns the last atom.
     fn pop(&mut self) -> Option<Hir> {
         let last = self.literal.pop();
         self.join();
@@ -81,7 +88,7 @@ impl<'a> Assembler<'a> {
         Assembler { text, frames: Vec::new(), current: Frame::new(0), quantifiable: false }
     }
 
-    /// Appends something that a quantifier may follow.
+    /// Appends an item that a quantifier may follow.
     pub(crate) fn atom(&mut self, hir: Hir) {
         self.current.push(hir);
         self.quantifiable = true;
@@ -93,18 +100,18 @@ impl<'a> Assembler<'a> {
         self.quantifiable = true;
     }
 
-    /// Appends an anchor.
+    /// Appends an anchor, which no quantifier may follow.
     pub(crate) fn anchor(&mut self, hir: Hir) {
         self.current.push(hir);
         self.quantifiable = false;
     }
 
-    /// Whether the current alternative has no items yet.
+    /// Returns true if the current alternative has no items yet.
     pub(crate) fn at_alternative_start(&self) -> bool {
         self.current.items.is_empty() && self.current.literal.is_empty()
     }
 
-    /// Whether no group is open.
+    /// Returns true if no group is open.
     pub(crate) fn is_flat(&self) -> bool {
         self.frames.is_empty()
     }
@@ -155,7 +162,7 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// The whole pattern.
+    /// Returns the whole pattern.
     pub(crate) fn finish(self) -> Result<Hir> {
         if self.frames.is_empty() {
             return Ok(self.current.finish());
@@ -165,13 +172,13 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// An error about something that is opened at `start` and never closed.
+/// Returns an error about an item that is opened at `start` and never closed.
 pub(crate) fn unclosed(text: &str, start: usize, what: &str, hint: &str) -> Error {
     fault(ErrorKind::InvalidPattern, format!("unclosed {what}"), text, start, start + 1).hint(hint)
 }
 
-/// A quantifier in braces at the start of `rest`: its length in bytes and its counts. Counts above
-/// `u32::MAX` are capped there, which is above every limit.
+/// Parses a quantifier in braces at the start of `rest` into its length in bytes and its counts.
+/// Counts above `u32::MAX` are capped there, which is above every limit.
 pub(crate) fn braces(rest: &str) -> Option<(usize, u32, Option<u32>)> {
     let inside = |b: u8| b.is_ascii_digit() || b == b',';
     let close = 1 + rest.bytes().skip(1).position(|b| !inside(b))?;

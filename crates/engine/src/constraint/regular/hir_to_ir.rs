@@ -1,9 +1,16 @@
-//! From `regex_syntax`'s HIR to the common representation.
+//! Conversion of `regex_syntax`'s HIR to the common representation.
 //!
-//! Both pattern languages (and the element patterns) meet in HIR, which is already simplified; this
-//! module turns it into nodes, bottom-up with an explicit stack, in time linear in the HIR. Building
-//! a Thompson automaton here was rejected: the machine has its own, which also knows counters and
-//! values.
+//! Both regular expression dialects and the element patterns meet in HIR, which is already
+//! simplified. This module turns it into nodes, bottom-up with an explicit stack.
+//!
+//! # Cost
+//!
+//! Linear in the HIR.
+//!
+//! # Alternatives considered
+//!
+//! Building a Thompson automaton here was rejected: the machine has its own, which also has
+//! counters and values.
 
 use regex_syntax::hir::{self, Class, Hir, HirKind, Look, Visitor};
 use smallvec::SmallVec;
@@ -13,14 +20,14 @@ use crate::constraint::regular::anchors::Split;
 use crate::constraint::regular::utf8_class;
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// Longest pattern text in bytes.
+/// Maximum length of a pattern text, in bytes.
 pub(crate) const MAX_PATTERN_BYTES: usize = 64 * 1024;
-/// Deepest nesting of groups and operators.
+/// Maximum nesting of groups and operators.
 pub(crate) const MAX_NESTING: u32 = 200;
-/// Most byte states of one pattern, counted repetitions written out.
+/// Maximum number of byte states of one pattern, with counted repetitions expanded.
 pub(crate) const MAX_STATES: u64 = 200_000;
 
-/// An error about bytes `start..end` of a pattern.
+/// Creates an error about bytes `start..end` of a pattern.
 pub(crate) fn fault(
     kind: ErrorKind,
     message: impl Into<String>,
@@ -54,8 +61,8 @@ pub(crate) fn check_states(text: &str, ir: &Ir, base: usize, root: NodeId) -> Re
         .hint("lower the counts of the repetitions"))
 }
 
-/// Byte states of a regular node, shared nodes counted once per use and repetitions written out.
-/// Nodes below `base` that the root refers to count one.
+/// Returns the byte states of a regular node, with repetitions expanded. Shared nodes count once
+/// per use, and nodes below `base` that the root refers to count one.
 pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
     let mut sizes: Vec<u64> = Vec::with_capacity((root.0 as usize + 1).saturating_sub(base));
     // Children are always pushed before their parents.
@@ -75,7 +82,7 @@ pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
     (root.0 as usize).checked_sub(base).map_or(1, |at| sizes[at])
 }
 
-/// The languages of `hir` by anchor condition.
+/// Returns the languages of `hir` by anchor condition.
 pub(crate) fn split(hir: &Hir, ir: &mut Ir) -> Result<Split> {
     hir::visit(hir, Lowering { ir, done: Vec::new() })
 }
@@ -103,7 +110,7 @@ impl Lowering<'_> {
         Split::plain(node, false)
     }
 
-    /// The last `count` finished languages, in order.
+    /// Removes and returns the last `count` finished languages, in order.
     fn take(&mut self, count: usize) -> Vec<Split> {
         self.done.split_off(self.done.len().saturating_sub(count))
     }

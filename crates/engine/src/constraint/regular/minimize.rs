@@ -1,10 +1,18 @@
-//! The smallest automaton of a language of text.
+//! Minimisation of automata over characters, by partition refinement.
 //!
-//! Blocks of states are refined until nothing changes, beginning with those that accept and are as far from
-//! refusal as each other, or the reverse, which tells the states of long chains apart at once. Only states that
-//! lead into a block that was split are looked at again, and the largest part of a block keeps its number (as
-//! Hopcroft 1971 does it); comparing all states in every round (Moore 1956) took a hundred rounds for some
-//! formats. Automata that are known to be minimal are left alone, so that most are looked at once.
+//! Blocks of states are refined until nothing changes. The first blocks hold states with the same
+//! acceptance and the same distance from a state of the other acceptance. That separates the states
+//! of long chains at once. Only states that lead into a divided block are looked at again. The
+//! largest part of a block keeps its number (as in Hopcroft 1971).
+//!
+//! # Cost
+//!
+//! Automata that are known to be minimal are left unchanged, so most are looked at once.
+//!
+//! # Alternatives considered
+//!
+//! Comparing all states in every round (Moore 1956) was rejected: some formats need about a hundred
+//! rounds.
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
@@ -16,10 +24,10 @@ use crate::constraint::regular::char_dfa::{CharDfa, Incoming, MAX_STATES, too_la
 use crate::error::Result;
 
 impl CharDfa {
-    /// The smallest automaton of the same language.
+    /// Returns the smallest automaton of the same language.
     ///
     /// # Errors
-    /// `TooComplex` if it is above the limit.
+    /// `TooComplex` if it has more than `MAX_STATES` states.
     pub fn minimise(mut self) -> Result<CharDfa> {
         if let Some(small) = self.smaller()? {
             return Ok(small);
@@ -28,21 +36,22 @@ impl CharDfa {
         Ok(self)
     }
 
-    /// Like [`minimise`](Self::minimise), of one that is kept.
+    /// Like [`minimise`](Self::minimise), but borrows the automaton and returns it if it is
+    /// minimal.
     ///
     /// # Errors
-    /// As `minimise`.
+    /// The same as `minimise`.
     pub fn minimised(&self) -> Result<Cow<'_, CharDfa>> {
         Ok(self.smaller()?.map_or(Cow::Borrowed(self), Cow::Owned))
     }
 
-    /// The smallest automaton of the same language, unless this is it.
+    /// Returns the smallest automaton of the same language, or `None` if this is it.
     fn smaller(&self) -> Result<Option<CharDfa>> {
         if self.minimal {
             return Ok(None);
         }
         let mut block = self.blocks();
-        // Blocks in the order in which their states are met.
+        // Numbers the blocks in the order in which their states are met.
         let mut number = vec![u32::MAX; block.len()];
         let mut count = 0;
         for b in &mut block {
@@ -59,7 +68,7 @@ impl CharDfa {
         Ok((count as usize != self.states()).then(|| self.quotient(&block, count)))
     }
 
-    /// States with the same language, as the block of each.
+    /// Returns the block of each state; the states of a block have the same language.
     fn blocks(&self) -> Vec<u32> {
         let states = self.states();
         let back = self.incoming();
@@ -74,12 +83,12 @@ impl CharDfa {
         let mut before: Vec<u32> = Vec::new();
         let mut hashes: Vec<(u64, u32)> = Vec::new();
         while !round.is_empty() && blocks.bounds.len() < states {
-            // All are judged by the blocks as they were before this round.
+            // All states are compared by the blocks at the start of this round.
             before.clone_from(&blocks.of);
             for states in round.chunk_by(|&p, &q| before[p as usize] == before[q as usize]) {
                 let members = blocks.members(before[states[0] as usize]);
                 if members.len() > 1 {
-                    // The clean states stay, and who is like them.
+                    // The clean states stay, and so do the dirty states that are like them.
                     let clean = match members.len() > states.len() {
                         true => members.iter().copied().find(|&q| !is_dirty[q as usize]),
                         false => None,
@@ -105,7 +114,8 @@ impl CharDfa {
         blocks.of
     }
 
-    /// For each state, whether it accepts and how many characters it is from a state that differs in that.
+    /// Returns a key for each state: its acceptance, and its distance in characters from a state of
+    /// the other acceptance.
     fn distances(&self, back: &Incoming) -> Vec<u32> {
         let mut far = vec![u32::MAX / 2; self.states()];
         let mut met: Vec<u32> = Vec::with_capacity(self.states());
@@ -128,8 +138,9 @@ impl CharDfa {
         far.iter().zip(&self.accept).map(|(&far, &accept)| far << 1 | u32::from(accept)).collect()
     }
 
-    /// Groups the dirty states of a block by their ways on, and hands out those that leave the block: all that are
-    /// not like the clean states, and without those all but the largest group.
+    /// Groups the dirty states of a block by their transitions and passes on those that leave the
+    /// block. These are all that differ from the clean states; without clean states, all but the
+    /// largest group.
     fn leaving(
         &self,
         dirty: &[u32],
@@ -177,7 +188,7 @@ impl CharDfa {
         }
     }
 
-    /// A hash of the ways on from a state to blocks.
+    /// Returns a hash of the transitions from a state to blocks.
     fn hash(&self, q: u32, block: &[u32]) -> u64 {
         let mut hasher = FxHasher::default();
         let (mut end, mut last) = (0, u32::MAX);
@@ -192,7 +203,7 @@ impl CharDfa {
         hasher.finish()
     }
 
-    /// Whether every character leads from both states to the same block.
+    /// Returns true if every character leads from both states to the same block.
     fn alike(&self, p: u32, q: u32, block: &[u32]) -> bool {
         let (x, y) = (self.row(p), self.row(q));
         let (mut i, mut j) = (0, 0);
@@ -207,7 +218,8 @@ impl CharDfa {
         true
     }
 
-    /// Merges the states of each block, which are numbered in the order in which their states are met.
+    /// Merges the states of each block. Blocks are numbered in the order in which their states are
+    /// met.
     fn quotient(&self, block: &[u32], count: u32) -> CharDfa {
         let mut small = CharDfa::with_capacity(count as usize, self.ranges().len());
         for (q, &b) in block.iter().enumerate() {
@@ -229,14 +241,14 @@ struct Blocks {
     of: Vec<u32>,
     /// The states, block by block.
     order: Vec<u32>,
-    /// Where each state stands in `order`.
+    /// Index of each state in `order`.
     place: Vec<u32>,
-    /// Where each block lies in `order`.
+    /// Range of each block in `order`.
     bounds: Vec<(u32, u32)>,
 }
 
 impl Blocks {
-    /// States together that have the same key.
+    /// Creates one block for all states with the same key.
     fn new(keys: &[u32]) -> Self {
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         order.sort_unstable_by_key(|&q| keys[q as usize]);
@@ -258,13 +270,13 @@ impl Blocks {
         &self.order[from as usize..to as usize]
     }
 
-    /// Whether a state is alone in its block.
+    /// Returns true if a state is alone in its block.
     fn is_single(&self, q: u32) -> bool {
         let (from, to) = self.bounds[self.of[q as usize] as usize];
         to - from == 1
     }
 
-    /// Makes some states of one block, but not all, a block of their own.
+    /// Moves some states of one block, but not all, to a new block.
     fn part(&mut self, states: impl Iterator<Item = u32>) {
         let mut states = states.peekable();
         let Some(&first) = states.peek() else { return };
@@ -272,7 +284,7 @@ impl Blocks {
         let old = self.of[first as usize] as usize;
         let end = self.bounds[old].1;
         for q in states {
-            // To the end of the old block, which then ends before it.
+            // Swaps the state to the end of the old block, which then ends before it.
             self.bounds[old].1 -= 1;
             let (place, last) = (self.place[q as usize], self.bounds[old].1);
             let other = self.order[last as usize];
@@ -290,7 +302,7 @@ mod tests {
     use super::*;
     use ffwd_testkit::random::Random;
 
-    /// How many states differ, by comparing all of them until nothing changes.
+    /// Returns the number of different states, by comparing all of them until nothing changes.
     fn different(dfa: &CharDfa) -> usize {
         let mut class: Vec<u32> = dfa.accept.iter().map(|&a| u32::from(a)).collect();
         loop {
@@ -319,7 +331,7 @@ mod tests {
             let dfa = CharDfa::random(&mut random, 40);
             let small = dfa.clone().minimise().unwrap();
             assert_eq!(small.states(), different(&dfa));
-            // What is known of minimal automata, and found out about others.
+            // The shortcut for minimal automata agrees with the general computation.
             assert_eq!((small.live(), small.clone().complement().live()), {
                 let mut unknown = small.clone();
                 unknown.minimal = false;

@@ -1,9 +1,9 @@
-//! Regular languages: automata over characters, the operations on them, and helpers for regular
-//! expressions. Several front ends use this; it knows nothing of their syntax.
+//! Toolkit for regular languages: automata over characters, and helpers for regular expressions.
 //!
-//! `byte_nfa` (from the representation), `determinize`, `char_dfa`, `product`, `minimize` and `to_ir`
-//! (back to the representation) are the automata. `hir_builder`, `hir_to_ir`, `anchors` and
-//! `utf8_class` serve the parsers of regular expressions.
+//! Several front ends use it; it knows nothing of their syntax. The automata are in `byte_nfa`
+//! (from the common representation), `determinize`, `char_dfa`, `product`, `minimize` and `to_ir`
+//! (back to it). `hir_builder`, `hir_to_ir`, `anchors` and `utf8_class` serve the parsers of
+//! regular expressions.
 
 pub(in crate::constraint) mod anchors;
 pub(in crate::constraint) mod byte_nfa;

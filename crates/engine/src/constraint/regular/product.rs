@@ -1,37 +1,45 @@
-//! Products of automata: what lies in both languages, in one of them, in one and not the other.
+//! Products of automata over characters: intersection, union, difference, disjointness.
 //!
-//! Pairs of states are numbered as they are met, and the ranges of a pair are those of both states cut by each
-//! other; cost = pairs times their ranges. Either side may stand for its complement, which is a flag and no copy:
-//! a union is the complement of what is in neither. Most products are small, so that a table of all pairs tells
-//! the number of one; a hash map, which larger ones take, was slower.
+//! Pairs of states are numbered as they are met. The ranges of a pair are those of both states, cut
+//! at each other's bounds. Either side may represent its complement, which is a flag and no copy: a
+//! union is the complement of an intersection of complements.
+//!
+//! # Cost
+//!
+//! Pairs times their ranges.
+//!
+//! # Alternatives considered
+//!
+//! A hash map for all products was rejected as slower. Most products are small, so a table of all
+//! pairs gives their numbers; only larger products use a map.
 
 use rustc_hash::FxHashMap;
 
 use crate::constraint::regular::char_dfa::{CharDfa, MAX_RANGES, MAX_STATES, too_large};
 use crate::error::Result;
 
-/// Most pairs that get a table.
+/// Maximum number of pairs that get a table.
 const MAX_TABLE: usize = 1 << 14;
-/// No number yet.
+/// Marks a state that has no number yet.
 const NONE: u32 = u32::MAX;
 
 impl CharDfa {
-    /// Texts in both languages.
+    /// Returns the texts in both languages.
     pub fn intersect(&self, other: &CharDfa) -> Result<CharDfa> {
         all_pairs(&Side::new(self, false), &Side::new(other, false))
     }
 
-    /// Texts in either language.
+    /// Returns the texts in either language.
     pub fn union(&self, other: &CharDfa) -> Result<CharDfa> {
         Ok(all_pairs(&Side::new(self, true), &Side::new(other, true))?.complement())
     }
 
-    /// Texts in this language and not in the other.
+    /// Returns the texts in this language and not in the other.
     pub fn without(&self, other: &CharDfa) -> Result<CharDfa> {
         all_pairs(&Side::new(self, false), &Side::new(other, true))
     }
 
-    /// Whether no text is in both languages.
+    /// Returns true if no text is in both languages.
     pub fn is_disjoint(&self, other: &CharDfa) -> Result<bool> {
         Ok(!pairs(&Side::new(self, false), &Side::new(other, false), true)?.accept.contains(&true))
     }
@@ -40,9 +48,9 @@ impl CharDfa {
 /// One side of a product.
 struct Side<'a> {
     dfa: &'a CharDfa,
-    /// Whether it stands for its complement.
+    /// True if it represents its complement.
     inverted: bool,
-    /// Which states reach acceptance.
+    /// For each state, true if it reaches acceptance.
     live: Vec<bool>,
 }
 
@@ -56,10 +64,10 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The numbers of pairs.
+/// Numbers of the pairs.
 enum Numbers {
-    /// By the first state times the number of second ones and the second state; one more than the number, 0 if
-    /// there is none.
+    /// Number of second states, and a table with one entry per pair. An entry is one more than the
+    /// pair's number, or 0 if it has none.
     Table(usize, Vec<u32>),
     Map(FxHashMap<(u32, u32), u32>),
 }
@@ -72,7 +80,7 @@ impl Numbers {
         }
     }
 
-    /// The number of a pair, which is `next` if it has none yet.
+    /// Returns the number of a pair, which is `next` if it has none yet.
     fn of(&mut self, (a, b): (u32, u32), next: u32) -> u32 {
         match self {
             Numbers::Table(others, table) => {
@@ -89,16 +97,17 @@ impl Numbers {
 
 fn all_pairs(a: &Side, b: &Side) -> Result<CharDfa> {
     let product = pairs(a, b, false)?;
-    // Most products are hardly larger than their factors, and only the last of a chain is written
-    // out, which minimises it.
+    // Most products are hardly larger than their factors. Only the last of a chain is converted to
+    // nodes, which minimises it.
     match product.states() > 2 * (a.dfa.states() + b.dfa.states()) {
         true => product.minimise(),
         false => Ok(product),
     }
 }
 
-/// The product; `first`: only up to the first state that accepts. Pairs of states with a dead one are one state,
-/// without which the products of long chains would be several times larger.
+/// Returns the product, or with `first` only its part up to the first accepting state. All pairs
+/// with a dead state are one state; otherwise the products of long chains would be several times
+/// larger.
 fn pairs(a: &Side, b: &Side, first: bool) -> Result<CharDfa> {
     const SINK: (u32, u32) = (NONE, NONE);
     let mut numbers = Numbers::new(a.dfa.states(), b.dfa.states());
@@ -116,7 +125,7 @@ fn pairs(a: &Side, b: &Side, first: bool) -> Result<CharDfa> {
         }
         let (x, y) = (a.dfa.row(p), b.dfa.row(q));
         let (mut i, mut j) = (0, 0);
-        // Both rows cover the same code points.
+        // Both lists cover the same code points.
         while i < x.len() && j < y.len() {
             let (left, right) = (x[i], y[j]);
             let next = met.len() as u32;
@@ -157,7 +166,7 @@ mod tests {
 
     const LETTERS: [char; 4] = ['A', 'a', 'b', '\u{E000}'];
 
-    /// Whether the automata have a text in common, by following all pairs letter by letter.
+    /// Returns true if the automata have a text in common, by following all pairs letter by letter.
     fn meet(a: &CharDfa, b: &CharDfa) -> bool {
         let (mut todo, mut seen) = (vec![(0, 0)], HashSet::from([(0, 0)]));
         while let Some((p, q)) = todo.pop() {
@@ -206,7 +215,7 @@ mod tests {
             assert_eq!(both.is_empty(), !meet);
             assert_eq!(a.is_disjoint(&b).unwrap(), !meet);
             disjoint += u32::from(!meet);
-            // By flags as by copies.
+            // Flags and copies give the same result.
             let (not_a, not_b) = (a.clone().complement(), b.clone().complement());
             assert!(either.is_same(&not_a.intersect(&not_b).unwrap().complement()));
             assert!(first.is_same(&a.intersect(&not_b).unwrap()));

@@ -1,8 +1,15 @@
-//! From an automaton over code points back to a node of the representation.
+//! Conversion of an automaton over code points back to a node of the common representation.
 //!
-//! Live states and the classes between them are written as they are, in time linear in the
-//! transitions. Eliminating the states to get a regular expression was tried and given up: four
-//! overlapping patterns became 60,000 parts, a fifth was too many.
+//! Live states and the classes between them are converted one to one.
+//!
+//! # Cost
+//!
+//! Linear in the transitions.
+//!
+//! # Alternatives considered
+//!
+//! Eliminating the states to get a regular expression was rejected: four overlapping patterns yield
+//! 60,000 parts, and five are too large.
 
 use std::borrow::Cow;
 
@@ -17,17 +24,18 @@ use crate::error::{Error, ErrorKind, Result};
 /// Characters that lead to one state.
 type Ranges = SmallVec<[(char, char); 8]>;
 
-/// Most states of an automaton that is written as it is, without merging those with the same language.
+/// Maximum number of states of an automaton that is converted without merging equal states.
 const MAX_UNMERGED: usize = 1_500;
-/// Most live states of an automaton.
+/// Maximum number of live states of an automaton.
 const MAX_LIVE: usize = 4_000;
 
-/// The language of `dfa` as a node; [`Node::Never`] if it is empty.
+/// Returns the language of `dfa` as a node; [`Node::Never`] if it is empty.
 pub(crate) fn lower(dfa: &CharDfa, ir: &mut Ir) -> Result<NodeId> {
     if dfa.is_empty() {
         return Ok(ir.push(Node::Never));
     }
-    // Of products in use one state in ten could be merged; to find it takes longer than to write it.
+    // In typical products few states could be merged; finding them takes longer than converting
+    // all.
     let dfa = if dfa.states() > MAX_UNMERGED { dfa.minimised()? } else { Cow::Borrowed(dfa) };
     let live = dfa.live();
     let count = live.iter().filter(|&&l| l).count();
@@ -46,7 +54,7 @@ pub(crate) fn lower(dfa: &CharDfa, ir: &mut Ir) -> Result<NodeId> {
     }
     let mut states = Vec::with_capacity(count);
     let mut classes: Vec<(u32, Ranges)> = Vec::new();
-    // Those beyond ASCII cost several nodes, and most states have the same few of them.
+    // Classes beyond ASCII cost several nodes, and most states have the same few of them.
     let mut known: FxHashMap<Ranges, NodeId> = FxHashMap::default();
     let mut class = |ranges: Ranges| {
         if ranges.last().is_none_or(|last| last.1.is_ascii()) {
@@ -57,7 +65,7 @@ pub(crate) fn lower(dfa: &CharDfa, ir: &mut Ir) -> Result<NodeId> {
     for q in (0..dfa.states() as u32).filter(|&q| live[q as usize]) {
         classes.clear();
         for r in dfa.row(q).iter().filter(|r| live[r.to as usize]) {
-            // Rows cover scalar values only.
+            // Transitions cover scalar values only.
             let (Some(lo), Some(hi)) = (char::from_u32(r.lo), char::from_u32(r.hi)) else { continue };
             match classes.iter_mut().find(|c| c.0 == r.to) {
                 Some(class) => class.1.push((lo, hi)),
@@ -84,7 +92,7 @@ mod tests {
 
     #[test]
     fn states_of_large_automata_are_merged() {
-        // After either letter the same counting, in states of its own.
+        // After either letter the same counting, in separate states.
         let count = 2 * MAX_UNMERGED as u32 / 3;
         let mut ir = Ir::new();
         let [a, b] = ["a", "b"].map(|letter| {

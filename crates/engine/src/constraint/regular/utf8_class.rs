@@ -1,10 +1,17 @@
-//! Character classes as byte automata.
+//! Character classes as nodes over UTF-8 bytes.
 //!
-//! A set of Unicode scalar values becomes a [`Node::Class`] for its ASCII part and, above that, the
-//! UTF-8 sequences of `regex_syntax::utf8` folded into a minimal prefix tree: equal tails are one
-//! node and leads with equal tails share one class. The cost is linear in the number of sequences
-//! (about 750 for `\p{L}`, which ends up as some 300 byte states). Lowering each sequence on its own
-//! was rejected: it is three times as large and its determinisation starts from hundreds of branches.
+//! The ASCII part of a set of Unicode scalar values becomes a [`Node::Class`]. The part above ASCII
+//! consists of the UTF-8 sequences of `regex_syntax::utf8`, folded into a minimal prefix tree.
+//! Equal tails are one node, and leads with equal tails share one class.
+//!
+//! # Cost
+//!
+//! Linear in the number of sequences (about 750 for `\p{L}`, which yields some 300 byte states).
+//!
+//! # Alternatives considered
+//!
+//! Lowering each sequence separately was rejected: it is three times as large, and its
+//! determinisation starts from hundreds of branches.
 
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 use regex_syntax::utf8::{Utf8Sequence, Utf8Sequences};
@@ -13,20 +20,21 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::constraint::ir::{Ir, Node, NodeId, Parts, Ranges};
 
-/// Every Unicode scalar value.
+/// Range of every Unicode scalar value.
 pub(crate) const ANY_CHAR: (char, char) = ('\0', char::MAX);
 
-/// A canonical class from any ranges.
+/// Returns a canonical class from any ranges.
 pub(crate) fn unicode(ranges: &[(char, char)]) -> ClassUnicode {
     ClassUnicode::new(ranges.iter().map(|&(lo, hi)| ClassUnicodeRange::new(lo, hi)))
 }
 
-/// The ranges of a class, sorted and disjoint.
+/// Returns the ranges of a class, sorted and disjoint.
 pub(crate) fn ranges(class: &ClassUnicode) -> impl Iterator<Item = (char, char)> + '_ {
     class.ranges().iter().map(|r| (r.start(), r.end()))
 }
 
-/// One character out of `ranges`, as UTF-8; [`Node::Never`] if there is none. Made once per [`Ir`].
+/// Returns one character out of `ranges`, as UTF-8; [`Node::Never`] if there is none. Each class is
+/// built once per [`Ir`].
 pub(crate) fn class(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
     if let Some(&node) = ir.classes.get(ranges) {
         return node;
@@ -74,7 +82,7 @@ fn lowered(class: &ClassUnicode, ir: &mut Ir) -> NodeId {
     level(&sequences, 0, &mut memo, ir)
 }
 
-/// All characters beyond ASCII (Unicode 16.0, table 3-7).
+/// Returns all characters beyond ASCII (Unicode 16.0, table 3-7).
 fn all_wide(ir: &mut Ir) -> Parts {
     let mut byte = |lo, hi| ir.push(Node::Class(smallvec![(lo, hi)]));
     let next = byte(0x80, 0xbf);
@@ -94,9 +102,9 @@ fn all_wide(ir: &mut Ir) -> Parts {
 /// Byte ranges that lead to the same rest (`None`: the character ends).
 type Branch = (Ranges, Option<NodeId>);
 
-/// The tree below the byte at `depth` of sequences that agree before it. The sequences come in code
-/// point order, so ranges at one depth are equal (and adjacent in the list) or disjoint: a range of
-/// several leading bytes arises only where every continuation is in the set.
+/// Returns the tree below the byte at `depth` of sequences that agree before it. The sequences come
+/// in code point order, so ranges at one depth are disjoint or equal (and then adjacent in the
+/// list). A range of several leading bytes arises only if every continuation is in the set.
 fn level(
     sequences: &[Utf8Sequence],
     depth: usize,

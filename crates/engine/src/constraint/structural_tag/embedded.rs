@@ -80,13 +80,7 @@ impl<'a> Leaves<'a> {
             };
             parameters::write(&mut ir, prepared, &policy).map_err(|e| moved(&e, &place))?;
         }
-        for warning in &mut ir.warnings {
-            // They begin with a pointer into the schema.
-            *warning = match warning.strip_prefix('#') {
-                Some(rest) => format!("#{place}{rest}"),
-                None => format!("#{place}: {warning}"),
-            };
-        }
+        ir.warnings = ir.warnings.into_iter().map(|warning| warning.below(&place)).collect();
         let node = self.ir.append(&ir);
         self.schemas.insert(key, node);
         Ok(node)

@@ -18,6 +18,7 @@ use super::trie::Trie;
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::constraint::json::document::{Doc, Id};
 use crate::error::{Error, ErrorKind, Result};
+use crate::warning::{Warning, WarningKind};
 
 /// Most states of one structural tag.
 const MAX_STATES: usize = 400_000;
@@ -319,8 +320,8 @@ impl Graph<'_> {
             let at = begins.partition_point(|b| *b < &*trigger.text);
             if !begins.get(at).is_some_and(|b| b.starts_with(&*trigger.text)) {
                 let place = self.doc.pointer(trigger.at);
-                let warning = format!("#{place}: no tag begins with this trigger, so it is never written");
-                self.ir.warnings.push(warning);
+                let message = "no tag begins with this trigger, so it is never written";
+                self.ir.warnings.push(Warning::new(WarningKind::UnusedTrigger, message).at(place));
             }
         }
     }

@@ -64,6 +64,7 @@ use super::ir::Ir;
 use super::json_schema;
 use super::policy::Policy;
 use crate::error::Result;
+use crate::warning::{Warning, WarningKind};
 
 /// Parses a structural tag.
 ///
@@ -89,7 +90,8 @@ pub(super) fn parse_from(text: &str, policy: &Policy, source: json_schema::Quoti
     let mut ir = leaves.ir;
     if let Some((id, name)) = doc.duplicate {
         let (name, at) = (doc.name(name), doc.pointer(id));
-        ir.warnings.push(format!("#{at}: the name {name:?} occurs twice; the last one counts"));
+        let message = format!("the name {name:?} occurs twice; the last one counts");
+        ir.warnings.push(Warning::new(WarningKind::DuplicateName, message).at(at));
     }
     let root = graph::build(&doc, &mut ir, &format)?;
     ir.set_root(root);

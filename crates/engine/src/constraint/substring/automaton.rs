@@ -1,35 +1,42 @@
-//! The suffix automaton of a sequence of symbols: the smallest deterministic automaton of all of its
-//! factors (Blumer et al. 1985), built from left to right in linear time.
+//! Suffix automaton: the smallest deterministic automaton of all factors of a symbol sequence.
 //!
-//! A state stands for all factors that end at the same places, so each state also knows where its
-//! factors end first and how often they occur. There are fewer than two states and three edges per
-//! symbol. Edges lie in one pool as linked lists, and states with many of them have an index beside
-//! it: a map per state was rejected, because most states have one edge, and lists alone because
-//! texts with many different neighbours of one symbol would take quadratic time.
+//! It is built from left to right (Blumer et al. 1985). A state represents all factors that end at
+//! the same positions. So each state also knows the first end of its factors and their number of
+//! occurrences.
+//!
+//! # Cost
+//!
+//! Linear time, with fewer than two states and three edges per symbol. Edges lie in one pool as
+//! linked lists. States with many edges have an index as well.
+//!
+//! # Alternatives considered
+//!
+//! A map per state was rejected, because most states have one edge. Lists alone were rejected,
+//! because texts with many different neighbours of one symbol would take quadratic time.
 
 use rustc_hash::FxHashMap;
 
 /// The state of the empty factor.
 pub(super) const START: u32 = 0;
-/// No edge.
+/// Marks the end of a list of edges.
 const NIL: u32 = u32::MAX;
-/// More edges than this are looked up in the index.
+/// States with more edges than this are looked up in the index.
 const NARROW: u32 = 8;
 
-/// One state.
+/// One state of the automaton.
 #[derive(Debug, Clone)]
 pub(super) struct State {
-    /// Symbols of its longest factor.
+    /// Length of its longest factor, in symbols.
     pub len: u32,
-    /// The state of the longest suffix that occurs elsewhere, too.
+    /// State of the longest suffix that also occurs elsewhere.
     link: u32,
-    /// The last symbol of its factors; of no meaning for the start.
+    /// Last symbol of its factors; without meaning for the start.
     pub symbol: u32,
-    /// After how many symbols its factors end for the first time.
+    /// First end of its factors, in symbols from the beginning.
     pub first_end: u32,
-    /// How often they occur.
+    /// Number of occurrences of its factors.
     pub count: u32,
-    /// First of its edges.
+    /// Index of its first edge.
     edge: u32,
     degree: u32,
 }
@@ -41,7 +48,7 @@ struct Edge {
     next: u32,
 }
 
-/// The automaton.
+/// The suffix automaton of a sequence of symbols.
 #[derive(Debug, Clone)]
 pub(super) struct SuffixAutomaton {
     pub states: Vec<State>,
@@ -51,7 +58,7 @@ pub(super) struct SuffixAutomaton {
 }
 
 impl SuffixAutomaton {
-    /// The automaton of all factors of `symbols`.
+    /// Builds the automaton of all factors of `symbols`.
     pub fn new(symbols: &[u32]) -> Self {
         let mut automaton = SuffixAutomaton {
             states: Vec::with_capacity(symbols.len() * 3 / 2 + 1),
@@ -68,7 +75,7 @@ impl SuffixAutomaton {
         automaton
     }
 
-    /// The ways on from a state: symbols and states.
+    /// Returns the transitions of a state: symbols and target states.
     pub fn edges(&self, state: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut at = self.states[state as usize].edge;
         std::iter::from_fn(move || {
@@ -78,7 +85,8 @@ impl SuffixAutomaton {
         })
     }
 
-    /// The states from the shortest factors to the longest; edges lead forwards in this order.
+    /// Returns the states from the shortest factors to the longest. Edges point forwards in this
+    /// order.
     pub fn order(&self) -> Vec<u32> {
         let longest = self.states.iter().map(|s| s.len as usize).max().unwrap_or(0);
         let mut first = vec![0u32; longest + 2];
@@ -95,7 +103,7 @@ impl SuffixAutomaton {
         order
     }
 
-    /// Appends a symbol behind the whole text so far, which ends in `last`; the new end.
+    /// Appends a symbol to the text, whose end is the state `last`; returns the new end.
     fn extend(&mut self, last: u32, symbol: u32) -> u32 {
         let len = self.states[last as usize].len + 1;
         let new = State { len, link: START, symbol, first_end: len, count: 1, edge: NIL, degree: 0 };
@@ -117,7 +125,7 @@ impl SuffixAutomaton {
             self.states[current as usize].link = q;
             return current;
         }
-        // The short factors of `q` now also end here, its long ones do not: they part.
+        // The short factors of `q` now also end here, but its long ones do not: `q` is divided.
         let short =
             self.push(State { len, count: 0, edge: NIL, degree: 0, ..self.states[q as usize].clone() });
         let mut from = self.states[q as usize].edge;
@@ -175,7 +183,8 @@ impl SuffixAutomaton {
         }
     }
 
-    /// Works out how often the factors of each state occur: as often as their extensions to the left.
+    /// Counts the occurrences of the factors of each state: as many as their extensions to the left
+    /// have.
     fn count(&mut self) {
         for state in self.order().into_iter().rev().filter(|&s| s != START) {
             let State { link, count, .. } = self.states[state as usize];
@@ -189,7 +198,7 @@ mod tests {
     use super::*;
     use ffwd_testkit::random::Random;
 
-    /// Every factor with the places where it ends.
+    /// Returns every factor with the positions at which it ends.
     fn factors(symbols: &[u32]) -> std::collections::BTreeMap<&[u32], Vec<u32>> {
         let mut all = std::collections::BTreeMap::<&[u32], Vec<u32>>::new();
         for to in 1..=symbols.len() {
@@ -206,7 +215,8 @@ mod tests {
         assert!(automaton.states.len() <= (2 * n).max(2), "{symbols:?}");
         assert!(automaton.edges.len() <= (3 * n).max(1), "{symbols:?}");
         let expected = factors(symbols);
-        // All paths, each once: the automaton is deterministic and accepts exactly the factors.
+        // Follows all paths, each once: the automaton is deterministic and accepts exactly the
+        // factors.
         let mut paths = vec![(START, Vec::new())];
         let mut seen = 0;
         while let Some((state, path)) = paths.pop() {

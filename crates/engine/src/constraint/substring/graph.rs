@@ -1,9 +1,17 @@
-//! The spans of a source as a graph over characters, and its products with other conditions.
+//! Graph over the characters of a source's spans, and its products with other conditions.
 //!
-//! Pieces of several characters become chains, one for each state they lead to (one for each edge
-//! would be quadratic: many states may share a way on). All edges lead to higher numbers, so products,
-//! liveness and lowering are single passes, in time linear in the edges that are met. What leads to
-//! no end is left out. Determinising was rejected: the machine does it, for what is visited.
+//! A piece of several characters becomes one chain for each state that it leads to. States that
+//! lead to no end are left out.
+//!
+//! # Cost
+//!
+//! All edges point to higher numbers. So products, liveness and lowering are single passes, linear
+//! in the edges that are met.
+//!
+//! # Alternatives considered
+//!
+//! One chain for each edge was rejected as quadratic, because many states may share a transition.
+//! Determinising was rejected: the machine does it, for the states that are visited.
 
 use rustc_hash::FxHashMap;
 
@@ -11,35 +19,37 @@ use super::automaton::{START, SuffixAutomaton};
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most states of a graph; edges of a product: twice as many.
+/// Maximum number of states of a graph. A product has at most twice as many edges.
 pub const MAX_SPAN_STATES: usize = 400_000;
 
 /// A graph without loops; state 0 is the start.
 #[derive(Debug, Clone)]
 pub(crate) struct Graph {
     accept: Vec<bool>,
-    /// Where the edges of each state begin, and where those of the last end.
+    /// Index of the first edge of each state, and the end of the last state's edges.
     first: Vec<u32>,
     edges: Vec<(char, u32)>,
 }
 
-/// What a symbol of the suffix automaton stands for.
+/// Part of the source that a symbol of the suffix automaton represents.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
-    /// Where it stands in the source.
+    /// First byte in the source.
     pub start: u32,
+    /// Byte after the last one in the source.
     pub end: u32,
-    /// Whether a span may neither begin nor end with it.
+    /// True if a span may neither begin nor end with it.
     pub gap: bool,
 }
 
 impl Graph {
-    /// The spans of the source that begin and end with pieces that are no gaps, and the empty one.
+    /// Returns the spans of the source that begin and end with pieces that are not gaps, and the
+    /// empty span.
     pub(super) fn new(automaton: &SuffixAutomaton, pieces: &[Piece], source: &str) -> Graph {
         let order = automaton.order();
         let piece = |state: u32| &pieces[automaton.states[state as usize].symbol as usize];
         let text = |state: u32| &source[piece(state).start as usize..piece(state).end as usize];
-        // The entry of each state: the first of its chain.
+        // Entry of each state: the first state of its chain.
         let mut entry = vec![u32::MAX; order.len()];
         entry[START as usize] = 0;
         let ways = |state: u32| {
@@ -55,7 +65,7 @@ impl Graph {
             entry[state as usize] = next;
             next += if state == START { 1 } else { text(state).chars().count() as u32 };
             if gaps {
-                // Reached, whatever the number will be.
+                // Reached; the final number is set later.
                 ways(state).for_each(|to| entry[to as usize] = 0);
             }
         }
@@ -87,12 +97,12 @@ impl Graph {
         &self.edges[self.first[state] as usize..self.first[state + 1] as usize]
     }
 
-    /// Whether there is no text at all.
+    /// Returns true if the graph accepts no text.
     pub(crate) fn is_empty(&self) -> bool {
         !self.accept[0] && self.edges.is_empty()
     }
 
-    /// The texts that have at least `min` characters.
+    /// Returns the texts that have at least `min` characters.
     pub(crate) fn at_least(mut self, min: u32) -> Result<Graph> {
         match min {
             0 => Ok(self),
@@ -104,8 +114,9 @@ impl Graph {
         }
     }
 
-    /// The texts that a deterministic automaton also accepts: its start, its steps (`None`: nothing
-    /// follows), whether a state of it accepts. Only pairs of states that are met are made.
+    /// Returns the texts that a deterministic automaton also accepts. The automaton is given by its
+    /// start, its transitions (`None`: no continuation) and the acceptance of its states. Only
+    /// pairs of states that are met are built.
     ///
     /// # Errors
     /// `TooComplex` above [`MAX_SPAN_STATES`].
@@ -115,7 +126,7 @@ impl Graph {
         step: impl Fn(u32, char) -> Option<u32>,
         accepts: impl Fn(u32) -> bool,
     ) -> Result<Graph> {
-        // The pairs of each state here: the other's state and a number in order of discovery.
+        // Pairs of each state here: the state of the automaton, and a number in order of discovery.
         let mut met: Vec<Vec<(u32, u32)>> = vec![Vec::new(); self.accept.len()];
         met[0].push((start, 0));
         let mut known: FxHashMap<(u32, u32), u32> = FxHashMap::default();
@@ -144,7 +155,7 @@ impl Graph {
         Ok(product.trimmed())
     }
 
-    /// Without states from which no text ends. The start stays.
+    /// Removes states from which no text ends. The start stays.
     fn trimmed(self) -> Graph {
         let mut live = self.accept.clone();
         for state in (0..live.len()).rev() {
@@ -167,7 +178,7 @@ impl Graph {
         graph
     }
 
-    /// The graph as a node; [`Node::Never`] if there is no text.
+    /// Returns the graph as a node; [`Node::Never`] if there is no text.
     pub(crate) fn node(&self, ir: &mut Ir) -> Result<NodeId> {
         if self.is_empty() {
             return Ok(ir.push(Node::Never));

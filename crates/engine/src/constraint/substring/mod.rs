@@ -1,17 +1,23 @@
-//! Spans of a given text: what a model may only quote, not rewrite.
+//! Spans of a source text: quotations that a model must copy byte for byte.
 //!
-//! The source is cut into pieces (characters, words with what is between them, or at given offsets),
-//! the pieces become the suffix automaton of their sequence ([`automaton`]), and that a graph over
-//! characters ([`graph`]) and a node of the representation. Everything is linear in the source, so
-//! 100 kB take milliseconds; only what a generation visits is ever determinised. Listing all spans was
-//! rejected because they are quadratically many, and a regular expression of all suffixes because
-//! determinising it would be.
+//! The source is cut into pieces: characters, words with the text between them, or parts at given
+//! offsets. The suffix automaton of the sequence of pieces (module `automaton`) becomes a graph
+//! over characters (module `graph`) and then a node of the common representation.
 //!
 //! # What a span is
 //!
-//! A contiguous part of the source, byte for byte; nothing is normalised. It begins and ends between
-//! two characters (Unicode scalar values), or, as [`Bounds`] says, only at words or at given offsets.
-//! The empty span is not one unless [`SubstringOptions::min_chars`] is 0.
+//! A contiguous part of the source, byte for byte; nothing is normalised. It begins and ends
+//! between two characters (Unicode scalar values), or only at words or at given offsets, depending
+//! on [`Bounds`]. The empty text counts as a span only if [`SubstringOptions::min_chars`] is 0.
+//!
+//! # Cost
+//!
+//! Everything is linear in the source. Only the states that a generation visits are determinised.
+//!
+//! # Alternatives considered
+//!
+//! Listing all spans was rejected, because their number is quadratic. A regular expression of all
+//! suffixes was rejected, because determinising it would be quadratic.
 
 mod automaton;
 mod graph;
@@ -30,34 +36,37 @@ use super::json::document;
 use super::json_schema;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Largest source, in bytes: up to here the automaton of any text fits into the machine's limit, but for
-/// texts full of control characters in JSON, which spells each with six characters.
+/// Maximum size of a source, in bytes. Up to this size the automaton of nearly any text fits into
+/// the machine's limit. The exceptions are texts full of control characters in JSON, which encodes
+/// each with six characters.
 pub const MAX_SOURCE_BYTES: usize = 200_000;
 
-/// Where a span may begin and end.
+/// Positions at which a span may begin and end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Bounds {
     /// Between any two characters.
     #[default]
     Characters,
-    /// It begins where a word begins and ends where a word ends. A *word* is a longest run of word
-    /// characters (letters, marks, digits, connectors such as `_`: `\w` of Unicode regular
-    /// expressions); every other character that is no white space is a word of its own. So a span
-    /// never cuts `2024` or `café`, never begins or ends with white space, and may leave off a full
-    /// stop.
+    /// At words: a span begins with the first character of a word and ends with the last of one. A
+    /// *word* is a longest run of word characters (letters, marks, digits, connectors such as `_`:
+    /// `\w` of Unicode regular expressions). Every other character that is not white space is a
+    /// word by itself. So a span never cuts `2024` or `café`, never begins or ends with white
+    /// space, and may leave off a full stop.
     Words,
-    /// At the beginning, the end, and these byte offsets of the source, in ascending order: for
-    /// sentences, fields, or tokens (see [`Vocabulary::boundaries`](crate::Vocabulary::boundaries)).
+    /// At the beginning, the end, and these byte offsets of the source, in ascending order. They
+    /// suit sentences, fields, or tokens (see
+    /// [`Vocabulary::boundaries`](crate::Vocabulary::boundaries)).
     Offsets(Vec<usize>),
 }
 
-/// Which parts of a source count as its spans.
+/// Options that decide which parts of a source are its spans.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SubstringOptions {
-    /// Where a span may begin and end.
+    /// Positions at which a span may begin and end.
     pub bounds: Bounds,
-    /// Fewest characters of a span (default 1). With 0, the empty text is a span of every source.
+    /// Minimum number of characters of a span (default 1). With 0, the empty text is a span of
+    /// every source.
     pub min_chars: u32,
 }
 
@@ -68,18 +77,18 @@ impl Default for SubstringOptions {
 }
 
 impl SubstringOptions {
-    /// Spans of whole words.
+    /// Returns the options for spans of whole words.
     pub fn words() -> Self {
         SubstringOptions { bounds: Bounds::Words, ..Self::default() }
     }
 }
 
-/// Where a text occurs in a source.
+/// Occurrences of a text in a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occurrences {
-    /// The byte offsets of the first occurrence.
+    /// Byte offsets of the first occurrence.
     pub first: Range<usize>,
-    /// How many there are, overlapping ones included.
+    /// Number of occurrences, overlapping ones included.
     pub count: usize,
 }
 
@@ -100,15 +109,15 @@ pub struct Occurrences {
 pub struct Source {
     text: String,
     min_chars: u32,
-    /// The pieces by symbol.
+    /// The pieces, by symbol.
     pieces: Vec<Piece>,
-    /// Where each piece of the text begins, and where the last one ends.
+    /// Byte offset of each piece of the text, and the end of the last one.
     offsets: Vec<u32>,
     automaton: SuffixAutomaton,
 }
 
-/// A text that spans are quoted from, and how; what it takes to find them is made when the first is looked
-/// for. Much smaller than a [`Source`], so that a constraint can keep it.
+/// A source text with its span options. The automaton is built at the first search. It is much
+/// smaller than a [`Source`], so a constraint can keep it.
 #[derive(Debug, Clone)]
 pub struct SourceText {
     text: Box<str>,
@@ -127,14 +136,14 @@ impl SourceText {
         SourceText { text: text.into(), options: options.clone(), source: OnceLock::new() }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where a text occurs as a span, as [`Source::find`] tells.
+    /// Finds the occurrences of a text as a span, like [`Source::find`].
     pub fn find(&self, span: &str) -> Option<Occurrences> {
-        // The text made a source before, when the constraint was made.
+        // Building the constraint already built this source, so it cannot fail here.
         let source = self.source.get_or_init(|| Source::new(&self.text, &self.options).ok());
         source.as_ref()?.find(span)
     }
@@ -144,7 +153,7 @@ impl Source {
     /// Builds the automaton, in time linear in the text.
     ///
     /// # Errors
-    /// `TooComplex` for a text above [`MAX_SOURCE_BYTES`], `InvalidOption` for offsets that do not
+    /// `TooComplex` for a text above [`MAX_SOURCE_BYTES`]. `InvalidOption` for offsets that do not
     /// ascend or do not lie between characters of the text.
     pub fn new(text: &str, options: &SubstringOptions) -> Result<Self> {
         if text.len() > MAX_SOURCE_BYTES {
@@ -184,18 +193,19 @@ impl Source {
         Ok(Source { text: text.into(), min_chars: options.min_chars, pieces, offsets, automaton })
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Fewest characters of a span.
+    /// Returns the minimum number of characters of a span.
     pub fn min_chars(&self) -> u32 {
         self.min_chars
     }
 
-    /// Where a text occurs as a span; `None` if it is not one. The empty text, where it is allowed,
-    /// occurs once, at the beginning. Costs a look at the ways on from each state on the way.
+    /// Finds the occurrences of a text as a span; returns `None` if it is not one. The empty text,
+    /// if it is allowed, occurs once, at the beginning. The search looks at all transitions of each
+    /// state on its path.
     pub fn find(&self, span: &str) -> Option<Occurrences> {
         if span.is_empty() {
             return (self.min_chars == 0).then_some(Occurrences { first: 0..0, count: 1 });
@@ -204,8 +214,8 @@ impl Source {
         if (0..self.min_chars).any(|_| chars.next().is_none()) {
             return None;
         }
-        // States with how much of the span led there. With given offsets there may be several ways
-        // to cut the span into pieces; each place where it occurs is cut in one way only.
+        // States, and how many bytes of the span led there. With given offsets there may be several
+        // ways to cut the span into pieces; each occurrence is cut in one way only.
         let mut todo = vec![(START, 0)];
         let mut seen = FxHashSet::default();
         let mut found: Option<Occurrences> = None;
@@ -237,11 +247,11 @@ impl Source {
         found
     }
 
-    /// The strings of a JSON text (values, not names) that occur in the source as spans, with their
-    /// JSON pointers, in the order of the text.
+    /// Finds the strings of a JSON text (values, not names) that are spans of the source. Returns
+    /// their JSON pointers and occurrences, in the order of the text.
     ///
     /// # Errors
-    /// If it is not JSON.
+    /// `InvalidJson` if the text is not JSON, `TooComplex` if it exceeds a limit.
     pub fn locate(&self, json: &str) -> Result<Vec<(String, Occurrences)>> {
         let doc = json_schema::document(json)?;
         let mut todo = vec![doc.root()];
@@ -259,22 +269,22 @@ impl Source {
         Ok(found)
     }
 
-    /// All spans, however short, and the empty text.
+    /// Returns all spans of any length, and the empty text.
     pub(crate) fn graph(&self) -> Graph {
         Graph::new(&self.automaton, &self.pieces, &self.text)
     }
 
-    /// The language of the spans.
+    /// Returns the language of the spans.
     fn node(&self, ir: &mut Ir) -> Result<NodeId> {
         self.graph().at_least(self.min_chars)?.node(ir)
     }
 }
 
-/// The spans of a source as a constraint.
+/// Returns the language of the spans of a source.
 ///
 /// # Errors
-/// As [`Source::new`], `Unsatisfiable` if there is no span, `TooComplex` if the spans of the minimal
-/// length need more than [`MAX_SPAN_STATES`] states.
+/// The same as [`Source::new`]. `Unsatisfiable` if there is no span. `TooComplex` if the spans of
+/// the minimum length need more than [`MAX_SPAN_STATES`] states.
 pub fn parse(text: &str, options: &SubstringOptions) -> Result<Ir> {
     let mut ir = Ir::new();
     let root = Source::new(text, options)?.node(&mut ir)?;
@@ -288,7 +298,7 @@ pub fn parse(text: &str, options: &SubstringOptions) -> Result<Ir> {
     Ok(ir)
 }
 
-/// Where words and what is between them begin, but the first.
+/// Returns the offsets at which words and the text between them begin, except the first.
 fn word_offsets(text: &str) -> Vec<u32> {
     #[derive(PartialEq, Clone, Copy)]
     enum Kind {
@@ -313,7 +323,7 @@ fn word_offsets(text: &str) -> Vec<u32> {
     offsets
 }
 
-/// The offsets between the beginning and the end, checked.
+/// Checks the given offsets and returns those between the beginning and the end.
 fn given_offsets(text: &str, offsets: &[usize]) -> Result<Vec<u32>> {
     let mut checked = Vec::with_capacity(offsets.len());
     for &at in offsets {

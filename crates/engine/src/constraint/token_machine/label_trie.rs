@@ -12,6 +12,7 @@ use super::encode_after::{alone, behind};
 use super::labels::{Labels, Lead, Several, invalid};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::{TokenId, Vocabulary};
+use crate::warning::{Warning, WarningKind};
 
 /// A node of a [`LabelTrie`].
 pub type LabelNode = u32;
@@ -36,7 +37,7 @@ struct Inner {
     /// Separators and the labels behind them.
     next: Option<Items>,
     several: Option<Several>,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
 }
 
 /// The trie of what may come at one place: labels at the beginning, or separators and labels.
@@ -273,7 +274,7 @@ impl LabelTrie {
     }
 
     /// What the user should know: labels that the tokenizer might write differently beside a separator.
-    pub fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[Warning] {
         &self.0.warnings
     }
 
@@ -446,7 +447,7 @@ fn spell_next(
     lead: &str,
     first: &[Vec<TokenId>],
     separator: &str,
-) -> Result<(Vec<Vec<TokenId>>, Vec<String>)> {
+) -> Result<(Vec<Vec<TokenId>>, Vec<Warning>)> {
     let mut spellings = Vec::with_capacity(labels.len());
     let mut merged = Vec::new();
     let probe = [lead, &labels[0]].concat();
@@ -471,13 +472,14 @@ fn spell_next(
     let mut warnings = Vec::new();
     if !merged.is_empty() {
         let named: Vec<String> = merged.iter().take(MAX_NAMED).map(|l| format!("{l:?}")).collect();
-        warnings.push(format!(
+        let message = format!(
             "beside the separator {separator:?} the tokenizer itself would split {} of {} labels otherwise \
              (such as {}); outputs are spelled right, but not in the tokens the model saw most",
             merged.len(),
             labels.len(),
             named.join(", ")
-        ));
+        );
+        warnings.push(Warning::new(WarningKind::LabelTokens, message));
     }
     Ok((spellings, warnings))
 }

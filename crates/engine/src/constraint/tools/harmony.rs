@@ -1,12 +1,21 @@
-//! Replies that are messages in channels: gpt-oss.
+//! Tool calls in replies that consist of messages in channels: the harmony format of gpt-oss.
 //!
-//! The prompt ends where the header of a message begins, and so does each message but the last with [`NEXT`]. A message in
-//! `analysis` is a thought, one in `commentary` is for the user or calls a function, one in `final` is the answer.
+//! The prompt ends before the header of the first message. Each message except the last ends with
+//! [`NEXT`], after which the header of the next one follows. A message in `analysis` is a thought.
+//! One in `commentary` is for the user or calls a function. One in `final` is the answer.
 //!
-//! What ends the last message, `<|return|>` or `<|call|>`, is an end token of the generation and no text, so what is written
-//! here ends in front of it. Writing it as text where it ends nothing was rejected: an output would then be complete only
-//! behind letters for which the model has a token of its own. A call ends the reply, so there is one; replies with several,
-//! from logs, are read all the same. Cost: that of a structural tag with two sets of tags, linear in the reply for reading.
+//! The last message ends with `<|return|>` or `<|call|>`. That is an end token of the generation
+//! and not text, so the format ends before it. A call ends the reply, so there is only one. Replies
+//! with several calls, from logs, are read as well.
+//!
+//! # Cost
+//!
+//! The cost of a structural tag with two sets of tags. Reading is linear in the reply.
+//!
+//! # Alternatives considered
+//!
+//! Writing the end token as text where it ends nothing was rejected: an output would then be
+//! complete only after letters for which the model has a separate token.
 
 use serde_json::{Value, json};
 
@@ -14,7 +23,7 @@ use super::parse_reply::Reader;
 use super::{Calls, Tool, ToolCall};
 use crate::error::Result;
 
-/// Special tokens: none of their texts is in the text of a message.
+/// Special tokens; the text of a message contains none of their texts.
 const SPECIAL: [&str; 7] = [CHANNEL, MESSAGE, END, RETURN, CALL, CONSTRAIN, "<|start|>"];
 
 const CHANNEL: &str = "<|channel|>";
@@ -23,13 +32,13 @@ const MESSAGE: &str = "<|message|>";
 const END: &str = "<|end|>";
 const RETURN: &str = "<|return|>";
 const CALL: &str = "<|call|>";
-/// How the next message begins.
+/// Header of the next message.
 const NEXT: &str = "<|start|>assistant";
-/// In front of the name of a function.
+/// Prefix of the name of a function.
 const TO: &str = " to=functions.";
 
-/// The format of a reply: thoughts, and text for the user where no call is demanded; then one of these calls or, there
-/// again, an answer.
+/// Returns the format of a reply. First come thoughts, and text for the user if no call is
+/// required. Then comes one of these calls or, under the same condition, an answer.
 pub(super) fn format(calls: Vec<Value>, choice: &Calls) -> Value {
     let message = |channel: &str, end: &str| {
         json!({"begin": format!("{CHANNEL}{channel}{MESSAGE}"), "end": end,
@@ -48,20 +57,20 @@ pub(super) fn format(calls: Vec<Value>, choice: &Calls) -> Value {
     json!({"type": "sequence", "elements": [{"type": "star", "content": one(before)}, one(last)]})
 }
 
-/// What a message was.
+/// Kinds of messages by what may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Message {
-    /// One behind which another must come.
+    /// Another message must follow.
     Open,
-    /// One behind which the reply may end.
+    /// The reply may end after it.
     Last,
-    /// One behind which it must.
+    /// The reply must end after it.
     Returned,
 }
 
-/// Takes a reply apart into thoughts, texts for the user, and calls.
+/// Parses a reply into thoughts, texts for the user, and calls.
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<()> {
-    // It is of the prompt, but some logs have it.
+    // It belongs to the prompt, but some logs contain it.
     reader.skip(NEXT);
     loop {
         let message = message(reader)?;
@@ -82,11 +91,11 @@ fn message(reader: &mut Reader<'_>) -> Result<Message> {
     let Some(channel) = ["analysis", "commentary", "final"].into_iter().find(|name| reader.skip(name)) else {
         return Err(reader.fault("the name of a channel"));
     };
-    // The models write it here or in front of the channel.
+    // The models write the recipient here or before the channel.
     if called.is_none() {
         called = recipient(reader)?;
     }
-    // The type of what follows, a word such as `json`, which says nothing that is not known.
+    // The type of the content, a word such as `json`, adds no information.
     let before = reader.at;
     reader.skip_white();
     if reader.skip(CONSTRAIN) || reader.at > before {
@@ -99,7 +108,7 @@ fn message(reader: &mut Reader<'_>) -> Result<Message> {
     }
 }
 
-/// The function to which a message is sent, if it is.
+/// Parses the function to which a message is sent; `None` if it has no recipient.
 fn recipient<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a Tool>> {
     if !reader.skip(TO) {
         return Ok(None);
@@ -125,7 +134,8 @@ fn call(reader: &mut Reader<'_>, tool: &Tool) -> Result<Message> {
 
 fn text(reader: &mut Reader<'_>, channel: &str) -> Result<Message> {
     let rest = reader.rest();
-    // In one pass: looking for each of them would read the whole reply for one that is not there, at every message.
+    // In one pass: a separate search for each special token would read the whole reply at every
+    // message.
     let special = |&(at, _): &(usize, &str)| SPECIAL.iter().any(|special| rest[at..].starts_with(special));
     let end = rest.match_indices("<|").find(special).map_or(rest.len(), |found| found.0);
     reader.at += end;
@@ -135,7 +145,7 @@ fn text(reader: &mut Reader<'_>, channel: &str) -> Result<Message> {
     match channel == "final" {
         true if reader.rest().is_empty() => Ok(Message::Last),
         true if reader.skip(RETURN) => Ok(Message::Returned),
-        // Answers of earlier turns end so.
+        // Answers of previous turns end like this.
         last => {
             reader.expect(END)?;
             Ok(if last { Message::Last } else { Message::Open })

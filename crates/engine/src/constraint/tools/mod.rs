@@ -1,10 +1,18 @@
-//! Tool calls: from a list of functions to the constraint of a reply that may call them, and back from the reply to the
-//! calls.
+//! Tool calls: from a list of functions to a constraint on replies, and from a reply to its calls.
 //!
-//! The list is what clients of chat servers send. A [`ToolStyle`] says how a family of models writes a call; what comes out
-//! is a structural tag ([`structural_tag`](super::structural_tag)), so free text, the tags around a call and the schemas of
-//! its arguments are one automaton. Cost: that of the schemas. An intermediate JSON that is rewritten into the model's own
-//! form was rejected: models call tools well in the form they were trained on and badly in any other.
+//! The list has the form that clients of chat servers send. A [`ToolStyle`] describes how a family
+//! of models writes a call. The result is a structural tag
+//! ([`structural_tag`](super::structural_tag)). So free text, the tags around a call and the
+//! schemas of its arguments are one automaton.
+//!
+//! # Cost
+//!
+//! The cost of the schemas.
+//!
+//! # Alternatives considered
+//!
+//! An intermediate JSON that is rewritten into the model's own form was rejected. Models call tools
+//! well in the form they were trained on and badly in any other.
 
 mod harmony;
 mod parse_reply;
@@ -24,7 +32,7 @@ use super::policy::Policy;
 use super::{Constraint, structural_tag};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// Most functions in one list.
+/// Maximum number of functions in one list.
 const MAX_TOOLS: usize = 4096;
 
 /// Functions that a model may call.
@@ -53,22 +61,22 @@ pub struct Tools {
 #[derive(Debug, Clone)]
 struct Tool {
     name: String,
-    /// The schema of the arguments, as text: numbers in it keep their digits.
+    /// Schema of the arguments, as text: numbers in it keep their digits.
     schema: String,
-    /// Where that stands in the list; the function itself, if it has none.
+    /// JSON pointer of the schema in the list; of the function itself, if it has no schema.
     pointer: String,
 }
 
-/// Whether and what is called.
+/// Choice of the calls in a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolChoice {
-    /// What the reply consists of.
+    /// Content of the reply.
     pub calls: Calls,
-    /// At most one call.
+    /// True to permit at most one call.
     pub single: bool,
 }
 
-/// What a reply consists of.
+/// Content of a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Calls {
     /// Free text, in which calls may occur.
@@ -98,13 +106,15 @@ struct Function<'a> {
 }
 
 impl Tools {
-    /// From a JSON array of functions: `{"type": "function", "function": {"name", "parameters"}}` as chat completions have them,
-    /// or flat, with `parameters` or `input_schema`. Without either a function takes no arguments. Descriptions and other
-    /// members are for the prompt.
+    /// Parses a JSON array of functions. An entry is `{"type": "function", "function": {"name",
+    /// "parameters"}}` as in chat completions, or flat, with `parameters` or `input_schema`.
+    /// Without either, a function takes no arguments. Descriptions and other members only matter
+    /// for the prompt.
     ///
     /// # Errors
-    /// `InvalidJson`, and with the pointer of the function: `InvalidSchema` for one without a name or with that of another,
-    /// `Unsupported` for what is no function and for names that cannot be written.
+    /// `InvalidJson` if the text is not a JSON array. The other errors have the pointer of the
+    /// function: `InvalidSchema` for one without a name or with the name of another. `Unsupported`
+    /// for entries that are not functions and for names that cannot be written.
     pub fn parse(text: &str) -> Result<Self> {
         let json = |e: serde_json::Error| {
             Error::new(ErrorKind::InvalidJson, e.to_string())
@@ -129,16 +139,16 @@ impl Tools {
         Ok(Tools { list: list.into() })
     }
 
-    /// The names, in the order of the list.
+    /// Returns the names, in the order of the list.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|tool| &*tool.name)
     }
 
-    /// The constraint of a reply.
+    /// Returns the constraint on a reply.
     ///
     /// # Errors
-    /// With a pointer into the list of tools: what a schema can be refused for ([`Constraint::json_schema`]).
-    /// `InvalidOption` if the choice names a function that is not in the list.
+    /// The errors of a JSON schema ([`Constraint::json_schema`]), each with a pointer into the list
+    /// of tools. `InvalidOption` if the choice names a function that is not in the list.
     pub fn constraint(&self, style: ToolStyle, choice: &ToolChoice, policy: Policy) -> Result<Constraint> {
         let chosen: Vec<&Tool> = match &choice.calls {
             Calls::Function(name) => self.list.iter().filter(|tool| tool.name == *name).collect(),
@@ -156,16 +166,17 @@ impl Tools {
         let document = json!({"type": "structural_tag", "format": format}).to_string();
         let mut ir = structural_tag::parse(&document, &policy).map_err(|e| moved(&e, &places))?;
         for warning in &mut ir.warnings {
-            if let Some(rest) = warning.strip_prefix('#')
-                && let Some((from, to)) = places.iter().find(|(from, _)| rest.starts_with(from.as_str()))
+            if let Some(at) = warning.pointer()
+                && let Some((from, to)) = places.iter().find(|(from, _)| at.starts_with(from.as_str()))
             {
-                *warning = format!("#{to}{}", &rest[from.len()..]);
+                let moved = format!("{to}{}", &at[from.len()..]);
+                *warning = warning.clone().at(moved);
             }
         }
         Ok(Constraint::from_ir(ir, policy))
     }
 
-    /// The calls in a reply that satisfies the constraint.
+    /// Parses the calls in a reply that satisfies the constraint.
     ///
     /// # Errors
     /// `InvalidReply` with the byte at which a call breaks off or is not written in the style.
@@ -217,7 +228,7 @@ fn tool(text: &str, i: usize) -> Result<Tool> {
     Ok(Tool { name, schema, pointer })
 }
 
-/// The schema of arguments, which are an object whether it says so or not.
+/// Returns the schema of arguments with `type: object`, which a schema may leave out.
 fn arguments(schema: &str) -> String {
     #[derive(Deserialize)]
     struct Typed<'a> {
@@ -228,7 +239,7 @@ fn arguments(schema: &str) -> String {
     }
     match (schema, serde_json::from_str::<Typed<'_>>(schema)) {
         ("true", _) => r#"{"type":"object"}"#.to_owned(),
-        // In older drafts nothing counts beside a reference.
+        // In older drafts the members next to a reference do not count.
         (_, Ok(Typed { kind: None, reference: None })) => {
             let rest = schema.strip_prefix('{').unwrap_or(schema).trim_start();
             let comma = if rest.starts_with('}') { "" } else { "," };
@@ -238,7 +249,7 @@ fn arguments(schema: &str) -> String {
     }
 }
 
-/// The format of a reply.
+/// Returns the structural-tag format of a reply.
 fn format(spelling: &Spelling, tools: &[&Tool], choice: &ToolChoice) -> Value {
     let single = choice.single || matches!(choice.calls, Calls::Function(_));
     let tags: Vec<Value> = tools.iter().map(|tool| tag(spelling, tool)).collect();
@@ -251,7 +262,7 @@ fn format(spelling: &Spelling, tools: &[&Tool], choice: &ToolChoice) -> Value {
     };
     let section = |[begin, end]: [&str; 2], tags| json!({"type": "tag", "begin": begin, "content": several(tags), "end": end});
     match (&choice.calls, spelling.section) {
-        // Behind a section nothing is called any more, so the text ends there.
+        // No call can follow a section, so the text ends there.
         (Calls::Auto, Some(around)) => json!({"type": "triggered_tags", "triggers": [spelling.trigger()],
             "tags": [section(around, tags)], "stop_after_first": true}),
         (Calls::Auto, None) => {
@@ -275,7 +286,7 @@ fn tag(spelling: &Spelling, tool: &Tool) -> Value {
         "end": spelling.end})
 }
 
-/// Where the schemas stand in a format, and where in the list of tools.
+/// Pairs the pointer of each schema in a format with its pointer in the list of tools.
 fn places(format: &Value, tools: &[&Tool]) -> Vec<(String, String)> {
     fn walk(value: &Value, at: &str, found: &mut Vec<String>) {
         match value {
@@ -297,13 +308,13 @@ fn places(format: &Value, tools: &[&Tool]) -> Vec<(String, String)> {
     found.into_iter().zip(tools.iter().map(|tool| tool.pointer.clone())).collect()
 }
 
-/// An error of the structural tag as one of the list of tools.
+/// Converts an error of the structural tag into one of the list of tools.
 fn moved(error: &Error, places: &[(String, String)]) -> Error {
     let mut new = Error::new(error.kind(), error.message());
     for place in error.places() {
         new = new.at(match place {
             Place::Pointer(inner) => {
-                // A longer number is another place.
+                // A longer number is another location.
                 let within = |from: &str| {
                     inner.strip_prefix(from).filter(|rest| rest.is_empty() || rest.starts_with('/'))
                 };
@@ -406,6 +417,6 @@ mod tests {
             r#"[{"name": "a"}, {"name": "b", "parameters": {"properties": {"x": {"format": "odd"}}}}]"#;
         let made =
             Tools::parse(list).unwrap().constraint(ToolStyle::Glm, &ToolChoice::default(), Policy::default());
-        assert!(made.unwrap().warnings()[0].starts_with("#/1/parameters/properties/x"));
+        assert!(made.unwrap().warnings()[0].pointer().unwrap().starts_with("/1/parameters/properties/x"));
     }
 }

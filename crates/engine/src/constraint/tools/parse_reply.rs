@@ -1,9 +1,17 @@
-//! From a reply to the calls in it.
+//! Parser of replies: finds the tool calls in a reply and the text around them.
 //!
-//! One pass over the reply, by the texts of its style. Values in tags say nothing of their type, but for one style: a value
-//! is a string where its schema allows nothing else, JSON where it allows no string, and where it allows both JSON if it
-//! is any. Cost: linear in the reply. Asking the automaton which of its ways was taken was rejected: a reply also comes
-//! from logs, without its constraint.
+//! It makes one pass over the reply, by the texts of its style. In all but one style, values in
+//! tags do not carry their type. Such a value is a string if its schema allows nothing else, and
+//! JSON if it allows no string. If the schema allows both, it is JSON if it parses as JSON.
+//!
+//! # Cost
+//!
+//! Linear in the reply.
+//!
+//! # Alternatives considered
+//!
+//! Asking the automaton which path it took was rejected: replies also come from logs, without their
+//! constraint.
 
 use std::cell::Cell;
 
@@ -15,15 +23,16 @@ use super::{Tool, harmony};
 use crate::constraint::structural_tag::{self, Tags};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Deepest nesting of references and alternatives that is followed for the type of a parameter.
+/// Maximum nesting of references and alternatives that is followed for the type of a parameter.
 const MAX_DEPTH: usize = 16;
-/// Most schemas that are looked at for the type of a parameter.
+/// Maximum number of schemas that are inspected for the type of a parameter.
 const MAX_LOOKS: u32 = 2000;
 
-/// A reply taken apart.
+/// A parsed reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// What was thought, where the style has a place for it (`harmony`); a line break between two thoughts.
+    /// Thoughts of the model, in styles that separate them (`harmony`); a line break between two
+    /// thoughts.
     pub thoughts: String,
     /// The text around the calls.
     pub text: String,
@@ -31,10 +40,10 @@ pub struct Reply {
     pub calls: Vec<ToolCall>,
 }
 
-/// One call.
+/// One call of a function.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ToolCall {
-    /// The name of the function.
+    /// Name of the function.
     pub name: String,
     /// Its arguments, a JSON object as text.
     pub arguments: String,
@@ -70,12 +79,12 @@ pub(super) fn read(tools: &[Tool], spelling: &Spelling, reply: &str) -> Result<R
     Ok(reader.out)
 }
 
-/// A reply, of which a part has been read.
+/// A reply that is being read.
 pub(super) struct Reader<'a> {
     pub tools: &'a [Tool],
     spelling: &'a Spelling,
     reply: &'a str,
-    /// The byte that is read next.
+    /// Position of the next byte.
     pub at: usize,
     pub out: Reply,
 }
@@ -101,7 +110,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a text if it stands here; whether it did.
+    /// Skips a text if it comes next; returns true if it did.
     pub fn skip(&mut self, text: &str) -> bool {
         let is_there = self.rest().starts_with(text);
         self.at += if is_there { text.len() } else { 0 };
@@ -113,7 +122,7 @@ impl<'a> Reader<'a> {
         self.expect(before)?;
         let called =
             |tool: &&Tool| self.rest().strip_prefix(&*tool.name).is_some_and(|rest| rest.starts_with(behind));
-        // Of two names one of which begins with the other, the longer one.
+        // If one name is a prefix of another, the longer one counts.
         let Some(tool) = self.tools.iter().filter(called).max_by_key(|tool| tool.name.len()) else {
             return Err(self.fault("the name of a tool"));
         };
@@ -141,7 +150,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A JSON value.
+    /// Reads a JSON value.
     pub fn json(&mut self) -> Result<&'a str> {
         let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<&RawValue>();
         let Some(Ok(value)) = values.next() else { return Err(self.fault("JSON")) };
@@ -186,7 +195,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands before a text, which is read, too.
+    /// Reads up to a text and past it; returns the part before it.
     fn until(&mut self, text: &str) -> Result<&'a str> {
         let Some((before, _)) = self.rest().split_once(text) else {
             self.at = self.reply.len();
@@ -197,7 +206,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a value may be a string, and whether anything else.
+/// Types that a value may have: strings, and all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Types {
     string: bool,
@@ -220,7 +229,7 @@ impl Types {
         Types { string: value.is_string(), other: !value.is_string() }
     }
 
-    /// A value as JSON text; `lines`: it may stand on lines of its own.
+    /// Converts a value to JSON text. With `lines`, line breaks may surround the value.
     fn json(self, text: &str, lines: bool) -> String {
         let inner = text.trim_matches([' ', '\t', '\r', '\n']);
         let value = serde_json::from_str::<&RawValue>(inner).map(RawValue::get).unwrap_or_default();
@@ -234,15 +243,16 @@ impl Types {
     }
 }
 
-/// Looks into a schema for the types of its parameters.
+/// Inspects a schema for the types of its parameters.
 struct Look<'a> {
     root: &'a Value,
-    /// So many more schemas are looked at: with references to alternatives there is no end of them.
+    /// Number of schemas that may still be inspected. References to alternatives could continue
+    /// without end.
     left: Cell<u32>,
 }
 
 impl Look<'_> {
-    /// What a schema says of its property with a name.
+    /// Returns the types that a schema permits for the property with this name.
     fn property(&self, schema: &Value, name: &str, depth: usize) -> Types {
         let declared = schema.get("properties").and_then(|p| p.get(name));
         let patterns = schema.get("patternProperties").is_some();
@@ -251,7 +261,7 @@ impl Look<'_> {
         types.and(self.beside(schema, depth, &|schema, depth| self.property(schema, name, depth)))
     }
 
-    /// What a schema says of a value.
+    /// Returns the types that a schema permits for a value.
     fn value(&self, schema: &Value, depth: usize) -> Types {
         if schema == &Value::Bool(false) {
             return Types::NONE;
@@ -271,7 +281,7 @@ impl Look<'_> {
         types.and(self.beside(schema, depth, &|schema, depth| self.value(schema, depth)))
     }
 
-    /// What `of` says of the schemas that apply beside one.
+    /// Returns the types that `of` permits in the schemas that apply together with this one.
     fn beside(&self, schema: &Value, depth: usize, of: &dyn Fn(&Value, usize) -> Types) -> Types {
         let mut types = Types::ANY;
         let left = self.left.get();
@@ -324,7 +334,7 @@ mod tests {
         }
         let outer = json!({"allOf": [schema], "oneOf": [{"properties": {"a": {"type": "string"}}}]});
         assert_eq!(look(&outer, "a"), (true, false));
-        // Sixteen levels of twenty ways each.
+        // Sixteen levels of twenty alternatives each.
         let ways: Vec<Value> = (0..20).map(|_| json!({"$ref": "#/$defs/x"})).collect();
         let endless = json!({"$ref": "#/$defs/x", "$defs": {"x": {"anyOf": ways}}});
         assert_eq!(look(&endless, "a"), (true, true));

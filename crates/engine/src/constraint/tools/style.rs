@@ -1,6 +1,7 @@
-//! How families of models write the calls of functions.
+//! Tool styles: how each family of models writes function calls.
 //!
-//! A table: what stands around a name, the arguments and several calls. The texts are those of the models' chat templates.
+//! This is a table of the texts around a name, the arguments and several calls. The texts are those
+//! of the models' chat templates.
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -33,7 +34,7 @@ pub enum ToolStyle {
     FunctionTag,
 }
 
-/// What stands behind a name.
+/// Arguments after the name of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arguments {
     /// A JSON object.
@@ -44,24 +45,25 @@ pub(super) enum Arguments {
     Numbered(&'static str),
 }
 
-/// The texts of a style.
+/// Texts of a style.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spelling {
-    /// Around all calls.
+    /// Texts around all calls.
     pub section: Option<[&'static str; 2]>,
-    /// Around the name.
+    /// Texts around the name.
     pub name: [&'static str; 2],
     pub arguments: Arguments,
-    /// Behind the arguments.
+    /// Text after the arguments.
     pub end: &'static str,
-    /// Between two calls.
+    /// Text between two calls.
     pub between: &'static str,
-    /// Whether a reply is messages in channels, of which this is one ([`harmony`](super::harmony)).
+    /// True if a reply consists of messages in channels, of which this is one
+    /// ([`harmony`](super::harmony)).
     pub messages: bool,
 }
 
 impl Spelling {
-    /// What tells a call from other text: the first tag.
+    /// Returns the text that begins a call: the first tag.
     pub fn trigger(&self) -> &'static str {
         let begin = self.section.map_or(self.name[0], |section| section[0]);
         begin.find(['>', ']']).map_or(begin, |end| &begin[..=end])
@@ -69,7 +71,7 @@ impl Spelling {
 }
 
 impl ToolStyle {
-    /// All of them.
+    /// All styles.
     pub const ALL: [ToolStyle; 12] = [
         ToolStyle::Hermes,
         ToolStyle::Llama,
@@ -85,7 +87,7 @@ impl ToolStyle {
         ToolStyle::FunctionTag,
     ];
 
-    /// The name by which [`by_name`](Self::by_name) finds it.
+    /// Returns the name by which [`by_name`](Self::by_name) finds it.
     pub fn name(self) -> &'static str {
         match self {
             ToolStyle::Hermes => "hermes",
@@ -103,7 +105,7 @@ impl ToolStyle {
         }
     }
 
-    /// The style of a name.
+    /// Returns the style of a name.
     ///
     /// # Errors
     /// `InvalidOption` with the known names.

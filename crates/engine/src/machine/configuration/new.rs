@@ -1,7 +1,11 @@
-//! Making a machine, making it anew, and what it holds.
+//! Construction and reset of a machine, and its memory.
 //!
-//! What was met only grows, and generations hold its numbers, so it is not trimmed but begun again: the
-//! program is shared between a machine and its successor. Costs a copy of the tables of the base's states.
+//! The tables of a machine only grow, because generations hold their numbers. So they are never
+//! trimmed but begun anew. The program is shared between a machine and its successor.
+//!
+//! # Cost
+//!
+//! A copy of the tables of the states of the base.
 
 use std::sync::Arc;
 
@@ -15,18 +19,19 @@ use super::{Config, DEAD_CONFIG, Frame, Machine, NfaId, ROOT_STACK, RegisterIx, 
 use crate::machine::properties::seen_names::{NO_TEXT, SeenNames, WholeStrings};
 use crate::machine::unique_items::Distinct;
 
-/// The automaton of a program, which nothing changes.
+/// The automaton of a program, which never changes.
 type Fixed = (Arc<Nfa>, Arc<[NfaId]>, Arc<[Register]>);
 
 impl Machine {
-    /// A machine at the start of `program`; `shown` are the texts between quotes inside single tokens.
+    /// Creates a machine at the start of `program`; `shown` are the quoted texts inside single
+    /// tokens.
     pub fn new(program: Program, shown: Arc<WholeStrings>) -> Self {
         let gap = program.min_separator_bytes();
         let fixed = (Arc::new(program.nfa), program.starts.into(), program.registers.into());
         Machine::started(fixed, (program.root, program.flat, gap), program.dfa, SeenNames::new(shown))
     }
 
-    /// A machine for the same program that has met nothing yet.
+    /// Creates an empty machine for the same program.
     pub fn emptied(&self) -> Self {
         let fixed = (self.nfa.clone(), self.starts.clone(), self.registers.clone());
         Machine::started(fixed, (self.root, self.flat, self.gap), self.dfa.renewed(), self.written.renewed())
@@ -72,13 +77,13 @@ impl Machine {
         machine
     }
 
-    /// Bytes of what copies of the machine share.
+    /// Returns the bytes that copies of the machine share.
     pub fn fixed_bytes(&self) -> usize {
         let registers = self.registers.iter().map(|r| size_of::<Register>() + r.bytes());
         self.nfa.bytes() + self.starts.len() * 4 + registers.sum::<usize>()
     }
 
-    /// Bytes of what was met so far: states, stacks, configurations, names.
+    /// Returns the bytes of what was met so far: states, stacks, configurations, names.
     pub fn bytes(&self) -> usize {
         let stacks = self.stacks.capacity() * 16 + self.stack_index.capacity() * 24;
         let least = self.least.as_ref().map_or(0, |least| least.bytes());

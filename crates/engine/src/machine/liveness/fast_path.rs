@@ -1,27 +1,38 @@
-//! The usual case of liveness: everything can match, which a look at a few states shows.
+//! The usual case of liveness, in which everything can match: a proof from a few states.
 //!
-//! States are made after those they lead to, so a state is live if one that it leads to was there and is live, by
-//! induction, and if the rules that are called on the way match. The arena notes the others ([`Nfa::doubts`]):
-//! loops that are closed later, and what leads to nothing else. From each of them, and from the start of each rule, a
-//! way to acceptance is looked for; the lowest state first, which was made next to the end. Cost: a few operations for
-//! each state on these ways, which are short. Rejected: a pass over all states that notes a way for each (most states are
-//! bytes of names, which no rule says anything about), and asking for each state whether it is live by what is known of the
-//! rules so far, pass by pass.
+//! States are made after those that they lead to. So by induction a state is live if one that it
+//! leads to was there and is live, and if the rules that are called on the way match. The arena
+//! notes the exceptions ([`Nfa::unproven`](crate::machine::nfa::Nfa::unproven)): loops that are
+//! closed later, and states that lead to nothing else. From each of them, and from the start of
+//! each rule, a path to acceptance is searched. It tries the lowest state first, which was made
+//! next to the end.
+//!
+//! # Cost
+//!
+//! A few operations for each state on these paths, which are short.
+//!
+//! # Alternatives considered
+//!
+//! - A pass over all states that notes a path for each: most states are bytes of names, which
+//!   decide nothing about a rule.
+//! - Testing each state for liveness by what is known of the rules so far, pass by pass.
 
 use smallvec::{SmallVec, smallvec};
 
 use crate::machine::liveness::{Liveness, StateRange};
 use crate::machine::nfa::{ACCEPT, NfaId, RuleIx, State};
 
-/// Most passes over the rules before the search takes over.
+/// Maximum number of passes over the rules before the full search takes over.
 const MAX_SWEEPS: usize = 8;
-/// Most steps up, to states made later, of a way that is followed without noting where it was.
+/// Maximum number of moves to states made later, on a path that is followed without noting its
+/// states.
 const MAX_RISES: usize = 8;
-/// Most steps for each state before the search takes over.
+/// Maximum number of steps for each state before the full search takes over.
 const STEPS: usize = 8;
 
-/// Whether every state that is to be decided is live, besides those that are dead by their looks, and every rule
-/// matches, of which so many are known. `false` if that is not certain; what it says of rules does not hold then.
+/// Returns true if every state to decide is live, except those that are `State::Dead` themselves,
+/// and every rule matches. The first `known_rules` rules are known. Returns false if that is not
+/// certain; then what it noted about rules is invalid.
 pub(crate) fn all_live(solver: &mut Liveness, blocks: &[StateRange], known_rules: usize) -> bool {
     if solver.rule_ok[..known_rules].contains(&false) {
         return false;
@@ -31,26 +42,27 @@ pub(crate) fn all_live(solver: &mut Liveness, blocks: &[StateRange], known_rules
     ways.doubts(blocks) && ways.rules(known_rules)
 }
 
-/// Known to be live if all rules match.
+/// Marks a state that is known to be live if all rules match.
 const LIVE: u32 = u32::MAX;
 
 struct WitnessSearch<'a, 's> {
     /// By state: the last round that met it, or [`LIVE`]. Empty until it is needed.
     marks: Vec<u32>,
     round: u32,
-    /// So many steps more.
+    /// Number of steps left.
     left: usize,
     solver: &'a mut Liveness<'s>,
 }
 
 impl WitnessSearch<'_, '_> {
-    /// Whether there is a way from every state that may lead nowhere, if all rules match.
+    /// Returns true if every unproven state has a path to acceptance, provided that all rules
+    /// match.
     fn doubts(&mut self, blocks: &[StateRange]) -> bool {
         let (nfa, from) = (self.solver.nfa, self.solver.from);
         let doubts = nfa.unproven();
         let first = doubts.partition_point(|&s| s < from);
         let mut end = doubts.len();
-        // From the last to the first: most of those that are closed later lead to later ones.
+        // In reverse order: most states that are closed later lead to later ones.
         for block in blocks.iter().rev() {
             while end > first && doubts[end - 1] >= block.first {
                 end -= 1;
@@ -68,8 +80,8 @@ impl WitnessSearch<'_, '_> {
         end == first
     }
 
-    /// Whether all rules match but those that are known. From the last to the first, since most are made before
-    /// those they call.
+    /// Returns true if all rules match, apart from the `known` ones. In reverse order, because most
+    /// rules are made before those that they call.
     fn rules(&mut self, known: usize) -> bool {
         let mut open: Vec<RuleIx> = (known as u32..self.solver.starts.len() as u32).map(RuleIx).collect();
         open.reverse();
@@ -83,19 +95,20 @@ impl WitnessSearch<'_, '_> {
         open.is_empty()
     }
 
-    /// Whether a rule matches by what is known of the others; that is noted.
+    /// Checks whether a rule matches by what is known of the others, and notes the result.
     fn settle(&mut self, rule: RuleIx) -> bool {
         let ok = self.reaches(self.solver.starts[rule.0 as usize], false) && self.solver.has_parts(rule);
         self.solver.rule_ok[rule.0 as usize] = ok;
         ok
     }
 
-    /// Whether there is a way from a state to acceptance; `any`: through any rule, not only those that match for sure.
+    /// Returns true if a path leads from a state to acceptance. With `any`, the path may go through
+    /// any rule, not only through those that are known to match.
     fn reaches(&mut self, start: NfaId, any: bool) -> bool {
         self.straight(start, any) || self.search(start, any)
     }
 
-    /// Whether the way through the lowest states is one.
+    /// Returns true if the path through the lowest states leads to acceptance.
     fn straight(&mut self, start: NfaId, any: bool) -> bool {
         let mut path = SmallVec::new();
         let found = self.descend(start, any, &mut path);
@@ -129,11 +142,11 @@ impl WitnessSearch<'_, '_> {
         false
     }
 
-    /// Whether any way is one.
+    /// Returns true if any path leads to acceptance.
     fn search(&mut self, start: NfaId, any: bool) -> bool {
         self.round += 1;
         let (nfa, round) = (self.solver.nfa, self.round);
-        // What was met, and the place in this list of what led there.
+        // The states met, each with the index in this list of its predecessor.
         let mut met: SmallVec<[(NfaId, u32); 32]> = SmallVec::new();
         let mut todo: SmallVec<[(NfaId, u32); 32]> = smallvec![(start, 0)];
         while let Some((at, before)) = todo.pop() {
@@ -173,7 +186,7 @@ impl WitnessSearch<'_, '_> {
         false
     }
 
-    /// Where a state leads that leads to one.
+    /// Returns the target of a state with one target.
     fn next(&self, state: State, any: bool) -> Option<NfaId> {
         match state {
             State::Byte { to, .. } | State::CallItem { to } | State::Guard { to, .. } => Some(to),
@@ -184,16 +197,16 @@ impl WitnessSearch<'_, '_> {
         }
     }
 
-    /// What is known of a state without looking where it leads.
+    /// Returns what is known of a state without following its edges.
     fn known(&self, s: NfaId, any: bool) -> Option<bool> {
         match s.checked_sub(self.solver.from) {
             Some(at) => (any && self.marks.get(at as usize) == Some(&LIVE)).then_some(true),
-            // Decided earlier, and dead ones were removed then.
+            // Decided at an earlier stage, and dead ones were removed then.
             None => Some(s == ACCEPT || self.solver.nfa.state(s) != State::Dead),
         }
     }
 
-    /// The mark of a state that is to be decided.
+    /// Returns the mark of a state to decide.
     fn mark(&mut self, s: NfaId) -> &mut u32 {
         if self.marks.is_empty() {
             self.marks = vec![0; self.solver.nfa.len() - self.solver.from as usize];
@@ -214,7 +227,8 @@ mod tests {
     use crate::machine::nfa::{DEAD, Nfa};
     use ffwd_testkit::random::Random;
 
-    /// A program of some rules, each a block of states made after those they lead to, but for loops.
+    /// A program of some rules, each a block of states made after those that they lead to, except
+    /// for loops.
     fn program(random: &mut Random, known: usize) -> (Nfa, Vec<NfaId>, Vec<StateRange>) {
         let mut nfa = Nfa::default();
         let count = 1 + random.below(5);
@@ -258,7 +272,7 @@ mod tests {
         let mut random = Random::new(11);
         let (mut sure, mut missed, mut other) = (0, 0, 0);
         for _ in 0..20_000 {
-            // The first rules stand for those decided earlier.
+            // The first rules represent those decided at an earlier stage.
             let known = &[true, true, false][..random.below(4)];
             let ready = !known.contains(&false);
             let (nfa, mut starts, blocks) = program(&mut random, known.len());
@@ -297,7 +311,7 @@ mod tests {
         }
     }
 
-    /// A list: `a`, then a list or nothing. The first of the two leads round in a circle.
+    /// A list: `a`, then a list or nothing. The first of the two alternatives is a cycle.
     #[test]
     fn recursion_with_an_end_is_sure() {
         let mut nfa = Nfa::default();

@@ -1,12 +1,20 @@
-//! Which states and rules can match at all: the promise that there is never a dead end.
+//! Liveness: the states and rules that can match at all, so that no output reaches a dead end.
 //!
-//! A state is live if acceptance of its rule can be reached; a call is live if its rule can match and
-//! what follows is live. Least fixpoint over all rules at once by backward search, each edge looked
-//! at a constant number of times. Nearly always everything is live; a look at the few states of which that is not
-//! certain by the way they were made, and at a way through each rule, shows that without the search (`sure`).
-//! After [`trim`] every state left is live, so at run time "there is a
-//! transition" means "the output can still be completed". Searching forward from each state, as a
-//! mask is computed, was rejected: it repeats work and can fail in the middle of a generation.
+//! A state is live if acceptance of its rule can be reached. A call is live if its rule can match
+//! and what follows is live. This is a least fixpoint over all rules at once, found by backward
+//! search. Nearly always everything is live, and `fast_path` proves that without the search.
+//!
+//! After [`trim`] every state left is live. So at run time "there is a transition" means "the
+//! output can be completed".
+//!
+//! # Cost
+//!
+//! The search visits each edge a constant number of times.
+//!
+//! # Alternatives considered
+//!
+//! Searching forward from each state while a mask is made: it repeats work and can fail in the
+//! middle of a generation.
 
 mod fast_path;
 
@@ -20,9 +28,9 @@ use super::register::{Items, PropertyTable, Register};
 /// States that were made for one rule.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StateRange {
-    /// The first of them; the others follow, up to the next block.
+    /// The first state; the others follow, up to the next range.
     pub first: NfaId,
-    /// Whether they call nothing and those that are dead were removed already.
+    /// True if the states call nothing and dead ones were removed already.
     pub trimmed: bool,
 }
 
@@ -43,16 +51,17 @@ pub(super) struct Liveness<'a> {
     pub(super) nfa: &'a Nfa,
     pub(super) starts: &'a [NfaId],
     registers: &'a [Register],
-    /// First state to decide; those before are known to be live.
+    /// The first state to decide; all states below it are known to be live.
     pub(super) from: NfaId,
-    /// Which states are live; empty if all are, besides those that are dead by their looks.
+    /// By state: whether it is live. Empty if all are, except those that are `State::Dead`
+    /// themselves.
     pub(super) live: Vec<bool>,
-    /// Whether there may be such, to which edges lead.
+    /// True if edges may lead to such dead states.
     pub(super) dead: bool,
     todo: Vec<NfaId>,
     /// Rules whose start is live.
     started: Vec<bool>,
-    /// Rules that can match; for counted arrays that takes enough items, too.
+    /// Rules that can match. A counted array also needs enough items.
     pub(super) rule_ok: Vec<bool>,
     /// Call states whose continuation is live and whose rule is not known to match yet.
     waiting: FxHashMap<RuleIx, Vec<NfaId>>,
@@ -60,14 +69,14 @@ pub(super) struct Liveness<'a> {
     watchers: FxHashMap<RuleIx, Vec<RegisterIx>>,
     /// Rules that start at a state.
     rules_of_state: FxHashMap<NfaId, Vec<RuleIx>>,
-    /// The register of a rule that needs others to match: of an array its items, of an object whose
-    /// register is asked its values.
+    /// The register of a rule that needs others to match: items of an array, or values of an object
+    /// with a register.
     container: FxHashMap<RuleIx, RegisterIx>,
 }
 
 impl<'a> Liveness<'a> {
-    /// Decides the states `from..`; of the first rules it is `known` whether they match. `blocks` are groups
-    /// that were made one after the other, unless states were replaced since.
+    /// Decides the states `from..`. `known` says which of the first rules match. `blocks` are the
+    /// states as they were made, or `None` if some were replaced.
     pub(super) fn solve(
         nfa: &'a Nfa,
         starts: &'a [NfaId],
@@ -112,7 +121,7 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// Decides every state and rule, of which so many are known.
+    /// Decides every state and rule; the first `known_rules` rules are known.
     pub(super) fn search(&mut self, known_rules: usize) {
         self.live = vec![false; self.nfa.len() - self.from as usize];
         self.dead = true;
@@ -122,7 +131,7 @@ impl<'a> Liveness<'a> {
         self.run(&into);
     }
 
-    /// What the search looks up.
+    /// Fills the indexes of the search.
     fn prepare(&mut self, known_rules: usize) {
         for (rule, &start) in self.starts.iter().enumerate().skip(known_rules) {
             self.rules_of_state.entry(start).or_default().push(RuleIx(rule as u32));
@@ -134,8 +143,8 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// For every state to decide, the states with an edge to it, one list after the other; the last
-    /// list is that of accept and of states decided earlier.
+    /// Returns, for every state to decide, the states with an edge to it, one list after the other.
+    /// The last list is that of accept and of states that are decided already.
     fn incoming(&self) -> Incoming {
         let count = self.live.len();
         let mut first = vec![0u32; count + 2];
@@ -152,7 +161,8 @@ impl<'a> Liveness<'a> {
         Incoming { first, from }
     }
 
-    /// Calls `edge(from, to)` for each edge that matters; `to` is an index of `live`, or its length.
+    /// Calls `edge(from, to)` for each edge that matters; `to` is an index of `live`, or its
+    /// length.
     fn edges(&self, mut edge: impl FnMut(NfaId, usize)) {
         let end = self.live.len();
         for s in self.from..self.nfa.len() as NfaId {
@@ -162,7 +172,7 @@ impl<'a> Liveness<'a> {
                 } else if to >= self.from {
                     edge(s, (to - self.from) as usize);
                 } else if self.nfa.state(to) != State::Dead {
-                    // Decided earlier, and dead ones were removed then.
+                    // Decided at an earlier stage, and dead ones were removed then.
                     edge(s, end);
                 }
             };
@@ -192,7 +202,7 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// The continuation of `s` is live.
+    /// Notes that the continuation of `s` is live.
     fn reach(&mut self, s: NfaId) {
         if let State::Call { rule, .. } | State::CallFresh { rule, .. } = self.nfa.state(s)
             && !self.rule_ok[rule.0 as usize]
@@ -205,7 +215,8 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// A state has become live; rules that start there match, if they have the items they need.
+    /// Handles a state that has become live. Rules that start there match if they have the items
+    /// that they need.
     fn enter(&mut self, s: NfaId) {
         let mut changed = self.rules_of_state.get(&s).cloned().unwrap_or_default();
         for rule in &changed {
@@ -225,7 +236,7 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// Whether a container can have the items or properties it must have.
+    /// Returns true if a container can have the items or properties that it must have.
     pub(super) fn has_parts(&self, rule: RuleIx) -> bool {
         match self.container.get(&rule).map(|&register| &self.registers[register as usize]) {
             Some(Register::Items(items)) => self.effective_max(items) >= items.min,
@@ -237,12 +248,12 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// Whether all items, or values and names, of a container are known to match.
+    /// Returns true if all items, or all values and names, of a container are known to match.
     fn all_ok(&self, register: &Register) -> bool {
         parts(register).all(|rule| self.rule_ok[rule.0 as usize])
     }
 
-    /// The properties of an object without those that are not known to match.
+    /// Returns the properties of an object without those that are not known to match.
     fn effective(&self, members: &PropertyTable) -> PropertyTable {
         let mut members = members.clone();
         for slot in &mut members.properties {
@@ -255,7 +266,7 @@ impl<'a> Liveness<'a> {
         members
     }
 
-    /// Most items an array can have, given what is known to match.
+    /// Returns the maximum number of items of an array, given what is known to match.
     fn effective_max(&self, items: &Items) -> u32 {
         let ok =
             |item: &Option<(RuleIx, RegisterIx)>| item.is_some_and(|(rule, _)| self.rule_ok[rule.0 as usize]);
@@ -267,13 +278,13 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// Whether a rule can match.
+    /// Returns true if a rule can match.
     pub(super) fn matches(&self, rule: RuleIx) -> bool {
         self.rule_ok[rule.0 as usize]
     }
 
-    /// What is known afterwards: live states, and the registers that say less than they did: arrays with
-    /// their true maxima, objects without properties that cannot be.
+    /// Returns the live states, and the registers that became narrower: arrays with their true
+    /// maxima, objects without impossible properties.
     pub(super) fn result(self) -> (Live, Vec<(RegisterIx, Register)>) {
         let mut changed = Vec::new();
         for (ix, register) in self.registers.iter().enumerate() {
@@ -293,7 +304,7 @@ impl<'a> Liveness<'a> {
     }
 }
 
-/// The rule that runs with a register of a container.
+/// Returns the rule that runs with a register of a container.
 fn owner(register: &Register) -> Option<RuleIx> {
     match register {
         Register::Items(items) => Some(items.rule),
@@ -302,7 +313,7 @@ fn owner(register: &Register) -> Option<RuleIx> {
     }
 }
 
-/// The rules of a container's items, or of its values and names.
+/// Returns the rules of a container's items, or of its values and names.
 fn parts(register: &Register) -> impl Iterator<Item = RuleIx> + '_ {
     let (items, members) = match register {
         Register::Items(items) => (Some(items), None),
@@ -317,15 +328,15 @@ fn parts(register: &Register) -> impl Iterator<Item = RuleIx> + '_ {
     items.map(|item| item.0).chain(members)
 }
 
-/// Which states are live.
+/// The live states.
 pub(super) struct Live {
-    /// By state; empty if all are, besides those that are dead by their looks.
+    /// By state; empty if all are live, except those that are `State::Dead` themselves.
     states: Vec<bool>,
-    /// Whether edges may lead to dead ones.
+    /// True if edges may lead to dead states.
     dead: bool,
 }
 
-/// Removes the states from which acceptance cannot be reached, and the ways to them. States before
+/// Removes the states from which acceptance cannot be reached, and the edges to them. States below
 /// `from` were trimmed when they were made.
 pub(super) fn trim(nfa: &mut Nfa, from: NfaId, live: &Live) {
     for (s, _) in (from..).zip(&live.states).filter(|l| !l.1) {

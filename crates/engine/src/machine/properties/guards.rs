@@ -1,9 +1,16 @@
-//! What objects remember, at run time: guards, names that must be new, and items that must differ.
+//! Guards of objects at run time, and names that must be new.
 //!
-//! A guard is asked when it is entered, and a name with every byte: it may go on only if something new can
-//! still come of it. That costs a hash look-up per byte, and a search along the names that begin alike
-//! where there are any. Checking only at the end of a name was rejected: a name could be stuck in the
-//! middle, with nothing left but what was written.
+//! A guard is checked when it is entered. A name is checked with every byte: it may continue only
+//! if it can still become new.
+//!
+//! # Cost
+//!
+//! A hash lookup per byte, and a search along the names that begin alike where there are any.
+//!
+//! # Alternatives considered
+//!
+//! Checking only at the end of a name: the output could be stuck in the middle of a name that can
+//! only repeat.
 
 use rustc_hash::FxHashSet;
 
@@ -15,20 +22,22 @@ use crate::machine::properties::seen_names::{NO_TEXT, NameProgress, TextId, UNKN
 use crate::machine::register::{OFF_TRIE, Register};
 
 impl Machine {
-    /// Whether a rule that has matched may end: its text is new, if it must be, and long enough.
+    /// Returns true if a rule that has matched may end: its text is new, if it must be, and long
+    /// enough.
     pub(crate) fn may_end(&self, local: LocalState) -> bool {
         match self.registers[local.register as usize] {
             Register::Fresh(_) => {
                 let place = self.written.place(local.n);
                 !self.written.has(place.set, place.text)
             }
-            // Where it could end it could go on, too: a string ends with its quote, and is asked there.
+            // If it could end here, it could also continue. A string ends with its quote and is
+            // checked there.
             Register::Chars { min, raw: true, .. } => local.n >= min,
             _ => true,
         }
     }
 
-    /// Returns to whatever called the rule that has matched.
+    /// Returns to all callers of the rule that has matched.
     pub(crate) fn return_from(&mut self, local: LocalState, stack: StackId) {
         if !matches!(self.registers[local.register as usize], Register::Fresh(_)) {
             self.todo.extend(self.stacks[stack as usize].iter().map(|f| (f.ret, f.parent)));
@@ -41,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// An object's state once a text was written that is new to it.
+    /// Returns an object's state after a text that is new to it.
     fn after_name(&mut self, ret: LocalState, text: TextId) -> LocalState {
         let cap = match &self.registers[ret.register as usize] {
             Register::Members(members) => members.cap(),
@@ -50,17 +59,18 @@ impl Machine {
         LocalState { n: self.written.with_name(ret.n, text, cap), ..ret }
     }
 
-    /// An object's state once some new text was written, no matter which.
+    /// Returns an object's state after some new text, whichever it is.
     pub fn after_unique_name(&mut self, ret: LocalState) -> LocalState {
         self.after_name(ret, UNKNOWN)
     }
 
-    /// Whether a rule is called for a text that must be new to its caller.
+    /// Returns true if a rule is called for a text that must be new to its caller.
     pub fn is_unique_name(&self, local: LocalState) -> bool {
         matches!(self.registers[local.register as usize], Register::Fresh(_))
     }
 
-    /// The value of an object's register behind a guard; `None` if it does not let pass.
+    /// Checks a guard. Returns the new value of the object's register, or `None` if the guard
+    /// refuses.
     pub(crate) fn check_guard(&mut self, local: LocalState, test: GuardKind) -> Option<u32> {
         let Register::Members(members) = &self.registers[local.register as usize] else {
             return Some(local.n);
@@ -92,7 +102,8 @@ impl Machine {
         }
     }
 
-    /// The start of a rule whose text must be new to a set; `None` if all of its texts were written.
+    /// Returns the start of a rule whose text must be new to a set, or `None` if all of its texts
+    /// were seen.
     pub(crate) fn fresh_start(
         &mut self,
         (rule, register): (RuleIx, RegisterIx),
@@ -108,8 +119,8 @@ impl Machine {
         Some(LocalState { state, register, n: self.written.place_id(place) })
     }
 
-    /// Whether some text that can still be made from a state is not in the set of a place. Every state
-    /// leads to a text, so only the ways along what was written must be looked at.
+    /// Returns true if some text that a state can still become is not in the set. Every state leads
+    /// to a text, so only the paths along the names seen must be checked.
     fn has_unseen(&mut self, state: DfaId, place: NameProgress) -> bool {
         let ways = self.written.prefix_nodes(place.set, place.text);
         if ways.is_empty() && !self.written.has(place.set, place.text) {
@@ -136,7 +147,7 @@ impl Machine {
         false
     }
 
-    /// One more byte of a text that must be new; `None` if it can no longer be.
+    /// Takes one more byte of a text that must be new. Returns `None` if it can no longer be new.
     pub(crate) fn step_fresh(&mut self, local: LocalState, state: DfaId, b: u8) -> Option<LocalState> {
         let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return None };
         let place = self.written.place(local.n);
@@ -157,7 +168,7 @@ impl Machine {
         stays.then(|| LocalState { state, n: self.written.place_id(place), ..local })
     }
 
-    /// Whether a text that must be new may not be `rest` longer, and then end with a quote.
+    /// Returns true if a text that must be new would repeat a name with `rest` and a closing quote.
     pub fn would_repeat(&mut self, local: LocalState, rest: &[u8]) -> bool {
         let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return false };
         let place = self.written.place(local.n);
@@ -175,7 +186,7 @@ impl Machine {
         }
     }
 
-    /// The bytes with which a text that must be new goes on like one that was written.
+    /// Returns the bytes with which a text that must be new continues like a known name.
     pub fn repeating_bytes(&mut self, local: LocalState) -> [bool; 256] {
         let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return [false; 256] };
         let place = self.written.place(local.n);
@@ -185,7 +196,7 @@ impl Machine {
         })
     }
 
-    /// What is left of each text that was written and begins as the one of a local state.
+    /// Returns the remaining bytes of each name seen that begins with the text of a local state.
     pub fn remaining_seen(&self, local: LocalState) -> Vec<Vec<u8>> {
         match self.registers[local.register as usize] {
             Register::Fresh(_) => self.written.remaining(self.written.place(local.n)),
@@ -193,12 +204,13 @@ impl Machine {
         }
     }
 
-    /// Whether the state is inside a text that must be new, of a rule that never runs out of them.
+    /// Returns true if the state is inside a text that must be new, of a rule that never runs out
+    /// of new texts.
     pub fn is_open_text(&self, local: LocalState) -> bool {
         matches!(&self.registers[local.register as usize], Register::Fresh(fresh) if fresh.open)
     }
 
-    /// The states of an object with any properties, with their register.
+    /// Returns the states of an object with any properties, with their register.
     pub fn any_object_states(&mut self) -> Vec<LocalState> {
         let mut states = vec![self.dfa.start(&self.nfa, self.starts[ANY_OBJECT.0 as usize])];
         let mut next = 0;
@@ -216,7 +228,7 @@ impl Machine {
         states.into_iter().map(|state| LocalState { state, register: MEMBERS, n: 0 }).collect()
     }
 
-    /// Whether some name had to be new so far.
+    /// Returns true if some name had to be new so far.
     pub fn tracks_names(&self) -> bool {
         self.written.remembers()
     }

@@ -1,11 +1,16 @@
-//! Objects and arrays of different items: from properties to states, guards and registers.
+//! Lowering of objects and of arrays of unique scalars to states, guards and registers.
 //!
-//! Declared properties in their order are a chain of forks, one per optional property, and need no
-//! memory. Undeclared names must be new, so the object remembers them; a bound on the number of
-//! properties, and properties in any order, take guards besides (see `register::PropertyTable`). Guards stand
-//! *before* the comma: behind it there is always a property to write. The automaton of an object is linear
-//! in the number of its properties, times the sets of demands that can be met. An object in a markup is the same with other
-//! texts around names and values.
+//! Declared properties in a fixed order are a chain of forks, one for each optional property, and
+//! need no memory. Undeclared names must be new, so the object remembers them. A bound on the
+//! number of properties, and properties in any order, also need guards (see
+//! [`PropertyTable`](crate::machine::register::PropertyTable)). Guards are *before* the comma:
+//! after a comma a property can always follow. An object in a markup is the same with other texts
+//! around names and values.
+//!
+//! # Cost
+//!
+//! The automaton of an object is linear in the number of its properties, times the number of sets
+//! of demands that can be met.
 
 use std::sync::Arc;
 
@@ -27,20 +32,21 @@ use crate::machine::register::{
 };
 use crate::machine::scalars;
 
-/// A property that must be there has endless names if it has so many: others could use up fewer.
+/// Number of names from which on a required undeclared property counts as unbounded. With fewer,
+/// other properties could use up its names.
 const MANY: u32 = 10_000;
 
-/// What the rule of a node has to remember.
+/// The memory that the rule of a node needs.
 pub(crate) enum Memory {
-    /// Nothing.
+    /// None.
     None,
-    /// Undeclared names, of which there always are more.
+    /// Undeclared names, of which there are always more.
     Names,
-    /// More than that.
+    /// A register with a table of its properties.
     Members,
 }
 
-/// What the rule of a node has to remember.
+/// Returns the memory that the rule of a node needs.
 pub(crate) fn memory(ir: Nodes<'_>, node: NodeId, any_order: bool) -> Memory {
     let object = match ir.node(node) {
         Node::JsonObject(object) => object,
@@ -60,7 +66,7 @@ pub(crate) fn memory(ir: Nodes<'_>, node: NodeId, any_order: bool) -> Memory {
     }
 }
 
-/// Whether the bounds of an object say more than its properties.
+/// Returns true if the bounds of an object restrict it more than its properties do.
 fn is_counted(object: &Object) -> bool {
     let required = object.properties.iter().filter(|p| p.required).count();
     let open = !object.extra.is_empty() || !object.demand.is_empty();
@@ -71,7 +77,7 @@ fn is_counted(object: &Object) -> bool {
 /// A state whose texts are being counted.
 struct Texts {
     state: DfaId,
-    /// For so many bytes each, the states that are still to be counted.
+    /// Numbers of bytes, each with a target state that is still to be counted.
     ways: Vec<(u32, DfaId)>,
     count: u32,
 }
@@ -79,23 +85,23 @@ struct Texts {
 /// An object under construction.
 struct Draft<'o> {
     object: &'o Object,
-    /// Names that undeclared ones must not be, spelled.
+    /// Escaped names that undeclared ones must not have.
     names: Arc<Names>,
-    /// Whether what is written next is asked of the register.
+    /// True if guards check the next property.
     guarded: bool,
     any_order: bool,
-    /// Whether the object has a register of its own.
+    /// True if the object has a register of its own.
     remembers: bool,
-    /// The end where no property was written, and where some was.
+    /// The end of an object without properties, and of one with some.
     close: (NfaId, NfaId),
-    /// Every demand is met.
+    /// The set of all demands.
     all: u32,
     slots: Vec<DeclaredProperty>,
     lists: Vec<UndeclaredGroup>,
 }
 
 impl ProgramBuilder<'_> {
-    /// The start of an object's rule; its register is filled in.
+    /// Returns the start of an object's rule and fills in its register.
     pub fn object(&mut self, object: &Object, own: (RuleIx, RegisterIx)) -> Result<NfaId> {
         let all = object.demand.iter().fold(0, |all, d| all | d.meets);
         if all >= 1 << MAX_DEMANDS {
@@ -152,7 +158,7 @@ impl ProgramBuilder<'_> {
         Ok(self.byte(b'{', inside))
     }
 
-    /// An object with any properties, whose values are `any`.
+    /// Returns the start of an object with any properties, whose values are `any`.
     pub fn any_object(&mut self, any: Value) -> NfaId {
         let close = self.byte(b'}', ACCEPT);
         let after = self.nfa.push(State::Dead, 0);
@@ -166,7 +172,8 @@ impl ProgramBuilder<'_> {
         self.byte(b'{', first)
     }
 
-    /// An array of different items: to its register they are names without values.
+    /// Returns the start of an array of unique scalars. Its register treats them as names without
+    /// values.
     pub fn set(
         &mut self,
         item: NodeId,
@@ -217,17 +224,17 @@ impl ProgramBuilder<'_> {
         Ok(self.byte(b'[', first))
     }
 
-    /// What may stand behind the opening brace.
+    /// Returns the entry of what may follow the opening brace.
     fn members(&mut self, draft: &mut Draft) -> Result<NfaId> {
         if draft.object.extra.is_empty() && draft.object.demand.is_empty() && !draft.any_order {
             let close = self.closed(draft);
             return self.chain(draft, close.0, close.1);
         }
-        // What follows a property once these demands are met: set when the loops are made.
+        // The state after a property, by the demands that are met: set when the loops are made.
         let after: SmallVec<[NfaId; 4]> = (0..=draft.all).map(|_| self.nfa.push(State::Dead, 0)).collect();
         let mut first = DEAD;
         let mut again = DEAD;
-        // Sets of demands that cannot occur together cost a few states that nothing leads to.
+        // Sets of demands that cannot occur together take a few states that nothing leads to.
         let all = draft.all;
         for met in (0..=all).rev().filter(|met| met & !all == 0) {
             let close = if met == all { self.closed(draft) } else { (DEAD, DEAD) };
@@ -260,10 +267,10 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// The declared properties in their order, before whatever else there is: `first` if none of them
-    /// was written, `again` if some was.
+    /// Returns the entry of the declared properties in their order, before all others. `first` is
+    /// the continuation if none of them is present, `again` if some is.
     fn chain(&mut self, draft: &mut Draft, mut first: NfaId, mut again: NfaId) -> Result<NfaId> {
-        // Nobody asks for those of an object without a register.
+        // Only an object with a register uses these.
         let mut slots = Vec::with_capacity(if draft.remembers { draft.object.properties.len() } else { 0 });
         for (i, property) in draft.object.properties.iter().enumerate().rev() {
             let after = self.behind_value(draft.object, again);
@@ -284,7 +291,7 @@ impl ProgramBuilder<'_> {
         Ok(first)
     }
 
-    /// Every declared property, each followed by `after`.
+    /// Returns the entries of all declared properties, each followed by `after`.
     fn declared(&mut self, draft: &mut Draft, after: NfaId) -> Result<Vec<NfaId>> {
         draft.slots.clear();
         let mut members = Vec::with_capacity(draft.object.properties.len());
@@ -296,7 +303,7 @@ impl ProgramBuilder<'_> {
         Ok(members)
     }
 
-    /// `"name":value` and then `to`; the name as it is spelled.
+    /// Returns the entry of `"name":value` followed by `to`; the name is given with its escapes.
     fn declared_member(
         &mut self,
         object: &Object,
@@ -324,7 +331,8 @@ impl ProgramBuilder<'_> {
         Ok((member, DeclaredProperty { required: property.required, value, name: name.len() as u32 }))
     }
 
-    /// The undeclared properties that lead from some demands that are met to others, followed by `after`.
+    /// Returns the entry of the undeclared properties that lead from one set of met demands to
+    /// another, followed by `after`.
     fn extras(&mut self, draft: &mut Draft, (from, to): (u32, u32), after: NfaId) -> Result<NfaId> {
         let object = draft.object;
         let same = object.extra.iter().filter(|_| from == to).map(|extra| (extra, true));
@@ -340,8 +348,8 @@ impl ProgramBuilder<'_> {
             if start == DEAD {
                 continue;
             }
-            // Others could use up the names. Where the name alone meets the demand, what reads such a property as
-            // one of the others runs beside what reads it as the one that is asked for, and allows no more.
+            // Others could use up the names. If the name alone meets the demand, a second path
+            // reads the property as one of the others. It runs in parallel and allows no more.
             if !by_name && self.different(key, MANY) != u32::MAX {
                 let message = "an undeclared property that must be there has a bounded number of names";
                 return Err(Error::new(ErrorKind::Unsupported, message)
@@ -364,7 +372,7 @@ impl ProgramBuilder<'_> {
         Ok(self.union(&starts))
     }
 
-    /// The rule of an undeclared name.
+    /// Returns the rule of an undeclared name.
     fn key(&mut self, draft: &Draft, entry: &Extra) -> Result<Value> {
         let names = || NameTrie::new(draft.names.clone());
         match entry.keys {
@@ -374,7 +382,8 @@ impl ProgramBuilder<'_> {
                 Ok(Some((STRING, self.rules.new_register(Register::Fresh(Arc::new(fresh))))))
             }
             Some(lang) => {
-                // A name that could end behind each of its bytes would end there for all tokens that go on.
+                // A name that may end after each of its bytes would be an exit there for all longer
+                // tokens.
                 let named = draft.object.markup.as_ref().map(|markup| &*markup.named);
                 let mut start = match named {
                     Some(named) => scalars::text_of(self.nfa, self.alphabet, self.rules.ir, lang, named)?,
@@ -394,14 +403,14 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// How many texts a rule has, up to `limit`; [`u32::MAX`] from there on.
+    /// Returns the number of texts of a rule, or [`u32::MAX`] from `limit` on.
     fn different(&mut self, (rule, register): (RuleIx, RegisterIx), limit: u32) -> u32 {
         if matches!(&self.rules.registers[register as usize], Register::Fresh(fresh) if fresh.open) {
             return u32::MAX;
         }
         let start = self.dfa.start(self.nfa, self.rules.starts[rule.0 as usize]);
-        // Every state leads to a text: one that leads to itself to any number of them, and none to more than
-        // those before it.
+        // Every state leads to a text. A state that leads to itself leads to any number of texts,
+        // and no other leads to more than the sum over its targets.
         let mut counts: FxHashMap<DfaId, Option<u32>> = FxHashMap::default();
         let mut path = vec![self.texts_from(start)];
         counts.insert(start, None);
@@ -436,7 +445,8 @@ impl ProgramBuilder<'_> {
         Texts { state, ways, count: u32::from(self.dfa.state(state).accept) }
     }
 
-    /// An undeclared property of an object (`None`: of any), followed by `to`.
+    /// Returns the entry of an undeclared property of an object followed by `to`; `None` for an
+    /// object with any properties.
     fn undeclared_member(&mut self, object: Option<&Object>, key: Value, value: Value, to: NfaId) -> NfaId {
         let value = self.call(value, to);
         let markup = object.and_then(|object| object.markup.as_deref());
@@ -446,7 +456,7 @@ impl ProgramBuilder<'_> {
                 let colon = self.byte(b':', value);
                 self.space(colon)
             }
-            // The rule of the name has what stands behind it, too.
+            // The rule of the name includes what follows it.
             Some(_) => value,
         };
         let name = match key {
@@ -458,7 +468,8 @@ impl ProgramBuilder<'_> {
         markup.map_or(name, |markup| self.lowering().bytes(markup.open.as_bytes(), name))
     }
 
-    /// A comma and then the property of an object (`None`: of any, or an item).
+    /// Returns the entry of a comma and then a property of an object; `None` for any object, or an
+    /// item.
     fn separated(&mut self, object: Option<&Object>, property: NfaId) -> NfaId {
         if let Some(markup) = object.and_then(|object| object.markup.as_deref()) {
             return if property == DEAD { DEAD } else { self.line(markup.between, property) };
@@ -467,7 +478,7 @@ impl ProgramBuilder<'_> {
         self.byte(b',', spaced)
     }
 
-    /// What stands behind a value and then what follows the property.
+    /// Returns the entry of what follows a value, and then what follows the property.
     fn behind_value(&mut self, object: &Object, to: NfaId) -> NfaId {
         match &object.markup {
             None => self.space(to),
@@ -475,14 +486,15 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// The end, where this object asks its register: where no property was written, and where some was.
+    /// Returns the ends, with a guard where this object uses its register: without properties, and
+    /// with some.
     fn closed(&mut self, draft: &Draft) -> (NfaId, NfaId) {
         let (empty, full) = draft.close;
         let first = self.guard(draft, GuardKind::Close, empty);
         (first, if full == empty { first } else { self.guard(draft, GuardKind::Close, full) })
     }
 
-    /// A guard, where this object asks its register.
+    /// Returns a guard, where this object uses its register.
     fn guard(&mut self, draft: &Draft, test: GuardKind, to: NfaId) -> NfaId {
         if draft.guarded { self.guarded(test, to) } else { to }
     }

@@ -1,5 +1,5 @@
-//! Properties of JSON objects: how they are lowered, the names seen so far, and the guards that keep
-//! a name from occurring twice.
+//! Properties of JSON objects: `lower` makes their states, `seen_names` holds interned sets of the
+//! names seen so far, and `guards` keeps names from repeating and checks counts and order.
 
 pub(super) mod guards;
 pub(super) mod lower;

@@ -1,15 +1,21 @@
-//! What objects have so far: names and declared properties already written, as small interned numbers.
+//! Interned sets of the names and declared properties that an object has so far.
 //!
-//! A JSON object must not repeat a name, may be bounded in how many it has, and may have its properties
-//! in any order; none of that is regular in the size of the object. So the rule of an object runs with
-//! the number of a [`SeenSet`], and the rule of a name with the number of a [`NameProgress`]: the set it must not
-//! add to twice, and the text so far. Texts are nodes of one growing trie, sets chains that share what
-//! they have in common; both are found again, so that equal histories are equal numbers. Adding a name
-//! costs a hash look-up, asking for one a step per name that the object has. A set of hashes was rejected:
-//! it would have to be copied at each name, or could not be rolled back.
+//! A JSON object must not repeat a name, may have a bounded number of properties, and may have them
+//! in any order. None of that is regular in the size of the object. So the rule of an object runs
+//! with the number of a [`SeenSet`]. The rule of a name runs with the number of a [`NameProgress`]:
+//! the set that it must not repeat, and its text so far. Texts are nodes of one growing trie, and
+//! sets are chains with shared tails. Both are interned, so equal histories have equal numbers.
 //!
-//! While a mask is made, tokens are tried that may never be taken. Their names are not remembered: such a
-//! text is [`UNKNOWN`], which tells all that matters unless the token holds the name twice.
+//! While a mask is made, tokens are tried that may never be taken. Their names are not remembered:
+//! such a text is [`UNKNOWN`]. This suffices unless the token holds the name twice.
+//!
+//! # Cost
+//!
+//! Adding a name takes a hash lookup, testing for one a step per name of the object.
+//!
+//! # Alternatives considered
+//!
+//! A set of hashes: it would have to be copied at each name, or could not be rolled back.
 
 use std::sync::Arc;
 
@@ -22,39 +28,39 @@ use crate::machine::register::OFF_TRIE;
 pub type TextId = u32;
 /// The empty text.
 pub const NO_TEXT: TextId = 0;
-/// A text of which is only known that nothing written begins with it.
+/// A text of which is known only that no remembered name begins with it.
 pub const UNKNOWN: TextId = u32::MAX;
 
 /// Index of a set; 0 is the empty one.
 pub type SetId = u32;
 
-/// What an object has.
+/// The properties of an object so far.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct SeenSet {
-    /// Declared properties that were written, a bit each; no zero words at the end.
+    /// The declared properties that are present, one bit each; no zero words at the end.
     pub taken: SmallVec<[u64; 1]>,
     /// The last undeclared name, as an index of the chain of names; 0 for none.
     names: u32,
-    /// How many properties were written, as far as that matters.
+    /// Number of properties, as far as it matters.
     pub count: u32,
 }
 
 impl SeenSet {
-    /// Whether a declared property was written.
+    /// Returns true if a declared property is present.
     #[inline]
     pub fn has(&self, property: u32) -> bool {
         self.taken.get(property as usize / 64).is_some_and(|word| word >> (property % 64) & 1 == 1)
     }
 }
 
-/// Where the text of a name stands.
+/// The progress of a name: its text so far, and the names that it must not repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NameProgress {
-    /// What the object has so far.
+    /// The properties of the object so far.
     pub set: SetId,
     /// The text.
     pub text: TextId,
-    /// The text in the trie of declared names, or [`OFF_TRIE`].
+    /// The node of the text in the trie of declared names, or [`OFF_TRIE`].
     pub declared: u32,
 }
 
@@ -63,9 +69,9 @@ pub struct NameProgress {
 struct Name {
     before: u32,
     text: TextId,
-    /// How many names there are up to this one.
+    /// Number of names up to this one.
     count: u32,
-    /// Whether some token can hold one of them with both its quotes.
+    /// True if some token can hold one of them with both quotes.
     visible: bool,
 }
 
@@ -81,7 +87,7 @@ pub struct SeenNames {
     names: Vec<Name>,
     name_index: FxHashMap<(u32, TextId), u32>,
     sets: Vec<SeenSet>,
-    /// All but the empty one.
+    /// All sets except the empty one.
     set_index: FxHashMap<SeenSet, SetId>,
     /// Bytes on the heap of sets of more than 64 declared properties.
     wide_bytes: usize,
@@ -91,7 +97,7 @@ pub struct SeenNames {
 }
 
 impl SeenNames {
-    /// Nothing written; `shown` are the texts between quotes inside single tokens.
+    /// Creates an empty table; `shown` are the quoted texts inside single tokens.
     pub fn new(shown: Arc<WholeStrings>) -> Self {
         SeenNames {
             texts: vec![(NO_TEXT, 0, 0)],
@@ -107,7 +113,7 @@ impl SeenNames {
         }
     }
 
-    /// Bytes held; the texts inside tokens, which all grammars share, not counted.
+    /// Returns the bytes held, without the texts inside tokens, which all grammars share.
     pub fn table_bytes(&self) -> usize {
         let texts = self.texts.capacity() * size_of::<(TextId, u8, u32)>() + self.text_index.capacity() * 13;
         let names = self.names.capacity() * size_of::<Name>() + self.name_index.capacity() * 13;
@@ -117,28 +123,28 @@ impl SeenNames {
         texts + names + sets + places
     }
 
-    /// Nothing written, over the same tokens.
+    /// Creates an empty table over the same tokens.
     pub fn renewed(&self) -> SeenNames {
         SeenNames::new(self.shown.clone())
     }
 
-    /// Whether a text was begun that had to be new.
+    /// Returns true if a text was begun that had to be new.
     pub fn remembers(&self) -> bool {
         !self.places.is_empty()
     }
 
-    /// A set.
+    /// Returns a set.
     #[inline]
     pub fn set(&self, id: SetId) -> &SeenSet {
         &self.sets[id as usize]
     }
 
-    /// Number of undeclared names in a set.
+    /// Returns the number of undeclared names in a set.
     pub fn names(&self, id: SetId) -> u32 {
         self.names[self.set(id).names as usize].count
     }
 
-    /// Whether some token can hold one of a set's undeclared names with both its quotes.
+    /// Returns true if some token can hold one of a set's undeclared names with both quotes.
     pub fn is_visible(&self, id: SetId) -> bool {
         self.names[self.set(id).names as usize].visible
     }
@@ -158,7 +164,7 @@ impl SeenNames {
         id
     }
 
-    /// The set with one more declared property; they are counted up to `cap`.
+    /// Returns the set with one more declared property; properties are counted up to `cap`.
     pub fn with_property(&mut self, id: SetId, property: u32, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         let word = property as usize / 64;
@@ -170,14 +176,14 @@ impl SeenNames {
         self.intern(set)
     }
 
-    /// The set with one more property that need not be remembered.
+    /// Returns the set with one more property that need not be remembered.
     pub fn with_one(&mut self, id: SetId, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         set.count = cap.min(set.count + 1);
         self.intern(set)
     }
 
-    /// The set with one more undeclared name.
+    /// Returns the set with one more undeclared name.
     pub fn with_name(&mut self, id: SetId, text: TextId, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         let before = set.names;
@@ -196,7 +202,7 @@ impl SeenNames {
         self.intern(set)
     }
 
-    /// The bytes of a known text.
+    /// Returns the bytes of a known text.
     fn bytes(&self, mut text: TextId) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.texts[text as usize].2 as usize);
         while text != NO_TEXT {
@@ -208,13 +214,13 @@ impl SeenNames {
         bytes
     }
 
-    /// The text without its last byte, and that byte; `None` of a text without any or an unknown one.
+    /// Returns the text without its last byte, and that byte; `None` for an empty or unknown text.
     pub fn last_byte(&self, text: TextId) -> Option<(TextId, u8)> {
         let &(before, byte, length) = self.texts.get(text as usize)?;
         (length > 0).then_some((before, byte))
     }
 
-    /// The bytes that a text has behind the text `start`, with which it begins.
+    /// Returns the bytes of a text after its prefix `start`.
     pub fn between(&self, start: TextId, mut text: TextId) -> Vec<u8> {
         let mut bytes = Vec::new();
         while text != start
@@ -227,7 +233,7 @@ impl SeenNames {
         bytes
     }
 
-    /// The text with one more byte; one that is new is only remembered if `record` says so.
+    /// Returns the text with one more byte. A new text is remembered only if `record` is true.
     #[inline]
     pub fn with_byte(&mut self, text: TextId, byte: u8, record: bool) -> TextId {
         if text == UNKNOWN {
@@ -245,7 +251,7 @@ impl SeenNames {
         new
     }
 
-    /// The number of a place.
+    /// Returns the number of a name's progress.
     pub fn place_id(&mut self, place: NameProgress) -> u32 {
         if let Some(&id) = self.place_index.get(&place) {
             return id;
@@ -256,13 +262,13 @@ impl SeenNames {
         id
     }
 
-    /// A place.
+    /// Returns the progress of a name by its number.
     #[inline]
     pub fn place(&self, id: u32) -> NameProgress {
         self.places[id as usize]
     }
 
-    /// The known undeclared names of a set, last first.
+    /// Returns the known undeclared names of a set, the last first.
     fn texts_of(&self, set: SetId) -> impl Iterator<Item = TextId> + '_ {
         let mut at = self.set(set).names;
         std::iter::from_fn(move || {
@@ -277,12 +283,12 @@ impl SeenNames {
         })
     }
 
-    /// Whether a set has a name.
+    /// Returns true if a set has a name.
     pub fn has(&self, set: SetId, text: TextId) -> bool {
         text != UNKNOWN && self.texts_of(set).any(|t| t == text)
     }
 
-    /// Whether a name of the set, or a declared one, begins with the text of a place.
+    /// Returns true if a name of the set, or a declared one, begins with the text of `place`.
     pub fn shares_prefix(&self, place: NameProgress) -> bool {
         if place.declared != OFF_TRIE {
             return true;
@@ -290,7 +296,8 @@ impl SeenNames {
         place.text != UNKNOWN && self.texts_of(place.set).any(|t| self.begins(place.text, t))
     }
 
-    /// The nodes of the trie of texts on the ways from `text` to the names of the set that begin with it.
+    /// Returns the nodes of the trie of texts on the paths from `text` to the names of the set that
+    /// begin with it.
     pub fn prefix_nodes(&self, set: SetId, text: TextId) -> FxHashSet<TextId> {
         let mut ways = FxHashSet::default();
         if text == UNKNOWN || self.names(set) == 0 {
@@ -305,7 +312,7 @@ impl SeenNames {
         ways
     }
 
-    /// What is left of each name of the set that begins with the text of a place.
+    /// Returns the remaining bytes of each name of the set that begins with the text of `place`.
     pub fn remaining(&self, place: NameProgress) -> Vec<Vec<u8>> {
         if place.text == UNKNOWN {
             return Vec::new();

@@ -1,11 +1,18 @@
-//! How many bytes it takes to end, at least.
+//! Lower bounds of the number of bytes to the end of the output, for an A* search.
 //!
-//! The guide of [`shortest`](crate::machine::shortest): the length of the shortest text from every automaton state to the end
-//! of its rule (Knuth 1977, "A generalization of Dijkstra's algorithm", by repeated passes). What a state does not
-//! show is added from its register: characters and items that are missing, properties that must be there in
-//! any order. The sum over a stack is a lower bound for what its thread has before it, and exact but where properties are counted or
-//! texts must be new. Cost: a pass over all states for each level that rules are nested in, once for a grammar. Rejected: distances
-//! between configurations, which would need all of them at once.
+//! They guide [`shortest`](crate::machine::shortest). For every automaton state, the length of the
+//! shortest text to the end of its rule is computed (Knuth 1977, "A generalization of Dijkstra's
+//! algorithm", by repeated passes). What a state does not show comes from its register: missing
+//! characters and items, and required properties in any order. The sum over a stack is a lower
+//! bound for its thread. It is exact except where properties are counted or texts must be new.
+//!
+//! # Cost
+//!
+//! Once for each grammar, a pass over all states for each level of nesting of rules.
+//!
+//! # Alternatives considered
+//!
+//! Distances between configurations: they would need all configurations at once.
 
 use std::sync::Arc;
 
@@ -15,25 +22,27 @@ use crate::machine::configuration::{Frame, LocalState, Machine, StackId, Thread,
 use crate::machine::nfa::{ACCEPT, GuardKind, Nfa, NfaId, RegisterIx, RuleIx, State};
 use crate::machine::register::{DeclaredProperty, Items, PropertyTable, Register};
 
-/// The bound of what cannot be ended, or of what is nested too deeply to tell.
+/// The bound of a state that cannot be ended, or that is nested too deeply.
 const FAR: u32 = u32::MAX;
-/// Most states looked at in all passes. What is nested deeper than these tell has no bound, and no completion is found from outside it.
+/// Maximum number of states visited in all passes. A state that is nested too deeply for them has
+/// no bound, and no completion is found from outside it.
 const MAX_LOOKS: usize = 1 << 25;
 
 /// The lower bounds of a program.
 #[derive(Debug)]
 pub(crate) struct LowerBounds {
-    /// By automaton state: to the end of its rule, registers aside.
+    /// By automaton state: bytes to the end of its rule, registers aside.
     states: Vec<u32>,
-    /// By automaton state: how many entries of its object that way begins, all of which the register counts.
+    /// By automaton state: number of entries of its object that begin on that path. The register
+    /// counts all of them.
     entries: Vec<u32>,
-    /// By register: what it adds to the shortest text of a rule that runs with it.
+    /// By register: bytes that it adds to the shortest text of a rule that runs with it.
     added: Vec<u32>,
-    /// By register of an object: its shortest property with a comma.
+    /// By register of an object: bytes of its shortest property with a comma.
     property: Vec<u32>,
-    /// Whether a state stands directly behind the name of an undeclared property.
+    /// By state: true directly after the name of an undeclared property.
     named: Vec<bool>,
-    /// Bytes of a comma with what must stand behind it, in arrays.
+    /// Bytes of a comma with the white space that must follow it, in arrays.
     separator: u32,
 }
 
@@ -92,12 +101,13 @@ impl LowerBounds {
             State::Call { rule, register, to } | State::CallFresh { rule, register, to } => {
                 self.of_text(starts, registers, (rule, register)).saturating_add(at(to))
             }
-            // Items are the register's.
+            // Items belong to the register.
             State::CallItem { to } | State::Guard { to, .. } => at(to),
         }
     }
 
-    /// How many entries begin on the shortest way from a state, the most if there are several ways.
+    /// Returns the number of entries that begin on the shortest path from a state. If there are
+    /// several such paths, the maximum.
     fn entries_of(&self, nfa: &Nfa, state: NfaId) -> u32 {
         let at = |to: NfaId| self.entries[to as usize];
         let nearest = |ways: &mut dyn Iterator<Item = NfaId>| {
@@ -116,7 +126,7 @@ impl LowerBounds {
         }
     }
 
-    /// The shortest text of a rule with a register.
+    /// Returns the shortest text of a rule with a register.
     fn of_text(
         &self,
         starts: &[NfaId],
@@ -131,7 +141,8 @@ impl LowerBounds {
         }
     }
 
-    /// Some items with a comma before each, but not before the first if that is `bare`.
+    /// Returns the bytes of some items with a comma before each, but not before the first if that
+    /// is `bare`.
     fn of_items(
         &self,
         starts: &[NfaId],
@@ -155,7 +166,8 @@ impl LowerBounds {
         if others == 0 { sum } else { sum.saturating_add(of(items.rest).saturating_mul(others)) }
     }
 
-    /// The shortest property of an object with a comma, or the shortest item of an array of different ones.
+    /// Returns the shortest property of an object with a comma, or the shortest item of an array
+    /// with unique items.
     fn of_property(&self, starts: &[NfaId], registers: &[Register], members: &PropertyTable) -> u32 {
         let of = |text: (RuleIx, RegisterIx)| self.of_text(starts, registers, text);
         let slots = members.properties.iter();
@@ -167,8 +179,9 @@ impl LowerBounds {
         declared.chain(others).min().unwrap_or(FAR)
     }
 
-    /// What an object or an array of different items with `count` entries, among them those that its state leads to,
-    /// has to get beside: declared properties that must be there in any order, and as many entries as are missing.
+    /// Returns the bytes that an object or an array with unique items still needs. `count` is the
+    /// number of its entries, including those that its state leads to. Needed are the required
+    /// properties in any order, and missing entries.
     fn of_entries(
         &self,
         (starts, registers): (&[NfaId], &[Register]),
@@ -197,12 +210,12 @@ impl LowerBounds {
     }
 }
 
-/// What a declared property takes beside its value, with its comma.
+/// Returns the bytes that a declared property takes besides its value, with its comma.
 fn around(members: &PropertyTable, slot: &DeclaredProperty) -> u32 {
     slot.name.saturating_add(members.around.declared)
 }
 
-/// Whether a state stands directly behind the name of an undeclared property.
+/// Marks the states directly after the name of an undeclared property.
 fn behind_names(nfa: &Nfa) -> Vec<bool> {
     let mut behind = vec![false; nfa.len()];
     let states = (0..nfa.len() as NfaId).map(|state| nfa.state(state));
@@ -218,7 +231,7 @@ fn behind_names(nfa: &Nfa) -> Vec<bool> {
     behind
 }
 
-/// What is missing below the stacks met so far.
+/// The bounds below the stacks met so far.
 #[derive(Debug, Default)]
 pub(crate) struct StackBounds(FxHashMap<StackId, u32>);
 
@@ -229,13 +242,14 @@ impl StackBounds {
 }
 
 impl Machine {
-    /// The lower bounds of the states.
+    /// Returns the lower bounds of the states; makes them on the first call.
     pub(crate) fn least(&mut self) -> Arc<LowerBounds> {
         let (nfa, starts, registers, gap) = (&self.nfa, &self.starts, &self.registers, self.gap);
         self.least.get_or_insert_with(|| Arc::new(LowerBounds::new(nfa, starts, registers, gap))).clone()
     }
 
-    /// What is missing from a local state to the end of its rule; `called` if it waits for a call to return.
+    /// Returns the bytes from a local state to the end of its rule; `called` if it waits for a call
+    /// to return.
     fn least_of_local(&self, least: &LowerBounds, local: LocalState, called: bool) -> u32 {
         let members = self.dfa.members(local.state);
         let own = members.iter().map(|&s| least.states[s as usize]).min().unwrap_or(FAR);
@@ -243,7 +257,8 @@ impl Machine {
             Register::Chars { min, raw: true, .. } => own.max(min.saturating_sub(local.n)),
             Register::Chars { min, .. } if own > 0 => own.max(min.saturating_sub(local.n).saturating_add(1)),
             Register::Items(items) => {
-                // The first has no comma, and that of the next one was written where it may begin.
+                // The first has no comma. Where the next one may begin, its comma is already
+                // present.
                 let scans = self.dfa.state(local.state).scans;
                 let calls = self.dfa.calls(local.state) || members.iter().any(|&s| self.is_gap(s));
                 let to = if calls && !scans { items.min.max(local.n + 1) } else { items.min };
@@ -253,7 +268,7 @@ impl Machine {
             }
             Register::Members(entries) => {
                 let set = self.written.set(local.n);
-                // An item, or a name that is not declared, counts once it was written.
+                // An item, or an undeclared name, counts once it is complete.
                 let writing = called && (entries.set || members.iter().any(|&s| least.named[s as usize]));
                 let ways = members.iter().map(|&s| (least.states[s as usize], least.entries[s as usize]));
                 let ahead = ways.filter(|way| way.0 == own).map(|way| way.1).max().unwrap_or(0);
@@ -266,13 +281,13 @@ impl Machine {
         }
     }
 
-    /// Whether a state waits for what must stand between a comma and the next item.
+    /// Returns true if a state waits for white space between a comma and the next item.
     fn is_gap(&self, state: NfaId) -> bool {
         let item = |to: NfaId| matches!(self.nfa.state(to), State::CallItem { .. });
         self.gap > 0 && matches!(self.nfa.state(state), State::Byte { to, .. } if item(to))
     }
 
-    /// What is missing once what stands on a stack has ended.
+    /// Returns the bytes that are missing after the rule on a stack has ended.
     fn least_below(&self, least: &LowerBounds, below: &mut StackBounds, stack: StackId) -> u32 {
         let mut todo = vec![stack];
         while let Some(&top) = todo.last() {
@@ -296,7 +311,8 @@ impl Machine {
         below.known(stack).unwrap_or(FAR)
     }
 
-    /// At least so many bytes are missing from the nearest of some threads to where nothing is left on its stack.
+    /// Returns a lower bound of the bytes from the nearest of some threads to the end of its whole
+    /// stack.
     pub(crate) fn least_of_threads(
         &self,
         least: &LowerBounds,

@@ -1,11 +1,18 @@
-//! The shortest way to the end of the output.
+//! Search for the shortest text to the end of the output.
 //!
-//! A* (Hart, Nilsson, Raphael 1968) over configurations, guided by [`least`](super::least). Where the guide is exact, which
-//! it mostly is, only the configurations along the way are looked at: a few steps for each byte, whatever else the
-//! constraint allows. Where it is not, and the search does not come to an end within [`MAX_EXACT`] configurations, it goes on
-//! greedily: every configuration has a way to its end, so one is found, though perhaps not the shortest. Rejected: breadth
-//! first over bytes, which was here before; it found nothing for a quarter of real schemas, whose shortest documents are hundreds
-//! of bytes behind thousands of choices.
+//! It is A* (Hart, Nilsson, Raphael 1968) over configurations, guided by [`lower_bound`]. Where the
+//! bound is exact, which is usual, the search visits only configurations on the path. If it does
+//! not finish within [`MAX_EXACT`] configurations, it continues greedily. Every configuration has a
+//! path to its end, so one is found, though perhaps not the shortest.
+//!
+//! # Cost
+//!
+//! A few steps for each byte where the bound is exact, whatever else the constraint allows.
+//!
+//! # Alternatives considered
+//!
+//! Breadth-first search over bytes: it finds nothing for many real schemas. Their shortest
+//! documents have hundreds of bytes and thousands of choices.
 
 pub(super) mod lower_bound;
 
@@ -17,22 +24,22 @@ use rustc_hash::FxHashMap;
 use super::configuration::{ConfigId, DEAD_CONFIG, Machine};
 use crate::machine::shortest::lower_bound::{LowerBounds, StackBounds};
 
-/// Configurations that are looked at for the shortest way beside one for each byte that is missing at least; those without a
-/// choice are not counted.
+/// Maximum number of configurations visited for the shortest text, in addition to one for each byte
+/// that is missing at least. Configurations without a choice are not counted.
 const MAX_EXACT: usize = 2_000;
-/// The same for any way.
+/// The same for any text.
 const MAX_ANY: usize = 5_000;
-/// Most configurations a search keeps, and so most bytes of what it finds.
+/// Maximum number of configurations that a search keeps, and so of bytes in its result.
 const MAX_NODES: usize = 1 << 18;
 
-/// A configuration on the way.
+/// A configuration on the path.
 struct Node {
     config: ConfigId,
     /// The node before it.
     from: u32,
     /// The byte between them.
     byte: u8,
-    /// Bytes from the start.
+    /// Number of bytes from the start.
     depth: u32,
 }
 
@@ -44,15 +51,16 @@ struct Search<'a> {
     nodes: Vec<Node>,
     /// The least depth at which a configuration was met.
     met: FxHashMap<ConfigId, u32>,
-    /// Nodes to look at, the best first: by what orders them, of equals the deepest.
+    /// Nodes to visit, the best first: by their order, of equals the deepest.
     open: BinaryHeap<Reverse<(u32, u32, u32)>>,
     greedy: bool,
     most: u32,
 }
 
 impl Machine {
-    /// Bytes that lead from `config` to where the output may end: the fewest, unless the search for those takes too
-    /// long. `None` if all ways are longer than `most`, or none was found within the limits above.
+    /// Returns bytes that lead from `config` to where the output may end: the fewest, unless the
+    /// search for them takes too long. Returns `None` if all texts are longer than `most`, or if
+    /// none was found within the limits above.
     pub fn shortest(&mut self, config: ConfigId, most: usize) -> Option<Vec<u8>> {
         let least = self.least();
         let most = u32::try_from(most).unwrap_or(u32::MAX);
@@ -96,7 +104,7 @@ impl Search<'_> {
             if self.machine.is_accepting(config) {
                 return Outcome::Found(at);
             }
-            // What is open was met.
+            // Every open node was met.
             if self.met[&config] < depth {
                 continue;
             }
@@ -115,15 +123,17 @@ impl Search<'_> {
         Outcome::TooFar
     }
 
-    /// Adds what is one byte further than a node and orders before or with `first`; what the best of the others orders
-    /// by, or [`u32::MAX`]. Most ways on are detours that nobody ever looks at (partial expansion: Yoshizumi, Miura, Ishida 2000).
+    /// Adds the successors of a node that order before or with `first`. Returns the order of the
+    /// best of the others, or [`u32::MAX`]. Most successors are detours that are never visited
+    /// (partial expansion: Yoshizumi, Miura, Ishida 2000).
     fn expand(&mut self, at: u32, first: u32) -> u32 {
         let Node { config, depth, .. } = self.nodes[at as usize];
         let (before, mut later) = (self.nodes.len(), u32::MAX);
         for all in [false, true] {
             let mut bytes = self.machine.telling(config, all);
             if self.greedy && !bytes.is_empty() {
-                // Another one first each time, so that of many texts each soon differs from the others.
+                // Starts with a different one each time, so that several texts soon differ from
+                // each other.
                 let first = before % bytes.len();
                 bytes.rotate_left(first);
             }
@@ -134,7 +144,7 @@ impl Search<'_> {
                         .min(self.add_within(Node { config: next, from: at, byte, depth: depth + 1 }, first));
                 }
             }
-            // Only where texts must be new are bytes of one range not alike.
+            // Only where texts must be new do bytes of one range differ.
             let found = self.nodes.len() > before || later != u32::MAX;
             if found || !(self.machine.tracks_names() || self.machine.distinct.on) {
                 break;
@@ -143,7 +153,7 @@ impl Search<'_> {
         later
     }
 
-    /// Adds a node if it orders before or with `first`; what it orders by if it does not.
+    /// Adds a node if it orders before or with `first`; returns its order if it does not.
     fn add_within(&mut self, node: Node, first: u32) -> u32 {
         if self.met.get(&node.config).is_some_and(|&known| known <= node.depth) {
             return u32::MAX;
@@ -158,13 +168,13 @@ impl Search<'_> {
             return order;
         }
         self.met.insert(node.config, node.depth);
-        // Of equals the deepest, also in the greedy search: a text that is not new yet goes on.
+        // Of equals the deepest, also in the greedy search: a text that is not new yet continues.
         self.open.push(Reverse((order, u32::MAX - node.depth, self.nodes.len() as u32)));
         self.nodes.push(node);
         u32::MAX
     }
 
-    /// At least so many bytes are missing behind a configuration.
+    /// Returns a lower bound of the bytes that are missing after a configuration.
     fn missing(&mut self, config: ConfigId) -> u32 {
         if self.machine.is_accepting(config) {
             return 0;
@@ -173,7 +183,7 @@ impl Search<'_> {
         self.machine.least_of_threads(self.least, &mut self.below, &threads)
     }
 
-    /// The bytes that lead to a node.
+    /// Returns the bytes that lead to a node.
     fn way(&self, mut at: u32) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.nodes[at as usize].depth as usize);
         while at != 0 {
@@ -187,10 +197,11 @@ impl Search<'_> {
 }
 
 impl Machine {
-    /// A byte of each range that the threads of a configuration tell apart, the one that reads best; where texts must be new
-    /// all letters and digits; or all bytes.
+    /// Returns one byte of each range that the threads of a configuration distinguish, the most
+    /// readable one. Where texts must be new, also returns all letters and digits. With `all`,
+    /// returns all bytes.
     fn telling(&mut self, config: ConfigId, all: bool) -> Vec<u8> {
-        // Where a range begins, and whether there is one.
+        // The starts of ranges, and the bytes inside one.
         let (mut begins, mut live) = ([false; 257], [false; 256]);
         let mut new = self.distinct.on;
         for thread in self.threads(config).iter() {
@@ -221,7 +232,7 @@ impl Machine {
     }
 }
 
-/// The byte of a range that reads best.
+/// Returns the most readable byte of a range.
 fn plain(range: std::ops::RangeInclusive<u8>) -> u8 {
     let first = |of: std::ops::RangeInclusive<u8>| range.clone().find(|b| of.contains(b));
     first(b'a'..=b'z').or(first(b'0'..=b'9')).or(first(b'A'..=b'Z')).unwrap_or(*range.start())

@@ -1,10 +1,18 @@
-//! Whether arrays of different items can still get something new.
+//! Checks whether arrays with unique items can still get a new item.
 //!
-//! Asked behind each token, and of the tokens along which an item may become one that is there. As long as
-//! the item has begun like no other, or has endlessly many values ahead (`rich`), nothing needs to be done.
-//! Otherwise the ways along those it has begun like are searched until one leads away. That takes as many
-//! steps as the others have bytes left in all, and few where much is possible. Counting the values that
-//! are left was rejected: there are mostly too many to count, and one is enough.
+//! The check runs after each token, and for the tokens along which an item may become an earlier
+//! one. Nothing needs to be done if no earlier item begins alike, or if the item can still become
+//! unboundedly many values (`unbounded`). Otherwise a search follows the earlier items that begin
+//! alike until a path leads away from them.
+//!
+//! # Cost
+//!
+//! At most as many steps as the earlier items have bytes left in all, and few where much is
+//! possible.
+//!
+//! # Alternatives considered
+//!
+//! Counting the values that are left: there are usually too many to count, and one is enough.
 
 use std::sync::Arc;
 
@@ -14,44 +22,45 @@ use crate::machine::properties::seen_names::TextId;
 use crate::machine::unique_items::value::{Cursor, is_space};
 use crate::machine::unique_items::{Ended, Scope};
 
-/// Steps of one search for something new. Only items that can be spelled in very many ways and are
-/// nearly exhausted need so many; something new is then taken for granted.
+/// Maximum number of steps of one search. Only items that can be written in very many ways and are
+/// nearly exhausted need more. Then a new item is assumed to be possible.
 const MAX_SEARCH: usize = 100_000;
 
-/// Where output stands inside arrays whose item may be stuck.
+/// A position inside arrays whose current item may be unable to become new.
 #[derive(Clone)]
 pub struct ExtensionProbe {
     threads: Vec<Thread>,
     text: TextId,
-    /// Scopes whose item may still become one that is there, and these.
+    /// Scopes whose item may still become an earlier one, and those earlier ones.
     constrained_scopes: Vec<Tight>,
 }
 
-/// A scope, and what its item may still become of what is there.
+/// A scope, and the earlier items that its current item may still become.
 type Tight = (Scope, Arc<[Cursor]>);
 
-/// Where a byte leads from a [`ExtensionProbe`].
+/// The result of a byte from an [`ExtensionProbe`].
 pub enum ProbeStep {
-    /// Nowhere, whatever was written.
+    /// No thread accepts the byte, whatever the earlier items are.
     Nothing,
-    /// Nowhere.
+    /// The byte can only lead to a repeated item.
     Dead,
-    /// To where every item is like no other.
+    /// No earlier item begins alike any more.
     Free,
-    /// Behind an item, which is new.
+    /// The item has ended, and it is new.
     Behind,
-    /// To such a place again.
+    /// The check continues from here.
     Place(ExtensionProbe),
 }
 
 impl Machine {
-    /// Whether some thread is in no scope whose item may be stuck.
+    /// Returns true if some thread is in no scope whose item may be unable to become new.
     fn is_unconstrained(&mut self, threads: &[Thread], tight: &[Tight]) -> bool {
         let bad: Vec<Scope> = tight.iter().map(|t| t.0).collect();
         bad.is_empty() || threads.iter().any(|t| self.drop_scopes(t.stack, &bad).is_some())
     }
 
-    /// Whether from some of the threads behind `text` every array can get items that are new to it.
+    /// Returns true if from some of the threads after `text` every array can get items that are new
+    /// to it.
     pub(crate) fn can_extend(&mut self, threads: &[Thread], text: TextId) -> bool {
         if self.has_unbounded_choice(threads, text) {
             return true;
@@ -60,7 +69,7 @@ impl Machine {
         self.search(ExtensionProbe { threads: threads.to_vec(), text, constrained_scopes: tight })
     }
 
-    /// The scopes whose item may still become one that is there.
+    /// Returns the scopes whose item may still become an earlier one.
     fn constrained_scopes(&mut self, threads: &[Thread], text: TextId) -> Vec<Tight> {
         let mut tight = Vec::new();
         for scope in self.scopes(threads) {
@@ -72,7 +81,7 @@ impl Machine {
         tight
     }
 
-    /// The same one byte further on than where `before` was known.
+    /// Returns the same one byte later, given the result `before`.
     fn tight_after(&mut self, before: &[Tight], threads: &[Thread], text: TextId, b: u8) -> Vec<Tight> {
         let mut tight = Vec::new();
         for scope in self.scopes(threads) {
@@ -90,7 +99,7 @@ impl Machine {
         tight
     }
 
-    /// Searches for a way on that leads away from what is there.
+    /// Searches for a path that leads away from the earlier items.
     fn search(&mut self, place: ExtensionProbe) -> bool {
         if self.is_unconstrained(&place.threads, &place.constrained_scopes) {
             return true;
@@ -115,10 +124,10 @@ impl Machine {
         false
     }
 
-    /// The bytes that some thread can take and that make a difference to values.
+    /// Returns the bytes that some thread accepts and that make a difference to values.
     fn telling_bytes(&mut self, node: &ExtensionProbe) -> Vec<u8> {
         let in_text = self.scan(node.constrained_scopes[0].0.1, node.text).quote > 0;
-        // A blank that must be there leads on as others do.
+        // A required blank is a byte like others.
         let spaces = in_text || self.gap > 0;
         let mut bytes: Vec<u8> = Vec::new();
         for thread in &node.threads {
@@ -131,7 +140,8 @@ impl Machine {
         bytes
     }
 
-    /// The scopes whose text may not end as it does, and those that ended an item or themselves.
+    /// Returns the scopes whose text may not end like this, and those in which an item or the array
+    /// has ended.
     fn ends(&mut self, threads: &[Thread], text: TextId) -> (Vec<Scope>, Vec<Scope>) {
         let (mut bad, mut ended) = (Vec::new(), Vec::new());
         for scope in self.scopes(threads) {
@@ -144,7 +154,8 @@ impl Machine {
         (bad, ended)
     }
 
-    /// One byte of a search; where nothing is in doubt any more, a place without tight scopes.
+    /// Takes one byte of a search. Returns a probe without constrained scopes if nothing is left to
+    /// check.
     fn search_byte(&mut self, place: &ExtensionProbe, b: u8) -> Option<ExtensionProbe> {
         let text = self.written.with_byte(place.text, b, true);
         self.here = text;
@@ -157,7 +168,7 @@ impl Machine {
         let tight: Vec<Scope> = place.constrained_scopes.iter().map(|t| t.0).collect();
         let waiting: Vec<Scope> = tight.iter().copied().filter(|s| !ended.contains(s)).collect();
         if waiting.len() < tight.len() {
-            // What ended is new; where nothing around it is in doubt, that settles it.
+            // The item that ended is new. If nothing around it needs a check, the search is over.
             let settled = self.all_without(&threads, &waiting);
             self.step(&settled, b, &mut reached);
             if !reached.is_dead() {
@@ -170,7 +181,7 @@ impl Machine {
         (!threads.is_empty()).then_some(ExtensionProbe { threads, text, constrained_scopes: tight })
     }
 
-    /// The place of a configuration, if an item may be stuck there.
+    /// Returns the probe of a configuration, if an item may be unable to become new there.
     pub fn place(&mut self, config: u32) -> Option<ExtensionProbe> {
         let (threads, text) = (self.threads(config), self.text(config));
         let tight = self.constrained_scopes(&threads, text);
@@ -181,7 +192,7 @@ impl Machine {
         })
     }
 
-    /// The bytes along which an item may become one that is there, or ends.
+    /// Returns the bytes along which an item may become an earlier one, or that end it.
     pub fn probe_bytes(&mut self, place: &ExtensionProbe) -> [bool; 256] {
         let mut expected = [false; 256];
         for (scope, cursors) in &place.constrained_scopes {
@@ -195,7 +206,7 @@ impl Machine {
         expected
     }
 
-    /// Where a byte that is tried leads.
+    /// Returns the result of a byte that is tried.
     pub fn follow_byte(&mut self, place: &ExtensionProbe, b: u8) -> ProbeStep {
         let takes = |machine: &mut Machine, t: &Thread| machine.step_state(t.local.state, b) != DEAD_STATE;
         if !place.threads.iter().any(|t| takes(self, t)) {
@@ -224,7 +235,7 @@ impl Machine {
         followed
     }
 
-    /// Whether something new can come of a place.
+    /// Returns true if a new item can come from a probe.
     pub fn is_open_place(&mut self, place: ExtensionProbe) -> bool {
         self.tracking = true;
         let open = self.has_unbounded_choice(&place.threads, place.text) || self.search(place);

@@ -1,11 +1,19 @@
-//! Whether arrays of different items can have as many as they must, decided when a constraint is compiled.
+//! Compile-time check that arrays with unique items can have as many items as they must.
 //!
-//! Which values an item can have is found by writing them: depth first, the shortest way to an end first,
-//! up to as many as could matter. Each value costs about its length; arrays that may be short cost nothing
-//! at all. If every place of an array has enough values of its own, or the values can be shared out
-//! (Hall's theorem, by a matching), then something fitting is left at run time, too, whatever was taken:
-//! only places with few values are told to the machine, which keeps them free. Reckoning with cardinalities
-//! of the representation was rejected: what a vocabulary cannot spell must not be counted.
+//! The values of an item are found by writing them: depth first, the shortest path to an end first,
+//! up to the number that could matter. An array is feasible if every position has enough values of
+//! its own, or if values can be matched to positions (Hall's theorem). Then a value is left at run
+//! time, too, whatever was used. Only positions with few values are passed to the machine, which
+//! keeps their values free.
+//!
+//! # Cost
+//!
+//! About its length for each value. Arrays that may be short cost nothing.
+//!
+//! # Alternatives considered
+//!
+//! Computing with cardinalities of the representation: texts that the vocabulary cannot write must
+//! not be counted.
 
 use std::sync::Arc;
 
@@ -22,16 +30,21 @@ use crate::machine::shortest::lower_bound::{LowerBounds, StackBounds};
 use crate::machine::unique_items::all_differ;
 use crate::machine::unique_items::value::{ValueId, is_space};
 
-/// Most different items that an array may be asked to have.
+/// Maximum number of unique items that an array may be required to have.
 const MAX_ENOUGH: u32 = 10_000;
-/// Most bytes tried to find the values of one kind of items, each counted once more for each array it is in.
+/// Maximum number of bytes tried to find the values of one kind of items. Each counts once more for
+/// each array that it is in.
 const MAX_STEPS: usize = 1_000_000;
 type Rule = (RuleIx, RegisterIx);
-/// A text of each of some values.
+/// Some values, each as one text.
 type Texts = Vec<Box<[u8]>>;
 
-/// Removes the arrays that cannot have enough different items, and what then cannot be, until nothing
-/// changes; tells the others which places have few values.
+/// Removes the arrays that cannot have enough different items, and what then becomes impossible,
+/// until nothing changes. Notes the positions with few values in the other arrays.
+///
+/// # Errors
+///
+/// Returns an error beyond the limits above.
 pub(crate) fn check_feasible(program: &mut Program, first_state: NfaId, first_rule: usize) -> Result<()> {
     loop {
         let asking: Vec<(usize, Arc<UniqueItems>)> = program
@@ -71,7 +84,8 @@ pub(crate) fn check_feasible(program: &mut Program, first_state: NfaId, first_ru
     }
 }
 
-/// The places of an array that must be filled: in general as many of one kind, or one by one.
+/// Returns the positions of an array that must be filled. Usually it is a number of positions of
+/// one kind; the flag is true if they are listed one by one.
 fn places(distinct: &UniqueItems, registers: &[Register]) -> (Vec<(Option<Rule>, u32)>, bool) {
     let Some((_, register)) = distinct.array else { return (Vec::new(), false) };
     let mut all = distinct.enough.clone();
@@ -87,7 +101,7 @@ fn places(distinct: &UniqueItems, registers: &[Register]) -> (Vec<(Option<Rule>,
     (all, true)
 }
 
-/// Whether an array must have at least two items, so that something must be decided.
+/// Returns true if an array must have at least two items, so that a check is needed.
 fn asks(distinct: &UniqueItems, registers: &[Register]) -> bool {
     let (places, _) = places(distinct, registers);
     places.iter().fold(0u32, |n, p| n.saturating_add(p.1)) > 1
@@ -116,7 +130,8 @@ impl Lists {
         Lists { machine, least, below: StackBounds::default(), known: FxHashMap::default() }
     }
 
-    /// The places with few values, in order; `None` if they cannot be filled with different ones.
+    /// Returns the positions with few values, in order, or `None` if different values cannot fill
+    /// them.
     fn few(&mut self, distinct: &UniqueItems, registers: &[Register]) -> Result<Option<Vec<(u32, Texts)>>> {
         let (places, one_by_one) = places(distinct, registers);
         let all = places.iter().fold(0u32, |n, p| n.saturating_add(p.1));
@@ -148,7 +163,7 @@ impl Lists {
         Ok(all_differ(&ids.iter().collect::<Vec<_>>(), |_| false).then_some(few))
     }
 
-    /// Different values of a rule, a text of each: all of them, or `limit`.
+    /// Returns different values of a rule, a text of each: all of them, or `limit`.
     fn values(&mut self, rule: Rule, limit: u32) -> Result<Arc<Texts>> {
         if let Some(known) = self.known.get(&(rule, limit)) {
             return Ok(known.clone());
@@ -183,14 +198,16 @@ impl Lists {
         Ok(texts)
     }
 
-    /// Adds what may follow a node, the nearest to an end last; the budget left, `None` if there is none.
+    /// Adds the successors of a node, the nearest to an end last. Returns the budget left, or
+    /// `None` if there is none.
     fn expand(&mut self, node: Node, limit: u32, mut budget: usize, todo: &mut Vec<Node>) -> Option<usize> {
         let mut next: Vec<(u32, Node)> = Vec::new();
         let each = 1 + self.machine.scopes(&node.threads).len();
         for b in self.bytes(&node, limit) {
             budget = budget.checked_sub(each)?;
             let mut reached = StepResult::default();
-            // Arrays that begin here remember from here on; all others are as far as the text says.
+            // Arrays that begin here remember from here on; the text determines the state of all
+            // others.
             let text = self.machine.written.with_byte(node.text, b, true);
             self.machine.advance_to(&node.threads, text, b, &mut reached);
             if reached.is_dead() || reached.exit.is_none() && !self.machine.can_extend(&reached.threads, text)
@@ -216,9 +233,9 @@ impl Lists {
         Some(budget)
     }
 
-    /// Bytes that may follow; of those that lead to the same only as many as could matter.
+    /// Returns bytes that may follow; of those with the same target, only as many as could matter.
     fn bytes(&mut self, node: &Node, limit: u32) -> Vec<u8> {
-        // A blank that must be there leads on as others do.
+        // A required blank is a byte like others.
         let spaces = node.in_text > 0 || self.machine.gap > 0;
         let mut bytes = Vec::new();
         for thread in &node.threads {

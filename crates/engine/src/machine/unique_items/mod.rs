@@ -1,14 +1,20 @@
-//! Arrays no two items of which are equal, for items of any kind.
+//! Arrays with unique items (`uniqueItems`) of any kind: scopes, scans and comparisons.
 //!
-//! Such an array is a rule of its own that calls the array's rule and does nothing else but run with a
-//! register whose number says where in the output the array began: a *scope*. Everything else follows
-//! from the text: a scan of it knows where an item ends, and what the items before were. So neither states
-//! nor the masks of what stands inside an item depend on what was written.
+//! Such an array has a rule of its own that only calls the array's rule. It runs with a register
+//! whose number says at which text of the output the array began: a *scope*. Everything else
+//! follows from the text: a scan of it finds the end of each item and the items so far. So neither
+//! states nor masks inside an item depend on earlier items.
 //!
-//! A comma or bracket behind an item that was there already is refused to the stacks through its scope;
-//! whether something new can still come is asked in [`open`](super::open). Cost: a hash look-up per byte of
-//! output, and reading an item when it ends. Keeping the set of items in the states was rejected: every
-//! mask inside an item would be one of its own.
+//! A comma or bracket after a repeated item is refused to the stacks through its scope.
+//! [`extensible`] checks whether a new item can still come.
+//!
+//! # Cost
+//!
+//! A hash lookup per byte of output, and reading an item when it ends.
+//!
+//! # Alternatives considered
+//!
+//! Keeping the set of items in the states: every mask inside an item would be different.
 
 pub(super) mod extensible;
 pub(super) mod feasible;
@@ -25,30 +31,30 @@ use super::register::Register;
 use crate::machine::properties::seen_names::{NO_TEXT, TextId};
 use crate::machine::unique_items::value::{Cursor, ValueId, Values, is_space};
 
-/// An array of different items that is being written: its register, and the text before it.
+/// An open array with unique items: its register, and the text before it.
 pub(super) type Scope = (RegisterIx, TextId);
 
-/// Most scans that are kept; others are made again.
+/// Maximum number of scans that are kept; others are made again.
 const MAX_SCANS: usize = 1 << 18;
-/// Of the places of a text that is scanned in one go every so many is kept, and the last.
+/// Of a text that is scanned in one go, one scan in this number of bytes is kept, and the last.
 const SCANNED: usize = 64;
-/// Most cursors that are kept.
+/// Maximum number of cursors that are kept.
 const MAX_CURSORS: usize = 50_000;
 
-/// What a scope's text says about its array.
+/// The state of an array at a position of its text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Scan {
-    /// Brackets that are open, that of the array among them.
+    /// Number of open brackets, including that of the array.
     depth: u32,
-    /// 1 inside a string, 2 behind a backslash there.
+    /// 1 inside a string, 2 after a backslash there.
     pub quote: u8,
-    /// Whether the current item has begun.
+    /// True if the current item has begun.
     begun: bool,
     /// The text before the current item.
     pub item: TextId,
-    /// The items before, as an index of the chain of items.
+    /// The items so far, as an index of the chain of items.
     items: u32,
-    /// What the last byte ended.
+    /// The part that ended with the last byte.
     pub ended: Ended,
 }
 
@@ -60,7 +66,7 @@ pub(super) enum Ended {
     Empty,
     /// An item.
     Item(ValueId),
-    /// An item like one before it.
+    /// A repeated item.
     Again,
 }
 
@@ -72,10 +78,10 @@ struct Link {
     count: u32,
 }
 
-/// What is known of the arrays of different items.
+/// The tables for arrays with unique items.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Distinct {
-    /// Whether there are any.
+    /// True if there are any.
     pub on: bool,
     pub values: Values,
     links: Vec<Link>,
@@ -83,19 +89,20 @@ pub(super) struct Distinct {
     scans: FxHashMap<(TextId, TextId), Scan>,
     /// The scopes below each stack node.
     pub of_stack: Vec<Arc<[Scope]>>,
-    /// By automaton state, whether endlessly many values may come of it.
+    /// By automaton state: true if unboundedly many values can follow.
     pub rich: Vec<bool>,
-    /// What items may still become of what is there, by scope and text, for texts looked at lately.
+    /// The earlier items that an item may still become, by scope and text, for recent texts.
     recent: FxHashMap<(Scope, TextId), Arc<[Cursor]>>,
-    /// Cursors in there.
+    /// Number of cursors in `recent`.
     cursors: usize,
-    /// By register and items so far: values that would leave too few for those that must follow.
+    /// By register and items so far: values that would leave too few for the positions that must
+    /// follow.
     spoiling: FxHashMap<(RegisterIx, u32), Arc<[ValueId]>>,
-    /// By register, the values of places that must be filled and have few.
+    /// By register: the positions that must be filled and have few values, with these values.
     few: FxHashMap<RegisterIx, Vec<(u32, Vec<ValueId>)>>,
 }
 
-/// Where a byte leaves strings and brackets.
+/// Updates brackets and string state by one byte.
 fn scan(b: u8, depth: &mut u32, quote: &mut u8) {
     match (*quote, b) {
         (2, _) => *quote = 1,
@@ -110,7 +117,7 @@ fn scan(b: u8, depth: &mut u32, quote: &mut u8) {
 }
 
 impl Distinct {
-    /// Bytes held, nearly: what was read of the text, values, and what they may become.
+    /// Returns the bytes held, approximately: texts read, values, and cursors.
     pub fn bytes(&self) -> usize {
         let lists = self.links.capacity() * size_of::<Link>() + self.link_index.capacity() * 16;
         let scans = self.scans.capacity() * (size_of::<Scan>() + 9);
@@ -118,7 +125,7 @@ impl Distinct {
         lists + scans + kept + self.values.bytes() + self.of_stack.len() * 24 + self.spoiling.capacity() * 40
     }
 
-    /// Whether an array has a value.
+    /// Returns true if an array has a value.
     fn has(&self, mut items: u32, value: ValueId) -> bool {
         while items != 0 {
             let link = self.links[items as usize - 1];
@@ -152,7 +159,8 @@ impl Distinct {
         all
     }
 
-    /// Values that may not be the next item though they are new: places behind it would have none.
+    /// Returns the values that may not be the next item although they are new: later positions
+    /// would have none.
     fn spoiling(&mut self, register: RegisterIx, items: u32) -> Arc<[ValueId]> {
         let Some(few) = self.few.get(&register) else { return Arc::from([]) };
         if let Some(known) = self.spoiling.get(&(register, items)) {
@@ -170,12 +178,12 @@ impl Distinct {
     }
 }
 
-/// Whether each place can have a value of its list that no other has and that is not taken: a matching
-/// by augmenting paths, each a search over the places.
+/// Returns true if each position can have a value of its list that no other has and that is not
+/// taken. It is a matching by augmenting paths, each a search over the positions.
 pub(super) fn all_differ(places: &[&Vec<ValueId>], taken: impl Fn(ValueId) -> bool) -> bool {
     let mut holder: FxHashMap<ValueId, usize> = FxHashMap::default();
     for place in 0..places.len() {
-        // Breadth first: each value is reached from one place, so the way back is known.
+        // Breadth first: each value is reached from one position, so the path back is known.
         let mut from: FxHashMap<ValueId, usize> = FxHashMap::default();
         let mut todo = std::collections::VecDeque::from([place]);
         let mut free = None;
@@ -212,7 +220,7 @@ pub(super) fn all_differ(places: &[&Vec<ValueId>], taken: impl Fn(ValueId) -> bo
 }
 
 impl Machine {
-    /// Makes the tables of registers that say how many different values places have.
+    /// Makes the tables for arrays with unique items.
     pub(super) fn prepare_distinct(&mut self) {
         for (ix, register) in self.registers.iter().enumerate() {
             let Register::Distinct(distinct) = register else { continue };
@@ -231,21 +239,21 @@ impl Machine {
                 &self.registers,
             );
         }
-        // Those of the two stacks that are always there.
+        // The scopes of the two stacks that always exist.
         self.distinct.of_stack = vec![Arc::from([]), Arc::from([])];
     }
 
-    /// Whether there are arrays of different items of any kind.
+    /// Returns true if there are arrays with unique items of any kind.
     pub fn has_distinct(&self) -> bool {
         self.distinct.on
     }
 
-    /// Whether an array may have no fitting first item.
+    /// Returns true if an array may have no suitable first item.
     pub fn has_spoiling(&self) -> bool {
         !self.distinct.few.is_empty()
     }
 
-    /// Whether a configuration is inside an array of different items.
+    /// Returns true if a configuration is inside an array with unique items.
     pub fn is_scoped(&self, config: u32) -> bool {
         self.distinct.on && !self.scopes(&self.threads(config)).is_empty()
     }
@@ -269,7 +277,7 @@ impl Machine {
         self.is_distinct(frame.ret.register).then_some((frame.ret.register, frame.ret.n))
     }
 
-    /// The scopes that some of the threads are in.
+    /// Returns the scopes that some of the threads are in.
     pub(super) fn scopes(&self, threads: &[Thread]) -> Vec<Scope> {
         let of = |t: &Thread| self.distinct.of_stack[t.stack as usize].iter().copied();
         let mut all: Vec<Scope> = threads.iter().flat_map(of).collect();
@@ -278,7 +286,7 @@ impl Machine {
         all
     }
 
-    /// What a scope's text says.
+    /// Returns the scan of a scope's text.
     pub(super) fn scan(&mut self, start: TextId, text: TextId) -> Scan {
         let (mut at, mut bytes) = (text, Vec::new());
         let mut scanned = loop {
@@ -298,7 +306,7 @@ impl Machine {
         let mut before = at;
         for (left, &(b, at)) in bytes.iter().enumerate().rev() {
             scanned = self.scan_byte(scanned, b, before, at);
-            // Not all of a long way: the scans of arrays deep in each other would push each other out.
+            // Not all of a long text: the scans of deeply nested arrays would evict each other.
             if left % SCANNED == 0 {
                 self.distinct.scans.insert((start, at), scanned);
             }
@@ -307,7 +315,7 @@ impl Machine {
         scanned
     }
 
-    /// One more byte of a scope's text, from the text `before` to `after`.
+    /// Scans one more byte of a scope's text, from the text `before` to `after`.
     fn scan_byte(&mut self, mut at: Scan, b: u8, before: TextId, after: TextId) -> Scan {
         at.ended = Ended::Nothing;
         let separates = at.quote == 0 && at.depth == 1 && matches!(b, b',' | b']');
@@ -332,7 +340,7 @@ impl Machine {
         at
     }
 
-    /// Whether what the last byte ended is no item that its array may have.
+    /// Returns true if the last byte ended an item that its array may not have.
     pub(super) fn repeats(&mut self, scope: Scope, text: TextId) -> bool {
         let scanned = self.scan(scope.1, text);
         match scanned.ended {
@@ -345,7 +353,7 @@ impl Machine {
         }
     }
 
-    /// What the current item of a scope must not become and still may.
+    /// Returns the earlier items that the current item of a scope may still become.
     pub(super) fn matching_items(&mut self, scope: Scope, text: TextId) -> Arc<[Cursor]> {
         let scanned = self.scan(scope.1, text);
         let (mut at, mut bytes) = (text, Vec::new());
@@ -386,7 +394,7 @@ impl Machine {
         cursors
     }
 
-    /// Those of the cursors that a byte leads on.
+    /// Returns the cursors that accept a byte, after it.
     pub(super) fn followed(&self, cursors: &[Cursor], b: u8) -> Arc<[Cursor]> {
         let values = &self.distinct.values;
         let mut next = Vec::new();
@@ -399,8 +407,7 @@ impl Machine {
         next.into()
     }
 
-    /// Whether a stack goes through one of these scopes only as far as they allow: the stack without the
-    /// ways through them; `None` if nothing is left.
+    /// Returns a stack without the paths through some scopes, or `None` if nothing is left.
     pub(super) fn drop_scopes(&mut self, stack: StackId, bad: &[Scope]) -> Option<StackId> {
         let touched = |machine: &Machine, s: StackId| {
             machine.distinct.of_stack[s as usize].iter().any(|scope| bad.contains(scope))
@@ -449,7 +456,7 @@ impl Machine {
         left
     }
 
-    /// One byte of output from `threads` behind `text`; the text behind it.
+    /// Takes one byte of output from `threads` after `text`. Returns the text after it.
     pub(super) fn advance(
         &mut self,
         threads: &[Thread],
@@ -468,11 +475,11 @@ impl Machine {
         }
         let after = self.written.with_byte(text, b, true);
         self.advance_to(threads, after, b, reached);
-        // Outside of all scopes no text matters, and equal places are to be equal configurations.
+        // Outside of all scopes no text matters, and equal positions must be equal configurations.
         if self.scopes(&reached.threads).is_empty() { NO_TEXT } else { after }
     }
 
-    /// One byte of output that ends the text `after`.
+    /// Takes one byte of output that ends the text `after`.
     pub(super) fn advance_to(&mut self, threads: &[Thread], after: TextId, b: u8, reached: &mut StepResult) {
         self.here = after;
         let mut scopes = self.scopes(threads);
@@ -485,15 +492,16 @@ impl Machine {
         }
     }
 
-    /// Of each array around a configuration, how deep in brackets it is inside the array, and how in a
-    /// string.
+    /// Returns, for each array around a configuration, the number of open brackets inside it and
+    /// its string state.
     pub fn depths(&mut self, config: u32) -> Vec<(u32, u8)> {
         let (threads, text) = (self.threads(config), self.text(config));
         let scopes = self.scopes(&threads);
         scopes.into_iter().map(|scope| self.scan(scope.1, text)).map(|s| (s.depth, s.quote)).collect()
     }
 
-    /// Whether a text holds a comma between the items of an array, from such a place.
+    /// Returns true if a text holds a comma between the items of an array, from the position that
+    /// [`Machine::depths`] returned.
     pub fn separates((mut depth, mut quote): (u32, u8), bytes: &[u8]) -> bool {
         bytes.iter().any(|&b| {
             let separates = depth == 1 && quote == 0 && b == b',';
@@ -502,7 +510,7 @@ impl Machine {
         })
     }
 
-    /// The threads at the start of a rule on a stack below which nothing was written.
+    /// Returns the threads at the start of a rule on a stack below which no text exists.
     pub(super) fn at_start(&mut self, (rule, register): (RuleIx, RegisterIx), stack: StackId) -> StepResult {
         let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
         let mut reached = StepResult::default();
@@ -512,7 +520,7 @@ impl Machine {
         reached
     }
 
-    /// Whether a register is that of a scope.
+    /// Returns true if a register is that of a scope.
     pub(super) fn is_distinct(&self, register: RegisterIx) -> bool {
         matches!(self.registers[register as usize], Register::Distinct(_))
     }
@@ -522,7 +530,7 @@ impl Machine {
 mod tests {
     use super::*;
 
-    /// Places are filled one after the other, in every way.
+    /// Fills the positions one after the other, in every way.
     fn slow(places: &[&Vec<ValueId>], taken: &mut Vec<ValueId>) -> bool {
         let Some((first, rest)) = places.split_first() else { return true };
         first.iter().any(|&value| {

@@ -1,10 +1,14 @@
-//! Where an item can still become endlessly many values, so that it need not be asked whether one is new.
+//! States from which an item can become unboundedly many values; there the uniqueness check is
+//! skipped.
 //!
-//! A state is rich if it leads into text of a string that may go on for ever; a number with many digits to
-//! come is as good. Most items have such text
-//! ahead of them until shortly before their end, and then no item before has to be looked at. Worked out
-//! once per grammar with arrays of different items, in a few passes over its states. Ways that a register
-//! may bar are not counted, nor are endless arrays: it may be said too rarely that a state is rich.
+//! Such a state leads into text of a string without a maximum length. A number with many digits to
+//! come is as good. Most items have such text ahead of them until shortly before their end, and
+//! then no earlier item must be compared. Paths that a register may bar, and endless arrays, are
+//! not counted. So the answer may be false for a state that would be good.
+//!
+//! # Cost
+//!
+//! A few passes over the states, once for each grammar with arrays of unique items.
 
 use rustc_hash::FxHashSet;
 
@@ -14,10 +18,10 @@ use crate::machine::nfa::{Nfa, NfaId, RegisterIx, State, TEXT};
 use crate::machine::properties::seen_names::TextId;
 use crate::machine::register::Register;
 
-/// Digits of which nine to this power make more numbers than an output has items.
+/// Number of digits that make more numbers than an output has items, without zeros.
 const DIGITS: usize = 8;
 
-/// Whether a rule that runs with a register can have endlessly many texts if its states can.
+/// Returns true if a rule with this register has unboundedly many texts whenever its states have.
 fn is_free(register: &Register) -> bool {
     match register {
         Register::None | Register::Items(_) | Register::Members(_) => true,
@@ -27,9 +31,9 @@ fn is_free(register: &Register) -> bool {
     }
 }
 
-/// The states from which text can go on for ever, within the text.
+/// Marks the states from which text can continue without end, within the text.
 fn endless_text(nfa: &Nfa) -> Vec<bool> {
-    // Those from which it cannot are found from their ends.
+    // States from which it cannot are found from their ends.
     let mut endless: Vec<bool> = (0..nfa.len() as NfaId).map(|s| nfa.flags(s) & TEXT != 0).collect();
     let mut into: Vec<Vec<NfaId>> = vec![Vec::new(); nfa.len()];
     let mut ways = vec![0u32; nfa.len()];
@@ -60,7 +64,7 @@ fn endless_text(nfa: &Nfa) -> Vec<bool> {
     endless
 }
 
-/// The states of the rules of arrays of different items.
+/// Marks the states of the rules of arrays with unique items.
 fn of_arrays(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
     let mut found = vec![false; nfa.len()];
     let array = |register: &Register| match register {
@@ -86,7 +90,7 @@ fn of_arrays(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
     found
 }
 
-/// The rich states of an automaton.
+/// Marks the states of an automaton from which unboundedly many values are reachable.
 pub(crate) fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
     let mut rich = endless_text(nfa);
     let of_array = of_arrays(nfa, starts, registers);
@@ -97,7 +101,8 @@ pub(crate) fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Registe
                 continue;
             }
             let of = |to: NfaId| rich[to as usize];
-            // Behind a comma of the array itself there is another item: that one may be new, this one need not be.
+            // After a comma of the array itself there is another item. That one may become new,
+            // this one need not.
             let separates = |lo: u8, hi: u8| {
                 of_array[s as usize] && nfa.flags(s) & TEXT == 0 && (lo..=hi).contains(&b',')
             };
@@ -130,8 +135,8 @@ impl Machine {
             && self.dfa.members(local.state).iter().any(|&s| self.distinct.rich[s as usize])
     }
 
-    /// Whether so many digits may follow, none of them zero, that there are more different numbers than an
-    /// array could have items. Behind an exponent sign they need not differ.
+    /// Returns true if enough digits may follow, none of them zero, to make more different numbers
+    /// than an array could have items. After an exponent sign they need not differ.
     fn is_long(&mut self, local: LocalState, text: TextId) -> bool {
         if local.register != 0 {
             return false;
@@ -155,7 +160,8 @@ impl Machine {
         true
     }
 
-    /// Whether on some stack every array of different items has an item that can become endlessly many.
+    /// Returns true if on some stack every array with unique items has an item that can become
+    /// unboundedly many values.
     pub(crate) fn has_unbounded_choice(&mut self, threads: &[Thread], text: TextId) -> bool {
         let mut todo: Vec<(StackId, bool)> = Vec::new();
         for thread in threads {
@@ -166,7 +172,7 @@ impl Machine {
         }
         let mut seen = FxHashSet::default();
         while let Some((stack, rich)) = todo.pop() {
-            // Below all scopes, or below one that is rich.
+            // Below all scopes, or below one with unboundedly many values.
             if rich || self.distinct.of_stack[stack as usize].is_empty() {
                 return true;
             }

@@ -1,14 +1,21 @@
-//! JSON values that were written, compared as values and not as texts.
+//! JSON values of items, compared as values and not as texts.
 //!
-//! Two items of an array are equal whatever the order of their properties, and `1` is `1.0`. A value is
-//! therefore kept as a small tree, and equal trees are one number: to compare two values is to compare
-//! two numbers, to read one costs a hash look-up per part. Strings are compared as they are spelled: a
-//! constraint spells every character in one way.
+//! Two items of an array are equal whatever the order of their properties, and `1` equals `1.0`. So
+//! a value is a small tree, and equal trees have one number. Comparing two values is comparing two
+//! numbers. Strings are compared with their escapes, because a constraint writes every character in
+//! one way.
 //!
-//! A [`Cursor`] follows a text that may still become a given value, byte by byte. It may be too hopeful
-//! while a number is unfinished (an exponent could still move the point), but never gives up too early,
-//! and at the end of the text it is exact. Comparing finished values only was rejected: an item could be
-//! stuck in its middle, with nothing left to become but what is there already.
+//! A [`Cursor`] follows a text that may still become a given value, byte by byte. It may accept too
+//! much while a number is unfinished, because an exponent could still move the point. It never
+//! gives up too early, and at the end of the text it is exact.
+//!
+//! # Cost
+//!
+//! Reading a value takes a hash lookup per part.
+//!
+//! # Alternatives considered
+//!
+//! Comparing finished values only: the output could be stuck inside an item that can only repeat.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -22,16 +29,16 @@ type Text = SmallVec<[u8; 24]>;
 /// A value; its parts are indices of others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Value {
-    /// A word, or a string as it is spelled, with its quotes.
+    /// A keyword, or a string with its escapes and quotes.
     Text(Box<[u8]>),
     Number(Number),
     Array(Box<[ValueId]>),
-    /// Spelled names, sorted, and what they stand for.
+    /// Escaped names, sorted, and their values.
     Object(Box<[(Box<[u8]>, ValueId)]>),
 }
 
-/// A decimal number: sign, digits without zeros at either end, and the power of ten before the first of
-/// them. Zero has no digits.
+/// A decimal number of the value `0.digits * 10^point`, without zeros at either end of the digits.
+/// Zero has no digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Number {
     negative: bool,
@@ -60,7 +67,7 @@ impl Number {
         Number { negative, digits, point: (whole as i64 - leading as i64).saturating_add(exponent) }
     }
 
-    /// Whether a number that begins with a text may still become this one.
+    /// Returns true if a number that begins with a text may still become this one.
     fn may_begin(&self, text: &[u8]) -> bool {
         let (negative, text) = match text {
             [b'-', rest @ ..] => (true, rest),
@@ -96,13 +103,13 @@ enum Open {
     Object(Vec<(Box<[u8]>, ValueId)>, Option<Box<[u8]>>),
 }
 
-/// Whether a byte separates JSON tokens and says nothing.
+/// Returns true for a byte that only separates JSON tokens.
 pub(crate) fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\n' | b'\r')
 }
 
 impl Values {
-    /// Bytes held, without long texts of their values.
+    /// Returns the bytes held, without long texts of values.
     pub fn bytes(&self) -> usize {
         (self.list.capacity() + self.index.capacity()) * size_of::<Value>()
     }
@@ -117,7 +124,7 @@ impl Values {
         id
     }
 
-    /// The value of a text. What is no JSON is a value of its own.
+    /// Returns the value of a text. A text that is no JSON is a value of its own.
     pub fn read(&mut self, text: &[u8]) -> ValueId {
         match self.parse(text) {
             Some(value) => value,
@@ -192,23 +199,23 @@ struct Level {
     count: u32,
 }
 
-/// Where in its value a cursor stands.
+/// The position of a cursor in its value.
 #[derive(Debug, Clone)]
 enum At {
     /// Before a value.
     Value(ValueId),
-    /// Behind an opening bracket.
+    /// After an opening bracket.
     First,
     /// Before a name.
     Name,
     /// Inside a name.
     Key(Text),
-    /// Behind a name.
+    /// After a name.
     Colon,
-    /// Behind so many bytes of a string or word.
+    /// After this number of bytes of a string or keyword.
     Text(ValueId, u32),
     Number(ValueId, Text),
-    /// Behind a value.
+    /// After a value.
     Done,
 }
 
@@ -220,7 +227,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Before a value.
+    /// Creates a cursor before a value.
     pub fn new(value: ValueId) -> Self {
         Cursor { levels: SmallVec::new(), at: At::Value(value) }
     }
@@ -259,7 +266,7 @@ impl Cursor {
         all(b" \t\n\r");
     }
 
-    /// Whether a byte may come next; `false` only if [`step`](Self::step) would say so, but cheaper.
+    /// Returns false only if [`step`](Self::step) would reject the byte, but is cheaper.
     #[inline]
     pub fn expects(&self, b: u8, values: &Values) -> bool {
         match &self.at {
@@ -286,8 +293,8 @@ impl Cursor {
         }
     }
 
-    /// One more byte; whether the text may still become the value. Of a number the byte behind it shows
-    /// that it has ended.
+    /// Takes one more byte; returns true if the text may still become the value. The end of a
+    /// number is known only by the byte after it.
     pub fn step(&mut self, b: u8, values: &Values) -> bool {
         match &mut self.at {
             At::Text(value, at) => {
@@ -341,7 +348,7 @@ impl Cursor {
         }
     }
 
-    /// The first byte of a value.
+    /// Takes the first byte of a value.
     fn begin(&mut self, value: ValueId, b: u8, values: &Values) -> bool {
         match &values.list[value as usize] {
             Value::Text(text) => {
@@ -360,14 +367,14 @@ impl Cursor {
         }
     }
 
-    /// The opening quote of a name.
+    /// Takes the opening quote of a name.
     fn open_name(&mut self, b: u8, values: &Values) -> bool {
         self.at = At::Key(Text::from_slice(&[b]));
         self.name(values)
     }
 
-    /// Whether some member that was not met yet has a name that begins with what is read; one that is
-    /// read to its end is taken.
+    /// Returns true if a member that was not met yet has a name that begins with the text read. A
+    /// complete name is taken.
     fn name(&mut self, values: &Values) -> bool {
         let (At::Key(text), Some(level)) = (&self.at, self.levels.last_mut()) else { return false };
         let Value::Object(members) = &values.list[level.value as usize] else { return false };
@@ -387,7 +394,7 @@ impl Cursor {
         true
     }
 
-    /// A comma inside a container.
+    /// Takes a comma inside a container.
     fn next(&mut self, values: &Values) -> bool {
         let Some(level) = self.levels.last_mut() else { return false };
         match &values.list[level.value as usize] {
@@ -405,7 +412,7 @@ impl Cursor {
         }
     }
 
-    /// The end of a container.
+    /// Takes the end of a container.
     fn close(&mut self, values: &Values) -> bool {
         let first = matches!(self.at, At::First);
         let Some(level) = self.levels.pop() else { return false };
@@ -459,7 +466,7 @@ mod tests {
         r#"{"a":{"ab":[]},"ab":1}"#,
     ];
 
-    /// The values of a text as another parser reads them; numbers as fractions of 100.
+    /// The values of a text by another parser; numbers as fractions of 100.
     fn reference(text: &str) -> serde_json::Value {
         fn plain(value: serde_json::Value) -> serde_json::Value {
             match value {
@@ -487,7 +494,7 @@ mod tests {
         }
     }
 
-    /// A cursor follows exactly the texts of its value, and each of their beginnings.
+    /// A cursor accepts exactly the texts of its value, and each of their prefixes.
     #[test]
     fn cursors_follow_what_is_equal() {
         let mut values = Values::default();

@@ -1,7 +1,10 @@
-//! Hand-built machines: checked, trimmed, and determinised as they are used.
+//! Hand-built machines over tokens: checked, trimmed, and determinised lazily.
 //!
-//! Compiling is linear in transitions and in the tokens of different sets: a search forward for what can be
-//! reached, one backward from the accept states, which also gives the distances that closing in time needs.
+//! # Cost
+//!
+//! Compiling is linear in the transitions and in the tokens of different sets. A forward search
+//! finds the reachable states. A backward search from the accept states finds the live ones, and
+//! the distances that a completion within a token limit needs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,38 +15,39 @@ use crate::constraint::token_machine::{MAX_STATES, MAX_TRANSITIONS, State, Token
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{ConfigId, DEAD_CONFIG};
 use crate::vocab::{TokenId, Vocabulary};
+use crate::warning::{Warning, WarningKind};
 
-/// Most removed states that a warning names.
+/// Largest number of removed states that a warning names.
 const MAX_NAMED: usize = 8;
 
-/// The live part of a machine; states have their place in order as numbers.
+/// The live part of a machine; states are numbered in their order.
 struct Live {
     states: Vec<LiveState>,
     fixed: usize,
 }
 
 struct LiveState {
-    /// What the user calls it.
+    /// The user's name for the state.
     name: String,
     accept: bool,
     edges: Vec<(TokenSet, u32)>,
-    /// Tokens to the nearest accept state.
+    /// Number of tokens to the nearest accept state.
     distance: u32,
 }
 
-/// The sets of states met so far.
+/// The sets of states reached so far.
 #[derive(Clone)]
 pub(super) struct FsmStates {
     live: Arc<Live>,
     start: u32,
-    /// By configuration; that of 0, the dead one, is empty.
+    /// State set by configuration; that of 0, the dead one, is empty.
     sets: Vec<Arc<[u32]>>,
     index: FxHashMap<Arc<[u32]>, ConfigId>,
     bytes: usize,
 }
 
 impl FsmStates {
-    pub(super) fn compile(fsm: &TokenFsm, vocab: &Vocabulary) -> Result<(Self, Vec<String>)> {
+    pub(super) fn compile(fsm: &TokenFsm, vocab: &Vocabulary) -> Result<(Self, Vec<Warning>)> {
         let known = fsm.states().count();
         for (what, number, most) in
             [("states", known, MAX_STATES), ("transitions", fsm.transition_count(), MAX_TRANSITIONS)]
@@ -67,10 +71,11 @@ impl FsmStates {
         if !lost.is_empty() {
             let named: Vec<String> = lost.iter().take(MAX_NAMED).map(|&s| fsm.describe(s)).collect();
             let more = if lost.len() > MAX_NAMED { ", ..." } else { "" };
-            warnings.push(format!(
+            let message = format!(
                 "transitions into states that lead to no accept state are left out: {}{more}",
                 named.join(", ")
-            ));
+            );
+            warnings.push(Warning::new(WarningKind::DeadTransition, message));
         }
         let live = trimmed(fsm, &reached, &distances);
         let start = live.1;
@@ -93,7 +98,7 @@ impl FsmStates {
         }
         let set: Arc<[u32]> = set.into();
         let config = self.sets.len() as ConfigId;
-        // The set, its two counts, and its place in both tables.
+        // The set, its two counts, and its entries in both tables.
         self.bytes += 4 * set.len() + 16 + 40;
         self.sets.push(set.clone());
         self.index.insert(set, config);
@@ -129,7 +134,7 @@ impl FsmStates {
         let Some(mut at) = self.members(config).min_by_key(|s| s.distance) else { return tokens };
         while at.distance > 0 {
             let states = &self.live.states;
-            // A state at some distance has a transition to one that is nearer.
+            // A state with a positive distance has a transition to a nearer state.
             let Some(edge) = at.edges.iter().find(|e| states[e.1 as usize].distance < at.distance) else {
                 break;
             };
@@ -161,8 +166,8 @@ impl FsmStates {
     }
 }
 
-/// The states that can be reached, in order. An error for one with an empty mask, and for a transition
-/// without tokens.
+/// Returns the reachable states in order. Fails for a state with an empty mask, and for a
+/// transition without tokens.
 fn reachable(fsm: &TokenFsm) -> Result<Vec<State>> {
     let mut seen: FxHashSet<State> = FxHashSet::from_iter([fsm.start()]);
     let mut todo = vec![fsm.start()];
@@ -194,7 +199,7 @@ fn reachable(fsm: &TokenFsm) -> Result<Vec<State>> {
     Ok(reached)
 }
 
-/// Every token must be one that can be emitted. Sets that several transitions share are looked at once.
+/// Checks that every token can be emitted. Sets that several transitions share are checked once.
 fn check_tokens(fsm: &TokenFsm, reached: &[State], vocab: &Vocabulary) -> Result<()> {
     let mut checked = FxHashSet::default();
     for &state in reached {
@@ -223,7 +228,8 @@ fn check_tokens(fsm: &TokenFsm, reached: &[State], vocab: &Vocabulary) -> Result
     Ok(())
 }
 
-/// Tokens from each state to the nearest accept state; of those from which there is one.
+/// Returns the number of tokens from each state to the nearest accept state, for the states that
+/// reach one.
 fn distances(fsm: &TokenFsm, reached: &[State]) -> FxHashMap<State, u32> {
     let mut into: FxHashMap<State, Vec<State>> = FxHashMap::default();
     for &from in reached {
@@ -246,7 +252,7 @@ fn distances(fsm: &TokenFsm, reached: &[State]) -> FxHashMap<State, u32> {
     distances
 }
 
-/// The states with a distance, numbered in their order, and the number of the start.
+/// Returns the states with a distance, numbered in their order, and the number of the start.
 fn trimmed(fsm: &TokenFsm, reached: &[State], distances: &FxHashMap<State, u32>) -> (Live, u32) {
     let alive: Vec<State> = reached.iter().copied().filter(|s| distances.contains_key(s)).collect();
     let number: FxHashMap<State, u32> = alive.iter().zip(0..).map(|(&s, n)| (s, n)).collect();

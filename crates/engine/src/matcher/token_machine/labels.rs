@@ -1,8 +1,12 @@
-//! Labels as they are generated: a place in the trie, and the labels that have been.
+//! States of a label constraint: a position in the label trie, and the labels used so far.
 //!
-//! Which labels are left below a node is the size of its range without those used that lie in it, a binary
-//! search; so a token is offered, at any depth, exactly if a label that is not used yet can be completed
-//! behind it, and a separator exactly if there is one. A new place costs a search for each child.
+//! The labels left below a node are the size of its range without the used labels in it, found by
+//! binary search. So a token is legal, at any depth, exactly if an unused label can be completed
+//! after it, and a separator exactly if there is an unused label.
+//!
+//! # Cost
+//!
+//! A new state costs a search for each child.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,29 +18,29 @@ use crate::constraint::token_machine::{Items, LabelNode, LabelTrie};
 use crate::machine::{ConfigId, DEAD_CONFIG};
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Where an output stands.
+/// The position of an output.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
-    /// In the trie of separators and labels rather than in that of the beginning.
+    /// True in the trie of separators and labels, false in the trie of the first label.
     later: bool,
     node: LabelNode,
-    /// Number of a set of labels: those before the one under way.
+    /// Index of the set of labels that precede the current one.
     used: u32,
-    /// How many there were, as far as that matters.
+    /// Number of preceding labels, as far as it matters.
     count: u32,
 }
 
-/// The places met so far.
+/// The positions reached so far.
 #[derive(Clone)]
 pub(super) struct LabelStates {
     trie: LabelTrie,
     least: u32,
     most: u32,
     repeats: bool,
-    /// By configuration; that of 0, the dead one, is never looked at.
+    /// Position by configuration; that of 0, the dead one, is never read.
     places: Vec<Place>,
     index: FxHashMap<Place, ConfigId>,
-    /// Sets of labels, sorted.
+    /// Sets of labels, each sorted.
     sets: Vec<Arc<[u32]>>,
     set_index: FxHashMap<Arc<[u32]>, u32>,
     set_bytes: usize,
@@ -68,35 +72,35 @@ impl LabelStates {
         if later { self.trie.next() } else { Some(self.trie.first()) }
     }
 
-    /// The used labels of a set as sorted ranks in a trie.
+    /// Returns the used labels as sorted ranks in a trie.
     fn ranks(items: &Items, used: &[u32]) -> Vec<u32> {
         let mut ranks: Vec<u32> = used.iter().map(|&label| items.rank(label)).collect();
         ranks.sort_unstable();
         ranks
     }
 
-    /// Whether a label that is not used can be completed at a node or below.
+    /// Returns true if an unused label can be completed at a node or below.
     fn is_open(items: &Items, node: LabelNode, used: &[u32]) -> bool {
         let range = items.ranks(node);
         let below = |end: u32| used.partition_point(|&rank| rank < end);
         below(range.end) - below(range.start) < range.len()
     }
 
-    /// The label that ends at a place, if it may.
+    /// Returns the label that ends at a position, if it may end there.
     fn label(&self, place: Place) -> Option<u32> {
         let label = self.items(place.later)?.label(place.node)?;
         let used = &self.sets[place.used as usize];
         used.binary_search(&label).is_err().then_some(label)
     }
 
-    /// The labels used and their number once the one that ends at a place is among them; none if there is no
-    /// such label, or none may follow it.
+    /// Returns the used labels and their number, including the label that ends at `place`. Returns
+    /// `None` if there is no such label, or none may follow it.
     fn behind(&self, place: Place) -> Option<(Vec<u32>, u32)> {
         let label = self.label(place)?;
         let count = place.count + 1;
         self.trie.next().filter(|_| count < self.most)?;
         if self.repeats {
-            // Beyond the fewest it does not matter how many there were, unless there is a limit.
+            // Beyond the minimum the number does not matter, unless there is a maximum.
             let matters = if self.most == u32::MAX { self.least } else { self.most };
             return Some((Vec::new(), count.min(matters)));
         }
@@ -127,7 +131,8 @@ impl LabelStates {
     pub(super) fn step(&mut self, config: ConfigId, token: TokenId) -> ConfigId {
         let place = self.places[config as usize];
         let Some(items) = self.items(place.later) else { return DEAD_CONFIG };
-        // Behind a label, tokens either go on to a longer one or begin the separator: no token does both.
+        // After a label, a token either continues a longer label or begins the separator; no token
+        // does both.
         if let Some(node) = items.child(place.node, token) {
             let used = Self::ranks(items, &self.sets[place.used as usize]);
             let open = Self::is_open(items, node, &used);
@@ -166,7 +171,8 @@ impl LabelStates {
         tokens
     }
 
-    /// The nearest end, and behind it the shortest of the labels that are left until there are enough.
+    /// Returns the path to the nearest label end, followed by the shortest remaining labels until
+    /// there are enough.
     pub(super) fn completion(&self, config: ConfigId) -> Option<Vec<TokenId>> {
         let mut place = self.places[config as usize];
         let mut used = self.sets[place.used as usize].to_vec();
@@ -217,8 +223,8 @@ impl LabelStates {
     }
 }
 
-/// The nearest node at or below `node` whose label is not used. The distances without used labels are what
-/// the search can hope for, so it looks at few nodes besides those on its way.
+/// Returns the nearest node at or below `node` whose label is unused. The search is A* with the
+/// distances that ignore used labels as lower bounds, so it visits few nodes off its path.
 fn nearest(items: &Items, node: LabelNode, used: &[u32]) -> Option<LabelNode> {
     let mut todo = BinaryHeap::from([Reverse((items.nearest(node), 0, node))]);
     let ranks = LabelStates::ranks(items, used);

@@ -1,12 +1,18 @@
-//! What constraints over tokens become: states that are numbered as a generation meets them.
+//! Tables of constraints over tokens: states numbered as generations reach them.
 //!
-//! A state of a hand-built machine is a set of its states, one of labels a place in the trie and the labels
-//! that have been; both are interned, so that going back is going back to an older number, as with byte-level
-//! grammars. A new state costs its row, a known one an array access. Making all states at once was rejected:
-//! sets of states, and of labels used, are exponentially many, and a generation meets few.
+//! A configuration of a hand-built machine is a set of its states. A configuration of labels is a
+//! position in the label trie and the labels used so far. Both are interned, so a rollback returns
+//! to an older number, as with byte-level grammars. Nothing can fail in the middle of a generation:
+//! compiling removes dead states, and a label is legal only if it can be completed.
 //!
-//! Nothing can fail in the middle: dead states are cut away when the machine is compiled, and a label is
-//! offered only if it can be completed.
+//! # Cost
+//!
+//! A new configuration costs its mask row, a known one an array access.
+//!
+//! # Alternatives considered
+//!
+//! Creating all configurations at once was rejected: sets of states and of used labels are
+//! exponentially many, and a generation reaches few of them.
 
 mod fsm;
 mod labels;
@@ -20,15 +26,16 @@ use crate::mask::Mask;
 use crate::vocab::{TokenId, Vocabulary};
 use fsm::FsmStates;
 use labels::LabelStates;
+use crate::warning::Warning;
 
-/// Longest forced run handed out at once, in tokens.
+/// Longest forced run returned at once, in tokens.
 const MAX_FORCED: usize = 1 << 16;
 
-/// The states of a machine over tokens that were met so far.
+/// The configurations of a machine over tokens that were reached so far.
 #[derive(Clone)]
 pub(super) struct TokenTables {
     states: States,
-    /// By configuration; made when first asked for.
+    /// Mask row by configuration, created on first use.
     rows: Vec<Option<Arc<Row>>>,
     row_bytes: usize,
 }
@@ -39,20 +46,20 @@ enum States {
     Labels(LabelStates),
 }
 
-/// What may come next in a configuration.
+/// The tokens that may come next in a configuration.
 struct Row {
     mask: Arc<Mask>,
-    /// The only token of the mask, if there is one only.
+    /// The only token of the mask, if it has exactly one.
     only: Option<TokenId>,
     is_empty: bool,
 }
 
-/// Most rows kept, in bytes; beyond, they are made again.
+/// Largest size of the kept mask rows, in bytes; beyond it they are recomputed.
 const MAX_ROW_BYTES: usize = 64 << 20;
 
 impl TokenTables {
-    /// Checks a machine against a vocabulary and makes its tables, and what the user should be told.
-    pub(super) fn compile(machine: &TokenMachine, vocab: &Vocabulary) -> Result<(Self, Vec<String>)> {
+    /// Checks a machine against a vocabulary. Returns its tables and the warnings for the user.
+    pub(super) fn compile(machine: &TokenMachine, vocab: &Vocabulary) -> Result<(Self, Vec<Warning>)> {
         let (states, warnings) = match machine {
             TokenMachine::Fsm(fsm) => {
                 let (states, warnings) = FsmStates::compile(fsm, vocab)?;
@@ -72,7 +79,7 @@ impl TokenTables {
         1
     }
 
-    /// Where a token leads; the dead configuration if nowhere.
+    /// Returns the configuration after a token; the dead one if there is no transition.
     pub(super) fn step(&mut self, config: ConfigId, token: TokenId) -> ConfigId {
         if config == DEAD_CONFIG {
             return DEAD_CONFIG;
@@ -83,7 +90,7 @@ impl TokenTables {
         }
     }
 
-    /// Whether the output may end.
+    /// Returns true if the output may end.
     pub(super) fn is_accepting(&self, config: ConfigId) -> bool {
         config != DEAD_CONFIG
             && match &self.states {
@@ -92,12 +99,12 @@ impl TokenTables {
             }
     }
 
-    /// Whether the output must end.
+    /// Returns true if the output must end.
     pub(super) fn is_final(&mut self, config: ConfigId) -> bool {
         self.is_accepting(config) && self.row(config).is_empty
     }
 
-    /// The tokens that may come next, end tokens not among them.
+    /// Returns the tokens that may come next, without end tokens.
     pub(super) fn mask(&mut self, config: ConfigId) -> Arc<Mask> {
         self.row(config).mask.clone()
     }
@@ -122,7 +129,8 @@ impl TokenTables {
         row
     }
 
-    /// The tokens that leave no choice, and neither does the end: exactly what masked decoding would give.
+    /// Returns the tokens without a choice, up to where the output may end: exactly those of masked
+    /// decoding.
     pub(super) fn forced(&mut self, mut config: ConfigId) -> Vec<TokenId> {
         let mut tokens = Vec::new();
         while tokens.len() < MAX_FORCED
@@ -135,8 +143,9 @@ impl TokenTables {
         tokens
     }
 
-    /// Tokens of a short way to where the output may end: of a hand-built machine the shortest, of labels
-    /// the nearest one, and if more are demanded the shortest of those that are left, one by one.
+    /// Returns the tokens of a short path to a position where the output may end. For a hand-built
+    /// machine it is the shortest. For labels it is the nearest label, followed by the shortest
+    /// remaining ones if more are required.
     pub(super) fn completion(&self, config: ConfigId) -> Option<Vec<TokenId>> {
         match &self.states {
             _ if config == DEAD_CONFIG => None,
@@ -145,7 +154,7 @@ impl TokenTables {
         }
     }
 
-    /// The tokens that may come next, sorted; end tokens not among them.
+    /// Returns the tokens that may come next, sorted, without end tokens.
     pub(super) fn tokens(&self, config: ConfigId) -> Vec<TokenId> {
         match &self.states {
             _ if config == DEAD_CONFIG => Vec::new(),
@@ -154,7 +163,7 @@ impl TokenTables {
         }
     }
 
-    /// The configuration in words.
+    /// Describes the configuration in words.
     pub(super) fn describe(&self, config: ConfigId, vocab: &Vocabulary) -> String {
         match &self.states {
             _ if config == DEAD_CONFIG => "nowhere".into(),
@@ -163,7 +172,7 @@ impl TokenTables {
         }
     }
 
-    /// Configurations met, and rows held.
+    /// Returns the numbers of configurations reached and of mask rows kept.
     pub(super) fn sizes(&self) -> [usize; 2] {
         let configs = match &self.states {
             States::Fsm(states) => states.len(),
@@ -172,7 +181,7 @@ impl TokenTables {
         [configs, self.rows.iter().flatten().count()]
     }
 
-    /// Bytes of the machine as it was compiled, which all copies share.
+    /// Returns the bytes of the compiled machine, which all copies share.
     pub(super) fn fixed_bytes(&self) -> usize {
         match &self.states {
             States::Fsm(states) => states.fixed_bytes(),
@@ -180,7 +189,7 @@ impl TokenTables {
         }
     }
 
-    /// Bytes of states.
+    /// Returns the bytes of states.
     pub(super) fn state_bytes(&self) -> usize {
         match &self.states {
             States::Fsm(states) => states.bytes(),
@@ -188,12 +197,12 @@ impl TokenTables {
         }
     }
 
-    /// Bytes of rows.
+    /// Returns the bytes of mask rows.
     pub(super) fn mask_bytes(&self) -> usize {
         self.row_bytes + self.rows.capacity() * 8
     }
 
-    /// Everything as it was before the first generation.
+    /// Returns the tables in their state before the first generation.
     pub(super) fn renewed(&self) -> Self {
         let states = match &self.states {
             States::Fsm(states) => States::Fsm(states.renewed()),
@@ -202,8 +211,8 @@ impl TokenTables {
         TokenTables { states, rows: Vec::new(), row_bytes: 0 }
     }
 
-    /// A copy under the same numbers. Rows stay behind: two threads that count the same references would
-    /// wait for each other.
+    /// Returns a copy with the same numbers. Mask rows are left out: two threads that count the
+    /// same references would wait for each other.
     pub(super) fn copy(&self) -> Self {
         TokenTables { states: self.states.clone(), rows: Vec::new(), row_bytes: 0 }
     }

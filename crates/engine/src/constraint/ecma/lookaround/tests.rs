@@ -108,7 +108,7 @@ impl Pattern {
         }
     }
 
-    /// Where a match that begins at `at` can end.
+    /// Returns the ends of all matches that begin at `at`.
     fn ends(&self, text: &[char], at: usize) -> BTreeSet<usize> {
         let if_holds = |holds: bool| if holds { BTreeSet::from([at]) } else { BTreeSet::new() };
         let is_word = |i: usize| text.get(i).is_some_and(|c| c.is_ascii_alphanumeric());
@@ -172,6 +172,6 @@ fn random_patterns_match_what_the_definition_says() {
             assert_eq!(matches(&ir, root, subject.as_bytes()), expected, "{text} on {subject:?}");
         }
     }
-    // The patterns are of the kind that this is about, and most of them match something.
+    // Enough patterns have look-around, and most of them match some text.
     assert!(looked > 500 && empty < 700, "{looked} with look-around, {empty} that match nothing");
 }

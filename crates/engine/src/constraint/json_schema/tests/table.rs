@@ -2,6 +2,7 @@
 
 use super::naive::accepts;
 use crate::constraint::json_schema::parse;
+use crate::constraint::Constraint;
 use crate::constraint::{Policy, Whitespace};
 use crate::error::ErrorKind;
 
@@ -388,18 +389,18 @@ fn order_of_properties() {
 #[test]
 fn warnings_and_faults() {
     let warnings = |schema| parse(schema, &Policy::default()).unwrap().warnings;
-    assert!(warnings(r#"{"type":"string","format":"nonsense"}"#)[0].contains("nonsense"));
+    assert!(warnings(r#"{"type":"string","format":"nonsense"}"#)[0].message().contains("nonsense"));
     assert!(warnings(r#"{"type":"integer","format":"int32"}"#).is_empty());
     assert!(
-        warnings(r#"{"type":"object","additionalproperties":false}"#)[0].contains("additionalProperties")
+        warnings(r#"{"type":"object","additionalproperties":false}"#)[0].message().contains("additionalProperties")
     );
-    assert!(warnings(r#"{"type":"string","type":"null"}"#)[0].contains("twice"));
+    assert!(warnings(r#"{"type":"string","type":"null"}"#)[0].message().contains("twice"));
     for twice in [
         r#"{"title":"a","title":"a"}"#,
         r#"{"title":"a","title":1}"#,
         r#"{"title":1,"type":"null","title":"a"}"#,
     ] {
-        assert!(warnings(twice)[0].contains("\"title\" occurs twice"), "{twice}");
+        assert!(warnings(twice)[0].message().contains("\"title\" occurs twice"), "{twice}");
     }
     assert!(warnings(r#"{"title":"a","description":"a","items":{"title":"a"}}"#).is_empty());
     fails(r#"{"type":"strin"}"#, ErrorKind::InvalidSchema, "/type", "strin");
@@ -499,24 +500,24 @@ fn texts_for_readers_say_nothing() {
 
 #[test]
 fn other_documents() {
-    let schema = |text: &'static str| crate::constraint::json_schema::JsonSchema::new(text);
+    let builder = Constraint::builder;
     let other = r##"{"$defs":{"a":{"$ref":"b.json#x"}},"items":{"$ref":"#/$defs/a"}}"##;
-    let built = schema(r#"{"$id":"https://example.com/s","properties":{"p":{"$ref":"dir/o.json"}}}"#)
+    let built = builder()
         .document("https://example.com/dir/o.json", other)
         .resolver(|uri| {
             assert_eq!(uri, "https://example.com/dir/b.json");
             Ok(Some(r#"{"$defs":{"c":{"$anchor":"x","type":"integer"}}}"#.into()))
         })
-        .constraint()
+        .json_schema(r#"{"$id":"https://example.com/s","properties":{"p":{"$ref":"dir/o.json"}}}"#)
         .unwrap();
     assert!(accepts(built.ir(), r#"{"p":[1,2]}"#));
     assert!(!accepts(built.ir(), r#"{"p":[1,"2"]}"#));
     // Nobody has it, or the document is no JSON, or has a fault: the error says which document.
     let reference = r#"{"$ref":"https://example.com/o.json"}"#;
     let error = |document: &'static str| {
-        schema(reference).document("https://example.com/o.json", document).constraint().unwrap_err()
+        builder().document("https://example.com/o.json", document).json_schema(reference).unwrap_err()
     };
-    let missing = schema(reference).constraint().unwrap_err();
+    let missing = builder().json_schema(reference).unwrap_err();
     assert_eq!((missing.kind(), missing.pointer()), (ErrorKind::Unsupported, Some("/$ref")));
     let broken = error("{");
     assert_eq!(broken.kind(), ErrorKind::InvalidJson);
@@ -528,7 +529,7 @@ fn other_documents() {
     let seven = r#"{"$schema":"http://json-schema.org/draft-07/schema#","type":"null"}"#;
     assert_eq!(error(seven).kind(), ErrorKind::Unsupported);
     let unused = r#"{"type":"null","$defs":{"a":{"$ref":"https://example.com/o.json"}}}"#;
-    let built = schema(unused).document("https://example.com/o.json", seven).constraint().unwrap();
+    let built = builder().document("https://example.com/o.json", seven).json_schema(unused).unwrap();
     assert!(accepts(built.ir(), "null"));
 }
 

@@ -1,0 +1,166 @@
+//! The environment variables that tests and benchmarks read: one function for each, with its default.
+//!
+//! The table in `CONTRIBUTING.md` has the same variables. A value that is not a number counts as
+//! not set. A variable that switches something on does so with any value.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+fn number<T: FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn on(name: &str) -> bool {
+    std::env::var_os(name).is_some()
+}
+
+fn equals(name: &str, value: &str) -> bool {
+    std::env::var_os(name).is_some_and(|v| v == value)
+}
+
+/// `FFWD_BENCH_DIR`: the folder with the benchmark data.
+pub fn bench_dir() -> Option<OsString> {
+    std::env::var_os("FFWD_BENCH_DIR")
+}
+
+/// `FFWD_ORACLE_CASES`: the number of random cases; each test has its own default.
+pub fn oracle_cases<T: FromStr>(default: T) -> T {
+    number("FFWD_ORACLE_CASES").unwrap_or(default)
+}
+
+/// `FFWD_ORACLE_SEED`: another series of random cases (default 0).
+pub fn oracle_seed() -> u64 {
+    number("FFWD_ORACLE_SEED").unwrap_or(0)
+}
+
+/// `FFWD_ORACLE_ONLY`: the one seed to run, from a failure report (default: all).
+pub fn oracle_only() -> Option<u64> {
+    number("FFWD_ORACLE_ONLY")
+}
+
+/// `FFWD_ORACLE_TRACE`: print each case, or each completion that is not the shortest.
+pub fn oracle_trace() -> bool {
+    on("FFWD_ORACLE_TRACE")
+}
+
+/// `FFWD_WALKS`: random walks for each schema (default 3).
+pub fn walks() -> u64 {
+    number("FFWD_WALKS").unwrap_or(3)
+}
+
+/// `FFWD_WALKS_ALL`: walk through all schemas of the development set instead of a sample.
+pub fn walks_all() -> bool {
+    on("FFWD_WALKS_ALL")
+}
+
+/// `FFWD_REAL_MASKS`: random expressions and grammars, and states for each schema; each test has
+/// its own default.
+pub fn real_masks(default: usize) -> usize {
+    number("FFWD_REAL_MASKS").unwrap_or(default)
+}
+
+/// `FFWD_REAL_SEED`: another series of random expressions and states (default 0).
+pub fn real_seed() -> u64 {
+    number("FFWD_REAL_SEED").unwrap_or(0)
+}
+
+/// `FFWD_REAL_ALL`: compare masks for all schemas of the development set.
+pub fn real_all() -> bool {
+    on("FFWD_REAL_ALL")
+}
+
+/// `FFWD_OUTPUTS`: N takes every N-th schema of the development set (default 101).
+pub fn outputs() -> usize {
+    number("FFWD_OUTPUTS").unwrap_or(101)
+}
+
+/// `FFWD_OUTPUTS_FROM`: the number of the first schema (default 0).
+pub fn outputs_from() -> usize {
+    number("FFWD_OUTPUTS_FROM").unwrap_or(0)
+}
+
+/// `FFWD_COVERAGE=list`: name the schemas that do not pass.
+pub fn coverage_list() -> bool {
+    equals("FFWD_COVERAGE", "list")
+}
+
+/// `FFWD_RATCHET=write`: store the new result in `tests/data/coverage.tsv`.
+pub fn ratchet_write() -> bool {
+    equals("FFWD_RATCHET", "write")
+}
+
+/// `FFWD_SUITE_LIST`: list the results of the test suite that are not right.
+pub fn suite_list() -> bool {
+    on("FFWD_SUITE_LIST")
+}
+
+/// `FFWD_CORPUS`: the data file of the engine's corpus tests (default: the sample).
+pub fn corpus() -> String {
+    std::env::var("FFWD_CORPUS").unwrap_or_else(|_| "maskbench-dev-sample.jsonl.zst".to_owned())
+}
+
+/// `FFWD_CASE`: look at the schemas of the corpus whose id contains this text (default: none).
+pub fn case() -> Option<String> {
+    std::env::var("FFWD_CASE").ok()
+}
+
+/// `FFWD_EXACTNESS`: the number of random generations (default 200).
+pub fn exactness() -> usize {
+    number("FFWD_EXACTNESS").unwrap_or(200)
+}
+
+/// `FFWD_EXACTNESS_PRECISION`: `stored`, `f32`, `q8_0` or `q4_k` (default: the first precision
+/// with the same bits in any batch).
+pub fn exactness_precision() -> Option<String> {
+    std::env::var("FFWD_EXACTNESS_PRECISION").ok()
+}
+
+/// `FFWD_DRAWS`: draws for the chi-square test (default 4000).
+pub fn draws() -> u64 {
+    number("FFWD_DRAWS").unwrap_or(4000)
+}
+
+/// `FFWD_EVAL_ALL`: run all evaluation texts instead of some.
+pub fn eval_all() -> bool {
+    on("FFWD_EVAL_ALL")
+}
+
+/// `FFWD_ROUNDS`: rounds of a comparison in the bench `decode`; each part has its own default.
+pub fn rounds(default: usize) -> usize {
+    number("FFWD_ROUNDS").unwrap_or(default)
+}
+
+/// `FFWD_STEP`: take every N-th evaluation text in the bench `decode`; each part has its own
+/// default.
+pub fn step(default: usize) -> usize {
+    number("FFWD_STEP").unwrap_or(default)
+}
+
+/// `FFWD_WRITE_TABLES`: write measured tables into the documentation.
+pub fn write_tables() -> bool {
+    on("FFWD_WRITE_TABLES")
+}
+
+/// `CARGO_TARGET_DIR`: cargo's folder for build output (default: known from the program's path).
+pub fn target_dir() -> Option<PathBuf> {
+    std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from)
+}
+
+/// `CRITERION_HOME`: Criterion's folder for results (default: `criterion` in the target folder).
+pub fn criterion_home() -> Option<PathBuf> {
+    std::env::var_os("CRITERION_HOME").map(PathBuf::from)
+}
+
+/// `CANDLE_NUM_THREADS`: threads of a forward (default: known from the machine).
+pub fn candle_threads() -> Option<usize> {
+    number("CANDLE_NUM_THREADS")
+}
+
+/// `FFWD_TEST_CHILD`: the name of the test that a child process of the tests runs. Tests set it
+/// themselves; see [`crate::child`].
+pub fn test_child() -> Option<String> {
+    std::env::var(TEST_CHILD).ok()
+}
+
+pub(crate) const TEST_CHILD: &str = "FFWD_TEST_CHILD";

@@ -1,0 +1,34 @@
+//! Parts of a prompt: trusted text of a template, and text from outside.
+
+/// A part of a prompt. Only in the parts of a template are special tokens recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PromptPart {
+    /// Text of a template: special tokens in it are special.
+    Template(String),
+    /// Text from outside: special tokens in it are plain text.
+    Text(String),
+}
+
+impl PromptPart {
+    /// Returns the text of either kind.
+    pub fn as_str(&self) -> &str {
+        match self {
+            PromptPart::Template(text) | PromptPart::Text(text) => text,
+        }
+    }
+
+    /// Returns true for a part of a template.
+    pub fn is_template(&self) -> bool {
+        matches!(self, PromptPart::Template(_))
+    }
+
+    /// Appends a part, joined with the last one if that is of the same kind: neighbours are encoded as
+    /// one text.
+    pub(super) fn push(parts: &mut Vec<PromptPart>, part: PromptPart) {
+        match (parts.last_mut(), part) {
+            (Some(PromptPart::Template(last)), PromptPart::Template(text))
+            | (Some(PromptPart::Text(last)), PromptPart::Text(text)) => last.push_str(&text),
+            (_, part) => parts.push(part),
+        }
+    }
+}

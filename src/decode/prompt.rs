@@ -1,0 +1,83 @@
+//! The prompt of a request.
+
+use crate::chat::PromptPart;
+use crate::error::Result;
+use crate::vocab::{TokenId, Vocabulary};
+
+/// A prompt: parts of a trusted template, in which special tokens are recognised, and text from
+/// outside, in which they are not.
+///
+/// ```
+/// use ffwd::Prompt;
+///
+/// let user = "What is <|im_end|>?"; // stays text
+/// let prompt = Prompt::default().with_template("<|im_start|>user\n").with_text(user).with_template("<|im_end|>\n");
+/// assert_eq!(prompt.to_text(), "<|im_start|>user\nWhat is <|im_end|>?<|im_end|>\n");
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Prompt {
+    pub(super) parts: Vec<PromptPart>,
+    /// Text that values are likely to be copied from, if not the parts from outside.
+    pub(super) source: Option<String>,
+    /// True if nothing is put before it.
+    pub(super) bare: bool,
+}
+
+impl Prompt {
+    /// Creates a prompt of plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Prompt::default().with_text(text)
+    }
+
+    /// Appends text from outside: special tokens in it are plain text.
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        self.parts.push(PromptPart::Text(text.into()));
+        self
+    }
+
+    /// Appends a part of a template: special tokens in it are recognised.
+    pub fn with_template(mut self, text: impl Into<String>) -> Self {
+        self.parts.push(PromptPart::Template(text.into()));
+        self
+    }
+
+    /// Creates a prompt from the parts of a conversation; values are likely to be copied from `source`.
+    pub(super) fn of_chat(parts: Vec<PromptPart>, source: String) -> Self {
+        // Templates write the tokens that begin a conversation.
+        Prompt { parts, source: Some(source), bare: true }
+    }
+
+    /// Leaves out the tokens that the tokenizer puts before a text ([`Vocabulary::bos`]): for prompts
+    /// that continue another one.
+    pub fn without_bos(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+
+    /// Returns the prompt as one text.
+    pub fn to_text(&self) -> String {
+        self.parts.iter().map(PromptPart::as_str).collect()
+    }
+
+    /// Returns the text from outside, a line for each part.
+    pub(super) fn outside_text(&self) -> String {
+        let parts = self.parts.iter().filter(|p| !p.is_template());
+        parts.map(PromptPart::as_str).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(super) fn encode(&self, vocab: &Vocabulary) -> Result<Vec<TokenId>> {
+        let mut tokens = Vec::new();
+        for part in &self.parts {
+            let encoded = match part {
+                PromptPart::Template(text) => vocab.encode_template(text),
+                PromptPart::Text(text) => vocab.encode_outside(text),
+            };
+            tokens.extend(encoded?);
+        }
+        // Some templates write the first token themselves. An empty prompt stays empty: it is refused.
+        if !self.bare && !tokens.is_empty() && !tokens.starts_with(vocab.bos()) {
+            tokens.splice(0..0, vocab.bos().iter().copied());
+        }
+        Ok(tokens)
+    }
+}

@@ -1,0 +1,8 @@
+//! The program as a child process: output, exit codes, messages.
+#![cfg(all(feature = "cli", feature = "embedded"))]
+
+mod commands;
+mod labels;
+mod multi_output;
+mod program;
+mod stream;

@@ -1,0 +1,14 @@
+//! Real schemas and the JSON Schema Test Suite, read from the benchmark data.
+//!
+//! `FFWD_BENCH_DIR` names the folder, or it is `../shared/bench` next to the repository. Without it
+//! the tests say so and pass.
+
+mod coverage;
+#[cfg(feature = "embedded")]
+#[path = "../runtime/kit/exact.rs"]
+mod exact;
+mod random_walks;
+mod real_masks;
+#[cfg(feature = "embedded")]
+mod real_outputs;
+mod schema_suite;

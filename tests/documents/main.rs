@@ -1,0 +1,3 @@
+//! The documentation: its examples run and give what the pages say.
+
+mod doc_examples;

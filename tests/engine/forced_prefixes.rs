@@ -1,0 +1,62 @@
+//! The beginning of a forced run against the whole run. Runs have any characters, and are longer
+//! and shorter than the lookahead.
+
+use ffwd::{Compiler, Constraint, ForcedPrefix};
+use ffwd_testkit::random::Random;
+use ffwd_testkit::vocab::TestVocab;
+
+const CHARACTERS: &[&str] = &["a", "b", "1", " ", "\"", "é", "ß", "€", "语", "🦀", "\n", "null", "{\""];
+
+#[test]
+fn it_is_the_beginning_of_the_run() {
+    let words = TestVocab::new(11, 250, &[]);
+    let (vocab, mut random) = (&words.vocab, Random::new(23));
+    let compiler = Compiler::new(vocab.clone());
+    let (mut cut, mut whole) = (0, 0);
+    for _ in 0..150 {
+        let most = *random.pick(&[20, 700]);
+        let pieces = random.below(most);
+        let run: String = (0..pieces).map(|_| *random.pick(CHARACTERS)).collect();
+        let choices = [format!("x{run}y"), format!("x{run}z"), "w".into()];
+        let grammar = compiler.compile(&Constraint::choice(choices).unwrap()).unwrap();
+        let mut matcher = grammar.matcher();
+        assert!(!matcher.is_forced());
+        let x = words.tokens.iter().position(|token| token == b"x").unwrap() as u32;
+        matcher.accept_token(x).unwrap();
+        assert_eq!(matcher.is_forced(), !run.is_empty());
+        for tokens in [0, 1, 3, 10, 40] {
+            // Before and after the whole run is known.
+            for known in [false, true] {
+                if known {
+                    assert_eq!(matcher.forced_bytes(), run.as_bytes());
+                }
+                let starts = [matcher.forced_prefix(Some(x), tokens), matcher.longest_forced_start(tokens)];
+                for (ForcedPrefix { tokens: found, whole: all }, longest) in
+                    starts.into_iter().zip([false, true])
+                {
+                    let spelled = vocab.decode(&found);
+                    assert!(run.as_bytes().starts_with(&spelled), "{spelled:?} of {run:?}");
+                    assert_eq!(matcher.validate_tokens(&found), found.len());
+                    if all {
+                        assert_eq!(spelled, run.as_bytes());
+                        let same = if longest {
+                            matcher.forced_tokens()
+                        } else {
+                            matcher.drafted_forced_tokens(Some(x))
+                        };
+                        assert_eq!(found, same);
+                        whole += 1;
+                    } else {
+                        // No token of these is longer than eight bytes.
+                        assert!(found.len() >= tokens.min(run.len() / 8), "{} of {tokens}", found.len());
+                        assert!(spelled.len() < run.len() && spelled.len() <= 8 * tokens + 64);
+                        cut += 1;
+                    }
+                }
+                let behind = matcher.forced_bytes_after(run.as_bytes(), tokens);
+                assert_eq!(behind.as_deref(), Some(&b""[..]), "two ways to go on");
+            }
+        }
+    }
+    assert!(cut > 500 && whole > 500, "{cut} {whole}");
+}

@@ -1,0 +1,208 @@
+//! Findings of the fuzz targets, each with the shortest input that shows it.
+
+use ffwd::{Compiler, Constraint, ErrorKind};
+use ffwd_testkit::vocab::TestVocab;
+use serde_json::Value;
+
+/// Of some instances a schema's constraint accepts those that are valid for an independent validator.
+fn judged(compiler: &Compiler, schema: &str, instances: &[&str]) {
+    let document: Value = serde_json::from_str(schema).unwrap();
+    let validator = jsonschema::draft202012::new(&document).unwrap();
+    let grammar = compiler.compile(&Constraint::json_schema(schema).unwrap()).unwrap();
+    for text in instances {
+        let tokens = compiler.vocabulary().encode(text).unwrap();
+        let mut matcher = grammar.matcher();
+        let accepted = tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
+        let valid = validator.is_valid(&serde_json::from_str(text).unwrap());
+        assert_eq!(accepted, valid, "{schema} on {text}");
+    }
+}
+
+/// `schema_tree`: a literal of one branch of `oneOf` that another branch allows, too, is valid for neither.
+/// The first branch was dropped as impossible (its only value is not valid for the whole), and then
+/// nothing kept the second from that value.
+#[test]
+fn literals_in_several_branches_of_one_of() {
+    let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
+    let instances = ["7", "8", "9", "\"a\"", "\"b\"", "null", "true", "[]", "-7.5"];
+    for schema in [
+        r#"{"oneOf":[{"const":7},{}]}"#,
+        r#"{"oneOf":[{"enum":[7,8]},{"type":"number"}]}"#,
+        r#"{"oneOf":[{"enum":[7,"a"]},{"minimum":8},{"maxLength":1}]}"#,
+        r#"{"oneOf":[{},{"const":"a"}],"not":{"const":"b"}}"#,
+        r#"{"enum":[7,8,9,"a"],"oneOf":[{"const":7},{"maximum":8}]}"#,
+        r#"{"allOf":[{"oneOf":[{"const":7},{"type":"integer"}]},{"oneOf":[{"const":"a"},{"minimum":7}]}]}"#,
+        r##"{"$defs":{"s":{"oneOf":[{"enum":[null,7]},{"type":["number","null"]}]}},"$ref":"#/$defs/s"}"##,
+        r#"{"not":{"oneOf":[{"const":7},{}]}}"#,
+        r#"{"oneOf":[{"oneOf":[{"const":7},{"const":8}]},{"type":"integer"}]}"#,
+    ] {
+        judged(&compiler, schema, &instances);
+    }
+    // The same where it takes the exclusion of an object.
+    let schema = r#"{"type":"object","oneOf":[{"const":{}},{"minLength":4}]}"#;
+    judged(&compiler, schema, &["{}", "{\"a\":7}", "{\"\":{}}", "[]"]);
+}
+
+/// `gbnf`: many repetitions of what may be empty. Each of the states among them led to all that follow, so a
+/// byte followed the square of their number of calls, once for every rule that was open: 15 ms to 100 ms, and
+/// megabytes of states. How many calls there are shows in the bytes of the grammar.
+#[test]
+fn counted_repetitions_of_what_may_be_empty() {
+    let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
+    for (body, text) in [
+        ("a{2,3} root?{555,} | \"\"", "aaaaaaaaaaaaaaaa"),
+        ("a{2,3} root?{0,555} | \"\"", "aaaaaaaaaaaaaaaa"),
+        ("a{2,3} root{0,555} | \"\"", "aaaaaaaaaaaaaaaa"),
+        ("a (root? \"b\"?){555}", "abababaaaabbb"),
+        ("a ((root | \"\"){1,20} \"b\"?){2,30}", "abababaaaabbb"),
+    ] {
+        let source = format!("root ::= {body}\na ::= \"a\"");
+        let grammar = compiler.compile(&Constraint::ebnf(&source).unwrap()).unwrap();
+        let mut matcher = grammar.matcher();
+        for token in compiler.vocabulary().encode(text).unwrap() {
+            matcher.bitmask();
+            matcher.accept_token(token).unwrap();
+        }
+        assert!(matcher.is_accepting(), "{body}");
+        let bytes = grammar.memory().total();
+        assert!(bytes < 1_500_000, "{body}: {bytes} bytes");
+    }
+}
+
+/// `schema_tree`: whether arrays of different arrays, nested without end, can have enough items was looked for in
+/// ever deeper brackets. The steps were counted, but not that each had to be told to all arrays around it, whose scans
+/// pushed each other out of what is remembered: minutes for a schema of a few lines.
+#[test]
+fn different_items_that_nest_without_end() {
+    let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
+    for one_of in [
+        r##"{"maxItems":2,"if":{"properties":{"ab":{"minLength":0},"a":{"multipleOf":3}}}},
+               {"contains":{"type":"array"},"type":"object","$ref":"#/$defs/s"},
+               {"contains":{"not":{"type":"object"}},"properties":{"ab":{"items":{"type":["array","number"]}}},
+                "dependentSchemas":{"ab":{"allOf":[{"exclusiveMinimum":92},{"exclusiveMinimum":28}],"$ref":"#"}}}"##,
+        r##"{"maxItems":2,"if":{"properties":{"ab":{"minLength":0},"a":{"multipleOf":3}}}},
+               {"contains":{"type":"array"},"then":{"else":{"maxItems":4},"properties":{"ab":{"type":"object"}}}},
+               {"$ref":"#/$defs/s","properties":{"x":{"multipleOf":3}},"if":{"minimum":-16.5}}"##,
+    ] {
+        let schema = format!(
+            r##"{{"multipleOf":3,"uniqueItems":true,"items":{{"$ref":"#","if":{{"minimum":-16.5}},
+                "items":{{"propertyNames":{{"pattern":"[^a]$","type":"integer"}}}},"oneOf":[{one_of}]}},
+                "$defs":{{"s":{{"type":"string"}}}}}}"##
+        );
+        let error = compiler.compile(&Constraint::json_schema(&schema).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ffwd::ErrorKind::TooComplex, "{error}");
+        assert!(error.to_string().contains("different items"), "{error}");
+    }
+}
+
+/// `lark`: a grammar that ends too soon behind a character of several bytes. The error quoted the last byte.
+#[test]
+fn grammars_that_end_in_the_middle() {
+    let lark =
+        "start: \"ä\" B  // Ж\n  | /[é-ü]+/ \"…\" %json {\"const\": \"€\"}\nB: \"\\u00e9\" ~ 2..3 // ǎЖ";
+    let gbnf = "root ::= \"ä\" b # Ж\n  | [é-ü]+ \"…\"\nb ::= (\"€\" | \"\\u20ac\"){2,3} # ǎЖ";
+    assert!(Constraint::lark("sta//ǎЖ").is_err());
+    let mut errors = 0;
+    for text in [lark, gbnf] {
+        for end in (0..=text.len()).filter(|&i| text.is_char_boundary(i)) {
+            for more in ["", "Ж", "\"Ж", "//Ж", "#Ж", "[Ж", "/Ж", "{Ж", "\\Ж", "\"\\xЖ", "\"\\u00Ж"]
+            {
+                let text = format!("{}{more}", &text[..end]);
+                let found = [Constraint::lark(&text), Constraint::ebnf(&text)];
+                errors += found.iter().filter(|found| found.is_err()).count();
+                // Behind more text than an error quotes whole.
+                let long = format!("{}\n{text}", "// Ж\n".repeat(12_000));
+                errors += usize::from(more == "Ж" && Constraint::lark(&long).is_err());
+            }
+        }
+    }
+    assert!(errors > 3000, "{errors}");
+}
+
+/// `lark`, `regex`: a dozen plus signs in a row were written out one inside the other, thousands of copies of what they
+/// repeat, and a mask took a second.
+#[test]
+fn repetitions_of_repetitions() {
+    let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
+    let pluses = "+".repeat(25);
+    let regexes =
+        [format!("a{pluses}b"), "((((((a?)*)+)?)*)+)?b".into(), "(a{2,}){3,}b".into(), "(?:a??)*?b".into()];
+    let lark = format!("start: x{} /a{pluses}b/\nx: \"a\"*", "*".repeat(25));
+    let constraints = regexes.iter().map(|r| Constraint::regex(r)).chain([Constraint::lark(&lark)]);
+    let fewest = [1, 0, 6, 0, 1];
+    for (constraint, fewest) in constraints.zip(fewest) {
+        let grammar = compiler.compile(&constraint.unwrap()).unwrap();
+        for count in 0..9 {
+            let text = "a".repeat(count) + "b";
+            let tokens = compiler.vocabulary().encode(&text).unwrap();
+            let mut matcher = grammar.matcher();
+            let accepted = tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
+            assert_eq!(accepted, count >= fewest, "{text}");
+        }
+    }
+}
+
+/// `schema_tree`: items of an array with `contains` whose strings stand in the array's own rule. That endlessly many items may
+/// follow behind a comma was taken for the item at hand, so one that could only become what was there already was gone on with:
+/// nothing was legal behind it.
+#[test]
+fn items_that_can_only_be_what_is_there_are_not_begun() {
+    let words = TestVocab::new(7, 200, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    for schema in [
+        r#"{"type":"array","uniqueItems":true,"contains":{"not":{"contains":{"pattern":"b"}}}}"#,
+        r#"{"uniqueItems":true,"contains":{"anyOf":[{"type":"array","items":{"not":{"pattern":"b"}}},{"type":"number"}]}}"#,
+        r#"{"type":"array","uniqueItems":true,"contains":{"not":{"allOf":[{"contains":{"pattern":"b|c"},"type":"string"},
+            {"items":{"exclusiveMinimum":19.5},"patternProperties":{"^a*$":{"maximum":95}}}]},"maximum":-64}}"#,
+    ] {
+        judged(
+            &compiler,
+            schema,
+            &["[null,null]", "[true,[],true]", "[null,[]]", "[[],[\"b\"],-70]", "[[],[]]"],
+        );
+        let grammar = compiler.compile(&Constraint::json_schema(schema).unwrap()).unwrap();
+        for prefix in ["[null,", "[true,false,", "[\"\",\"", "[[],[", "[[null],[nul"] {
+            let mut matcher = grammar.matcher();
+            for token in compiler.vocabulary().encode(prefix).unwrap() {
+                matcher.accept_token(token).unwrap();
+            }
+            // Along the bytes of `null` and of what ends an item or an array, something is legal behind all that is.
+            let mut todo = vec![(matcher, 0)];
+            while let Some((mut at, depth)) = todo.pop() {
+                let bytes = |t: u32| words.tokens[t as usize].as_slice();
+                let legal: Vec<u32> = (0..words.tokens.len() as u32).filter(|t| at.allows(*t)).collect();
+                assert!(!legal.is_empty() || at.is_accepting(), "{schema}: a dead end behind {prefix}");
+                for token in legal.into_iter().filter(|t| matches!(bytes(*t), [b] if b"nul\"],".contains(b)))
+                {
+                    let mut fork = at.fork();
+                    fork.accept_token(token).unwrap();
+                    todo.extend((depth < 4).then_some((fork, depth + 1)));
+                }
+            }
+        }
+    }
+}
+
+/// `schema_tree`: a schema that applies to the same value as itself, met first where it was only asked whether anything is left.
+/// That passed over the fault and left marks, by which the schema was known as sound; its negation then allowed everything.
+#[test]
+fn references_to_themselves_are_found_again() {
+    for body in [
+        r##""not":{"items":{"maxContains":0,"$ref":"#/$defs/s"}},"prefixItems":[{"minLength":3}]"##,
+        r##""not":{"items":{"maxContains":0,"$ref":"#/$defs/s"}},"prefixItems":[{}]"##,
+        r##""type":"array","not":{"items":{"minLength":1,"$ref":"#/$defs/t"}},"prefixItems":[{"minLength":3},{"type":"null"}]"##,
+        r##""type":"array","not":{"items":{"minLength":1,"anyOf":[{"$ref":"#/$defs/u"},false]}},"prefixItems":[{"minLength":3}]"##,
+    ] {
+        let schema = format!(
+            r##"{{{body},"$defs":{{"s":{{"$ref":"#/$defs/s"}},"t":{{"allOf":[{{"$ref":"#/$defs/t"}}]}},
+                "u":{{"not":{{"$ref":"#/$defs/v"}}}},"v":{{"if":{{"$ref":"#/$defs/u"}}}}}}}}"##
+        );
+        let error = Constraint::json_schema(&schema).expect_err(&schema);
+        assert_eq!(error.kind(), ErrorKind::InvalidSchema, "{error}");
+        let message = error.to_string();
+        assert!(
+            message.contains("the same value as itself") || message.contains("back to itself"),
+            "{error}"
+        );
+    }
+}

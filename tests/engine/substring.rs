@@ -1,0 +1,579 @@
+//! Spans of a source against the list of all of them: accepted texts, masks, offsets, and JSON
+//! strings with other string keywords next to `x-verbatim`.
+//!
+//! The languages are finite, so the reference is their list. A token is legal iff some member
+//! begins with the text so far and the token.
+
+use std::collections::BTreeSet;
+
+use ffwd::constraint::substring::{Bounds, MAX_SOURCE_BYTES, Occurrences, Source, SubstringOptions};
+use ffwd::{Compiler, Constraint, ErrorKind, Matcher, Policy};
+use ffwd_testkit::oracle::spelling;
+use ffwd_testkit::random::Random;
+use ffwd_testkit::vocab::TestVocab;
+
+type Language = BTreeSet<Vec<u8>>;
+
+struct Setting {
+    words: TestVocab,
+    compiler: Compiler,
+}
+
+fn settings() -> Vec<Setting> {
+    let missing: Vec<u8> = b"b\\\xa9".to_vec();
+    let make = |(seed, extra, without): (u64, usize, &[u8])| {
+        let words = TestVocab::new(seed, extra, without);
+        let compiler = Compiler::new(words.vocab.clone());
+        Setting { words, compiler }
+    };
+    [(21, 300, &[][..]), (22, 120, &[]), (23, 200, &missing)].map(make).into()
+}
+
+const LETTERS: &[&str] =
+    &["a", "b", "é", "漢", "😀", " ", "\n", "\"", "\\", "\u{1}", "\t", ".", "e\u{301}", "1"];
+
+fn source(random: &mut Random) -> String {
+    let kinds = 1 + random.below(LETTERS.len());
+    let first = random.below(LETTERS.len());
+    let letter = |random: &mut Random| LETTERS[(first + random.below(kinds)) % LETTERS.len()];
+    (0..random.below(14)).map(|_| letter(random)).collect()
+}
+
+fn options(random: &mut Random, text: &str) -> SubstringOptions {
+    let bounds = match random.below(3) {
+        0 => Bounds::Characters,
+        1 => Bounds::Words,
+        _ => {
+            let mut inside = |at: &usize| text.is_char_boundary(*at) && random.chance(40);
+            Bounds::Offsets((0..=text.len()).filter(|at| inside(at)).collect())
+        }
+    };
+    SubstringOptions { bounds, min_chars: *random.pick(&[1, 1, 1, 0, 2, 3, 5]) }
+}
+
+/// The places where spans may begin and those where they may end, character by character.
+fn places(text: &str, bounds: &Bounds) -> (Vec<usize>, Vec<usize>) {
+    let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '\u{301}');
+    let blank = |c: Option<char>| c.is_none_or(char::is_whitespace);
+    let allowed = |at: usize, first: bool| {
+        let (before, after) = (text[..at].chars().next_back(), text[at..].chars().next());
+        match bounds {
+            Bounds::Characters => true,
+            // The character that the span begins or ends with is no white space, and no word is cut.
+            Bounds::Words if blank(if first { after } else { before }) => false,
+            Bounds::Words => !(word(before) && word(after)),
+            Bounds::Offsets(offsets) => at == 0 || at == text.len() || offsets.contains(&at),
+            _ => unreachable!(),
+        }
+    };
+    let all =
+        |first| (0..=text.len()).filter(|&at| text.is_char_boundary(at) && allowed(at, first)).collect();
+    (all(true), all(false))
+}
+
+/// All places of spans that are not empty.
+fn spans(text: &str, bounds: &Bounds) -> Vec<(usize, usize)> {
+    let (starts, ends) = places(text, bounds);
+    let mut all = Vec::new();
+    for &start in &starts {
+        all.extend(ends.iter().filter(|&&end| end > start).map(|&end| (start, end)));
+    }
+    all
+}
+
+/// All texts of spans that are long enough.
+fn members(text: &str, options: &SubstringOptions) -> BTreeSet<String> {
+    let mut all: BTreeSet<String> =
+        spans(text, &options.bounds).into_iter().map(|(from, to)| text[from..to].to_owned()).collect();
+    all.insert(String::new());
+    all.retain(|span| span.chars().count() >= options.min_chars as usize);
+    all
+}
+
+fn quoted(text: &str) -> Vec<u8> {
+    [b"\"", &text.bytes().flat_map(spelling).collect::<Vec<u8>>()[..], b"\""].concat()
+}
+
+struct Walk<'a> {
+    words: &'a TestVocab,
+    language: &'a Language,
+    written: Vec<u8>,
+    masks: usize,
+}
+
+impl Walk<'_> {
+    fn begins(&self, token: &[u8]) -> bool {
+        let prefix = [&self.written[..], token].concat();
+        self.language.range(prefix.clone()..).next().is_some_and(|member| member.starts_with(&prefix))
+    }
+
+    /// The legal tokens that have bytes, after the mask was compared with them.
+    fn compare(&mut self, matcher: &mut Matcher, what: &str) -> Vec<u32> {
+        let mut row = vec![0xdead_beef; self.words.vocab.bitmask_words()];
+        matcher.fill_bitmask(&mut row);
+        self.masks += 1;
+        let mut legal = Vec::new();
+        for (id, token) in self.words.tokens.iter().enumerate() {
+            let expected = match token.is_empty() {
+                true => self.words.eos.contains(&(id as u32)) && self.language.contains(&self.written),
+                false => self.begins(token),
+            };
+            let found = row[id / 32] >> (id % 32) & 1 == 1;
+            let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            assert_eq!(found, expected, "{what}: {:?} after {:?}", show(token), show(&self.written));
+            if expected && !token.is_empty() {
+                legal.push(id as u32);
+            }
+        }
+        assert_eq!(matcher.is_accepting(), self.language.contains(&self.written), "{what}");
+        legal
+    }
+}
+
+/// Compares masks along random walks; the number of masks.
+fn walk(
+    setting: &Setting,
+    constraint: &Constraint,
+    texts: Language,
+    random: &mut Random,
+    what: &str,
+) -> usize {
+    let can = |text: &Vec<u8>| text.iter().all(|&b| setting.words.alphabet[b as usize]);
+    let language: Language = texts.into_iter().filter(can).collect();
+    let grammar = match setting.compiler.compile(constraint) {
+        Ok(grammar) => grammar,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsatisfiable, "{what}: {error}");
+            assert!(language.is_empty(), "{what}: {error}");
+            return 0;
+        }
+    };
+    assert!(!language.is_empty(), "{what}: compiles, but there is nothing to write");
+    let mut masks = 0;
+    for _ in 0..3 {
+        let mut matcher = grammar.matcher();
+        let mut walk = Walk { words: &setting.words, language: &language, written: Vec::new(), masks: 0 };
+        loop {
+            let legal = walk.compare(&mut matcher, what);
+            if legal.is_empty() {
+                break;
+            }
+            let token = *random.pick(&legal);
+            matcher.accept_token(token).expect("legal");
+            walk.written.extend_from_slice(&setting.words.tokens[token as usize]);
+        }
+        masks += walk.masks;
+    }
+    masks
+}
+
+#[test]
+fn masks_are_those_of_all_spans() {
+    let settings = settings();
+    let mut random = Random::new(1);
+    let (mut masks, mut empty) = (0, 0);
+    for case in 0..600 {
+        let text = source(&mut random);
+        let options = options(&mut random, &text);
+        let what = format!("case {case}, {text:?} {options:?}");
+        let members = members(&text, &options);
+        match Constraint::substring(&text, &options) {
+            Ok(constraint) => {
+                assert!(!members.is_empty(), "{what}: there is no span");
+                let texts = members.into_iter().map(String::into_bytes).collect();
+                masks += walk(random.pick(&settings), &constraint, texts, &mut random, &what);
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unsatisfiable, "{what}");
+                assert!(members.is_empty(), "{what}: {error}");
+                empty += 1;
+            }
+        }
+    }
+    assert!(masks > 3_000 && empty > 10, "{masks} masks, {empty} without spans");
+}
+
+type Predicate = Box<dyn Fn(&str) -> bool>;
+
+/// Keywords beside `x-verbatim`, and the same said of a text.
+fn siblings(random: &mut Random, members: &BTreeSet<String>) -> (String, Predicate) {
+    let list: Vec<&String> = members.iter().collect();
+    let some = |random: &mut Random| match list.is_empty() || random.chance(20) {
+        true => "ab".to_owned(),
+        false => (*random.pick(&list)).clone(),
+    };
+    let json = |text: &str| serde_json::to_string(text).expect("a string");
+    match random.below(8) {
+        0 => (String::new(), Box::new(|_| true)),
+        1 => {
+            let min = random.below(5);
+            (format!(r#","minLength":{min}"#), Box::new(move |t| t.chars().count() >= min))
+        }
+        2 => {
+            let max = random.below(6);
+            (format!(r#","maxLength":{max}"#), Box::new(move |t| t.chars().count() <= max))
+        }
+        3 => {
+            let (a, b) = (some(random), some(random));
+            let schema = format!(r#","enum":[{},{},"zz"]"#, json(&a), json(&b));
+            (schema, Box::new(move |t| t == a || t == b))
+        }
+        4 => {
+            let (a, b) = (some(random), some(random));
+            let schema = format!(r#","not":{{"enum":[{},{}]}}"#, json(&a), json(&b));
+            (schema, Box::new(move |t| t != a && t != b))
+        }
+        _ => {
+            let patterns = [
+                "^a", "b$", "a.b", "^[ab]+$", "é|漢", "^[^a]*$", "[ \n]", "^..$", "(ab)*$", r#"\\|""#,
+                "^\\S+$",
+            ];
+            let pattern = *random.pick(&patterns);
+            let regex = regex::Regex::new(pattern).expect("valid");
+            (format!(r#","pattern":{}"#, json(pattern)), Box::new(move |t| regex.is_match(t)))
+        }
+    }
+}
+
+#[test]
+fn masks_of_json_leaves_with_siblings() {
+    let settings = settings();
+    let mut random = Random::new(2);
+    let (mut masks, mut empty, mut cut) = (0, 0, 0);
+    for case in 0..900 {
+        let text = source(&mut random);
+        let options = options(&mut random, &text);
+        let all = members(&text, &options);
+        let ((one, first), (two, second)) = (siblings(&mut random, &all), siblings(&mut random, &all));
+        // `allOf`, so that a keyword may be there twice.
+        let schema = format!(
+            r#"{{"type":["string","null"],"x-verbatim":true{one},"allOf":[{{"type":"string"{two}}},{{"x-verbatim":false}}]}}"#
+        );
+        let what = format!("case {case}, {text:?} {options:?} {schema}");
+        let mut members = all.clone();
+        members.retain(|t| first(t) && second(t));
+        cut += usize::from(members.len() < all.len() && !members.is_empty());
+        match Constraint::json_schema_quoting(&schema, Policy::default(), &text, &options) {
+            Ok(constraint) => {
+                let texts = members.iter().map(|t| quoted(t)).collect();
+                masks += walk(random.pick(&settings), &constraint, texts, &mut random, &what);
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unsatisfiable, "{what}: {error}");
+                assert!(members.is_empty(), "{what}: {error}");
+                empty += 1;
+            }
+        }
+    }
+    assert!(masks > 3_000 && empty > 50 && cut > 150, "{masks} masks, {empty} empty, {cut} cut");
+}
+
+#[test]
+fn names_may_be_verbatim() {
+    let (text, options) = ("ab b", SubstringOptions::words());
+    let schema = r#"{"type":"object","propertyNames":{"x-verbatim":true},"additionalProperties":{"type":"null"},
+        "properties":{"ab":{"x-verbatim":true,"type":"string"},"c":{"type":"null"}}}"#;
+    let constraint =
+        Constraint::json_schema_quoting(schema, Policy::default(), text, &options).expect("it compiles");
+    let setting = &settings()[0];
+    for (output, expected) in [
+        (r#"{"ab":"b"}"#, true),
+        (r#"{"ab":"ab b","b":null}"#, true),
+        (r#"{"ab b":null}"#, true),
+        (r#"{"ab":"a"}"#, false),
+        (r#"{"c":null}"#, false),
+        (r#"{"a":null}"#, false),
+        (r#"{"":null}"#, false),
+    ] {
+        let mut matcher = setting.compiler.compile(&constraint).expect("it compiles").matcher();
+        let byte = |b: u8| setting.words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes") as u32;
+        let ok = output.bytes().all(|b| matcher.accept_token(byte(b)).is_ok()) && matcher.is_accepting();
+        assert_eq!(ok, expected, "{output}");
+    }
+}
+
+#[test]
+fn formats_pick_their_spans() {
+    let text = "due 2024-02-29, not 2023-02-29; paid 2024-03-01";
+    let schema = r#"{"type":"string","x-verbatim":true,"format":"date"}"#;
+    let constraint =
+        Constraint::json_schema_quoting(schema, Policy::default(), text, &SubstringOptions::default());
+    let texts = ["2024-02-29", "2024-03-01"].iter().map(|t| quoted(t)).collect();
+    let mut random = Random::new(3);
+    assert!(walk(&settings()[0], &constraint.expect("two"), texts, &mut random, "dates") > 10);
+}
+
+#[test]
+fn offsets_are_those_of_a_search() {
+    let mut random = Random::new(4);
+    let (mut found, mut several, mut missing) = (0, 0, 0);
+    for _ in 0..500 {
+        let text = source(&mut random);
+        let options = options(&mut random, &text);
+        let source = Source::new(&text, &options).expect("small");
+        let places = spans(&text, &options.bounds);
+        // All parts of the source, spans or not, and a text that is not there.
+        let mut parts = members(&text, &SubstringOptions::default());
+        parts.insert("zab".into());
+        for part in parts {
+            let mut expected: Vec<_> = places.iter().filter(|p| text[p.0..p.1] == part).collect();
+            if part.chars().count() < options.min_chars as usize {
+                expected.clear();
+            }
+            let first = expected.first().map(|p| p.0..p.1);
+            let occurrences = first.map(|first| Occurrences { first, count: expected.len() });
+            found += usize::from(expected.len() == 1);
+            several += usize::from(expected.len() > 1);
+            missing += usize::from(expected.is_empty());
+            assert_eq!(source.find(&part), occurrences, "{part:?} in {text:?} {options:?}");
+        }
+        let nothing = (options.min_chars == 0).then_some(Occurrences { first: 0..0, count: 1 });
+        assert_eq!(source.find(""), nothing);
+    }
+    assert!(found > 500 && several > 300 && missing > 500, "{found} {several} {missing}");
+}
+
+#[test]
+fn the_strings_of_a_record_are_located() {
+    let text = "Vendor: \"Acme\\Co\"\nTotal: 12";
+    let source = Source::new(text, &SubstringOptions::words()).expect("small");
+    let json = r#"{"vendor":"\"Acme\\Co\"\n","a/b":["12","1",{"x":"Acme"}],"n":12,"Total":"Acme"}"#;
+    let located = source.locate(json).expect("it is JSON");
+    let expected = [("/a~1b/0", 25..27), ("/a~1b/2/x", 9..13), ("/Total", 9..13)];
+    assert_eq!(located.len(), expected.len(), "{located:?}");
+    for ((pointer, occurrences), (want, range)) in located.iter().zip(expected) {
+        assert_eq!((pointer.as_str(), occurrences.first.clone(), occurrences.count), (want, range, 1));
+    }
+    assert_eq!(&text[9..13], "Acme");
+    assert_eq!(source.locate("{").expect_err("no JSON").kind(), ErrorKind::InvalidJson);
+}
+
+#[test]
+fn spans_of_whole_tokens() {
+    let setting = &settings()[0];
+    let text = "abab é漢\"1 ab";
+    let boundaries = setting.words.vocab.boundaries(text).expect("it encodes");
+    let mut at = 0;
+    let mut expected = vec![0];
+    for token in setting.words.vocab.encode(text).expect("it encodes") {
+        at += setting.words.tokens[token as usize].len();
+        expected.extend(text.is_char_boundary(at).then_some(at));
+    }
+    assert_eq!(boundaries, expected);
+    let options = SubstringOptions { bounds: Bounds::Offsets(boundaries), ..Default::default() };
+    let constraint = Constraint::substring(text, &options).expect("it has spans");
+    let texts = members(text, &options).into_iter().map(String::into_bytes).collect();
+    assert!(walk(setting, &constraint, texts, &mut Random::new(5), "tokens") > 10);
+}
+
+#[test]
+fn what_is_refused() {
+    let quoting = |schema: &str, text: &str| {
+        Constraint::json_schema_quoting(schema, Policy::default(), text, &SubstringOptions::default())
+    };
+    let verbatim = r#"{"properties":{"a":{"type":"string","x-verbatim":true}}}"#;
+    let error = Constraint::json_schema(verbatim).expect_err("no source");
+    assert_eq!((error.kind(), error.pointer()), (ErrorKind::InvalidSchema, Some("/properties/a/x-verbatim")));
+    assert!(error.hint_text().is_some_and(|hint| hint.contains("source")));
+    // Where it asks for nothing, nothing is needed.
+    assert!(Constraint::json_schema(r#"{"type":"string","x-verbatim":false}"#).is_ok());
+    assert!(Constraint::json_schema(r#"{"type":"integer","x-verbatim":false}"#).is_ok());
+    let large = "x".repeat(MAX_SOURCE_BYTES + 1);
+    assert!(quoting(r#"{"type":"integer"}"#, &large).is_ok());
+    let error = quoting(verbatim, &large).expect_err("too large");
+    assert_eq!((error.kind(), error.pointer()), (ErrorKind::TooComplex, Some("/properties/a/x-verbatim")));
+    let error = quoting(r#"{"type":"string","x-verbatim":"yes"}"#, "a").expect_err("no boolean");
+    assert_eq!((error.kind(), error.pointer()), (ErrorKind::InvalidSchema, Some("/x-verbatim")));
+    for schema in [
+        r#"{"type":"string","not":{"x-verbatim":true}}"#,
+        r#"{"oneOf":[{"type":"string","x-verbatim":true},{"type":"string","maxLength":2}]}"#,
+    ] {
+        let error = quoting(schema, "ab").expect_err("a negation");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("x-verbatim"), "{error}");
+        assert!(error.pointer().is_some_and(|p| p.ends_with("/x-verbatim")), "{error}");
+    }
+    // Branches that exclude each other need no negation.
+    assert!(quoting(r#"{"oneOf":[{"type":"string","x-verbatim":true},{"type":"null"}]}"#, "ab").is_ok());
+    let longer = quoting(r#"{"type":"string","x-verbatim":true,"minLength":3}"#, "ab");
+    assert_eq!(longer.expect_err("too long").kind(), ErrorKind::Unsatisfiable);
+    let substring = |text: &str, bounds: Bounds, min_chars| {
+        let options = SubstringOptions { bounds, min_chars };
+        Constraint::substring(text, &options).map(drop).map_err(|e| e.kind())
+    };
+    assert_eq!(substring("", Bounds::Characters, 1), Err(ErrorKind::Unsatisfiable));
+    assert_eq!(substring("", Bounds::Characters, 0), Ok(()));
+    assert_eq!(substring(" \n", Bounds::Words, 1), Err(ErrorKind::Unsatisfiable));
+    assert_eq!(substring("é", Bounds::Offsets(vec![1]), 1), Err(ErrorKind::InvalidOption));
+    assert_eq!(substring("ab", Bounds::Offsets(vec![3]), 1), Err(ErrorKind::InvalidOption));
+    assert_eq!(substring("abc", Bounds::Offsets(vec![2, 1]), 1), Err(ErrorKind::InvalidOption));
+    assert_eq!(substring(&large, Bounds::Characters, 1), Err(ErrorKind::TooComplex));
+}
+
+/// The largest sources that are allowed, of kinds that make many states or edges.
+#[test]
+fn the_largest_sources_compile() {
+    let setting = &settings()[0];
+    let mut random = Random::new(6);
+    let n = MAX_SOURCE_BYTES;
+    let mut kinds: Vec<String> = vec!["a".repeat(n)];
+    kinds.push(format!("a{}c", "b".repeat(n - 2)));
+    kinds.push(format!("é{}ü", "ö".repeat(n / 2 - 2)));
+    kinds.push((0..n).map(|_| *random.pick(&['a', 'b'])).collect());
+    kinds.push((0..n).map(|i| if i % 2 == 0 { 'a' } else { *random.pick(&['b', 'c', '1']) }).collect());
+    kinds.push("ab".repeat(n / 2));
+    kinds.push((0..n / 3).map(|_| *random.pick(&['漢', '字', '語'])).collect());
+    kinds.push((0..n / 3).map(|i| format!("{} ", i % 997)).collect::<String>()[..n].to_owned());
+    for (kind, text) in kinds.iter().enumerate() {
+        for bounds in [Bounds::Characters, Bounds::Words] {
+            let options = SubstringOptions { bounds, ..Default::default() };
+            let schema = r#"{"type":"string","x-verbatim":true,"maxLength":20}"#;
+            let list = [
+                Constraint::substring(text, &options),
+                Constraint::json_schema_quoting(schema, Policy::default(), text, &options),
+            ];
+            for constraint in list {
+                let constraint = constraint.unwrap_or_else(|e| panic!("kind {kind} {options:?}: {e}"));
+                // A single word is longer than 20 characters.
+                match setting.compiler.compile(&constraint) {
+                    Ok(grammar) => assert!(grammar.matcher().legal_count() > 0),
+                    Err(e) => assert_eq!(e.kind(), ErrorKind::Unsatisfiable, "kind {kind} {options:?}: {e}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn long_minima_are_limited() {
+    let mut random = Random::new(7);
+    let text: String = (0..100_000).map(|_| *random.pick(&['a', 'b', 'c', ' '])).collect();
+    let options = SubstringOptions { min_chars: 50, ..Default::default() };
+    let error = Constraint::substring(&text, &options).expect_err("too many states");
+    assert_eq!(error.kind(), ErrorKind::TooComplex);
+    assert!(error.hint_text().is_some());
+    // In JSON strings lengths are counted.
+    let schema = r#"{"type":"string","x-verbatim":true}"#;
+    assert!(Constraint::json_schema_quoting(schema, Policy::default(), &text, &options).is_ok());
+}
+
+/// The bytes as tokens, one of those that fit at each place.
+fn split(words: &TestVocab, mut bytes: &[u8], random: &mut Random) -> Option<Vec<u32>> {
+    let trie = words.vocab.trie();
+    let mut tokens = Vec::new();
+    while !bytes.is_empty() {
+        let nodes = (1..=bytes.len()).map_while(|n| trie.find(&bytes[..n]).map(|node| (n, node)));
+        let fits: Vec<(usize, u32)> =
+            nodes.flat_map(|(n, node)| trie.tokens_at(node).iter().map(move |&t| (n, t))).collect();
+        let &(n, token) = fits.get(random.below(fits.len().max(1)))?;
+        tokens.push(token);
+        bytes = &bytes[n..];
+    }
+    Some(tokens)
+}
+
+/// Quotes that a matcher reports are those that were written, with the places that the source tells, whatever
+/// stands between them and however the output is split into tokens.
+#[test]
+fn a_matcher_tells_what_was_quoted() {
+    let mut random = Random::new(77);
+    let all = settings();
+    let (mut quotes, mut escaped) = (0, 0);
+    for round in 0..400 {
+        let text = source(&mut random);
+        let options = options(&mut random, &text);
+        let known = spans(&text, &options.bounds);
+        let long = |&(a, b): &(usize, usize)| text[a..b].chars().count() >= options.min_chars as usize;
+        let known: Vec<_> = known.into_iter().filter(|s| long(s)).collect();
+        if known.is_empty() {
+            continue;
+        }
+        let source = Source::new(&text, &options).unwrap();
+        let Setting { words, compiler } = &all[round % all.len()];
+        let mut span = || {
+            let &(a, b) = random.pick(&known);
+            &text[a..b]
+        };
+        let (first, second) = (span(), span());
+        let json = |text: &str| serde_json::to_string(text).unwrap();
+        // Each output in parts: those that are quotes, with their text, and those that are not.
+        let raw = round % 2 == 0;
+        let (constraint, parts) = if raw {
+            let Ok(quote) = Constraint::substring(&text, &options) else { continue };
+            let constraint =
+                Constraint::regex("#+").unwrap().then(&quote).unwrap().then(&Constraint::regex("#").unwrap());
+            (constraint.unwrap(), vec![("##".into(), None), (first.into(), Some(first)), ("#".into(), None)])
+        } else {
+            let schema = r#"{"type": "array", "prefixItems": [{"type": "string", "x-verbatim": true}, {"type": "string"},
+                {"anyOf": [{"type": "boolean"}, {"type": "string", "x-verbatim": true, "maxLength": 40}]}]}"#;
+            let made = Constraint::json_schema_quoting(schema, Policy::default(), &text, &options);
+            let Ok(constraint) = made else { continue };
+            let inner = |text: &str| json(text)[1..json(text).len() - 1].to_owned();
+            let parts = vec![
+                ("[\"".into(), None),
+                (inner(first), Some(first)),
+                (format!("\",{},\"", json(first)), None),
+                (inner(second), Some(second)),
+                ("\"]".into(), None),
+            ];
+            (constraint, parts)
+        };
+        let output: String = parts.iter().map(|p: &(String, _)| p.0.as_str()).collect();
+        let Ok(grammar) = compiler.compile(&constraint) else { continue };
+        let mut matcher = grammar.matcher();
+        let tokens = split(words, output.as_bytes(), &mut random);
+        if tokens.is_none_or(|tokens| tokens.iter().any(|&t| matcher.accept_token(t).is_err())) {
+            continue; // a byte that the vocabulary does not have
+        }
+        let mut expected = Vec::new();
+        let mut at = 0;
+        for (written, quoted) in &parts {
+            if let Some(quoted) = quoted.filter(|q| !q.is_empty()) {
+                expected.push((at..at + written.len(), quoted.to_owned(), source.find(quoted).unwrap()));
+                escaped += usize::from(written != quoted);
+            }
+            at += written.len();
+        }
+        let told: Vec<_> = matcher.quotes().into_iter().map(|q| (q.output, q.text, q.found)).collect();
+        assert_eq!(told, expected, "{output:?} from {text:?}");
+        quotes += told.len();
+    }
+    assert!(quotes > 200 && escaped > 30, "{quotes} {escaped}");
+}
+
+/// Schemas in tool calls and grammars quote from a source, too.
+#[test]
+fn schemas_in_other_constraints_quote() {
+    let schema = r#"{"type": "object", "properties": {"q": {"type": "string", "x-verbatim": true}},
+        "required": ["q"], "additionalProperties": false}"#;
+    let tag = format!(
+        r#"{{"type": "structural_tag", "format": {{"type": "tag", "begin": "<call>", "end": "</call>",
+            "content": {{"type": "json_schema", "json_schema": {schema}}}}}}}"#
+    );
+    let lark = format!("start: \"<call>\" call \"</call>\"\ncall: %json {schema}");
+    let (source, options) = ("a notice of thirty days", SubstringOptions::words());
+    let words = TestVocab::new(5, 200, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    let mut random = Random::new(3);
+    for constraint in [
+        Constraint::structural_tag_quoting(&tag, Policy::default(), source, &options).unwrap(),
+        Constraint::lark_quoting(&lark, Policy::default(), source, &options).unwrap(),
+    ] {
+        let grammar = compiler.compile(&constraint).unwrap();
+        for (text, quoted) in [("thirty days", true), ("thirty day", false), ("ten days", false)] {
+            let output = format!("<call>{{\"q\":\"{text}\"}}</call>");
+            let tokens = split(&words, output.as_bytes(), &mut random).unwrap();
+            let mut matcher = grammar.matcher();
+            let accepted = tokens.iter().all(|&t| matcher.accept_token(t).is_ok());
+            assert_eq!(accepted, quoted, "{output}");
+            if quoted {
+                let quotes = matcher.quotes();
+                assert_eq!((quotes.len(), quotes[0].output.clone()), (1, 12..23));
+                assert_eq!(quotes[0].found.first, 12..23);
+            }
+        }
+    }
+    let error = |made: ffwd::Result<Constraint>| made.unwrap_err().kind();
+    assert_eq!(error(Constraint::structural_tag(&tag)), ErrorKind::InvalidSchema);
+    assert_eq!(error(Constraint::lark(&lark)), ErrorKind::InvalidSchema);
+}

@@ -1,0 +1,103 @@
+//! Arrays with `uniqueItems`: random walks through masks never get stuck, and another validator
+//! accepts their outputs.
+
+use ffwd::{Compiler, Constraint, KeyOrder, Policy};
+use ffwd_testkit::random::Random;
+use ffwd_testkit::vocab::TestVocab;
+
+/// Tokens before a walk heads for its end, and before it is given up.
+const FREE: usize = 40;
+const LONGEST: usize = 600;
+
+const SCHEMAS: &[&str] = &[
+    r#"{"type":"array","uniqueItems":true,"minItems":2}"#,
+    r#"{"type":"array","items":{"type":"integer","minimum":1,"maximum":3},"uniqueItems":true,"minItems":3}"#,
+    r#"{"type":"array","items":{"type":"number","minimum":0,"maximum":1},"uniqueItems":true}"#,
+    r#"{"type":"array","items":{"enum":[1,1.0,10,"1",null]},"uniqueItems":true,"minItems":4}"#,
+    r#"{"type":"array","items":{"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"boolean"}},
+        "required":["a","b"],"additionalProperties":false},"uniqueItems":true,"minItems":4}"#,
+    r#"{"type":"array","items":{"type":"object","properties":{"a":{"type":"boolean"}},
+        "additionalProperties":{"enum":[0,1]}},"uniqueItems":true,"minItems":3}"#,
+    r#"{"type":"array","items":{"type":"array","items":{"type":"boolean"},"uniqueItems":true},
+        "uniqueItems":true,"minItems":5}"#,
+    r#"{"type":"array","prefixItems":[{"enum":[1,2,3]},{"enum":[1,2]},{"const":1}],"uniqueItems":true,
+        "items":{"type":["boolean","null"]},"minItems":5}"#,
+    r#"{"type":"array","items":{"type":["string","null","boolean"]},"contains":{"type":"boolean"},
+        "minContains":2,"uniqueItems":true}"#,
+    r#"{"type":"array","uniqueItems":true,"contains":{"not":{"contains":{"pattern":"b"}}}}"#,
+    r#"{"type":"array","items":{"anyOf":[{"type":["null","boolean"]},{"type":"array","maxItems":1,
+        "items":{"type":["string","null"],"pattern":"^[a-c]*$"}}]},
+        "contains":{"contains":{"type":"string","pattern":"b"}},"uniqueItems":true}"#,
+    r##"{"type":"array","items":{"anyOf":[{"$ref":"#"},{"type":"integer"}]},"uniqueItems":true}"##,
+    r#"{"anyOf":[{"type":"array","items":{"type":"boolean"},"uniqueItems":true},
+        {"type":"array","items":{"type":"integer"},"maxItems":2}]}"#,
+    r#"{"type":"object","properties":{"a":{"type":"array","items":{"const":{"x":[1]}},"uniqueItems":true},
+        "b":{"type":"array","items":{"type":"integer","multipleOf":5,"maximum":10,"minimum":0},
+        "uniqueItems":true,"minItems":2}},"required":["a","b"],"additionalProperties":false}"#,
+];
+
+/// A random token of a mask, rather one that ends something once `ends` says so.
+fn draw(row: &[u32], words: &TestVocab, ends: bool, random: &mut Random) -> Option<u32> {
+    let set = |t: u32| row[t as usize / 32] >> (t % 32) & 1 == 1 && !words.eos.contains(&t);
+    if ends {
+        let wanted: [&[u8]; 9] = [b"]", b"}", b"\"", b"1", b"0", b"true", b"null", b"f", b","];
+        let id = |bytes: &[u8]| words.tokens.iter().position(|t| t == bytes).map(|t| t as u32);
+        if let Some(token) =
+            wanted.iter().filter_map(|b| id(b)).find(|&t| set(t)).filter(|_| random.chance(80))
+        {
+            return Some(token);
+        }
+    }
+    let legal: Vec<u32> = (0..words.tokens.len() as u32).filter(|&t| set(t)).collect();
+    let structural: Vec<u32> = legal
+        .iter()
+        .copied()
+        .filter(|&t| words.tokens[t as usize].iter().all(|b| b"\"{}[],:0123456789truefalsn.".contains(b)))
+        .collect();
+    let list = if structural.is_empty() || random.chance(20) { legal } else { structural };
+    if list.is_empty() { None } else { Some(*random.pick(&list)) }
+}
+
+#[test]
+fn walks_end_in_arrays_of_different_items() {
+    let words = TestVocab::new(2, 300, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    // Numbers that the validator's floats tell apart.
+    let base = Policy { max_integer_digits: 4, max_fraction_digits: 2, ..Policy::default() };
+    let any_order = Policy { key_order: KeyOrder::Any, ..base.clone() };
+    let (mut ended, mut walks, mut long) = (0, 0, 0);
+    for schema in SCHEMAS {
+        let value: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::validator_for(&value).unwrap();
+        for policy in [&base, &any_order] {
+            let constraint = Constraint::json_schema_with(schema, policy.clone()).unwrap();
+            let grammar = compiler.compile(&constraint).unwrap_or_else(|e| panic!("{schema}: {e}"));
+            for seed in 0..12 {
+                let mut random = Random::new(seed);
+                let (mut matcher, mut text) = (grammar.matcher(), Vec::new());
+                let mut row = vec![0; words.vocab.bitmask_words()];
+                walks += 1;
+                for step in 0..LONGEST {
+                    matcher.fill_bitmask(&mut row);
+                    let accepting = matcher.is_accepting();
+                    let token = draw(&row, &words, step > FREE, &mut random);
+                    if accepting && (token.is_none() || step > FREE || random.chance(30)) {
+                        let shown = String::from_utf8_lossy(&text).into_owned();
+                        let written =
+                            serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{shown}: {e}"));
+                        assert!(validator.is_valid(&written), "{schema}\n{shown}");
+                        (ended, long) = (ended + 1, long + usize::from(text.len() > 40));
+                        break;
+                    }
+                    let token = token.unwrap_or_else(|| {
+                        panic!("{schema}\na dead end after {}", String::from_utf8_lossy(&text))
+                    });
+                    matcher.accept_token(token).unwrap();
+                    text.extend_from_slice(&words.tokens[token as usize]);
+                }
+            }
+        }
+    }
+    assert!(ended * 10 > walks * 8, "only {ended} of {walks} walks ended");
+    assert!(long * 10 > walks, "only {long} walks of {walks} wrote more than a few items");
+}

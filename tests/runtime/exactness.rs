@@ -1,0 +1,361 @@
+//! `exact` gives the tokens of `off`: greedy and sampled, with every mix of draft sources, bad
+//! sources included.
+
+use ffwd::sample::SamplingParams;
+use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
+use ffwd_testkit::random::Random;
+use ffwd_testkit::env;
+
+use crate::kit::exact::engine;
+use crate::kit::schemas::SCHEMAS;
+
+const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
+    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
+
+fn requests() -> Vec<Box<dyn Fn() -> Request>> {
+    let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();
+    for schema in SCHEMAS {
+        requests.push(Box::new(move || extract::request(schema, TEXT).unwrap().max_tokens(120)));
+    }
+    for regex in ["[A-Z][a-z]+( [A-Z][a-z]+){0,3}", "(yes|no|maybe not), because [a-z ]{5,30}\\."] {
+        let constraint = Constraint::regex(regex).unwrap();
+        requests.push(Box::new(move || {
+            Request::new(Prompt::text(TEXT)).constraint(constraint.clone()).max_tokens(60)
+        }));
+    }
+    let choice = Constraint::choice(["invoice", "invoice reminder", "letter"]).unwrap();
+    requests.push(Box::new(move || Request::new(Prompt::text(TEXT)).constraint(choice.clone())));
+    requests.push(Box::new(|| {
+        Request::new(Prompt::text(TEXT)).constraint(Constraint::json_object()).max_tokens(60)
+    }));
+    requests
+}
+
+fn samplings() -> Vec<SamplingParams> {
+    let base = SamplingParams::default();
+    let mut all = vec![base.clone()];
+    for seed in 0..3 {
+        all.push(SamplingParams { temperature: 1.0, seed, ..base.clone() });
+        all.push(SamplingParams { temperature: 0.7, top_p: 0.9, seed, ..base.clone() });
+        all.push(SamplingParams { temperature: 1.3, top_k: Some(20), min_p: 0.02, seed, ..base.clone() });
+        all.push(SamplingParams {
+            temperature: 0.8,
+            repetition_penalty: 1.2,
+            frequency_penalty: 0.1,
+            seed,
+            ..base.clone()
+        });
+    }
+    all
+}
+
+fn check(exact: &Output, off: &Output, what: &str) {
+    assert_eq!(exact.tokens, off.tokens, "{what}: {:?} against {:?}", exact.text, off.text);
+    assert_eq!(exact.finish, off.finish, "{what}");
+    let stats = &exact.stats;
+    let by_source = stats.accepted_by_source;
+    assert_eq!(
+        by_source.forced + by_source.lookup + by_source.draft_model + by_source.branch,
+        stats.accepted
+    );
+    let drafted = stats.drafted_by_source;
+    assert_eq!(drafted.forced + drafted.lookup + drafted.draft_model + drafted.branch, stats.drafted);
+    assert_eq!(stats.tokens, exact.tokens.len());
+    // Every forward gives one token of its own, but the last may give the end instead, or end by a draft.
+    let own = stats.tokens - stats.accepted;
+    assert!(own <= stats.forwards && stats.forwards <= own + 1, "{stats:?}");
+}
+
+#[test]
+fn exact_equals_off_for_all_sources_and_samplings() {
+    let engine = engine();
+    let mut saved = (0, 0);
+    for (i, request) in requests().iter().enumerate() {
+        for (j, sampling) in samplings().into_iter().enumerate() {
+            let request = || request().sampling(sampling.clone());
+            let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+            assert_eq!(
+                off.stats.forwards,
+                off.stats.tokens + usize::from(off.finish == Finish::Stop && ended(&engine, &off))
+            );
+            let variants = [
+                request(),
+                request().without_gate(),
+                request().without_gate().lookup(false),
+                request().without_gate().draft_model(false),
+                request().without_gate().draft_model(false).lookup(false).max_draft(3),
+            ];
+            for (k, variant) in variants.iter().enumerate() {
+                let exact = engine.generate(variant).unwrap();
+                check(&exact, &off, &format!("request {i}, sampling {j}, variant {k}"));
+                if k == 1 {
+                    saved = (saved.0 + off.stats.forwards, saved.1 + exact.stats.forwards);
+                }
+            }
+        }
+    }
+    eprintln!("forwards: {} off, {} exact", saved.0, saved.1);
+    assert!(saved.1 * 2 <= saved.0);
+}
+
+/// Whether the generation ended by an end token rather than because nothing else was possible: then a
+/// forward was spent on it. Known from the figures of `off` itself.
+fn ended(_: &Engine, off: &Output) -> bool {
+    off.stats.forwards == off.stats.tokens + 1
+}
+
+#[test]
+fn bad_drafts_change_nothing() {
+    let engine = engine();
+    let schema = SCHEMAS[0];
+    for sampling in samplings().into_iter().take(5) {
+        let request = || extract::request(schema, TEXT).unwrap().max_tokens(120).sampling(sampling.clone());
+        let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+        let prompt = off.stats.prompt_tokens;
+        let truth = off.tokens.clone();
+        for kind in 0..4u32 {
+            let truth = truth.clone();
+            let mut random = Random::new(12345 + u64::from(kind));
+            let adversary = move |history: &[u32]| -> Vec<u32> {
+                let at = history.len() - prompt;
+                match kind {
+                    0 => (0..8).map(|_| random.below(4096) as u32).collect(),
+                    1 => truth[at.min(truth.len())..].to_vec(),
+                    2 => {
+                        let mut tokens = truth[at.min(truth.len())..].to_vec();
+                        let wrong = random.below(tokens.len().max(1));
+                        if let Some(token) = tokens.get_mut(wrong) {
+                            *token = random.below(4096) as u32;
+                        }
+                        tokens
+                    }
+                    _ => vec![2, 999_999, 0, u32::MAX],
+                }
+            };
+            let request = request().without_gate().draft_override(Box::new(adversary));
+            let exact = engine.generate(&request).unwrap();
+            assert_eq!(exact.tokens, off.tokens, "adversary {kind}");
+        }
+    }
+}
+
+#[test]
+fn random_mixes_of_sources_and_windows_change_nothing() {
+    let engine = engine();
+    let samplings = samplings();
+    let requests = requests();
+    let mut random = Random::new(7);
+    let (mut copied, mut forced, mut drafted, mut branched) = (0, 0, 0, 0);
+    for round in 0..120 {
+        let sampling = samplings[random.below(samplings.len())].clone();
+        let i = random.below(requests.len());
+        let request = || requests[i]().sampling(sampling.clone());
+        let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+        // What may be copied: the text, the output itself, the output in part and something else, nothing
+        // like it.
+        let half: String = off.text.chars().take(off.text.chars().count() / 2).collect();
+        let source = match random.below(4) {
+            0 => TEXT.to_string(),
+            1 => off.text.clone(),
+            2 => format!("{half}\n{half} \"\\ number: x, name: \u{e9}\u{1f600}\n{TEXT}"),
+            _ => "name: \"\", number: \\u0000\u{7}, total: }}]]".to_string(),
+        };
+        let mut exact = request()
+            .source(source)
+            .lookup(random.below(4) > 0)
+            .draft_model(random.below(2) > 0)
+            .branches(random.below(4) > 0)
+            .max_draft(1 + random.below(40));
+        if random.below(3) > 0 {
+            exact = exact.without_gate();
+        }
+        let exact = engine.generate(&exact).unwrap();
+        check(&exact, &off, &format!("round {round}"));
+        let by_source = exact.stats.accepted_by_source;
+        copied += by_source.lookup;
+        forced += by_source.forced;
+        drafted += by_source.draft_model;
+        branched += by_source.branch;
+    }
+    assert!(copied > 100 && forced > 100 && drafted > 100, "{copied}, {forced}, {drafted}");
+    assert!(branched > 10, "{branched} branches");
+}
+
+#[test]
+fn one_draft_passes_through_several_values() {
+    let engine = engine();
+    let off = engine.generate(&extract::request(SCHEMAS[0], TEXT).unwrap().mode(Mode::Off)).unwrap();
+    assert_eq!(off.finish, Finish::Stop);
+    // The values under their keys, as a form would have them: every one can be copied where it opens.
+    let record: serde_json::Value = serde_json::from_str(&off.text).unwrap();
+    let form: String =
+        ["number", "vendor"].iter().map(|k| format!("{k}: {}\n", record[*k].as_str().unwrap())).collect();
+    let request =
+        || extract::request(SCHEMAS[0], TEXT).unwrap().without_gate().draft_model(false).max_draft(64);
+    let without = engine.generate(&request().lookup(false)).unwrap();
+    let with = engine.generate(&request().source(form)).unwrap();
+    check(&with, &off, "copied");
+    check(&without, &off, "forced only");
+    // Key, value, quote, key, value, quote, key in as many forwards as tokenisations are missed.
+    assert!(with.stats.forwards + 8 <= without.stats.forwards, "{:?} {:?}", with.stats, without.stats);
+    assert!(with.stats.accepted_by_source.lookup > 5);
+}
+
+#[test]
+fn free_text_is_copied_without_a_constraint() {
+    let engine = engine();
+    let request = || Request::new(extract::prompt(SCHEMAS[0], TEXT)).max_tokens(48);
+    let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+    let exact = engine.generate(&request().without_gate().source(&off.text)).unwrap();
+    check(&exact, &off, "free text");
+    assert!(exact.stats.accepted > 0 && exact.stats.forwards < off.stats.forwards);
+}
+
+#[test]
+fn every_token_limit_cuts_both_alike() {
+    let engine = engine();
+    let schema = SCHEMAS[1];
+    let whole =
+        engine.generate(&extract::request(schema, TEXT).unwrap().mode(Mode::Off).max_tokens(200)).unwrap();
+    for limit in 1..whole.tokens.len().min(40) {
+        let request = || extract::request(schema, TEXT).unwrap().max_tokens(limit);
+        let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+        let exact = engine.generate(&request().without_gate()).unwrap();
+        check(&exact, &off, &format!("limit {limit}"));
+        assert_eq!(off.tokens, whole.tokens[..limit]);
+        assert!(matches!(off.finish, Finish::Length { .. }));
+    }
+}
+
+#[test]
+fn streamed_pieces_are_the_text() {
+    let engine = engine();
+    let mut pieces = String::new();
+    let request = extract::request(SCHEMAS[0], TEXT).unwrap().max_tokens(120);
+    let output = engine.generate_streaming(&request, &mut |piece| pieces.push_str(piece)).unwrap();
+    assert_eq!(pieces, output.text);
+    assert_eq!(output.text.as_bytes(), engine.vocabulary().decode(&output.tokens));
+}
+
+#[test]
+fn unverified_modes_keep_to_the_constraint_and_report_their_survival() {
+    let engine = engine();
+    for mode in [Mode::Canonical, Mode::Longest] {
+        let output =
+            engine.generate(&extract::request(SCHEMAS[0], TEXT).unwrap().mode(mode).max_tokens(300)).unwrap();
+        let survival = output.stats.survival.unwrap();
+        assert!((0.0..=1.0 + 1e-6).contains(&survival), "{survival}");
+        assert!(output.stats.forced > 0);
+        if output.finish == Finish::Stop {
+            serde_json::from_str::<serde_json::Value>(&output.text).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_prompt_beyond_the_context_is_refused() {
+    let error = engine().generate(&extract::request(SCHEMAS[0], &"word ".repeat(4000)).unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PromptTooLong);
+    assert!(error.hint_text().is_some());
+}
+
+/// A draft source between perfect and hopeless: what was chosen without drafts, with errors; legal tokens at
+/// random; or anything.
+fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::decode::DraftOverride {
+    let mut random = Random::new(seed);
+    Box::new(move |history: &[u32]| {
+        let rest = &truth[(history.len() - prompt).min(truth.len())..];
+        let mut tokens = rest.to_vec();
+        match kind {
+            0 => {}
+            1 => {
+                let at = random.below(tokens.len().max(1));
+                tokens.iter_mut().skip(at).for_each(|t| *t = random.below(4096) as u32);
+            }
+            2 => tokens.insert(random.below(tokens.len() + 1), random.below(4096) as u32),
+            _ => tokens = (0..random.below(12)).map(|_| random.below(5000) as u32).collect(),
+        }
+        tokens
+    })
+}
+
+/// `FFWD_EXACTNESS` generations, each with a text, constraint, sampling, limit and mix of sources of its
+/// own. `FFWD_EXACTNESS_PRECISION` runs them in another precision.
+#[test]
+fn many_generations_are_those_of_off() {
+    let wanted = env::exactness();
+    let engine = match env::exactness_precision() {
+        None => engine(),
+        Some(precision) => {
+            let options = ffwd::model::LoadOptions::with_precision(precision.parse().unwrap());
+            Engine::builder().options(options).build().unwrap()
+        }
+    };
+    let constraints: Vec<Constraint> = SCHEMAS[..3]
+        .iter()
+        .map(|s| Constraint::json_schema(s).unwrap())
+        .chain(
+            ["[A-Z][a-z]+( [A-Z][a-z]+){0,3}", "[0-9]{1,3}(,[0-9]{3})*\\.[0-9]{2}"]
+                .map(|r| Constraint::regex(r).unwrap()),
+        )
+        .chain([
+            Constraint::choice(["invoice", "invoice reminder", "letter"]).unwrap(),
+            Constraint::json_object(),
+        ])
+        .collect();
+    let grammars: Vec<_> = constraints.iter().map(|c| engine.compiler().compile(c).unwrap()).collect();
+    let samplings = samplings();
+    let mut random = Random::new(20_417);
+    let (mut compared, mut greedy, mut drafted, mut accepted, mut forwards) = (0, 0, 0, 0, [0, 0]);
+    let mut by_source = [0usize; 4];
+    while compared < wanted {
+        let text: String = TEXT.chars().skip(random.below(80)).take(20 + random.below(80)).collect();
+        let grammar = grammars.get(random.below(grammars.len() + 1));
+        // Every third is greedy.
+        let sampling =
+            &samplings[if random.below(3) == 0 { 0 } else { 1 + random.below(samplings.len() - 1) }];
+        let sampling = SamplingParams { seed: random.below(1 << 30) as u64, ..sampling.clone() };
+        let limit = 4 + random.below(40);
+        let request = || {
+            let request = Request::new(Prompt::text(&text)).sampling(sampling.clone()).max_tokens(limit);
+            match grammar {
+                Some(grammar) => request.grammar(grammar.clone()),
+                None => request,
+            }
+        };
+        let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+        forwards[0] += 4 * off.stats.forwards;
+        for variant in 0..4 {
+            let mut exact = request()
+                .source(if random.below(2) > 0 { text.clone() } else { off.text.clone() })
+                .lookup(random.below(4) > 0)
+                .draft_model(random.below(4) > 0)
+                .branches(random.below(4) > 0)
+                .max_draft(1 + random.below(30));
+            if random.below(3) > 0 {
+                exact = exact.without_gate();
+            }
+            if variant == 3 {
+                let source =
+                    adversary(off.tokens.clone(), off.stats.prompt_tokens, random.below(4), compared as u64);
+                exact = exact.draft_override(source);
+            }
+            let exact = engine.generate(&exact).unwrap();
+            check(&exact, &off, &format!("generation {compared}"));
+            compared += 1;
+            greedy += usize::from(sampling.is_greedy());
+            drafted += exact.stats.drafted;
+            accepted += exact.stats.accepted;
+            forwards[1] += exact.stats.forwards;
+            let a = exact.stats.accepted_by_source;
+            let counts = [a.forced, a.lookup, a.draft_model, a.branch];
+            counts.iter().zip(&mut by_source).for_each(|(a, sum)| *sum += a);
+        }
+    }
+    eprintln!(
+        "{compared} generations ({greedy} greedy) are those of off: {} forwards for {}, {accepted} of {drafted} proposals \
+         accepted: {} forced, {} copied, {} of the draft model, {} first of a branch",
+        forwards[1], forwards[0], by_source[0], by_source[1], by_source[2], by_source[3]
+    );
+    assert!(accepted > 0 && accepted < drafted);
+}

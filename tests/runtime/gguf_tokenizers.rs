@@ -1,0 +1,566 @@
+//! Tokenizers from the metadata of GGUF files.
+//!
+//! They give the same tokens as the `tokenizer.json` of the same model. With scores, they equal a
+//! slow SentencePiece. Files that contradict themselves end in an error that names the key.
+
+use std::collections::HashMap;
+
+use ffwd::model::embedded::{END_OF_TURN, TARGET_GGUF, TOKENIZER_JSON};
+use ffwd::{Constraint, Engine, ErrorKind, Mode, Prompt, Request, TokenId, Vocabulary};
+use ffwd_testkit::data;
+use ffwd_testkit::random::Random;
+use serde_json::{Value, json};
+
+use crate::kit::metadata::{Meta, Metadata, file, of_json, text, texts, value};
+
+/// What tokenizers stumble over.
+const AWKWARD: &[&str] = &[
+    "",
+    " ",
+    "   ",
+    "a",
+    " a",
+    "  a  b   c ",
+    "\n",
+    "\r\n\r\n",
+    " \n \n\n  x",
+    "\t\tif (a[0] == 'b') {\n\t\t\treturn x->y; // no\n\t}",
+    "I'll, you've, we're; he'd 'S 'RE 'LL it's IT'S don\u{2019}t 'tis",
+    "1 12 123 1234 12345 3.14159 1,234,567.89 \u{0661}\u{0662}\u{0663} \u{2460}\u{00bd} x2y",
+    "\u{4f60}\u{597d}\u{ff0c}\u{4e16}\u{754c} \u{3053}\u{3093} \u{0939}\u{093f}\u{0928}\u{094d}\u{0926}\u{0940} \u{e2a}\u{e27}\u{e31}",
+    "e\u{301} \u{e9} \u{1e69} s\u{323}\u{307} \u{fb01} \u{212b} \u{ac00} \u{1100}\u{1161}",
+    "\u{1f600}\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467} \u{1f1e9}\u{1f1ea} \u{2764}\u{fe0f}",
+    "\u{a0}\u{2003}x\u{2028}y\u{3000}z\u{85}\u{b}\u{c}",
+    "\u{0}\u{1}\u{7f}\u{feff}\u{fffd}\u{e000}",
+    "<|im_start|>user\n<|im_end|><|endoftext|> <think> </think>a<tool_call>",
+    "$+<=>^~| !?#%&*()-_[]{}@\\\"/:;.,`\u{ab}\u{bb}\u{2014}",
+    "{\"a\": [1, 2.50e-3, null], \"b\\n\": \"\u{e4}\u{f6}\"}",
+    "na\u{ef}ve fa\u{e7}ade \u{17f}he'\u{17f} \u{1c5}\u{2b0}",
+];
+
+const SNIPPETS: &[&str] = &[" ", "  ", "\n", "the", " of", "ing", "'s", "12", "0", "A", "\u{e9}", "-"];
+
+/// Texts put together from the awkward ones, their characters and any characters.
+fn random_text(random: &mut Random) -> String {
+    let mut out = String::new();
+    for _ in 0..1 + random.below(12) {
+        match random.below(4) {
+            0 => out.push_str(random.pick::<&str>(AWKWARD)),
+            1 => out.extend(random.pick(AWKWARD).chars().nth(random.below(20))),
+            2 => out.extend(char::from_u32(random.below(0x3000) as u32)),
+            _ => out.push_str(random.pick::<&str>(SNIPPETS)),
+        }
+    }
+    out
+}
+
+/// Both give the same tokens for all texts, and mean the same by them.
+fn same(name: &str, got: &Vocabulary, want: &Vocabulary, rounds: usize) {
+    assert_eq!(got.len(), want.len(), "{name}");
+    assert_eq!(got.eos(), want.eos(), "{name}");
+    for id in 0..want.len() as TokenId {
+        assert_eq!(got.token_bytes(id), want.token_bytes(id), "{name}: token {id}");
+        assert_eq!(got.is_special(id), want.is_special(id), "{name}: token {id}");
+        assert_eq!(got.token_text(id), want.token_text(id), "{name}: token {id}");
+    }
+    let mut random = Random::new(7);
+    let more = (0..rounds).map(|_| random_text(&mut random));
+    for text in AWKWARD.iter().map(|t| (*t).to_owned()).chain(more) {
+        assert_eq!(got.encode(&text).unwrap(), want.encode(&text).unwrap(), "{name}: {text:?}");
+        let (a, b) = (got.encode_template(&text).unwrap(), want.encode_template(&text).unwrap());
+        assert_eq!(a, b, "{name}: {text:?} as a template");
+    }
+}
+
+fn embedded_json() -> Value {
+    serde_json::from_slice(TOKENIZER_JSON).unwrap()
+}
+
+fn of(metadata: &Metadata) -> ffwd::Result<Vocabulary> {
+    ffwd::model::vocabulary_from_gguf_bytes(&file(metadata))
+}
+
+#[test]
+fn byte_level_tokenizers_of_every_known_name() {
+    let split =
+        |p: &str| json!({"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": false});
+    let bytes = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
+    // As the tokenizer.json of these models have it.
+    let qwen2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    let digits = json!({"type": "Digits", "individual_digits": true});
+    let mut json = embedded_json();
+    // A token that is looked for in texts, and no control token.
+    json["added_tokens"].as_array_mut().unwrap().push(
+        json!({"id": 4096, "content": "of the", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": false}),
+    );
+    let own = json["pre_tokenizer"].clone();
+    for (names, normalizer, cut, ignore_merges) in [
+        (&["llama-bpe", "llama3", "llama-v3"][..], Value::Null, own, true),
+        (&["gpt-2", "phi-2"], Value::Null, bytes(true), false),
+        (
+            &["qwen2", "deepseek-r1-qwen"],
+            json!({"type": "NFC"}),
+            json!({"type": "Sequence", "pretokenizers": [split(qwen2), bytes(false)]}),
+            false,
+        ),
+        (
+            &["smollm", "starcoder", "refact"],
+            Value::Null,
+            json!({"type": "Sequence", "pretokenizers": [digits, bytes(true)]}),
+            false,
+        ),
+    ] {
+        json["normalizer"] = normalizer;
+        json["pre_tokenizer"] = cut;
+        json["model"]["ignore_merges"] = ignore_merges.into();
+        let text = json.to_string();
+        let want = Vocabulary::from_bytes(text.as_bytes()).unwrap().with_eos(vec![2]);
+        for name in names {
+            let mut metadata = of_json(&json, name, 2);
+            // Unused ids fill the logits up; they are no tokens and may be spelled alike.
+            if let Meta::Texts(tokens) = value(&mut metadata, "tokens") {
+                tokens.extend([b"[PAD]".to_vec(), b"[PAD]".to_vec()]);
+            }
+            if let Meta::Numbers(types) = value(&mut metadata, "token_type") {
+                types.extend([5, 5]);
+            }
+            let got = of(&metadata).unwrap();
+            same(name, &got, &want, 2000);
+            let marked = |v: &Vocabulary| v.clone().with_markers(&["<think>", "</think>"]).unwrap();
+            assert!(!marked(&got).is_special(got.token_id("<think>").unwrap()));
+            same(name, &marked(&got), &marked(&want), 300);
+        }
+    }
+}
+
+#[test]
+fn the_embedded_file_has_the_embedded_tokenizer() {
+    let want = Vocabulary::from_bytes(TOKENIZER_JSON).unwrap().with_eos(vec![END_OF_TURN]);
+    same("embedded", &ffwd::model::vocabulary_from_gguf_bytes(TARGET_GGUF).unwrap(), &want, 5000);
+}
+
+#[test]
+fn the_tokenizer_of_llama_3() {
+    let Some(dir) = data::bench_dir() else {
+        eprintln!("skipped: no benchmark data (FFWD_BENCH_DIR)");
+        return;
+    };
+    let path = dir.join("tokenizers/llama3/tokenizer.json");
+    let bytes = std::fs::read(&path).unwrap();
+    let want = Vocabulary::from_bytes(&bytes).unwrap().with_eos(vec![128_009]);
+    let json = serde_json::from_slice(&bytes).unwrap();
+    let got = of(&of_json(&json, "llama-bpe", 128_009)).unwrap();
+    same("llama 3", &got, &want, 2000);
+    let marked = |v: Vocabulary| v.with_markers(&["<|python_tag|>"]).unwrap();
+    same("llama 3 with a marker", &marked(got), &marked(want), 500);
+}
+
+/// The words that the name `default` cuts have no `tokenizer.json` to compare with; here every word is a token.
+#[test]
+fn the_default_cut() {
+    let mut json = embedded_json();
+    let mut words = vec!["ab", "\u{120}cd", "123", "45", "..", "$+", "\u{120}", "!", "..!", "12345"];
+    words.push("\u{120}12345");
+    let mut vocab = json!({});
+    let alphabet = json["model"]["vocab"].as_object().unwrap().iter().filter(|(t, _)| t.chars().count() == 1);
+    for (i, token) in alphabet
+        .map(|(t, _)| t.as_str())
+        .chain(words.iter().copied().filter(|w| w.chars().count() > 1))
+        .enumerate()
+    {
+        vocab[token] = i.into();
+    }
+    json["model"]["vocab"] = vocab;
+    json["added_tokens"] = json!([]);
+    let merges = [
+        "a b",
+        "\u{120} c",
+        "\u{120}c d",
+        "1 2",
+        "12 3",
+        "4 5",
+        "123 45",
+        ". .",
+        "$ +",
+        ".. !",
+        "\u{120} 12345",
+    ];
+    for merge in ["12", "\u{120}c"] {
+        let n = json["model"]["vocab"].as_object().unwrap().len();
+        json["model"]["vocab"][merge] = n.into();
+    }
+    json["model"]["merges"] = json!(merges);
+    let vocabulary = of(&of_json(&json, "default", 0)).unwrap();
+    let cut = |text: &str| -> Vec<String> {
+        vocabulary.encode(text).unwrap().iter().map(|&t| vocabulary.token_text(t).unwrap()).collect()
+    };
+    // Punctuation by itself, then words with a blank before them, then numbers, of those three digits at once.
+    assert_eq!(cut("ab cd..!"), ["ab", "\u{120}cd", "..!"]);
+    assert_eq!(cut("ab12345"), ["ab", "123", "45"]);
+    assert_eq!(cut("ab 12345$+"), ["ab", "\u{120}", "123", "45", "$+"]);
+}
+
+/// SentencePiece as it is defined: join the best neighbours until there are none.
+fn slow_sentence_piece(pieces: &HashMap<String, (TokenId, f32)>, bytes: TokenId, text: &str) -> Vec<TokenId> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let mut parts: Vec<String> =
+        format!(" {text}").replace(' ', "\u{2581}").chars().map(String::from).collect();
+    loop {
+        let mut best: Option<(usize, f32)> = None;
+        for i in 1..parts.len() {
+            if let Some(&(_, score)) = pieces.get(&format!("{}{}", parts[i - 1], parts[i]))
+                && best.is_none_or(|(_, s)| score > s)
+            {
+                best = Some((i, score));
+            }
+        }
+        let Some((i, _)) = best else { break };
+        let right = parts.remove(i);
+        parts[i - 1] += &right;
+    }
+    let id = |part: &String| match pieces.get(part) {
+        Some(&(id, _)) => vec![id],
+        None => part.bytes().map(|b| bytes + TokenId::from(b)).collect(),
+    };
+    parts.iter().flat_map(id).collect()
+}
+
+/// Metadata of a SentencePiece model: `<unk>`, `<s>`, `</s>`, the bytes, then the pieces.
+fn sentence_piece(pieces: &[(String, f32)]) -> Metadata {
+    let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>"].map(String::from).into();
+    tokens.extend((0..=255u8).map(|b| format!("<0x{b:02X}>")));
+    let mut types = vec![2, 3, 3];
+    types.resize(259, 6);
+    let mut scores = vec![0.0; 259];
+    for (piece, score) in pieces {
+        tokens.push(piece.clone());
+        types.push(1);
+        scores.push(*score);
+    }
+    let entries = [
+        ("model", text("llama")),
+        ("tokens", texts(&tokens)),
+        ("token_type", Meta::Numbers(types)),
+        ("scores", Meta::Floats(scores)),
+        ("eos_token_id", Meta::Number(2)),
+    ];
+    entries.map(|(key, value)| (format!("tokenizer.ggml.{key}"), value)).into()
+}
+
+/// Pieces joined from pieces, as training makes them; scores fall with age or are in any order.
+fn random_pieces(random: &mut Random, characters: &[&str], in_order: bool) -> Vec<(String, f32)> {
+    let mut pieces: Vec<String> = characters.iter().map(|c| (*c).to_owned()).collect();
+    for _ in 0..random.below(30) {
+        let piece = format!("{}{}", random.pick(&pieces), random.pick(&pieces));
+        // The control token is there already.
+        if piece.chars().count() <= 9 && piece != "<s>" && !pieces.contains(&piece) {
+            pieces.push(piece);
+        }
+    }
+    let mut ranks: Vec<usize> = (0..pieces.len()).collect();
+    if !in_order {
+        for i in (1..ranks.len()).rev() {
+            ranks.swap(i, random.below(i + 1));
+        }
+    }
+    pieces.into_iter().zip(ranks).map(|(piece, rank)| (piece, -(rank as f32))).collect()
+}
+
+#[test]
+fn scores_join_as_sentence_piece_does() {
+    let mut random = Random::new(11);
+    for round in 0..600 {
+        let characters: &[&str] = match round % 3 {
+            0 => &["a", "\u{2581}"],
+            1 => &["a", "b", "\u{2581}"],
+            _ => &["a", "b", "\u{e9}", "\u{2581}", "<", "s", ">"],
+        };
+        let pieces = random_pieces(&mut random, characters, round % 2 == 0);
+        let vocabulary = of(&sentence_piece(&pieces)).unwrap();
+        let numbered = pieces.iter().enumerate().map(|(i, (p, s))| (p.clone(), (259 + i as TokenId, *s)));
+        let known: HashMap<_, _> = numbered.collect();
+        for _ in 0..60 {
+            let n = random.below(24);
+            let letters = ["a", "a", "b", " ", "\u{e9}", "<s>", "\u{2581}", "\u{1f600}", "\n"];
+            let most = if round % 3 == 0 { 4 } else { letters.len() };
+            let text: String = (0..n).map(|_| letters[random.below(most)]).collect();
+            let want = slow_sentence_piece(&known, 3, &text);
+            assert_eq!(vocabulary.encode(&text).unwrap(), want, "{text:?} with {pieces:?}");
+            let spelled: Vec<u8> = text.replace('\u{2581}', " ").into_bytes();
+            let prefix: &[u8] = if text.is_empty() { b"" } else { b" " };
+            assert_eq!(vocabulary.decode(&want), [prefix, &spelled].concat());
+        }
+    }
+}
+
+#[test]
+fn control_and_user_defined_pieces() {
+    let list: Vec<(String, f32)> = ["\u{2581}", "a", "b", "\u{2581}a", "ab", "xyz"]
+        .iter()
+        .enumerate()
+        .map(|(i, p)| ((*p).to_owned(), -(i as f32)))
+        .collect();
+    // No merge makes `xyz`, which has no characters that are pieces; a user defined it.
+    let mut metadata = sentence_piece(&list);
+    let Meta::Numbers(types) = value(&mut metadata, "token_type") else { unreachable!() };
+    types[264] = 4;
+    let vocabulary = of(&metadata).unwrap();
+    assert_eq!(vocabulary.eos(), [2]);
+    assert!(vocabulary.is_special(0) && vocabulary.is_special(1) && !vocabulary.is_special(264));
+    assert_eq!(vocabulary.encode("abxyzb").unwrap(), [262, 261, 264, 259, 261]);
+    assert_eq!(vocabulary.encode_template("<s>a").unwrap(), [1, 262]);
+    assert_eq!(vocabulary.token_bytes(1), b"");
+    assert!(!vocabulary.encode("<s>a").unwrap().contains(&1), "a control token in a text is text");
+    // Without the space in front.
+    metadata.push(("tokenizer.ggml.add_space_prefix".into(), Meta::Flag(false)));
+    let vocabulary = of(&metadata).unwrap();
+    assert_eq!(vocabulary.encode("abxyzb").unwrap(), [263, 264, 261]);
+}
+
+/// A small one of each kind.
+fn small() -> [Metadata; 2] {
+    let bytes: Vec<String> = embedded_json()["model"]["vocab"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter(|t| t.chars().count() == 1)
+        .cloned()
+        .collect();
+    let mut tokens = bytes;
+    tokens.extend(["ab", "abc", "<|end|>"].map(String::from));
+    let mut types = vec![1; tokens.len() - 1];
+    types.push(3);
+    let end = tokens.len() as u32 - 1;
+    let byte_level = [
+        ("model", text("gpt2")),
+        ("pre", text("gpt-2")),
+        ("tokens", texts(&tokens)),
+        ("token_type", Meta::Numbers(types)),
+        ("merges", texts(&["a b", "ab c"])),
+        ("eos_token_id", Meta::Number(end)),
+    ];
+    let pieces = [("\u{2581}", 0.0), ("a", -1.0), ("b", -2.0), ("ab", -3.0), ("\u{2581}ab", -4.0)];
+    let pieces: Vec<(String, f32)> = pieces.iter().map(|(p, s)| ((*p).to_owned(), *s)).collect();
+    [byte_level.map(|(key, value)| (format!("tokenizer.ggml.{key}"), value)).into(), sentence_piece(&pieces)]
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    use ErrorKind::{Model, Tokenizer, TooComplex, Unsupported};
+    let change = |list: &Meta, at: usize, to: &[u8]| {
+        let Meta::Texts(mut list) = list.clone() else { unreachable!() };
+        list[at] = to.into();
+        Meta::Texts(list)
+    };
+    let shorter = |list: &Meta| match list {
+        Meta::Texts(list) => Meta::Texts(list[1..].to_vec()),
+        Meta::Numbers(list) => Meta::Numbers(list[1..].to_vec()),
+        Meta::Floats(list) => Meta::Floats(list[1..].to_vec()),
+        _ => unreachable!(),
+    };
+    let [byte_level, spm] = small();
+    type Change<'a> = Box<dyn Fn(&Meta) -> Meta + 'a>;
+    let to = |m: Meta| -> Change<'_> { Box::new(move |_| m.clone()) };
+    let cases: Vec<(&Metadata, &str, Change, ErrorKind, &str)> = vec![
+        (&byte_level, "model", to(text("bert")), Unsupported, "bert"),
+        (&byte_level, "pre", to(text("tekken")), Unsupported, "`tekken` of `tokenizer.ggml.pre`"),
+        (&byte_level, "token_type", Box::new(shorter), Tokenizer, "token_type"),
+        (&byte_level, "tokens", Box::new(shorter), Tokenizer, "token_type"),
+        (&byte_level, "tokens", Box::new(|l| change(l, 5, b"ab")), Tokenizer, "are both `ab`"),
+        (
+            &byte_level,
+            "tokens",
+            Box::new(|l| change(l, 5, b"\xff\xfe")),
+            Model,
+            "entry 5 of `tokenizer.ggml.tokens`",
+        ),
+        (&byte_level, "tokens", to(Meta::Numbers(vec![1])), Model, "tokens"),
+        (&byte_level, "tokens", to(text("a")), Model, "tokens"),
+        (
+            &byte_level,
+            "token_type",
+            to(Meta::Numbers(vec![9; 259])),
+            Tokenizer,
+            "entry 0 of `tokenizer.ggml.token_type`",
+        ),
+        (&byte_level, "token_type", Box::new(|_| texts(&["a"])), Model, "token_type"),
+        (&byte_level, "merges", to(texts(&["a b", "ab z"])), Tokenizer, "`abz`, which"),
+        (&byte_level, "merges", to(texts(&["a b", "xy c"])), Tokenizer, "entry 1 of `tokenizer.ggml.merges`"),
+        (&byte_level, "merges", to(texts(&["ab"])), Tokenizer, "not two tokens"),
+        (&byte_level, "merges", to(texts(&[""])), Tokenizer, "not two tokens"),
+        (&byte_level, "merges", to(texts(&[" "])), Tokenizer, "not two tokens"),
+        (&byte_level, "merges", to(Meta::Texts(vec![b"a \xff".to_vec()])), Model, "merges"),
+        (&spm, "scores", Box::new(shorter), Tokenizer, "scores"),
+        (&spm, "scores", to(Meta::Floats(vec![0.0; 264])), Unsupported, "tokenizer.ggml.scores"),
+        (&spm, "scores", to(Meta::Floats(vec![f32::NAN; 264])), Tokenizer, "scores"),
+        (&spm, "tokens", Box::new(|l| change(l, 30, b"<0x1b>")), Tokenizer, "byte 0x1B"),
+        (&spm, "tokens", Box::new(|l| change(l, 261, b"z")), Unsupported, "without one for `b`"),
+    ];
+    for (from, key, change, kind, said) in cases {
+        let mut metadata = from.clone();
+        assert!(of(&metadata).is_ok());
+        let value = value(&mut metadata, key);
+        *value = change(value);
+        let error = of(&metadata).unwrap_err();
+        assert!(error.kind() == kind && error.to_string().contains(said), "{key}, {said}: {error:?}");
+    }
+    for (from, keys) in
+        [(&byte_level, &["model", "pre", "tokens", "token_type", "merges"][..]), (&spm, &["scores"])]
+    {
+        for key in keys {
+            let name = format!("tokenizer.ggml.{key}");
+            let without: Metadata = from.iter().filter(|(k, _)| *k != name).cloned().collect();
+            assert!(of(&without).unwrap_err().to_string().contains(&name), "{key}");
+        }
+    }
+    // More than is read, with the bytes to show for it.
+    let mut metadata = byte_level.clone();
+    *value(&mut metadata, "tokens") = Meta::Texts(vec![Vec::new(); (1 << 20) + 1]);
+    let error = of(&metadata).unwrap_err();
+    assert!(error.kind() == TooComplex && error.to_string().contains("tokens"), "{error:?}");
+    let mut metadata = byte_level.clone();
+    *value(&mut metadata, "merges") = Meta::Texts(vec![vec![b'a'; 1 << 20]; 65]);
+    let error = of(&metadata).unwrap_err();
+    assert!(error.kind() == TooComplex && error.to_string().contains("merges"), "{error:?}");
+    // Claimed and not there.
+    for n in [1 << 19, 1 << 40, u64::MAX] {
+        for kind in [0, 5, 8, 9, 12, 77] {
+            let mut metadata = byte_level.clone();
+            *value(&mut metadata, "merges") = Meta::Claimed(kind, n);
+            assert!(of(&metadata).is_err());
+        }
+    }
+}
+
+#[test]
+fn damaged_metadata_are_errors_or_tokenizers() {
+    let mut random = Random::new(3);
+    let mut outcomes = [0, 0];
+    for metadata in small() {
+        let whole = file(&metadata);
+        for _ in 0..3000 {
+            let mut damaged = whole.clone();
+            for _ in 0..1 + random.below(3) {
+                let at = random.below(damaged.len());
+                damaged[at] = match random.below(3) {
+                    0 => random.next() as u8,
+                    1 => damaged[at] ^ (1 << random.below(8)),
+                    _ => *random.pick(&[0, 1, 255, b' ']),
+                };
+            }
+            if random.chance(10) {
+                damaged.truncate(random.below(damaged.len()));
+            }
+            match ffwd::model::vocabulary_from_gguf_bytes(&damaged) {
+                Ok(vocabulary) => {
+                    outcomes[0] += 1;
+                    vocabulary.encode("abc ab\u{e9} <|end|>").unwrap();
+                }
+                Err(error) => {
+                    outcomes[1] += 1;
+                    assert!(!error.message().is_empty());
+                }
+            }
+        }
+    }
+    assert!(outcomes.iter().all(|&n| n > 100), "{outcomes:?}");
+}
+
+/// One file is a whole model; a `tokenizer.json` beside it comes first.
+#[test]
+fn what_stands_in_front_of_a_prompt() {
+    let [byte_level, pieces] = small();
+    let with = |metadata: &Metadata, more: &[(&str, Meta)]| {
+        let mut all = metadata.clone();
+        for (key, value) in more {
+            all.retain(|(k, _)| k != &format!("tokenizer.ggml.{key}"));
+            all.push((format!("tokenizer.ggml.{key}"), value.clone()));
+        }
+        of(&all).unwrap().bos().to_vec()
+    };
+    let (id, yes, no) = (("bos_token_id", Meta::Number(3)), Meta::Flag(true), Meta::Flag(false));
+    // A `tokenizer.json` says it in its post-processor, which may put something behind a text as well.
+    let mut json = embedded_json();
+    let named = |id: u32| Vocabulary::from_bytes(TOKENIZER_JSON).unwrap().token_text(id).unwrap();
+    let (front, behind, plain) = (named(1), named(2), named(300));
+    let special = |name: &str, id: u32| json!({ "id": name, "ids": [id], "tokens": [name] });
+    for (first, want) in [(&front, vec![1]), (&plain, vec![])] {
+        let token = |name: &str| json!({ "SpecialToken": { "id": name, "type_id": 0 } });
+        let single = json!([token(first), { "Sequence": { "id": "A", "type_id": 0 } }, token(&behind)]);
+        json["post_processor"] = json!({
+            "type": "TemplateProcessing", "single": single, "pair": single,
+            "special_tokens": { &front: special(&front, 1), &behind: special(&behind, 2), &plain: special(&plain, 300) },
+        });
+        let vocab = Vocabulary::from_bytes(json.to_string().as_bytes()).unwrap();
+        assert_eq!(vocab.bos(), want, "{first}");
+    }
+    assert_eq!(Vocabulary::from_bytes(TOKENIZER_JSON).unwrap().bos(), [0; 0]);
+    // What files mean that do not say it: SentencePiece and Llama 3 have one, others have none.
+    assert_eq!(with(&pieces, &[]), [1]);
+    assert_eq!(with(&pieces, std::slice::from_ref(&id)), [3]);
+    assert_eq!(with(&byte_level, std::slice::from_ref(&id)), [0; 0]);
+    assert_eq!(with(&byte_level, &[id.clone(), ("pre", text("llama-bpe"))]), [3]);
+    // And those that do.
+    for metadata in [&byte_level, &pieces] {
+        assert_eq!(with(metadata, &[id.clone(), ("add_bos_token", yes.clone())]), [3]);
+        assert_eq!(with(metadata, &[id.clone(), ("add_bos_token", no.clone())]), [0; 0]);
+        assert_eq!(
+            with(metadata, &[("bos_token_id", Meta::Number(1 << 20)), ("add_bos_token", yes.clone())]),
+            [0; 0]
+        );
+    }
+}
+
+#[test]
+fn a_plain_prompt_begins_with_it_and_others_do_not() {
+    let engine = |bos| {
+        let vocab = ffwd::model::embedded::vocabulary().unwrap().with_bos(bos);
+        Engine::from_parts(ffwd::model::Model::embedded_target(&Default::default()).unwrap(), None, vocab)
+            .unwrap()
+    };
+    let (plain, with) = (engine(vec![]), engine(vec![1]));
+    let tokens = |engine: &Engine, prompt: Prompt| {
+        engine.generate(&Request::new(prompt).max_tokens(1)).unwrap().stats.prompt_tokens
+    };
+    let begin = with.vocabulary().token_text(1).unwrap();
+    let text = || Prompt::text("One two three.");
+    let count = tokens(&plain, text());
+    assert_eq!(tokens(&with, text()), count + 1);
+    assert_eq!(tokens(&with, text().without_bos()), count);
+    // A template that writes it itself gets no second one; a text that spells it is only a text.
+    let template = |begin: &str| Prompt::default().with_template(begin).with_text("One two three.");
+    assert_eq!(tokens(&with, template(&begin)), count + 1);
+    assert_eq!(tokens(&with, template("")), count + 1);
+    let spelled = || Prompt::text(format!("{begin}One two three."));
+    assert_eq!(tokens(&with, spelled()), tokens(&plain, spelled()) + 1);
+    let chat = [ffwd::chat::Message::user("One two three.")];
+    let prompt = |engine: &Engine| engine.chat_prompt(&chat, &Default::default()).unwrap();
+    assert_eq!(tokens(&with, prompt(&with)), tokens(&plain, prompt(&plain)));
+    // An empty prompt is refused as before.
+    assert!(with.generate(&Request::new(Prompt::default())).is_err());
+}
+
+#[test]
+fn a_gguf_file_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.gguf");
+    std::fs::write(&path, TARGET_GGUF).unwrap();
+    let request = || {
+        let prompt = Prompt::text("The date is ");
+        Request::new(prompt)
+            .constraint(Constraint::regex("[0-9]{4}-[0-9]{2}-[0-9]{2}").unwrap())
+            .mode(Mode::Off)
+    };
+    let want = Engine::embedded().unwrap().generate(&request()).unwrap();
+    for place in [path.as_path(), dir.path()] {
+        let engine = Engine::builder().model(place).build().unwrap();
+        let got = engine.generate(&request()).unwrap();
+        assert_eq!((got.text, got.tokens), (want.text.clone(), want.tokens.clone()));
+        assert_eq!(engine.vocabulary().eos(), [END_OF_TURN]);
+    }
+    std::fs::write(dir.path().join("tokenizer.json"), b"{}").unwrap();
+    let error = Engine::builder().model(&path).build().err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Tokenizer, "the file beside it is read: {error}");
+}

@@ -1,0 +1,34 @@
+//! Models, sampling, drafts, decoding and batches, with the embedded models and with random ones.
+//!
+//! Each module is one subject; `kit` has their shared parts. Tests that need a process of their own
+//! (the number of threads, the largest allocation) run this program once more, as
+//! `ffwd_testkit::child` describes.
+#![cfg(feature = "embedded")]
+
+mod batch;
+mod batch_faults;
+mod beam_and_best_of;
+mod branches;
+mod chat;
+mod draft_sources;
+mod draft_target_pairs;
+mod evaluation;
+mod exactness;
+mod families;
+mod finish_reasons;
+mod gguf_tokenizers;
+mod hostile_models;
+#[cfg(feature = "hub")]
+mod hub;
+mod kit;
+mod labels;
+mod markers;
+mod model_parity;
+mod prefix_cache;
+mod sampling;
+mod statistics;
+mod thinking;
+mod thread_determinism;
+
+#[global_allocator]
+static ALLOCATOR: kit::allocations::Watching = kit::allocations::Watching;

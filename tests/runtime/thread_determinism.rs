@@ -1,0 +1,68 @@
+//! Several threads that share the rows of a forward give the bits of one thread and one token at a
+//! time: prompts in parts, branches, neighbours, windows.
+//!
+//! candle reads the number of threads once in a process. So the test runs in a process of its own.
+
+use ffwd::model::{Branch, KvCache, LoadOptions, Model, Precision, Segment};
+use ffwd_testkit::child;
+use ffwd_testkit::random::Random;
+
+use crate::kit::models;
+
+/// Logits of tokens that run alone, each behind the ones before it.
+fn one_by_one(model: &Model, tokens: &[u32], cache: &mut KvCache) -> Vec<Vec<f32>> {
+    tokens.iter().flat_map(|&token| model.forward(&[token], cache, 0..1).unwrap()).collect()
+}
+
+#[test]
+fn rows_of_several_threads_are_those_of_one() {
+    let name = "rows_of_several_threads_are_those_of_one";
+    if !child::is_child(module_path!(), name, &[("CANDLE_NUM_THREADS", "2")]) {
+        return;
+    }
+    assert_eq!(candle_core::utils::barrier_pool().n_workers(), 1, "this test is about several threads");
+    let embedded = |precision| Model::embedded_target(&LoadOptions::with_precision(precision)).unwrap();
+    for model in [embedded(Precision::F32), embedded(Precision::Q8_0), models::windowed()] {
+        let vocab = model.config().vocab_size;
+        let mut random = Random::new(3);
+        for round in 0..10 {
+            let mut tokens = |most: usize| -> Vec<u32> {
+                (0..1 + random.below(most)).map(|_| random.below(vocab) as u32).collect()
+            };
+            let (before, trunk) = (tokens(40), tokens(if round % 5 == 0 { 400 } else { 30 }));
+            let (other, ways) = (tokens(9), [tokens(9), tokens(4)]);
+            let branches =
+                ways.each_ref().map(|w| Branch { after: random.below(trunk.len() + 1), len: w.len() });
+            let all: Vec<u32> = trunk.iter().chain(ways.iter().flatten()).copied().collect();
+            let mut cache = model.new_cache().unwrap();
+            model.forward(&before, &mut cache, 0..0).unwrap();
+            let mut others = model.new_cache().unwrap();
+            // Some rows want no logits; of the others some fall to each thread.
+            let rows = random.below(trunk.len())..all.len();
+            let segment =
+                |tokens, branches, cache, rows| Segment { tokens, branches, cache, rows, only: &[] };
+            let mut segments = [
+                segment(&other, &[], &mut others, 0..other.len()),
+                segment(&all, &branches, &mut cache, rows.clone()),
+            ];
+            let got: Vec<_> = model.forward_batch(&mut segments).into_iter().map(Result::unwrap).collect();
+            let mut alone = model.new_cache().unwrap();
+            assert_eq!(got[0], one_by_one(&model, &other, &mut alone), "neighbour of round {round}");
+            let mut start = model.new_cache().unwrap();
+            one_by_one(&model, &before, &mut start);
+            let mut alone = start.clone();
+            let want = one_by_one(&model, &trunk, &mut alone);
+            assert_eq!(got[1][..trunk.len() - rows.start], want[rows.start..], "round {round}");
+            let mut at = trunk.len() - rows.start;
+            for (branch, way) in branches.iter().zip(&ways) {
+                let mut on = alone.clone();
+                on.truncate(before.len() + branch.after);
+                assert_eq!(got[1][at..at + way.len()], one_by_one(&model, way, &mut on), "round {round}");
+                at += way.len();
+            }
+            cache.truncate(before.len() + trunk.len());
+            let next = |mut cache| model.forward(&[9, 8], &mut cache, 0..2).unwrap();
+            assert_eq!(next(cache), next(alone), "what is kept in round {round}");
+        }
+    }
+}
