@@ -1,10 +1,16 @@
-//! What a forward costs by the number of its tokens, extraction in the four modes, and batches, with the
-//! embedded models: `cargo bench --bench decode`.
+//! The cost of a forward by the number of its tokens, extraction in the four modes, and batches,
+//! with the embedded models.
 //!
-//! Forwards run behind 300 cached tokens and return the logits of every row, as verification needs
-//! them. Prompts are processed within the extraction times. `-- batch` prints only the figures of
-//! `batch.rs`, `-- gate`, `-- schema`, `-- rows`, `-- forced` and `-- large` those of the files of these names (the last only
-//! on request: it needs a gigabyte and some minutes); candle's threads are set by `CANDLE_NUM_THREADS`.
+//! ```text
+//! cargo bench --bench decode [-- PART]
+//! ```
+//!
+//! Forwards run after a fixed number of cached tokens and return the logits of every row, as
+//! verification needs them. Prompts are processed within the extraction times.
+//!
+//! Each file of `decode/` is a part: `batch`, `gate`, `schema` (`same_schema.rs`), `rows`, `forced`
+//! and `large`. `large` runs only on request: it needs a gigabyte and some minutes.
+//! `CANDLE_NUM_THREADS` sets candle's threads.
 
 #[path = "decode/batch.rs"]
 mod batch;
@@ -14,14 +20,15 @@ mod forced;
 mod gate;
 #[path = "decode/large.rs"]
 mod large;
-#[path = "decode/one_schema.rs"]
-mod one_schema;
 #[path = "decode/rows.rs"]
 mod rows;
+#[path = "decode/same_schema.rs"]
+mod same_schema;
 
 use std::hint::black_box;
 use std::time::Duration;
 
+use clap::{Parser, ValueEnum};
 use criterion::{BenchmarkId, Criterion};
 use ffwd::model::{LoadOptions, Model, Precision};
 use ffwd::{Constraint, Engine, Mode, Result, extract};
@@ -31,25 +38,48 @@ const SCHEMA: &str = include_str!("../examples/data/invoice.schema.json");
 /// Tokens in the cache while forwards are timed.
 const CACHED: u32 = 300;
 
+/// Measure forwards, modes, drafts and batches.
+#[derive(Parser)]
+struct Options {
+    /// Run one part [default: all but `large`]
+    part: Option<Part>,
+    /// Accepted and ignored: cargo passes it
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Part {
+    /// Forwards by their number of tokens
+    Forward,
+    /// Extraction in the four modes
+    Extract,
+    /// Rows of a forward against candle's stock model
+    Rows,
+    /// Drafting with several mixes of sources
+    Gate,
+    /// Many texts, one schema
+    Schema,
+    /// Forced runs
+    Forced,
+    /// Batches against single requests
+    Batch,
+    /// Drafting on a large model
+    Large,
+}
+
 fn main() -> Result<()> {
-    if std::env::args().any(|a| a == "batch") {
-        return batch::run();
+    let wanted = Options::parse().part;
+    match wanted {
+        None | Some(Part::Forward | Part::Extract) => {}
+        Some(Part::Rows) => return rows::run(),
+        Some(Part::Gate) => return gate::run(),
+        Some(Part::Schema) => return same_schema::run(Engine::embedded, 10, 20),
+        Some(Part::Forced) => return forced::run_all(),
+        Some(Part::Batch) => return batch::run(),
+        Some(Part::Large) => return large::run(),
     }
-    if std::env::args().any(|a| a == "gate") {
-        return gate::run();
-    }
-    if std::env::args().any(|a| a == "rows") {
-        return rows::run();
-    }
-    if std::env::args().any(|a| a == "large") {
-        return large::run();
-    }
-    if std::env::args().any(|a| a == "schema") {
-        return one_schema::run(Engine::embedded, 10, 20);
-    }
-    if std::env::args().any(|a| a == "forced") {
-        return forced::run_all();
-    }
+    // Criterion reads the same arguments: a part of its own is the name of its group.
     let mut criterion = Criterion::default()
         .configure_from_args()
         .sample_size(20)
@@ -58,9 +88,12 @@ fn main() -> Result<()> {
     forwards(&mut criterion)?;
     modes(&mut criterion)?;
     criterion.final_summary();
+    if wanted.is_some() {
+        return Ok(());
+    }
     rows::run()?;
     gate::run()?;
-    one_schema::run(Engine::embedded, 10, 20)?;
+    same_schema::run(Engine::embedded, 10, 20)?;
     forced::run_all()?;
     batch::run()
 }

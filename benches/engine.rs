@@ -1,23 +1,20 @@
-//! The engine's operations one by one, on the Llama-3 vocabulary of 128,256 tokens: masks warm and
-//! cold per kind of state, accepting a token, compiling, forced runs, rollback, fork.
+//! The engine's operations one by one, on the Llama-3 vocabulary of 128,256 tokens: warm and cold masks
+//! for each kind of state, accepting a token, compiling, forced runs, rollback, fork.
 //!
-//! *Cold* is the first mask of a state in a freshly compiled grammar (compiling and walking there are
-//! not timed), *warm* the same mask again. Needs the benchmark data (`FFWD_BENCH_DIR`, or
-//! `../shared/bench`); without it nothing is measured.
-
-#[path = "../tests/common/data.rs"]
-#[allow(dead_code)]
-mod data;
-#[path = "../tests/common/tables.rs"]
-#[allow(dead_code)]
-mod tables;
+//! *Cold* is the first mask of a state in a freshly compiled grammar (without the time to compile and to
+//! reach the state), *warm* the same mask again. Criterion reads the command line.
+//!
+//! Needs the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench`). Without it nothing is measured.
 
 use std::hint::black_box;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion};
 use ffwd::constraint::substring::{Source, SubstringOptions};
 use ffwd::{Compiler, Constraint, Matcher, Policy, TokenId, Vocabulary, Whitespace};
+use ffwd_testkit::random::Random;
+use ffwd_testkit::{data, env, tables};
 
 const SMALL: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0}},
   "required":["name","age"],"additionalProperties":false}"#;
@@ -194,15 +191,12 @@ fn compile(c: &mut Criterion, bench: &Bench) {
     group.finish();
 }
 
-/// Words as often as words are used (Zipf), in sentences and paragraphs, of about so many bytes.
+/// Words with the frequencies of a language (Zipf), in sentences and paragraphs, of about `bytes` bytes.
 fn prose(bytes: usize) -> String {
     const SYLLABLES: &[&str] =
         &["con", "ta", "re", "mi", "s", "ver", "er", "in", "al", "de", "lo", "ing", "th", "e", "ble", "un"];
-    let mut state = 7u64;
-    let mut next = |n: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % n
-    };
+    let mut random = Random::new(7);
+    let mut next = |n: usize| random.below(n);
     let word = |next: &mut dyn FnMut(usize) -> usize| {
         (0..1 + next(4)).map(|_| SYLLABLES[next(SYLLABLES.len())]).collect::<String>()
     };
@@ -293,10 +287,10 @@ fn main() {
     compile(&mut criterion, &bench);
     substring(&mut criterion, &bench);
     criterion.final_summary();
-    tables::put("docs/engine.md", "engine", &table()).unwrap_or_else(|e| eprintln!("engine: {e}"));
+    tables::put("engine", &table()).unwrap_or_else(|e| eprintln!("engine: {e}"));
 }
 
-/// The medians that Criterion has kept, as a table.
+/// The medians of Criterion, as a table.
 fn table() -> String {
     let mut text = String::from("| operation | median |\n| --- | --- |\n");
     for group in ["mask warm", "mask cold", "step", "forced", "compile", "substring of 100 kB"] {
@@ -325,10 +319,7 @@ fn table() -> String {
 }
 
 /// Where Criterion keeps its results.
-fn criterion_dir() -> std::path::PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(std::path::PathBuf::from);
-    let beside = || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-    std::env::var_os("CRITERION_HOME")
-        .map(Into::into)
-        .unwrap_or_else(|| target.unwrap_or_else(beside).join("criterion"))
+fn criterion_dir() -> PathBuf {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    env::criterion_home().unwrap_or_else(|| env::target_dir().unwrap_or_else(default).join("criterion"))
 }

@@ -1,22 +1,31 @@
-//! How far the unverified modes are from plain masked decoding: every output of some small constraints with its
-//! probability, once token by token, once with forced runs emitted unasked.
+//! The divergence of the unverified modes from plain masked decoding: every output of some small
+//! constraints with its probability, once token by token, once with forced runs emitted unverified.
 //!
-//! cargo run --release --example distances
+//! ```text
+//! cargo bench --bench mode_divergence
+//! ```
 //!
-//! Outputs less likely than the cut are left out; how much that is, is printed. Temperature 1, embedded model,
-//! no drafts: where a draft ends decides in the unverified modes what is asked about, so they are taken as they
-//! are defined. Written into docs/exactness.md if FFWD_WRITE_TABLES is set.
-
-#[path = "../tests/common/tables.rs"]
-#[allow(dead_code)]
-mod tables;
+//! Outputs less likely than the cut are left out; their probability is in the table. Temperature 1,
+//! embedded model. There are no drafts: in the unverified modes the end of a draft decides which tokens
+//! are verified, so the modes are taken as defined. `FFWD_WRITE_TABLES` writes the table `distances` into
+//! `docs/benchmarks.md`.
 
 use std::collections::BTreeMap;
 
+use clap::Parser;
 use ffwd::model::KvCache;
 use ffwd::{
     CompiledGrammar, Constraint, Engine, Error, ErrorKind, Matcher, Mode, Prompt, Result, TokenId, extract,
 };
+use ffwd_testkit::tables;
+
+/// Compare the unverified modes with plain masked decoding.
+#[derive(Parser)]
+struct Options {
+    /// Accepted and ignored: cargo passes it
+    #[arg(long, hide = true)]
+    bench: bool,
+}
 
 /// Outputs of less probability are not followed.
 const CUT: f64 = 1e-6;
@@ -30,36 +39,36 @@ const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 
 #[derive(Default)]
 struct Distribution {
     texts: BTreeMap<String, f64>,
-    /// Probability of what was not followed.
+    /// Probability of the outputs that were not followed.
     cut: f64,
-    /// Tokens emitted unasked, and all, on average.
-    unasked: f64,
+    /// Tokens emitted unverified, and all, on average.
+    unverified: f64,
     tokens: f64,
-    /// Mean over the outputs: probability, under plain masked decoding, of what was emitted unasked.
+    /// Mean over the outputs: probability, under plain masked decoding, of the unverified tokens.
     survival: f64,
     forwards: usize,
 }
 
-/// An output under way.
+/// An output in progress.
 struct Open {
     matcher: Matcher,
     tokens: Vec<TokenId>,
     mass: f64,
-    unasked: usize,
+    unverified: usize,
     survival: f64,
 }
 
 struct Enumeration<'a> {
     engine: &'a Engine,
     prompt: Vec<TokenId>,
-    /// What is in the cache behind the prompt.
+    /// Tokens in the cache after the prompt.
     seen: Vec<TokenId>,
     cache: KvCache,
     mode: Mode,
 }
 
 impl Enumeration<'_> {
-    /// Logits behind the prompt and each of the tokens from `first` on.
+    /// Logits after the prompt and each of the tokens, starting with number `first`.
     fn logits(&mut self, tokens: &[TokenId], first: usize) -> Result<Vec<Vec<f32>>> {
         let all = [&self.prompt[..], tokens].concat();
         let same = self.seen.iter().zip(tokens).take_while(|(a, b)| a == b).count();
@@ -87,7 +96,7 @@ impl Enumeration<'_> {
     fn run(&mut self, grammar: &CompiledGrammar) -> Result<Distribution> {
         let mut all = Distribution::default();
         let matcher = grammar.matcher();
-        let mut open = vec![Open { matcher, tokens: Vec::new(), mass: 1.0, unasked: 0, survival: 1.0 }];
+        let mut open = vec![Open { matcher, tokens: Vec::new(), mass: 1.0, unverified: 0, survival: 1.0 }];
         while let Some(mut at) = open.pop() {
             let known = at.tokens.len();
             let mut before = at.matcher.fork();
@@ -109,7 +118,7 @@ impl Enumeration<'_> {
                 at.survival *= masked.iter().find(|m| m.0 == *token).map_or(0.0, |m| m.1);
                 before.accept_token(*token)?;
             }
-            at.unasked += jumped;
+            at.unverified += jumped;
             if ended {
                 self.close(&mut all, &at, at.mass);
                 continue;
@@ -149,7 +158,7 @@ impl Enumeration<'_> {
     fn close(&self, all: &mut Distribution, at: &Open, mass: f64) {
         let text = String::from_utf8_lossy(&self.engine.vocabulary().decode(&at.tokens)).into_owned();
         *all.texts.entry(text).or_default() += mass;
-        all.unasked += mass * at.unasked as f64;
+        all.unverified += mass * at.unverified as f64;
         all.tokens += mass * at.tokens.len() as f64;
         all.survival += mass * at.survival;
     }
@@ -222,9 +231,10 @@ fn constraints() -> Result<Vec<(&'static str, Constraint, Prompt)>> {
 }
 
 fn main() -> Result<()> {
+    Options::parse();
     let engine = Engine::embedded()?;
     let mut table = String::from(
-        "| constraint | texts | left out | mode | unasked tokens | survival | total variation | same best text |\n\
+        "| constraint | texts | left out | mode | unverified tokens | survival | total variation | same best text |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for (name, constraint, prompt) in constraints()? {
@@ -248,7 +258,7 @@ fn main() -> Result<()> {
                 plain.texts.len(),
                 plain.cut.max(other.cut),
                 mode.name(),
-                other.unasked,
+                other.unverified,
                 other.tokens,
                 other.survival,
                 distance(&plain, &other),
@@ -257,5 +267,5 @@ fn main() -> Result<()> {
         }
     }
     print!("{table}");
-    tables::put("docs/exactness.md", "distances", &table).map_err(|e| Error::new(ErrorKind::InvalidOption, e))
+    tables::put("distances", &table).map_err(|e| Error::new(ErrorKind::InvalidOption, e))
 }

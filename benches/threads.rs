@@ -1,22 +1,26 @@
-//! One grammar used by 1, 2, ... threads at the same time, as many as there are cores: masks per second, and
-//! their ratio to one thread.
+//! One grammar used by 1, 2, ... threads at the same time, up to the number of cores: masks per second,
+//! and their ratio to one thread.
 //!
-//! *Warm*: every thread follows the same document again and again. *Cold*: each follows documents of its
-//! own in a grammar that nobody has used, so that nearly every mask is made. *A grammar each*: the same,
-//! but each thread with a grammar of its own: what the machine itself allows. Needs the benchmark data
-//! (`FFWD_BENCH_DIR`, or `../shared/bench`); without it nothing is measured.
-
-#[path = "../tests/common/data.rs"]
-#[allow(dead_code)]
-mod data;
-#[path = "../tests/common/tables.rs"]
-#[allow(dead_code)]
-mod tables;
+//! *Warm*: every thread follows the same document again and again. *Cold*: each thread follows documents
+//! of its own in a new grammar, so that nearly every mask is computed. *A grammar each*: the same, with a
+//! grammar for each thread: the limit of the machine itself.
+//!
+//! Needs the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench`). Without it nothing is measured.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use ffwd::{CompiledGrammar, Compiler, Constraint, TokenId, Vocabulary};
+use ffwd_testkit::{data, tables};
+
+/// Measure one grammar on several threads.
+#[derive(Parser)]
+struct Options {
+    /// Accepted and ignored: cargo passes it
+    #[arg(long, hide = true)]
+    bench: bool,
+}
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string","maxLength":60},
   "tags":{"type":"array","items":{"type":"string","pattern":"^[a-z0-9-]+$"}},
@@ -67,7 +71,7 @@ impl Bench {
     }
 }
 
-/// Follows documents, with a mask before each token; how many masks.
+/// Follows documents, with a mask before each token; the number of masks.
 fn follow(grammar: &CompiledGrammar, documents: &[Vec<TokenId>], row: &mut [u32]) -> usize {
     let mut masks = 0;
     for tokens in documents {
@@ -81,7 +85,7 @@ fn follow(grammar: &CompiledGrammar, documents: &[Vec<TokenId>], row: &mut [u32]
     masks
 }
 
-/// Runs `work` on so many threads at once; masks per second of all together.
+/// Runs `work` on `threads` threads at once; masks per second of all together.
 fn together(threads: usize, words: usize, work: impl Fn(usize, &mut [u32]) -> usize + Sync) -> f64 {
     let barrier = Barrier::new(threads);
     let run = |thread: usize| {
@@ -101,6 +105,7 @@ fn together(threads: usize, words: usize, work: impl Fn(usize, &mut [u32]) -> us
 }
 
 fn main() {
+    Options::parse();
     let Some(dir) = data::bench_dir() else {
         println!("threads: skipped, no benchmark data (set FFWD_BENCH_DIR)");
         return;
@@ -154,5 +159,5 @@ fn main() {
         }
     }
     print!("{table}");
-    tables::put("docs/engine.md", "threads", &table).unwrap_or_else(|e| eprintln!("threads: {e}"));
+    tables::put("threads", &table).unwrap_or_else(|e| eprintln!("threads: {e}"));
 }

@@ -1,18 +1,34 @@
-//! How good and how fast the embedded models are on evaluation texts, in every mode.
+//! Quality and speed of the embedded models on evaluation texts, in every mode.
 //!
+//! ```text
 //! cargo run --release --example evaluate -- FILE.jsonl... [--limit N] [--precision q8_0|f32|q4_k]
+//! ```
 //!
-//! Each line holds `text`, `gold`, and either `schema` (a record is extracted) or `labels` (one of them is
-//! chosen; lines for several labels are passed over). A field counts as right if it equals the gold one,
-//! numbers by value.
+//! Each line holds `text`, `gold`, and either `schema` (extraction of a record) or `labels` (a
+//! choice of one of them). Lines for several labels are skipped. A field counts as right if it
+//! equals the gold field, numbers by value.
 
-#[path = "../tests/common/tables.rs"]
-#[allow(dead_code)]
-mod tables;
+use std::path::{Path, PathBuf};
 
+use clap::Parser;
 use ffwd::model::{LoadOptions, Precision};
 use ffwd::{Constraint, Engine, Error, ErrorKind, Finish, Mode, Output, Prompt, Request, Result, extract};
+use ffwd_testkit::tables;
 use serde_json::Value;
+
+/// Evaluate the embedded models in every mode.
+#[derive(Parser)]
+struct Options {
+    /// Read evaluation texts from FILE, JSON Lines
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Use the first N lines of each file
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    limit: usize,
+    /// Run the models in a precision: q8_0, f32 or q4_k
+    #[arg(long, default_value = "q8_0")]
+    precision: Precision,
+}
 
 /// Sums over the documents of a file, in one mode.
 #[derive(Default)]
@@ -51,17 +67,7 @@ impl Arm {
 }
 
 fn main() -> Result<()> {
-    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut option = |name: &str| {
-        let at = arguments.iter().position(|a| a == name)?;
-        Some(arguments.drain(at..(at + 2).min(arguments.len())).nth(1).unwrap_or_default())
-    };
-    let limit = match option("--limit") {
-        Some(n) => n.parse().map_err(|_| bad("--limit needs a number"))?,
-        None => usize::MAX,
-    };
-    let precision =
-        option("--precision").map_or(Ok(Precision::Q8_0), |p| p.parse().map_err(|e: String| bad(&e)))?;
+    let Options { files, limit, precision } = Options::parse();
     let load = |precision| {
         let builder = Engine::builder().options(LoadOptions::with_precision(precision));
         builder.prefix_bytes(0).build()
@@ -70,8 +76,9 @@ fn main() -> Result<()> {
     // The embedded weights are of eight bits: wide they are the same numbers.
     let wide = if precision == Precision::Q8_0 { Some(load(Precision::F32)?) } else { None };
     println!("ms per forward by tokens: {:.3?}", engine.target().cost_table().points());
-    for path in &arguments {
-        let text = std::fs::read_to_string(path).map_err(|e| bad(&format!("{path}: {e}")))?;
+    for path in &files {
+        let text =
+            std::fs::read_to_string(path).map_err(|e| bad(&format!("{}: {e}", path.display())))?;
         file(&engine, wide.as_ref(), path, text.lines().take(limit))?;
     }
     Ok(())
@@ -80,16 +87,16 @@ fn main() -> Result<()> {
 fn file<'a>(
     engine: &Engine,
     wide: Option<&Engine>,
-    path: &str,
+    path: &Path,
     lines: impl Iterator<Item = &'a str>,
 ) -> Result<()> {
     let arms: Vec<Arm> = Arm::all().into_iter().filter(|arm| wide.is_some() || !arm.wide).collect();
     let mut rows: Vec<Row> = arms.iter().map(|_| Row::default()).collect();
-    let (mut refused, mut passed_over) = (0, 0);
+    let (mut refused, mut skipped) = (0, 0);
     for line in lines {
-        let entry: Value = serde_json::from_str(line).map_err(|e| bad(&format!("{path}: {e}")))?;
+        let entry: Value = serde_json::from_str(line).map_err(|e| bad(&format!("{}: {e}", path.display())))?;
         if entry["multi"] == true {
-            passed_over += 1;
+            skipped += 1;
             continue;
         }
         if let Err(error) = request(&entry) {
@@ -107,7 +114,8 @@ fn file<'a>(
         }
     }
     println!(
-        "\n{path}: {} documents, {refused} schemas refused, {passed_over} passed over",
+        "\n{}: {} documents, {refused} schemas refused, {skipped} skipped",
+        path.display(),
         rows[0].documents
     );
     println!(
@@ -148,15 +156,15 @@ fn file<'a>(
         );
     }
     if wide.is_none() {
-        // The README's tables are of the weights as they are.
+        // The tables of the documentation are of the stored weights.
         return Ok(());
     }
-    let name = std::path::Path::new(path).file_stem().map(|s| s.to_string_lossy().into_owned());
+    let name = path.file_stem().map(|s| s.to_string_lossy().into_owned());
     let table = markdown(&rows, &arms);
-    tables::put("README.md", &format!("evaluate {}", name.unwrap_or_default()), &table).map_err(|e| bad(&e))
+    tables::put(&format!("evaluate {}", name.unwrap_or_default()), &table).map_err(|e| bad(&e))
 }
 
-/// The table of the README.
+/// The table of the documentation.
 fn markdown(rows: &[Row], arms: &[Arm]) -> String {
     let mut table = String::from(
         "| mode | tokens | forwards | tokens a forward | seconds | text as in `off` | fields right |\n\
@@ -183,7 +191,7 @@ fn markdown(rows: &[Row], arms: &[Arm]) -> String {
     table
 }
 
-/// What is asked about a line, as the models were trained to be asked.
+/// The request about a line, in the form that the models were trained on.
 fn request(entry: &Value) -> Result<Request> {
     let text = entry["text"].as_str().unwrap_or_default();
     let Some(labels) = entry["labels"].as_array() else {

@@ -1,8 +1,12 @@
-//! Batches against the same requests one after another, and what constrained requests cost neighbours
-//! that have no constraint. Both arms of a comparison run in turn in the same process, several times; the
-//! fastest of each counts, since other work on the machine only adds. Compiling is not timed: grammars are
-//! compiled before. The last column compares tokens per second of processor time (Linux only): what batching
-//! saves before it uses a second core, and a figure that stands on a busy machine.
+//! Batches against the same requests one after another, and the cost of constrained requests for
+//! neighbours without a constraint.
+//!
+//! Both arms of a comparison run in turn in the same process, several times. The fastest run of
+//! each counts, because other work on the machine only adds. Grammars are compiled before and not
+//! timed.
+//!
+//! The last column compares tokens per second of processor time (Linux only): the gain of a batch
+//! before it uses a second core. It holds on a busy machine, too.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -51,7 +55,7 @@ pub(super) fn run() -> Result<()> {
     Ok(())
 }
 
-/// A batch in which every prompt is read anew, as one after another: what is compared is the batch alone.
+/// A batch that reads every prompt anew, as single requests do, so that only batching is compared.
 fn options(batch: usize) -> SchedulerOptions {
     let mut options = SchedulerOptions::with_batch(batch);
     options.prefix_bytes = 0;
@@ -118,16 +122,16 @@ fn compare(name: &str, what: &str, engine: &Arc<Engine>, request: &dyn Fn(usize)
     Ok(())
 }
 
-/// Processor time of this process so far; not a number where the system does not tell.
+/// Processor time of this process until now; not a number if the system does not report it.
 fn processor_seconds() -> f64 {
     let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return f64::NAN };
-    // User and system time in hundredths, the 12th and 13th number behind the name in brackets.
+    // User and system time in hundredths, the 12th and 13th number after the name in brackets.
     let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     numbers.filter_map(|n| n.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// Tokens a second of eight requests without a constraint: by themselves, with eight more of their like,
-/// and with eight that have constraints.
+/// Tokens a second of eight requests without a constraint: by themselves, with eight more of the same
+/// kind, and with eight that have constraints.
 fn neighbours(name: &str, engine: &Arc<Engine>, kinds: &[(String, CompiledGrammar)]) -> Result<()> {
     let endless = || SamplingParams {
         logit_bias: engine.vocabulary().eos().iter().map(|&t| (t, f32::NEG_INFINITY)).collect(),
@@ -142,7 +146,7 @@ fn neighbours(name: &str, engine: &Arc<Engine>, kinds: &[(String, CompiledGramma
             engine.compiler().compile(&Constraint::json_schema(&list)?)
         })
         .collect::<Result<Vec<_>>>()?;
-    let company = |kind, mode, i: usize| match kind {
+    let other = |kind, mode, i: usize| match kind {
         1 => plain(mode),
         _ => Request::new(Prompt::text(TEXT)).grammar(lists[i].clone()).mode(mode),
     };
@@ -152,7 +156,7 @@ fn neighbours(name: &str, engine: &Arc<Engine>, kinds: &[(String, CompiledGramma
             for (kind, best) in best.iter_mut().enumerate() {
                 let scheduler = Scheduler::new(engine.clone(), options(16))?;
                 let others = (0..if kind == 0 { 0 } else { 8 })
-                    .map(|i| scheduler.submit(company(kind, mode, i).max_tokens(8 * TOKENS)))
+                    .map(|i| scheduler.submit(other(kind, mode, i).max_tokens(8 * TOKENS)))
                     .collect::<Result<Vec<_>>>()?;
                 let start = Instant::now();
                 let handles = (0..8)

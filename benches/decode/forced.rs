@@ -1,7 +1,9 @@
-//! What forced runs are worth by themselves: a document that is forced as a whole against reading it as a
-//! prompt, and records with more and more of their tokens forced against the ceiling that the measured costs
-//! of forwards set. Decoding only: the time that reading the prompt takes by itself is taken off. How the model splits
-//! forced runs is learned from output to output, so the first one of an engine stands apart.
+//! Gains from forced runs alone: a document that is forced as a whole against reading it as a
+//! prompt, and records with a growing share of forced tokens against the ceiling that the measured
+//! costs of forwards set.
+//!
+//! Decoding only: the time for reading the prompt is subtracted. The model's tokenisation of forced
+//! runs is learned from output to output, so the first output of an engine is shown separately.
 
 use ffwd::vocab::TokenId;
 use ffwd::{Engine, Mode, Request, Result, extract};
@@ -9,7 +11,7 @@ use ffwd::{Engine, Mode, Request, Result, extract};
 const ROUNDS: usize = 7;
 const TEXT: &str = "Bright Glacier Consulting sells lamps and chairs.";
 
-/// Milliseconds beside those of reading the prompt, and figures.
+/// Milliseconds without those of reading the prompt, and counts.
 struct Run {
     decode: f64,
     tokens: Vec<TokenId>,
@@ -26,7 +28,7 @@ fn run(schema: &str, change: fn(Request) -> Request) -> Result<(Run, Run)> {
         let output = engine.generate(&change(request.max_tokens(400)))?;
         let (tokens, stats) = (output.tokens, output.stats);
         let (forwards, forced) = (stats.forwards, stats.forced);
-        // Where nothing was asked the prompt was not read.
+        // Without a forward the prompt was not read.
         let decode = stats.seconds * 1e3 - if forwards == 0 { 0.0 } else { prompt };
         Ok(Run { decode, tokens, forwards, forced })
     };
@@ -48,7 +50,7 @@ fn prompt(engine: &Engine, schema: &str) -> Result<Vec<TokenId>> {
     engine.vocabulary().encode_template(&extract::prompt(schema, TEXT).to_text())
 }
 
-/// Fastest milliseconds of a forward over tokens behind others, with the logits of all of them or of the last one.
+/// Fastest milliseconds of a forward over tokens after others, with the logits of all or of the last.
 fn forward(engine: &Engine, before: &[TokenId], tokens: &[TokenId], all: bool) -> Result<f64> {
     let mut cache = engine.target().new_cache()?;
     if !before.is_empty() {
@@ -65,10 +67,10 @@ fn forward(engine: &Engine, before: &[TokenId], tokens: &[TokenId], all: bool) -
     Ok(best)
 }
 
-/// A name, and what is changed about the request.
+/// A name, and the change of the request.
 type Arm = (&'static str, fn(Request) -> Request);
 
-/// Numbered names, which the model splits in a way of its own.
+/// Numbered names, which the model tokenises differently.
 fn numbered() -> String {
     let words = ["invoice", "total", "customer", "city", "order", "number", "date", "name", "amount"];
     let members: Vec<String> =

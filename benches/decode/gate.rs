@@ -1,12 +1,16 @@
-//! What drafting gains and costs on the evaluation texts: `exact` with several mixes of sources against `off`,
-//! also where there is nothing to gain. All arms run in turn, document by document, another one first each time; of
-//! several rounds the fastest time of each document counts, since other work on the machine only adds.
+//! Gains and costs of drafting on the evaluation texts: `exact` with several mixes of sources
+//! against `off`, also where there is nothing to gain.
+//!
+//! All arms run in turn, document by document, with another arm first each time. The fastest time
+//! of each document in several rounds counts, because other work on the machine only adds.
 //! Compiling is not timed.
 
 use std::path::Path;
 use std::time::Instant;
 
 use ffwd::{CompiledGrammar, Constraint, Engine, Mode, Prompt, Request, Result, extract};
+use ffwd_testkit::env;
+use ffwd_testkit::random::Random;
 use serde_json::Value;
 
 /// A document with its compiled constraint.
@@ -16,10 +20,10 @@ struct Task {
     grammar: CompiledGrammar,
 }
 
-/// What is asked about a document, and how it is changed for the arm.
+/// A name, the request about a document, and the change of the request for the arm.
 type Arm = (&'static str, fn(&Task) -> Result<Request>, fn(Request) -> Request);
 
-/// Fastest milliseconds of each document, and figures of all.
+/// Fastest milliseconds of each document, and counts of all.
 #[derive(Default, Clone)]
 struct Sum {
     ms: Vec<f64>,
@@ -59,17 +63,11 @@ fn choice(task: &Task) -> Result<Request> {
 
 /// A source of drafts that is nearly always wrong: legal or not, tokens at random.
 fn hostile(request: Request) -> Request {
-    let mut x = 1u32;
-    request.draft_override(Box::new(move |_| {
-        let mut random = || {
-            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (x >> 8) % 4096
-        };
-        (0..8).map(|_| random()).collect()
-    }))
+    let mut random = Random::new(1);
+    request.draft_override(Box::new(move |_| (0..8).map(|_| random.below(4096) as u32).collect()))
 }
 
-/// Values that stand nowhere in the text, behind every label.
+/// Values that are nowhere in the text, after every label.
 fn misleading(request: Request) -> Request {
     let labels = ["name", "date", "total", "amount", "city", "number", "id", "status", "title", "price"];
     let source: String = labels.iter().map(|l| format!("{l}: Quxly Vromb {l} 77\n")).collect();
@@ -77,8 +75,7 @@ fn misleading(request: Request) -> Request {
 }
 
 pub(super) fn run() -> Result<()> {
-    let rounds = std::env::var("FFWD_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(5);
-    let step = std::env::var("FFWD_STEP").ok().and_then(|r| r.parse().ok()).unwrap_or(30);
+    let (rounds, step) = (env::rounds(5), env::step(30));
     let engine = Engine::embedded()?.with_prefix_bytes(0);
     costs(&engine);
     let tasks = tasks(&engine, step)?;
@@ -90,7 +87,7 @@ pub(super) fn run() -> Result<()> {
         ("exact, no branches", record, |r| r.branches(false)),
         ("exact, ungated", record, |r| r.without_gate()),
         ("forced runs only", record, |r| r.lookup(false).draft_model(false)),
-        ("forced runs, look-up", record, |r| r.draft_model(false)),
+        ("forced runs, lookup", record, |r| r.draft_model(false)),
         ("forced runs, draft model", record, |r| r.lookup(false)),
         ("misleading source", record, |r| misleading(r).draft_model(false)),
         ("hostile drafts", record, hostile),
@@ -141,7 +138,7 @@ fn compare(what: &str, tasks: &[Task], engine: &Engine, rounds: usize, arms: &[A
     for round in 0..rounds {
         for (at, task) in tasks.iter().enumerate() {
             let mut text = None;
-            // Another one first each time: what runs behind its like finds the caches full of what it needs.
+            // Another arm first each time: after a similar arm the caches have the right contents.
             for i in 0..arms.len() {
                 let i = (i + round + at) % arms.len();
                 let ((name, ask, change), sum) = (&arms[i], &mut sums[i]);

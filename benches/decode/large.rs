@@ -1,8 +1,13 @@
-//! The same on a model of 500 million parameters: the shape of Qwen2-0.5B (24 layers of 896, 14 heads on two
-//! key heads, feed-forward of 4864, 151,936 tokens; `Q8_0`), which holds the embedded model and zeros. It
-//! computes what the embedded model computes, so the drafts are as good and as bad as they are there, and the
-//! processor multiplies every zero. Random weights would choose tokens at random, and so refuse every draft
-//! that is not forced.
+//! The same on a model of 500 million parameters: the shape of Qwen2-0.5B (24 layers of 896, 14
+//! heads on two key heads, feed-forward of 4864, 151,936 tokens; `Q8_0`). It holds the embedded
+//! model and zeros.
+//!
+//! It computes the same numbers as the embedded model. So drafts are accepted as they are there,
+//! and the processor multiplies every zero.
+//!
+//! # Alternatives considered
+//!
+//! Random weights choose tokens at random, and so reject every draft that is not forced.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,6 +18,7 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use ffwd::model::{LoadOptions, Model, embedded};
 use ffwd::{Engine, Error, ErrorKind, Result};
+use ffwd_testkit::env;
 
 const LAYERS: usize = 24;
 const HIDDEN: usize = 896;
@@ -138,10 +144,8 @@ fn engine(target: &Model) -> Result<Engine> {
 }
 
 pub(super) fn run() -> Result<()> {
-    let setting =
-        |name: &str, otherwise| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(otherwise);
-    let (target, rounds) = (target()?, setting("FFWD_ROUNDS", 2));
+    let (target, rounds) = (target()?, env::rounds(2));
     println!("the large model: {} MB", target.weight_bytes() / 1_000_000);
-    super::gate::records(&engine(&target)?.with_prefix_bytes(0), rounds, setting("FFWD_STEP", 120))?;
-    super::one_schema::run(|| engine(&target), rounds, 4)
+    super::gate::records(&engine(&target)?.with_prefix_bytes(0), rounds, env::step(120))?;
+    super::same_schema::run(|| engine(&target), rounds, 4)
 }

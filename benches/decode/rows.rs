@@ -1,6 +1,8 @@
-//! What a forward costs by the number of its rows, and what it costs that a row has the same bits in any
-//! company: this crate's kernels against candle's stock model of the same weights. Fastest of many passes;
-//! both behind the same number of cached tokens, both with the logits of the last row only.
+//! The cost of a forward by the number of its rows, and the cost of equal bits for a row in any
+//! batch: this crate's kernels against candle's stock model of the same weights.
+//!
+//! The fastest of many passes counts. Both models run after the same number of cached tokens, with
+//! the logits of the last row only.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,6 +1,8 @@
-//! Records of one schema out of many texts, what agents mostly do: with what prompts begin with kept, as an engine does
-//! unless told otherwise, and with every prompt read anew. Each text is met once: each arm has an engine of its own, and
-//! no two texts are alike. The first round is not counted: there the engines learn, and read the schema.
+//! Records of one schema out of many texts, as agents often need them: with a cache for the
+//! beginnings of prompts, as an engine has by default, and with every prompt read anew.
+//!
+//! Each text is used once: each arm has an engine of its own, and no two texts are equal. The first
+//! round is not counted: there the engines learn, and read the schema.
 
 use ffwd::{Constraint, Engine, Mode, Request, Result, extract};
 
@@ -50,7 +52,7 @@ struct Sum {
     prompts: usize,
 }
 
-/// A name, whether what prompts begin with is kept, and what is changed about a request.
+/// A name, whether beginnings of prompts are cached, and the change of a request.
 type Arm = (&'static str, bool, fn(Request) -> Request);
 
 pub(super) fn run(engine: impl Fn() -> Result<Engine>, rounds: usize, texts: usize) -> Result<()> {

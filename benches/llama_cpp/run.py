@@ -28,7 +28,7 @@ import jsonschema
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TABLE = ("docs/decoding.md", "llama_cpp")
+TABLE = ("docs/benchmarks.md", "llama_cpp")
 
 
 class Worker:

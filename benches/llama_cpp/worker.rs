@@ -1,30 +1,46 @@
 //! Answers generation requests over standard input and output, for the comparison in `run.py`.
 //!
-//! One JSON object a line each way. `{"op": "prompt", schema, text}` gives the tokens of the prompt, or why the
-//! schema is refused; `{"op": "run", schema, text, mode, draft_model, max_tokens}` generates. The constraint is
-//! compiled anew for every run and timed apart. One process serves all records, so loading is never measured;
-//! starting the `ffwd` program for each record was rejected for that.
+//! One JSON object a line each way. `{"op": "prompt", schema, text}` gives the tokens of the
+//! prompt, or the reason why the schema is refused. `{"op": "run", schema, text, mode, draft_model,
+//! max_tokens}` generates. The constraint is compiled anew for every run and timed separately. One
+//! process serves all records, so loading is never measured.
+//!
+//! # Alternatives considered
+//!
+//! Starting the `ffwd` program for each record was rejected: it would measure loading.
 
 use std::io::{BufRead, Write};
+use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::Parser;
 use ffwd::{Constraint, Engine, Error, ErrorKind, Mode, Result, extract};
 use serde_json::{Value, json};
 
-/// What every prompt of [`extract::prompt`] begins its untrusted part behind, and what it ends with.
+/// The text before the untrusted part of every prompt of [`extract::prompt`], and the text after it.
 const HEAD: &str = "<|im_start|>user\n";
 const TAIL: &str = "<|im_end|>\n<|im_start|>assistant\n";
 
+/// Answer generation requests, one JSON object a line.
+#[derive(Parser)]
+struct Options {
+    /// Load the target model from FILE [default: the embedded one]
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// Load the draft model from FILE
+    #[arg(long, value_name = "FILE")]
+    draft_model: Option<PathBuf>,
+}
+
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Every record is read anew, there as here.
+    let options = Options::parse();
+    // Every record is read anew, as in llama.cpp.
     let mut builder = Engine::builder().prefix_bytes(0);
-    for pair in arguments.chunks(2) {
-        builder = match pair {
-            [name, path] if name == "--model" => builder.model(path),
-            [name, path] if name == "--draft-model" => builder.draft_model(path),
-            _ => return Err(bad("usage: llama_cpp_worker [--model FILE] [--draft-model FILE]")),
-        };
+    if let Some(path) = options.model {
+        builder = builder.model(path);
+    }
+    if let Some(path) = options.draft_model {
+        builder = builder.draft_model(path);
     }
     let engine = builder.build()?;
     // Measured when first used; that belongs to loading.

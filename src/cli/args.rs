@@ -11,6 +11,7 @@ use super::labels::LabelListArgs;
 use super::output;
 use super::schema_refs::ReferenceArgs;
 use super::tools::{ToolArgs, read_tools};
+use crate::Warning;
 use crate::chat::ChatTemplate;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::tools::{Reply, Tools};

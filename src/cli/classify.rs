@@ -29,10 +29,8 @@ const EXAMPLES: [(&str, &str); 3] = [
     ),
 ];
 
-const OUTPUT: [&str; 2] = [
-    "A table on a terminal. Otherwise, and with --json, one line of JSON for each",
-    "text.",
-];
+const OUTPUT: [&str; 2] =
+    ["A table on a terminal. Otherwise, and with --json, one line of JSON for each", "text."];
 
 const PROBABILITIES: [&str; 7] = [
     "The probabilities are exact: masked decoding writes each label with its",
@@ -98,7 +96,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let template = args.prompt.replace("\\n", "\n");
     let Some((before, after)) = template.split_once(PLACEHOLDER) else {
         let message = "the prompt has no place for the text";
-        return Err(Error::new(ErrorKind::InvalidOption, message).hint(format!("write {PLACEHOLDER} where it goes")));
+        return Err(
+            Error::new(ErrorKind::InvalidOption, message).hint(format!("write {PLACEHOLDER} where it goes"))
+        );
     };
     let options =
         LabelOptions { top: args.top, min_probability: args.min_probability, ..LabelOptions::default() };

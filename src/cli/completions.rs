@@ -9,22 +9,10 @@ use super::{help, output};
 use crate::error::Result;
 
 const EXAMPLES: [(&str, &str); 4] = [
-    (
-        "Install for bash",
-        "ffwd completions bash > ~/.local/share/bash-completion/completions/ffwd",
-    ),
-    (
-        "Install for zsh, in a folder that $fpath names",
-        "ffwd completions zsh > ~/.zfunc/_ffwd",
-    ),
-    (
-        "Install for fish",
-        "ffwd completions fish > ~/.config/fish/completions/ffwd.fish",
-    ),
-    (
-        "Install for PowerShell",
-        "ffwd completions powershell >> $PROFILE",
-    ),
+    ("Install for bash", "ffwd completions bash > ~/.local/share/bash-completion/completions/ffwd"),
+    ("Install for zsh, in a folder that $fpath names", "ffwd completions zsh > ~/.zfunc/_ffwd"),
+    ("Install for fish", "ffwd completions fish > ~/.config/fish/completions/ffwd.fish"),
+    ("Install for PowerShell", "ffwd completions powershell >> $PROFILE"),
 ];
 
 /// Print a completion script for a shell

@@ -254,7 +254,11 @@ fn outcome_of(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome>
 fn for_each_file(job: &Job, mut take: impl FnMut(&Path, Result<Outcome>) -> Result<()>) -> Result<()> {
     let args = job.args;
     if args.batch == 1 {
-        return args.files.iter().enumerate().try_for_each(|(at, file)| take(file, extract_file(job, file, at == 0)));
+        return args
+            .files
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, file)| take(file, extract_file(job, file, at == 0)));
     }
     let batch = usize::from(args.batch);
     let scheduler = Scheduler::new(job.engine.clone(), SchedulerOptions::with_batch(batch))?;

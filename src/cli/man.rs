@@ -16,10 +16,7 @@ use crate::error::{Error, Result};
 
 const EXAMPLES: [(&str, &str); 2] = [
     ("Read the main page", "ffwd man | man -l -"),
-    (
-        "Install all pages",
-        "ffwd man --output ~/.local/share/man/man1",
-    ),
+    ("Install all pages", "ffwd man --output ~/.local/share/man/man1"),
 ];
 
 /// Print the manual page, or write all pages into a folder
@@ -59,9 +56,7 @@ fn page(command: Command) -> Result<Vec<u8>> {
     let sections = command.get_after_long_help().or_else(|| command.get_after_help());
     let sections = sections.map(ToString::to_string).unwrap_or_default();
     let has_subcommands = command.has_subcommands();
-    let man = Man::new(command)
-        .source(concat!("ffwd ", env!("CARGO_PKG_VERSION")))
-        .manual("User Commands");
+    let man = Man::new(command).source(concat!("ffwd ", env!("CARGO_PKG_VERSION"))).manual("User Commands");
     let mut page = Vec::new();
     let rendered = man
         .render_title(&mut page)

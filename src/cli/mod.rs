@@ -26,18 +26,9 @@ use tracing_subscriber::EnvFilter;
 use crate::error::{Error, ErrorKind};
 
 const EXAMPLES: [(&str, &str); 4] = [
-    (
-        "Extract a JSON record from a text",
-        "ffwd extract invoice.txt --schema invoice.schema.json",
-    ),
-    (
-        "Generate a date",
-        "ffwd generate 'The date is ' --regex '[0-9]{4}-[0-9]{2}-[0-9]{2}'",
-    ),
-    (
-        "Compute the probability of each label",
-        "ffwd classify mail.txt --labels labels.txt",
-    ),
+    ("Extract a JSON record from a text", "ffwd extract invoice.txt --schema invoice.schema.json"),
+    ("Generate a date", "ffwd generate 'The date is ' --regex '[0-9]{4}-[0-9]{2}-[0-9]{2}'"),
+    ("Compute the probability of each label", "ffwd classify mail.txt --labels labels.txt"),
     (
         "Show the tokens that are legal after a prefix",
         "ffwd inspect --json-schema invoice.schema.json --prefix '{\"vendor\":'",

@@ -78,7 +78,8 @@ pub(super) fn print(
 ) -> Result<ExitCode> {
     // Complete outputs come first. If there is none, that is an error as for a single output, and
     // only the statistics are written.
-    let complete = ranked.best().filter(|_| constrained).map_or(Ok(()), |best| require_complete(&best.output));
+    let complete =
+        ranked.best().filter(|_| constrained).map_or(Ok(()), |best| require_complete(&best.output));
     for scored in ranked.outputs.iter().filter(|_| complete.is_ok()) {
         output::print_line(&text_of(&scored.output))?;
     }

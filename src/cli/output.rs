@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::decode::Stats;
 use crate::Warning;
+use crate::decode::Stats;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Writes one line to standard output.

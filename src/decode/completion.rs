@@ -31,7 +31,7 @@ const MAX_LAYER: usize = 256;
 /// Number of bytes by which such a completion may exceed the shortest.
 const MORE_LAYERS: usize = 12;
 /// Number of legal bytes above which the chosen byte says little about the state.
-const FEW: usize = 4;
+const MAX_INFORMATIVE_CHOICES: usize = 4;
 
 /// Keeps a completion that fits into the remaining limit.
 pub(super) struct CompletionKeeper {
@@ -45,7 +45,7 @@ pub(super) struct CompletionKeeper {
 }
 
 /// A state of the search.
-struct Node {
+struct SearchNode {
     matcher: Matcher,
     bytes: Vec<u8>,
     /// `bytes` with each byte that was one of many choices replaced by its class.
@@ -129,7 +129,7 @@ impl CompletionKeeper {
     /// one with the fewest tokens.
     fn in_fewest_tokens(&mut self, start: &Matcher, longest: usize) -> Option<Vec<u8>> {
         let mut best: Option<(usize, Vec<u8>)> = None;
-        let mut layer = vec![Node { matcher: start.fork(), bytes: Vec::new(), shape: Vec::new() }];
+        let mut layer = vec![SearchNode { matcher: start.fork(), bytes: Vec::new(), shape: Vec::new() }];
         let mut states = 0;
         for _ in 0..=longest {
             for node in layer.iter().filter(|n| n.matcher.is_accepting()) {
@@ -148,7 +148,7 @@ impl CompletionKeeper {
     }
 
     /// Returns the states one byte further.
-    fn next_layer(&mut self, layer: Vec<Node>) -> Vec<Node> {
+    fn next_layer(&mut self, layer: Vec<SearchNode>) -> Vec<SearchNode> {
         let mut seen = FxHashSet::default();
         let mut next = Vec::new();
         for mut node in layer {
@@ -162,14 +162,14 @@ impl CompletionKeeper {
                     continue;
                 }
                 let mut shape = node.shape.clone();
-                shape.push(if legal.len() > FEW { class(byte) } else { byte });
+                shape.push(if legal.len() > MAX_INFORMATIVE_CHOICES { class(byte) } else { byte });
                 matcher.fill_bitmask(&mut self.row);
                 let mut hasher = FxHasher::default();
                 (&self.row, &shape, matcher.in_string()).hash(&mut hasher);
                 if seen.insert(hasher.finish()) {
                     let mut bytes = node.bytes.clone();
                     bytes.push(byte);
-                    next.push(Node { matcher, bytes, shape });
+                    next.push(SearchNode { matcher, bytes, shape });
                 }
             }
         }

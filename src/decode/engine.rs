@@ -498,6 +498,6 @@ impl Engine {
         let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
         let (branches, adversary) = (request.branches, request.take_draft_override());
         let ahead = ForcedRunCache::default();
-        Ok(DraftSources { model, lookup, ahead, gate, branches, shared, splits, adversary })
+        Ok(DraftSources { model, lookup, forced_run_cache: ahead, gate, branches, shared, tokenization_memory: splits, adversary })
     }
 }

@@ -45,7 +45,7 @@ const MAX_ESCAPE: usize = 12;
 
 /// An open container.
 #[derive(Debug)]
-struct Open {
+struct OpenValue {
     start: usize,
     /// The key of the current property; `None` in an array.
     key: Option<String>,
@@ -70,7 +70,7 @@ enum Inside {
 #[derive(Debug)]
 pub struct JsonStream {
     text: Vec<u8>,
-    stack: Vec<Open>,
+    stack: Vec<OpenValue>,
     inside: Inside,
     /// Number of open containers below the deepest followed level.
     below: usize,
@@ -206,7 +206,7 @@ impl JsonStream {
             return;
         }
         self.change(FieldState::Partial, Value::Null);
-        self.stack.push(Open { start: at, key: None, index: 0, object, in_value: !object, value: None });
+        self.stack.push(OpenValue { start: at, key: None, index: 0, object, in_value: !object, value: None });
     }
 
     fn close(&mut self, at: usize) {
@@ -257,7 +257,7 @@ impl JsonStream {
     }
 }
 
-fn pointer(stack: &[Open]) -> String {
+fn pointer(stack: &[OpenValue]) -> String {
     let mut out = String::new();
     for open in stack {
         out.push('/');

@@ -151,7 +151,7 @@ impl Engine {
             return Err(wrong("the prompt is empty"));
         }
         let (known, shared) = self.cached_prefix(&prompt);
-        let mut walk = Walk {
+        let mut walk = LabelWalk {
             model: self.target(),
             trie,
             ends: self.vocabulary().eos(),
@@ -184,7 +184,7 @@ struct Choice {
 }
 
 /// A walk through a trie with a model.
-struct Walk<'a> {
+struct LabelWalk<'a> {
     model: &'a Model,
     trie: &'a LabelTrie,
     ends: &'a [TokenId],
@@ -198,7 +198,7 @@ struct Walk<'a> {
     forwards: usize,
 }
 
-impl Walk<'_> {
+impl LabelWalk<'_> {
     /// Follows the path from `node` while it has a single continuation: to a choice, or to the end
     /// of a label.
     fn forced(&self, mut node: LabelNode) -> LabelNode {
@@ -230,15 +230,15 @@ impl Walk<'_> {
     /// Returns the most probable labels, best first.
     fn best(&mut self, options: &LabelOptions) -> Result<Vec<(usize, f64)>> {
         let mut found = Vec::new();
-        let mut todo = BinaryHeap::from([Open { log: 0.0, what: What::Node(self.trie.root()) }]);
+        let mut todo = BinaryHeap::from([SearchEntry { log: 0.0, what: SearchTarget::Node(self.trie.root()) }]);
         let least = options.min_probability.ln();
-        while let Some(Open { log, what }) = todo.pop() {
+        while let Some(SearchEntry { log, what }) = todo.pop() {
             if log < least {
                 break;
             }
             let node = match what {
-                What::Node(node) => self.forced(node),
-                What::Label(label) => {
+                SearchTarget::Node(node) => self.forced(node),
+                SearchTarget::Label(label) => {
                     found.push((label, log));
                     if options.top.is_some_and(|top| found.len() >= top) {
                         break;
@@ -248,7 +248,7 @@ impl Walk<'_> {
             };
             let (label, leaf) = (self.trie.label_at(node), self.trie.children(node).is_empty());
             if let Some(label) = label.filter(|_| leaf) {
-                todo.push(Open { log, what: What::Label(label) });
+                todo.push(SearchEntry { log, what: SearchTarget::Label(label) });
                 continue;
             }
             if options.max_forwards.is_some_and(|most| self.forwards >= most) {
@@ -256,9 +256,9 @@ impl Walk<'_> {
             }
             let choice = self.choice(node, 0)?;
             if let Some((label, end)) = label.zip(choice.end) {
-                todo.push(Open { log: log + end, what: What::Label(label) });
+                todo.push(SearchEntry { log: log + end, what: SearchTarget::Label(label) });
             }
-            let open = |&(child, p): &(LabelNode, f64)| Open { log: log + p, what: What::Node(child) };
+            let open = |&(child, p): &(LabelNode, f64)| SearchEntry { log: log + p, what: SearchTarget::Node(child) };
             todo.extend(choice.children.iter().map(open));
         }
         Ok(found)
@@ -383,34 +383,34 @@ fn log_sum(logs: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 /// An open entry of the best-first search.
-struct Open {
+struct SearchEntry {
     log: f64,
-    what: What,
+    what: SearchTarget,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum SearchTarget {
     Node(LabelNode),
     Label(usize),
 }
 
-impl Ord for Open {
+impl Ord for SearchEntry {
     fn cmp(&self, other: &Self) -> Ordering {
         // Among equals the first wins: a total order makes the search deterministic.
         self.log.total_cmp(&other.log).then_with(|| other.what.cmp(&self.what))
     }
 }
 
-impl PartialOrd for Open {
+impl PartialOrd for SearchEntry {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Open {
+impl PartialEq for SearchEntry {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Open {}
+impl Eq for SearchEntry {}

@@ -20,7 +20,7 @@ use crate::model::KvCache;
 use crate::vocab::TokenId;
 
 /// Length of the shortest prefix that is cached, in tokens.
-pub(super) const FEWEST: usize = 16;
+pub(super) const MIN_PREFIX_TOKENS: usize = 16;
 /// Number of recent prompts that are remembered to find common prefixes.
 const REMEMBERED: usize = 64;
 /// Default limit on the size of the cache, in bytes.
@@ -29,7 +29,7 @@ pub(super) const DEFAULT_BYTES: usize = 64 << 20;
 /// Keys and values of the target and, if there is one, the draft model.
 pub(super) type CachedPrefix = (KvCache, Option<KvCache>);
 
-struct Entry {
+struct PrefixEntry {
     tokens: Vec<TokenId>,
     caches: Arc<CachedPrefix>,
     used: u64,
@@ -37,7 +37,7 @@ struct Entry {
 
 /// Cached prefixes and the recent prompts.
 pub(super) struct PrefixCache {
-    entries: Vec<Entry>,
+    entries: Vec<PrefixEntry>,
     prompts: VecDeque<Vec<TokenId>>,
     most_bytes: usize,
     clock: u64,
@@ -54,7 +54,7 @@ impl PrefixCache {
     }
 
     pub fn bytes(&self) -> usize {
-        self.entries.iter().map(Entry::bytes).sum()
+        self.entries.iter().map(PrefixEntry::bytes).sum()
     }
 
     /// Returns the number of first tokens of a prompt that are cached.
@@ -69,7 +69,7 @@ impl PrefixCache {
         let most = prompt.len().saturating_sub(1);
         let entry = self.entries.iter_mut().max_by_key(|e| common(&e.tokens, prompt))?;
         let len = common(&entry.tokens, prompt).min(most);
-        if len < FEWEST {
+        if len < MIN_PREFIX_TOKENS {
             return None;
         }
         entry.used = self.clock;
@@ -87,13 +87,13 @@ impl PrefixCache {
             self.prompts.pop_front();
         }
         self.prompts.push_back(prompt.to_vec());
-        (shared >= FEWEST && shared > self.kept(prompt)).then_some(shared)
+        (shared >= MIN_PREFIX_TOKENS && shared > self.kept(prompt)).then_some(shared)
     }
 
     /// Caches a prefix, unless it is cached already or exceeds the whole limit.
     pub fn keep(&mut self, tokens: &[TokenId], caches: CachedPrefix) {
         self.clock += 1;
-        let entry = Entry { tokens: tokens.to_vec(), caches: Arc::new(caches), used: self.clock };
+        let entry = PrefixEntry { tokens: tokens.to_vec(), caches: Arc::new(caches), used: self.clock };
         if self.kept(tokens) >= tokens.len() || entry.bytes() > self.most_bytes {
             return;
         }
@@ -123,7 +123,7 @@ impl Found {
     }
 }
 
-impl Entry {
+impl PrefixEntry {
     fn bytes(&self) -> usize {
         self.caches.0.bytes() + self.caches.1.as_ref().map_or(0, KvCache::bytes)
     }

@@ -69,14 +69,14 @@ impl ProposalContext {
 }
 
 /// Number of observations that the prior of the level above counts for.
-const PRIOR: f32 = 6.0;
+const PRIOR_WEIGHT: f32 = 6.0;
 /// Weight that a cell's observations keep after one more observation.
 const DECAY_PER_OBSERVATION: f32 = 1.0 - 1.0 / 64.0;
 /// Weight that a cell's observations keep after one round.
 const DECAY_PER_ROUND: f32 = 1.0 - 1.0 / 512.0;
 /// Powers of [`DECAY_PER_ROUND`] from 0 on. Most observations are that young, and an estimate needs
 /// four powers.
-const RESTS: [f32; 128] = {
+const DECAY_POWERS: [f32; 128] = {
     let mut rests = [1.0; 128];
     let mut i = 1;
     while i < rests.len() {
@@ -96,24 +96,24 @@ const MIN_RATE: f32 = 0.02;
 
 /// Counts with decay.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cell {
+struct RateCell {
     accepted: f32,
     seen: f32,
     round: u32,
 }
 
-impl Cell {
+impl RateCell {
     /// Returns the counts with their decay up to `round`.
-    fn at(&self, round: u32) -> Cell {
+    fn at(&self, round: u32) -> RateCell {
         // A shared table may be of any age relative to this one.
         let age = round.saturating_sub(self.round).min(1 << 16);
-        let rest = RESTS.get(age as usize).copied().unwrap_or_else(|| DECAY_PER_ROUND.powi(age as i32));
-        Cell { accepted: self.accepted * rest, seen: self.seen * rest, round }
+        let rest = DECAY_POWERS.get(age as usize).copied().unwrap_or_else(|| DECAY_PER_ROUND.powi(age as i32));
+        RateCell { accepted: self.accepted * rest, seen: self.seen * rest, round }
     }
 
     fn mean(&self, round: u32, above: f32) -> f32 {
         let cell = self.at(round);
-        (cell.accepted + PRIOR * above) / (cell.seen + PRIOR)
+        (cell.accepted + PRIOR_WEIGHT * above) / (cell.seen + PRIOR_WEIGHT)
     }
 
     fn add(&mut self, round: u32, accepted: bool) {
@@ -138,10 +138,10 @@ pub(crate) type Observation = (Source, ProposalContext, bool);
 /// to the original when it ends.
 #[derive(Debug, Clone, Default)]
 pub struct AcceptanceRates {
-    sources: [Cell; SOURCES],
-    classes: [[Cell; CLASSES]; SOURCES],
-    grades: [[[Cell; GRADES]; CLASSES]; SOURCES],
-    keys: FxHashMap<(Source, ProposalContext), Cell>,
+    sources: [RateCell; SOURCES],
+    classes: [[RateCell; CLASSES]; SOURCES],
+    grades: [[[RateCell; GRADES]; CLASSES]; SOURCES],
+    keys: FxHashMap<(Source, ProposalContext), RateCell>,
     round: u32,
     /// Lengths of outputs in tokens: sum and number, with decay.
     length: (f32, f32),
@@ -151,7 +151,7 @@ pub struct AcceptanceRates {
     /// Costs of forwards of target and draft model during generation.
     costs: [Option<CostTable>; 2],
     /// Trust in these costs.
-    doubts: [CostTrust; 2],
+    trust: [CostTrust; 2],
 }
 
 impl AcceptanceRates {
@@ -225,7 +225,7 @@ impl AcceptanceRates {
     ///
     /// For the first output this is the cost of plain decoding, so a single output does not wait
     /// for observations. Later it is an optimistic value until there are enough observations.
-    pub(crate) fn each_without_model(&self, copies: bool) -> f64 {
+    pub(crate) fn cost_without_model(&self, copies: bool) -> f64 {
         /// Number of tokens that is enough to judge.
         const ENOUGH: f32 = 24.0;
         /// The optimistic value: three tokens a forward, and a little for their rows.
@@ -233,7 +233,7 @@ impl AcceptanceRates {
         let (cost, sum) = self.without[usize::from(copies)];
         match self.length.1 > 0.0 && sum < ENOUGH {
             true => HOPED,
-            false => f64::from((cost + PRIOR) / (sum + PRIOR)),
+            false => f64::from((cost + PRIOR_WEIGHT) / (sum + PRIOR_WEIGHT)),
         }
     }
 
@@ -253,12 +253,12 @@ impl AcceptanceRates {
         measured: &CostTable,
     ) -> (&mut CostTable, &mut [CostTrust; 2]) {
         let costs = self.costs[of as usize].get_or_insert_with(|| measured.clone());
-        (costs, &mut self.doubts)
+        (costs, &mut self.trust)
     }
 
     /// Returns the trust in the costs of target and draft model.
-    pub(crate) fn doubts(&self) -> [CostTrust; 2] {
-        self.doubts
+    pub(crate) fn trust(&self) -> [CostTrust; 2] {
+        self.trust
     }
 
     /// Returns the expected number of tokens of an output.
@@ -303,7 +303,7 @@ mod tests {
         for accepted in [1.0, 0.0, 1.0] {
             (sum, n) = (sum * DECAY_PER_OBSERVATION + accepted, n * DECAY_PER_OBSERVATION + 1.0);
         }
-        let level = |above: f32| (sum + PRIOR * above) / (n + PRIOR);
+        let level = |above: f32| (sum + PRIOR_WEIGHT * above) / (n + PRIOR_WEIGHT);
         let want = f64::from(level(level(level(PRIOR_RATES[0]))));
         assert!((e.rate(Source::Forced, s) - want).abs() < 1e-6);
     }

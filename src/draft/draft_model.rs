@@ -200,7 +200,7 @@ impl DraftModel {
                 Err(e) if e.kind() == ErrorKind::IllegalToken => break,
                 leading => leading?,
             };
-            let grade = sureness(lead);
+            let grade = confidence_of_lead(lead);
             let doubted = second.filter(|_| grade < sure).map(|second| (matcher.fork(), second));
             if matcher.vocabulary().eos().contains(&token) || matcher.accept_token(token).is_err() {
                 break;
@@ -222,6 +222,6 @@ impl DraftModel {
 }
 
 /// Returns the confidence for a lead of the most probable token over the next one, in nats.
-fn sureness(lead: f32) -> u8 {
+fn confidence_of_lead(lead: f32) -> u8 {
     [0.5, 1.5, 3.0, 6.0].iter().filter(|bound| lead >= **bound).count() as u8
 }

@@ -17,9 +17,9 @@
 use crate::vocab::{TokenId, Vocabulary};
 
 /// Maximum length of tokens that are on every list, in bytes.
-const SHORT: usize = 2;
+const MAX_SHORT_BYTES: usize = 2;
 /// Maximum length of punctuation that is on every list, in bytes.
-const PUNCTUATION: usize = 6;
+const MAX_PUNCTUATION_BYTES: usize = 6;
 /// A list with more than one token in N of the vocabulary saves too little.
 const MAX_VOCAB_SHARE: usize = 2;
 
@@ -28,8 +28,8 @@ pub(crate) fn always_listed(vocab: &Vocabulary) -> Vec<TokenId> {
     let listed = |id: &TokenId| {
         let bytes = vocab.token_bytes(*id);
         let punctuation =
-            bytes.len() <= PUNCTUATION && !bytes.iter().any(|b| b.is_ascii_alphanumeric() || *b > 127);
-        bytes.len() <= SHORT || punctuation || vocab.eos().contains(id)
+            bytes.len() <= MAX_PUNCTUATION_BYTES && !bytes.iter().any(|b| b.is_ascii_alphanumeric() || *b > 127);
+        bytes.len() <= MAX_SHORT_BYTES || punctuation || vocab.eos().contains(id)
     };
     (0..vocab.len() as TokenId).filter(listed).collect()
 }

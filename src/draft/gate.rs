@@ -21,15 +21,15 @@ use super::{Proposal, Source};
 use crate::model::CostTable;
 
 /// Milliseconds assumed for verifying a row, without any measurement.
-const JUDGING: f64 = 0.01;
+const DEFAULT_VERIFY_MS: f64 = 0.01;
 /// Milliseconds for building a row of a branch, its mask included. It is a constant, not a
 /// measurement: a fork and a mask cost much the same on any machine.
-const BRANCHING: f64 = 0.04;
+const BRANCH_ROW_MS: f64 = 0.04;
 /// Smoothing factor of the measured time for verifying a row.
 const VERIFY_TIME_SMOOTHING: f64 = 0.1;
 
 /// Number of rows up to which the costs of forwards are computed once for a round.
-const MOST_READY: usize = 32;
+const MAX_PRECOMPUTED_ROWS: usize = 32;
 
 /// The estimate of a round with the draft so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +46,7 @@ pub struct RoundEstimate {
 
 /// A proposal under consideration as the next row.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct DraftStep {
     rate: f64,
     /// Milliseconds of its row.
     ms: f64,
@@ -77,11 +77,11 @@ pub struct Gate {
     forwards: Vec<Forward>,
     /// Rounds without the draft model: true with a text to copy from, the cost in forwards over one
     /// token, and the expected tokens.
-    without: Vec<(bool, f64, f64)>,
+    rounds_without_model: Vec<(bool, f64, f64)>,
     /// Decisions since the last forward, by [`ModelRole`].
     decided: [CostDecision; 2],
     /// Trust in the costs, by [`ModelRole`].
-    doubts: [CostTrust; 2],
+    trust: [CostTrust; 2],
     rounds: usize,
     target: CostTable,
     draft: Option<CostTable>,
@@ -95,7 +95,7 @@ pub struct Gate {
     /// sequence from 0 on.
     forward_ms: Vec<f64>,
     /// Milliseconds for the mask, the choice and the bookkeeping of a row.
-    judging: f64,
+    verify_ms: f64,
     /// True if costs do not count.
     unlimited: bool,
     /// True if the given costs hold and the gate learns nothing about time.
@@ -104,7 +104,7 @@ pub struct Gate {
 }
 
 /// Maximum number of observations that a generation keeps.
-const MOST_OBSERVED: usize = 1 << 14;
+const MAX_OBSERVATIONS: usize = 1 << 14;
 
 impl Gate {
     /// Returns a gate with the measured costs of the target and, if there is one, of the draft
@@ -117,14 +117,14 @@ impl Gate {
     ) -> Self {
         let target = estimates.costs(ModelRole::Target, target).0.clone();
         let draft = draft.map(|draft| estimates.costs(ModelRole::Draft, draft).0.clone());
-        let doubts = estimates.doubts();
+        let doubts = estimates.trust();
         Gate {
             estimates,
             observed: Vec::new(),
             forwards: Vec::new(),
-            without: Vec::new(),
+            rounds_without_model: Vec::new(),
             decided: Default::default(),
-            doubts,
+            trust: doubts,
             rounds: 0,
             target,
             draft,
@@ -132,7 +132,7 @@ impl Gate {
             sequences: 1,
             cached: 0,
             forward_ms: Vec::new(),
-            judging: JUDGING,
+            verify_ms: DEFAULT_VERIFY_MS,
             unlimited: false,
             fixed: false,
             report: None,
@@ -166,7 +166,7 @@ impl Gate {
         report.target_ms = self.target.points().to_vec();
         report.draft_ms = self.draft.as_ref().map(|d| d.points().to_vec()).unwrap_or_default();
         report.cached_position_ms = self.target.cached();
-        report.judging_ms = self.judging;
+        report.judging_ms = self.verify_ms;
         report.costs_believed = self.believed_costs();
         report.cached = self.cached;
         report.open = self.unlimited;
@@ -191,9 +191,9 @@ impl Gate {
         // The list is empty meanwhile, so each cost is computed anew.
         let mut forward_ms = std::mem::take(&mut self.forward_ms);
         forward_ms.clear();
-        forward_ms.extend((0..=self.max.min(MOST_READY) + 2).map(|rows| self.forward(rows)));
+        forward_ms.extend((0..=self.max.min(MAX_PRECOMPUTED_ROWS) + 2).map(|rows| self.forward(rows)));
         self.forward_ms = forward_ms;
-        RoundEstimate { rows: 0, survival: 1.0, tokens: 1.0, ms: self.forward(1) + self.judging }
+        RoundEstimate { rows: 0, survival: 1.0, tokens: 1.0, ms: self.forward(1) + self.verify_ms }
     }
 
     /// Returns the maximum length of a draft.
@@ -211,7 +211,7 @@ impl Gate {
 
     /// Returns the milliseconds that the row after `rows` proposals adds.
     fn row(&self, rows: usize) -> f64 {
-        (self.forward(rows + 2) - self.forward(rows + 1)).max(0.0) + self.judging
+        (self.forward(rows + 2) - self.forward(rows + 1)).max(0.0) + self.verify_ms
     }
 
     /// Returns the milliseconds of a call of the draft model over `tokens` tokens.
@@ -227,7 +227,7 @@ impl Gate {
         if self.unlimited {
             return true;
         }
-        let begins = |shares| self.would_begin(prompt, left, copies, shares);
+        let begins = |shares| self.would_start_draft_model(prompt, left, copies, shares);
         let begun = begins(self.believed_costs());
         let tried = begun && self.believed_costs() != [1.0; 2] && !begins([1.0; 2]);
         let left_out = !begun && begins([MIN_BELIEVED; 2]);
@@ -238,12 +238,12 @@ impl Gate {
     }
 
     /// Decides as [`starts_draft_model`](Self::starts_draft_model), with these shares of the costs.
-    fn would_begin(&self, prompt: usize, left: usize, copies: bool, [rows, calls]: [f64; 2]) -> bool {
-        let plain = self.forward(1) + self.judging;
+    fn would_start_draft_model(&self, prompt: usize, left: usize, copies: bool, [rows, calls]: [f64; 2]) -> bool {
+        let plain = self.forward(1) + self.verify_ms;
         // Cost of a token without the draft model. In a batch nothing is known about it, so it is
         // that of plain decoding.
         let alone = self.sequences == 1;
-        let each = if alone { plain * self.estimates.each_without_model(copies) } else { plain };
+        let each = if alone { plain * self.estimates.cost_without_model(copies) } else { plain };
         let rate = self
             .estimates
             .rate(Source::Model, ProposalContext { confidence: BEFORE_CALL, ..ProposalContext::FREE });
@@ -260,17 +260,17 @@ impl Gate {
 
     /// Notes a finished draft in which the draft model, not started yet, has no part.
     pub fn without_model(&mut self, worth: &RoundEstimate, copies: bool) {
-        if self.unlimited || self.fixed || self.sequences > 1 || self.without.len() >= MOST_OBSERVED {
+        if self.unlimited || self.fixed || self.sequences > 1 || self.rounds_without_model.len() >= MAX_OBSERVATIONS {
             return;
         }
-        let forwards = worth.ms / (self.forward(1) + self.judging).max(1e-9);
+        let forwards = worth.ms / (self.forward(1) + self.verify_ms).max(1e-9);
         self.estimates.without_model(copies, forwards, worth.tokens);
-        self.without.push((copies, forwards, worth.tokens));
+        self.rounds_without_model.push((copies, forwards, worth.tokens));
     }
 
     /// Returns the shares of the costs that are believed, of the target and the draft model.
     fn believed_costs(&self) -> [f64; 2] {
-        self.doubts.map(|doubt| doubt.share())
+        self.trust.map(|doubt| doubt.share())
     }
 
     /// Notes a decision.
@@ -287,9 +287,9 @@ impl Gate {
             return proposals.len();
         }
         let steps = self.steps(worth, proposals);
-        let taken = best(worth, &steps, self.believed_costs());
-        let tried = self.believed_costs() != [1.0; 2] && taken > best(worth, &steps, [1.0; 2]);
-        let left_out = taken < steps.len() && best(worth, &steps, [MIN_BELIEVED; 2]) > taken;
+        let taken = best_step_count(worth, &steps, self.believed_costs());
+        let tried = self.believed_costs() != [1.0; 2] && taken > best_step_count(worth, &steps, [1.0; 2]);
+        let left_out = taken < steps.len() && best_step_count(worth, &steps, [MIN_BELIEVED; 2]) > taken;
         self.decided(ModelRole::Target, tried, left_out);
         self.record(worth, proposals, &steps, taken);
         taken
@@ -301,7 +301,7 @@ impl Gate {
         if self.unlimited {
             return proposals.len();
         }
-        best(worth, &self.steps(worth, proposals), self.believed_costs())
+        best_step_count(worth, &self.steps(worth, proposals), self.believed_costs())
     }
 
     /// Returns false if no copy at `place` can pay for its rows, so that the source need not be
@@ -353,9 +353,9 @@ impl Gate {
         if let Some(first) = steps.first_mut() {
             first.call = self.call(pending);
         }
-        let asked = best(worth, &steps, self.believed_costs()) > 0;
-        let tried = asked && self.believed_costs() != [1.0; 2] && best(worth, &steps, [1.0; 2]) == 0;
-        let left_out = !asked && best(worth, &steps, [MIN_BELIEVED; 2]) > 0;
+        let asked = best_step_count(worth, &steps, self.believed_costs()) > 0;
+        let tried = asked && self.believed_costs() != [1.0; 2] && best_step_count(worth, &steps, [1.0; 2]) == 0;
+        let left_out = !asked && best_step_count(worth, &steps, [MIN_BELIEVED; 2]) > 0;
         self.decided(ModelRole::Draft, tried, left_out);
         self.decided(ModelRole::Target, false, left_out);
         self.record(worth, &[own], &steps[..1], usize::from(asked));
@@ -389,15 +389,15 @@ impl Gate {
             return branch.len();
         }
         let mut steps = self.steps(worth, branch);
-        steps.iter_mut().for_each(|step| step.ms += BRANCHING);
-        best(&RoundEstimate { survival: self.reaches(trunk, after), ..*worth }, &steps, [1.0; 2])
+        steps.iter_mut().for_each(|step| step.ms += BRANCH_ROW_MS);
+        best_step_count(&RoundEstimate { survival: self.reaches(trunk, after), ..*worth }, &steps, [1.0; 2])
     }
 
     /// Returns true if the first row of a branch that is reached with probability `reached` may
     /// pay. If not, no later row pays.
     pub fn may_branch(&self, worth: &RoundEstimate, reached: f64, state: ProposalContext) -> bool {
         let rate = self.estimates.rate(Source::Branch, state);
-        self.unlimited || reached * rate * worth.ms >= (self.row(worth.rows) + BRANCHING) * worth.tokens
+        self.unlimited || reached * rate * worth.ms >= (self.row(worth.rows) + BRANCH_ROW_MS) * worth.tokens
     }
 
     /// Returns an upper bound of the probability that a given token of a forced run at `place` is
@@ -419,7 +419,7 @@ impl Gate {
         let survival = worth.survival;
         worth.survival = self.reaches(trunk, after);
         branch.iter().for_each(|proposal| self.add(worth, proposal));
-        worth.ms += BRANCHING * branch.len() as f64;
+        worth.ms += BRANCH_ROW_MS * branch.len() as f64;
         worth.survival = survival;
     }
 
@@ -430,8 +430,8 @@ impl Gate {
         before * trunk.get(after).map_or(1.0, |next| 1.0 - rate(next))
     }
 
-    fn steps(&self, worth: &RoundEstimate, proposals: &[Proposal]) -> Vec<Step> {
-        let step = |(i, p): (usize, &Proposal)| Step {
+    fn steps(&self, worth: &RoundEstimate, proposals: &[Proposal]) -> Vec<DraftStep> {
+        let step = |(i, p): (usize, &Proposal)| DraftStep {
             rate: self.estimates.rate(p.source, p.state),
             ms: self.row(worth.rows + i),
             call: 0.0,
@@ -440,7 +440,7 @@ impl Gate {
     }
 
     /// Counts a decision for the report.
-    fn record(&mut self, worth: &RoundEstimate, proposals: &[Proposal], steps: &[Step], taken: usize) {
+    fn record(&mut self, worth: &RoundEstimate, proposals: &[Proposal], steps: &[DraftStep], taken: usize) {
         let Some(report) = &mut self.report else { return };
         let mut survival = worth.survival;
         for (i, (proposal, step)) in proposals.iter().zip(steps).enumerate() {
@@ -460,7 +460,7 @@ impl Gate {
     pub fn learn(&mut self, proposal: &Proposal, accepted: bool) {
         let observation = (proposal.source, proposal.state, accepted);
         self.estimates.learn(observation);
-        if self.observed.len() < MOST_OBSERVED {
+        if self.observed.len() < MAX_OBSERVATIONS {
             self.observed.push(observation);
         }
         if let Some(report) = &mut self.report {
@@ -469,8 +469,8 @@ impl Gate {
     }
 
     /// Learns from a forward over `tokens` tokens after `cached` positions.
-    pub(crate) fn ran(&mut self, of: ModelRole, tokens: usize, cached: usize, ms: f64) {
-        if self.fixed || self.unlimited || self.forwards.len() >= MOST_OBSERVED {
+    pub(crate) fn learn_forward(&mut self, of: ModelRole, tokens: usize, cached: usize, ms: f64) {
+        if self.fixed || self.unlimited || self.forwards.len() >= MAX_OBSERVATIONS {
             return;
         }
         let decided = std::mem::take(&mut self.decided[of as usize]);
@@ -480,7 +480,7 @@ impl Gate {
         let forward = Forward { of, tokens, cached, ms, decided, calls_left_out };
         let table = if of == ModelRole::Draft { self.draft.as_mut() } else { Some(&mut self.target) };
         let Some(table) = table else { return };
-        forward.shows(table, &mut self.doubts);
+        forward.update_costs(table, &mut self.trust);
         self.forwards.push(forward);
     }
 
@@ -488,8 +488,8 @@ impl Gate {
     pub fn record_verify_time(&mut self, rows: usize, ms: f64) {
         if rows > 0 && !self.fixed {
             // A pause of the whole process must not count as verification time.
-            let each = (ms / rows as f64).min(10.0 * self.judging);
-            self.judging += VERIFY_TIME_SMOOTHING * (each - self.judging);
+            let each = (ms / rows as f64).min(10.0 * self.verify_ms);
+            self.verify_ms += VERIFY_TIME_SMOOTHING * (each - self.verify_ms);
         }
     }
 
@@ -497,14 +497,14 @@ impl Gate {
     /// engine.
     pub(crate) fn finish(&self, known: &mut AcceptanceRates, tokens: usize) {
         known.finish(self.rounds, &self.observed, tokens);
-        for (copies, forwards, tokens) in &self.without {
+        for (copies, forwards, tokens) in &self.rounds_without_model {
             known.without_model(*copies, *forwards, *tokens);
         }
         for forward in &self.forwards {
             let table = if forward.of == ModelRole::Draft { self.draft.as_ref() } else { Some(&self.target) };
             if let Some(table) = table {
                 let (costs, doubts) = known.costs(forward.of, table);
-                forward.shows(costs, doubts);
+                forward.update_costs(costs, doubts);
             }
         }
     }
@@ -512,7 +512,7 @@ impl Gate {
 
 impl Forward {
     /// Updates the costs and the trust in them.
-    fn shows(&self, table: &mut CostTable, doubts: &mut [CostTrust; 2]) {
+    fn update_costs(&self, table: &mut CostTable, doubts: &mut [CostTrust; 2]) {
         let less = self.ms < table.ms_behind(self.tokens, self.cached);
         doubts[self.of as usize].learn(self.decided, less);
         if self.calls_left_out {
@@ -524,7 +524,7 @@ impl Forward {
 
 /// Returns the number of steps that makes the round best, among the numbers that do not make it
 /// worse. Rows and calls cost these shares of their measured cost.
-fn best(worth: &RoundEstimate, steps: &[Step], [rows, calls]: [f64; 2]) -> usize {
+fn best_step_count(worth: &RoundEstimate, steps: &[DraftStep], [rows, calls]: [f64; 2]) -> usize {
     let (mut survival, mut tokens, mut ms) = (worth.survival, worth.tokens, worth.ms);
     let (mut taken, mut highest) = (0, tokens / ms.max(1e-9));
     for (i, step) in steps.iter().enumerate() {

@@ -48,11 +48,11 @@ type Key = u64;
 
 /// Numbers of preceding tokens in the keys of a choice. The longer the match, the more certain the
 /// choice.
-const REACHES: [usize; 3] = [8, 2, 1];
+const CONTEXT_LENGTHS: [usize; 3] = [8, 2, 1];
 
 /// Returns the keys of a choice after the tokens of `before`, the most exact one first.
-fn keys(before: &[TokenId], longest: TokenId) -> [Key; REACHES.len()] {
-    REACHES.map(|reach| {
+fn keys(before: &[TokenId], longest: TokenId) -> [Key; CONTEXT_LENGTHS.len()] {
+    CONTEXT_LENGTHS.map(|reach| {
         let mut hasher = rustc_hash::FxHasher::default();
         (reach, longest, &before[before.len().saturating_sub(reach)..]).hash(&mut hasher);
         hasher.finish()
@@ -78,7 +78,7 @@ impl TokenizationMemory {
     }
 
     /// Number of tokens before a run that may influence its tokenisation.
-    pub const REACH: usize = REACHES[0];
+    pub const REACH: usize = CONTEXT_LENGTHS[0];
 
     /// Returns the text of the proposals in the tokens that the target is likely to write. These
     /// are the tokens that it chose in the same context, or else the proposed ones, or else tokens
@@ -327,7 +327,7 @@ mod tests {
                     let mut hasher = rustc_hash::FxHasher::default();
                     (remembered, one, longest).hash(&mut hasher);
                     let token = (hasher.finish() >> 32) as u32 % 120;
-                    splits.put(keys(&[one], longest)[REACHES.len() - 1], token);
+                    splits.put(keys(&[one], longest)[CONTEXT_LENGTHS.len() - 1], token);
                 }
             }
             let run = tokenizer(&vocab, &text);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::chat::{ChatOptions, Message};
 use crate::constraint::substring::SubstringOptions;
-use crate::constraint::{Constraint, Policy};
+use crate::constraint::Constraint;
 use crate::decode::{Engine, Finish, Output, Prompt, Request, Stats};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -37,7 +37,8 @@ fn task(schema: &str, text: &str) -> String {
 
 /// Returns the prompt that the embedded models were trained on, in ChatML. For other models use
 /// [`Engine::extraction_prompt`].
-pub fn prompt(schema: &str, text: &str) -> Prompt {
+pub fn prompt(schema: impl AsRef<str>, text: impl AsRef<str>) -> Prompt {
+    let (schema, text) = (schema.as_ref(), text.as_ref());
     Prompt::default()
         .with_template(format!("<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n"))
         .with_text(task(schema, text))
@@ -49,9 +50,9 @@ pub fn prompt(schema: &str, text: &str) -> Prompt {
 ///
 /// # Errors
 /// Fails if the schema is not JSON, not supported or cannot be satisfied.
-pub fn request(schema: &str, text: &str) -> Result<Request> {
-    let options = SubstringOptions::default();
-    let constraint = Constraint::json_schema_quoting(schema, Policy::default(), text, &options)?;
+pub fn request(schema: impl AsRef<str>, text: impl AsRef<str>) -> Result<Request> {
+    let (schema, text) = (schema.as_ref(), text.as_ref());
+    let constraint = Constraint::builder().source(text, &SubstringOptions::default()).json_schema(schema)?;
     request_for(constraint, schema, text)
 }
 
@@ -59,15 +60,20 @@ pub fn request(schema: &str, text: &str) -> Result<Request> {
 ///
 /// # Errors
 /// Fails if the schema is not JSON.
-pub fn request_for(constraint: Constraint, schema: &str, text: &str) -> Result<Request> {
+pub fn request_for(
+    constraint: Constraint,
+    schema: impl AsRef<str>,
+    text: impl AsRef<str>,
+) -> Result<Request> {
+    let (schema, text) = (schema.as_ref(), text.as_ref());
     let compact = compact_json(schema)?;
     Ok(Request::new(prompt(&compact, text)).constraint(constraint).source(text))
 }
 
 /// Returns true if a schema has strings that are spans of the text, so that each text has its own
 /// constraint.
-pub fn is_quoting(schema: &str) -> bool {
-    let Ok(schema) = serde_json::from_str::<Value>(schema) else { return false };
+pub fn is_quoting(schema: impl AsRef<str>) -> bool {
+    let Ok(schema) = serde_json::from_str::<Value>(schema.as_ref()) else { return false };
     let mut todo = vec![&schema];
     while let Some(value) = todo.pop() {
         match value {
@@ -93,7 +99,7 @@ impl Engine {
     /// # Errors
     /// Fails like [`extract_json`](Self::extract_json), and if the record is not a `T` (a schema
     /// looser than the type).
-    pub fn extract<T: DeserializeOwned + JsonSchema>(&self, text: &str) -> Result<T> {
+    pub fn extract<T: DeserializeOwned + JsonSchema>(&self, text: impl AsRef<str>) -> Result<T> {
         self.extract_with_stats(text).map(|(record, _)| record)
     }
 
@@ -101,7 +107,10 @@ impl Engine {
     ///
     /// # Errors
     /// Fails like [`extract`](Self::extract).
-    pub fn extract_with_stats<T: DeserializeOwned + JsonSchema>(&self, text: &str) -> Result<(T, Stats)> {
+    pub fn extract_with_stats<T: DeserializeOwned + JsonSchema>(
+        &self,
+        text: impl AsRef<str>,
+    ) -> Result<(T, Stats)> {
         let schema = schema_for!(T).to_value().to_string();
         let Extraction { record, stats, .. } = self.extract_json(&schema, text)?;
         let record = serde_json::from_value(record).map_err(|e| {
@@ -116,8 +125,8 @@ impl Engine {
     ///
     /// # Errors
     /// Fails if the schema is not JSON, or the template fails.
-    pub fn extraction_prompt(&self, schema: &str, text: &str) -> Result<Prompt> {
-        let schema = compact_json(schema)?;
+    pub fn extraction_prompt(&self, schema: impl AsRef<str>, text: impl AsRef<str>) -> Result<Prompt> {
+        let (schema, text) = (compact_json(schema.as_ref())?, text.as_ref());
         if self.chat_template()?.is_none() {
             return Ok(prompt(&schema, text));
         }
@@ -132,7 +141,8 @@ impl Engine {
     /// # Errors
     /// Fails if the schema does not compile or the text is too long. `Incomplete` if the record
     /// does not end within the token limit.
-    pub fn extract_json(&self, schema: &str, text: &str) -> Result<Extraction> {
+    pub fn extract_json(&self, schema: impl AsRef<str>, text: impl AsRef<str>) -> Result<Extraction> {
+        let (schema, text) = (schema.as_ref(), text.as_ref());
         let prompt = self.extraction_prompt(schema, text)?;
         finished(self.generate(&request(schema, text)?.prompt(prompt))?)
     }

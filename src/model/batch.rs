@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::vocab::TokenId;
 
 /// Number of rows from which a forward is bound by arithmetic, whatever the size of the weights.
-const ROWS_OF_A_PART: usize = 32;
+const ARITHMETIC_BOUND_ROWS: usize = 32;
 /// Bytes of weights that the caches of a processor hold, or nearly so.
 const SMALL_WEIGHTS: usize = 32 << 20;
 
@@ -37,7 +37,7 @@ pub struct Branch {
 /// Returns true if a thread with `rows` rows of its own may read all weights for them: the rows are
 /// many or the weights small.
 pub(super) fn pays_to_read_weights_for(rows: usize, bytes: impl FnOnce() -> usize) -> bool {
-    rows >= ROWS_OF_A_PART || rows >= 2 && bytes() <= SMALL_WEIGHTS
+    rows >= ARITHMETIC_BOUND_ROWS || rows >= 2 && bytes() <= SMALL_WEIGHTS
 }
 
 /// The input of one sequence to a forward.
@@ -134,7 +134,7 @@ pub(super) fn chunks(segments: &[Segment], most: usize) -> Vec<Vec<Span>> {
 
 /// Cuts the spans of a chunk into shards of nearly equal numbers of rows. Rows are counted from the
 /// first of the shard.
-pub(super) fn shares(spans: &[Span], count: usize) -> Vec<Vec<Span>> {
+pub(super) fn shards(spans: &[Span], count: usize) -> Vec<Vec<Span>> {
     let rows: usize = spans.iter().map(|s| s.tokens.len()).sum();
     let mut shares = Vec::with_capacity(count);
     for share in 0..count {
@@ -169,7 +169,7 @@ impl Model {
     /// separate forwards, bit for bit.
     pub fn forward_batch(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
         let mut results: Vec<_> =
-            segments.iter().map(|s| self.inner.llama.check(s).map(|()| Vec::new())).collect();
+            segments.iter().map(|s| self.inner.transformer.check(s).map(|()| Vec::new())).collect();
         let valid = results.iter().map(Result::is_ok).collect::<Vec<_>>();
         let mut runnable: Vec<Segment> = segments
             .iter_mut()
@@ -217,8 +217,8 @@ impl Model {
     /// Runs all segments or none: after a failure the caches are unchanged.
     fn run(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
-        let mut logits = self.inner.llama.forward(segments)?;
-        let Some(tamper) = &self.tamper else { return Ok(logits) };
+        let mut logits = self.inner.transformer.forward(segments)?;
+        let Some(tamper) = &self.hook else { return Ok(logits) };
         let count = segments.len();
         let mut seen = segments.iter().zip(&mut logits);
         if let Err(error) = seen.try_for_each(|(s, logits)| tamper(s.tokens, count, logits)) {
@@ -235,7 +235,7 @@ impl Model {
         mut self,
         tamper: impl Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
-        self.tamper = Some(std::sync::Arc::new(tamper));
+        self.hook = Some(std::sync::Arc::new(tamper));
         self
     }
 

@@ -17,13 +17,13 @@ use super::Model;
 /// Numbers of tokens that are measured.
 const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];
 /// Number of positions in the cache while sizes are measured.
-const OFFSET: usize = 64;
+const SHORT_CACHE_POSITIONS: usize = 64;
 /// Number of positions in the cache for the second measurement of [`FAR_ROWS`] rows, which
 /// determines the cost of a cached position.
 const LONG_CACHE_POSITIONS: usize = 512;
 const FAR_ROWS: usize = 4;
 /// Measuring ends after this number of rounds without an improvement by more than [`NOISE`].
-const CALM: usize = 2;
+const CALM_ROUNDS: usize = 2;
 /// Smallest relative improvement that counts as faster.
 const NOISE: f64 = 0.02;
 /// Minimum and maximum number of measured rounds.
@@ -142,7 +142,7 @@ impl CostTable {
 
     /// Returns the milliseconds of a pass over `m` tokens after `cached` positions.
     pub fn ms_behind(&self, m: usize, cached: usize) -> f64 {
-        (self.ms(m) + self.cached * m as f64 * (cached as f64 - OFFSET as f64)).max(0.0)
+        (self.ms(m) + self.cached * m as f64 * (cached as f64 - SHORT_CACHE_POSITIONS as f64)).max(0.0)
     }
 
     /// Returns the cost of `m` tokens in passes over one token.
@@ -156,7 +156,7 @@ impl CostTable {
     pub(super) fn measure(model: &Model) -> Self {
         let context = model.config().context;
         let largest = SIZES[SIZES.len() - 1];
-        let near = OFFSET.min(context.saturating_sub(largest));
+        let near = SHORT_CACHE_POSITIONS.min(context.saturating_sub(largest));
         let far = LONG_CACHE_POSITIONS.min(context.saturating_sub(FAR_ROWS)).max(near);
         let sizes = || SIZES.into_iter().filter(|m| near + m <= context);
         // The content of the cache does not affect the time, so nothing has to run to fill it.
@@ -201,7 +201,7 @@ fn fastest(model: &Model, cases: &[(usize, usize)]) -> Vec<f64> {
         }
         calm = if found { 0 } else { calm + 1 };
         let spent = begin.elapsed();
-        let enough = round >= *ROUNDS.start() && (calm >= CALM || spent > BUDGET);
+        let enough = round >= *ROUNDS.start() && (calm >= CALM_ROUNDS || spent > BUDGET);
         if enough || round > 0 && spent > LIMIT {
             break;
         }

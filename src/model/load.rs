@@ -121,7 +121,7 @@ fn load<R: Read + Seek>(
     options: &LoadOptions,
     chat: ChatSources,
 ) -> Result<Model> {
-    Ok(Model::from_llama(Transformer::load(config, &mut source, options)?, chat))
+    Ok(Model::from_transformer(Transformer::load(config, &mut source, options)?, chat))
 }
 
 fn open(path: &Path) -> Result<BufReader<File>> {

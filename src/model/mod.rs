@@ -107,12 +107,12 @@ impl LoadOptions {
 /// A loaded model; cloning shares the weights.
 #[derive(Clone)]
 pub struct Model {
-    inner: Arc<Inner>,
-    tamper: Option<Arc<LogitsHook>>,
+    inner: Arc<ModelInner>,
+    hook: Option<Arc<LogitsHook>>,
 }
 
-struct Inner {
-    llama: transformer::Transformer,
+struct ModelInner {
+    transformer: transformer::Transformer,
     costs: OnceLock<CostTable>,
     chat: ChatSources,
 }
@@ -127,8 +127,8 @@ pub(crate) struct ChatSources {
 }
 
 impl Model {
-    fn from_llama(llama: transformer::Transformer, chat: ChatSources) -> Self {
-        Model { inner: Arc::new(Inner { llama, costs: OnceLock::new(), chat }), tamper: None }
+    fn from_transformer(llama: transformer::Transformer, chat: ChatSources) -> Self {
+        Model { inner: Arc::new(ModelInner { transformer: llama, costs: OnceLock::new(), chat }), hook: None }
     }
 
     /// Returns the chat templates that came with the weights.
@@ -138,7 +138,7 @@ impl Model {
 
     /// Returns the shape and constants of the model.
     pub fn config(&self) -> &ModelConfig {
-        &self.inner.llama.config
+        &self.inner.transformer.config
     }
 
     /// Returns an empty cache for one generation.
@@ -177,13 +177,13 @@ impl Model {
     /// Returns true if the logits of a position are the same bits however many tokens run together;
     /// see [`LoadOptions::batch_invariant`].
     pub fn is_batch_invariant(&self) -> bool {
-        !self.inner.llama.varies()
+        !self.inner.transformer.varies()
     }
 
     /// Returns the bytes of memory that the weight matrices take. Candle may keep a second,
     /// rearranged copy of quantised ones.
     pub fn weight_bytes(&self) -> usize {
-        self.inner.llama.bytes()
+        self.inner.transformer.bytes()
     }
 }
 

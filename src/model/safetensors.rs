@@ -36,7 +36,7 @@ impl Type {
     }
 }
 
-struct Entry {
+struct TensorEntry {
     shard: usize,
     /// `None` for types that weights do not have: an error when the tensor is read.
     kind: Option<Type>,
@@ -48,7 +48,7 @@ struct Entry {
 /// Tensors of one or more open files.
 pub(crate) struct Safetensors<R> {
     shards: Vec<R>,
-    entries: HashMap<String, Entry>,
+    entries: HashMap<String, TensorEntry>,
 }
 
 fn io(e: &std::io::Error) -> Error {
@@ -142,7 +142,7 @@ fn short(name: &str) -> String {
 }
 
 /// Parses a header entry; `None` if it contradicts itself or the file.
-fn entry(value: &Value, shard: usize, data: u64, length: u64) -> Option<Entry> {
+fn entry(value: &Value, shard: usize, data: u64, length: u64) -> Option<TensorEntry> {
     let kind = match value.get("dtype")?.as_str()? {
         "F32" => Some(Type::F32),
         "F16" => Some(Type::F16),
@@ -164,7 +164,7 @@ fn entry(value: &Value, shard: usize, data: u64, length: u64) -> Option<Entry> {
             return None;
         }
     }
-    Some(Entry { shard, kind, shape, start, end })
+    Some(TensorEntry { shard, kind, shape, start, end })
 }
 
 #[cfg(test)]

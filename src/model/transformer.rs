@@ -21,7 +21,7 @@ use std::io::{Read, Seek};
 use std::sync::{Mutex, PoisonError};
 
 use super::LoadOptions;
-use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shares};
+use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
 use super::config::{ModelConfig, bad};
 use super::kernels::{
     Attention, Rotation, add, on_every_thread, rms_norm, rms_norm_heads, silu_times, threads,
@@ -34,7 +34,7 @@ const CHUNK: usize = 256;
 /// Number of rows that go through a feed-forward together, so that the values between its products
 /// stay in a core's own caches. Each piece reads the weights again, so this is for weights that
 /// stay in these caches, too.
-const FEED_ROWS: usize = 48;
+const FEED_FORWARD_ROWS: usize = 48;
 /// Maximum bytes of such feed-forward weights.
 const FEED_BYTES: usize = 1 << 20;
 
@@ -256,11 +256,11 @@ impl Transformer {
             segments[span.segment].cache.prepare(span.tokens.len());
         }
         let rows: usize = spans.iter().map(|s| s.tokens.len()).sum();
-        let count = self.shares(rows);
+        let count = self.shard_count(rows);
         let mut buffers = SCRATCH.take();
         buffers.resize_with(buffers.len().max(count), Workspace::default);
         let spare = buffers.split_off(count);
-        let made = shares(spans, count).into_iter().zip(buffers).map(|(spans, s)| RowShard {
+        let made = shards(spans, count).into_iter().zip(buffers).map(|(spans, s)| RowShard {
             rotation: Rotation::default(),
             outcome: Ok(()),
             spans,
@@ -271,7 +271,7 @@ impl Transformer {
         for span in spans {
             segments[span.segment].cache.len += span.tokens.len();
         }
-        let mut shares: Vec<RowShard> = shares.into_iter().map(own).collect();
+        let mut shares: Vec<RowShard> = shares.into_iter().map(unlock).collect();
         // All normed rows are collected in the buffer of the first shard.
         let mut normed = std::mem::take(&mut shares[0].s.normed);
         normed.clear();
@@ -294,7 +294,7 @@ impl Transformer {
     /// Threads with rows of their own meet twice in a layer, and also share out norms, rotations
     /// and sums. Otherwise they meet at each product and share out only the products. But each
     /// thread reads all weights, which pays only while these are small or the rows many.
-    fn shares(&self, rows: usize) -> usize {
+    fn shard_count(&self, rows: usize) -> usize {
         let threads = threads();
         let pays = threads > 1 && pays_to_read_weights_for(rows / threads, || self.bytes());
         if pays && self.shareable { threads } else { 1 }
@@ -303,16 +303,16 @@ impl Transformer {
     /// Takes all shards through all layers. After the last layer only rows with logits are left.
     fn layers(&self, segments: &mut [Segment], shares: &mut [Mutex<RowShard>]) -> Result<()> {
         let last = self.blocks.len() - 1;
-        each(shares, |share| self.embed(segments, share))?;
+        for_each_shard(shares, |share| self.embed(segments, share))?;
         for (i, block) in self.blocks.iter().enumerate() {
-            each(shares, |share| self.project(block, share))?;
+            for_each_shard(shares, |share| self.project(block, share))?;
             for share in shares.iter_mut() {
                 let RowShard { spans, s, .. } = share.get_mut().unwrap_or_else(PoisonError::into_inner);
                 self.store(block, segments, i, (spans, s));
             }
             // After the last keys and values are stored, only rows with logits matter.
             let segments = &*segments;
-            each(shares, |share| {
+            for_each_shard(shares, |share| {
                 let RowShard { spans, s, .. } = share;
                 self.attention(block, (segments, i), (spans, i == last), s)?;
                 self.feed_forward(block, s)
@@ -465,7 +465,7 @@ impl Transformer {
     fn feed_forward(&self, block: &TransformerLayer, s: &mut Workspace) -> Result<()> {
         let c = &self.config;
         let small = block.gate_up.bytes() + block.down.bytes() <= FEED_BYTES;
-        for x in s.x.chunks_mut(if small { FEED_ROWS } else { CHUNK } * c.hidden) {
+        for x in s.x.chunks_mut(if small { FEED_FORWARD_ROWS } else { CHUNK } * c.hidden) {
             let rows = x.len() / c.hidden;
             s.normed.resize(x.len(), 0.0);
             rms_norm(x, &block.feed_forward_norm, c.norm_eps, &mut s.normed);
@@ -479,12 +479,12 @@ impl Transformer {
     }
 }
 
-fn own(share: Mutex<RowShard>) -> RowShard {
+fn unlock(share: Mutex<RowShard>) -> RowShard {
     share.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs `work` on every shard, on a thread of its own each if there are several.
-fn each(shares: &mut [Mutex<RowShard>], work: impl Fn(&mut RowShard) -> Result<()> + Sync) -> Result<()> {
+fn for_each_shard(shares: &mut [Mutex<RowShard>], work: impl Fn(&mut RowShard) -> Result<()> + Sync) -> Result<()> {
     if let [share] = shares {
         let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
         return work(share);

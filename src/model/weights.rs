@@ -21,7 +21,7 @@ use candle_core::{Device, Module, Storage, Tensor};
 use super::Precision;
 use super::config::{Architecture, ModelConfig, bad};
 use super::kernels::{
-    BLOCK, K_BLOCK, Out, Rows, matmul_f32_columns, matmul_int8, matmul_int8_columns, product,
+    BLOCK, K_BLOCK, Out, Rows, matmul_f32_columns, matmul_int8, matmul_int8_columns, matmul_f32,
 };
 use super::repack::{PackedQ4K, PackedQ6K, PackedQ8_0};
 use super::safetensors::Safetensors;
@@ -145,7 +145,7 @@ impl Matrix {
         let (n, k) = (self.outputs, self.inputs);
         match &self.elements {
             WeightStorage::F32(w) => {
-                product(&own, &Rows::new(w, n, k), Out { data: &mut out[at..], stride });
+                matmul_f32(&own, &Rows::new(w, n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
             WeightStorage::Q8(w) => {
@@ -160,7 +160,7 @@ impl Matrix {
                 matmul_int8(&own, &w.matrix(n, k), Out { data: &mut out[at..], stride });
                 Ok(())
             }
-            WeightStorage::Quantised(q) if split && !SAME_FOR_ANY_ROWS => {
+            WeightStorage::Quantised(q) if split && !CANDLE_IS_ROW_INVARIANT => {
                 for r in 0..rows {
                     let x = &x[r * self.inputs..(r + 1) * self.inputs];
                     quantised_product(q, x, 1, self.inputs, &mut out[r * stride + at..], stride)?;
@@ -236,7 +236,7 @@ impl Matrix {
 /// True if candle's products, for the formats left to it, give a row the same bits alone and among
 /// others. On x86-64 they run one kernel, row by row; on ARM, groups of four rows take another
 /// kernel.
-const SAME_FOR_ANY_ROWS: bool = cfg!(target_arch = "x86_64");
+const CANDLE_IS_ROW_INVARIANT: bool = cfg!(target_arch = "x86_64");
 
 fn quantised_product(
     q: &Arc<QTensor>,
@@ -315,7 +315,7 @@ impl FusedLinear {
 
     /// Returns true if a row's bits may depend on the number of rows that are multiplied together.
     pub fn varies(&self) -> bool {
-        !self.split && !SAME_FOR_ANY_ROWS && self.by_candle()
+        !self.split && !CANDLE_IS_ROW_INVARIANT && self.by_candle()
     }
 
     /// Returns true if candle multiplies, which shares its products out by itself.

@@ -534,7 +534,7 @@ fn a_matcher_tells_what_was_quoted() {
             }
             at += written.len();
         }
-        let told: Vec<_> = matcher.quotes().into_iter().map(|q| (q.output, q.text, q.found)).collect();
+        let told: Vec<_> = matcher.source_spans().into_iter().map(|q| (q.output, q.text, q.found)).collect();
         assert_eq!(told, expected, "{output:?} from {text:?}");
         quotes += told.len();
     }
@@ -567,7 +567,7 @@ fn schemas_in_other_constraints_quote() {
             let accepted = tokens.iter().all(|&t| matcher.accept_token(t).is_ok());
             assert_eq!(accepted, quoted, "{output}");
             if quoted {
-                let quotes = matcher.quotes();
+                let quotes = matcher.source_spans();
                 assert_eq!((quotes.len(), quotes[0].output.clone()), (1, 12..23));
                 assert_eq!(quotes[0].found.first, 12..23);
             }

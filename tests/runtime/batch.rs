@@ -91,7 +91,7 @@ fn same_as_alone(engine: Engine, count: usize, seed: u64) {
                 "request {i}, batch of {batch}, {rows} rows"
             );
         }
-        let figures = scheduler.figures();
+        let figures = scheduler.stats();
         assert!(figures.most_sequences > 1 && figures.most_sequences <= batch, "{figures:?}");
         assert!(figures.most_rows <= rows.max(64 + rows), "{figures:?}");
         assert!(figures.prefix_bytes <= prefix_bytes, "{figures:?}");

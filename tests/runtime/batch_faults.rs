@@ -142,7 +142,7 @@ fn a_draft_model_may_do_what_it_likes() {
         for (i, handle) in handles.into_iter().enumerate() {
             assert_same(&handle.wait().unwrap(), &alone[i], &format!("request {i}, fault {kind}"));
         }
-        assert!(scheduler.figures().draft_forwards > 0);
+        assert!(scheduler.stats().draft_forwards > 0);
     }
 }
 
@@ -215,7 +215,7 @@ fn memory_for_caches_is_a_limit() {
     for (i, handle) in handles.into_iter().enumerate() {
         assert_same(&handle.wait().unwrap(), &engine.generate(&sound(i)).unwrap(), &format!("request {i}"));
     }
-    let figures = scheduler.figures();
+    let figures = scheduler.stats();
     assert!(figures.most_cache_bytes > 0 && figures.most_cache_bytes <= limit, "{figures:?}");
     assert!(figures.prefix_bytes <= bytes(100), "{figures:?}");
 }
@@ -242,7 +242,7 @@ fn dropped_and_cancelled_requests_leave_the_batch() {
     let by_token = scheduler.submit(marked(1900).cancel(&own)).unwrap();
     // All are under way.
     assert!(cancelled.next_event().is_some());
-    until("three in the batch", || scheduler.figures().running == 3);
+    until("three in the batch", || scheduler.stats().running == 3);
     let neighbour = scheduler.submit(sound(0)).unwrap();
     drop(dropped);
     cancelled.cancel();
@@ -254,8 +254,8 @@ fn dropped_and_cancelled_requests_leave_the_batch() {
         assert!(output.tokens.iter().all(|t| *t == MARK));
     }
     assert_same(&neighbour.wait().unwrap(), &alone, "the neighbour");
-    until("an empty batch", || scheduler.figures().running == 0);
-    assert_eq!(scheduler.figures().ended, 4);
+    until("an empty batch", || scheduler.stats().running == 0);
+    assert_eq!(scheduler.stats().ended, 4);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_full_queue_pushes_back() {
     options.queue = 2;
     let scheduler = Scheduler::new(engine.clone(), options).unwrap();
     let first = scheduler.submit(marked(1900)).unwrap();
-    until("the first in its place", || scheduler.figures().running == 1);
+    until("the first in its place", || scheduler.stats().running == 1);
     let waiting = [scheduler.submit(sound(0)).unwrap(), scheduler.submit(sound(1)).unwrap()];
     let rejected = scheduler.try_submit(sound(2)).unwrap_err();
     assert_eq!(rejected.error.kind(), ErrorKind::Busy);
@@ -292,7 +292,7 @@ fn requests_that_were_cancelled_while_they_waited_never_begin() {
     let engine = Arc::new(exact::engine());
     let scheduler = Scheduler::new(engine, options(1)).unwrap();
     let first = scheduler.submit(marked(1900)).unwrap();
-    until("the first in its place", || scheduler.figures().running == 1);
+    until("the first in its place", || scheduler.stats().running == 1);
     let second = scheduler.submit(sound(0)).unwrap();
     second.cancel();
     assert_eq!(second.wait().unwrap_err().kind(), ErrorKind::Cancelled);
@@ -305,7 +305,7 @@ fn a_dropped_scheduler_ends_what_it_has() {
     let engine = Arc::new(exact::engine());
     let scheduler = Scheduler::new(engine, options(2)).unwrap();
     let handles: Vec<Handle> = (0..6).map(|_| scheduler.submit(marked(1900)).unwrap()).collect();
-    until("two in the batch", || scheduler.figures().running == 2);
+    until("two in the batch", || scheduler.stats().running == 2);
     drop(scheduler);
     for handle in handles {
         assert_eq!(handle.wait().unwrap_err().kind(), ErrorKind::Cancelled);
@@ -402,14 +402,14 @@ fn long_prompts_and_long_outputs_do_not_starve_each_other() {
     let scheduler = Scheduler::new(engine.clone(), options).unwrap();
     // Four that would go on for long, then prompts of many pieces.
     let endless: Vec<Handle> = (0..4).map(|_| scheduler.submit(marked(1900)).unwrap()).collect();
-    until("four in the batch", || scheduler.figures().running == 4);
+    until("four in the batch", || scheduler.stats().running == 4);
     let prompt = || Request::new(Prompt::text("word ".repeat(300))).max_tokens(5);
     let alone = engine.generate(&prompt()).unwrap();
     for handle in [scheduler.submit(prompt()).unwrap(), scheduler.submit(prompt()).unwrap()] {
         assert_same(&handle.wait().unwrap(), &alone, "the prompt");
     }
-    let before = scheduler.figures().forwards;
-    until("the endless go on", || scheduler.figures().forwards > before);
+    let before = scheduler.stats().forwards;
+    until("the endless go on", || scheduler.stats().forwards > before);
     for handle in endless {
         handle.cancel();
         assert!(handle.wait().unwrap().tokens.len() > 1);
@@ -463,5 +463,5 @@ fn many_threads_hand_in_cancel_and_drop() {
         }
     });
     assert_eq!((ended.load(Ordering::SeqCst), cut.load(Ordering::SeqCst)), (36, 18));
-    until("an empty batch", || scheduler.figures().running == 0);
+    until("an empty batch", || scheduler.stats().running == 0);
 }

@@ -28,22 +28,22 @@ pub enum HandleEvent {
     Stats(Box<Stats>),
 }
 
-enum Message {
-    Occurrence(HandleEvent),
+enum HandleMessage {
+    Event(HandleEvent),
     Done(Box<Result<Output>>),
 }
 
 /// A submitted request. Dropping the handle cancels the request.
 #[derive(Debug)]
 pub struct Handle {
-    messages: Receiver<Message>,
+    messages: Receiver<HandleMessage>,
     cancel: CancelToken,
     done: Option<Box<Result<Output>>>,
 }
 
 /// The scheduler's end of the channel.
 pub(super) struct Answer {
-    messages: Sender<Message>,
+    messages: Sender<HandleMessage>,
     events: bool,
 }
 
@@ -63,8 +63,8 @@ impl Handle {
             return None;
         }
         match self.messages.recv() {
-            Ok(Message::Occurrence(occurrence)) => Some(occurrence),
-            Ok(Message::Done(output)) => {
+            Ok(HandleMessage::Event(occurrence)) => Some(occurrence),
+            Ok(HandleMessage::Done(output)) => {
                 self.done = Some(output);
                 None
             }
@@ -112,18 +112,18 @@ impl Answer {
         self.events
     }
 
-    pub fn tell(&self, event: Event) {
+    pub fn send(&self, event: Event) {
         let occurrence = match event {
             Event::Text(text) => HandleEvent::Text(text.into()),
             Event::Field(field) => HandleEvent::Field(field.clone()),
             Event::Stats(stats) => HandleEvent::Stats(Box::new(stats.clone())),
         };
         // The handle may be gone; dropping it has cancelled the request.
-        drop(self.messages.send(Message::Occurrence(occurrence)));
+        drop(self.messages.send(HandleMessage::Event(occurrence)));
     }
 
     pub fn end(self, output: Result<Output>) {
-        drop(self.messages.send(Message::Done(Box::new(output))));
+        drop(self.messages.send(HandleMessage::Done(Box::new(output))));
     }
 }
 

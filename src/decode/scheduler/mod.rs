@@ -184,7 +184,7 @@ impl Scheduler {
     }
 
     /// Returns the statistics so far.
-    pub fn figures(&self) -> SchedulerStats {
+    pub fn stats(&self) -> SchedulerStats {
         *self.figures.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
@@ -201,6 +201,6 @@ impl Drop for Scheduler {
 
 impl std::fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scheduler").field("figures", &self.figures()).finish_non_exhaustive()
+        f.debug_struct("Scheduler").field("figures", &self.stats()).finish_non_exhaustive()
     }
 }

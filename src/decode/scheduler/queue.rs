@@ -57,7 +57,7 @@ pub(super) struct Ready {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<Waiting>,
     ready: BTreeMap<u64, Ready>,
     /// Number of requests being compiled.
@@ -69,7 +69,7 @@ struct State {
 /// The queue of both stages.
 pub(super) struct Queue {
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Notified when the queue has room.
     room: Condvar,
     /// Notified when a request waits to be compiled.
@@ -80,13 +80,13 @@ pub(super) struct Queue {
 
 impl Queue {
     pub fn new(most: usize) -> Queue {
-        let state = Mutex::new(State::default());
+        let state = Mutex::new(QueueState::default());
         let [room, to_compile, to_run] = [Condvar::new(), Condvar::new(), Condvar::new()];
         Queue { most, state, room, to_compile, to_run }
     }
 
     /// Locks the state. Nothing that can panic runs while it is locked.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -178,7 +178,7 @@ pub(super) struct Popped {
     pub closed: bool,
 }
 
-impl State {
+impl QueueState {
     fn len(&self) -> usize {
         self.waiting.len() + self.compiling + self.ready.len()
     }

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::queue::{Queue, Ready, cancelled, internal};
-use super::sequence::Active;
+use super::sequence::Sequence;
 use super::workers::Workers;
 use super::{SchedulerOptions, SchedulerStats};
 use crate::decode::engine::Engine;
@@ -36,7 +36,7 @@ pub(super) struct Runner {
     options: SchedulerOptions,
     helpers: Workers,
     prefixes: PrefixCache,
-    active: Vec<Active>,
+    active: Vec<Sequence>,
     figures: SchedulerStats,
     /// Index in `active` at which the distribution of rows begins.
     turn: usize,
@@ -114,7 +114,7 @@ impl Runner {
             self.figures.ended += 1;
             return ready.answer.end(Err(error));
         }
-        let mut active = Active::new(ready, bytes);
+        let mut active = Sequence::new(ready, bytes);
         if let Some(session) = &active.session {
             let prompt = session.prompt();
             let leaders = self.active.iter().filter_map(|a| Some((a.leads(session)?, a.ticket)));
@@ -134,7 +134,7 @@ impl Runner {
 
     fn round(&mut self) {
         self.follow();
-        let company = self.company();
+        let company = self.batch_context();
         self.helpers.each(&mut self.active, |active| {
             active.join(company);
             active.step();
@@ -149,20 +149,20 @@ impl Runner {
     }
 
     /// Returns the batch context of drafts in this round.
-    fn company(&self) -> BatchContext {
+    fn batch_context(&self) -> BatchContext {
         let sessions =
             || self.active.iter().filter(|a| a.follows.is_none()).filter_map(|a| a.session.as_ref());
         let sequences = sessions().count();
         let plain = sessions().filter(|s| s.is_plain()).count();
         if plain == 0 || plain == sequences {
-            return BatchContext { sequences, most_draft: None };
+            return BatchContext { sequences, max_draft: None };
         }
         let costs = self.engine.target().cost_table();
         let most = costs.ms(sequences) * (1.0 + f64::from(self.options.slack) / 100.0);
         let drafting = sequences - plain;
         // Rows for each drafting sequence, as long as the forward stays within the slack.
         let rows = (1..=MAX_DECODE_ROWS).take_while(|n| costs.ms(sequences + n * drafting) <= most).count();
-        BatchContext { sequences, most_draft: Some(rows) }
+        BatchContext { sequences, max_draft: Some(rows) }
     }
 
     /// Starts the sequences that waited for another sequence to run their common prefix.
@@ -186,15 +186,15 @@ impl Runner {
     fn draft(&mut self) {
         let Some(model) = self.engine.draft().cloned() else { return };
         let short = self.short();
-        while self.active.iter().any(|a| a.needs(&NextForward::Draft)) {
+        while self.active.iter().any(|a| a.needs(&NextForward::DraftModel)) {
             let mut left = self.options.rows;
             let (mut segments, mut members) = (Vec::new(), Vec::new());
             for (i, active) in self.active.iter_mut().enumerate() {
-                if !active.needs(&NextForward::Draft) || (left < short && !segments.is_empty()) {
+                if !active.needs(&NextForward::DraftModel) || (left < short && !segments.is_empty()) {
                     continue;
                 }
                 let Some(session) = &mut active.session else { continue };
-                let segment = session.segment(&NextForward::Draft, left);
+                let segment = session.segment(&NextForward::DraftModel, left);
                 left = left.saturating_sub(segment.tokens.len());
                 active.held = segment.rows.is_empty();
                 segments.push(segment);
@@ -222,7 +222,7 @@ impl Runner {
         for (i, active) in self.active.iter_mut().enumerate() {
             let Some(&(_, most)) = shares.iter().find(|s| s.0 == i) else { continue };
             let Some(session) = &mut active.session else { continue };
-            segments.push(session.segment(&NextForward::Target, most));
+            segments.push(session.segment(&NextForward::TargetModel, most));
             members.push(i);
         }
         let rows: usize = segments.iter().map(|s| s.tokens.len()).sum();
@@ -235,7 +235,7 @@ impl Runner {
         let (results, filled) = match parts(&self.helpers, target, &segments) {
             // The helpers run the model; each fills the masks of the rows it verifies.
             Some(sizes) => (run_parts(&self.helpers, target, &mut segments, sizes), false),
-            None => self.helpers.beside(&mut jobs, Filling::run, || run_here(target, &mut segments)),
+            None => self.helpers.run_alongside(&mut jobs, Filling::run, || run_here(target, &mut segments)),
         };
         drop(segments);
         for job in jobs.into_iter().filter(|_| filled) {
@@ -268,8 +268,8 @@ impl Runner {
     /// sequence that runs.
     fn share_out(&mut self) -> Vec<(usize, usize)> {
         let count = self.active.len();
-        let ready = |a: &Active| a.needs(&NextForward::Target);
-        let rows = |a: &Active| a.session.as_ref().map_or(0, Session::rows);
+        let ready = |a: &Sequence| a.needs(&NextForward::TargetModel);
+        let rows = |a: &Sequence| a.session.as_ref().map_or(0, Session::rows);
         let short = self.short();
         let prompts: Vec<usize> =
             (0..count).filter(|&i| ready(&self.active[i]) && rows(&self.active[i]) > short).collect();

@@ -13,12 +13,12 @@ use super::handle::Answer;
 use super::queue::{Ready, internal};
 use crate::decode::Event;
 use crate::decode::engine::Output;
-use crate::decode::prefix_cache::{FEWEST, PrefixCache, common};
+use crate::decode::prefix_cache::{MIN_PREFIX_TOKENS, PrefixCache, common};
 use crate::decode::session::{BatchContext, NextForward, Session};
 use crate::error::Result;
 
 /// A request in the batch.
-pub(super) struct Active {
+pub(super) struct Sequence {
     pub ticket: u64,
     /// `None` once the request has ended.
     pub session: Option<Session>,
@@ -38,17 +38,17 @@ pub(super) struct Active {
     pub held: bool,
 }
 
-impl Active {
-    pub fn new(ready: Ready, bytes: usize) -> Active {
+impl Sequence {
+    pub fn new(ready: Ready, bytes: usize) -> Sequence {
         let Ready { ticket, mut session, answer, compile_seconds, .. } = ready;
         session.start_clock();
-        Active {
+        Sequence {
             ticket,
             session: Some(session),
             answer,
             compile_seconds,
             bytes,
-            need: NextForward::Target,
+            need: NextForward::TargetModel,
             output: None,
             follows: None,
             keep: None,
@@ -72,12 +72,12 @@ impl Active {
         // The sequence it waits for will change its caches.
         let Some(session) = self.session.as_mut().filter(|_| self.follows.is_none()) else { return };
         let answer = &self.answer;
-        let mut tell = |event: Event| answer.tell(event);
+        let mut tell = |event: Event| answer.send(event);
         let mut on_event: Option<&mut dyn FnMut(Event)> =
             if answer.wants_events() { Some(&mut tell) } else { None };
         let step = catch_unwind(AssertUnwindSafe(|| session.step(&mut on_event)));
         match step.unwrap_or_else(|_| Err(internal("being generated"))) {
-            Ok(NextForward::Nothing(finish)) => {
+            Ok(NextForward::Finished(finish)) => {
                 let Some(session) = self.session.take() else { return };
                 let close = AssertUnwindSafe(|| session.into_output(&finish, &mut on_event));
                 let output = catch_unwind(close).map_err(|_| internal("being ended"));
@@ -130,6 +130,6 @@ impl Active {
         let session = self.session.as_ref().filter(|_| self.follows.is_none())?;
         let most = other.prompt().len().saturating_sub(1);
         let shared = common(session.prompt(), other.prompt()).min(most);
-        (shared >= FEWEST).then_some(shared)
+        (shared >= MIN_PREFIX_TOKENS).then_some(shared)
     }
 }

@@ -12,7 +12,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Smallest number of sequences that are spread over threads.
-const FEWEST: usize = 4;
+const MIN_SPREAD_ITEMS: usize = 4;
 
 /// The threads; there may be none.
 pub(super) struct Workers(Option<ThreadPool>);
@@ -59,7 +59,7 @@ impl Workers {
 
     /// Applies `work` to each item, on this thread and the helpers.
     pub fn each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync) {
-        let Some(pool) = self.0.as_ref().filter(|_| items.len() >= FEWEST) else {
+        let Some(pool) = self.0.as_ref().filter(|_| items.len() >= MIN_SPREAD_ITEMS) else {
             items.iter_mut().for_each(work);
             return;
         };
@@ -76,7 +76,7 @@ impl Workers {
 
     /// Applies `aside` to all items on the helpers while `main` runs here. Returns false, without
     /// applying it, if there are no helpers.
-    pub fn beside<T: Send, R>(
+    pub fn run_alongside<T: Send, R>(
         &self,
         items: &mut [T],
         aside: impl Fn(&mut T) + Sync,

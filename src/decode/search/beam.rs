@@ -241,7 +241,7 @@ impl<'a> Search<'a> {
                 self.engine.keep(&prompt, Some(shared), cache.len(), |n| (cache.prefix(n), None));
             }
             let chosen = self.choose(rows)?;
-            self.go_on(&chosen)?;
+            self.advance_beams(&chosen)?;
         }
         if self.ended.is_empty()
             && let Some(error) = self.stuck
@@ -306,7 +306,7 @@ impl<'a> Search<'a> {
     }
 
     /// Replaces the live beams by the chosen continuations.
-    fn go_on(&mut self, chosen: &[Continuation]) -> Result<()> {
+    fn advance_beams(&mut self, chosen: &[Continuation]) -> Result<()> {
         let parents = std::mem::take(&mut self.live);
         let mut from = Vec::with_capacity(chosen.len());
         for Continuation { beam, sampled, log_probability } in chosen {
@@ -332,7 +332,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        self.caches = hand_on(std::mem::take(&mut self.caches), &from);
+        self.caches = inherit_caches(std::mem::take(&mut self.caches), &from);
         Ok(())
     }
 
@@ -403,7 +403,7 @@ impl<'a> Search<'a> {
 
 /// Returns a cache for each new beam: a copy of its parent's, or for the last child the parent's
 /// cache itself. `from` gives the index of the parent.
-fn hand_on(caches: Vec<KvCache>, from: &[usize]) -> Vec<KvCache> {
+fn inherit_caches(caches: Vec<KvCache>, from: &[usize]) -> Vec<KvCache> {
     let mut caches: Vec<Option<KvCache>> = caches.into_iter().map(Some).collect();
     let mut next = Vec::with_capacity(from.len());
     for (i, &beam) in from.iter().enumerate() {

@@ -58,7 +58,7 @@ impl Engine {
             let seed = request.sampling.seed.wrapping_add(i);
             let sampling = SamplingParams { seed, ..request.sampling.clone() };
             let session = self.session_sampling(request, sampling, true, grammar.clone(), None)?;
-            Ok(Sample { session: Some(session), need: NextForward::Target, seed, scored: None })
+            Ok(Sample { session: Some(session), need: NextForward::TargetModel, seed, scored: None })
         };
         let samples = (0..n as u64).map(sample).collect::<Result<_>>()?;
         let mut ranked = Samples {
@@ -98,7 +98,7 @@ impl Sample {
     fn step(&mut self) -> Result<()> {
         let Some(session) = &mut self.session else { return Ok(()) };
         self.need = session.step(&mut None)?;
-        if let NextForward::Nothing(finish) = &self.need
+        if let NextForward::Finished(finish) = &self.need
             && let Some(session) = self.session.take()
         {
             let (log_probability, choices) = session.score();
@@ -150,20 +150,20 @@ impl Samples<'_> {
         for sample in samples.iter_mut() {
             // Costs are measured at their first use; without drafts they are not needed.
             if let Some(session) = sample.session.as_mut().filter(|_| self.drafts) {
-                session.set_batch_context(BatchContext { sequences, most_draft: None });
+                session.set_batch_context(BatchContext { sequences, max_draft: None });
             }
             sample.step()?;
         }
         if let Some(draft) = self.engine.draft() {
-            while samples.iter().any(|s| s.needs(&NextForward::Draft)) {
+            while samples.iter().any(|s| s.needs(&NextForward::DraftModel)) {
                 self.draft_forwards += 1;
-                forward(samples, &NextForward::Draft, draft)?;
-                samples.iter_mut().filter(|s| s.needs(&NextForward::Draft)).try_for_each(Sample::step)?;
+                forward(samples, &NextForward::DraftModel, draft)?;
+                samples.iter_mut().filter(|s| s.needs(&NextForward::DraftModel)).try_for_each(Sample::step)?;
             }
         }
-        if samples.iter().any(|s| s.needs(&NextForward::Target)) {
+        if samples.iter().any(|s| s.needs(&NextForward::TargetModel)) {
             self.forwards += 1;
-            forward(samples, &NextForward::Target, self.engine.target())?;
+            forward(samples, &NextForward::TargetModel, self.engine.target())?;
         }
         Ok(())
     }

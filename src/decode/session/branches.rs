@@ -27,11 +27,11 @@ use crate::model;
 use crate::vocab::TokenId;
 
 /// Largest number of branch points kept for a draft.
-pub(super) const MOST_DOUBTS: usize = 16;
+pub(super) const MAX_BRANCH_POINTS: usize = 16;
 /// Largest number of alternatives that are tried together, and of legal tokens that they may begin
 /// with.
 const MAX_CHOICES: usize = 4;
-const MOST_TOKENS: usize = 64;
+const MAX_CHOICE_TOKENS: usize = 64;
 /// Lead of the draft model's choice, as a grade, at which the choice counts as certain.
 const CONFIDENT_LEAD: u8 = 3;
 
@@ -40,20 +40,20 @@ const CONFIDENT_LEAD: u8 = 3;
 pub(super) enum BranchReason {
     /// The draft model's second choice; `sure` if the first led by a little, false if by hardly
     /// anything.
-    Second { sure: bool },
+    RunnerUp { sure: bool },
     /// The constraint leaves a few alternatives.
-    Ways,
+    FewChoices,
     /// A forced run has another tokenisation.
-    Split,
+    Tokenization,
 }
 
 impl BranchReason {
     fn grade(self) -> u8 {
         match self {
-            BranchReason::Second { sure: false } => 0,
-            BranchReason::Second { sure: true } => 1,
-            BranchReason::Ways => 2,
-            BranchReason::Split => 3,
+            BranchReason::RunnerUp { sure: false } => 0,
+            BranchReason::RunnerUp { sure: true } => 1,
+            BranchReason::FewChoices => 2,
+            BranchReason::Tokenization => 3,
         }
     }
 }
@@ -79,7 +79,7 @@ pub(super) struct Branch {
 
 impl Branch {
     /// Returns the branch as the model sees it after `pending` tokens in front of the draft.
-    pub fn behind(&self, pending: usize) -> model::Branch {
+    pub fn after_pending(&self, pending: usize) -> model::Branch {
         model::Branch { after: pending + self.after, len: self.proposals.len() }
     }
 }
@@ -88,7 +88,7 @@ impl Session {
     /// Returns true if this generation drafts branches. It does so only alone: in a batch their
     /// rows cost more than they gain.
     pub(super) fn may_branch(&self) -> bool {
-        self.mode == Mode::Exact && self.company.sequences == 1 && self.drafting.branches
+        self.mode == Mode::Exact && self.batch_context.sequences == 1 && self.drafting.branches
     }
 
     /// Returns the grade of the draft model's lead at which its choice counts as certain.
@@ -102,19 +102,19 @@ impl Session {
         for second in seconds {
             let after = before + second.of;
             // A token that was not drafted needs no branch.
-            if after >= draft.proposals.len() || draft.doubts.len() >= MOST_DOUBTS {
+            if after >= draft.proposals.len() || draft.branch_points.len() >= MAX_BRANCH_POINTS {
                 break;
             }
-            let reason = BranchReason::Second { sure: second.lead > 0 };
+            let reason = BranchReason::RunnerUp { sure: second.lead > 0 };
             let (matcher, place) = (second.matcher, draft.place);
-            draft.doubts.push(BranchPoint { after, matcher, tokens: vec![second.token], place, reason });
+            draft.branch_points.push(BranchPoint { after, matcher, tokens: vec![second.token], place, reason });
         }
     }
 
     /// Returns true if another tokenisation of the coming forced run is to be tried.
-    pub(super) fn may_doubt_split(&self, worth: &RoundEstimate, place: ProposalContext) -> bool {
+    pub(super) fn may_branch_on_tokenization(&self, worth: &RoundEstimate, place: ProposalContext) -> bool {
         let gate = &self.drafting.gate;
-        let state = ProposalContext { confidence: BranchReason::Split.grade(), ..place };
+        let state = ProposalContext { confidence: BranchReason::Tokenization.grade(), ..place };
         self.may_branch() && gate.may_branch(worth, gate.run_fails(worth, place), state)
     }
 
@@ -122,8 +122,8 @@ impl Session {
     /// chosen one.
     fn branch_on_choices(&self, draft: &mut Draft) {
         let place = self.place(draft);
-        let state = ProposalContext { confidence: BranchReason::Ways.grade(), ..place };
-        if !self.drafting.gate.may_branch(&draft.worth, draft.worth.survival, state) {
+        let state = ProposalContext { confidence: BranchReason::FewChoices.grade(), ..place };
+        if !self.drafting.gate.may_branch(&draft.estimate, draft.estimate.survival, state) {
             return;
         }
         let Some(matcher) = &mut draft.matcher else { return };
@@ -132,7 +132,7 @@ impl Session {
         }
         // For each first byte the longest token, because it is the most specific.
         let mut ways: Vec<(u8, TokenId)> = Vec::new();
-        for token in legal_if_few(matcher, MOST_TOKENS) {
+        for token in legal_if_few(matcher, MAX_CHOICE_TOKENS) {
             let bytes = self.vocab.token_bytes(token);
             let Some(first) = bytes.first() else { continue };
             match ways.iter_mut().find(|way| way.0 == *first) {
@@ -150,9 +150,9 @@ impl Session {
                 matcher: matcher.fork(),
                 tokens: vec![token],
                 place,
-                reason: BranchReason::Ways,
+                reason: BranchReason::FewChoices,
             };
-            draft.doubts.push(doubt);
+            draft.branch_points.push(doubt);
         }
     }
 
@@ -166,7 +166,7 @@ impl Session {
         }
         let mut branches: Vec<Branch> = Vec::new();
         let mut rows = draft.proposals.len();
-        for doubt in std::mem::take(&mut draft.doubts) {
+        for doubt in std::mem::take(&mut draft.branch_points) {
             let room = draft.room.saturating_sub(rows);
             let known = |b: &Branch| b.after == doubt.after && b.proposals[0].token == doubt.tokens[0];
             let drafted = draft.proposals.get(doubt.after).map(|p| p.token);
@@ -177,16 +177,16 @@ impl Session {
                 continue;
             }
             let (after, gate) = (doubt.after, &self.drafting.gate);
-            if !gate.may_branch(&draft.worth, gate.reaches(&draft.proposals, after), doubt.state()) {
+            if !gate.may_branch(&draft.estimate, gate.reaches(&draft.proposals, after), doubt.state()) {
                 continue;
             }
             let mut proposals = doubt.proposals(room);
-            let taken = gate.takes_branch(&draft.worth, &draft.proposals, after, &proposals);
+            let taken = gate.takes_branch(&draft.estimate, &draft.proposals, after, &proposals);
             proposals.truncate(taken);
             if proposals.is_empty() {
                 continue;
             }
-            gate.add_branch(&mut draft.worth, &draft.proposals, after, &proposals);
+            gate.add_branch(&mut draft.estimate, &draft.proposals, after, &proposals);
             rows += proposals.len();
             branches.push(Branch { after, proposals });
         }
@@ -216,7 +216,7 @@ pub(super) fn branch_on_tokenization(
         return None;
     }
     let tokens = longest[same..].to_vec();
-    Some(BranchPoint { after: before + same, matcher, tokens, place, reason: BranchReason::Split })
+    Some(BranchPoint { after: before + same, matcher, tokens, place, reason: BranchReason::Tokenization })
 }
 
 impl BranchPoint {
@@ -238,7 +238,7 @@ impl BranchPoint {
         let own = self.tokens.into_iter().enumerate().map(of);
         take_legal(Some(&mut matcher), own, room, &mut proposals);
         if let Some(last) = proposals.last()
-            && self.reason != BranchReason::Split
+            && self.reason != BranchReason::Tokenization
             && !matcher.is_terminated()
         {
             let forced = matcher.forced_prefix(Some(last.token), room).tokens;

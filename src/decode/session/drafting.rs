@@ -8,7 +8,7 @@
 use std::sync::PoisonError;
 
 use super::Session;
-use super::branches::{Branch, BranchPoint, MOST_DOUBTS, branch_on_tokenization};
+use super::branches::{Branch, BranchPoint, MAX_BRANCH_POINTS, branch_on_tokenization};
 use super::step::{FEW_LEGAL_DIVISOR, legal_if_few};
 use crate::decode::stats::Mode;
 use crate::draft::{
@@ -27,7 +27,7 @@ pub(super) struct Draft {
     /// Output and draft as bytes.
     text: Vec<u8>,
     /// Estimate of the round so far.
-    pub worth: RoundEstimate,
+    pub estimate: RoundEstimate,
     pub room: usize,
     /// Copied proposals that the draft model is to read.
     lookup_proposals: Vec<Proposal>,
@@ -38,13 +38,13 @@ pub(super) struct Draft {
     /// Number of proposals before the current turn.
     before: usize,
     /// Positions where the draft may be wrong, and the branches finally made for them.
-    pub doubts: Vec<BranchPoint>,
+    pub branch_points: Vec<BranchPoint>,
     pub branches: Vec<Branch>,
     branched: bool,
     /// The forced bytes after the draft, if a forced run does not fit.
     pub rest: Vec<u8>,
     /// The tokens whose logits its rows need, where these are few; computed when the draft is done.
-    pub only: Option<Vec<Vec<TokenId>>>,
+    pub needed_logits: Option<Vec<Vec<TokenId>>>,
     /// Nothing is to be added.
     pub done: bool,
 }
@@ -63,17 +63,17 @@ impl Session {
             proposals: Vec::new(),
             matcher: self.matcher.as_ref().map(Matcher::fork),
             text: self.text.clone(),
-            worth: self.drafting.gate.begin(self.history.len()),
+            estimate: self.drafting.gate.begin(self.history.len()),
             room: self.room(),
             lookup_proposals: Vec::new(),
             place: ProposalContext::FREE,
             call: 0,
             before: 0,
-            doubts: Vec::new(),
+            branch_points: Vec::new(),
             branches: Vec::new(),
             branched: false,
             rest: Vec::new(),
-            only: None,
+            needed_logits: None,
             done: self.mode == Mode::Off,
         };
         if let Some(adversary) = &mut self.drafting.adversary
@@ -104,7 +104,7 @@ impl Session {
                 break;
             }
             draft.lookup_proposals = self.copy(draft);
-            if self.ask_model(draft) {
+            if self.plan_draft_model_call(draft) {
                 return true;
             }
             draft.done |= draft.proposals.len() == draft.before;
@@ -114,7 +114,7 @@ impl Session {
             let drafting = &mut self.drafting;
             let is_idle = drafting.model.as_ref().is_none_or(|model| model.cache().0.is_empty());
             if self.mode == Mode::Exact && is_idle {
-                drafting.gate.without_model(&draft.worth, drafting.lookup.is_some());
+                drafting.gate.without_model(&draft.estimate, drafting.lookup.is_some());
             }
             draft.branches = self.branch(draft);
         }
@@ -125,7 +125,7 @@ impl Session {
     fn room(&self) -> usize {
         let left = (self.max_tokens - self.emitted()).saturating_sub(1);
         let context = self.target.config().context.saturating_sub(self.history.len());
-        let company = self.company.most_draft.unwrap_or(usize::MAX);
+        let company = self.batch_context.max_draft.unwrap_or(usize::MAX);
         self.drafting.gate.max().min(left).min(context).min(company)
     }
 
@@ -136,19 +136,19 @@ impl Session {
         let last = draft.proposals.last().map(|p| p.token).or(self.history.last().copied());
         let room = draft.room - draft.proposals.len();
         let ForcedPrefix { tokens, whole } =
-            self.drafting.ahead.start(&self.vocab, matcher, (&draft.text, last), room);
+            self.drafting.forced_run_cache.start(&self.vocab, matcher, (&draft.text, last), room);
         let end = if whole { tokens.len().saturating_sub(1) } else { usize::MAX };
         let proposal = |(i, token)| {
             let grade = if i == 0 { 0 } else { 1 + u8::from(i == end) };
             Proposal { token, source: Source::Forced, state: ProposalContext { confidence: grade, ..place } }
         };
         let mut forced: Vec<Proposal> = tokens.into_iter().enumerate().map(proposal).collect();
-        if let Some(splits) = self.drafting.splits.as_ref().filter(|_| !matcher.is_token_level()) {
+        if let Some(splits) = self.drafting.tokenization_memory.as_ref().filter(|_| !matcher.is_token_level()) {
             let splits = splits.lock().unwrap_or_else(PoisonError::into_inner);
             forced = splits.retokenize(&self.vocab, &last_few(&self.history, &draft.proposals), &forced);
         }
-        if draft.doubts.len() < MOST_DOUBTS && self.may_doubt_split(&draft.worth, place) {
-            draft.doubts.extend(branch_on_tokenization(draft.proposals.len(), matcher, &forced, place));
+        if draft.branch_points.len() < MAX_BRANCH_POINTS && self.may_branch_on_tokenization(&draft.estimate, place) {
+            draft.branch_points.extend(branch_on_tokenization(draft.proposals.len(), matcher, &forced, place));
         }
         let mut legal = Vec::new();
         take_legal(Some(&mut matcher.fork()), forced.iter().copied(), draft.room, &mut legal);
@@ -163,7 +163,7 @@ impl Session {
     /// appended.
     fn draft(&mut self, draft: &mut Draft, mut proposals: Vec<Proposal>) -> bool {
         proposals.truncate(draft.room.saturating_sub(draft.proposals.len()));
-        let taken = self.drafting.gate.accepted_rows(&draft.worth, &proposals);
+        let taken = self.drafting.gate.accepted_rows(&draft.estimate, &proposals);
         let all = taken == proposals.len();
         proposals.truncate(taken);
         if let Some(matcher) = &mut draft.matcher {
@@ -198,7 +198,7 @@ impl Session {
         draft.place = place;
         let mut copied = self.lookup_proposals(draft, place);
         if self.drafting.model.is_some() && draft.matcher.is_some() {
-            let taken = self.drafting.gate.accepted_rows(&draft.worth, &copied);
+            let taken = self.drafting.gate.accepted_rows(&draft.estimate, &copied);
             copied.truncate(taken);
             // One token of the model's own follows.
             copied.truncate(draft.room.saturating_sub(draft.proposals.len() + 1));
@@ -211,7 +211,7 @@ impl Session {
     /// Returns the continuation found in the source text, as far as the constraint allows it.
     fn lookup_proposals(&mut self, draft: &mut Draft, place: ProposalContext) -> Vec<Proposal> {
         let Some(lookup) = &self.drafting.lookup else { return Vec::new() };
-        if draft.proposals.len() >= draft.room || !self.drafting.gate.may_lookup(&draft.worth, place) {
+        if draft.proposals.len() >= draft.room || !self.drafting.gate.may_lookup(&draft.estimate, place) {
             return Vec::new();
         }
         let mut probe = draft.matcher.as_ref().map(Matcher::fork);
@@ -230,7 +230,7 @@ impl Session {
             copies(encode_by_word(&self.vocab, &text), place).take(draft.room).collect();
         // The legality check takes time too. Of rejected proposals one is enough, for the
         // acceptance rates.
-        copied.truncate(self.drafting.gate.preview_rows(&draft.worth, &copied).max(1));
+        copied.truncate(self.drafting.gate.preview_rows(&draft.estimate, &copied).max(1));
         let mut legal = Vec::new();
         take_legal(probe.as_mut(), copied, draft.room, &mut legal);
         legal
@@ -244,8 +244,8 @@ impl Session {
 
     /// Returns true if the draft model is to read the copied proposals and add a token. Otherwise
     /// the copied proposals are drafted as they are.
-    fn ask_model(&mut self, draft: &mut Draft) -> bool {
-        if self.may_ask(draft) {
+    fn plan_draft_model_call(&mut self, draft: &mut Draft) -> bool {
+        if self.may_call_draft_model(draft) {
             return true;
         }
         let copied = std::mem::take(&mut draft.lookup_proposals);
@@ -255,10 +255,10 @@ impl Session {
         false
     }
 
-    fn may_ask(&mut self, draft: &mut Draft) -> bool {
+    fn may_call_draft_model(&mut self, draft: &mut Draft) -> bool {
         let (at, left) = (draft.proposals.len(), self.max_tokens - self.emitted());
         // Its forwards also delay the neighbours in the batch.
-        if self.company.most_draft.is_some() {
+        if self.batch_context.max_draft.is_some() {
             return false;
         }
         let (Some(model), Some(matcher)) = (&mut self.drafting.model, &mut draft.matcher) else {
@@ -279,7 +279,7 @@ impl Session {
             return false;
         }
         draft.call = if reading { 1 + draft.lookup_proposals.len() } else { pending };
-        let asks = gate.calls_draft_model(&draft.worth, draft.place, &draft.lookup_proposals, draft.call);
+        let asks = gate.calls_draft_model(&draft.estimate, draft.place, &draft.lookup_proposals, draft.call);
         if asks {
             let most = self.vocab.len() / FEW_LEGAL_DIVISOR;
             let few =
@@ -310,7 +310,7 @@ impl Session {
                 self.drafting.model = None;
             }
         }
-        self.drafting.gate.charge_call(&mut draft.worth, draft.call);
+        self.drafting.gate.charge_call(&mut draft.estimate, draft.call);
         draft.lookup_proposals.clear();
         let before = draft.proposals.len();
         let all = self.draft(draft, found);
@@ -322,7 +322,7 @@ impl Session {
     fn extended(&self, draft: &mut Draft, proposals: &[Proposal]) {
         for proposal in proposals {
             draft.text.extend_from_slice(self.vocab.token_bytes(proposal.token));
-            self.drafting.gate.add(&mut draft.worth, proposal);
+            self.drafting.gate.add(&mut draft.estimate, proposal);
         }
     }
 }

@@ -45,14 +45,14 @@ pub(super) struct DraftSources {
     pub model: Option<DraftModel>,
     pub lookup: Option<PromptLookup>,
     /// Cache of the forced run that drafts follow.
-    pub ahead: ForcedRunCache,
+    pub forced_run_cache: ForcedRunCache,
     pub gate: Gate,
     /// True if a draft may have branches.
     pub branches: bool,
     /// Acceptance rates that the generations of this engine share; `None` in the unverified modes.
     pub shared: Option<Arc<Mutex<AcceptanceRates>>>,
     /// Memory of the target's tokenisation of forced runs; likewise.
-    pub splits: Option<Arc<Mutex<TokenizationMemory>>>,
+    pub tokenization_memory: Option<Arc<Mutex<TokenizationMemory>>>,
     /// Replaces all sources: returns proposals after (history, output so far). For tests.
     pub adversary: Option<DraftOverride>,
 }
@@ -98,7 +98,7 @@ pub(super) struct Session {
     drafting: DraftSources,
     max_tokens: usize,
     stops: Stops,
-    closer: Option<CompletionKeeper>,
+    completion_keeper: Option<CompletionKeeper>,
     thinking: Option<Thinking>,
     /// Byte offset of the answer in the text: 0 unless the model thinks first, `None` while it
     /// thinks.
@@ -114,7 +114,7 @@ pub(super) struct Session {
     /// The draft for the next forward, finished or not.
     draft: Option<Draft>,
     /// The other members of the forward.
-    company: BatchContext,
+    batch_context: BatchContext,
     /// Mask rows of the draft's positions that were filled in advance, concatenated.
     masks: Vec<u32>,
     /// Prompt and output.
@@ -211,7 +211,7 @@ impl Session {
             drafting: setup.drafting,
             max_tokens,
             stops: setup.stops,
-            closer,
+            completion_keeper: closer,
             answer: setup.thinking.is_none().then_some(0),
             thinking: setup.thinking,
             cancel: setup.cancel,
@@ -220,7 +220,7 @@ impl Session {
             only: Vec::new(),
             branches: Vec::new(),
             draft: None,
-            company: BatchContext::default(),
+            batch_context: BatchContext::default(),
             masks: Vec::new(),
             reported_forwards: 0,
             begun: Instant::now(),
@@ -308,7 +308,7 @@ impl Session {
             return Some(Finish::Stop);
         }
         if self.emitted() >= self.max_tokens {
-            if self.closer.is_some() {
+            if self.completion_keeper.is_some() {
                 return Some(Finish::Closed);
             }
             let (path, partial) = self.unfinished();
@@ -339,7 +339,7 @@ impl Session {
     /// Returns true if the output can still be completed within the limit after `token`, which
     /// leads to `next` and is the `emitted`-th. Always true unless completion was requested.
     fn can_end(&mut self, next: &Matcher, token: TokenId, emitted: usize) -> bool {
-        let Some(closer) = &mut self.closer else { return true };
+        let Some(closer) = &mut self.completion_keeper else { return true };
         closer.advance(next, self.vocab.token_bytes(token), self.max_tokens - emitted)
     }
 
@@ -390,7 +390,7 @@ impl Session {
         let bytes = self.matcher.as_ref().is_some_and(|m| !m.is_token_level());
         let forced =
             bytes && (!draft.rest.is_empty() || draft.proposals.iter().any(|p| p.source == Source::Forced));
-        if let Some(splits) = self.drafting.splits.as_ref().filter(|_| forced) {
+        if let Some(splits) = self.drafting.tokenization_memory.as_ref().filter(|_| forced) {
             let mut splits = splits.lock().unwrap_or_else(PoisonError::into_inner);
             let before = last_few(&self.history, &[]);
             let drafted = (&draft.proposals[..], &draft.rest[..]);

@@ -31,11 +31,11 @@ use crate::vocab::TokenId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::decode) enum NextForward {
     /// A forward of the draft model.
-    Draft,
+    DraftModel,
     /// A forward of the target model.
-    Target,
+    TargetModel,
     /// None: the session has ended.
-    Nothing(Finish),
+    Finished(Finish),
 }
 
 /// The other sequences in the forwards of a session. They affect the estimated gain of drafts, and
@@ -46,13 +46,13 @@ pub(in crate::decode) struct BatchContext {
     pub sequences: usize,
     /// Longest draft that does not delay neighbours without drafts; `None` if there is no such
     /// limit.
-    pub most_draft: Option<usize>,
+    pub max_draft: Option<usize>,
 }
 
 impl Default for BatchContext {
     /// A session alone.
     fn default() -> Self {
-        BatchContext { sequences: 1, most_draft: None }
+        BatchContext { sequences: 1, max_draft: None }
     }
 }
 
@@ -122,12 +122,12 @@ impl Session {
         loop {
             let need = self.step(&mut on_event)?;
             let model = match &need {
-                NextForward::Nothing(finish) => {
+                NextForward::Finished(finish) => {
                     at_end(&self);
                     return Ok(self.into_output(finish, &mut on_event));
                 }
-                NextForward::Target => self.target.clone(),
-                NextForward::Draft => match &self.drafting.model {
+                NextForward::TargetModel => self.target.clone(),
+                NextForward::DraftModel => match &self.drafting.model {
                     Some(draft) => draft.model().clone(),
                     // Without a draft model its forward is never needed.
                     None => continue,
@@ -139,12 +139,12 @@ impl Session {
             // There is one result for each segment.
             let rows = model.forward_batch(&mut [segment]).pop().unwrap_or_else(|| Ok(Vec::new()));
             let seconds = begun.elapsed().as_secs_f64();
-            let of = if need == NextForward::Draft { ModelRole::Draft } else { ModelRole::Target };
-            self.drafting.gate.ran(of, run, cached, seconds * 1e3);
+            let of = if need == NextForward::DraftModel { ModelRole::Draft } else { ModelRole::Target };
+            self.drafting.gate.learn_forward(of, run, cached, seconds * 1e3);
             let first = self.stats.forwards == 0;
             if let Some(spent) = &mut self.stats.spent {
                 let kind = match need {
-                    NextForward::Draft => &mut spent.draft_model,
+                    NextForward::DraftModel => &mut spent.draft_model,
                     _ if first => &mut spent.prompt,
                     _ => &mut spent.target,
                 };
@@ -163,7 +163,7 @@ impl Session {
         loop {
             if self.draft.is_none() {
                 if let Some(finish) = self.finished() {
-                    return Ok(NextForward::Nothing(finish));
+                    return Ok(NextForward::Finished(finish));
                 }
                 if self.thinking_budget_spent(&self.text, self.emitted(), self.answer.is_some()) {
                     self.end_thinking()?;
@@ -171,10 +171,10 @@ impl Session {
                     continue;
                 }
                 if matches!(self.mode, Mode::Canonical | Mode::Longest) {
-                    self.jump();
+                    self.emit_forced_run();
                     self.emit_events(on_event);
                     if let Some(finish) = self.finished() {
-                        return Ok(NextForward::Nothing(finish));
+                        return Ok(NextForward::Finished(finish));
                     }
                 }
             }
@@ -184,18 +184,18 @@ impl Session {
             if self.is_cancelled() {
                 continue;
             }
-            if !asks && draft.only.is_none() {
-                draft.only = Some(self.logits_needed(&draft));
+            if !asks && draft.needed_logits.is_none() {
+                draft.needed_logits = Some(self.logits_needed(&draft));
             }
             self.draft = Some(draft);
-            return Ok(if asks { NextForward::Draft } else { NextForward::Target });
+            return Ok(if asks { NextForward::DraftModel } else { NextForward::TargetModel });
         }
     }
 
     /// Returns the input for the model that is needed: at most about `most` tokens of a prompt. The
     /// caller runs it and passes the logits to [`resume`](Self::resume).
     pub(in crate::decode) fn segment(&mut self, need: &NextForward, most: usize) -> Segment<'_> {
-        let target = *need != NextForward::Draft || self.drafting.model.is_none();
+        let target = *need != NextForward::DraftModel || self.drafting.model.is_none();
         let rows = if target { self.prepare(most) } else { 0..0 };
         match self.drafting.model.as_mut().filter(|_| !target) {
             Some(model) => model.segment(most),
@@ -219,7 +219,7 @@ impl Session {
         if let Some(draft) = &self.draft {
             self.input.extend(draft.proposals.iter().map(|p| p.token));
             self.input.extend(draft.branches.iter().flat_map(|b| &b.proposals).map(|p| p.token));
-            self.branches.extend(draft.branches.iter().map(|b| b.behind(pending)));
+            self.branches.extend(draft.branches.iter().map(|b| b.after_pending(pending)));
         }
         // Logits are needed from the last token of the history, or from the first one that was
         // emitted unverified.
@@ -233,7 +233,7 @@ impl Session {
             first..self.input.len()
         };
         self.only.clear();
-        if let Some(only) = self.draft.as_mut().and_then(|d| d.only.as_mut()).filter(|_| !rows.is_empty()) {
+        if let Some(only) = self.draft.as_mut().and_then(|d| d.needed_logits.as_mut()).filter(|_| !rows.is_empty()) {
             self.only.resize(if only.is_empty() { 0 } else { skipped }, Vec::new());
             self.only.append(only);
         }
@@ -281,7 +281,7 @@ impl Session {
         need: &NextForward,
         rows: Result<Vec<Vec<f32>>>,
     ) -> Result<()> {
-        if *need == NextForward::Draft {
+        if *need == NextForward::DraftModel {
             if let Some(mut draft) = self.draft.take() {
                 self.take_drafted(&mut draft, rows);
                 self.draft = Some(draft);
@@ -313,11 +313,11 @@ impl Session {
     /// Sets the other sequences of the next forwards. Has no effect in the unverified modes: their
     /// unverified tokens depend on where drafts end.
     pub(in crate::decode) fn set_batch_context(&mut self, company: BatchContext) {
-        if self.company == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
+        if self.batch_context == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
             return;
         }
         self.drafting.gate.set_batch_size(company.sequences);
-        self.company = company;
+        self.batch_context = company;
     }
 
     /// Returns true for a session without a constraint or in `off` mode. Every forward brings it

@@ -14,7 +14,7 @@ use crate::error::Result;
 
 impl Session {
     /// Emits the forced run without verification, in the unverified modes.
-    pub(super) fn jump(&mut self) {
+    pub(super) fn emit_forced_run(&mut self) {
         let last = self.history.last().copied();
         let Some(matcher) = &mut self.matcher else { return };
         let before = matcher.fork();
@@ -77,7 +77,7 @@ impl Session {
 
     /// Emits the completion of the output.
     pub(super) fn emit_completion(&mut self) {
-        let tokens = self.closer.as_ref().map(|c| c.tokens(&self.vocab)).unwrap_or_default();
+        let tokens = self.completion_keeper.as_ref().map(|c| c.tokens(&self.vocab)).unwrap_or_default();
         for token in tokens {
             // Each token was checked when the completion was found.
             if self.matcher.as_mut().is_none_or(|m| m.accept_token(token).is_err()) {

@@ -13,7 +13,7 @@ fn table(row: f64) -> CostTable {
 /// Returns a gate that knows the rate of forced tokens and has no verification time.
 fn gate(row: f64, accepted: usize, of: usize) -> Gate {
     let mut gate = Gate::new(&table(row), Some(&table(0.0)), 24, AcceptanceRates::default());
-    gate.judging = 0.0;
+    gate.verify_ms = 0.0;
     for i in 0..400 {
         gate.estimates.learn((Source::Forced, PLACE, i % of < accepted));
     }
@@ -48,12 +48,12 @@ fn rows_that_cost_as_much_as_forwards_are_not_worth_it() {
 #[test]
 fn later_rows_can_pay_for_an_unlikely_one() {
     let steps =
-        |rates: &[f64]| rates.iter().map(|&rate| Step { rate, ms: 0.3, call: 0.0 }).collect::<Vec<_>>();
+        |rates: &[f64]| rates.iter().map(|&rate| DraftStep { rate, ms: 0.3, call: 0.0 }).collect::<Vec<_>>();
     let worth = RoundEstimate { rows: 0, survival: 1.0, tokens: 1.0, ms: 1.0 };
-    assert_eq!(best(&worth, &steps(&[0.29]), [1.0; 2]), 0);
-    assert_eq!(best(&worth, &steps(&[0.29, 1.0]), [1.0; 2]), 0);
-    assert_eq!(best(&worth, &steps(&[0.31, 1.0, 1.0]), [1.0; 2]), 3);
-    assert_eq!(best(&worth, &steps(&[0.9, 0.1]), [1.0; 2]), 1);
+    assert_eq!(best_step_count(&worth, &steps(&[0.29]), [1.0; 2]), 0);
+    assert_eq!(best_step_count(&worth, &steps(&[0.29, 1.0]), [1.0; 2]), 0);
+    assert_eq!(best_step_count(&worth, &steps(&[0.31, 1.0, 1.0]), [1.0; 2]), 3);
+    assert_eq!(best_step_count(&worth, &steps(&[0.9, 0.1]), [1.0; 2]), 1);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn drafted(
     for round in 0..rounds {
         let worth = gate.begin(64);
         let taken = gate.accepted_rows(&worth, &[FORCED; 8]);
-        gate.ran(ModelRole::Target, 1 + taken, 64, ms.ms(1 + taken));
+        gate.learn_forward(ModelRole::Target, 1 + taken, 64, ms.ms(1 + taken));
         spent += ms.ms(1 + taken);
         tokens += 1;
         // Proposals that are left out give no observations.
@@ -142,7 +142,7 @@ fn a_draft_model_measured_too_slow_is_asked_in_time() {
     let asked = |gate: &mut Gate| {
         let worth = gate.begin(64);
         let asked = gate.calls_draft_model(&worth, PLACE, &[], 1);
-        gate.ran(ModelRole::Target, 1, 64, 1.0);
+        gate.learn_forward(ModelRole::Target, 1, 64, 1.0);
         asked
     };
     assert!(!asked(&mut gate));
@@ -154,7 +154,7 @@ fn a_draft_model_measured_too_slow_is_asked_in_time() {
         let begun = gate.starts_draft_model(8, 500, false);
         let plain = gate.begin(64);
         gate.without_model(&plain, false);
-        gate.ran(ModelRole::Target, 1, 64, 1.0);
+        gate.learn_forward(ModelRole::Target, 1, 64, 1.0);
         gate.finish(&mut known, 30);
         begun
     });
@@ -180,7 +180,7 @@ fn copies_that_are_not_looked_for_would_not_be_taken() {
     for _ in 0..2000 {
         let mut gate =
             Gate::new(&table(random.below(110) as f64 / 100.0), None, 12, AcceptanceRates::default());
-        gate.judging = 0.0;
+        gate.verify_ms = 0.0;
         let state = |class, grade| ProposalContext { class, confidence: grade, key: 3 };
         for class in [OutputRegion::Opening, OutputRegion::String, OutputRegion::Structure] {
             for (source, grade) in
@@ -218,7 +218,7 @@ fn copies_that_are_not_looked_for_would_not_be_taken() {
 fn in_company_a_row_costs_what_it_adds_for_all() {
     let table = CostTable::from_points([(1, 1.0), (4, 1.3), (8, 2.4), (16, 4.0)]);
     let mut gate = Gate::new(&table, None, 8, AcceptanceRates::default());
-    gate.judging = 0.0;
+    gate.verify_ms = 0.0;
     gate.begin(64);
     assert!((gate.row(0) - 0.1).abs() < 1e-9);
     gate.set_batch_size(4);
@@ -243,7 +243,7 @@ fn the_draft_model_is_begun_if_the_other_sources_leave_something_to_it() {
     let copies = |gate: &mut Gate, tokens: usize| {
         let mut worth = gate.begin(64);
         worth.tokens = tokens as f64;
-        worth.ms = gate.forward(1) + gate.judging;
+        worth.ms = gate.forward(1) + gate.verify_ms;
         gate.without_model(&worth, true);
     };
     (0..200).for_each(|_| copies(&mut gate, 1));
@@ -292,7 +292,7 @@ fn a_draft_model_is_begun_in_time_where_the_rows_were_measured_too_dear() {
     assert!(!gate.starts_draft_model(8, 500, false));
     let begun = (0..400).any(|_| {
         gate.begin(64);
-        gate.ran(ModelRole::Target, 1, 64, 1.0);
+        gate.learn_forward(ModelRole::Target, 1, 64, 1.0);
         gate.starts_draft_model(8, 500, false)
     });
     assert!(begun);

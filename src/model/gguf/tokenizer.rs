@@ -84,7 +84,7 @@ fn pre_tokenizer(name: &str) -> Option<PreTokenizer> {
 
 /// The type of a token, as numbered in the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TokenKind {
     Normal,
     /// Unknown text or a control token: never text.
     Special,
@@ -178,13 +178,13 @@ impl<R: Read + Seek> Gguf<R> {
             .ok_or_else(|| fault(format!("the GGUF metadata lack `{SCORES}`")))?;
         same_length(SCORES, scores.len(), tokens.texts.len())?;
         if let Some(byte) = (0..=255u8).find(|b| {
-            !vocab.get(&format!("<0x{b:02X}>")).is_some_and(|&id| tokens.kinds[id as usize] == Kind::Byte)
+            !vocab.get(&format!("<0x{b:02X}>")).is_some_and(|&id| tokens.kinds[id as usize] == TokenKind::Byte)
         }) {
             return Err(fault(format!("`{TOKENS}` has no token for the byte 0x{byte:02X}")));
         }
         let all = tokens.texts.iter().zip(&tokens.kinds).zip(scores);
         let pieces: Vec<Piece> = all
-            .filter(|((text, kind), _)| **kind == Kind::Normal && !text.is_empty())
+            .filter(|((text, kind), _)| **kind == TokenKind::Normal && !text.is_empty())
             .map(|((text, _), score)| Piece { text, score })
             .collect();
         let merges = sentencepiece::merges(&pieces)?;
@@ -211,14 +211,14 @@ impl<R: Read + Seek> Gguf<R> {
             .ok_or_else(|| fault(format!("the GGUF metadata lack `{TYPES}`")))?;
         same_length(TYPES, kinds.len(), texts.len())?;
         let kind = |(i, &n): (usize, &f64)| match n {
-            1.0 => Ok(Kind::Normal),
-            2.0 | 3.0 => Ok(Kind::Special),
-            4.0 => Ok(Kind::UserDefined),
-            5.0 => Ok(Kind::Unused),
-            6.0 => Ok(Kind::Byte),
+            1.0 => Ok(TokenKind::Normal),
+            2.0 | 3.0 => Ok(TokenKind::Special),
+            4.0 => Ok(TokenKind::UserDefined),
+            5.0 => Ok(TokenKind::Unused),
+            6.0 => Ok(TokenKind::Byte),
             _ => Err(fault(format!("entry {i} of `{TYPES}` is {n}; 1 to 6 are known"))),
         };
-        let kinds: Vec<Kind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
+        let kinds: Vec<TokenKind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
         Ok(Tokens { texts, kinds })
     }
 }
@@ -226,7 +226,7 @@ impl<R: Read + Seek> Gguf<R> {
 /// The tokens of a file with their types.
 struct Tokens {
     texts: Vec<String>,
-    kinds: Vec<Kind>,
+    kinds: Vec<TokenKind>,
 }
 
 impl Tokens {
@@ -234,7 +234,7 @@ impl Tokens {
     fn vocab(&self) -> Result<Vocab> {
         let mut vocab = Vocab::default();
         for (id, (text, kind)) in self.texts.iter().zip(&self.kinds).enumerate() {
-            if *kind != Kind::Unused
+            if *kind != TokenKind::Unused
                 && !text.is_empty()
                 && let Some(first) = vocab.insert(text.clone(), id as u32)
             {
@@ -250,9 +250,9 @@ impl Tokens {
         let mut added = Vec::new();
         let mut bytes = 0;
         for (text, kind) in self.texts.iter().zip(&self.kinds) {
-            if matches!(kind, Kind::Special | Kind::UserDefined) && !text.is_empty() {
+            if matches!(kind, TokenKind::Special | TokenKind::UserDefined) && !text.is_empty() {
                 bytes += text.len();
-                added.push(AddedToken::from(text.as_str(), *kind == Kind::Special).normalized(false));
+                added.push(AddedToken::from(text.as_str(), *kind == TokenKind::Special).normalized(false));
             }
         }
         if added.len() > MAX_ADDED || bytes > MAX_ADDED_TEXT {

@@ -12,7 +12,7 @@
 //! Leaving the comparison to the instructions that every processor of a family has was rejected: it
 //! needs more of them.
 
-use super::simd16::{Simd16, WideWork, run};
+use super::simd16::{Simd16, Simd16Work, run};
 
 /// Number of values that are compared together, and of bits in a word of a mask.
 pub(crate) const COMPARED_AT_ONCE: usize = 32;
@@ -25,7 +25,7 @@ struct Next<'a> {
     found: &'a mut Option<usize>,
 }
 
-impl WideWork for Next<'_> {
+impl Simd16Work for Next<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         // Plain code, compiled with the instructions of V.

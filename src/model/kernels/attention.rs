@@ -16,7 +16,7 @@
 //! - Keys by position were rejected: each score is then a sum across a vector, which takes many
 //!   more instructions.
 
-use super::simd16::{LANES16, Simd16, WideWork};
+use super::simd16::{LANES16, Simd16, Simd16Work};
 use super::{Target, parallel_for, simd16};
 
 /// Number of positions whose keys lie together. Element c of the keys of position p is at `(p /
@@ -231,7 +231,7 @@ impl Scores<'_> {
     }
 }
 
-impl WideWork for Scores<'_> {
+impl Simd16Work for Scores<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(mut self) {
         let mut i = 0;
@@ -262,7 +262,7 @@ struct Softmax<'a> {
     scale: f32,
 }
 
-impl WideWork for Softmax<'_> {
+impl Simd16Work for Softmax<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let (s, n) = (self.s.as_mut_ptr(), self.s.len());
@@ -394,7 +394,7 @@ impl WeightedSums<'_> {
     }
 }
 
-impl WideWork for WeightedSums<'_> {
+impl Simd16Work for WeightedSums<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let mut i = 0;

@@ -186,7 +186,7 @@ pub(super) fn in_items(
 }
 
 /// Computes `out[r][c] = x.row(r) . w.row(c)`.
-pub(crate) fn product(x: &Rows, w: &Rows, out: Out<'_>) {
+pub(crate) fn matmul_f32(x: &Rows, w: &Rows, out: Out<'_>) {
     assert_eq!(x.width, w.width, "widths of a product");
     in_items(x, w.rows, COLUMNS_PER_ITEM, out, |from, to, target| product_range(x, w, from, to, target));
 }
@@ -238,10 +238,10 @@ mod tests {
             let (x, w) = (noise(m * k, 1), noise(n * k, 2));
             let mut all = vec![0.0; m * n];
             let wr = Rows::new(&w, n, k);
-            product(&Rows::new(&x, m, k), &wr, Out { data: &mut all, stride: n });
+            matmul_f32(&Rows::new(&x, m, k), &wr, Out { data: &mut all, stride: n });
             for r in 0..m {
                 let mut alone = vec![0.0; n];
-                product(&Rows::new(&x[r * k..], 1, k), &wr, Out { data: &mut alone, stride: n });
+                matmul_f32(&Rows::new(&x[r * k..], 1, k), &wr, Out { data: &mut alone, stride: n });
                 assert_eq!(alone, all[r * n..(r + 1) * n], "row {r} of {m} x {n} x {k}");
                 for c in 0..n {
                     let want: f64 = (0..k).map(|i| f64::from(x[r * k + i]) * f64::from(w[c * k + i])).sum();

@@ -21,7 +21,7 @@
 
 use super::f32_matmul::in_items;
 use super::quantize::{BLOCK, Int8Rows, TileShape};
-use super::simd16::{LANES16, Simd16, WideWork, many, run};
+use super::simd16::{LANES16, Simd16, Simd16Work, has_32_registers, run};
 use super::{Out, Rows, Target};
 
 /// Number of outputs whose weights lie together, one for each lane.
@@ -59,7 +59,7 @@ pub(crate) struct TileInput {
 }
 
 /// Number of outputs of one work item.
-const ITEM: usize = 64;
+const OUTPUTS_PER_ITEM: usize = 64;
 
 /// Computes the tile of R rows from `first` on times G groups of outputs, one output in each lane.
 ///
@@ -153,7 +153,7 @@ impl<B: QuantMatrix> Groups<'_, B> {
     }
 }
 
-impl<B: QuantMatrix> WideWork for Groups<'_, B> {
+impl<B: QuantMatrix> Simd16Work for Groups<'_, B> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let (mut r, rows, tiling) = (0, self.x.rows, self.x.tiling);
@@ -183,22 +183,22 @@ impl<B: QuantMatrix> WideWork for Groups<'_, B> {
 /// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
 pub(crate) fn matmul_int8<B: QuantMatrix>(x: &Rows, w: &B, out: Out<'_>) {
     assert_eq!(x.width, w.width(), "widths of a product");
-    let rounded = Int8Rows::new(x, TileShape::new(many(), w.rows() * w.width()), B::HALVES);
-    in_items(x, w.rows(), ITEM, out, |from, to, target| {
+    let rounded = Int8Rows::new(x, TileShape::new(has_32_registers(), w.rows() * w.width()), B::HALVES);
+    in_items(x, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {
         run(Groups { x: &rounded, w, from, to, out: target })
     });
-    rounded.leave();
+    rounded.recycle();
 }
 
 /// Some columns of one row's product.
-struct Chosen<'a, B> {
+struct ChosenInt8<'a, B> {
     x: &'a Int8Rows,
     w: &'a B,
     columns: &'a [u32],
     out: &'a mut [f32],
 }
 
-impl<B: QuantMatrix> WideWork for Chosen<'_, B> {
+impl<B: QuantMatrix> Simd16Work for ChosenInt8<'_, B> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         // Columns are mostly in order, so neighbours share a group.
@@ -221,8 +221,8 @@ impl<B: QuantMatrix> WideWork for Chosen<'_, B> {
 pub(crate) fn matmul_int8_columns<B: QuantMatrix>(x: &[f32], w: &B, columns: &[u32], out: &mut [f32]) {
     assert_eq!((columns.len(), x.len()), (out.len(), w.width()));
     let rounded = Int8Rows::new(&Rows::new(x, 1, w.width()), TileShape::default(), B::HALVES);
-    run(Chosen { x: &rounded, w, columns, out });
-    rounded.leave();
+    run(ChosenInt8 { x: &rounded, w, columns, out });
+    rounded.recycle();
 }
 
 #[cfg(test)]

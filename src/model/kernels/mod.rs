@@ -33,11 +33,11 @@ mod simd16;
 mod simd8;
 
 use simd8::{LANES8, Simd8, Work, run};
-use simd16::{LANES16, Simd16, WideWork};
+use simd16::{LANES16, Simd16, Simd16Work};
 
 pub(crate) use argmax::{COMPARED_AT_ONCE, next_group_above};
 pub(crate) use attention::{Attention, KEY_BLOCK};
-pub(crate) use f32_matmul::{Out, Rows, matmul_f32_columns, product};
+pub(crate) use f32_matmul::{Out, Rows, matmul_f32_columns, matmul_f32};
 pub(crate) use int8_matmul::{GROUP, matmul_int8, matmul_int8_columns};
 pub(crate) use k_quants::{
     HIGH_BITS_BYTES, K_BLOCK, LOW_NIBBLE_BYTES, PackedIndex, Q4, Q6, SCALES_PER_GROUP, blocks,
@@ -95,7 +95,7 @@ impl Target {
 
 thread_local! {
     /// True if the products of this thread stay on it.
-    static STAYS: Cell<bool> = const { Cell::new(false) };
+    static SINGLE_THREADED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work` without help from other threads, which have work of their own.
@@ -103,10 +103,10 @@ pub(crate) fn single_threaded<R>(work: impl FnOnce() -> R) -> R {
     struct Reset(bool);
     impl Drop for Reset {
         fn drop(&mut self) {
-            STAYS.set(self.0);
+            SINGLE_THREADED.set(self.0);
         }
     }
-    let _reset = Reset(STAYS.replace(true));
+    let _reset = Reset(SINGLE_THREADED.replace(true));
     work()
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn has_pool() -> bool {
 
 /// Returns the number of threads that may share the work of this thread.
 pub(crate) fn threads() -> usize {
-    if STAYS.get() { 1 } else { barrier_pool().n_workers() + 1 }
+    if SINGLE_THREADED.get() { 1 } else { barrier_pool().n_workers() + 1 }
 }
 
 /// Runs `work` over `0..count`, each call on one thread of the pool without help from others.
@@ -128,7 +128,7 @@ pub(crate) fn on_every_thread(count: usize, work: impl Fn(usize) + Sync) {
 /// Runs `work` over `0..items`, on candle's own pool if that pays. A second pool would compete with
 /// it for the cores.
 fn parallel_for(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
-    if multiply_adds < PARALLEL_WORK || STAYS.get() || !has_pool() {
+    if multiply_adds < PARALLEL_WORK || SINGLE_THREADED.get() || !has_pool() {
         work(0..items);
     } else {
         barrier_pool().execute_chunked(items, work);
@@ -224,7 +224,7 @@ struct SiluTimes<'a> {
     out: &'a mut [f32],
 }
 
-impl WideWork for SiluTimes<'_> {
+impl Simd16Work for SiluTimes<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let n = self.out.len();
@@ -286,7 +286,7 @@ struct Rotate<'a> {
     row: &'a mut [f32],
 }
 
-impl WideWork for Rotate<'_> {
+impl Simd16Work for Rotate<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let half = self.cos.len();
@@ -320,7 +320,7 @@ struct Add<'a> {
     update: &'a [f32],
 }
 
-impl WideWork for Add<'_> {
+impl Simd16Work for Add<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let n = self.x.len();

@@ -16,7 +16,7 @@
 use std::cell::Cell;
 
 use super::f32_matmul::Rows;
-use super::simd16::{Simd16, WideWork, run};
+use super::simd16::{Simd16, Simd16Work, run};
 
 /// Number of activations, and of weights, that share a scale.
 pub(crate) const BLOCK: usize = 32;
@@ -103,7 +103,7 @@ pub(super) struct Round<'a> {
     pub half_sums: &'a mut [i32],
 }
 
-impl WideWork for Round<'_> {
+impl Simd16Work for Round<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let blocks = self.x.chunks_exact(BLOCK).zip(self.out.chunks_mut(BLOCK * self.step));
@@ -128,7 +128,7 @@ thread_local! {
 }
 
 /// Maximum bytes that a thread keeps for it.
-const KEPT: usize = 4 << 20;
+const MAX_KEPT_BYTES: usize = 4 << 20;
 
 impl Int8Rows {
     /// Rounds the rows of `x`. `halves` requests the sums of first halves of blocks.
@@ -161,8 +161,8 @@ impl Int8Rows {
     }
 
     /// Keeps the memory for the next call of `new` on this thread.
-    pub fn leave(self) {
-        LAST.set(Some(self).filter(|r| r.quants.capacity() <= KEPT));
+    pub fn recycle(self) {
+        LAST.set(Some(self).filter(|r| r.quants.capacity() <= MAX_KEPT_BYTES));
     }
 }
 

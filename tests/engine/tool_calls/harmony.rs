@@ -8,7 +8,7 @@ use jsonschema::Validator;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::ffwd_testkit::random::Random;
+use ffwd_testkit::random::Random;
 
 const SPECIAL: [&str; 7] =
     ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"];

@@ -226,7 +226,7 @@ fn rebuild(kind: HirKind) -> Hir {
 
 /// Meaning of an escape or a class member. Code points include surrogates until they are paired; a
 /// lone surrogate matches no text.
-enum Item {
+enum ClassItem {
     Code(u32),
     Set(ClassUnicode),
 }
@@ -426,31 +426,31 @@ impl Parser<'_> {
             _ => {}
         }
         match self.character_escape(start)? {
-            Item::Code(code) => match char::from_u32(code) {
+            ClassItem::Code(code) => match char::from_u32(code) {
                 Some(c) => self.out.character(c),
                 None => self.out.atom(Hir::fail()),
             },
-            Item::Set(class) => self.out.atom(set(class)),
+            ClassItem::Set(class) => self.out.atom(set(class)),
         }
         Ok(())
     }
 
     /// Parses an escape with the same meaning inside and outside a class. `pos` is after the
     /// backslash.
-    fn character_escape(&mut self, start: usize) -> Result<Item> {
+    fn character_escape(&mut self, start: usize) -> Result<ClassItem> {
         let Some(c) = self.bump() else {
             return Err(self
                 .invalid("the pattern ends in a backslash", start)
                 .hint("write `\\\\` for a backslash"));
         };
         let code = match c {
-            'd' => return Ok(Item::Set(class::digit())),
-            'D' => return Ok(Item::Set(class::negated(class::digit()))),
-            'w' => return Ok(Item::Set(class::word())),
-            'W' => return Ok(Item::Set(class::negated(class::word()))),
-            's' => return Ok(Item::Set(class::space())),
-            'S' => return Ok(Item::Set(class::negated(class::space()))),
-            'p' | 'P' => return self.property(c == 'P', start).map(Item::Set),
+            'd' => return Ok(ClassItem::Set(class::digit())),
+            'D' => return Ok(ClassItem::Set(class::negated(class::digit()))),
+            'w' => return Ok(ClassItem::Set(class::word())),
+            'W' => return Ok(ClassItem::Set(class::negated(class::word()))),
+            's' => return Ok(ClassItem::Set(class::space())),
+            'S' => return Ok(ClassItem::Set(class::negated(class::space()))),
+            'p' | 'P' => return self.property(c == 'P', start).map(ClassItem::Set),
             't' => 0x09,
             'n' => 0x0A,
             'v' => 0x0B,
@@ -479,7 +479,7 @@ impl Parser<'_> {
             }
             _ => c as u32,
         };
-        Ok(Item::Code(code))
+        Ok(ClassItem::Code(code))
     }
 
     fn hex(&mut self, digits: usize, start: usize) -> Result<u32> {
@@ -572,31 +572,31 @@ impl Parser<'_> {
             let dash_end = self.pos;
             let high = self.class_item(dash_end)?;
             match (low, high) {
-                (Item::Code(low), Item::Code(high)) if low <= high => members.range(low, high),
-                (Item::Code(_), Item::Code(_)) => {
+                (ClassItem::Code(low), ClassItem::Code(high)) if low <= high => members.range(low, high),
+                (ClassItem::Code(_), ClassItem::Code(_)) => {
                     return Err(self.invalid("the ends of this range are out of order", at));
                 }
                 // Annex B: next to a class on either side, the hyphen is itself a member.
                 (low, high) => {
                     members.push(low);
-                    members.push(Item::Code('-' as u32));
+                    members.push(ClassItem::Code('-' as u32));
                     members.push(high);
                 }
             }
         }
     }
 
-    fn class_item(&mut self, start: usize) -> Result<Item> {
+    fn class_item(&mut self, start: usize) -> Result<ClassItem> {
         let Some(c) = self.bump() else {
             return Err(self.invalid("the class ends here", start));
         };
         if c != '\\' {
-            return Ok(Item::Code(c as u32));
+            return Ok(ClassItem::Code(c as u32));
         }
         match self.peek() {
             Some('b') => {
                 self.pos += 1;
-                Ok(Item::Code(0x08))
+                Ok(ClassItem::Code(0x08))
             }
             Some('1'..='9') => {
                 self.pos += 1;

@@ -115,7 +115,7 @@ pub struct Machine {
     root: (RuleIx, RegisterIx),
     pub(super) dfa: LazyDfa,
     /// The names that objects have, and the texts of names.
-    pub(super) written: SeenNames,
+    pub(super) seen_names: SeenNames,
     /// True if there are arrays of unique scalars, which a property table compares.
     sets: bool,
     /// True if names are remembered, because output is followed and not only tried.
@@ -129,9 +129,9 @@ pub struct Machine {
     config_index: FxHashMap<ConfigKey, ConfigId>,
     initial: ConfigId,
     /// True if the root rule calls nothing, so that no rule of the constraint's own is ever called.
-    flat: bool,
+    calls_nothing: bool,
     /// Minimum number of bytes after a comma or a colon.
-    pub(super) gap: u32,
+    pub(super) min_separator_bytes: u32,
     /// Bytes of the lists of threads and frames.
     heap: usize,
     pub(super) todo: Vec<(LocalState, StackId)>,
@@ -199,7 +199,7 @@ impl Machine {
     }
 
     /// Returns true if there are arrays of unique scalars, which a property table compares.
-    pub fn has_unique_items(&self) -> bool {
+    pub fn has_scalar_sets(&self) -> bool {
         self.sets
     }
 
@@ -467,10 +467,10 @@ impl Machine {
             Register::Distinct(_) => LocalState { n: 0, ..local },
             Register::Members(members) => {
                 // A token cannot repeat a name that no token holds with both quotes.
-                let plain = members.rule.is_none() && !self.written.is_visible(local.n);
+                let plain = members.rule.is_none() && !self.seen_names.is_visible(local.n);
                 if plain { LocalState { n: 0, ..local } } else { local }
             }
-            Register::Fresh(_) if self.written.shares_prefix(self.written.place(local.n)) => local,
+            Register::Fresh(_) if self.seen_names.shares_prefix(self.seen_names.place(local.n)) => local,
             Register::Fresh(_) => free,
             Register::Chars { min, max, lengths, .. } => {
                 let slack = lengths.as_ref().map_or(0, |l| l.slack);
@@ -604,12 +604,6 @@ impl Machine {
         states
     }
 
-    /// Returns true if entering a state needs more than noting it.
-    #[inline]
-    pub fn needs_closure(&self, state: DfaId) -> bool {
-        self.dfa.is_busy(state)
-    }
-
     /// Returns true if a state calls another rule.
     pub fn has_calls(&self, state: DfaId) -> bool {
         self.dfa.calls(state)
@@ -652,12 +646,12 @@ impl Machine {
     /// or calls another. Nothing follows the root rule.
     pub fn may_leave_rule(&self, state: DfaId, stack: StackId) -> bool {
         let state = self.dfa.state(state);
-        !state.calls.is_empty() || state.accept && !self.flat && stack != ROOT_STACK
+        !state.calls.is_empty() || state.accept && !self.calls_nothing && stack != ROOT_STACK
     }
 
     /// Returns true if the root rule calls nothing, so that its states occur on its own stack only.
     pub fn calls_nothing(&self) -> bool {
-        self.flat
+        self.calls_nothing
     }
 
     /// Returns true if the state is inside the text of a string, at the start of a character.

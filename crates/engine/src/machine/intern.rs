@@ -333,7 +333,7 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constraint::{Constraint, Policy};
+    use crate::constraint::Constraint;
 
     const SCHEMAS: [&str; 4] = [
         r#"{"properties": {"a": {"type": "integer"}, "b": {"minimum": 3, "maxLength": 5}, "c": {"enum": [1, "x"]}},
@@ -351,7 +351,7 @@ mod tests {
         let mut base = Interner::default();
         let (mut twice, mut known) = (0, 0);
         for schema in SCHEMAS {
-            let constraint = Constraint::json_schema_with(schema, Policy::default()).unwrap();
+            let constraint = Constraint::json_schema(schema).unwrap();
             let from = constraint.ir();
             let mut alone = Interner::default();
             let copies = alone.copied(from).unwrap();

@@ -273,11 +273,6 @@ impl LazyDfa {
         self.busy.len()
     }
 
-    /// Returns false: the dead state always exists.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
     /// Returns the state of the closure of one automaton state.
     pub fn start(&mut self, nfa: &Nfa, state: NfaId) -> DfaId {
         let at = state as usize;

@@ -14,12 +14,12 @@
 
 use smallvec::SmallVec;
 
-use super::lower_regular::Lowering;
+use super::lower_regular::RegularLowering;
 use super::nfa::{DEAD, NfaId};
 use crate::constraint::ir;
 use crate::json_escape::needs_escape;
 
-impl Lowering<'_> {
+impl RegularLowering<'_> {
     /// Returns the entry of some byte strings followed by a state. The open nodes are on the path
     /// to the current string and shared with others. Each becomes a state when the first string
     /// without it is met.
@@ -27,7 +27,7 @@ impl Lowering<'_> {
         let mut sorted: SmallVec<[&[u8]; 8]> = list.iter().map(|text| &text[..]).collect();
         sorted.sort_unstable();
         sorted.dedup();
-        let mut trie = Trie::default();
+        let mut trie = LiteralTrie::default();
         trie.enter(0);
         let mut before = 0;
         for (i, &text) in sorted.iter().enumerate() {
@@ -55,7 +55,7 @@ impl Lowering<'_> {
     }
 
     /// Makes the state of the last open node of a trie, and an edge to it.
-    fn close(&mut self, trie: &mut Trie, to: NfaId) -> NfaId {
+    fn close(&mut self, trie: &mut LiteralTrie, to: NfaId) -> NfaId {
         let Some(node) = trie.open.pop() else { return DEAD };
         let plain = self.sparse(&trie.edges[node.edges..], self.flags());
         trie.edges.truncate(node.edges);
@@ -76,7 +76,7 @@ impl Lowering<'_> {
     }
 
     /// Adds an edge to the last open node of a trie.
-    fn enter(&mut self, trie: &mut Trie, byte: u8, to: NfaId) {
+    fn enter(&mut self, trie: &mut LiteralTrie, byte: u8, to: NfaId) {
         if self.escaped && needs_escape(byte) {
             trie.parts.push(self.class(&[(byte, byte)], to));
         } else if to != DEAD && self.alphabet.has(byte) {
@@ -87,7 +87,7 @@ impl Lowering<'_> {
 
 /// A trie of literals under construction.
 #[derive(Default)]
-struct Trie {
+struct LiteralTrie {
     /// The nodes on the path to the current literal that it shares with others, the root first.
     open: SmallVec<[TrieNode; 32]>,
     /// The edges of the open nodes, those of the root first.
@@ -107,7 +107,7 @@ struct TrieNode {
     parts: usize,
 }
 
-impl Trie {
+impl LiteralTrie {
     fn enter(&mut self, byte: u8) {
         let (edges, parts) = (self.edges.len(), self.parts.len());
         self.open.push(TrieNode { byte, ends: false, edges, parts });

@@ -22,7 +22,7 @@ use super::alphabet::Alphabet;
 use super::intern::{Interner, Nodes};
 use super::lazy_dfa::LazyDfa;
 use super::left_recursion::refuse_left_recursion;
-use super::lower_regular::{Calls, Lowering, MAX_NFA_STATES, Value, too_complex};
+use super::lower_regular::{Calls, RegularLowering, MAX_NFA_STATES, Value, too_complex};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::register::{Items, NameTrie, PropertyTable, Register, UniqueItems, UniqueName};
 use super::scalars;
@@ -433,7 +433,7 @@ impl ProgramBuilder<'_> {
                 }
                 Job::Named(rule, node) => {
                     let ir = self.rules.ir;
-                    let mut lowering = Lowering::new(ir, self.nfa, self.alphabet, false);
+                    let mut lowering = RegularLowering::new(ir, self.nfa, self.alphabet, false);
                     let start = lowering.node(&mut self.rules, node, ACCEPT, 0)?;
                     self.rules.starts[rule.0 as usize] = start;
                 }
@@ -503,14 +503,14 @@ impl ProgramBuilder<'_> {
             Node::JsonNumber(numbers) => scalars::free_number(self.nfa, self.alphabet, *numbers),
             Node::JsonSet { item, min, max } => self.set(*item, (*min, *max), own),
             _ => {
-                let mut lowering = Lowering::new(ir, self.nfa, self.alphabet, false);
+                let mut lowering = RegularLowering::new(ir, self.nfa, self.alphabet, false);
                 lowering.node(&mut self.rules, node, ACCEPT, 0)
             }
         }
     }
 
-    pub fn lowering(&mut self) -> Lowering<'_> {
-        Lowering::new(self.rules.ir, self.nfa, self.alphabet, false)
+    pub fn lowering(&mut self) -> RegularLowering<'_> {
+        RegularLowering::new(self.rules.ir, self.nfa, self.alphabet, false)
     }
 
     pub fn byte(&mut self, b: u8, to: NfaId) -> NfaId {

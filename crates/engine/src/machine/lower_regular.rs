@@ -47,7 +47,7 @@ impl Calls for NoCalls {
 }
 
 /// Lowers regular nodes into one arena.
-pub(super) struct Lowering<'a> {
+pub(super) struct RegularLowering<'a> {
     pub ir: Nodes<'a>,
     pub nfa: &'a mut Nfa,
     /// The bytes that the vocabulary can write.
@@ -72,10 +72,10 @@ struct Shared {
     escapes: FxHashMap<(u64, NfaId), NfaId>,
 }
 
-impl<'a> Lowering<'a> {
+impl<'a> RegularLowering<'a> {
     /// Lowers into `nfa`; `escaped` if the bytes are the decoded text of a JSON string.
     pub(super) fn new(ir: Nodes<'a>, nfa: &'a mut Nfa, alphabet: &'a Alphabet, escaped: bool) -> Self {
-        Lowering { ir, nfa, alphabet, escaped, quotes: false, shared: None }
+        RegularLowering { ir, nfa, alphabet, escaped, quotes: false, shared: None }
     }
 
     /// Returns the entry of `node` followed by `to`.
@@ -594,7 +594,7 @@ mod tests {
             let mut ir = Ir::new();
             let node = node(&mut random, &mut ir, 3);
             let mut nfa = Nfa::default();
-            let mut lowering = Lowering::new(Nodes::of(&ir), &mut nfa, &alphabet, false);
+            let mut lowering = RegularLowering::new(Nodes::of(&ir), &mut nfa, &alphabet, false);
             let start = lowering.node(&mut NoCalls, node, ACCEPT, 0).unwrap();
             large += usize::from(nfa.len() > 30);
             for _ in 0..40 {

@@ -79,11 +79,11 @@ pub enum State<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardKind {
     /// The declared property may come next, when these demands are met. It is noted as seen.
-    Take(u32, u32),
+    DeclaredProperty(u32, u32),
     /// An undeclared property of this group may come next.
-    Room(u32),
+    UndeclaredProperty(u32),
     /// The object may end.
-    Close,
+    ObjectEnd,
 }
 
 /// A state as it is stored. Lists are in the arena's pools, so that making, copying and dropping an
@@ -341,8 +341,3 @@ impl Nfa {
         self.cells.len()
     }
 
-    /// Returns false: the dead and the accepting state always exist.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-}

@@ -440,11 +440,6 @@ impl NameTrie {
         n != OFF_TRIE && self.nodes().nodes[n as usize].2
     }
 
-    /// Returns the number of nodes.
-    pub fn len(&self) -> usize {
-        self.nodes().nodes.len()
-    }
-
     /// Returns true if there is no name.
     pub fn is_empty(&self) -> bool {
         self.names.ends.is_empty()

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use super::alphabet::Alphabet;
 use super::intern::Nodes;
 use super::lazy_dfa::{DfaId, LazyDfa};
-use super::lower_regular::{Lowering, NoCalls, too_complex};
+use super::lower_regular::{RegularLowering, NoCalls, too_complex};
 use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
 use super::register::{Lengths, NameTrie, OFF_TRIE};
 use crate::machine::liveness::{Liveness, StateRange, trim};
@@ -46,7 +46,7 @@ const UTF8: [&[(u8, u8)]; 9] = [
 pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering::new(Nodes::of(&ir), nfa, alphabet, true);
+    let mut lowering = RegularLowering::new(Nodes::of(&ir), nfa, alphabet, true);
     let body = lowering.nfa.push(State::Dead, 0);
     let close = lowering.byte(b'"', ACCEPT, TEXT);
     let mut parts: Vec<NfaId> = UTF8
@@ -76,7 +76,7 @@ const SPACES: [(u32, u32); 9] = [
 pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering::new(Nodes::of(&ir), nfa, alphabet, true);
+    let mut lowering = RegularLowering::new(Nodes::of(&ir), nfa, alphabet, true);
     let body = lowering.nfa.push(State::Dead, 0);
     let mut parts = vec![lowering.byte(b'"', ACCEPT, TEXT)];
     let mut next = 0x21;
@@ -99,7 +99,7 @@ pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
 /// none.
 pub(super) fn string_of(nfa: &mut Nfa, alphabet: &Alphabet, ir: Nodes<'_>, lang: NodeId) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering::new(ir, nfa, alphabet, true);
+    let mut lowering = RegularLowering::new(ir, nfa, alphabet, true);
     let close = lowering.byte(b'"', ACCEPT, TEXT);
     let body = lowering.node(&mut NoCalls, lang, close, 0)?;
     let start = lowering.byte(b'"', body, 0);
@@ -116,7 +116,7 @@ pub(super) fn text_of(
     behind: &str,
 ) -> Result<NfaId> {
     let from = nfa.len() as NfaId;
-    let mut lowering = Lowering::new(ir, nfa, alphabet, false);
+    let mut lowering = RegularLowering::new(ir, nfa, alphabet, false);
     let end = lowering.bytes(behind.as_bytes(), ACCEPT);
     let start = lowering.node(&mut NoCalls, lang, end, 0)?;
     // Only the empty text: it gets a state of its own, like all others.
@@ -139,12 +139,12 @@ pub(super) fn scalar(nfa: &mut Nfa, alphabet: &Alphabet, ir: Nodes<'_>, node: No
                 string_of(nfa, alphabet, ir, *lang)?
             }
             _ => {
-                let mut lowering = Lowering::new(ir, nfa, alphabet, false);
+                let mut lowering = RegularLowering::new(ir, nfa, alphabet, false);
                 lowering.node(&mut NoCalls, node, ACCEPT, 0)?
             }
         });
     }
-    let start = Lowering::new(ir, nfa, alphabet, false).union(&starts);
+    let start = RegularLowering::new(ir, nfa, alphabet, false).union(&starts);
     Ok(trim_text(nfa, from, start))
 }
 
@@ -160,7 +160,7 @@ fn trim_text(nfa: &mut Nfa, from: NfaId, start: NfaId) -> NfaId {
 pub(super) fn free_number(nfa: &mut Nfa, alphabet: &Alphabet, numbers: FreeNumber) -> Result<NfaId> {
     let mut ir = Ir::new();
     let number = number::free(numbers, &mut ir)?;
-    Lowering::new(Nodes::of(&ir), nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
+    RegularLowering::new(Nodes::of(&ir), nfa, alphabet, false).node(&mut NoCalls, number, ACCEPT, 0)
 }
 
 /// Returns true if byte `b` out of a state begins a new character of the text. The quote of a
@@ -180,7 +180,7 @@ pub(super) fn lengths(
     (min, max): (u32, u32),
     raw: bool,
 ) -> Result<Option<(u32, u32, Lengths)>> {
-    let graph = Graph::new(nfa, from, raw);
+    let graph = LengthGraph::new(nfa, from, raw);
     let (shortest, longest) = (graph.shortest(), graph.longest());
     let first = (start - from) as usize;
     let min = if shortest[first] >= min { 0 } else { min };
@@ -223,7 +223,7 @@ const MAX_UNIFORM_STATES: usize = 100;
 /// The states of one string rule as a graph, the end last, with the characters that each step adds
 /// (0 or 1). It is made before determinisation: a set of states can reach what its members can, and
 /// there may be many more sets than are ever met.
-struct Graph {
+struct LengthGraph {
     len: usize,
     /// (from, to, characters)
     edges: Vec<(u32, u32, u32)>,
@@ -233,8 +233,8 @@ struct Graph {
     into: Vec<(u32, u32)>,
 }
 
-impl Graph {
-    fn new(nfa: &Nfa, from: NfaId, raw: bool) -> Graph {
+impl LengthGraph {
+    fn new(nfa: &Nfa, from: NfaId, raw: bool) -> LengthGraph {
         let len = nfa.len() - from as usize + 1;
         let place = |to: NfaId| if to == ACCEPT { len as u32 - 1 } else { to.wrapping_sub(from) };
         let mut edges: Vec<(u32, u32, u32)> = Vec::with_capacity(len);
@@ -270,7 +270,7 @@ impl Graph {
             into[next[to as usize] as usize] = (from, count);
             next[to as usize] += 1;
         }
-        Graph { len, edges, first, into }
+        LengthGraph { len, edges, first, into }
     }
 
     fn into(&self, to: usize) -> impl Iterator<Item = (usize, u32)> + '_ {

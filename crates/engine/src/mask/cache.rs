@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Mask;
-use super::class_loops::{LoopThresholds, looped};
+use super::class_loops::{LoopThresholds, loop_mask};
 use super::exits::{ExitSet, ExitToken, below, set_key};
 use super::memo::{BaseMasks, CountedMask, ExitId, LocalMask, MaskTables, SlicePart};
 use super::similar_states::RecentStates;
@@ -28,7 +28,7 @@ pub struct MaskCache {
     /// Layer 1 for states of the root rule in which the output may end: see
     /// [`MaskCache::root_mask()`].
     root_mask: FxHashMap<LocalState, LocalMask>,
-    wide: RecentStates,
+    recent_states: RecentStates,
     full: FxHashMap<ConfigId, Arc<Mask>>,
     /// Bytes held by `full`.
     full_bytes: usize,
@@ -44,7 +44,7 @@ pub struct MaskCache {
 /// is emptied and masks are recomputed.
 const MAX_FULL_BYTES: usize = 64 << 20;
 /// Maximum number of tokens that [`MaskCache::pattern_text_mask`] tries one by one.
-const MAX_SINGLE: usize = 8_000;
+const MAX_TRIED_TOKENS: usize = 8_000;
 
 impl MaskCache {
     /// Makes the tables of a base: the masks of the first `states` local states of `machine`.
@@ -90,7 +90,7 @@ impl MaskCache {
             shared,
             own: MaskTables::default(),
             root_mask: FxHashMap::default(),
-            wide: RecentStates::default(),
+            recent_states: RecentStates::default(),
             full: FxHashMap::default(),
             full_bytes: 0,
             walker: Walker::default(),
@@ -109,8 +109,8 @@ impl MaskCache {
         if machine.tracks_names() {
             self.remove_repeated_names(machine, config, &mut mask);
         }
-        if machine.has_distinct() {
-            let repeats = super::unique_items::repeating(&self.vocab, machine, config, &mask);
+        if machine.has_unique_items() {
+            let repeats = super::unique_items::repeating_tokens(&self.vocab, machine, config, &mask);
             mask.remove(&repeats);
         }
         let mask = Arc::new(mask);
@@ -137,7 +137,7 @@ impl MaskCache {
             shared: self.shared.clone(),
             own: self.own.clone(),
             root_mask: self.root_mask.clone(),
-            wide: self.wide.clone(),
+            recent_states: self.recent_states.clone(),
             full: self.full.iter().map(own).collect(),
             full_bytes: self.full_bytes,
             walker: Walker::default(),
@@ -210,7 +210,7 @@ impl MaskCache {
                 let known = self.own.next.len();
                 let next = self.after_return(machine, ret, exits);
                 if self.own.next.len() > known {
-                    walked += self.tails(exits).entries.len();
+                    walked += self.exit_set(exits).entries.len();
                 }
                 self.add(&mut union, &next);
                 todo.extend(group.iter().filter_map(|frame| next.exits.map(|e| (e, frame.parent))));
@@ -252,12 +252,12 @@ impl MaskCache {
     fn add(&self, union: &mut Union, mask: &LocalMask) {
         union.add_tokens(&mask.tokens);
         if let Some(exits) = mask.exits {
-            union.add_tokens(&self.tails(exits).ending);
+            union.add_tokens(&self.exit_set(exits).ending);
         }
         union.add_base(mask.base.as_ref());
     }
 
-    pub(super) fn tails(&self, id: ExitId) -> &Arc<ExitSet> {
+    pub(super) fn exit_set(&self, id: ExitId) -> &Arc<ExitSet> {
         let layers = if id.is_multiple_of(2) { &self.shared.layers } else { &self.own };
         &layers.exits[id as usize / 2]
     }
@@ -270,7 +270,7 @@ impl MaskCache {
         loop {
             let known = self.shared.layers.exit_index.get(&key);
             match known.or_else(|| self.own.exit_index.get(&key)) {
-                Some(&id) if self.tails(id).are(&entries) => return Some(id),
+                Some(&id) if self.exit_set(id).has_same_exits(&entries) => return Some(id),
                 Some(_) => key = key.wrapping_add(1),
                 None => break,
             }
@@ -331,7 +331,7 @@ impl MaskCache {
     /// walk.
     pub(super) fn walked(&mut self, machine: &mut Machine, thread: Thread) -> LocalMask {
         let row = RecentStates::row(machine, thread.local);
-        let near = row.as_ref().and_then(|row| self.wide.near(thread.stack, row));
+        let near = row.as_ref().and_then(|row| self.recent_states.near(thread.stack, row));
         // If a wide slice fits, the walk that is left is smaller than the tokens of a few first
         // bytes.
         let near = near.filter(|_| !self.has_wide_slice(machine, thread));
@@ -342,13 +342,13 @@ impl MaskCache {
                     return mask;
                 }
                 let walked = self.walk(machine, thread.local, thread.stack);
-                let base = self.base_of(&walked, u32::MAX);
+                let base = self.accepted_row(&walked, u32::MAX);
                 let exits = walked.exits.iter().map(|e| e.0).collect();
                 self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
             }
         };
         if let Some(row) = row {
-            self.wide.push(thread.stack, row, mask.clone());
+            self.recent_states.push(thread.stack, row, mask.clone());
         }
         mask
     }
@@ -360,7 +360,7 @@ impl MaskCache {
             return None;
         }
         let vocab = self.vocab.clone();
-        let (row, found) = looped(machine, &vocab, &mut self.walker, thread, LoopThresholds::USUAL)?;
+        let (row, found) = loop_mask(machine, &vocab, &mut self.walker, thread, LoopThresholds::USUAL)?;
         let exits = found.exits.iter().flat_map(|e| below(vocab.trie(), e.0)).collect();
         let mut row: Arc<[u32]> = row.into();
         set_all(&mut row, found.tokens.iter().map(|t| t.0));
@@ -393,7 +393,7 @@ impl MaskCache {
         let mut exits: Vec<ExitToken> = found.exits.iter().flat_map(|e| below(trie, e.0)).collect();
         if let Some(known) = near.exits {
             let same = |tail: &&ExitToken| !bytes.contains(&vocab.token_bytes(tail.token)[0]);
-            exits.extend(self.tails(known).entries.iter().filter(same));
+            exits.extend(self.exit_set(known).entries.iter().filter(same));
         }
         let exits = self.intern_exits(exits);
         LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
@@ -480,7 +480,7 @@ impl MaskCache {
     /// filtered by their character counts.
     fn bounded_text(&mut self, machine: &mut Machine, local: LocalState, min: u32, max: u32) -> LocalMask {
         let text = self.text(machine, local.state);
-        let base = self.base_of(&text, max);
+        let base = self.accepted_row(&text, max);
         let exits = text.exits.iter().filter(|e| (min..=max).contains(&e.1)).map(|e| e.0).collect();
         let tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= max).map(|t| t.0).collect();
         self.local_mask(base, tokens.into_iter(), exits)
@@ -496,10 +496,10 @@ impl MaskCache {
             |s: &SlicePart| vocab.slices()[s.slice].between(spare.saturating_sub(s.before), s.most);
         let walked = text.tokens.iter().filter(|t| t.1 > spare).map(|t| t.0);
         let longer: Vec<TokenId> = text.slices.iter().flat_map(of_slice).chain(walked).collect();
-        if longer.len() > MAX_SINGLE {
+        if longer.len() > MAX_TRIED_TOKENS {
             return None;
         }
-        let base = self.base_of(&text, spare);
+        let base = self.accepted_row(&text, spare);
         let mut tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= spare).map(|t| t.0).collect();
         for token in longer {
             let bytes = vocab.token_bytes(token);
@@ -536,7 +536,7 @@ impl MaskCache {
         }
         let mut reached = StepResult::default();
         machine.closure_from(ret, UNKNOWN_STACK, &mut reached);
-        let tails = self.tails(exits).clone();
+        let tails = self.exit_set(exits).clone();
         let mut found = WalkResult::default();
         self.walker.walk(machine, &tails.trie, &reached.threads, (ByteFilter::NOTHING, None), &mut found);
         let mut further: Vec<ExitToken> = found.exits.iter().flat_map(|e| tails.below(e.0)).collect();

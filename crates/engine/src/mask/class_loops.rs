@@ -71,7 +71,7 @@ struct Group {
 
 /// Returns the tokens that `thread` allows: a mask row, and the result of a walk for the rest.
 /// Returns `None` if that is no better than a walk alone. The thread has no register.
-pub(super) fn looped(
+pub(super) fn loop_mask(
     machine: &mut Machine,
     vocab: &Vocabulary,
     walker: &mut Walker,
@@ -282,7 +282,7 @@ struct Skim<'a> {
 
 /// The children of a node that are still to be visited: in the list of children, or as nodes.
 #[derive(Clone, Copy)]
-struct Level {
+struct LoopLevel {
     next: u32,
     end: u32,
     listed: bool,
@@ -343,11 +343,11 @@ impl Skim<'_> {
         }
     }
 
-    fn level(&self, p: TrieNode, state: u32) -> Level {
+    fn level(&self, p: TrieNode, state: u32) -> LoopLevel {
         let trie = self.vocab.trie();
         match trie.fan(p).map(|fan| trie.listed_in(fan)) {
-            Some(list) => Level { next: list.start as u32, end: list.end as u32, listed: true, state },
-            None => Level { next: p + 1, end: trie.end(p), listed: false, state },
+            Some(list) => LoopLevel { next: list.start as u32, end: list.end as u32, listed: true, state },
+            None => LoopLevel { next: p + 1, end: trie.end(p), listed: false, state },
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn set_key(entries: &[ExitToken]) -> u64 {
 
 impl ExitSet {
     /// Returns true if this is the same set of exits.
-    pub(super) fn are(&self, entries: &[ExitToken]) -> bool {
+    pub(super) fn has_same_exits(&self, entries: &[ExitToken]) -> bool {
         let sorted = |entries: &[ExitToken]| {
             let mut entries = entries.to_vec();
             entries.sort_unstable();

@@ -31,7 +31,7 @@ pub(super) struct CountedMask {
     /// Slices whose tokens stay inside.
     pub(super) slices: Vec<SlicePart>,
     /// Tokens of these slices that do not stay inside.
-    pub(super) dead: Vec<TokenId>,
+    pub(super) rejected: Vec<TokenId>,
     /// Other tokens that stay inside, with their numbers of characters.
     pub(super) tokens: Vec<(TokenId, u32)>,
     /// Tokens that leave, with the number of characters before the exit.
@@ -88,7 +88,7 @@ impl CountedMask {
     pub(super) fn bytes(&self) -> usize {
         let exits = self.exits.capacity() * size_of::<(ExitToken, u32)>();
         let lists = self.tokens.capacity() * 8
-            + self.dead.capacity() * 4
+            + self.rejected.capacity() * 4
             + self.slices.capacity() * size_of::<SlicePart>();
         size_of::<CountedMask>() + exits + lists
     }

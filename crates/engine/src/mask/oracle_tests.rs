@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::class_loops::{LoopThresholds, looped};
+use super::class_loops::{LoopThresholds, loop_mask};
 use super::exits::below;
 use super::similar_states::RecentStates;
 use super::stack_sweep::SWEEP_AFTER_PAIRS;
@@ -186,7 +186,7 @@ fn shortcuts_find_what_a_walk_finds() {
             let stack = if machine.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
             let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
             let (tokens, exits) = setting.walked(&mut machine, thread);
-            if let Some((row, found)) = looped(&mut machine, &setting.vocab, &mut walker, thread, free) {
+            if let Some((row, found)) = loop_mask(&mut machine, &setting.vocab, &mut walker, thread, free) {
                 let more: Vec<TokenId> = found.tokens.iter().map(|t| t.0).collect();
                 assert_eq!(row_tokens(Some(&row), &more), tokens, "{text} {case} {state}");
                 assert_eq!(setting.tails(&found), exits, "{text} {case} {state}");
@@ -195,7 +195,7 @@ fn shortcuts_find_what_a_walk_finds() {
             let mask = masks.walked(&mut machine, thread);
             assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
             let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
-                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
+                masks.exit_set(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
             });
             assert_eq!(tails, exits, "{text} {case} {state}");
             masks_compared += 1;
@@ -245,7 +245,7 @@ fn words_are_counted_as_a_walk_counts_them() {
             let mask = masks.walked(&mut machine, thread);
             assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
             let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
-                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
+                masks.exit_set(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
             });
             assert_eq!(tails, exits, "{text} {case} {state}");
             if let Some(contained) = masks.slice_of(&mut machine, thread, false) {
@@ -291,7 +291,7 @@ fn rules_that_end_inside_tokens() {
             let ends = masks.slice_of(&mut machine, thread, false).is_some_and(|contained| contained.ends);
             let mask = masks.walked(&mut machine, thread);
             let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
-                masks.tails(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect::<BTreeSet<_>>()
+                masks.exit_set(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect::<BTreeSet<_>>()
             });
             // A token that ends with the rule is legal. So is one that stays inside, even if it
             // could have left.

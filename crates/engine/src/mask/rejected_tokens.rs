@@ -56,7 +56,7 @@ pub(super) fn rejected_tokens(
         }
     }
     let main = ends.iter().filter(|end| end.0 != 0).max_by_key(|end| end.1).map_or(0, |end| end.0);
-    let found = contained.deadly(main).map(|ways| candidates(vocab, slice, ways));
+    let found = contained.conditions(main).map(|ways| candidates(vocab, slice, ways));
     let Some((suspects, _)) = found.filter(|found| main != 0 && found.1 <= MAX_CANDIDATES) else {
         return walk(machine, vocab, slice, (top, state), contained, &mut left);
     };
@@ -105,7 +105,7 @@ struct Level<'a> {
 impl<'a> Level<'a> {
     #[inline]
     fn of(trie: &Trie, near: &'a StateFits, p: TrieNode, state: u32) -> Self {
-        let deadly = near.deadly(state);
+        let deadly = near.conditions(state);
         match trie.fan(p).map(|fan| trie.listed_in(fan)) {
             Some(list) => {
                 Level { next: list.start as u32, end: list.end as u32, listed: true, state, deadly }

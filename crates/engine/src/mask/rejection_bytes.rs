@@ -37,11 +37,11 @@ pub(super) struct RejectCondition {
 /// The conditions of a state: each rejected string meets at least one. Empty if the state rejects
 /// none.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RejectConditions(SmallVec<[RejectCondition; RejectConditions::MOST + 1]>);
+pub(super) struct RejectConditions(SmallVec<[RejectCondition; RejectConditions::MAX_CONDITIONS + 1]>);
 
 impl RejectConditions {
     /// Maximum number of separate conditions.
-    const MOST: usize = 8;
+    const MAX_CONDITIONS: usize = 8;
 
     /// Returns the condition that any string may meet.
     pub fn unknown() -> Self {
@@ -55,7 +55,7 @@ impl RejectConditions {
 
     /// Returns the conditions, for [`may_reject`].
     #[inline]
-    pub fn ways(&self) -> &[RejectCondition] {
+    pub fn as_slice(&self) -> &[RejectCondition] {
         &self.0
     }
 
@@ -74,7 +74,7 @@ impl RejectConditions {
         }
         self.0.retain(|known| !includes(&way, known));
         self.0.push(way);
-        while self.0.len() > Self::MOST {
+        while self.0.len() > Self::MAX_CONDITIONS {
             self.merge();
         }
         true
@@ -112,13 +112,13 @@ pub(super) struct InEdge {
 }
 
 /// The edges into each state, in one array.
-pub(super) struct Incoming {
+pub(super) struct IncomingEdges {
     /// The edges into state n are `edges[starts[n]..starts[n + 1]]`.
     starts: Vec<u32>,
     edges: Vec<InEdge>,
 }
 
-impl Incoming {
+impl IncomingEdges {
     /// Makes the array from pairs `(to, edge)`. It reads the iterator twice: a counting sort.
     pub fn new(states: usize, edges: impl Iterator<Item = (u32, InEdge)> + Clone) -> Self {
         let mut starts = vec![0u32; states + 1];
@@ -132,7 +132,7 @@ impl Incoming {
             sorted[next[to as usize] as usize] = edge;
             next[to as usize] += 1;
         }
-        Incoming { starts, edges: sorted }
+        IncomingEdges { starts, edges: sorted }
     }
 
     /// Returns the edges into a state.
@@ -142,7 +142,7 @@ impl Incoming {
 }
 
 /// Propagates the conditions of all states backwards, from those that reject the next byte.
-pub(super) fn propagate(mut deadly: Vec<RejectConditions>, into: &Incoming) -> Vec<RejectConditions> {
+pub(super) fn propagate(mut deadly: Vec<RejectConditions>, into: &IncomingEdges) -> Vec<RejectConditions> {
     let mut waiting: Vec<bool> = deadly.iter().map(|d| !d.0.is_empty()).collect();
     let mut todo: std::collections::VecDeque<usize> = (0..deadly.len()).filter(|&n| waiting[n]).collect();
     let mut steps = into.edges.len() * STEPS;
@@ -214,7 +214,7 @@ mod tests {
                 let byte = if on.count_ones() == 1 { on } else { 0 };
                 (to as u32, InEdge { from: from as u32, byte, ends: true })
             });
-            let into = Incoming::new(n, into);
+            let into = IncomingEdges::new(n, into);
             let start = kills
                 .iter()
                 .map(|&k| if k == 0 { RejectConditions::default() } else { RejectConditions::of(k) });
@@ -222,9 +222,9 @@ mod tests {
             for (state, ways) in deadly.iter().enumerate() {
                 for bytes in 0..256 {
                     let dies = killable(state, &kills, &edges, bytes);
-                    assert!(!dies || may_reject(ways.ways(), bytes));
+                    assert!(!dies || may_reject(ways.as_slice(), bytes));
                     deaths += usize::from(dies);
-                    spared += usize::from(!may_reject(ways.ways(), bytes));
+                    spared += usize::from(!may_reject(ways.as_slice(), bytes));
                 }
             }
         }

@@ -71,7 +71,7 @@ pub(super) struct SliceFit {
     /// The bytes that a legal token outside of the slice must have.
     pub need: ByteFilter,
     /// The lengths of the accepted strings.
-    pub alive: SafeLengths,
+    pub lengths: SafeLengths,
     /// Strings with a byte of these classes are not accepted.
     pub excluded_classes: ClassSet,
     /// True if the rule may end inside some of the strings. Tokens that do not stay inside are then
@@ -83,8 +83,8 @@ pub(super) struct SliceFit {
 
 impl SliceFit {
     /// Returns the conditions of rejection of a state, if they are known.
-    pub fn deadly(&self, state: u32) -> Option<&[RejectCondition]> {
-        self.near.deadly(state)
+    pub fn conditions(&self, state: u32) -> Option<&[RejectCondition]> {
+        self.near.conditions(state)
     }
 
     /// Returns the fits of the states that strings lead to.
@@ -102,7 +102,7 @@ pub(super) struct StateFits {
     /// The lowest state with an entry. The states of one search have numbers that are close
     /// together.
     pub first: u32,
-    pub alive: Vec<SafeLengths>,
+    pub lengths: Vec<SafeLengths>,
     /// The conditions of state n are `ways[starts[n]..starts[n + 1]]`. Both lists are empty where
     /// nothing can be rejected.
     pub ways: Vec<RejectCondition>,
@@ -124,12 +124,12 @@ impl StateFits {
 
     #[inline]
     pub fn of(&self, state: u32) -> SafeLengths {
-        self.alive.get(state.wrapping_sub(self.first) as usize).copied().unwrap_or(Self::UNKNOWN)
+        self.lengths.get(state.wrapping_sub(self.first) as usize).copied().unwrap_or(Self::UNKNOWN)
     }
 
     /// Returns the conditions of rejection of a state, if they are known.
     #[inline]
-    pub fn deadly(&self, state: u32) -> Option<&[RejectCondition]> {
+    pub fn conditions(&self, state: u32) -> Option<&[RejectCondition]> {
         let n = state.wrapping_sub(self.first) as usize;
         match self.starts.get(n..)? {
             &[from, to, ..] => Some(&self.ways[from as usize..to as usize]),
@@ -145,28 +145,28 @@ impl StateFits {
 
     /// Returns true if strings from a state need only a few checks.
     fn is_useful(&self, vocab: &Vocabulary, state: u32) -> bool {
-        let few = |ways: &[RejectCondition]| are_few(vocab, rejecting_bytes(ways));
-        self.of(state).safe > 0 || self.deadly(state).is_some_and(few)
+        let few = |ways: &[RejectCondition]| are_tolerable(vocab, rejecting_bytes(ways));
+        self.of(state).safe > 0 || self.conditions(state).is_some_and(few)
     }
 }
 
 /// Returns true if a state may reject these bytes and a slice is still useful.
-pub(super) fn are_few(vocab: &Vocabulary, bytes: ByteGroups) -> bool {
+pub(super) fn are_tolerable(vocab: &Vocabulary, bytes: ByteGroups) -> bool {
     let rare =
         || u64::from(vocab.classes().having(bytes)) * 1_000 <= vocab.len() as u64 * MAX_REJECTED_PER_MILLE;
     bytes.count_ones() <= MAX_REJECTING_GROUPS || rare()
 }
 
 /// The fit of a state, and of other states for which the slice is as good.
-pub(super) type Answer = (SliceFit, Vec<(u32, SliceFit)>);
+pub(super) type FitWithOthers = (SliceFit, Vec<(u32, SliceFit)>);
 
 /// The result of trying the widest slice for a state.
 pub(super) enum WidestFit {
     /// Nearly all of its tokens are decided. The list holds the rejected tokens, if they were
     /// searched.
-    Good(Answer, Option<Vec<TokenId>>),
+    Good(FitWithOthers, Option<Vec<TokenId>>),
     /// A narrower slice may be better. The array marks the ASCII bytes that are rejected.
-    Poor(Answer, Box<[bool; 128]>),
+    Poor(FitWithOthers, Box<[bool; 128]>),
     /// Many of its strings are rejected soon.
     Useless,
     /// The same holds for all other slices.
@@ -194,7 +194,7 @@ impl WidestFit {
         else {
             return WidestFit::Useless;
         };
-        if answer.0.alive.safe >= GOOD_SAFE_CHARS {
+        if answer.0.lengths.safe >= GOOD_SAFE_CHARS {
             return WidestFit::Good(answer, None);
         }
         if let Some(dead) = rejected_within_budget(machine, vocab, (state, spaced), &answer.0) {
@@ -212,7 +212,7 @@ impl WidestFit {
         spelled: &mut ByteRuns,
         thread: Thread,
         spaced: bool,
-    ) -> Option<Answer> {
+    ) -> Option<FitWithOthers> {
         let mut second = match self {
             WidestFit::Good(answer, _) => return Some(answer),
             WidestFit::AllUseless => return None,
@@ -228,7 +228,7 @@ impl WidestFit {
                 continue;
             }
             let Some((answer, killers)) = try_slice(machine, vocab, spelled, thread, slice) else { continue };
-            if answer.0.alive.safe >= GOOD_SAFE_CHARS {
+            if answer.0.lengths.safe >= GOOD_SAFE_CHARS {
                 return Some(answer);
             }
             second = second.or(Some((answer, killers)));
@@ -256,15 +256,15 @@ fn try_slice(
     spelled: &mut ByteRuns,
     Thread { local: LocalState { state, .. }, stack }: Thread,
     slice: usize,
-) -> Option<(Answer, [bool; 128])> {
+) -> Option<(FitWithOthers, [bool; 128])> {
     let found = SliceSearch::from(machine, vocab, slice, spelled, (state, stack))?;
     // Rejected tokens that may leave the rule first must be found one by one.
     let (ends, without) = (found.ends, if found.ends { 0 } else { found.uniform(vocab) });
-    let (groups, near) = (found.need, found.near(without));
+    let (groups, near) = (found.need, found.state_fits(without));
     let contained = |state, reach| {
         let alive = near.of(state);
         let need = ByteFilter { groups, reach };
-        SliceFit { slice, need, alive, excluded_classes: without, ends, near: near.clone() }
+        SliceFit { slice, need, lengths: alive, excluded_classes: without, ends, near: near.clone() }
     };
     let first = near.between.first().map_or(0, |first| first.reach);
     // Nor may there be strings that are too long without being checked.
@@ -282,5 +282,5 @@ fn try_slice(
     });
     let others = others.filter(|other| whole(other.state));
     let others = others.map(|other| (other.state, contained(other.state, other.reach))).collect();
-    Some(((contained(state, first), others), found.killers))
+    Some(((contained(state, first), others), found.rejected_ascii))
 }

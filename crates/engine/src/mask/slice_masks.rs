@@ -12,7 +12,7 @@ use super::exits::ExitToken;
 use super::memo::{CountedMask, SlicePart};
 use super::rejected_tokens::rejected_tokens;
 use super::rejection_bytes::may_reject;
-use super::slice_fit::{Answer, SliceFit, WidestFit};
+use super::slice_fit::{FitWithOthers, SliceFit, WidestFit};
 use super::union::Union;
 use crate::machine::{LocalState, Machine, ROOT_STACK, Thread};
 use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary, each_class};
@@ -33,13 +33,13 @@ impl MaskCache {
         contained: &SliceFit,
         walked: &mut CountedMask,
     ) {
-        let known = walked.dead.len();
+        let known = walked.rejected.len();
         self.take_inside(machine, vocab, (top, local), contained, walked);
         if !contained.ends {
             return;
         }
         // Of the tokens that do not stay inside, some leave the rule before they are rejected.
-        for &token in &walked.dead[known..] {
+        for &token in &walked.rejected[known..] {
             let mut at = local;
             for (offset, &b) in vocab.token_bytes(token).iter().enumerate().skip(usize::from(top != 0)) {
                 match machine.step_local(at, b) {
@@ -61,7 +61,7 @@ impl MaskCache {
         contained: &SliceFit,
         walked: &mut CountedMask,
     ) {
-        let SliceFit { slice, alive, excluded_classes: without, .. } = *contained;
+        let SliceFit { slice, lengths: alive, excluded_classes: without, .. } = *contained;
         let before = u32::from(top != 0);
         walked.slices.push(SlicePart { slice, before, most: alive.most, without });
         let data = &vocab.slices()[slice];
@@ -73,28 +73,28 @@ impl MaskCache {
             let bytes = &vocab.token_bytes(t)[before as usize..];
             bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_none()
         };
-        let deadly = contained.deadly(local.state);
+        let deadly = contained.conditions(local.state);
         if unsure.len() <= MAX_UNSURE && alive.safe < Slice::SHORT {
-            walked.dead.extend(unsure.filter(kills));
+            walked.rejected.extend(unsure.filter(kills));
             return;
         }
         if unsure.len() <= MAX_LONG && alive.safe >= Slice::SHORT {
             // Most of them do not have the bytes that are rejected.
             let may = |set| deadly.is_none_or(|ways| may_reject(ways, set));
             let long = data.long_between(alive.safe, alive.most).filter(|long| may(long.1));
-            walked.dead.extend(long.map(|long| long.0).filter(kills));
+            walked.rejected.extend(long.map(|long| long.0).filter(kills));
             return;
         }
         let dead = match self.rejected.take() {
             Some((of, dead)) if of == (local.state, top != 0, slice) => Some(dead),
             _ => rejected_tokens(machine, vocab, data, (top, local.state), contained, usize::MAX),
         };
-        walked.dead.extend(dead.into_iter().flatten());
+        walked.rejected.extend(dead.into_iter().flatten());
     }
 
     /// Returns the mask row of the slice tokens that stay inside and have at most `limit`
     /// characters in all.
-    pub(super) fn base_of(&self, walked: &CountedMask, limit: u32) -> Option<Arc<[u32]>> {
+    pub(super) fn accepted_row(&self, walked: &CountedMask, limit: u32) -> Option<Arc<[u32]>> {
         let mut union = Union::default();
         for &SlicePart { slice, before, most, without } in walked.slices.iter().filter(|s| s.before <= limit)
         {
@@ -105,11 +105,11 @@ impl MaskCache {
             union.add_base(Some(&row));
         }
         let mut base = union.into_base()?;
-        if walked.dead.is_empty() {
+        if walked.rejected.is_empty() {
             return Some(base);
         }
         let row = Arc::make_mut(&mut base);
-        walked.dead.iter().for_each(|&t| row[t as usize / 32] &= !(1 << (t % 32)));
+        walked.rejected.iter().for_each(|&t| row[t as usize / 32] &= !(1 << (t % 32)));
         Some(base)
     }
 
@@ -158,7 +158,7 @@ impl MaskCache {
         known.cloned()
     }
 
-    fn note_slice(&mut self, thread: Thread, spaced: bool, found: Option<Answer>) -> Option<SliceFit> {
+    fn note_slice(&mut self, thread: Thread, spaced: bool, found: Option<FitWithOthers>) -> Option<SliceFit> {
         let (state, root) = (thread.local.state, thread.stack == ROOT_STACK);
         let Some((found, others)) = found else {
             self.own.slice_of.insert((state, spaced, root), None);

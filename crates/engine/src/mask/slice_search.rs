@@ -25,8 +25,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::rejection_bytes::{InEdge, Incoming, RejectConditions, propagate};
-use super::slice_fit::{CharBoundary, SafeLengths, StateFits, are_few};
+use super::rejection_bytes::{InEdge, IncomingEdges, RejectConditions, propagate};
+use super::slice_fit::{CharBoundary, SafeLengths, StateFits, are_tolerable};
 use crate::byte_set::ByteSet;
 use crate::machine::{Machine, StackId};
 use crate::vocab::{ByteGroups, ClassSet, SliceKind, Vocabulary, byte_group, byte_set, each_class};
@@ -102,7 +102,7 @@ pub(super) struct SliceSearch {
     nodes: Vec<(u32, u32)>,
     edges: Vec<SmallVec<[Edge; 4]>>,
     /// By node: the bytes of the slice that it rejects.
-    deadly: Vec<ByteGroups>,
+    rejected: Vec<ByteGroups>,
     /// Number of visited nodes. The others count as rejecting and as accepting strings of any
     /// length.
     known: usize,
@@ -113,7 +113,7 @@ pub(super) struct SliceSearch {
     /// lead only to visited states.
     pub need: u16,
     /// ASCII bytes of the slice that some node rejects.
-    pub killers: [bool; 128],
+    pub rejected_ascii: [bool; 128],
     /// The bytes that the first node rejects. `uniform` is true if every node between characters
     /// rejects exactly these, and no other node rejects any.
     first: ByteSet,
@@ -148,12 +148,12 @@ impl SliceSearch {
         let mut found = SliceSearch {
             nodes: vec![(state, body)],
             edges: vec![],
-            deadly: vec![],
+            rejected: vec![],
             known: 0,
             far: 0,
             is_far: vec![],
             need,
-            killers: [false; 128],
+            rejected_ascii: [false; 128],
             first: ByteSet::default(),
             uniform: true,
             ends: false,
@@ -171,21 +171,21 @@ impl SliceSearch {
             // Where a narrow class is rejected in part, there is a narrower one without the
             // rejected letters.
             let bearable = match kind.has_unicode() {
-                true => found.uniform || are_few(vocab, found.deadly[0]),
-                false => found.deadly[0] == 0,
+                true => found.uniform || are_tolerable(vocab, found.rejected[0]),
+                false => found.rejected[0] == 0,
             };
             // Enumerations and the like reject most strings, and the lengths that they accept do
             // not help.
-            let dying = || found.deadly[1..].iter().filter(|&&set| set != 0).count() * 2 > found.known;
+            let dying = || found.rejected[1..].iter().filter(|&&set| set != 0).count() * 2 > found.known;
             if !bearable || found.known == EARLY_EXIT_SAMPLE && !kind.has_unicode() && dying() {
                 return None;
             }
         }
         let whole = found.is_whole();
-        if found.uniform(vocab) == 0 && !are_few(vocab, found.deadly[0]) {
+        if found.uniform(vocab) == 0 && !are_tolerable(vocab, found.rejected[0]) {
             return None;
         }
-        let dying = found.deadly.iter().any(|&d| d != 0);
+        let dying = found.rejected.iter().any(|&d| d != 0);
         if leads_out && !whole || calls && dying {
             // A string that is rejected inside the rule may continue after it, or in another rule.
             return None;
@@ -245,7 +245,7 @@ impl SliceSearch {
                     (Some(_), 0) => {
                         deadly |= bytes;
                         kills.insert(from, to);
-                        (from..=to.min(0x7f)).for_each(|b| self.killers[b as usize] = true);
+                        (from..=to.min(0x7f)).for_each(|b| self.rejected_ascii[b as usize] = true);
                     }
                     (Some(after), _) => self.add_edge(&mut edges, index, (next, after), bytes),
                 }
@@ -262,7 +262,7 @@ impl SliceSearch {
         let expected = if text == self.body { self.first } else { ByteSet::default() };
         self.uniform &= kills == expected;
         self.edges.push(edges);
-        self.deadly.push(deadly);
+        self.rejected.push(deadly);
         self.is_far.push(is_far);
         self.far += usize::from(is_far);
         self.known += 1;
@@ -299,28 +299,28 @@ impl SliceSearch {
 
     /// Returns the answers for the states of all nodes. `without` are classes of bytes that alone
     /// are rejected. A state that occurs in several nodes gets the weakest answer.
-    pub fn near(&self, without: ClassSet) -> Arc<StateFits> {
+    pub fn state_fits(&self, without: ClassSet) -> Arc<StateFits> {
         let numbers = self.nodes[..self.known].iter().map(|node| node.0);
         let first = numbers.clone().min().unwrap_or_default();
         let states = numbers.max().map_or(0, |last| (last - first) as usize + 1);
         let between = (0..self.known).filter(|&n| self.nodes[n].1 == self.body);
         let alive = vec![StateFits::UNKNOWN; states];
-        let mut near = StateFits { between: Vec::new(), first, alive, ways: Vec::new(), starts: Vec::new() };
-        if without != 0 || self.is_whole() && self.deadly.iter().all(|&d| d == 0) {
+        let mut near = StateFits { between: Vec::new(), first, lengths: alive, ways: Vec::new(), starts: Vec::new() };
+        if without != 0 || self.is_whole() && self.rejected.iter().all(|&d| d == 0) {
             let all = |n: usize| CharBoundary { state: self.nodes[n].0, clear: u32::MAX, reach: u32::MAX };
             near.between = between.map(all).collect();
-            self.nodes.iter().for_each(|node| near.alive[(node.0 - first) as usize] = SafeLengths::UNBOUNDED);
+            self.nodes.iter().for_each(|node| near.lengths[(node.0 - first) as usize] = SafeLengths::UNBOUNDED);
             return Arc::new(near);
         }
-        let into = self.into();
-        let safe = self.distances(&into, |n| n >= self.known || self.deadly[n] != 0);
+        let into = self.incoming_edges();
+        let safe = self.distances(&into, |n| n >= self.known || self.rejected[n] != 0);
         let clear = self.distances(&into, |n| n >= self.known || self.is_far[n]);
         // `need` covers characters of several bytes.
         let reach = self.distances(&into, |n| n >= self.known && self.nodes[n].1 == self.body);
         let between =
             between.map(|n| CharBoundary { state: self.nodes[n].0, clear: clear[n], reach: reach[n] });
         near.between = between.collect();
-        let (most, mut deadly) = (self.most(&into), propagate(self.kills(), &into));
+        let (most, mut deadly) = (self.longest_paths(&into), propagate(self.immediate_rejections(), &into));
         // The first node of each state.
         let mut of: Vec<Option<usize>> = vec![None; states];
         for (n, node) in self.nodes.iter().enumerate() {
@@ -329,10 +329,10 @@ impl SliceSearch {
                 None => {} // not visited
                 Some(None) => {
                     of[state] = Some(n);
-                    near.alive[state] = SafeLengths { safe: safe[n], most: most[n] };
+                    near.lengths[state] = SafeLengths { safe: safe[n], most: most[n] };
                 }
                 Some(&mut Some(other)) => {
-                    let alive = &mut near.alive[state];
+                    let alive = &mut near.lengths[state];
                     *alive = SafeLengths { safe: alive.safe.min(safe[n]), most: alive.most.max(most[n]) };
                     let ways = std::mem::take(&mut deadly[n]);
                     deadly[other].join(&ways);
@@ -342,27 +342,27 @@ impl SliceSearch {
         let unknown = RejectConditions::unknown();
         near.starts.push(0);
         for node in of {
-            near.ways.extend_from_slice(node.map_or(&unknown, |n| &deadly[n]).ways());
+            near.ways.extend_from_slice(node.map_or(&unknown, |n| &deadly[n]).as_slice());
             near.starts.push(near.ways.len() as u32);
         }
         Arc::new(near)
     }
 
     /// Returns the edges into each node.
-    fn into(&self) -> Incoming {
+    fn incoming_edges(&self) -> IncomingEdges {
         let edges = (0..).zip(&self.edges).flat_map(|(from, edges)| {
             edges.iter().map(move |&Edge { to, ends, bytes }| {
                 let byte = if bytes.is_power_of_two() { bytes } else { 0 };
                 (to, InEdge { from, byte, ends })
             })
         });
-        Incoming::new(self.nodes.len(), edges)
+        IncomingEdges::new(self.nodes.len(), edges)
     }
 
     /// Returns the conditions of rejection by the next byte, for each node.
-    fn kills(&self) -> Vec<RejectConditions> {
+    fn immediate_rejections(&self) -> Vec<RejectConditions> {
         let known = self
-            .deadly
+            .rejected
             .iter()
             .map(|&set| if set == 0 { RejectConditions::default() } else { RejectConditions::of(set) });
         let unknown = std::iter::repeat_with(RejectConditions::unknown).take(self.nodes.len() - self.known);
@@ -371,7 +371,7 @@ impl SliceSearch {
 
     /// Returns, for each node, the number of whole characters before the nearest of some nodes. It
     /// is a shortest path on which edges that end a character have length 1.
-    fn distances(&self, into: &Incoming, ends: impl Fn(usize) -> bool) -> Vec<u32> {
+    fn distances(&self, into: &IncomingEdges, ends: impl Fn(usize) -> bool) -> Vec<u32> {
         let mut lengths = vec![u32::MAX; self.nodes.len()];
         let mut todo = VecDeque::new();
         for n in (0..self.nodes.len()).filter(|&n| ends(n)) {
@@ -395,7 +395,7 @@ impl SliceSearch {
 
     /// Returns, for each node, the maximum number of characters that can follow. It is a longest
     /// path, and [`u32::MAX`] where there is a cycle or a node that was not visited.
-    fn most(&self, into: &Incoming) -> Vec<u32> {
+    fn longest_paths(&self, into: &IncomingEdges) -> Vec<u32> {
         // A node that was followed in part has one more edge, which is never settled.
         let left =
             self.edges.iter().zip(&self.is_far).map(|(edges, &is_far)| edges.len() + usize::from(is_far));

@@ -105,7 +105,7 @@ impl MaskCache {
     fn merge_exits(&mut self, sets: &[ExitId], legal: &Legal) -> Option<ExitId> {
         let mut entries: Vec<ExitToken> = Vec::new();
         for &id in sets {
-            entries.extend(self.tails(id).entries.iter().filter(|tail| !legal.has(tail.token)));
+            entries.extend(self.exit_set(id).entries.iter().filter(|tail| !legal.has(tail.token)));
         }
         if sets.len() > 1 {
             entries.sort_unstable();
@@ -117,7 +117,7 @@ impl MaskCache {
     fn add_legal(&self, mask: &LocalMask, legal: &mut Legal) {
         mask.tokens.iter().for_each(|&token| legal.insert(token));
         if let Some(exits) = mask.exits {
-            self.tails(exits).ending.iter().for_each(|&token| legal.insert(token));
+            self.exit_set(exits).ending.iter().for_each(|&token| legal.insert(token));
         }
         if let Some(base) = &mask.base {
             legal.0.iter_mut().zip(base.iter()).for_each(|(all, more)| *all |= more);

@@ -41,7 +41,7 @@ impl ByteFilter {
 }
 
 /// A subtree that is being walked.
-struct Level {
+struct WalkLevel {
     /// One past its last node.
     end: TrieNode,
     /// The next child, where there is no list of children.
@@ -54,7 +54,7 @@ struct Level {
     /// Start of its threads in the pool, or [`SINGLE_THREAD`], or [`THREAD_SET`].
     from: usize,
     /// The set of its threads, if `from` is [`THREAD_SET`].
-    bunch: ThreadSetId,
+    thread_set: ThreadSetId,
     /// The only thread. Most walks never have another and need no pool.
     one: Thread,
 }
@@ -70,16 +70,16 @@ const THREAD_SET: usize = usize::MAX - 1;
 #[derive(Default)]
 pub(super) struct Walker {
     pool: Vec<Thread>,
-    levels: Vec<Level>,
+    levels: Vec<WalkLevel>,
     reached: StepResult,
-    bunches: ThreadSets,
+    thread_sets: ThreadSets,
 }
 
 impl Walker {
     /// Creates a walker that remembers at most this number of bytes of thread sets.
     #[cfg(test)]
     pub(super) fn with_room(room: usize) -> Self {
-        Walker { bunches: ThreadSets::new(room), ..Walker::default() }
+        Walker { thread_sets: ThreadSets::new(room), ..Walker::default() }
     }
 
     /// Walks a whole trie, starting from `threads` at its root. Tokens that the filter excludes may
@@ -119,7 +119,7 @@ impl Walker {
     ) {
         self.begin();
         let level = self.level(machine, trie, 0, threads, need.groups);
-        let level = Level { end: trie.end(top), next: top, fan: NO_CHILD_LIST, ..level };
+        let level = WalkLevel { end: trie.end(top), next: top, fan: NO_CHILD_LIST, ..level };
         self.run(machine, trie, level, need.reach, found);
     }
 
@@ -130,7 +130,7 @@ impl Walker {
 
     /// Returns the bytes held between walks.
     pub(super) fn bytes(&self) -> usize {
-        self.bunches.bytes()
+        self.thread_sets.bytes()
     }
 
     /// Walks what is left of a level, and everything below.
@@ -138,7 +138,7 @@ impl Walker {
         &mut self,
         machine: &mut Machine,
         trie: &Trie,
-        mut level: Level,
+        mut level: WalkLevel,
         reach: u32,
         found: &mut WalkResult,
     ) {
@@ -157,7 +157,7 @@ impl Walker {
                     self.pool.truncate(level.from);
                 }
                 let Some(above) = self.levels.pop() else {
-                    self.bunches.trim();
+                    self.thread_sets.trim();
                     return;
                 };
                 level = above;
@@ -185,8 +185,8 @@ impl Walker {
                     continue;
                 }
                 machine.step(&[level.one], byte, &mut self.reached);
-            } else if level.from == THREAD_SET && !self.bunches.is_full() {
-                let step = self.bunches.step(machine, level.bunch, byte);
+            } else if level.from == THREAD_SET && !self.thread_sets.is_full() {
+                let step = self.thread_sets.step(machine, level.thread_set, byte);
                 if let Some(n) = step.exit {
                     found.exits.push((p, n));
                 }
@@ -196,7 +196,7 @@ impl Walker {
                     }
                     continue;
                 };
-                let n = if let [one] = self.bunches.threads(to) { one.local.n } else { 0 };
+                let n = if let [one] = self.thread_sets.threads(to) { one.local.n } else { 0 };
                 found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
                 if trie.end(p) > p + 1 {
                     let below = self.level_of(trie, p, to, need);
@@ -204,7 +204,7 @@ impl Walker {
                 }
                 continue;
             } else if level.from == THREAD_SET {
-                machine.step(self.bunches.threads(level.bunch), byte, &mut self.reached);
+                machine.step(self.thread_sets.threads(level.thread_set), byte, &mut self.reached);
             } else {
                 machine.step(&self.pool[level.from..], byte, &mut self.reached);
             }
@@ -238,8 +238,8 @@ impl Walker {
         p: TrieNode,
         threads: &[Thread],
         need: u16,
-    ) -> Level {
-        if let Some(bunch) = self.bunches.of(machine, threads) {
+    ) -> WalkLevel {
+        if let Some(bunch) = self.thread_sets.of(machine, threads) {
             return self.level_of(trie, p, bunch, need);
         }
         let (fan, rest) = fan(trie, p, || {
@@ -252,17 +252,17 @@ impl Walker {
         if from != SINGLE_THREAD {
             self.pool.extend_from_slice(threads);
         }
-        Level { end: trie.end(p), next: p + 1, fan, rest, need, from, bunch: 0, one }
+        WalkLevel { end: trie.end(p), next: p + 1, fan, rest, need, from, thread_set: 0, one }
     }
 
     /// Returns the level of the children of `p`, where a set of threads is.
-    fn level_of(&mut self, trie: &Trie, p: TrieNode, bunch: ThreadSetId, need: u16) -> Level {
-        let (fan, rest) = fan(trie, p, || self.bunches.live(bunch));
-        let (from, one) = match *self.bunches.threads(bunch) {
+    fn level_of(&mut self, trie: &Trie, p: TrieNode, bunch: ThreadSetId, need: u16) -> WalkLevel {
+        let (fan, rest) = fan(trie, p, || self.thread_sets.live(bunch));
+        let (from, one) = match *self.thread_sets.threads(bunch) {
             [one] => (SINGLE_THREAD, one),
             _ => (THREAD_SET, NOWHERE),
         };
-        Level { end: trie.end(p), next: p + 1, fan, rest, need, from, bunch, one }
+        WalkLevel { end: trie.end(p), next: p + 1, fan, rest, need, from, thread_set: bunch, one }
     }
 }
 

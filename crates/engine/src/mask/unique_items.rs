@@ -19,7 +19,7 @@ use crate::vocab::{TokenId, Trie, Vocabulary};
 use super::Mask;
 
 /// Returns the tokens of a mask that arrays with unique items do not allow.
-pub(super) fn repeating(
+pub(super) fn repeating_tokens(
     vocab: &Vocabulary,
     machine: &mut Machine,
     config: ConfigId,
@@ -42,7 +42,7 @@ pub(super) fn repeating(
         suspects.extend_from_slice(&separators.brackets);
     }
     let mut wrong = Vec::new();
-    if let Some(place) = machine.place(config) {
+    if let Some(place) = machine.extension_probe(config) {
         follow_seen_items(vocab.trie(), machine, place, mask, (&mut suspects, &mut wrong));
     }
     suspects.retain(|&token| mask.contains(token));
@@ -67,18 +67,18 @@ fn follow_seen_items(
         let expected = machine.probe_bytes(&place);
         for child in trie.children(node).filter(|&child| expected[trie.byte(child) as usize]) {
             match machine.follow_byte(&place, trie.byte(child)) {
-                ProbeStep::Nothing | ProbeStep::Free => {}
-                ProbeStep::Dead => {
+                ProbeStep::Impossible | ProbeStep::Unconstrained => {}
+                ProbeStep::Repeats => {
                     wrong.extend(trie.tokens_below(child).iter().copied().filter(|&t| mask.contains(t)));
                 }
-                ProbeStep::Behind => suspects.extend_from_slice(trie.tokens_below(child)),
-                ProbeStep::Place(next) => {
+                ProbeStep::ItemEnded => suspects.extend_from_slice(trie.tokens_below(child)),
+                ProbeStep::Probe(next) => {
                     let tokens: Vec<TokenId> =
                         trie.tokens_at(child).iter().copied().filter(|&t| mask.contains(t)).collect();
                     if trie.end(child) > child + 1 {
                         todo.push((child, next.clone()));
                     }
-                    if !tokens.is_empty() && !machine.is_open_place(next) {
+                    if !tokens.is_empty() && !machine.can_extend_probe(next) {
                         wrong.extend(tokens);
                     }
                 }

@@ -30,7 +30,7 @@ impl MaskCache {
     /// only tried.
     pub(super) fn remove_repeated_names(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
         let mut repeats = Vec::new();
-        for token in self.vocab.repeating_tokens(machine.has_unique_items()) {
+        for token in self.vocab.repeating_tokens(machine.has_scalar_sets()) {
             if mask.contains(token) && !machine.allows(config, self.vocab.token_bytes(token)) {
                 repeats.push(token);
             }
@@ -55,7 +55,7 @@ impl MaskCache {
         if exits.len() == text.exits.len() {
             return self.local(machine, LocalState { register: 0, n: 0, ..local });
         }
-        let base = self.base_of(&text, u32::MAX);
+        let base = self.accepted_row(&text, u32::MAX);
         self.local_mask(base, text.tokens.iter().map(|t| t.0), exits)
     }
 
@@ -97,7 +97,7 @@ impl MaskCache {
         let tokens: Vec<TokenId> = free.tokens.iter().copied().filter(|t| !stuck.contains(t)).collect();
         let exits = match free.exits {
             Some(exits) => {
-                let tails = self.tails(exits).clone();
+                let tails = self.exit_set(exits).clone();
                 tails.entries.iter().filter(|tail| !stuck.contains(&tail.token)).copied().collect()
             }
             None => Vec::new(),

@@ -122,7 +122,7 @@ impl Compiler {
                 match constraint.marker() {
                     Some(marker) => {
                         let (machine, masks) = self.automaton(constraint)?;
-                        Tables::Led(PrefixedTokens { machine, masks, marker: marker.into(), tables })
+                        Tables::PrefixedTokens(PrefixedTokens { machine, masks, marker: marker.into(), tables })
                     }
                     None => Tables::Tokens(tables),
                 }
@@ -310,7 +310,7 @@ impl CompiledGrammar {
                 let [configurations, masks] = tables.sizes();
                 GrammarSizes { configurations, masks, ..GrammarSizes::default() }
             }
-            Tables::Led(led) => {
+            Tables::PrefixedTokens(led) => {
                 let [configurations, masks] = led.tables.sizes();
                 let text = GrammarSizes::of(&led.machine, &led.masks);
                 GrammarSizes {

@@ -92,7 +92,7 @@ impl Matcher {
     /// Returns the first part of the forced run from `start`, as many whole characters as `tokens`
     /// tokens may have, and whether that is all of it.
     fn forced_part(&self, start: ConfigId, tokens: usize) -> (Arc<[u8]>, bool) {
-        let most = look(tokens);
+        let most = lookahead_bytes(tokens);
         let ((run, _), ends) = self.forced_from(start, most);
         // A cached run may be longer.
         if ends && run.len() <= most {
@@ -229,7 +229,7 @@ impl Matcher {
 }
 
 /// Returns the number of bytes to examine for `tokens` tokens.
-fn look(tokens: usize) -> usize {
+fn lookahead_bytes(tokens: usize) -> usize {
     tokens.saturating_mul(LOOKAHEAD_BYTES.0).saturating_add(LOOKAHEAD_BYTES.1).min(MAX_FORCED)
 }
 

@@ -10,7 +10,7 @@ pub(super) fn json_path(text: &[u8]) -> String {
     scan.path()
 }
 
-enum Place {
+enum PointerStep {
     /// An array and the index of its current item.
     Item(usize),
     /// An object, its current key, and whether the value has begun.
@@ -19,7 +19,7 @@ enum Place {
 
 #[derive(Default)]
 struct Scan {
-    stack: Vec<Place>,
+    stack: Vec<PointerStep>,
     in_string: bool,
     escaped: bool,
     string: Vec<u8>,
@@ -34,7 +34,7 @@ impl Scan {
                 b'"' => {
                     self.in_string = false;
                     let text = String::from_utf8_lossy(&self.string).into_owned();
-                    if let Some(Place::Member { key, in_value: false }) = self.stack.last_mut() {
+                    if let Some(PointerStep::Member { key, in_value: false }) = self.stack.last_mut() {
                         *key = text;
                     }
                     return;
@@ -49,17 +49,17 @@ impl Scan {
                 self.in_string = true;
                 self.string.clear();
             }
-            b'{' => self.stack.push(Place::Member { key: String::new(), in_value: false }),
-            b'[' => self.stack.push(Place::Item(0)),
+            b'{' => self.stack.push(PointerStep::Member { key: String::new(), in_value: false }),
+            b'[' => self.stack.push(PointerStep::Item(0)),
             b'}' | b']' => drop(self.stack.pop()),
             b':' => {
-                if let Some(Place::Member { in_value, .. }) = self.stack.last_mut() {
+                if let Some(PointerStep::Member { in_value, .. }) = self.stack.last_mut() {
                     *in_value = true;
                 }
             }
             b',' => match self.stack.last_mut() {
-                Some(Place::Item(index)) => *index += 1,
-                Some(Place::Member { key, in_value }) => {
+                Some(PointerStep::Item(index)) => *index += 1,
+                Some(PointerStep::Member { key, in_value }) => {
                     key.clear();
                     *in_value = false;
                 }
@@ -73,12 +73,12 @@ impl Scan {
         let mut path = String::new();
         for place in &self.stack {
             match place {
-                Place::Item(index) => path.push_str(&format!("/{index}")),
-                Place::Member { key, in_value: true } => {
+                PointerStep::Item(index) => path.push_str(&format!("/{index}")),
+                PointerStep::Member { key, in_value: true } => {
                     path.push('/');
                     path.push_str(&key.replace('~', "~0").replace('/', "~1"));
                 }
-                Place::Member { .. } => {}
+                PointerStep::Member { .. } => {}
             }
         }
         path

@@ -41,12 +41,12 @@ impl Matcher {
     ///
     /// ```
     /// use ffwd_engine::constraint::substring::SubstringOptions;
-    /// use ffwd_engine::{Compiler, Constraint, Policy, Vocabulary};
+    /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
     ///
     /// fn signed_by(vocab: Vocabulary, letter: &str, tokens: &[u32]) -> ffwd_engine::Result<()> {
     ///     let schema = r#"{"properties": {"by": {"type": "string", "x-verbatim": true}}}"#;
-    ///     let options = SubstringOptions::words();
-    ///     let constraint = Constraint::json_schema_quoting(schema, Policy::default(), letter, &options)?;
+    ///     let constraint =
+    ///         Constraint::builder().source(letter, &SubstringOptions::words()).json_schema(schema)?;
     ///     let mut matcher = Compiler::new(vocab).compile(&constraint)?.matcher();
     ///     tokens.iter().try_for_each(|&token| matcher.accept_token(token))?;
     ///     for quote in matcher.quotes() {
@@ -55,7 +55,7 @@ impl Matcher {
     ///     Ok(())
     /// }
     /// ```
-    pub fn quotes(&self) -> Vec<SourceSpan> {
+    pub fn source_spans(&self) -> Vec<SourceSpan> {
         if self.grammar.sources().is_empty() {
             return Vec::new();
         }

@@ -68,7 +68,7 @@ pub(super) enum Tables {
     /// A machine over tokens.
     Tokens(TokenTables),
     /// A machine over tokens after a text prefix.
-    Led(PrefixedTokens),
+    PrefixedTokens(PrefixedTokens),
 }
 
 /// The bytes that must come next, and the configuration after them.
@@ -116,7 +116,7 @@ impl GrammarTables {
         let to = match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.step_bytes(config, bytes),
             Tables::Tokens(tables) => tables.step(config, token),
-            Tables::Led(led) => led.step(config, token, bytes),
+            Tables::PrefixedTokens(led) => led.step(config, token, bytes),
         };
         if self.accepted.len() >= MAX_ACCEPTED {
             self.accepted.clear();
@@ -136,7 +136,7 @@ impl GrammarTables {
         match &self.tables {
             Tables::Bytes { machine, .. } => machine.initial(),
             Tables::Tokens(tables) => tables.initial(),
-            Tables::Led(led) => led.initial(),
+            Tables::PrefixedTokens(led) => led.initial(),
         }
     }
 
@@ -146,7 +146,7 @@ impl GrammarTables {
         match &mut self.tables {
             Tables::Bytes { machine, masks } => masks.mask(machine, config),
             Tables::Tokens(tables) => tables.mask(config),
-            Tables::Led(led) => led.mask(config),
+            Tables::PrefixedTokens(led) => led.mask(config),
         }
     }
 
@@ -156,7 +156,7 @@ impl GrammarTables {
         match &self.tables {
             Tables::Bytes { machine, .. } => machine.is_accepting(config),
             Tables::Tokens(tables) => tables.is_accepting(config),
-            Tables::Led(led) => led.is_accepting(config),
+            Tables::PrefixedTokens(led) => led.is_accepting(config),
         }
     }
 
@@ -166,7 +166,7 @@ impl GrammarTables {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.is_final(config),
             Tables::Tokens(tables) => tables.is_final(config),
-            Tables::Led(led) => led.is_final(config),
+            Tables::PrefixedTokens(led) => led.is_final(config),
         }
     }
 
@@ -174,7 +174,7 @@ impl GrammarTables {
     pub(super) fn in_text(&mut self, config: ConfigId) -> bool {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.in_text(config),
-            Tables::Tokens(_) | Tables::Led(_) => false,
+            Tables::Tokens(_) | Tables::PrefixedTokens(_) => false,
         }
     }
 
@@ -182,7 +182,7 @@ impl GrammarTables {
     pub(super) fn machine(&mut self) -> Option<&mut Machine> {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => Some(machine),
-            Tables::Tokens(_) | Tables::Led(_) => None,
+            Tables::Tokens(_) | Tables::PrefixedTokens(_) => None,
         }
     }
 
@@ -191,7 +191,7 @@ impl GrammarTables {
         match &mut self.tables {
             Tables::Bytes { .. } => None,
             Tables::Tokens(tables) => Some(tables),
-            Tables::Led(led) => (!PrefixedTokens::is_text(config)).then_some(&mut led.tables),
+            Tables::PrefixedTokens(led) => (!PrefixedTokens::is_text(config)).then_some(&mut led.tables),
         }
     }
 
@@ -200,7 +200,7 @@ impl GrammarTables {
         match &mut self.tables {
             Tables::Bytes { .. } => None,
             Tables::Tokens(tables) => tables.completion(config),
-            Tables::Led(led) => led.completion(config, vocab),
+            Tables::PrefixedTokens(led) => led.completion(config, vocab),
         }
     }
 
@@ -234,7 +234,7 @@ impl GrammarTables {
         let automaton = match &self.tables {
             Tables::Bytes { machine, .. } => machine.fixed_bytes(),
             Tables::Tokens(tables) => tables.fixed_bytes(),
-            Tables::Led(led) => led.machine.fixed_bytes() + led.tables.fixed_bytes(),
+            Tables::PrefixedTokens(led) => led.machine.fixed_bytes() + led.tables.fixed_bytes(),
         };
         Memory { automaton, states, masks, transitions: self.transitions(), replicas: 1 }
     }
@@ -246,7 +246,7 @@ impl GrammarTables {
                 Tables::Bytes { machine: machine.emptied(), masks: masks.renewed() }
             }
             Tables::Tokens(tables) => Tables::Tokens(tables.renewed()),
-            Tables::Led(led) => Tables::Led(led.renewed()),
+            Tables::PrefixedTokens(led) => Tables::PrefixedTokens(led.renewed()),
         };
         GrammarTables::new(tables, self.limit)
     }
@@ -259,7 +259,7 @@ impl GrammarTables {
                 Tables::Bytes { machine: machine.clone(), masks: masks.copy() }
             }
             Tables::Tokens(tables) => Tables::Tokens(tables.copy()),
-            Tables::Led(led) => Tables::Led(led.copy()),
+            Tables::PrefixedTokens(led) => Tables::PrefixedTokens(led.copy()),
         };
         GrammarTables { accepted: self.accepted.clone(), ..GrammarTables::new(tables, self.limit) }
     }
@@ -289,7 +289,7 @@ impl Tables {
         match self {
             Tables::Bytes { machine, masks } => [machine.bytes(), masks.bytes()],
             Tables::Tokens(tables) => [tables.state_bytes(), tables.mask_bytes()],
-            Tables::Led(led) => led.bytes(),
+            Tables::PrefixedTokens(led) => led.bytes(),
         }
     }
 }

@@ -20,15 +20,15 @@ use rustc_hash::FxHashMap;
 use super::TokenId;
 
 /// Longest cached text, in bytes.
-const LONGEST: usize = 96;
+const MAX_TEXT_BYTES: usize = 96;
 /// Largest number of cached texts.
-const MOST: usize = 4096;
+const CAPACITY: usize = 4096;
 
 /// Tokens by text.
 #[derive(Default)]
-pub(super) struct Memo(Mutex<FxHashMap<Box<str>, Arc<[TokenId]>>>);
+pub(super) struct EncodeCache(Mutex<FxHashMap<Box<str>, Arc<[TokenId]>>>);
 
-impl Memo {
+impl EncodeCache {
     /// Returns the tokens of `text`, from `encode` if they are not cached. If several threads call
     /// at once, one uses the cache and the others encode.
     pub fn get<E>(
@@ -36,7 +36,7 @@ impl Memo {
         text: &str,
         encode: impl FnOnce() -> Result<Vec<TokenId>, E>,
     ) -> Result<Arc<[TokenId]>, E> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_TEXT_BYTES {
             return encode().map(Arc::from);
         }
         if let Ok(known) = self.0.try_lock()
@@ -46,7 +46,7 @@ impl Memo {
         }
         let tokens: Arc<[TokenId]> = encode()?.into();
         if let Ok(mut known) = self.0.try_lock() {
-            if known.len() >= MOST {
+            if known.len() >= CAPACITY {
                 known.clear();
             }
             known.insert(text.into(), tokens.clone());
@@ -61,18 +61,18 @@ mod tests {
 
     #[test]
     fn what_is_known_is_not_encoded_again_and_what_is_kept_is_bounded() {
-        let memo = Memo::default();
+        let memo = EncodeCache::default();
         let of = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
         for _ in 0..2 {
-            for i in 0..MOST + 10 {
+            for i in 0..CAPACITY + 10 {
                 let text = format!("{i}");
                 assert_eq!(*memo.get(&text, || Ok::<_, ()>(of(&text))).unwrap(), of(&text));
                 let again = memo.get(&text, || Err(())).unwrap();
                 assert_eq!(*again, of(&text));
             }
         }
-        assert!(memo.0.lock().unwrap().len() <= MOST);
-        let long = "x".repeat(LONGEST + 1);
+        assert!(memo.0.lock().unwrap().len() <= CAPACITY);
+        let long = "x".repeat(MAX_TEXT_BYTES + 1);
         memo.get(&long, || Ok::<_, ()>(of(&long))).unwrap();
         assert!(memo.get(&long, || Err(())).is_err(), "long texts are not kept");
         assert!(memo.get("new", || Err(())).is_err());

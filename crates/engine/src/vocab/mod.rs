@@ -29,7 +29,7 @@ use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 pub use byte_classes::{ClassSet, Classes, each as each_class, has_plain};
-use encode_cache::Memo;
+use encode_cache::EncodeCache;
 pub use slices::{Slice, SliceKind};
 use string_tokens::{Separators, StringTokens};
 pub use token_bytes::TokenSpelling;
@@ -41,19 +41,19 @@ pub type TokenId = u32;
 /// A tokenizer's vocabulary, prepared for constraints. Cheap to clone.
 #[derive(Clone)]
 pub struct Vocabulary {
-    inner: Arc<Inner>,
+    inner: Arc<VocabularyInner>,
     bos: Arc<[TokenId]>,
     eos: Arc<[TokenId]>,
     logits_size: usize,
 }
 
-struct Inner {
+struct VocabularyInner {
     tokenizer: Tokenizer,
     spelling: TokenSpelling,
     /// The same tokenizer reading special tokens as text, created when a text first contains one.
     literal: OnceLock<Tokenizer>,
     /// Tokens of texts that were encoded for drafts.
-    memo: Memo,
+    memo: EncodeCache,
     /// Byte strings of all tokens, concatenated.
     bytes: Vec<u8>,
     /// `bytes[starts[t]..starts[t + 1]]` are the bytes of token t.
@@ -135,7 +135,7 @@ impl Vocabulary {
         Ok(Vocabulary { inner: Arc::new(inner), bos: bos.into(), eos: eos.into(), logits_size })
     }
 
-    fn inner(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<Inner> {
+    fn inner(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<VocabularyInner> {
         let entries = tokenizer.get_vocab(true);
         let len = entries.values().max().map_or(0, |&id| id as usize + 1);
         if len == 0 || len > MAX_TOKENS {
@@ -190,11 +190,11 @@ impl Vocabulary {
         let classes = Classes::new(pairs(), len);
         let quoted = StringTokens::new(pairs());
         let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
-        Ok(Inner {
+        Ok(VocabularyInner {
             tokenizer,
             spelling,
             literal: OnceLock::new(),
-            memo: Memo::default(),
+            memo: EncodeCache::default(),
             bytes,
             starts,
             special,

@@ -19,7 +19,7 @@ use crate::byte_set::ByteSet;
 pub type TrieNode = u32;
 
 #[derive(Debug, Clone, Copy)]
-struct Node {
+struct NodeData {
     /// One past the last node of this subtree.
     end: u32,
     /// Index in `tokens` of the first token at or below this node.
@@ -39,7 +39,7 @@ struct Node {
 /// The children of a node with many children. They are far apart in memory, so skipping from one to
 /// the next would cost a cache line each.
 #[derive(Debug, Clone, Copy)]
-struct Fan {
+struct ChildList {
     /// The bytes on the edges to the children.
     bytes: ByteSet,
     /// Index of the first child in the list of children, which is in byte order.
@@ -49,14 +49,14 @@ struct Fan {
 /// A trie over the byte strings of tokens.
 #[derive(Debug, Clone)]
 pub struct Trie {
-    nodes: Vec<Node>,
+    nodes: Vec<NodeData>,
     /// Token ids in depth-first order; several may share one byte string.
     tokens: Vec<TokenId>,
     /// The root's child on each byte, 0 if there is none; the children of the root are far apart.
     first: Box<[TrieNode; 256]>,
     /// Child lists of nodes with many children, in node order; `fan_of` gives the index of a node's
     /// list.
-    fans: Vec<Fan>,
+    fans: Vec<ChildList>,
     fan_of: Vec<u32>,
     /// The children in `fans`.
     children: Vec<TrieNode>,
@@ -65,8 +65,8 @@ pub struct Trie {
 impl Trie {
     /// Returns the memory of the trie, in bytes.
     pub fn bytes(&self) -> usize {
-        let fans = self.fans.capacity() * size_of::<Fan>() + self.fan_of.capacity() * 4;
-        let nodes = self.nodes.capacity() * size_of::<Node>() + self.children.capacity() * 4;
+        let fans = self.fans.capacity() * size_of::<ChildList>() + self.fan_of.capacity() * 4;
+        let nodes = self.nodes.capacity() * size_of::<NodeData>() + self.children.capacity() * 4;
         nodes + fans + self.tokens.capacity() * 4 + size_of_val(&*self.first)
     }
 
@@ -76,7 +76,7 @@ impl Trie {
         let fits = |bytes: &[u8]| !bytes.is_empty() && bytes.len() <= Self::MAX_DEPTH;
         let pairs: Vec<(&[u8], TokenId)> = pairs.into_iter().filter(|(b, _)| fits(b)).collect();
         let order = sorted(&pairs);
-        let root = Node { end: 0, first_token: 0, depth: 0, groups: 0, height: 0, byte: 0, fan: false };
+        let root = NodeData { end: 0, first_token: 0, depth: 0, groups: 0, height: 0, byte: 0, fan: false };
         let mut nodes = vec![root];
         let mut tokens = Vec::with_capacity(order.len());
         let mut path: Vec<u32> = vec![0];
@@ -92,7 +92,7 @@ impl Trie {
                 path.push(nodes.len() as u32);
                 let (depth, groups) = (depth as u16 + 1, byte_group(byte));
                 let first_token = tokens.len() as u32;
-                nodes.push(Node { first_token, depth, groups, byte, ..root });
+                nodes.push(NodeData { first_token, depth, groups, byte, ..root });
             }
             tokens.push(id);
             previous = bytes;
@@ -102,7 +102,7 @@ impl Trie {
             close(&mut nodes, open, path.last().copied());
         }
         let first_token = tokens.len() as u32;
-        nodes.push(Node { end: total + 1, first_token, ..root });
+        nodes.push(NodeData { end: total + 1, first_token, ..root });
         let (fans, fan_of, children) = Default::default();
         let mut trie = Trie { nodes, tokens, first: Box::new([0; 256]), fans, fan_of, children };
         for child in trie.children(0).collect::<Vec<_>>() {
@@ -135,7 +135,7 @@ impl Trie {
             }
             self.nodes[p as usize].fan = true;
             self.fan_of[p as usize] = self.fans.len() as u32;
-            self.fans.push(Fan { bytes, first });
+            self.fans.push(ChildList { bytes, first });
         }
     }
 
@@ -154,13 +154,13 @@ impl Trie {
     /// Returns the child on `byte`, which must be in the list.
     #[inline]
     pub fn child_in(&self, fan: u32, byte: u8) -> TrieNode {
-        let Fan { bytes, first } = &self.fans[fan as usize];
+        let ChildList { bytes, first } = &self.fans[fan as usize];
         self.children[(first + bytes.rank(byte)) as usize]
     }
 
     /// Returns the indices in [`Trie::listed`] of the children in a list.
     pub fn listed_in(&self, fan: u32) -> std::ops::Range<usize> {
-        let Fan { bytes, first } = &self.fans[fan as usize];
+        let ChildList { bytes, first } = &self.fans[fan as usize];
         *first as usize..(first + bytes.len()) as usize
     }
 
@@ -339,9 +339,9 @@ fn beginning(bytes: &[u8]) -> u64 {
 }
 
 /// Ends the subtree of `node` and adds its groups and height to its parent.
-fn close(nodes: &mut [Node], node: TrieNode, parent: Option<TrieNode>) {
+fn close(nodes: &mut [NodeData], node: TrieNode, parent: Option<TrieNode>) {
     nodes[node as usize].end = nodes.len() as u32;
-    let Node { groups, height, .. } = nodes[node as usize];
+    let NodeData { groups, height, .. } = nodes[node as usize];
     if let Some(parent) = parent {
         let parent = &mut nodes[parent as usize];
         parent.groups |= groups;

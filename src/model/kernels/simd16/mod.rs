@@ -158,7 +158,7 @@ fn scale_and_inverse(largest: u32) -> (f32, f32) {
 }
 
 /// Returns [`Simd16::HAS_32_REGISTERS`] of the vectors that [`run`] works with.
-pub(super) fn many() -> bool {
+pub(super) fn has_32_registers() -> bool {
     #[cfg(target_arch = "x86_64")]
     return has_avx512();
     #[cfg(not(target_arch = "x86_64"))]
@@ -175,7 +175,7 @@ pub(super) fn has_avx512() -> bool {
 }
 
 /// Work that can be done with any kind of vector.
-pub(super) trait WideWork<T = ()> {
+pub(super) trait Simd16Work<T = ()> {
     /// # Safety
     /// The processor must have the instructions of `V`. Mark the body `#[inline(always)]`.
     unsafe fn with<V: Simd16>(self) -> T;
@@ -183,16 +183,16 @@ pub(super) trait WideWork<T = ()> {
 
 /// Does `work` with the widest vectors of this processor.
 #[inline]
-pub(super) fn run<T>(work: impl WideWork<T>) -> T {
+pub(super) fn run<T>(work: impl Simd16Work<T>) -> T {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma")]
-        fn with_avx512<T>(work: impl WideWork<T>) -> T {
+        fn with_avx512<T>(work: impl Simd16Work<T>) -> T {
             // SAFETY: this function has these instructions.
             unsafe { work.with::<Avx512>() }
         }
         #[target_feature(enable = "avx2,fma")]
-        fn with_avx2<T>(work: impl WideWork<T>) -> T {
+        fn with_avx2<T>(work: impl Simd16Work<T>) -> T {
             // SAFETY: this function has these instructions.
             unsafe { work.with::<Avx2>() }
         }
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn lanes_are_put_together_and_cut_off() {
         struct Sums<'a>(&'a [f32]);
-        impl WideWork<[f32; 3]> for Sums<'_> {
+        impl Simd16Work<[f32; 3]> for Sums<'_> {
             #[inline(always)]
             unsafe fn with<V: Simd16>(self) -> [f32; 3] {
                 // SAFETY: by the caller's promise, and for the elements that exist.

@@ -10,7 +10,7 @@
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
-use super::Item;
+use super::ClassItem;
 use crate::constraint::regular::utf8_class::unicode;
 
 pub(super) fn digit() -> ClassUnicode {
@@ -68,10 +68,10 @@ pub(super) fn property(name: &str) -> Option<ClassUnicode> {
 pub(super) struct Members(Vec<ClassUnicodeRange>);
 
 impl Members {
-    pub(super) fn push(&mut self, item: Item) {
+    pub(super) fn push(&mut self, item: ClassItem) {
         match item {
-            Item::Code(code) => self.range(code, code),
-            Item::Set(class) => self.0.extend(class.ranges()),
+            ClassItem::Code(code) => self.range(code, code),
+            ClassItem::Set(class) => self.0.extend(class.ranges()),
         }
     }
 

@@ -165,7 +165,7 @@ impl Builder<'_> {
             let (q, open, view) = product.states[at].clone();
             let mut edges: FxHashMap<usize, Vec<(char, char)>> = FxHashMap::default();
             for step in &body.steps[q as usize] {
-                let Step::Class(ranges, to) = step else { continue };
+                let LookStep::Class(ranges, to) = step else { continue };
                 for &range in ranges {
                     for (lo, hi) in self.pieces(range, &open, &view) {
                         let Some(next) = self.advance(&open, lo) else { continue };
@@ -263,9 +263,9 @@ impl Builder<'_> {
             let mut reads = q == ACCEPT;
             for step in &body.steps[q as usize] {
                 match step {
-                    Step::Class(..) => reads = true,
-                    Step::Free(to) => todo.push((*to, open.clone())),
-                    Step::If(look, to) => {
+                    LookStep::Class(..) => reads = true,
+                    LookStep::Free(to) => todo.push((*to, open.clone())),
+                    LookStep::If(look, to) => {
                         if let Some(open) = self.condition(*look, &open, view)? {
                             todo.push((*to, open));
                         }
@@ -405,7 +405,7 @@ impl Product {
 }
 
 /// A step from a state of a body.
-enum Step {
+enum LookStep {
     /// Reads one of these code points.
     Class(SmallVec<[(u32, u32); 2]>, u32),
     Free(u32),
@@ -415,7 +415,7 @@ enum Step {
 /// States of a pattern without the parts that look-around adds. It begins in 0 and ends in
 /// [`ACCEPT`].
 struct Body {
-    steps: Vec<SmallVec<[Step; 2]>>,
+    steps: Vec<SmallVec<[LookStep; 2]>>,
     /// True if any text may follow the end.
     absorbs: bool,
 }
@@ -428,15 +428,15 @@ impl Body {
         let mut body = Body { steps: vec![SmallVec::new(), SmallVec::new()], absorbs: after };
         let any = || scalars(ANY_CHAR.0 as u32, ANY_CHAR.1 as u32);
         if before {
-            body.add(0, Step::Class(any(), 0));
+            body.add(0, LookStep::Class(any(), 0));
         }
         if after {
-            body.add(ACCEPT, Step::Class(any(), ACCEPT));
+            body.add(ACCEPT, LookStep::Class(any(), ACCEPT));
         }
         // Separate states before and after the pattern keep its own loops inside.
         let (from, to) = (body.state(), body.state());
-        body.add(0, Step::Free(from));
-        body.add(to, Step::Free(ACCEPT));
+        body.add(0, LookStep::Free(from));
+        body.add(to, LookStep::Free(ACCEPT));
         let mut todo = vec![(hir, from, to)];
         while let Some((hir, from, to)) = todo.pop() {
             body.part(hir, from, to, &mut todo);
@@ -452,30 +452,30 @@ impl Body {
         self.steps.len() as u32 - 1
     }
 
-    fn add(&mut self, from: u32, step: Step) {
+    fn add(&mut self, from: u32, step: LookStep) {
         self.steps[from as usize].push(step);
     }
 
     fn part<'h>(&mut self, hir: &'h Hir, from: u32, to: u32, todo: &mut Vec<(&'h Hir, u32, u32)>) {
         match hir.kind() {
-            HirKind::Empty => self.add(from, Step::Free(to)),
+            HirKind::Empty => self.add(from, LookStep::Free(to)),
             HirKind::Literal(literal) => {
                 let mut at = from;
                 // Literals of patterns are whole characters.
                 for c in String::from_utf8_lossy(&literal.0).chars() {
                     let next = self.state();
-                    self.add(at, Step::Class(smallvec![(c as u32, c as u32)], next));
+                    self.add(at, LookStep::Class(smallvec![(c as u32, c as u32)], next));
                     at = next;
                 }
-                self.add(at, Step::Free(to));
+                self.add(at, LookStep::Free(to));
             }
             HirKind::Class(Class::Unicode(class)) => {
                 let ranges = utf8_class::ranges(class).flat_map(|(lo, hi)| scalars(lo as u32, hi as u32));
-                self.add(from, Step::Class(ranges.collect(), to));
+                self.add(from, LookStep::Class(ranges.collect(), to));
             }
             // ECMA patterns only have classes of characters.
             HirKind::Class(Class::Bytes(_)) => {}
-            HirKind::Look(look) => self.add(from, Step::If(*look, to)),
+            HirKind::Look(look) => self.add(from, LookStep::If(*look, to)),
             HirKind::Capture(capture) => todo.push((&capture.sub, from, to)),
             HirKind::Alternation(parts) => todo.extend(parts.iter().map(|part| (part, from, to))),
             HirKind::Concat(parts) => {
@@ -485,15 +485,15 @@ impl Body {
                     todo.push((part, at, next));
                     at = next;
                 }
-                self.add(at, Step::Free(to));
+                self.add(at, LookStep::Free(to));
             }
             HirKind::Repetition(repetition) => {
                 let copies = repetition.max.unwrap_or(repetition.min).min(MAX_STATES as u32 + 1);
                 let mut at = self.state();
-                self.add(from, Step::Free(at));
+                self.add(from, LookStep::Free(at));
                 for i in 0..copies {
                     if i >= repetition.min {
-                        self.add(at, Step::Free(to));
+                        self.add(at, LookStep::Free(to));
                     }
                     let next = self.state();
                     todo.push((&repetition.sub, at, next));
@@ -502,9 +502,9 @@ impl Body {
                 if repetition.max.is_none() {
                     let end = self.state();
                     todo.push((&repetition.sub, at, end));
-                    self.add(end, Step::Free(at));
+                    self.add(end, LookStep::Free(at));
                 }
-                self.add(at, Step::Free(to));
+                self.add(at, LookStep::Free(to));
             }
         }
     }

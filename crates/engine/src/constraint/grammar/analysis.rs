@@ -1,27 +1,32 @@
-//! What can end, and what can be empty: both are taken out before anything else.
+//! Removes unproductive rules and the empty text from the rule graphs of a grammar.
 //!
-//! A rule is productive if some text ends it; the others contribute nothing, and if the start is one of
-//! them the error says why. A rule is nullable if the empty text ends it. Afterwards every rule stands
-//! for its texts *but the empty one*, and where a nullable rule was called there is an empty edge
-//! beside the call: then a rule is left-recursive exactly if its graph shows it, and no cycle is hidden.
-//! Both are least fixpoints by work lists, linear in the number of edges.
+//! A rule is productive if it can produce some text. Other rules contribute nothing; if the start
+//! rule is one of them, the error says why. A rule is nullable if it matches the empty text.
+//!
+//! After this pass each rule has its texts *without the empty one*. Each call of a nullable rule
+//! has an empty edge parallel to it. So a rule is left-recursive exactly if its graph shows it, and
+//! no cycle is hidden.
+//!
+//! # Cost
+//! Both properties are least fixpoints, computed with work lists in time linear in the number of
+//! edges.
 
 use super::graph::{Graph, Label, reach};
 use super::rules::{Grammar, RuleIx};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The rules without what cannot end and without the empty text.
+/// Rule graphs without unproductive parts and without the empty text.
 pub(super) struct Rules {
-    /// By rule; `None` if it matches nothing, or the empty text only.
+    /// The graph of each rule; `None` if the rule matches nothing, or only the empty text.
     pub graphs: Vec<Option<Graph>>,
-    /// Which rules match the empty text.
+    /// For each rule: true if it matches the empty text.
     pub nullable: Vec<bool>,
 }
 
-/// Cuts away what cannot end, then the empty text.
+/// Removes unproductive rules and edges, then the empty text.
 ///
 /// # Errors
-/// [`ErrorKind::Unsatisfiable`] if no text ends the start rule.
+/// Returns [`ErrorKind::Unsatisfiable`] if the start rule matches no text.
 pub(super) fn without_empty(grammar: &Grammar, graphs: Vec<Graph>) -> Result<Rules> {
     let productive = matching(&graphs, true);
     if !productive[grammar.start as usize] {
@@ -38,17 +43,19 @@ pub(super) fn without_empty(grammar: &Grammar, graphs: Vec<Graph>) -> Result<Rul
         None => Graph::new(),
     });
     let filled: Vec<Graph> = filled.collect();
-    // Rules of the empty text alone match nothing now, nor does what needs a text of theirs.
+    // Rules that matched only the empty text now match nothing. The same holds for all rules that
+    // need a text of theirs.
     let productive = matching(&filled, true);
     let graphs = filled.into_iter().map(|graph| trimmed(graph, &productive)).collect();
     Ok(Rules { graphs, nullable })
 }
 
-/// The rules whose end can be reached; with `texts` over edges that take text, otherwise without.
+/// Returns for each rule whether its end is reachable: over all edges if `texts` is true, otherwise
+/// only over edges that take no text.
 fn matching(graphs: &[Graph], texts: bool) -> Vec<bool> {
     let mut matching = vec![false; graphs.len()];
     let mut seen: Vec<Vec<bool>> = graphs.iter().map(|g| vec![false; g.edges.len()]).collect();
-    // Calls seen of rules that are not known to match yet: which rule goes on, and where.
+    // By callee that is not known to match yet: the calling rule, and its state after the call.
     let mut waiting: Vec<Vec<(RuleIx, u32)>> = vec![Vec::new(); graphs.len()];
     let mut todo: Vec<(RuleIx, u32)> = graphs.iter().zip(0..).map(|(g, rule)| (rule, g.start)).collect();
     while let Some((rule, state)) = todo.pop() {
@@ -76,8 +83,8 @@ fn matching(graphs: &[Graph], texts: bool) -> Vec<bool> {
     matching
 }
 
-/// The same rule without the empty text: a new start has only the edges that take something, from
-/// wherever the old start leads without taking anything; after them empty calls are free.
+/// Returns the same rule without the empty text. A new start gets every text-taking edge of each
+/// state that the old start reaches without taking text. After these edges, empty calls are free.
 fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
     let skips = |label| match label {
         Label::Empty => true,
@@ -100,7 +107,7 @@ fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
             }
         }
     }
-    // Every rule takes text now.
+    // From here on every rule takes text.
     for edge in result.edges.iter_mut().flatten() {
         if let Label::Filled(rule) = edge.0 {
             edge.0 = Label::Rule(rule);
@@ -109,7 +116,8 @@ fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
     result
 }
 
-/// Why nothing ends the start rule: a way of calls to a rule that no alternative of which ends.
+/// Explains why the start rule matches no text: reports a path of calls to a rule without a
+/// productive alternative.
 fn endless(grammar: &Grammar, graphs: &[Graph], productive: &[bool]) -> Error {
     let (mut at, mut path) = (grammar.start, vec![grammar.start]);
     let blocked = |rule: RuleIx| {

@@ -1,19 +1,26 @@
-//! A place in the text of a grammar, and what both notations read in the same way.
+//! A cursor over the text of a grammar: the lexical reading that GBNF and Lark share, and errors
+//! with line and column.
 //!
-//! All operations move forward and cost what they consume. A token list was rejected: the two
-//! notations differ in their tokens, and errors want the place of a character inside one.
+//! # Cost
+//! All operations move forward and cost time linear in the text that they consume.
+//!
+//! # Alternatives considered
+//! A token list was rejected: the two notations differ in their tokens, and errors need the
+//! position of a character inside a token.
 
 use crate::constraint::regular::hir_to_ir;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 use super::rules::Span;
 
-/// Most text that an error quotes; what a span of a longer grammar lies in is quoted alone.
+/// Maximum length in bytes of a grammar that an error quotes as a whole. For longer grammars the
+/// error quotes only the surroundings of the span.
 const MAX_QUOTED: usize = 64 << 10;
 
-/// An error about a span of a grammar, with line and column.
+/// Returns an error about a span of a grammar, with line and column.
 pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, span: Span) -> Error {
-    // Of a character that a span ends in, all is quoted: "the last byte" may be in the middle of one.
+    // A span that ends inside a character covers the whole character: "the last byte" may be in the
+    // middle of one.
     let next = |at: usize| (at..=text.len()).find(|&i| text.is_char_boundary(i)).unwrap_or(text.len());
     let start = (0..=span.0.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
     let end = next(span.1.max(start));
@@ -28,7 +35,7 @@ pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, spa
     hir_to_ir::fault(kind, message, &text[from..to], start - from, end.min(to) - from).at(place)
 }
 
-/// A place in a text.
+/// A position in a text, in bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'a> {
     pub text: &'a str,
@@ -37,7 +44,7 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        // A byte order mark is no part of the grammar.
+        // A byte order mark is not part of the grammar.
         let pos = if text.starts_with('\u{feff}') { 3 } else { 0 };
         Cursor { text, pos }
     }
@@ -50,14 +57,14 @@ impl<'a> Cursor<'a> {
         self.rest().chars().next()
     }
 
-    /// Takes one character.
+    /// Consumes and returns one character.
     pub(super) fn bump(&mut self) -> Option<char> {
         let c = self.peek()?;
         self.pos += c.len_utf8();
         Some(c)
     }
 
-    /// Takes `token` if it is next.
+    /// Consumes `token` if it is next; returns true if it was.
     pub(super) fn eat(&mut self, token: &str) -> bool {
         let found = self.rest().starts_with(token);
         if found {
@@ -66,7 +73,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes characters while they are `wanted`.
+    /// Consumes and returns characters as long as `wanted` accepts them.
     pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let length = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
@@ -74,7 +81,7 @@ impl<'a> Cursor<'a> {
         &rest[..length]
     }
 
-    /// Skips white space and comments, which begin with `comment` and end with their line.
+    /// Skips white space and comments. A comment begins with `comment` and ends with its line.
     pub(super) fn skip_blanks(&mut self, comment: &str) {
         loop {
             self.take_while(|c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}'));
@@ -85,7 +92,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether only blanks stand before this place in its line.
+    /// Returns true if only blanks precede this position in its line.
     pub(super) fn at_line_start(&self) -> bool {
         let before = &self.text.as_bytes()[..self.pos];
         let blank = |b: &&u8| matches!(**b, b' ' | b'\t' | b'\r');
@@ -96,7 +103,7 @@ impl<'a> Cursor<'a> {
         fault(ErrorKind::InvalidPattern, message, self.text, span)
     }
 
-    /// An error about the next character.
+    /// Returns an error about the next character.
     pub(super) fn unexpected(&self) -> Error {
         match self.peek() {
             Some(c) => {
@@ -106,7 +113,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text of a string in double quotes, whose opening quote is next.
+    /// Reads a string in double quotes and returns its text; the opening quote is next.
     pub(super) fn string(&mut self) -> Result<String> {
         let start = self.pos;
         let mut value = String::new();
@@ -131,7 +138,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The character that an escape stands for; its backslash is next.
+    /// Reads an escape and returns its character; the backslash is next.
     pub(super) fn escape(&mut self) -> Result<char> {
         let start = self.pos;
         self.pos += 1;
@@ -161,7 +168,7 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// A decimal number; one beyond `u32` is capped there, which is above every limit.
+    /// Reads a decimal number. A number beyond `u32` is capped there, which is above every limit.
     pub(super) fn number(&mut self) -> Option<u32> {
         let digits = self.take_while(|c| c.is_ascii_digit());
         (!digits.is_empty()).then(|| digits.parse().unwrap_or(u32::MAX))

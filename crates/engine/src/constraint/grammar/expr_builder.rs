@@ -1,8 +1,13 @@
-//! Puts the parts of a definition together: sequences, alternatives, groups, repetitions.
+//! Builds the expression of one definition from its parts: sequences, alternatives, groups,
+//! repetitions.
 //!
-//! Both parsers feed it. Open groups are on an explicit stack, so nesting is limited by memory alone;
-//! every operation is constant time. Two recursive parsers were rejected: they would need a limit on
-//! depth, and each its own.
+//! Both parsers use it. Open groups are on an explicit stack, so only memory limits nesting.
+//!
+//! # Cost
+//! Every operation takes constant time.
+//!
+//! # Alternatives considered
+//! Two recursive parsers were rejected: each would need its own limit on depth.
 
 use super::cursor::Cursor;
 use super::rules::{ExprId, Grammar, Span};
@@ -10,9 +15,9 @@ use crate::error::Result;
 
 /// One open group, or the whole definition.
 struct Frame {
-    /// Where it was opened.
+    /// Position of the opening bracket.
     start: usize,
-    /// What closes it.
+    /// The bracket that closes the group.
     close: char,
     alternatives: Vec<ExprId>,
     items: Vec<ExprId>,
@@ -54,7 +59,7 @@ impl Assembler {
         self.current.alternate(grammar);
     }
 
-    /// Whether a group is open.
+    /// Returns true if a group is open.
     pub(super) fn is_open(&self) -> bool {
         !self.outer.is_empty()
     }
@@ -64,10 +69,11 @@ impl Assembler {
         self.outer.push(outer);
     }
 
-    /// Closes the group with the bracket `close`, which is at `at`; what closes with `]` is optional.
+    /// Closes the group with the bracket `close`, which is at `at`. A group closed by `]` is
+    /// optional.
     ///
     /// # Errors
-    /// If no such group is open.
+    /// Returns an error if no such group is open.
     pub(super) fn close(
         &mut self,
         close: char,
@@ -80,7 +86,7 @@ impl Assembler {
                 .invalid(format!("`{close}` closes nothing"), (at, at + 1))
                 .hint("remove it, or put it in quotes"));
         }
-        // The outermost frame closes with no bracket, so there is an outer one here.
+        // The outermost frame has no closing bracket, so there is an outer frame here.
         let Some(outer) = self.outer.pop() else { return Ok(()) };
         let mut group = std::mem::replace(&mut self.current, outer).finish(grammar);
         if close == ']' {
@@ -90,10 +96,10 @@ impl Assembler {
         Ok(())
     }
 
-    /// Repeats the last item; `span` is the operator.
+    /// Repeats the last item; `span` is the span of the operator.
     ///
     /// # Errors
-    /// If there is none, or the counts are out of order.
+    /// Returns an error if there is no item, or if the counts are out of order.
     pub(super) fn repeat(
         &mut self,
         (min, max): (u32, Option<u32>),
@@ -116,10 +122,10 @@ impl Assembler {
         Ok(())
     }
 
-    /// The whole definition.
+    /// Returns the whole definition.
     ///
     /// # Errors
-    /// If a group is still open.
+    /// Returns an error if a group is still open.
     pub(super) fn finish(self, cursor: &Cursor, grammar: &mut Grammar) -> Result<ExprId> {
         if self.is_open() {
             let at = self.current.start;

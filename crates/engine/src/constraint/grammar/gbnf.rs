@@ -1,4 +1,4 @@
-//! GBNF, the grammar notation of llama.cpp.
+//! Parser of GBNF, the grammar notation of llama.cpp.
 //!
 //! ```text
 //! # a comment
@@ -6,14 +6,21 @@
 //! word  ::= [a-zA-Z]+ | [^\x00-\x7F] .
 //! ```
 //!
-//! A definition is `name ::= alternatives` and ends where the next `name ::=` begins, so line breaks
-//! mean nothing. Names are letters, digits, `-` and `_`. Strings and classes know the escapes
-//! `\n \t \r \\ \" \xHH \uHHHH \UHHHHHHHH`, the digits being a code point, and a backslash before
-//! punctuation. `.` is any character, `[^...]` any but these, line breaks included. `* + ?` and
-//! `{m} {m,} {m,n} {,n}` repeat the item before them. The output is what `root` matches.
+//! A definition is `name ::= alternatives` and ends where the next `name ::=` begins, so line
+//! breaks mean nothing. Names consist of letters, digits, `-` and `_`. The output must match
+//! `root`.
 //!
-//! Parsing costs time linear in the text. Accepting single quotes and `=`, as other notations have
-//! them, was rejected: a grammar that works here should work where GBNF comes from.
+//! - Strings and classes know the escapes `\n \t \r \\ \" \xHH \uHHHH \UHHHHHHHH`, whose digits are
+//!   a code point, and a backslash before punctuation.
+//! - `.` is any character and `[^...]` any character but these, both including line breaks.
+//! - `* + ?` and `{m} {m,} {m,n} {,n}` repeat the item before them.
+//!
+//! # Cost
+//! Parsing takes time linear in the text.
+//!
+//! # Alternatives considered
+//! Single quotes and `=`, which other notations accept, were rejected: a grammar that works here
+//! should work in llama.cpp.
 
 use super::cursor::Cursor;
 use super::expr_builder::Assembler;
@@ -23,16 +30,17 @@ use crate::constraint::ir::Ir;
 use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, Result};
 
-/// The language of a GBNF grammar.
+/// Parses a GBNF grammar and returns its language.
 ///
 /// # Errors
-/// With span, line and column: `InvalidPattern` for what does not parse, is undefined or
-/// defined twice, `Unsatisfiable` if no text ends, `TooComplex` above a limit.
+/// All errors have a span, line and column: `InvalidPattern` for text that does not parse and for
+/// names that are undefined or defined twice, `Unsatisfiable` if the grammar matches no text,
+/// `TooComplex` above a limit.
 pub fn parse(text: &str) -> Result<Ir> {
     compile(&grammar(text)?)
 }
 
-/// The rules of a GBNF grammar.
+/// Parses a GBNF grammar into rules.
 pub(super) fn grammar(text: &str) -> Result<Grammar> {
     check_length(text)?;
     let mut parser = Parser { cursor: Cursor::new(text), grammar: Grammar::new(text) };
@@ -58,7 +66,7 @@ impl<'a> Parser<'a> {
         self.cursor.skip_blanks("#");
     }
 
-    /// A name, if one is next, and whether it is being defined here.
+    /// Reads a name if one is next; the flag is true if the name is defined here.
     fn name(&mut self) -> (&'a str, bool) {
         let name = self.cursor.take_while(in_name);
         let mut ahead = self.cursor.clone();
@@ -102,7 +110,7 @@ impl<'a> Parser<'a> {
         self.grammar.define(name, body, span)
     }
 
-    /// Anything in a definition but a name; it begins with `c`.
+    /// Reads any part of a definition except a name; it begins with `c`.
     fn element(&mut self, c: char, out: &mut Assembler) -> Result<()> {
         let start = self.cursor.pos;
         let expr = match c {
@@ -176,7 +184,7 @@ impl<'a> Parser<'a> {
         Ok((min.unwrap_or(0), max))
     }
 
-    /// The characters of a class, whose opening bracket is next.
+    /// Reads a class and returns its character ranges; the opening bracket is next.
     fn class(&mut self) -> Result<Vec<(char, char)>> {
         let start = self.cursor.pos;
         self.cursor.pos += 1;
@@ -218,7 +226,7 @@ impl<'a> Parser<'a> {
         Ok(utf8_class::ranges(&class).collect())
     }
 
-    /// One character of a class.
+    /// Reads one character of a class.
     fn member(&mut self) -> Result<char> {
         match self.cursor.peek() {
             Some('\\') => self.cursor.escape(),

@@ -1,35 +1,42 @@
-//! Rules as small automata: edges are texts, characters, calls of rules, or nothing.
+//! Rule graphs: each rule as a small automaton whose edges are texts, characters, calls, or empty.
 //!
-//! A graph has one start and one end, which are different states. Alternatives and sequences need no
-//! empty edges, repetitions two. Counted repetitions are written out, so sizes are computed before
-//! anything is built and refused above [`MAX_EDGES`]. Cost: linear in the result. Keeping expressions and
-//! transforming those was rejected: taking the empty text out of a sequence of n optional parts doubles
-//! it n times, while in a graph it adds n edges.
+//! A graph has one start and one end, which are different states. Alternatives and sequences need
+//! no empty edges, repetitions need two. Counted repetitions are written out. So sizes are computed
+//! before anything is built, and grammars above [`MAX_EDGES`] are refused.
 //!
-//! What may be empty is repeated without its empty text, any number of times up to the maximum: then a counted
-//! repetition is left by one empty edge. Were each of n parts optional by itself, every state among them would
-//! lead to all that follow it, and each byte of an ambiguous text would follow n² calls.
+//! A nullable part is repeated without its empty text, any number of times up to the maximum. Then
+//! one empty edge exits a counted repetition. If each of n parts were optional by itself, every
+//! state among them would lead to all later ones. Each byte of an ambiguous text would then follow
+//! n² calls.
+//!
+//! # Cost
+//! Time and memory are linear in the result.
+//!
+//! # Alternatives considered
+//! Transforming expressions instead of graphs was rejected: removing the empty text from a sequence
+//! of n optional parts doubles it n times. In a graph it adds n edges.
 
 use super::rules::{Expr, ExprId, Grammar, RuleIx};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most edges of all rules of a grammar together, in each stage of compiling it.
+/// Maximum number of edges of all rules of a grammar together, in each stage of compilation.
 pub(super) const MAX_EDGES: usize = 400_000;
 
-/// What an edge takes.
+/// The label of an edge: the input that the edge takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Label {
     /// Nothing.
     Empty,
-    /// An expression that is a literal, a class, a list of literals or a foreign value; never empty text.
+    /// A literal, a class, a list of literals or a foreign value; never the empty text.
     Term(ExprId),
     /// A call.
     Rule(RuleIx),
-    /// A call that takes text, also of a rule that can be empty; a plain call once the empty text is taken out.
+    /// A call that must take text, also of a nullable rule. Becomes a plain call once the empty
+    /// text is removed.
     Filled(RuleIx),
 }
 
-/// An edge to a state.
+/// An edge: its label and its target state.
 pub(super) type Edge = (Label, u32);
 
 /// The automaton of a rule.
@@ -41,7 +48,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// A start, an end, and nothing between them.
+    /// Returns a graph with a start and an end and no edges.
     pub(super) fn new() -> Self {
         Graph { edges: vec![Vec::new(), Vec::new()], start: 0, end: 1 }
     }
@@ -60,8 +67,8 @@ impl Graph {
         self.edges.iter().map(Vec::len).sum()
     }
 
-    /// Keeps the edges that `keep` accepts and that lie on a way from the start to the end; the start
-    /// becomes state 0. Whether there is such a way.
+    /// Keeps the edges that `keep` accepts and that are on a path from the start to the end. The
+    /// start becomes state 0. Returns true if there is such a path.
     pub(super) fn trim(&mut self, keep: impl Fn(Label) -> bool) -> bool {
         for list in &mut self.edges {
             list.retain(|e| keep(e.0));
@@ -92,7 +99,7 @@ impl Graph {
     }
 }
 
-/// The states that can be reached from one, as a set and in the order in which they are met.
+/// Returns the states reachable from one state, as a set and in breadth-first order.
 pub(super) fn reach(
     count: usize,
     from: u32,
@@ -114,10 +121,10 @@ pub(super) fn reach(
     (seen, order)
 }
 
-/// The graphs of all rules, in their order.
+/// Builds the graphs of all rules, in rule order.
 ///
 /// # Errors
-/// [`ErrorKind::TooComplex`] with the span of the rule at which the limit is passed.
+/// Returns [`ErrorKind::TooComplex`] with the span of the rule that exceeds the limit.
 pub(super) fn build(grammar: &Grammar) -> Result<Vec<Graph>> {
     let nullable = nullable(grammar);
     let sizes = sizes(grammar, &nullable);
@@ -136,7 +143,7 @@ pub(super) fn build(grammar: &Grammar) -> Result<Vec<Graph>> {
     Ok(graphs)
 }
 
-/// An error about the size of a rule.
+/// Returns an error about the size of a rule.
 pub(super) fn too_large(grammar: &Grammar, span: (usize, usize), name: &str) -> Error {
     let message = format!("with `{name}` the grammar has more than {MAX_EDGES} parts");
     grammar
@@ -144,12 +151,13 @@ pub(super) fn too_large(grammar: &Grammar, span: (usize, usize), name: &str) -> 
         .hint("counted repetitions count as often as they repeat, left recursion through many rules squared")
 }
 
-/// Which expressions match the empty text. Each is looked at once for each of its parts that does.
+/// Returns for each expression whether it matches the empty text. Visits an expression once for
+/// each of its nullable parts.
 fn nullable(grammar: &Grammar) -> Vec<bool> {
     let count = grammar.exprs.len();
     let mut users: Vec<Vec<ExprId>> = vec![Vec::new(); count];
     let mut calls: Vec<Vec<ExprId>> = vec![Vec::new(); grammar.rules.len()];
-    // How many parts must be empty yet.
+    // By expression: the number of parts that are not known to be nullable yet.
     let mut open = vec![1usize; count];
     let mut todo = Vec::new();
     for (id, expr) in (0..).zip(&grammar.exprs) {
@@ -197,7 +205,8 @@ fn nullable(grammar: &Grammar) -> Vec<bool> {
     empty
 }
 
-/// Edges of each expression, and states where those are more; and the same of its texts but the empty one.
+/// Returns for each expression two sizes: of all its texts, and of its texts without the empty one.
+/// A size counts edges, or states where those are more.
 fn sizes(grammar: &Grammar, nullable: &[bool]) -> Vec<(u64, u64)> {
     let mut sizes: Vec<(u64, u64)> = Vec::with_capacity(grammar.exprs.len());
     // Children are pushed before their parents.
@@ -232,7 +241,7 @@ fn sizes(grammar: &Grammar, nullable: &[bool]) -> Vec<(u64, u64)> {
     sizes
 }
 
-/// What is known of the expressions of a grammar.
+/// The known properties of the expressions of a grammar.
 struct Shape<'a> {
     grammar: &'a Grammar,
     nullable: &'a [bool],
@@ -240,22 +249,23 @@ struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// How often the part of a repetition is written out.
+    /// Number of copies of the part of a repetition that are written out.
     fn count(&self, repeat: usize, min: u32, max: Option<u32>) -> u64 {
         let Expr::Repeat(part, ..) = self.grammar.exprs[repeat] else { return 1 };
         let open = if self.nullable[part as usize] { 1 } else { min.saturating_add(1) };
         u64::from(max.unwrap_or(open).max(1))
     }
 
-    /// Whether a part is repeated without its empty text: where it is written out more than once, unless
-    /// leaving the empty text out of deeply nested sequences makes it much larger.
+    /// Returns true if a part is repeated without its empty text. This is so where the part is
+    /// written out more than once, unless removing the empty text from deeply nested sequences
+    /// makes it much larger.
     fn fills(&self, part: ExprId, max: Option<u32>) -> bool {
         let (whole, filled) = self.sizes[part as usize];
         self.nullable[part as usize] && max.is_some_and(|m| m > 1) && filled <= whole.saturating_mul(4)
     }
 }
 
-/// An expression to be put between two states; with or without its empty text.
+/// An expression to be built between two states; with or without its empty text.
 #[derive(Clone, Copy)]
 struct Part {
     id: ExprId,
@@ -264,14 +274,14 @@ struct Part {
     to: u32,
 }
 
-/// The graph of one expression, built with an explicit stack of parts and their two states.
+/// Builds the graph of one expression, with an explicit stack of parts and their two states.
 fn graph(shape: &Shape, body: ExprId) -> Graph {
     let (grammar, nullable) = (shape.grammar, shape.nullable);
     let mut graph = Graph::new();
     let mut todo = vec![Part { id: body, filled: false, from: graph.start, to: graph.end }];
     while let Some(part) = todo.pop() {
         let Part { id, from, to, .. } = part;
-        // Where no empty text is, none needs to be left out.
+        // An expression that is not nullable has no empty text to remove.
         let filled = part.filled && nullable[id as usize];
         match grammar.expr(id) {
             Expr::Literal(text) if text.is_empty() && filled => {}
@@ -309,8 +319,8 @@ fn graph(shape: &Shape, body: ExprId) -> Graph {
     graph
 }
 
-/// Parts one after the other. Without the empty text some part is the first that takes something: a way
-/// enters the sequence there, and goes on as usual.
+/// Builds parts one after the other. Without the empty text, some part is the first that takes
+/// text: a path enters the sequence there and continues as usual.
 fn sequence(graph: &mut Graph, todo: &mut Vec<Part>, parts: &[ExprId], whole: Part) {
     let mut at = whole.from;
     for (i, &id) in parts.iter().enumerate() {
@@ -325,7 +335,7 @@ fn sequence(graph: &mut Graph, todo: &mut Vec<Part>, parts: &[ExprId], whole: Pa
     }
 }
 
-/// A part once or more often, up to a maximum.
+/// Builds a part that occurs at least once and at most `max` times.
 fn repeat_filled(graph: &mut Graph, todo: &mut Vec<Part>, max: Option<u32>, part: Part) {
     let (first, next) = (graph.state(), graph.state());
     graph.edge(part.from, Label::Empty, first);
@@ -347,7 +357,7 @@ fn repeat(graph: &mut Graph, todo: &mut Vec<Part>, (min, max): (u32, Option<u32>
         at = next;
     }
     let Some(max) = max else {
-        // A state of its own: a loop at `from` or `to` would be open to what else stands there.
+        // Uses a state of its own: other edges at `from` or `to` could enter a loop there.
         let middle = graph.state();
         graph.edge(at, Label::Empty, middle);
         todo.push(Part { from: middle, to: middle, ..part });
@@ -363,12 +373,13 @@ fn repeat(graph: &mut Graph, todo: &mut Vec<Part>, (min, max): (u32, Option<u32>
     graph.edge(at, Label::Empty, to);
 }
 
-/// Whether alternatives are a list of words, which is better kept as a list than as many edges.
+/// Returns true if the alternatives are a list of words, which is cheaper to keep as a list than as
+/// many edges.
 fn is_list(grammar: &Grammar, parts: &[ExprId]) -> bool {
     parts.len() >= 4 && parts.iter().all(|&p| matches!(grammar.expr(p), Expr::Literal(t) if !t.is_empty()))
 }
 
-/// The words of a list.
+/// Returns the words of a list, sorted and without duplicates.
 pub(super) fn words(grammar: &Grammar, parts: &[ExprId]) -> Vec<Vec<u8>> {
     let word = |&part: &ExprId| match grammar.expr(part) {
         Expr::Literal(text) => Some(text.clone()),

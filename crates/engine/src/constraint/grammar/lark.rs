@@ -1,4 +1,4 @@
-//! A subset of the grammar notation of Lark.
+//! Parser of a subset of the grammar notation of Lark.
 //!
 //! ```text
 //! start: greeting ("," NAME)* "!"       // rules in lower case
@@ -19,15 +19,23 @@
 //! | `%import common.NAME`, `-> OTHER`, `common (A, B)` | terminals of Lark's library |
 //! | `%json { ... }` | a JSON value that is valid against the schema, spelled compactly |
 //!
-//! `?name`, `!name`, `_name` and `-> alias` shape trees, of which there are none here; they are read and
-//! mean nothing. Priorities (`NAME.2`) choose between readings; all readings are allowed here, so they are
-//! ignored with a warning. Templates, `%declare`, `%extend` and `%override` are refused.
+//! - `?name`, `!name`, `_name` and `-> alias` shape parse trees. There are no trees here: they are
+//!   read and have no effect.
+//! - Priorities (`NAME.2`) choose between readings. All readings are allowed here, so priorities
+//!   are ignored with a warning.
+//! - Templates, `%declare`, `%extend` and `%override` are refused.
 //!
-//! **Ignored text** may stand wherever a terminal of a rule begins or ends, any number of times, and at
-//! both ends of the output; never inside a terminal. Strings and patterns in rules are terminals.
+//! **Ignored text** may occur wherever a terminal of a rule begins or ends, any number of times,
+//! and at both ends of the output. It never occurs inside a terminal. Strings and patterns in rules
+//! are terminals.
 //!
-//! Definitions end where a line begins with the next one; line breaks mean nothing else. Parsing is linear
-//! in the text. Imports of files were rejected: a constraint is one text.
+//! A definition ends where a line begins with the next one. Line breaks mean nothing else.
+//!
+//! # Cost
+//! Parsing is linear in the text.
+//!
+//! # Alternatives considered
+//! Imports of files were rejected: a constraint is one text.
 
 use super::cursor::Cursor;
 use super::expr_builder::Assembler;
@@ -38,18 +46,24 @@ use crate::constraint::{Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
 
-/// The language of a grammar in the Lark subset.
+/// Parses a grammar in the Lark subset and returns its language.
 ///
 /// # Errors
-/// With span, line and column: [`ErrorKind::InvalidPattern`] for what does not parse, is undefined or
-/// defined twice, [`ErrorKind::Unsupported`] for features outside of the subset,
-/// [`ErrorKind::Unsatisfiable`] if no text ends, [`ErrorKind::TooComplex`] above a limit; and those of
-/// [`json_schema::parse`] with the pointer into the embedded schema.
+/// Errors of the grammar have a span, line and column:
+///
+/// - [`ErrorKind::InvalidPattern`] for text that does not parse and for names that are undefined or
+///   defined twice
+/// - [`ErrorKind::Unsupported`] for features outside of the subset
+/// - [`ErrorKind::Unsatisfiable`] if the grammar matches no text
+/// - [`ErrorKind::TooComplex`] above a limit
+///
+/// Errors of an embedded schema are those of [`json_schema::parse`], with the pointer into the
+/// schema.
 pub fn parse(text: &str) -> Result<Ir> {
     parse_from(text, &Policy::default(), None)
 }
 
-/// The same with a policy for the schemas and a text that `x-verbatim` means in them.
+/// Parses a grammar with a policy for its schemas and a source text for `x-verbatim` in them.
 pub(in crate::constraint) fn parse_from(
     text: &str,
     policy: &Policy,
@@ -58,7 +72,7 @@ pub(in crate::constraint) fn parse_from(
     compile(&grammar(text, policy, source)?)
 }
 
-/// The rules of a grammar in the Lark subset.
+/// Parses a grammar in the Lark subset into rules.
 pub(super) fn grammar(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<Grammar> {
     check_length(text)?;
     let (cursor, grammar) = (Cursor::new(text), Grammar::new(text));
@@ -83,11 +97,11 @@ pub(super) fn grammar(text: &str, policy: &Policy, source: json_schema::Quoting<
 struct Parser<'a> {
     cursor: Cursor<'a>,
     grammar: Grammar,
-    /// How the values of schemas are spelled.
+    /// Encoding policy for the values of schemas.
     policy: &'a Policy,
-    /// What `x-verbatim` means in schemas.
+    /// Source text that `x-verbatim` refers to in schemas.
     source: json_schema::Quoting<'a>,
-    /// Whether a rule is being read, whose strings are terminals, or a terminal.
+    /// True while a rule is read, whose strings are terminals; false while a terminal is read.
     in_rule: bool,
     priorities: usize,
 }
@@ -113,7 +127,7 @@ impl<'a> Parser<'a> {
         self.grammar.fault(ErrorKind::Unsupported, message, self.span(start)).hint(hint)
     }
 
-    /// Whether a definition or a directive begins here: only at the start of a line.
+    /// Returns true if a definition or a directive begins here: only at the start of a line.
     fn at_definition(&self) -> bool {
         if !self.cursor.at_line_start() {
             return false;
@@ -130,7 +144,7 @@ impl<'a> Parser<'a> {
             ahead.take_while(|c| c == '-' || c.is_ascii_digit());
         }
         if ahead.peek() == Some('{') {
-            // A template's parameters.
+            // The parameters of a template.
             ahead.take_while(|c| c != '}' && c != '\n');
             ahead.eat("}");
         }
@@ -173,7 +187,7 @@ impl<'a> Parser<'a> {
         self.grammar.define(name, body, span)
     }
 
-    /// Everything up to the next definition.
+    /// Reads everything up to the next definition.
     fn alternatives(&mut self, start: usize) -> Result<ExprId> {
         let mut out = Assembler::new(start);
         loop {
@@ -248,7 +262,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// In a rule: a terminal, after which ignored text may stand.
+    /// Inside a rule: marks a terminal, after which ignored text may follow.
     fn token(&mut self, expr: ExprId) -> ExprId {
         if self.in_rule { self.grammar.push(Expr::Token(expr)) } else { expr }
     }
@@ -308,7 +322,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The flags after a string or pattern: whether `i` and `s` are among them.
+    /// Reads the flags after a string or pattern; returns whether `i` and `s` are among them.
     fn flags(&mut self, start: usize, known: &str) -> Result<(bool, bool)> {
         let flags = self.cursor.take_while(|c| c.is_ascii_alphabetic());
         if let Some(unknown) = flags.chars().find(|&c| !known.contains(c)) {
@@ -342,7 +356,7 @@ impl<'a> Parser<'a> {
         Ok(self.token(expr))
     }
 
-    /// An embedded JSON Schema.
+    /// Reads an embedded JSON Schema.
     fn json(&mut self) -> Result<ExprId> {
         let start = self.cursor.pos;
         self.cursor.pos += 1;
@@ -445,7 +459,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The length of the JSON object at the start of `text`, by its brackets.
+/// Returns the length in bytes of the JSON object at the start of `text`, found by its brackets.
 fn object_length(text: &str) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     for (at, b) in text.bytes().enumerate() {

@@ -1,10 +1,15 @@
-//! The terminals that Lark grammars import from `common`.
+//! The terminals that Lark grammars can import from `common`, as regular expressions.
 //!
-//! Each is an expression of regular-expression syntax over the same characters as in Lark's library;
-//! making one costs the parsing of a few dozen bytes. A library file in Lark notation was rejected: it
-//! would have to be parsed with names that no grammar may use.
+//! Each pattern describes the same characters as in Lark's library.
+//!
+//! # Cost
+//! Importing a terminal costs the parsing of a few dozen bytes.
+//!
+//! # Alternatives considered
+//! A library file in Lark notation was rejected: its names would have to be kept apart from those
+//! of the grammar.
 
-/// The pattern of an importable terminal.
+/// Returns the pattern of an importable terminal.
 pub(super) fn pattern(name: &str) -> Option<&'static str> {
     Some(match name {
         "DIGIT" => "[0-9]",

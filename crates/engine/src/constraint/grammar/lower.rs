@@ -1,10 +1,15 @@
-//! From graphs to the common representation.
+//! Lowers rule graphs to the intermediate representation, and decides which rules are inlined.
 //!
-//! A rule that is in no cycle and small, or used once, is written where it is called; the others are
-//! called. So what is regular in a grammar is determinised as a whole and has the masks of a regular
-//! expression, and what is shared and large keeps one set of states and masks. Cost: linear in the result,
-//! which inlining makes longer by at most [`MAX_ALL_COPIES`]. Calling
-//! every rule was rejected: a terminal of one character would cost a frame and an exit for each token.
+//! A rule is inlined where it is called if it is in no cycle and is small, or used once. All other
+//! rules are called. So the regular parts of a grammar are determinised as a whole and have the
+//! masks of a regular expression. Shared, large parts keep one set of states and masks.
+//!
+//! # Cost
+//! Linear in the result, which inlining makes longer by at most [`MAX_ALL_COPIES`].
+//!
+//! # Alternatives considered
+//! Calling every rule was rejected: a terminal of one character would cost a frame and an exit for
+//! each token.
 
 use super::analysis::Rules;
 use super::graph::{Graph, Label, words};
@@ -14,22 +19,22 @@ use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId, RuleId};
 use crate::constraint::regular::utf8_class;
 use crate::error::Result;
 
-/// Up to this weight a rule is small.
+/// Maximum weight of a small rule.
 const SMALL: usize = 48;
-/// The weight that all copies of a rule may have together: of a small one, of a large one.
+/// Maximum weight of all copies of a rule together: of a small rule, of a large rule.
 const MAX_COPIES: (usize, usize) = (12_000, 3_000);
-/// The weight that all copies of all rules may have together.
+/// Maximum weight of all copies of all rules together.
 const MAX_ALL_COPIES: usize = 100_000;
-/// Most rules inlined in each other: the machine's lowering recurs for each.
+/// Maximum depth of rules inlined in each other: the lowering of the machine recurs for each level.
 const MAX_DEPTH: usize = 40;
 
-/// The representation of a grammar.
+/// Returns the intermediate representation of a grammar.
 ///
 /// # Errors
-/// `TooComplex` where left recursion grows too large.
+/// Returns `TooComplex` where left recursion grows too large.
 pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
     let mut graphs = without_left_recursion(grammar, rules)?;
-    // What the whole output is: ignored text, then the start.
+    // The whole output: ignored text, then the start rule.
     let mut all = Graph::new();
     let mut begin = all.start;
     if !grammar.ignored.is_empty() {
@@ -52,7 +57,7 @@ pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
         named: vec![None; graphs.len()],
     };
     let (_, order) = components(&successors(&graphs));
-    // Callees come first, but for cycles, whose rules are called by a name.
+    // Callees come first, except in cycles, whose rules are called by a name.
     for &rule in order.iter().flatten() {
         let Some(graph) = &graphs[rule as usize] else { continue };
         let node = lowering.graph(graph);
@@ -73,7 +78,7 @@ pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
     Ok(ir)
 }
 
-/// A literal that could be a special token, which all have brackets or bars.
+/// Returns the literal if it could be a special token: special tokens contain brackets or bars.
 fn mark(literal: &[u8]) -> Option<String> {
     let could = literal.len() > 2 && literal.iter().any(|b| b"<[|".contains(b));
     could.then(|| String::from_utf8(literal.to_vec()).ok())?
@@ -89,7 +94,7 @@ fn successors(graphs: &[Option<Graph>]) -> Vec<Vec<u32>> {
     graphs.iter().map(of).collect()
 }
 
-/// Which rules are written where they are called.
+/// Returns for each rule whether it is inlined where it is called.
 fn inlined(graphs: &[Option<Graph>], grammar: &Grammar) -> Vec<bool> {
     let next = successors(graphs);
     let (_, order) = components(&next);
@@ -128,7 +133,7 @@ fn inlined(graphs: &[Option<Graph>], grammar: &Grammar) -> Vec<bool> {
     inline
 }
 
-/// About how many states a term takes.
+/// Estimates the number of states of a term.
 fn term_weight(grammar: &Grammar, id: ExprId) -> usize {
     match grammar.expr(id) {
         Expr::Literal(text) => text.len(),
@@ -144,7 +149,7 @@ struct Lowering<'a> {
     ir: Ir,
     inline: Vec<bool>,
     terms: Vec<Option<NodeId>>,
-    /// Nodes of the rules made so far.
+    /// Nodes of the rules that are lowered already.
     done: Vec<Option<NodeId>>,
     named: Vec<Option<RuleId>>,
 }
@@ -184,7 +189,7 @@ impl Lowering<'_> {
         node
     }
 
-    /// A graph whose start is state 0.
+    /// Lowers a graph whose start is state 0.
     fn graph(&mut self, graph: &Graph) -> NodeId {
         if let [start, end] = &graph.edges[..]
             && let ([(label, 1)], []) = (&start[..], &end[..])

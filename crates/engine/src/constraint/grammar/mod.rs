@@ -1,29 +1,37 @@
-//! Context-free grammars, in the two notations that people write for language models.
+//! Context-free grammars in the two notations common for language models: GBNF and a subset of
+//! Lark.
 //!
 //! [`gbnf`] reads the notation of llama.cpp (`root ::= ...`), [`lark`] a subset of Lark's
-//! (`start: ...`). Both yield the same [`rules::Grammar`], a set of rules over characters. Each rule
-//! becomes a small automaton whose edges are texts or calls of rules ([`graph`]); what cannot end is cut
-//! away and the empty text is taken out ([`analysis`]); left recursion becomes loops ([`recursion`]);
-//! and the rest goes to the common representation ([`lower`]), rules that do not recur inlined, so that
-//! they cost what a regular expression costs.
+//! (`start: ...`). Both produce a set of rules over characters, which is compiled in steps:
 //!
-//! **Meaning.** The language is that of the grammar over characters, exactly. There is no lexer, also
-//! for Lark: a terminal matches any text of its language, not the longest one, and a keyword is not kept
-//! from being read as a name. For generation that is what is wanted: a token mask must allow whatever
-//! some reading allows.
+//! 1. `graph`: each rule becomes a small automaton whose edges are texts or calls of rules.
+//! 2. `analysis`: unproductive parts and the empty text are removed.
+//! 3. `recursion`: left recursion becomes loops.
+//! 4. `lower`: the rules are lowered to the intermediate representation. Small rules that do not
+//!    recur are inlined, so that they cost what a regular expression costs.
 //!
-//! **Cost.** Compiling is linear in the size of the grammar with counted repetitions written out, plus
-//! the size of a group of mutually left-recursive rules for each of its members that is called. At run
-//! time a byte costs a constant for grammars without ambiguity. In the worst case the threads are linear
-//! in the length of the text and a byte costs its square (a graph-structured stack), with a large
-//! constant: measured on one core, with a mask for each byte, 200 bytes of `a ::= b a "x"? | "a"`,
-//! `b ::= a b | root? "a"` take 0.3 s and 291 bytes with a dangling else 16 ms; the worst of 300 random
-//! grammars took 4 s for 150 bytes, with 19 stack nodes for each. What is only seemingly ambiguous,
-//! `root ::= root "+" root | "n"` or `root ::= root root | "a" | ""`, becomes regular and costs nothing.
+//! # Semantics
+//! The language is exactly that of the grammar over characters. There is no lexer, also not for
+//! Lark. A terminal matches any text of its language, not only the longest one, and a keyword can
+//! also be read as a name. Generation needs this: a token mask must allow whatever some reading
+//! allows.
 //!
-//! **Rejected:** an Earley parser beside the machine. It needs no transformation, but the same text
-//! costs it a set of items for each byte and its masks share nothing with those of values and regular
-//! expressions, which grammars may hold (`%json`).
+//! # Cost
+//! Compiling is linear in the size of the grammar with counted repetitions written out. A group of
+//! mutually left-recursive rules adds its size once for each of its members that is called.
+//!
+//! At run time a byte costs constant time for grammars without ambiguity. In the worst case the
+//! number of threads is linear in the length of the text. A byte then costs the square of it (a
+//! graph-structured stack), with a large constant. Hard cases are `a ::= b a "x"? | "a"` with
+//! `b ::= a b | root? "a"`, and a dangling else; random grammars can be slower still.
+//!
+//! Grammars that only look ambiguous, such as `root ::= root "+" root | "n"` or
+//! `root ::= root root | "a" | ""`, become regular and cost nothing extra.
+//!
+//! # Alternatives considered
+//! An Earley parser in addition to the machine was rejected. It needs no transformation, but it
+//! costs a set of items for each byte. Its masks would share nothing with those of JSON values and
+//! regular expressions, which grammars may contain (`%json`).
 //!
 //! ```
 //! use ffwd_engine::Constraint;
@@ -68,25 +76,25 @@ use super::json_schema::Quoting;
 use super::policy::Policy;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Longest grammar in bytes.
+/// Maximum length of a grammar in bytes.
 pub const MAX_TEXT: usize = 4 << 20;
 
-/// The language of a grammar, in GBNF if `::=` stands in it outside of strings and comments, otherwise
-/// in the Lark subset.
+/// Parses a grammar: as GBNF if it contains `::=` outside of strings and comments, otherwise as
+/// Lark.
 ///
 /// # Errors
-/// Those of [`gbnf::parse`] and [`lark::parse`].
+/// Returns the errors of [`gbnf::parse`] and [`lark::parse`].
 pub fn parse(text: &str) -> Result<Ir> {
     parse_from(text, &Policy::default(), None)
 }
 
-/// The same with a policy for JSON Schemas in it and a text that `x-verbatim` means in them.
+/// Parses a grammar with a policy for its JSON Schemas and a source text for `x-verbatim` in them.
 pub(super) fn parse_from(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
     if is_gbnf(text) { gbnf::parse(text) } else { lark::parse_from(text, policy, source) }
 }
 
-/// Whether `::=` stands outside of strings, classes and comments. A quote that is never closed ends at
-/// the end of its line, so that a fault in one place does not hide the rest.
+/// Returns true if `::=` occurs outside of strings, classes and comments. An unclosed quote ends
+/// with its line, so that one error does not hide the rest.
 fn is_gbnf(text: &str) -> bool {
     text.lines().any(|line| {
         let (mut quoted, mut escaped) = (false, false);
@@ -106,7 +114,7 @@ fn is_gbnf(text: &str) -> bool {
     })
 }
 
-/// Refuses texts above [`MAX_TEXT`].
+/// Refuses texts longer than [`MAX_TEXT`].
 fn check_length(text: &str) -> Result<()> {
     if text.len() <= MAX_TEXT {
         return Ok(());
@@ -115,7 +123,7 @@ fn check_length(text: &str) -> Result<()> {
     Err(Error::new(ErrorKind::TooComplex, message).hint("split the grammar"))
 }
 
-/// From the rules to the representation.
+/// Compiles rules to the intermediate representation.
 fn compile(grammar: &rules::Grammar) -> Result<Ir> {
     let graphs = graph::build(grammar)?;
     let graphs = analysis::without_empty(grammar, graphs)?;

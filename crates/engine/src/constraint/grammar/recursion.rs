@@ -1,30 +1,38 @@
-//! Left recursion becomes loops.
+//! Replaces left recursion in rule graphs by loops.
 //!
-//! Rules that can begin with each other form a group. Within a group, whatever a text begins with is in
-//! the end a part that is *not* of the group (since no rule is empty, see [`analysis`](super::analysis)):
-//! a base, with which one rule `d` of the group goes on until it is complete; then some rule that begins
-//! with `d` goes on after it, and so upwards. So all graphs of the group become one: a common start with
-//! the bases, and for each edge of a rule `e` that begins with a call of `d` an empty edge from the end
-//! of `d` to its target. Each rule of the group is that graph with its own end. This is the left-corner
-//! transformation (Rosenkrantz and Lewis 1970) on automata: `e: e "+" n | n` is a loop afterwards, with no
-//! recursion left.
+//! Rules that can begin with each other form a group. No rule matches the empty text here, see
+//! [`analysis`](super::analysis). So each text of a group begins, in the end, with a part that is
+//! *not* of the group: a base. After the base some rule `d` of the group continues until it is
+//! complete. Then some rule that begins with `d` continues after it, and so on upwards.
 //!
-//! A call of the rule itself at the very end of its graph becomes an empty edge to the start, since
-//! both then lead to the same end: `e: e "+" e | n` is a loop, too, and has one reading only.
+//! So all graphs of the group become one. It has a common start with the bases. Each edge of a rule
+//! `e` that begins with a call of `d` becomes an empty edge from the end of `d` to the target of
+//! that edge. Each rule of the group is this graph with its own end.
 //!
-//! Cost: linear for a group of one, which is the rule; a group of n rules is copied for each of its
-//! rules that are called. Paull's substitution was rejected: it is exponential in the number of rules
-//! that begin with each other, and needs the alternatives written out.
+//! This is the left-corner transformation (Rosenkrantz and Lewis 1970) on automata:
+//! `e: e "+" n | n` becomes a loop without recursion.
+//!
+//! A call of the rule itself at the very end of its graph becomes an empty edge to the start,
+//! because both then lead to the same end. So `e: e "+" e | n` is a loop, too, and has only one
+//! reading.
+//!
+//! # Cost
+//! Linear for a group of one rule. A group of n rules is copied for each of its rules that is
+//! called.
+//!
+//! # Alternatives considered
+//! Paull's substitution was rejected: it is exponential in the number of rules that begin with each
+//! other, and it needs the alternatives written out.
 
 use super::analysis::Rules;
 use super::graph::{Graph, Label, MAX_EDGES, too_large};
 use super::rules::{Grammar, RuleIx};
 use crate::error::Result;
 
-/// The rules that the start needs, none of which can begin with a call of itself.
+/// Returns the rules that the start rule needs, without left recursion.
 ///
 /// # Errors
-/// `TooComplex` if the copies of a group are too large.
+/// Returns `TooComplex` if the copies of a group are too large.
 pub(super) fn without_left_recursion(grammar: &Grammar, rules: &Rules) -> Result<Vec<Option<Graph>>> {
     let begins: Vec<Vec<u32>> =
         rules.graphs.iter().map(|g| g.as_ref().map_or(Vec::new(), first_calls)).collect();
@@ -42,7 +50,7 @@ pub(super) fn without_left_recursion(grammar: &Grammar, rules: &Rules) -> Result
         } else {
             let slot = &mut joined[group_of[at] as usize];
             let (graph, ends) = slot.get_or_insert_with(|| join(group, &rules.graphs, &group_of));
-            // The group holds the rule.
+            // The group contains the rule.
             let place = group.iter().position(|&r| r == rule).unwrap_or(0);
             Graph { end: ends[place], ..graph.clone() }
         };
@@ -59,7 +67,7 @@ pub(super) fn without_left_recursion(grammar: &Grammar, rules: &Rules) -> Result
     Ok(result)
 }
 
-/// The rules called anywhere in a graph.
+/// Returns the rules called anywhere in a graph.
 pub(super) fn calls(graph: &Graph) -> impl Iterator<Item = RuleIx> + '_ {
     graph.edges.iter().flatten().filter_map(|e| match e.0 {
         Label::Rule(rule) => Some(rule),
@@ -67,7 +75,7 @@ pub(super) fn calls(graph: &Graph) -> impl Iterator<Item = RuleIx> + '_ {
     })
 }
 
-/// The rules with which a graph can begin; its start has no empty edges.
+/// Returns the rules with which a graph can begin; its start has no empty edges.
 fn first_calls(graph: &Graph) -> Vec<RuleIx> {
     let first = graph.edges[graph.start as usize].iter();
     let mut calls: Vec<RuleIx> =
@@ -77,7 +85,7 @@ fn first_calls(graph: &Graph) -> Vec<RuleIx> {
     calls
 }
 
-/// The graphs of a group as one, and the end of each rule in it.
+/// Joins the graphs of a group to one, and returns it with the end of each rule.
 fn join(group: &[RuleIx], graphs: &[Option<Graph>], group_of: &[u32]) -> (Graph, Vec<u32>) {
     let mut joined = Graph::new();
     let (start, mut ends, mut first) = (joined.start, vec![0; group.len()], Vec::new());
@@ -96,7 +104,7 @@ fn join(group: &[RuleIx], graphs: &[Option<Graph>], group_of: &[u32]) -> (Graph,
             let to = to + first[place];
             match label {
                 Label::Rule(left) if group_of[left as usize] == group_of[group[0] as usize] => {
-                    // The group holds every rule of that number, in order.
+                    // The group contains every rule with that group number, in order.
                     let left = group.binary_search(&left).unwrap_or(0);
                     joined.edge(ends[left], Label::Empty, to);
                 }
@@ -107,7 +115,7 @@ fn join(group: &[RuleIx], graphs: &[Option<Graph>], group_of: &[u32]) -> (Graph,
     (joined, ends)
 }
 
-/// Calls of the rule itself that lead to its end become ways back to its start.
+/// Turns calls of the rule itself that lead to its end into edges back to its start.
 fn close_tails(graph: &mut Graph, rule: RuleIx) {
     let (start, end) = (graph.start, graph.end);
     for edge in graph.edges.iter_mut().flatten() {
@@ -117,8 +125,9 @@ fn close_tails(graph: &mut Graph, rule: RuleIx) {
     }
 }
 
-/// The strongly connected components of a graph (Tarjan 1972, with an explicit stack): the component of
-/// each node, and the nodes of each component in order. A component comes after those it leads to.
+/// Returns the strongly connected components of a graph (Tarjan 1972, with an explicit stack): the
+/// component of each node, and the sorted nodes of each component. A component follows those it
+/// leads to.
 pub(super) fn components(successors: &[Vec<u32>]) -> (Vec<u32>, Vec<Vec<u32>>) {
     const UNSEEN: u32 = u32::MAX;
     let count = successors.len();
@@ -150,7 +159,7 @@ pub(super) fn components(successors: &[Vec<u32>]) -> (Vec<u32>, Vec<Vec<u32>>) {
                 low[parent as usize] = low[parent as usize].min(low[at]);
             }
             if low[at] == index[at] {
-                // The node itself is open, so there is a place to cut.
+                // The node itself is open, so there is a position to cut at.
                 let cut = open.iter().rposition(|&n| n == node).unwrap_or(0);
                 let mut group: Vec<u32> = open.split_off(cut);
                 group.sort_unstable();

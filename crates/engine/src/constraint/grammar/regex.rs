@@ -1,9 +1,14 @@
-//! Regular expressions inside a grammar.
+//! Regular expressions inside a grammar, converted to grammar expressions.
 //!
-//! They are read by `regex-syntax` after brackets in classes are escaped, since the dialect of Lark
-//! (Python's) has no nested classes and no operators on classes. Anchors and look-around are refused:
-//! a terminal does not see what stands around it. Cost: linear in the pattern and its classes.
-//! Building automata from the result here was rejected: rules inline anyway what is small.
+//! `regex-syntax` parses them. Brackets in classes are escaped first, because the dialect of Lark
+//! (that of Python) has no nested classes and no operators on classes. Anchors and look-around are
+//! refused: a terminal does not see the text around it.
+//!
+//! # Cost
+//! Linear in the pattern and its classes.
+//!
+//! # Alternatives considered
+//! Building automata here was rejected: small rules are inlined anyway.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::ast::ErrorKind as AstError;
@@ -14,10 +19,11 @@ use crate::constraint::regular::hir_to_ir::{MAX_NESTING, MAX_PATTERN_BYTES};
 use crate::constraint::regular::utf8_class;
 use crate::error::{ErrorKind, Result};
 
-/// The expression of a pattern; `span` is where it stands.
+/// Converts a pattern to an expression; `span` is its span in the grammar.
 ///
 /// # Errors
-/// With that span: [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or [`ErrorKind::TooComplex`].
+/// Returns [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or [`ErrorKind::TooComplex`],
+/// with that span.
 pub(super) fn expression(
     pattern: &str,
     (ignore_case, dot_all): (bool, bool),
@@ -57,7 +63,7 @@ pub(super) fn expression(
     convert(&hir, span, grammar)
 }
 
-/// Escapes what only `regex-syntax` gives a meaning inside classes.
+/// Escapes the characters in classes that only `regex-syntax` treats specially.
 fn plain_classes(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut chars = pattern.chars().peekable();
@@ -91,13 +97,14 @@ fn plain_classes(pattern: &str) -> String {
     out
 }
 
-/// The expression of a parsed pattern. The recursion follows its nesting, which the parser limits.
+/// Converts a parsed pattern. The recursion follows the nesting, which the parser limits.
 fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
     let expr = match hir.kind() {
         HirKind::Empty => Expr::Literal(Vec::new()),
         HirKind::Literal(literal) => Expr::Literal(literal.0.to_vec()),
         HirKind::Class(Class::Unicode(class)) => Expr::Class(utf8_class::ranges(class).collect()),
-        // Unicode mode is on and classes of bytes need it off, which the flag `u` in a group can do.
+        // Unicode mode is on. Only the flag `u` in a group can turn it off and produce classes of
+        // bytes.
         HirKind::Class(Class::Bytes(class)) => Expr::Class(
             class.ranges().iter().map(|r| (char::from(r.start()), char::from(r.end().min(0x7f)))).collect(),
         ),
@@ -124,7 +131,7 @@ fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
     Ok(grammar.push(expr))
 }
 
-/// A text in any spelling of its letters.
+/// Matches a text with any case of its letters.
 pub(super) fn any_case(text: &str, grammar: &mut Grammar) -> ExprId {
     let mut parts = Vec::new();
     for c in text.chars() {

@@ -1,8 +1,13 @@
-//! The grammar that both notations yield: named rules over expressions in one arena.
+//! The parsed grammar of both notations: named rules over expressions in one arena.
 //!
-//! Expressions are pushed children first, so every property of them is computed in one pass in the
-//! order of the arena, and nesting costs no stack anywhere. Looking a name up is one hash look-up. A
-//! tree of boxes was rejected: dropping one that is nested 100,000 deep overflows the stack.
+//! Expressions are pushed children first. So each property of all expressions is computed in one
+//! pass in arena order, and nesting never uses the call stack.
+//!
+//! # Cost
+//! Finding a name is one hash lookup.
+//!
+//! # Alternatives considered
+//! A tree of boxes was rejected: dropping a deeply nested one overflows the stack.
 
 use rustc_hash::FxHashMap;
 
@@ -24,19 +29,19 @@ pub(super) type Span = (usize, usize);
 pub(super) enum Expr {
     /// This text; may be empty.
     Literal(Vec<u8>),
-    /// One of these characters; none: nothing matches.
+    /// One of these characters; an empty list matches nothing.
     Class(Vec<(char, char)>),
-    /// One after the other.
+    /// These parts in order.
     Seq(Vec<ExprId>),
     /// Any one of these.
     Alt(Vec<ExprId>),
-    /// Repeated, at least and at most (`None`: without a bound).
+    /// A repetition: the part, the minimum and the maximum (`None`: unbounded).
     Repeat(ExprId, u32, Option<u32>),
-    /// A rule.
+    /// A call of a rule.
     Rule(RuleIx),
-    /// A value described elsewhere, by its index in [`Grammar::foreign`]; never empty text.
+    /// An embedded value, by its index in [`Grammar::foreign`]; never the empty text.
     Foreign(usize),
-    /// A terminal, after which ignored text may stand.
+    /// A terminal, after which ignored text may follow.
     Token(ExprId),
 }
 
@@ -45,13 +50,14 @@ pub(super) enum Expr {
 pub(super) struct Rule {
     pub name: String,
     pub body: Option<ExprId>,
-    /// Where it is defined, or first used.
+    /// The span of the definition, or of the first use.
     pub span: Span,
-    /// Whether it came from a library or from the parser itself, so that nobody misses it.
+    /// True if the rule comes from a library or from the parser itself; then it may be unused
+    /// without a warning.
     pub implied: bool,
 }
 
-/// Rules, and what belongs to them.
+/// A grammar: its rules, expressions and warnings.
 #[derive(Debug, Default)]
 pub(super) struct Grammar {
     /// The text, for errors.
@@ -61,9 +67,9 @@ pub(super) struct Grammar {
     pub names: FxHashMap<String, RuleIx>,
     /// Representations of embedded values.
     pub foreign: Vec<Ir>,
-    /// Rules whose text may stand after every terminal and before everything.
+    /// Rules whose text may follow every terminal and precede the whole output.
     pub ignored: Vec<RuleIx>,
-    /// Where everything begins; known after [`finish`](Self::finish).
+    /// The start rule; known after [`finish`](Self::finish).
     pub start: RuleIx,
     pub warnings: Vec<Warning>,
 }
@@ -78,7 +84,7 @@ impl Grammar {
         self.exprs.len() as ExprId - 1
     }
 
-    /// A repetition.
+    /// Adds a repetition; merges it with an inner repetition where possible.
     pub(super) fn repeat(&mut self, part: ExprId, min: u32, max: Option<u32>) -> ExprId {
         if let Expr::Repeat(inner, least, most) = *self.expr(part)
             && let Some((min, max)) = repeated((least, most), (min, max))
@@ -92,7 +98,7 @@ impl Grammar {
         &self.exprs[id as usize]
     }
 
-    /// A sequence; a single part stays itself.
+    /// Adds a sequence; a single part stays itself.
     pub(super) fn seq(&mut self, parts: Vec<ExprId>) -> ExprId {
         match parts[..] {
             [] => self.push(Expr::Literal(Vec::new())),
@@ -101,7 +107,7 @@ impl Grammar {
         }
     }
 
-    /// Alternatives; a single one stays itself.
+    /// Adds alternatives; a single one stays itself.
     pub(super) fn alt(&mut self, parts: Vec<ExprId>) -> ExprId {
         match parts[..] {
             [one] => one,
@@ -109,7 +115,7 @@ impl Grammar {
         }
     }
 
-    /// The rule of a name, which may be defined later.
+    /// Returns the rule of a name, which may be defined later.
     pub(super) fn rule(&mut self, name: &str, span: Span) -> RuleIx {
         if let Some(&known) = self.names.get(name) {
             return known;
@@ -120,10 +126,10 @@ impl Grammar {
         ix
     }
 
-    /// Gives a name its body.
+    /// Defines the body of a named rule.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidPattern`] if it has one.
+    /// Returns [`ErrorKind::InvalidPattern`] if the rule has a body already.
     pub(super) fn define(&mut self, name: &str, body: ExprId, span: Span) -> Result<()> {
         let ix = self.rule(name, span);
         let rule = &mut self.rules[ix as usize];
@@ -138,7 +144,7 @@ impl Grammar {
         Ok(())
     }
 
-    /// A rule without a name of its own.
+    /// Adds a rule without a name of its own.
     pub(super) fn anonymous(&mut self, body: ExprId, span: Span) -> RuleIx {
         self.rules.push(Rule { name: "(ignored text)".to_owned(), body: Some(body), span, implied: true });
         self.rules.len() as RuleIx - 1
@@ -148,7 +154,7 @@ impl Grammar {
         fault(kind, message, &self.text, span)
     }
 
-    /// The texts that stand in the rules.
+    /// Returns the literals of all rules.
     pub fn literals(&self) -> impl Iterator<Item = &[u8]> {
         self.exprs.iter().filter_map(|expr| match expr {
             Expr::Literal(text) => Some(&text[..]),
@@ -156,10 +162,11 @@ impl Grammar {
         })
     }
 
-    /// Checks that every name is defined and finds the start rule; warns of rules that nothing uses.
+    /// Checks that every name is defined, finds the start rule, and warns about unused rules.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidPattern`] with the span of the first undefined name, or if there is no start.
+    /// Returns [`ErrorKind::InvalidPattern`] with the span of the first undefined name, or if there
+    /// is no start rule.
     pub(super) fn finish(&mut self, start: &str) -> Result<()> {
         if let Some(rule) = self.rules.iter().filter(|r| r.body.is_none()).min_by_key(|r| r.span.0) {
             let error =
@@ -213,7 +220,7 @@ impl Grammar {
         self.warnings.push(Warning::new(WarningKind::UnusedRule, message));
     }
 
-    /// The defined name closest to `name`, if it is close.
+    /// Returns the defined name closest to `name`, if one is close.
     fn suggestion(&self, name: &str) -> Option<&str> {
         let defined = self.rules.iter().filter(|r| r.body.is_some() && self.names.contains_key(&r.name));
         let (known, distance) = defined

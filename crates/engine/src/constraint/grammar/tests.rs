@@ -1,4 +1,5 @@
-//! Parsers, errors and limits; languages are checked in `tests/grammar_oracle.rs`.
+//! Tests of the grammar parsers, their errors and limits. `tests/engine/grammar_oracle.rs` checks
+//! the languages.
 
 use proptest::prelude::*;
 
@@ -8,7 +9,7 @@ use crate::constraint::Policy;
 use crate::constraint::ir::Node;
 use crate::error::{Error, ErrorKind, Place};
 
-/// An expression written out, with brackets around everything.
+/// Prints an expression with brackets around every part.
 fn show(grammar: &Grammar, id: ExprId) -> String {
     let all = |parts: &[ExprId]| parts.iter().map(|&p| show(grammar, p)).collect::<Vec<_>>();
     match grammar.expr(id) {

@@ -17,7 +17,7 @@ use crate::constraint::json_schema::keywords as kw;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// A container that is not closed yet.
-struct Open {
+struct OpenContainer {
     /// Index of its first child in `Parser::waiting`.
     first: usize,
     /// In an object: name of the member whose value comes next.
@@ -30,7 +30,7 @@ struct Open {
     told: SmallVec<[Symbol; 2]>,
 }
 
-impl Open {
+impl OpenContainer {
     /// Returns true if the next value is an annotation text that is left out.
     fn only_tells(&self) -> bool {
         !self.keeps && self.name.is_some_and(kw::is_annotation_text)
@@ -58,12 +58,12 @@ impl<'a> Parser<'a> {
 
     /// Parses the text, which is one value.
     pub(crate) fn document(&mut self) -> Result<Id> {
-        let mut open: Vec<Open> = Vec::with_capacity(16);
+        let mut open: Vec<OpenContainer> = Vec::with_capacity(16);
         loop {
             self.space();
             let mut done = match self.peek() {
                 Some(first @ (b'[' | b'{')) => self.begin(first == b'{', &mut open)?,
-                Some(b'"') if open.last().is_some_and(Open::only_tells) => {
+                Some(b'"') if open.last().is_some_and(OpenContainer::only_tells) => {
                     if let Some(container) = open.last_mut() {
                         container.told.extend(container.name);
                     }
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Begins an array or an object, and returns it if it is empty.
-    fn begin(&mut self, object: bool, open: &mut Vec<Open>) -> Result<Option<Id>> {
+    fn begin(&mut self, object: bool, open: &mut Vec<OpenContainer>) -> Result<Option<Id>> {
         self.at += 1;
         self.space();
         if self.take(if object { b'}' } else { b']' }) {
@@ -97,15 +97,15 @@ impl<'a> Parser<'a> {
     }
 
     /// Returns a container inside another one; `name` is the name of its first member.
-    fn opened(&self, outer: Option<&Open>, name: Option<Symbol>) -> Open {
+    fn opened(&self, outer: Option<&OpenContainer>, name: Option<Symbol>) -> OpenContainer {
         let key = outer.and_then(|outer| outer.name);
         let literal = outer.map_or(self.all, |outer| outer.literal) || key.is_some_and(kw::is_literal);
         let keeps = literal || key.is_some_and(kw::maps_names);
-        Open { first: self.waiting.len(), name, literal, keeps, told: SmallVec::new() }
+        OpenContainer { first: self.waiting.len(), name, literal, keeps, told: SmallVec::new() }
     }
 
     /// Continues after a value: begins the next member of its container, or closes and returns it.
-    fn next_member(&mut self, open: &mut Vec<Open>) -> Result<Option<Id>> {
+    fn next_member(&mut self, open: &mut Vec<OpenContainer>) -> Result<Option<Id>> {
         let Some(container) = open.last_mut() else { return Ok(None) };
         self.space();
         let closed = self.closed(container)?;
@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the separator after a value; returns true if it closes the container.
-    fn closed(&mut self, container: &mut Open) -> Result<bool> {
+    fn closed(&mut self, container: &mut OpenContainer) -> Result<bool> {
         let (end, message) = match container.name {
             None => (b']', "expected `,` or `]`"),
             Some(_) => (b'}', "expected `,` or `}`"),
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         Ok(false)
     }
 
-    fn close(&mut self, container: Open) -> Id {
+    fn close(&mut self, container: OpenContainer) -> Id {
         let children = &self.waiting[container.first..];
         let id = match container.name {
             None => self.doc.close_array(children),

@@ -1,9 +1,16 @@
-//! Choices between alternatives: which contradict themselves, and `oneOf`.
+//! Choices between alternatives: emptiness checks of forks and schemas, and `oneOf`.
 //!
-//! `oneOf` is exact without general complements: branches that cannot hold together (shown by merging
-//! them) need nothing; a branch that may overlap another one is cut by the negation of the other.
-//! Cost: one merge per pair of living branches. Treating `oneOf` as `anyOf` was rejected: it accepts
-//! what validators refuse.
+//! `oneOf` is exact without general complements. Branches that cannot hold together need no further
+//! terms; merging them shows this. A branch that may overlap another one gets the negation of the
+//! other.
+//!
+//! # Cost
+//!
+//! One merge per pair of remaining branches.
+//!
+//! # Alternatives considered
+//!
+//! Treating `oneOf` as `anyOf` was rejected: it accepts what validators refuse.
 
 use std::rc::Rc;
 
@@ -17,15 +24,15 @@ use super::shape::{FALSE, Shape, Term, Terms, Types};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
-/// Deepest nesting of emptiness questions through properties and items.
+/// Maximum nesting of emptiness queries through properties and items.
 const MAX_EMPTY_DEPTH: u32 = 4;
-/// Most pairs of literals that are compared to tell two schemas apart.
+/// Maximum number of pairs of literals that are compared to separate two schemas.
 const MAX_COMPARED: usize = 1_024;
-/// Most pairs of `oneOf` branches that are compared.
+/// Maximum number of pairs of `oneOf` branches that are compared.
 const MAX_PAIRS: usize = 20_000;
 
 impl SchemaContext<'_> {
-    /// The alternatives of a `oneOf`, each with what keeps it apart from the others.
+    /// Returns the alternatives of a `oneOf`, each with the terms that exclude the others.
     pub fn one_of(&mut self, fork: &Fork, at: Id, mode: Mode) -> Result<Vec<Terms>> {
         let mut alive = Vec::new();
         for schema in self.schemas(at)? {
@@ -57,9 +64,10 @@ impl SchemaContext<'_> {
         Ok(terms)
     }
 
-    /// Whether the fork with these branches of a `oneOf` added allows nothing. `false` if that cannot be
-    /// told. What is around the `oneOf` holds it: a literal of two branches is no value of that, and yet a
-    /// reason to keep the branches apart.
+    /// Returns true if the fork, with these branches of a `oneOf` added, allows nothing; `false` if
+    /// that cannot be decided. The terms around the `oneOf` do not filter literals here, because
+    /// they include the `oneOf` itself. A literal of two branches violates it, and yet it is a
+    /// reason to separate the branches.
     fn impossible(&mut self, fork: &Fork, schemas: &[Id]) -> Result<bool> {
         if self.empty_depth >= MAX_EMPTY_DEPTH {
             return Ok(false);
@@ -70,9 +78,10 @@ impl SchemaContext<'_> {
         self.none(both)
     }
 
-    /// Whether two schemas exclude each other by their looks: no common type, no common literal, or
-    /// (one level down, beside the shape given) a property that is required and for which that holds.
-    /// Nearly all unions in use are of this kind, and merging their branches takes far longer.
+    /// Returns true if the keywords of two schemas show that they exclude each other. They have no
+    /// common type, no common literal, or a required property to which that applies (one level
+    /// down, next to the given shape). Nearly all unions in use are of this kind, and merging their
+    /// branches takes far longer.
     pub fn apart(&mut self, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
         let (a, b) = (self.follow(a)?, self.follow(b)?);
         self.step(1, a)?;
@@ -110,7 +119,7 @@ impl SchemaContext<'_> {
         Ok(false)
     }
 
-    /// The types a schema names, and the values of its `const` or `enum`.
+    /// Returns the types that a schema names, and the values of its `const` or `enum`.
     fn looks(&self, schema: Id) -> Result<(Types, Option<SmallVec<[Id; 8]>>)> {
         let (mut types, mut literals) = (Types::ALL, None);
         for (name, at) in self.asserting(schema) {
@@ -124,7 +133,7 @@ impl SchemaContext<'_> {
         Ok((types, literals))
     }
 
-    /// The only text that a schema's `pattern` matches, as a value.
+    /// Returns the only text that a schema's `pattern` matches, as a value.
     pub fn only_text(&mut self, schema: Id) -> Option<Id> {
         let (_, at) = self.asserting(schema).find(|k| k.0 == kw::PATTERN)?;
         let word = only_word(self.doc.name(self.doc.string(at)?))?.into_owned();
@@ -132,7 +141,7 @@ impl SchemaContext<'_> {
         Some(self.doc.string_value(name))
     }
 
-    /// Whether `required` lists a name.
+    /// Returns true if `required` lists a name.
     fn demands(&self, schema: Id, name: Symbol) -> bool {
         let listed = self.asserting(schema).find(|k| k.0 == kw::REQUIRED);
         listed.is_some_and(|k| self.doc.elements(k.1).iter().any(|&e| self.doc.string(e) == Some(name)))
@@ -145,12 +154,13 @@ impl SchemaContext<'_> {
         match shapes {
             Ok(shapes) => Ok(shapes.is_some_and(|s| s.is_empty())),
             Err(e) if e.kind() == ErrorKind::TooComplex && self.steps > super::context::MAX_STEPS => Err(e),
-            // The fault will be reported when the schema is merged for good.
+            // The fault is reported when the schema is merged in exact mode.
             Err(_) => Ok(false),
         }
     }
 
-    /// Whether nothing satisfies all of these terms; `false` if that cannot be told cheaply.
+    /// Returns true if nothing satisfies all of these terms; `false` if that is not cheap to
+    /// decide.
     pub fn value_empty(&mut self, terms: &[Term]) -> Result<bool> {
         // Most values have one schema.
         if let [Term::Pos(id)] = *terms {
@@ -168,7 +178,7 @@ impl SchemaContext<'_> {
             return Ok(false);
         }
         let depth = self.empty_depth;
-        // Asked from further outside, more could be told.
+        // A query at a smaller depth could decide more.
         if let Some(&(known, told)) = self.empty.get(&terms)
             && (known || told <= depth)
         {
@@ -184,14 +194,15 @@ impl SchemaContext<'_> {
                 }
             }
         }
-        // Also the answer for the same question inside itself.
+        // This is also the answer to the same query inside itself.
         self.empty.insert(terms.clone(), (false, 0));
         let empty = self.none(Fork::new(&terms))?;
         self.empty.insert(terms, (empty, depth));
         Ok(empty)
     }
 
-    /// Drops types that cannot be satisfied because of a required part; whether nothing is left.
+    /// Drops types that cannot be satisfied because of a required part; returns true if nothing is
+    /// left.
     pub fn dead(&mut self, shape: &mut Shape) -> Result<bool> {
         shape.drop_contradictions();
         if shape.types.meets(Types::OBJECT) {
@@ -225,7 +236,7 @@ impl SchemaContext<'_> {
         Ok(shape.types.is_empty())
     }
 
-    /// The last step for a shape: filters the literals; whether anything is left.
+    /// Finishes a shape: filters its literals; returns true if anything is left.
     pub fn finish(&mut self, shape: &mut Shape, mode: Mode) -> Result<bool> {
         let Some(literals) = shape.literals.clone() else {
             return Ok(!self.dead(shape)?);

@@ -1,10 +1,16 @@
-//! The walk over all conjunctions that the output can meet: each list of terms becomes one node.
+//! Main loop of the front end: each conjunction of schemas that the output can meet becomes one
+//! node.
 //!
-//! A *goal* is a tidied list of terms. It is expanded into shapes once, its children are built before
-//! it (explicit stack, no recursion), and everything that reaches the same terms shares the node. A goal
-//! that is met again while it is being built becomes a rule; so do targets of `$ref` that hold objects
-//! or arrays, so that the machine need not expand them at every use. Unrolling was rejected: it does not
-//! end for recursive schemas and copies shared ones.
+//! A conjunction is a tidied list of terms; the code calls its id a *goal*. It is expanded into
+//! shapes once. Its children are built before it, with an explicit stack instead of recursion.
+//! Everything that reaches the same terms shares the node.
+//!
+//! A conjunction that is met again while it is being built becomes a rule. So do targets of `$ref`
+//! that hold objects or arrays: the machine then need not expand them at every use.
+//!
+//! # Alternatives considered
+//!
+//! Unrolling was rejected: it does not end for recursive schemas, and it copies shared ones.
 
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
@@ -22,24 +28,25 @@ use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::number::{self, NumberSpec};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most nodes that room is made for before any is made.
+/// Maximum number of nodes for which memory is reserved at the start.
 const MAX_RESERVED: usize = 1_000;
 
-/// The declared properties of a shape in the order of the output, and whether they are required.
+/// Declared properties of a shape in the order of the output; the flag says whether they are
+/// required.
 pub(super) type Declared = SmallVec<[(Symbol, GoalId, bool); 6]>;
-/// The undeclared properties of a shape, by disjoint sets of names: mostly one, of all of them.
+/// Undeclared properties of a shape, by disjoint sets of names; mostly one set, of all names.
 pub(super) type Extras = SmallVec<[(Keys, GoalId); 1]>;
 
-/// Index of a goal.
+/// Id of a conjunction.
 pub(super) type GoalId = u32;
 
-/// No goal yet.
+/// No conjunction yet.
 const NO_GOAL: GoalId = GoalId::MAX;
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     New,
-    /// Being built; the rule and the node that refers to it, if somebody needed them.
+    /// Being built; the rule, and the node that refers to it, if a reference to it was needed.
     Active(Option<(RuleId, NodeId)>),
     Done(NodeId),
 }
@@ -47,26 +54,26 @@ enum State {
 struct Conjunction {
     terms: Terms,
     state: State,
-    /// Whether a `$ref` leads to exactly this goal.
+    /// True if a `$ref` leads to exactly this conjunction.
     referred: bool,
-    /// Why nothing satisfies it.
+    /// Reason why nothing satisfies it.
     culprit: Option<UnsatCause>,
 }
 
-/// A shape with the goals of its children.
+/// A shape with the conjunctions of its children.
 pub(super) struct Plan {
     pub shape: Box<Shape>,
     pub properties: Declared,
     pub extra: Extras,
     pub prefix: Vec<GoalId>,
     pub rest: GoalId,
-    /// Of an array with conditions on its items: the ways of each position.
+    /// For an array with conditions on its items: the alternatives for each position.
     pub contains: Vec<Vec<(u32, GoalId)>>,
     pub demand: Option<Planned>,
 }
 
 impl Plan {
-    /// What must be built before it.
+    /// Calls `child` for each conjunction that must be built first.
     fn children(&self, mut child: impl FnMut(GoalId)) {
         self.properties.iter().for_each(|p| child(p.1));
         self.extra.iter().for_each(|e| child(e.1));
@@ -77,17 +84,19 @@ impl Plan {
     }
 }
 
-/// A goal that is being built.
+/// A conjunction that is being built.
 struct Frame {
     goal: GoalId,
-    /// Where its plans, its alternatives that are goals, and its children begin on the path.
+    /// Start of its plans, of its alternatives that are conjunctions of their own, and of its
+    /// children, in the lists of [`Path`].
     plans: usize,
     elsewhere: usize,
     children: usize,
 }
 
-/// The goals that are being built, each for the one before it, with their plans, and their children that are still to
-/// be built, the next one last. In lists for all of them, so that a goal costs no allocation.
+/// The stack of conjunctions that are being built, each needed by the one before it. It also holds
+/// their plans and the children still to build, the next one last. All conjunctions share these
+/// lists, so none costs an allocation.
 #[derive(Default)]
 struct Path {
     frames: Vec<Frame>,
@@ -96,13 +105,14 @@ struct Path {
     children: Vec<GoalId>,
 }
 
-/// The walk.
+/// State of the main loop.
 pub(super) struct SchemaLowering<'p> {
     pub front: SchemaContext<'p>,
     goals: Vec<Conjunction>,
-    /// Goals of a single schema, by its id, and [`NO_GOAL`]; most are.
+    /// Conjunctions of a single schema, by the id of the schema, or [`NO_GOAL`]; most are of this
+    /// kind.
     single: Vec<GoalId>,
-    /// The goal of no terms.
+    /// Conjunction of no terms.
     free: Option<GoalId>,
     ids: FxHashMap<Terms, GoalId>,
     pub any: NodeId,
@@ -110,22 +120,22 @@ pub(super) struct SchemaLowering<'p> {
     pub strings: FxHashMap<StringKey, NodeId>,
     pub numbers: FxHashMap<NumberKey, NodeId>,
     pub literals: HashTable<NodeId>,
-    /// The nodes of schemas that say no more than a type; half of all schemas do not.
+    /// Nodes of schemas that only name types; about half of all schemas do.
     plain: SmallVec<[(Types, NodeId); 8]>,
     /// A buffer.
     pub text: Vec<u8>,
-    /// Why the goal being built came to nothing.
+    /// Reason why the conjunction being built allows nothing.
     pub culprit: Option<UnsatCause>,
 }
 
-/// What makes two string languages the same.
+/// Key of a string language: two equal keys mean the same language.
 pub(super) type StringKey = (Vec<(Test, bool)>, u32, Option<u32>);
-/// What makes two number languages the same: integer, bounds, scale.
+/// Key of a number language: integer, bounds, scale.
 pub(super) type NumberKey = (bool, Option<(Symbol, bool)>, Option<(Symbol, bool)>, Option<u32>);
 
 impl<'p> SchemaLowering<'p> {
     pub fn new(mut front: SchemaContext<'p>) -> Self {
-        // Schemas mostly become about half as many nodes as they have values.
+        // A schema mostly becomes about half as many nodes as it has values.
         front.ir.reserve((16 + front.doc.len() / 2).min(MAX_RESERVED));
         let any = front.ir.push(Node::JsonAny);
         let never = front.ir.push(Node::Never);
@@ -179,7 +189,7 @@ impl<'p> SchemaLowering<'p> {
         Ok(self.front.ir)
     }
 
-    /// The goal of a list of terms.
+    /// Returns the conjunction of a list of terms.
     pub fn goal(&mut self, terms: &[Term]) -> Result<GoalId> {
         if let ([], Some(free)) = (terms, self.free) {
             return Ok(free);
@@ -215,7 +225,7 @@ impl<'p> SchemaLowering<'p> {
         Ok(id)
     }
 
-    /// The goal of tidied terms, if there is one.
+    /// Returns the conjunction of tidied terms, if there is one.
     fn known(&self, terms: &Terms) -> Option<GoalId> {
         match terms[..] {
             [] => self.free,
@@ -240,7 +250,7 @@ impl<'p> SchemaLowering<'p> {
         }
     }
 
-    /// The node of a goal; of one that is still being built, a reference to its rule.
+    /// Returns the node of a conjunction; a reference to its rule while it is still being built.
     pub fn node(&mut self, goal: GoalId) -> NodeId {
         match self.goals[goal as usize].state {
             State::Done(node) | State::Active(Some((_, node))) => node,
@@ -253,7 +263,7 @@ impl<'p> SchemaLowering<'p> {
         }
     }
 
-    /// The terms of a goal.
+    /// Returns the terms of a conjunction.
     pub fn terms(&self, goal: GoalId) -> &Terms {
         &self.goals[goal as usize].terms
     }
@@ -262,7 +272,8 @@ impl<'p> SchemaLowering<'p> {
         matches!(self.front.ir.node(node), Node::Never)
     }
 
-    /// Whether a goal is known to allow nothing (a goal still being built is not).
+    /// Returns true if a conjunction is known to allow nothing; false while it is still being
+    /// built.
     pub fn goal_never(&mut self, goal: GoalId) -> bool {
         match self.goals[goal as usize].state {
             State::Done(node) => self.is_never(node),
@@ -270,7 +281,7 @@ impl<'p> SchemaLowering<'p> {
         }
     }
 
-    /// Why a goal allows nothing.
+    /// Returns the reason why a conjunction allows nothing.
     pub fn reason(&self, goal: GoalId) -> Option<UnsatCause> {
         let goal = &self.goals[goal as usize];
         goal.culprit.clone().or_else(|| match goal.terms[..] {
@@ -279,7 +290,7 @@ impl<'p> SchemaLowering<'p> {
         })
     }
 
-    /// The schema that stands for a shape in messages.
+    /// Returns the schema that represents a shape in messages.
     pub fn at(&self, shape: &Shape) -> Id {
         let first = shape.terms.iter().find_map(|t| match *t {
             Term::Pos(id) | Term::Neg(id) => Some(id),
@@ -334,14 +345,14 @@ impl<'p> SchemaLowering<'p> {
             plan.children(|child| path.children.push(child));
         }
         path.children.extend_from_slice(&path.elsewhere[frame.elsewhere..]);
-        // Built in order, so that rules and nodes follow the text.
+        // Build in this order, so that rules and nodes follow the text.
         path.children[frame.children..].reverse();
         path.frames.push(frame);
         Ok(())
     }
 
-    /// The node of a schema that says no more than its types: what [`build`](Self::build) makes of it, without the way
-    /// there. `None` for fractions without integers, which are computed.
+    /// Returns the node of a schema that only names types: the result of [`build`](Self::build),
+    /// without the steps before it. `None` for fractions without integers, which are computed.
     fn plain(&mut self, types: Types) -> Option<NodeId> {
         if let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types) {
             return Some(node);
@@ -410,7 +421,7 @@ impl<'p> SchemaLowering<'p> {
         Ok(())
     }
 
-    /// Whether a node holds more than text: worth a rule of its own.
+    /// Returns true if a node holds an array or an object, so that a rule of its own pays.
     fn is_composite(&self, node: NodeId) -> bool {
         let ir = &self.front.ir;
         let holds = |id: NodeId| {
@@ -422,7 +433,7 @@ impl<'p> SchemaLowering<'p> {
         }
     }
 
-    /// The number language of a specification, shared.
+    /// Returns the number language of a specification; equal specifications share a node.
     pub fn number_node(&mut self, key: NumberKey, spec: &NumberSpec, at: Id) -> Result<NodeId> {
         if let Some(&node) = self.numbers.get(&key) {
             return Ok(node);

@@ -1,11 +1,21 @@
-//! Arrays some of whose items must, or must not, satisfy a schema: `contains` with its bounds, and
-//! the violations of `items` and `prefixItems`.
+//! Arrays with bounds on the number of items that satisfy a schema.
 //!
-//! Such an array is an automaton over items: how many there are, up to where the number stops to matter,
-//! and how many of them counted for each condition. An item takes a way for each choice of conditions
-//! that it counts for; where only a lower bound is set, an item that could count need not, so no complement
-//! is needed. States: the product of the counts, at most [`MAX_STATES`]. Counters at run time were
-//! the alternative: they would have to follow which of two schemas an item turned out to satisfy.
+//! The bounds come from `contains`, `minContains` and `maxContains`, and from the violations of `items` and
+//! `prefixItems`.
+//!
+//! Such an array is an automaton over items. Its states count the items, up to the point where the
+//! number stops to matter, and the items that counted for each condition. An item has one
+//! alternative for each set of conditions that it counts for. With only a lower bound, an item that
+//! could count need not, so no complement is needed.
+//!
+//! # Cost
+//!
+//! The number of states is the product of the counts, at most [`MAX_STATES`].
+//!
+//! # Alternatives considered
+//!
+//! Counters at run time were the alternative. They would have to follow which of two schemas an
+//! item turns out to satisfy.
 
 use smallvec::smallvec;
 
@@ -18,44 +28,45 @@ use crate::constraint::json::document::Id;
 use crate::constraint::policy::Whitespace;
 use crate::error::Result;
 
-/// Most states of one array.
+/// Maximum number of states of one array.
 const MAX_STATES: usize = 4_096;
-/// Most conditions on one array: each item has up to two to this many ways.
+/// Maximum number of conditions on one array: with N of them, each item has up to 2^N alternatives.
 const MAX_CONDITIONS: usize = 4;
 
-/// A bound on the number of items that satisfy something.
+/// Bound on the number of items that satisfy a term.
 #[derive(Debug, Clone)]
 pub(super) struct Contains {
-    /// What an item must satisfy to count.
+    /// Term of an item that counts.
     pub counts: Term,
-    /// What an item that does not count satisfies.
+    /// Term of an item that does not count.
     pub fails: Term,
-    /// The first item that may count.
+    /// Index of the first item that may count.
     pub from: u32,
     pub min: u32,
     pub max: Option<u32>,
-    /// Where it was asked for.
+    /// Location of the keyword.
     pub at: Id,
 }
 
-/// How an item may go on: the conditions for which it counts (a bit each) and its goal.
+/// An alternative for an item: the conditions for which it counts (a bit each) and its conjunction.
 type Way = (u32, GoalId);
 
 impl ArrayPart {
-    /// The first positions at which the item after `prefix` items is like all further ones.
+    /// Returns the first index from which all items have the same terms.
     fn uniform_from(&self) -> usize {
         let from = self.contains.iter().map(|c| c.from as usize).max().unwrap_or(0);
         self.prefix.len().max(from)
     }
 
-    /// What is said about the item at a position.
+    /// Returns the terms of the item at an index.
     fn item(&self, at: usize) -> &Terms {
         self.prefix.get(at).unwrap_or(&self.rest)
     }
 }
 
 impl SchemaContext<'_> {
-    /// Whether no item could count for a condition that asks for one; `false` if that cannot be told.
+    /// Returns true if no item can count for a condition that requires one; `false` if that cannot
+    /// be decided.
     pub fn contains_nothing(&mut self, part: &ArrayPart) -> Result<bool> {
         for condition in part.contains.iter().filter(|c| c.min > 0) {
             let mut possible = false;
@@ -71,8 +82,9 @@ impl SchemaContext<'_> {
         Ok(false)
     }
 
-    /// Drops conditions for which every item counts, or none does: they bound the number of items, or say nothing.
-    /// Lists of different words that must differ from each other are of this kind.
+    /// Drops conditions for which every item counts, or none does: they bound the number of items,
+    /// or assert nothing. Lists of different texts that must differ from each other are of this
+    /// kind.
     pub fn settle_contains(&mut self, part: &mut ArrayPart) -> Result<()> {
         let mut kept = Vec::new();
         for condition in std::mem::take(&mut part.contains) {
@@ -103,7 +115,8 @@ impl SchemaContext<'_> {
 }
 
 impl SchemaLowering<'_> {
-    /// The goals of the items of an array with conditions, per position up to where all are alike.
+    /// Returns the alternatives of the items of an array with conditions, for each index up to the
+    /// first from which all are alike.
     pub fn contains_ways(&mut self, part: &ArrayPart) -> Result<Vec<Vec<Way>>> {
         if part.contains.is_empty() {
             return Ok(Vec::new());
@@ -134,11 +147,11 @@ impl SchemaLowering<'_> {
         Ok(positions)
     }
 
-    /// The node of an array with conditions.
+    /// Builds the node of an array with conditions.
     pub fn containing(&mut self, plan: &Plan) -> Result<NodeId> {
         let part = &plan.shape.array;
         let conditions = &part.contains;
-        // The number of items matters up to here, and always whether there is one.
+        // The number of items matters up to here; it always matters whether there is an item.
         let items = plan.contains.len().saturating_sub(1).max(part.min as usize).max(1);
         let items = part.max.map_or(items, |max| items.max(max as usize));
         let caps: Vec<usize> = conditions.iter().map(|c| c.max.unwrap_or(c.min) as usize).collect();
@@ -164,7 +177,8 @@ impl SchemaLowering<'_> {
                     let Some(to) = counts.after(state, mask, |i| conditions[i].max.is_some()) else {
                         continue;
                     };
-                    // Counting for more without effect is part of not counting for it.
+                    // An alternative that counts for more without effect is covered by the one that
+                    // does not count for it.
                     let covered = |&(other, there): &(u32, u32)| other & mask == other && there == to;
                     if !self.is_never(node) && !taken.iter().any(covered) {
                         edges.push((self.item_node(node, n > 0), to));
@@ -180,7 +194,7 @@ impl SchemaLowering<'_> {
         Ok(self.bracketed(states))
     }
 
-    /// An array whose items the automaton describes.
+    /// Builds an array whose items the automaton describes.
     pub fn bracketed(&mut self, states: Vec<AutomatonState>) -> NodeId {
         let space = self.space();
         let ir = &mut self.front.ir;
@@ -189,7 +203,7 @@ impl SchemaLowering<'_> {
         ir.concat(vec![open, space, inside, close])
     }
 
-    /// An item with what separates it from its neighbours.
+    /// Builds an item with its separators.
     pub fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
         let space = self.space();
         if !comma {
@@ -203,7 +217,7 @@ impl SchemaLowering<'_> {
         self.front.ir.concat(vec![comma, gap, item, space])
     }
 
-    /// Optional whitespace, as the policy has it.
+    /// Returns optional whitespace, as the policy allows it.
     fn space(&mut self) -> NodeId {
         let Whitespace::Flexible { max } = self.front.policy.whitespace else {
             return self.front.ir.push(Node::Empty);
@@ -213,7 +227,7 @@ impl SchemaLowering<'_> {
     }
 }
 
-/// The states of an array: the number of items, at most `items`, and the counts of the conditions.
+/// States of an array: the number of items, at most `items`, and the counts of the conditions.
 struct Counts<'a> {
     items: usize,
     caps: &'a [usize],
@@ -224,7 +238,7 @@ impl Counts<'_> {
         (self.items + 1) * self.caps.iter().map(|cap| cap + 1).product::<usize>()
     }
 
-    /// The counts of a state.
+    /// Returns the counts of a state.
     fn of(&self, state: usize) -> (usize, Vec<usize>) {
         let (n, mut rest) = (state % (self.items + 1), state / (self.items + 1));
         let counted = self.caps.iter().map(|cap| {
@@ -235,8 +249,8 @@ impl Counts<'_> {
         (n, counted.collect())
     }
 
-    /// The state after an item that counts for the conditions of `mask`; `None` if one of them, of those
-    /// that have an upper bound, has enough.
+    /// Returns the state after an item that counts for the conditions of `mask`. `None` if one of
+    /// them has an upper bound and has reached it.
     fn after(&self, state: usize, mask: u32, bounded: impl Fn(usize) -> bool) -> Option<u32> {
         let (n, counted) = self.of(state);
         let mut to = (n + 1).min(self.items);

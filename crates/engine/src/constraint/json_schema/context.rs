@@ -1,8 +1,16 @@
-//! The state of one run of the front end, and the small questions every part of it asks: where a
-//! reference leads, whether a text matches a pattern, whether a schema accepts everything.
+//! State of one run of the front end, and the small queries that all its parts use.
 //!
-//! Everything that may be asked twice is memoised under interned keys, so the cost of a run is linear
-//! in the number of distinct conjunctions. Free functions with a dozen parameters were the alternative.
+//! Examples are the target of a reference, a text against a pattern, and whether a schema accepts
+//! everything.
+//!
+//! # Cost
+//!
+//! Every answer that may be needed twice is memoised under interned keys. So a run is linear in the
+//! number of distinct conjunctions.
+//!
+//! # Alternatives considered
+//!
+//! Free functions with a dozen parameters.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -29,68 +37,70 @@ use crate::constraint::{Policy, ecma, format};
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
 
-/// Most alternatives of one value after distributing `anyOf`, `oneOf`, `if` and the like.
+/// Maximum number of alternatives of one value after distributing `anyOf`, `oneOf`, `if` and the
+/// like.
 pub(super) const MAX_DISJUNCTS: usize = 4_096;
-/// Most nodes of the representation.
+/// Maximum number of nodes of the representation.
 pub(super) const MAX_NODES: usize = 2_000_000;
-/// Most distinct conjunctions of schemas.
+/// Maximum number of distinct conjunctions of schemas.
 pub(super) const MAX_GOALS: usize = 200_000;
-/// Most steps of checking literals against schemas, and of merging shapes.
+/// Maximum number of steps for checking literals against schemas and for merging shapes.
 pub(super) const MAX_STEPS: u64 = 20_000_000;
 
-/// A schema, and why nothing satisfies it. Most reasons are fixed texts, and most are never told.
+/// A schema, and the reason why nothing satisfies it. Most reasons are fixed texts, and most are
+/// never shown.
 pub(super) type UnsatCause = (Id, Cow<'static, str>);
 
-/// Whether a schema is known not to apply to the same value as itself.
+/// State of the check that a schema does not apply to the same value as itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grounded {
     Unknown,
-    /// Being looked at.
+    /// Being checked.
     OnPath,
     Yes,
 }
 
-/// The state of one run.
+/// State of one run.
 pub(super) struct SchemaContext<'p> {
     pub doc: Doc,
     pub refs: Refs,
     pub draft: SchemaDraft,
     pub policy: &'p Policy,
     pub ir: Ir,
-    /// Nodes of languages that only the automata here read.
+    /// Nodes of languages that only automata of this front end read.
     scratch: Ir,
-    /// The keywords that may assert something.
+    /// Keywords that may assert something.
     may_assert: KeywordSet,
-    /// Those that the draft does not know, and what is no keyword.
+    /// Keywords that the draft does not have, and all names that are not keywords.
     pub unknown_keywords: KeywordSet,
-    /// Automata by test; formats that are not known are `None`.
+    /// Automata by test; `None` for unknown formats.
     automata: FxHashMap<Test, Option<Arc<CharDfa>>>,
-    /// Nodes of formats by name; `None` for those that are not known.
+    /// Nodes of formats by name; `None` for unknown ones.
     formats: FxHashMap<Symbol, Option<NodeId>>,
     pub empty: FxHashMap<Terms, (bool, u32)>,
-    /// Forks that wait for their turn, of the innermost question last.
+    /// Forks that wait for their turn; those of the innermost query come last.
     pub forks: Vec<Fork>,
-    /// The ways to violate each schema that was negated.
+    /// Alternatives that violate each schema that was negated.
     pub violations: FxHashMap<Id, Rc<Vec<Terms>>>,
-    /// The choice that the `if` of each schema is.
+    /// Choice that the `if` of each schema gives.
     pub conditionals: FxHashMap<Id, Rc<Vec<Terms>>>,
-    /// Depth of nested emptiness questions.
+    /// Depth of nested emptiness queries.
     pub empty_depth: u32,
-    /// By schema, what is known of what applies to the same value.
+    /// State of the check for each schema, by id.
     checked: Vec<Grounded>,
     pub steps: u64,
     pub warned: FxHashSet<(WarningKind, Symbol)>,
     /// A buffer for the keywords of a schema.
     pub keywords: Vec<(Symbol, Id)>,
-    /// Unknown keywords that were looked at.
+    /// Unknown keywords that were checked for misspellings.
     pub unknown: FxHashSet<Symbol>,
-    /// Why the last alternative was dropped.
+    /// Reason why the last alternative was dropped.
     pub culprit: Option<UnsatCause>,
     pub numbers: FxHashMap<Id, Rc<Number>>,
-    /// What `unevaluated…` looks at, by the keyword's place; and the sets in use.
+    /// Alternatives that `unevaluated…` needs, by schema; and the sets in use.
     pub alternatives: unevaluated::Known,
     pub evaluated: Vec<Rc<unevaluated::Evaluated>>,
-    /// What `x-verbatim` means.
+    /// Source text of `x-verbatim`.
     pub quoted: Option<Quoted<'p>>,
 }
 
@@ -143,22 +153,26 @@ impl<'p> SchemaContext<'p> {
         Ok(front)
     }
 
-    /// An error at a value.
+    /// Makes an error with the location of a value.
     pub fn error(&self, kind: ErrorKind, id: Id, message: impl Into<String>) -> Error {
         Error::new(kind, message).at(self.doc.place(id))
     }
 
-    /// An error for a keyword whose value is not what it must be.
+    /// Makes an error for a keyword with an invalid value.
     pub fn invalid(&self, id: Id, message: impl Into<String>) -> Error {
         self.error(ErrorKind::InvalidSchema, id, message)
     }
 
-    /// Whether integers may have zeros behind a point; in draft 4 a point makes another type.
+    /// Returns true if integers may have zeros after a point; in draft 4 a point makes another
+    /// type.
     pub fn equal_integers(&self) -> bool {
         self.policy.equal_numbers && self.draft > SchemaDraft::D4
     }
 
-    /// Counts work; an error when there was too much.
+    /// Counts work.
+    ///
+    /// # Errors
+    /// `TooComplex` if there was too much.
     pub fn step(&mut self, steps: u64, at: Id) -> Result<()> {
         self.steps += steps;
         if self.steps > MAX_STEPS {
@@ -171,7 +185,7 @@ impl<'p> SchemaContext<'p> {
         Ok(())
     }
 
-    /// A warning, once per kind and name.
+    /// Adds a warning, once per kind and name.
     pub fn warn(&mut self, kind: WarningKind, name: Symbol, at: Id, message: &str) {
         if self.warned.insert((kind, name)) {
             let warning = Warning::new(kind, message).at(self.doc.pointer(at));
@@ -179,40 +193,40 @@ impl<'p> SchemaContext<'p> {
         }
     }
 
-    /// Whether a schema accepts everything by its looks.
+    /// Returns true if no keyword of a schema can assert anything, so that it accepts everything.
     pub fn is_true(&self, id: Id) -> bool {
         match self.doc.value(id) {
             Value::Bool(holds) => holds,
-            // A `$ref` that counts alone asserts something, too.
+            // A `$ref` without siblings asserts something, too.
             Value::Object { .. } => !self.doc.keyword_set(id).meet(self.may_assert),
             _ => false,
         }
     }
 
-    /// The keywords of a schema object that may assert something.
+    /// Returns the keywords of a schema object that may assert something.
     pub fn asserting(&self, id: Id) -> impl Iterator<Item = (Symbol, Id)> + '_ {
         let asserting = self.assertions(id);
         let members = if asserting.is_empty() { &[] } else { self.doc.members(id) };
         members.iter().copied().filter(move |&(name, _)| asserting.may_have(name))
     }
 
-    /// Which keywords of a schema object may assert something.
+    /// Returns the set of keywords of a schema object that may assert something.
     pub fn assertions(&self, id: Id) -> KeywordSet {
         let keys = self.doc.keyword_set(id).and(self.may_assert);
         if self.only_ref(id) { keys.and(KeywordSet::of(&[kw::REF])) } else { keys }
     }
 
-    /// Whether a schema object is its `$ref`, whatever stands beside it.
+    /// Returns true if only the `$ref` of a schema object counts, whatever its siblings are.
     fn only_ref(&self, id: Id) -> bool {
         self.draft <= SchemaDraft::D7 && self.doc.keyword_set(id).may_have(kw::REF)
     }
 
-    /// The schema to which a reference leads; `name` is its keyword, `at` its value.
+    /// Returns the target schema of a reference; `name` is its keyword, `at` its value.
     pub fn target(&mut self, name: Symbol, at: Id) -> Result<Id> {
         self.refs.resolve(&mut self.doc, name, at)
     }
 
-    /// Follows schemas that are nothing but a reference.
+    /// Follows schemas that consist of a reference only.
     pub fn follow(&mut self, mut id: Id) -> Result<Id> {
         for _ in 0..1_000 {
             // Most schemas have none.
@@ -233,7 +247,7 @@ impl<'p> SchemaContext<'p> {
         Err(self.invalid(id, "a chain of references is longer than 1000 or leads back to itself"))
     }
 
-    /// In older drafts, keywords beside `$ref` do not count.
+    /// Warns about keywords next to `$ref`, which do not count in older drafts.
     pub fn warn_siblings(&mut self, id: Id) {
         if self.draft > SchemaDraft::D7 {
             return;
@@ -250,7 +264,7 @@ impl<'p> SchemaContext<'p> {
         }
     }
 
-    /// Removes what says nothing, follows references, and recognises what nothing satisfies.
+    /// Removes terms that assert nothing, follows references, and detects what nothing satisfies.
     pub fn tidy(&mut self, terms: &[Term]) -> Result<Terms> {
         let mut tidy = Terms::new();
         for term in terms {
@@ -277,7 +291,7 @@ impl<'p> SchemaContext<'p> {
         Ok(tidy)
     }
 
-    /// Makes sure that no schema applies to the same value as itself; visits each schema once.
+    /// Checks that no schema applies to the same value as itself; visits each schema once.
     pub fn check_grounded(&mut self, root: Id) -> Result<()> {
         if *self.grounded(root) != Grounded::Unknown {
             return Ok(());
@@ -317,8 +331,8 @@ impl<'p> SchemaContext<'p> {
         Ok(())
     }
 
-    /// Forgets that the schemas on the path were looked at. Where it is only asked whether anything is left a fault is
-    /// passed over, so it must be found again.
+    /// Forgets that the schemas on the path were checked. Emptiness queries ignore a fault, so it
+    /// must be found again.
     fn not_grounded(&mut self, path: Vec<(Id, SmallVec<[Id; 4]>)>, fault: Error) -> Error {
         for (id, _) in path {
             *self.grounded(id) = Grounded::Unknown;
@@ -326,7 +340,8 @@ impl<'p> SchemaContext<'p> {
         fault
     }
 
-    /// What is known of a schema; there may be more schemas than at the last look.
+    /// Returns the state of the check for a schema. There may be more schemas than at the last
+    /// call.
     fn grounded(&mut self, id: Id) -> &mut Grounded {
         let at = id.0 as usize;
         if at >= self.checked.len() {
@@ -335,7 +350,7 @@ impl<'p> SchemaContext<'p> {
         &mut self.checked[at]
     }
 
-    /// The schemas that apply to the same value.
+    /// Returns the schemas that apply to the same value.
     fn in_place(&mut self, id: Id) -> Result<SmallVec<[Id; 4]>> {
         let mut found = SmallVec::new();
         let asserting = self.assertions(id);
@@ -362,18 +377,18 @@ impl<'p> SchemaContext<'p> {
         Ok(found)
     }
 
-    /// The language of a format, among the nodes that only the automata read.
+    /// Returns the language of a format, as a node that only automata read.
     fn format_node(&mut self, name: Symbol) -> Option<NodeId> {
         let (doc, scratch) = (&self.doc, &mut self.scratch);
         *self.formats.entry(name).or_insert_with(|| format::language(doc.name(name), scratch))
     }
 
-    /// Whether a format is more than an annotation.
+    /// Returns true if a format is more than an annotation.
     pub fn knows_format(&mut self, name: Symbol) -> bool {
         self.format_node(name).is_some()
     }
 
-    /// The automaton of a test on text; `None` for a format that is not known.
+    /// Returns the automaton of a test on text; `None` for an unknown format.
     pub fn automaton(&mut self, test: Test, at: Id) -> Result<Option<Arc<CharDfa>>> {
         if let Some(known) = self.automata.get(&test) {
             return Ok(known.clone());
@@ -401,8 +416,8 @@ impl<'p> SchemaContext<'p> {
         Ok(dfa)
     }
 
-    /// The automaton of all texts that may be of a format, also those that are not generated; `None` for
-    /// one that is not known.
+    /// Returns the automaton of all texts that may be of a format, also those that are not
+    /// generated; `None` for an unknown format.
     pub fn widest_format(&mut self, name: Symbol, at: Id) -> Result<Option<Arc<CharDfa>>> {
         let Some(node) = format::widest(self.doc.name(name), &mut self.scratch) else {
             return self.automaton(Test::Format(name), at);
@@ -411,10 +426,10 @@ impl<'p> SchemaContext<'p> {
         dfa.map(|dfa| Some(Arc::new(dfa))).map_err(|e| e.at(self.doc.place(at)))
     }
 
-    /// Whether a text is of a format, as far as that is known.
+    /// Returns true if a text is of a format, as far as that is known.
     ///
     /// # Errors
-    /// `Unsupported` for texts that may be and are not generated.
+    /// `Unsupported` for texts that may be of the format and are not generated.
     pub fn is_of_format(&mut self, name: Symbol, text: Symbol, at: Id) -> Result<bool> {
         if self.passes(Test::Format(name), text, at)? {
             return Ok(true);
@@ -431,7 +446,7 @@ impl<'p> SchemaContext<'p> {
         }
     }
 
-    /// Whether a text passes a test; formats that are not known pass everything.
+    /// Returns true if a text passes a test; unknown formats accept everything.
     pub fn passes(&mut self, test: Test, text: Symbol, at: Id) -> Result<bool> {
         match test {
             Test::Equals(name) => return Ok(name == text),
@@ -441,14 +456,14 @@ impl<'p> SchemaContext<'p> {
         Ok(self.automaton(test, at)?.is_none_or(|dfa| dfa.matches(self.doc.name(text))))
     }
 
-    /// The exact value of a number literal.
+    /// Returns the exact value of a number literal.
     pub fn number(&mut self, id: Id) -> Option<Rc<Number>> {
         let Value::Number(text) = self.doc.value(id) else { return None };
         let doc = &self.doc;
         Some(self.numbers.entry(id).or_insert_with(|| Rc::new(Number::new(doc.name(text)))).clone())
     }
 
-    /// A keyword value that must be a count.
+    /// Reads a keyword value that must be a count.
     pub fn count(&mut self, id: Id) -> Result<u32> {
         if let Value::Number(text) = self.doc.value(id)
             && let text = self.doc.name(text)
@@ -463,7 +478,7 @@ impl<'p> SchemaContext<'p> {
         })
     }
 
-    /// The type of a literal.
+    /// Returns the type of a literal.
     pub fn type_of(&mut self, id: Id) -> Types {
         match self.doc.value(id) {
             Value::Null => Types::NULL,
@@ -472,7 +487,7 @@ impl<'p> SchemaContext<'p> {
             Value::Number(text) => {
                 let plain = !self.doc.name(text).contains(['.', 'e', 'E']);
                 let whole = self.number(id).is_some_and(|n| n.is_integer());
-                // Draft 4 knows integers by their spelling.
+                // Draft 4 recognises integers by their text.
                 if whole && (plain || self.draft > SchemaDraft::D4) { Types::INT } else { Types::FRACTION }
             }
             Value::String(_) => Types::STRING,
@@ -481,7 +496,7 @@ impl<'p> SchemaContext<'p> {
         }
     }
 
-    /// A value for a message, shortened.
+    /// Writes a value for a message, shortened.
     pub fn show(&self, id: Id) -> String {
         match self.doc.value(id) {
             Value::Array { .. } => "an array".into(),
@@ -494,13 +509,13 @@ impl<'p> SchemaContext<'p> {
         }
     }
 
-    /// The node of a pattern that was read from the text `name`.
+    /// Returns the node of a pattern that was parsed from the text `name`.
     pub fn read_pattern(&mut self, pattern: &ecma::Pattern, name: Symbol, at: Id) -> Result<NodeId> {
         let node = pattern.node(self.doc.name(name), &mut self.ir);
         node.map_err(|e| e.at(self.doc.place(at)))
     }
 
-    /// The node of a pattern in the representation.
+    /// Parses a pattern and returns its node.
     pub fn pattern_node(&mut self, pattern: Symbol, at: Id) -> Result<NodeId> {
         ecma::parse(self.doc.name(pattern), &mut self.ir).map_err(|e| e.at(self.doc.place(at)))
     }

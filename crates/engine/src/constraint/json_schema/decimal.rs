@@ -1,8 +1,14 @@
 //! Decimal numbers as JSON writes them, compared exactly.
 //!
-//! A number is sign, significant digits and the power of ten of the first digit; comparing costs one
-//! pass over the digits, whatever the exponents are. `f64` was rejected: `0.1`, big identifiers and
-//! `1e400` would not survive it.
+//! A number is its sign, its significant digits and the power of ten of the first digit.
+//!
+//! # Cost
+//!
+//! Comparing takes one pass over the digits, for any exponents.
+//!
+//! # Alternatives considered
+//!
+//! `f64` was rejected: it cannot represent `0.1`, big identifiers or `1e400`.
 
 use std::cmp::Ordering;
 
@@ -49,18 +55,18 @@ impl Number {
         self.negative
     }
 
-    /// Whether the value has no fraction.
+    /// Returns true if the value has no fraction.
     pub fn is_integer(&self) -> bool {
         self.digits.is_empty() || self.point >= self.digits.len() as i64
     }
 
-    /// `Some(k)` if this is `10^-k` with `k >= 0`.
+    /// Returns `Some(k)` if this is `10^-k` with `k >= 0`.
     pub fn negative_power_of_ten(&self) -> Option<u32> {
         let unit = !self.negative && self.digits == [1] && self.point <= 1;
         unit.then(|| u32::try_from(1 - self.point).ok()).flatten()
     }
 
-    /// The value as a count: `None` if negative or fractional, saturating at `u32::MAX`.
+    /// Returns the value as a count: `None` if negative or fractional, saturating at `u32::MAX`.
     pub fn count(&self) -> Option<u32> {
         if self.negative || !self.is_integer() {
             return None;
@@ -75,7 +81,8 @@ impl Number {
         Some(u32::try_from(value).unwrap_or(u32::MAX))
     }
 
-    /// `Some((n, s))` if the absolute value is `n / 10^s` with n below `limit` and s at most 20.
+    /// Returns `Some((n, s))` if the absolute value is `n / 10^s` with n below `limit` and s at
+    /// most 20.
     pub fn scaled(&self, limit: u64) -> Option<(u64, u32)> {
         let exponent = self.point.checked_sub(self.digits.len() as i64)?;
         let zeros = usize::try_from(exponent.clamp(0, 20)).ok()?;
@@ -87,7 +94,8 @@ impl Number {
         (n < limit).then_some((n, exponent.min(0).unsigned_abs() as u32))
     }
 
-    /// Whether this is a multiple of `divisor`; `None` if the numbers are too long to decide cheaply.
+    /// Returns true if this is a multiple of `divisor`; `None` if the numbers are too long to
+    /// decide cheaply.
     pub fn is_multiple_of(&self, divisor: &Number) -> Option<bool> {
         if self.is_zero() {
             return Some(true);
@@ -104,7 +112,8 @@ impl Number {
         }
         let d2 = divisor.digits.iter().fold(0u128, |n, &d| n * 10 + u128::from(d));
         if shift < 0 {
-            // d1 has no trailing zero, so it is divisible by d2 * 10^n only if no power of ten is left.
+            // d1 has no trailing zero, so it is divisible by d2 * 10^n only if no power of ten is
+            // left.
             return Some(false);
         }
         let mut rest = 0u128;

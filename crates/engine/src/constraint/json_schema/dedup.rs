@@ -1,11 +1,19 @@
-//! Equal schemas of a document are one: the first of them stands wherever another one stood.
+//! Makes equal schemas of a document one: the first of them replaces all others.
 //!
-//! Schemas that were made by a program repeat their parts instead of referring to them, and what keeps the
-//! branches of a `oneOf` apart is then found only when `S` beside "not `S`" is seen to be impossible without
-//! a look inside. Titles, descriptions and comments do not count; the order of members does, since it is the
-//! order of the output. Three passes over the arena, each linear: what each value is (top down, parents have
-//! the higher ids), what it equals (bottom up), and who stands for it. Comparing schemas where two of them meet was
-//! rejected: the memos of merging are keyed by place.
+//! Generated schemas repeat their parts instead of referring to them. The separation of `oneOf`
+//! branches then needs to see that `S` and "not `S`" exclude each other without a look inside.
+//! Titles, descriptions and comments do not count. The order of members does, because it is the
+//! order of the output.
+//!
+//! # Cost
+//!
+//! Three passes over the arena, each linear: the role of each value (top down, parents have the
+//! higher ids), the first value it equals (bottom up), and the replacement.
+//!
+//! # Alternatives considered
+//!
+//! Comparing schemas where two of them meet was rejected: the memos of merging are keyed by
+//! position.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -18,7 +26,7 @@ use crate::constraint::json_schema::keyword_set::KeywordSet;
 use crate::constraint::json_schema::keywords as kw;
 use crate::constraint::json_schema::refs::names_members;
 
-/// What a value of the document is read as.
+/// Role of a value of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// A schema, or a list of schemas.
@@ -30,14 +38,14 @@ enum Role {
 }
 
 impl Doc {
-    /// Whether there are keywords for which [`unify`](Doc::unify) is worth its time.
+    /// Returns true if the document has keywords for which [`unify`](Doc::unify) pays.
     pub fn offers_choices(&self) -> bool {
         let choices = KeywordSet::of(&[kw::ONE_OF, kw::NOT, kw::IF]);
         (0..self.values.len() as u32).any(|id| self.keyword_set(Id(id)).meet(choices))
     }
 
-    /// Makes equal schemas one. References must not depend on where in the document they stand: it has
-    /// neither embedded resources nor further texts.
+    /// Makes equal schemas one. References must not depend on their position in the document: it
+    /// has neither embedded resources nor further texts.
     pub fn unify(&mut self) {
         let (roles, names) = self.roles();
         let twins = self.twins(&roles, &names);
@@ -54,7 +62,7 @@ impl Doc {
             for child in children {
                 let unified = match self.values[child.0 as usize] {
                     Value::Array { .. } | Value::Object { .. } => true,
-                    // Other scalars are no schemas; they keep their places, for messages.
+                    // Other scalars are not schemas; they keep their positions, for messages.
                     Value::Bool(_) => roles[child.0 as usize] == Role::Schema,
                     _ => false,
                 };
@@ -65,7 +73,7 @@ impl Doc {
         }
     }
 
-    /// What each value is read as, and the name of the member that it is.
+    /// Returns the role of each value, and its name if it is a member.
     fn roles(&self) -> (Vec<Role>, Vec<Option<Symbol>>) {
         let mut roles = vec![Role::Data; self.values.len()];
         let mut names = vec![None; self.values.len()];
@@ -82,7 +90,8 @@ impl Doc {
                     Role::Named => Role::Schema,
                     Role::Schema if names_members(name) => Role::Named,
                     Role::Schema if holds_schemas(name) => Role::Schema,
-                    // What an unknown keyword holds is not known; as a literal it equals only the very same.
+                    // The content of an unknown keyword may be anything; as a literal it equals
+                    // only an identical value.
                     Role::Schema => Role::Data,
                 };
             }
@@ -90,10 +99,11 @@ impl Doc {
         (roles, names)
     }
 
-    /// The first value that each one equals.
+    /// Returns the first value that each one equals.
     fn twins(&self, roles: &[Role], names: &[Option<Symbol>]) -> Vec<Id> {
         let mut twins: Vec<Id> = Vec::with_capacity(roles.len());
-        // What the first ones are, one behind the other: an allocation for each was most of the time.
+        // Keys of the first values, one after the other; an allocation for each would dominate the
+        // pass.
         let mut keys: Vec<u32> = Vec::with_capacity(4 * roles.len());
         let mut known: HashTable<(Range<usize>, Id)> = HashTable::with_capacity(roles.len());
         for (id, &role) in (0..).map(Id).zip(roles) {
@@ -101,7 +111,7 @@ impl Doc {
             let kind = |kind: u32| kind * 4 + role as u32;
             match self.value(id) {
                 Value::Null => keys.push(kind(0)),
-                // That a keyword is `false` is told with the place of that keyword.
+                // The message for a `false` keyword names the location of that keyword.
                 Value::Bool(holds) => {
                     let name = names[id.0 as usize].map_or(u32::MAX, |name| name.0);
                     keys.extend([kind(1), u32::from(holds), name]);
@@ -133,13 +143,13 @@ impl Doc {
         twins
     }
 
-    /// Whether a member of a schema is text for its readers.
+    /// Returns true if a member of a schema is text for its readers.
     fn only_tells(&self, (name, at): (Symbol, Id)) -> bool {
         kw::is_annotation_text(name) && matches!(self.value(at), Value::String(_))
     }
 }
 
-/// Whether the value of this keyword is a schema or a list of schemas.
+/// Returns true if the value of this keyword is a schema or a list of schemas.
 fn holds_schemas(name: Symbol) -> bool {
     matches!(name, kw::ADDITIONAL_PROPERTIES | kw::PROPERTY_NAMES | kw::UNEVALUATED_PROPERTIES)
         || matches!(name, kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS | kw::UNEVALUATED_ITEMS)

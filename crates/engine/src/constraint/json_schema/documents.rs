@@ -1,8 +1,13 @@
-//! The documents that a schema may refer to: those that the caller supplies, and the metaschemas.
+//! Documents that a schema may refer to: those that the caller supplies, and the metaschemas.
 //!
-//! A look-up is one question to a map, then one to the caller's function, then one to a table of texts in
-//! the binary (32 kB). Nothing is fetched: a schema from outside must not decide which addresses
-//! are called, and a compile must not depend on them.
+//! # Cost
+//!
+//! A lookup queries a map, then the caller's function, then a table of texts in the binary (32 kB).
+//!
+//! # Alternatives considered
+//!
+//! Nothing is fetched: a schema from outside must not decide which addresses are called, and a
+//! compile must not depend on them.
 
 use std::borrow::Cow;
 
@@ -10,18 +15,18 @@ use rustc_hash::FxHashMap;
 
 use crate::error::Result;
 
-/// Answers a URI without fragment with the text of the document, or `None`.
+/// Returns the text of the document for a URI without fragment, or `None`.
 type Resolver<'a> = dyn Fn(&str) -> Result<Option<String>> + 'a;
 
-/// Where documents come from.
+/// Sources of documents.
 #[derive(Default)]
 pub(in crate::constraint) struct Documents<'a> {
     given: FxHashMap<String, Cow<'a, str>>,
     resolver: Option<Box<Resolver<'a>>>,
 }
 
-/// The metaschemas by URI; those of newer drafts consist of one document per vocabulary. Names and
-/// structure are those of the specifications, since schemas point into them.
+/// Metaschemas by URI; those of newer drafts consist of one document per vocabulary. Names and
+/// structure are those of the specifications, because schemas point into them.
 const BUILTIN: &[(&str, &str)] = &[
     ("http://json-schema.org/draft-04/schema", include_str!("metaschemas/draft-04.json")),
     ("http://json-schema.org/draft-06/schema", include_str!("metaschemas/draft-06.json")),
@@ -83,12 +88,15 @@ impl<'a> Documents<'a> {
         self.given.insert(uri.to_string(), text);
     }
 
-    /// Sets the function to ask for documents that were not added.
+    /// Sets the function that supplies documents that were not added.
     pub fn ask(&mut self, resolver: Box<Resolver<'a>>) {
         self.resolver = Some(resolver);
     }
 
-    /// The text of a document.
+    /// Returns the text of a document, if there is one.
+    ///
+    /// # Errors
+    /// The error of the resolver.
     pub fn get(&self, uri: &str) -> Result<Option<Cow<'_, str>>> {
         if let Some(text) = self.given.get(uri) {
             return Ok(Some(Cow::Borrowed(text)));
@@ -101,14 +109,14 @@ impl<'a> Documents<'a> {
         Ok(builtin(uri).map(Cow::Borrowed))
     }
 
-    /// Whether a URI is that of a metaschema.
+    /// Returns true if a URI is that of a metaschema.
     pub fn is_builtin(&self, uri: &str) -> bool {
         builtin(uri).is_some()
     }
 }
 
 fn builtin(uri: &str) -> Option<&'static str> {
-    // Both spellings of the scheme are common.
+    // Both forms of the scheme are common.
     let bare = |uri: &'static str| uri.split_once(':').map_or(uri, |u| u.1);
     let rest = uri.strip_prefix("https:").or_else(|| uri.strip_prefix("http:"))?;
     BUILTIN.iter().find(|b| bare(b.0) == rest).map(|b| b.1)

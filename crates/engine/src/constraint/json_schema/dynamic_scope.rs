@@ -1,13 +1,23 @@
 //! Dynamic scopes: `$dynamicRef` and `$recursiveRef`.
 //!
-//! Such a reference means the outermost of the schema resources entered on the way to it that has the
-//! anchor. All that matters of the way is therefore which schema each anchor name means by now: that is a
-//! *scope*, a finite map. A schema that is reached in a scope is *copied*, with the reference values as
-//! new values of the arena; a reference is then resolved from its own copy, and everything else (merging, memos, the
-//! validator) works on copies as on any schema and knows nothing of scopes. Documents without such
-//! references are not copied. Cost: a resource is copied once per scope in which it is entered; all copies
-//! together have at most [`MAX_VALUES`] values. Carrying the scope in every term and memo key was the
-//! alternative: every part of the front end would have had to hand it on.
+//! Such a reference means the outermost schema resource with the anchor, among those entered on the
+//! path to it. So the path matters only through the schema that each anchor name is bound to. That
+//! is a *scope*, a finite map.
+//!
+//! A schema that is reached in a scope is *copied*, with the reference values as new values of the
+//! arena. A reference is then resolved from its own copy. Everything else (merging, memos, the
+//! validator) works on copies as on any schema and ignores scopes. Documents without such
+//! references are not copied.
+//!
+//! # Cost
+//!
+//! A resource is copied once per scope in which it is entered. All copies together have at most
+//! [`MAX_VALUES`] values.
+//!
+//! # Alternatives considered
+//!
+//! Carrying the scope in every term and memo key: every part of the front end would have to pass it
+//! on.
 
 use std::rc::Rc;
 
@@ -17,38 +27,39 @@ use super::refs::{is_data, names_members};
 use crate::constraint::json::document::{Doc, Id, MAX_VALUES, Symbol, Value};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the anchors mean, by name.
+/// Schemas that the anchors are bound to, by name.
 type Bindings = Rc<[(Symbol, Id)]>;
 
 /// All scopes met and the copies made for them. Scope 0 is the empty one.
 #[derive(Default)]
 pub(super) struct Scopes {
-    /// Scope `i + 1`.
+    /// Bindings of scope `i + 1`.
     known: Vec<Bindings>,
     numbers: FxHashMap<Bindings, u32>,
-    /// Of a copy: the value and the scope it was made for.
+    /// For a copy: the original value and the scope of the copy.
     origins: FxHashMap<Id, (Id, u32)>,
     copies: FxHashMap<(Id, u32), Id>,
 }
 
-/// A value on the way of being copied.
+/// A value that is being copied.
 struct Open {
     id: Id,
     scope: u32,
-    /// Whether the members are named by the user.
+    /// True if the members are named by the user.
     named: bool,
-    /// How many children were looked at.
+    /// Number of children that are processed.
     next: usize,
     children: Vec<(Symbol, Id)>,
 }
 
 impl Scopes {
-    /// What a value is a copy of, and its scope; of other values, themselves in the empty scope.
+    /// Returns the original of a copy, and its scope; for other values, themselves and the empty
+    /// scope.
     pub fn origin(&self, id: Id) -> (Id, u32) {
         self.origins.get(&id).copied().unwrap_or((id, 0))
     }
 
-    /// What an anchor means in a scope.
+    /// Returns the schema that an anchor is bound to in a scope.
     pub fn binding(&self, scope: u32, name: Symbol) -> Option<Id> {
         self.bindings(scope).iter().find(|b| b.0 == name).map(|b| b.1)
     }
@@ -57,7 +68,7 @@ impl Scopes {
         scope.checked_sub(1).map_or(&[], |i| &self.known[i as usize])
     }
 
-    /// The scope after a resource with these anchors is entered: what is bound stays bound.
+    /// Returns the scope after a resource with these anchors is entered: what is bound stays bound.
     pub fn extend(&mut self, scope: u32, anchors: &[(Symbol, Id)]) -> u32 {
         let mut all = self.bindings(scope).to_vec();
         for &(name, id) in anchors {
@@ -78,8 +89,9 @@ impl Scopes {
         number
     }
 
-    /// The copy of `target`, which lies in the resource at `root`, for a scope that the resource has
-    /// extended already. `anchors` says what a resource that starts at a value binds.
+    /// Returns the copy of `target`, which lies in the resource at `root`, for a scope that the
+    /// resource has already extended. `anchors` returns the bindings of a resource that starts at a
+    /// value.
     pub fn copy_of<'a>(
         &mut self,
         doc: &mut Doc,
@@ -87,7 +99,8 @@ impl Scopes {
         scope: u32,
         anchors: &dyn Fn(Id) -> Option<&'a [(Symbol, Id)]>,
     ) -> Result<Id> {
-        // Also in the empty scope: a resource embedded here may extend it. Values in data, which the copy of the resource shares, are copied on their own.
+        // Also in the empty scope: a resource embedded here may extend it. The copy of the resource
+        // shares values in data, so these are copied on their own.
         for start in [root, target] {
             if let Some(&copy) = self.copies.get(&(target, scope)) {
                 return Ok(copy);
@@ -123,7 +136,7 @@ impl Scopes {
                 let scope = anchors(id).map_or(outer, |anchors| self.extend(outer, anchors));
                 match self.copies.get(&(id, scope)) {
                     Some(&copy) => top.children.push((name, copy)),
-                    // It is visited again, and found, when it is done.
+                    // It is visited again, and found, when its copy is done.
                     None => {
                         top.next -= 1;
                         stack.push(open(id, scope, named));

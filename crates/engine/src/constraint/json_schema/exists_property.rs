@@ -1,9 +1,15 @@
-//! Objects that must have a property of some kind: the violations of `additionalProperties`,
-//! `patternProperties` and `propertyNames`.
+//! Objects that must have a property of some kind, which no keyword names: a *demand*.
 //!
-//! The property may be a declared one, which is then required with a narrower value, or an undeclared
-//! one, of which the representation can ask for at least one. The object is the union of these
-//! cases, which may overlap. Cost: an object per declared property that the demand can mean.
+//! Demands come from the violations of `additionalProperties`, `patternProperties` and
+//! `propertyNames`.
+//!
+//! The property may be a declared one, which is then required with a narrower value. Or it is an
+//! undeclared one: the representation can require at least one of them. The object is the union of
+//! these cases, which may overlap.
+//!
+//! # Cost
+//!
+//! One object per declared property that can meet the demand.
 
 use std::sync::Arc;
 
@@ -18,42 +24,42 @@ use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{ErrorKind, Result};
 
-/// Most objects whose union meets the demands.
+/// Maximum number of objects whose union meets the demands.
 const MAX_OBJECTS: usize = 256;
-/// Most names that can meet a demand and are declared for it.
+/// Maximum number of names that can meet a demand and are declared for it.
 const MAX_FEW: usize = 64;
 
-/// There must be a property with one of these names whose value satisfies the term.
+/// A demand: a property must exist with one of these names and a value that satisfies the term.
 #[derive(Debug, Clone)]
 pub(super) struct ExistsProperty {
     pub names: Names,
-    /// What the value must satisfy; `None`: nothing.
+    /// Term of the value; `None`: any value.
     pub value: Option<Term>,
-    /// Where it was asked for.
+    /// Location of the keyword.
     pub at: Id,
 }
 
 /// A set of property names.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Names {
-    /// Those that the schema neither lists in `properties` nor matches in `patternProperties`.
+    /// Names that the schema neither lists in `properties` nor matches in `patternProperties`.
     Undeclared(Id),
-    /// Those that match the pattern.
+    /// Names that match the pattern.
     Matching(Symbol),
-    /// Those that violate the schema.
+    /// Names that violate the schema.
     Failing(Id),
-    /// Those that are not in a set of evaluated ones.
+    /// Names that are not in a set of evaluated ones.
     Outside(u32),
 }
 
-/// A demand with its goals.
+/// The demands of a shape with their conjunctions.
 pub(super) struct Planned {
-    /// How many demands there are.
+    /// Number of demands.
     count: usize,
-    /// Declared properties that can meet demands (a bit each), by index, with the goals of their values
-    /// then.
+    /// Declared properties that can meet demands (a bit each), by index, with the conjunctions of
+    /// their values in that case.
     declared: Vec<(usize, u32, GoalId)>,
-    /// Undeclared ones; the flag: each of that name meets them, whatever its value.
+    /// Undeclared ones; the flag: each property of that name meets the demands, with any value.
     extra: Vec<(u32, Keys, GoalId, bool)>,
 }
 
@@ -62,11 +68,11 @@ impl Planned {
         self.declared.iter().map(|d| d.2).chain(self.extra.iter().map(|e| e.2))
     }
 }
-/// Declared properties, by index, with their goals.
+/// Declared properties, by index, with their conjunctions.
 type Chosen = Vec<(usize, GoalId)>;
 
 impl SchemaContext<'_> {
-    /// Whether a name is among those that a demand means.
+    /// Returns true if a name is among those of a demand.
     fn names_have(&mut self, names: Names, name: Symbol, at: Id) -> Result<bool> {
         match names {
             Names::Matching(pattern) => self.passes(Test::Pattern(pattern), name, at),
@@ -90,7 +96,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// The names that a demand means, as an automaton.
+    /// Returns the names of a demand, as an automaton.
     fn names_language(&mut self, names: Names, at: Id) -> Result<Arc<CharDfa>> {
         match names {
             Names::Matching(pattern) => self.any_pattern(&[(pattern, at)]),
@@ -106,7 +112,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// The names that are not listed and match none of the patterns.
+    /// Returns the names that are not listed and match none of the patterns.
     fn other_names(&mut self, names: &[Symbol], patterns: &[(Symbol, Id)]) -> Result<Arc<CharDfa>> {
         let all = CharDfa::words(names.iter().map(|&n| self.doc.name(n)))?.complement();
         match patterns.is_empty() {
@@ -118,7 +124,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// The names and patterns of names that a schema object declares.
+    /// Returns the names and patterns of names that a schema object declares.
     fn declarations(&self, schema: Id) -> Result<(Vec<Symbol>, Schemas)> {
         let list = |name| match self.doc.get(schema, name) {
             Some(at) => self.object(at),
@@ -129,15 +135,15 @@ impl SchemaContext<'_> {
 }
 
 impl SchemaLowering<'_> {
-    /// Drops the demands that a required property meets, and those that others include; `closed`: there are
-    /// no undeclared properties.
+    /// Drops the demands that a required property meets, and those that others imply; `closed`:
+    /// there are no undeclared properties.
     pub fn settle_demands(&mut self, shape: &mut Shape, closed: bool) -> Result<()> {
         if shape.object.demands.is_empty() {
             return Ok(());
         }
         let mut names: Vec<Symbol> = shape.object.values.keys().collect();
         names.sort_unstable();
-        // Demands with what they ask of the value, and the declared names that they mean.
+        // Demands that are kept, with the declared names that can meet them.
         let mut kept: Vec<(ExistsProperty, Vec<Symbol>)> = Vec::new();
         for demand in std::mem::take(&mut shape.object.demands) {
             self.front.step(names.len() as u64 / 4, demand.at)?;
@@ -164,7 +170,7 @@ impl SchemaLowering<'_> {
         Ok(())
     }
 
-    /// Whether any value will do for a demand.
+    /// Returns true if any value meets a demand.
     fn asks_nothing(&self, demand: &ExistsProperty) -> bool {
         match demand.value {
             None => true,
@@ -173,8 +179,9 @@ impl SchemaLowering<'_> {
         }
     }
 
-    /// Declares the undeclared names that can meet demands where there are only a few of them: others could use
-    /// them up, so the representation cannot ask for one of them. Whether there were any.
+    /// Declares the undeclared names that can meet demands if there are only a few of them. Others
+    /// could use them up, so the representation cannot require one of them. Returns true if there
+    /// were any.
     pub fn declare_few(&mut self, shape: &mut Shape, extra: &[(Keys, GoalId)]) -> Result<bool> {
         let mut few: Vec<String> = Vec::new();
         let demands = &shape.object.demands;
@@ -210,7 +217,7 @@ impl SchemaLowering<'_> {
         Ok(any)
     }
 
-    /// The names of undeclared properties; `None`: all.
+    /// Returns the names of undeclared properties; `None`: all.
     fn keys_language(&mut self, keys: &Keys) -> Result<Option<Arc<CharDfa>>> {
         Ok(match keys {
             Keys::All => None,
@@ -219,7 +226,7 @@ impl SchemaLowering<'_> {
         })
     }
 
-    /// The goals of a shape's demands; the shape's own properties are planned already.
+    /// Finds the conjunctions of a shape's demands; the shape's own properties are planned already.
     pub fn plan_demands(
         &mut self,
         shape: &Shape,
@@ -273,7 +280,7 @@ impl SchemaLowering<'_> {
         Ok(Some(planned))
     }
 
-    /// The goal with the terms of some demands.
+    /// Returns the conjunction with the terms of some demands added.
     fn narrowed(&mut self, goal: GoalId, demands: &[ExistsProperty], meets: u32) -> Result<GoalId> {
         let mut terms = self.terms(goal).clone();
         for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
@@ -282,7 +289,8 @@ impl SchemaLowering<'_> {
         self.goal(&terms)
     }
 
-    /// The objects that meet the demands: each demand by a declared property, or by undeclared ones.
+    /// Builds the objects that meet the demands: each demand by a declared property, or by
+    /// undeclared ones.
     pub fn demanding(
         &mut self,
         plan: &Plan,
@@ -291,8 +299,8 @@ impl SchemaLowering<'_> {
         extra: &[(Keys, NodeId)],
         parts: &mut Parts,
     ) -> Result<()> {
-        // Each entry: declared properties with what they meet, demands that are not met yet, and those
-        // left to undeclared properties.
+        // Each entry: chosen declared properties, demands that are not met yet, and those left to
+        // undeclared properties.
         let mut todo: Vec<(Chosen, u32, u32)> = vec![(Vec::new(), (1 << planned.count) - 1, 0)];
         let mut objects = 0;
         while let Some((chosen, unmet, undeclared)) = todo.pop() {
@@ -324,7 +332,8 @@ impl SchemaLowering<'_> {
         Ok(())
     }
 
-    /// The properties with those chosen required and narrowed; `None` if one of them allows no value.
+    /// Returns the properties with those chosen required and narrowed; `None` if one of them allows
+    /// no value.
     fn chosen(
         &mut self,
         plan: &Plan,
@@ -344,7 +353,7 @@ impl SchemaLowering<'_> {
         Some(properties)
     }
 
-    /// The object whose undeclared properties meet some of the demands.
+    /// Builds the object whose undeclared properties meet some of the demands.
     fn undeclared_demands(
         &mut self,
         plan: &Plan,

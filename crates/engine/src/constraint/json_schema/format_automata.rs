@@ -1,8 +1,14 @@
-//! The automata of formats, which all schemas share.
+//! Automata of formats, which all schemas share.
 //!
-//! Determinising one takes up to milliseconds, more than most schemas take as a whole, and depends on nothing: each is made
-//! once, when it is first asked for or by [`prepare`], and kept. Tables made when the crate is built were rejected: nearly
-//! all schemas need none of them, and they would add to every program.
+//! # Cost
+//!
+//! Determinising one takes longer than most schemas take as a whole, and it depends on nothing. So
+//! each is made once, on the first use or by [`prepare`], and kept.
+//!
+//! # Alternatives considered
+//!
+//! Tables made when the crate is built were rejected: nearly all schemas need none of them, and
+//! they would add to every program.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,10 +18,10 @@ use crate::constraint::regular::byte_nfa::ByteNfa;
 use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::Result;
 
-/// The automaton of the decoded texts of a format; `None` for one that is not known.
+/// Returns the automaton of the decoded texts of a format; `None` for an unknown format.
 ///
 /// # Errors
-/// `TooComplex` for one that is too large, as of `CharDfa::from_nfa`.
+/// `TooComplex` for one that is too large, as from `CharDfa::from_nfa`.
 pub(super) fn automaton(name: &str) -> Result<Option<Arc<CharDfa>>> {
     static MADE: [OnceLock<Arc<CharDfa>>; format::NAMES.len()] =
         [const { OnceLock::new() }; format::NAMES.len()];
@@ -30,11 +36,11 @@ pub(super) fn automaton(name: &str) -> Result<Option<Arc<CharDfa>>> {
     Ok(Some(MADE[at].get_or_init(|| dfa).clone()))
 }
 
-/// Makes all of them, as far as they are not too large.
+/// Makes all of them that are not too large.
 pub(crate) fn prepare() {
     for name in format::NAMES {
         if let Err(error) = automaton(name) {
-            // Whoever asks for it is told.
+            // A use of the format reports the error.
             tracing::debug!(%error, name, "no automaton of a format");
         }
     }

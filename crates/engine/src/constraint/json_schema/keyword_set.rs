@@ -1,8 +1,16 @@
-//! Which keywords an object has, in one word: most questions about a schema are whether it has this one or none of
-//! those, and most answers are no.
+//! Set of keywords of an object, as a bitmap in one 64-bit word.
 //!
-//! Made once, when the object is read; a question is one operation. Rejected: to look at the members for each question. There
-//! are seven for a schema that says little; the schemas of the sample took 0.7 % longer to compile so, one of them a twentieth.
+//! Most queries about a schema are whether it has one keyword or some of a few, and most answers
+//! are no. The set is made once, when the object is read.
+//!
+//! # Cost
+//!
+//! A query is one operation.
+//!
+//! # Alternatives considered
+//!
+//! Scanning the members for each query was rejected: there are several queries even for a schema
+//! with few keywords, and compiling was measurably slower.
 
 use super::keywords as kw;
 use crate::constraint::json::document::Symbol;
@@ -36,7 +44,7 @@ impl KeywordSet {
     pub const NAMING: KeywordSet =
         KeywordSet::of(&[kw::ID, kw::OLD_ID, kw::ANCHOR, kw::DYNAMIC_ANCHOR, kw::RECURSIVE_ANCHOR]);
 
-    /// The set of these names.
+    /// Returns the set of these names.
     pub const fn of(names: &[Symbol]) -> KeywordSet {
         let (mut set, mut i) = (0, 0);
         while i < names.len() {
@@ -47,22 +55,22 @@ impl KeywordSet {
         KeywordSet(set)
     }
 
-    /// Either.
+    /// Returns the union.
     pub const fn or(self, other: KeywordSet) -> KeywordSet {
         KeywordSet(self.0 | other.0)
     }
 
-    /// Those of both.
+    /// Returns the intersection.
     pub const fn and(self, other: KeywordSet) -> KeywordSet {
         KeywordSet(self.0 & other.0)
     }
 
-    /// Those that the other has not.
+    /// Returns the keywords that are not in `other`.
     pub const fn without(self, other: KeywordSet) -> KeywordSet {
         KeywordSet(self.0 & !other.0)
     }
 
-    /// Whether both have something.
+    /// Returns true if the intersection is not empty.
     pub const fn meet(self, other: KeywordSet) -> bool {
         self.0 & other.0 != 0
     }
@@ -71,7 +79,8 @@ impl KeywordSet {
         self.0 == 0
     }
 
-    /// Whether the name may be there; of a name without a bit of its own, another one may be.
+    /// Returns true if the set may contain the name. For a name without a bit of its own, another
+    /// such name may be meant.
     pub const fn may_have(self, name: Symbol) -> bool {
         self.meet(KeywordSet::of(&[name]))
     }

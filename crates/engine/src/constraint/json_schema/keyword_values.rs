@@ -1,7 +1,11 @@
-//! The operands of keywords, checked: lists of schemas, names, bounds, item and member schemas.
+//! Values of keywords, checked: lists of schemas, names, bounds, item and property schemas.
 //!
-//! Both the merger and the validator read keywords through these, so they cannot disagree about what a
-//! keyword means in a draft. Each costs one look at the schema object.
+//! Both the merger (`normalize`) and the validator (`validate`) read keywords through these
+//! functions. So they cannot disagree about the meaning of a keyword in a draft.
+//!
+//! # Cost
+//!
+//! Each function reads the schema object once.
 
 use std::rc::Rc;
 
@@ -20,14 +24,14 @@ pub(super) type NameList = SmallVec<[Symbol; 8]>;
 pub(super) type Schemas = SmallVec<[(Symbol, Id); 8]>;
 
 impl SchemaContext<'_> {
-    /// The refusal of a keyword.
+    /// Makes the error for an unsupported keyword.
     pub fn unsupported(&self, name: Symbol, at: Id) -> Error {
         let word = self.doc.name(name);
         self.error(ErrorKind::Unsupported, at, format!("the keyword `{word}` is not supported here"))
             .hint(hint(name))
     }
 
-    /// The schemas of `allOf`, `anyOf`, `oneOf`.
+    /// Returns the schemas of `allOf`, `anyOf` or `oneOf`.
     pub fn schemas(&self, at: Id) -> Result<Vec<Id>> {
         match self.doc.value(at) {
             Value::Array { len, .. } if len > 0 => Ok(self.doc.elements(at).to_vec()),
@@ -35,7 +39,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// A list of names; older drafts also allow a single name in `dependencies`.
+    /// Returns a list of names; older drafts also allow a single name in `dependencies`.
     pub fn names(&self, at: Id) -> Result<NameList> {
         if let Some(name) = self.doc.string(at) {
             return Ok(smallvec![name]);
@@ -47,12 +51,12 @@ impl SchemaContext<'_> {
         self.doc.elements(at).iter().map(|&e| self.doc.string(e).ok_or_else(bad)).collect()
     }
 
-    /// A keyword value that must be a string.
+    /// Reads a keyword value that must be a string.
     pub fn text(&self, at: Id) -> Result<Symbol> {
         self.doc.string(at).ok_or_else(|| self.invalid(at, "expected a string"))
     }
 
-    /// A keyword value that must be an object whose members are named by the user.
+    /// Reads a keyword value that must be an object with member names chosen by the user.
     pub fn object(&self, at: Id) -> Result<Schemas> {
         match self.doc.value(at) {
             Value::Object { .. } => Ok(Schemas::from_slice(self.doc.members(at))),
@@ -60,8 +64,8 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// The bound a keyword sets and whether it is exclusive; `None` for the boolean forms of draft 4,
-    /// which count with the bound beside them.
+    /// Returns the bound a keyword sets and whether it is exclusive; `None` for the boolean forms
+    /// of draft 4, which count with the bound next to them.
     pub fn bound(&mut self, schema: Id, name: Symbol, at: Id) -> Result<Option<(Bound, bool)>> {
         let own = matches!(name, kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM);
         if own && matches!(self.doc.value(at), Value::Bool(_)) {
@@ -76,13 +80,14 @@ impl SchemaContext<'_> {
         Ok(Some((Bound { value: (*number).clone(), text, exclusive }, exclusive)))
     }
 
-    /// The divisor of `multipleOf`.
+    /// Returns the divisor of `multipleOf`.
     pub fn divisor(&mut self, at: Id) -> Result<Rc<Number>> {
         let number = self.number(at).filter(|n| !n.is_zero() && !n.is_negative());
         number.ok_or_else(|| self.invalid(at, "expected a number greater than zero"))
     }
 
-    /// The schemas of the first items and of all further ones (`None`: anything), whatever the draft.
+    /// Returns the schemas of the first items and of all further ones (`None`: anything), in any
+    /// draft.
     pub fn item_schemas(&self, schema: Id) -> Result<(Vec<Id>, Option<Id>)> {
         let items = self.doc.get(schema, kw::ITEMS);
         if self.draft >= SchemaDraft::D2020 {
@@ -105,8 +110,8 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// What a schema object says about the member `name` through `properties`, `patternProperties` and
-    /// `additionalProperties`. With `only`, just what that keyword says.
+    /// Returns what `properties`, `patternProperties` and `additionalProperties` of a schema object
+    /// assert about the member `name`. With `only`, just what that keyword asserts.
     pub fn member_schemas(&mut self, schema: Id, name: Symbol, only: Option<Id>) -> Result<Vec<Id>> {
         let wanted = |at: Id| only.is_none_or(|o| o == at);
         let (mut found, mut declared) = (Vec::new(), false);
@@ -133,7 +138,7 @@ impl SchemaContext<'_> {
     }
 }
 
-/// What to do about a keyword that is refused.
+/// Returns the hint for an unsupported keyword.
 pub(super) fn hint(name: Symbol) -> &'static str {
     match name {
         kw::UNIQUE_ITEMS => "remove `uniqueItems` and check the items afterwards, or set it to false",

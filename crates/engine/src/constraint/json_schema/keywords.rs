@@ -1,13 +1,17 @@
-//! The keywords of JSON Schema as small integers, the drafts, and "did you mean" for misspelt ones.
+//! Keywords of JSON Schema as small integers, the drafts, and "did you mean" for misspelt keywords.
 //!
-//! The words are interned first in every document, so a member name *is* its keyword: dispatch is an
-//! integer match. A table of strings looked up per member was rejected as slower and not exhaustive.
+//! The keywords are interned first in every document, so a member name *is* its keyword. Dispatch
+//! is an integer match.
+//!
+//! # Alternatives considered
+//!
+//! A table of strings, searched for each member, was rejected as slower and not exhaustive.
 
 use std::sync::OnceLock;
 
 use crate::constraint::json::document::{Symbol, SymbolTable};
 
-/// The keywords, interned in order; made once and shared by all documents.
+/// Returns the table of keywords, interned in order; made once and shared by all documents.
 pub(in crate::constraint) fn words() -> &'static SymbolTable {
     static ALL: OnceLock<SymbolTable> = OnceLock::new();
     let make = || {
@@ -22,12 +26,12 @@ pub(in crate::constraint) fn words() -> &'static SymbolTable {
 
 macro_rules! keywords {
     ($($constant:ident = $text:literal,)*) => {
-        /// The texts, in the order of their names.
+        /// Texts of the keywords, in the order of their names.
         pub(super) const WORDS: &[&str] = &[$($text),*];
         keywords!(@number 0; $($constant,)*);
     };
     (@number $n:expr; $constant:ident, $($rest:ident,)*) => {
-        // Annotations have names so that they are known words, though nothing asks for them.
+        // Annotations have names so that they are known words; not all names are used.
         #[allow(dead_code)]
         pub(super) const $constant: Symbol = Symbol($n);
         keywords!(@number $n + 1; $($rest,)*);
@@ -83,7 +87,7 @@ keywords! {
     DYNAMIC_REF = "$dynamicRef",
     RECURSIVE_REF = "$recursiveRef",
     X_VERBATIM = "x-verbatim",
-    // From here on: no assertions.
+    // Keywords from here on assert nothing.
     ID = "$id",
     OLD_ID = "id",
     SCHEMA = "$schema",
@@ -108,33 +112,35 @@ keywords! {
     CONTENT_SCHEMA = "contentSchema",
 }
 
-/// Whether the keyword can make an instance invalid (by itself or with its neighbours).
+/// Returns true if the keyword can make an instance invalid (by itself or with its siblings).
 pub(super) fn asserts(name: Symbol) -> bool {
     name.0 < ID.0
 }
 
-/// Whether the keyword's value, if it is a string, is a text for readers.
+/// Returns true if the keyword's value, if it is a string, is a text for readers.
 pub(in crate::constraint) fn is_annotation_text(name: Symbol) -> bool {
     matches!(name, TITLE | DESCRIPTION | COMMENT)
 }
 
-/// Whether the keyword's value is a value of the instance, or a list of them.
+/// Returns true if the keyword's value is a value of the instance, or a list of them.
 pub(in crate::constraint) fn is_literal(name: Symbol) -> bool {
     matches!(name, CONST | ENUM)
 }
 
-/// Whether the keyword's value has names of the instance or of schemas for its members.
+/// Returns true if the members of the keyword's value are named after parts of the instance or
+/// schemas.
 pub(in crate::constraint) fn maps_names(name: Symbol) -> bool {
     matches!(name, PROPERTIES | PATTERN_PROPERTIES | DEFS | DEFINITIONS)
         || matches!(name, DEPENDENCIES | DEPENDENT_REQUIRED | DEPENDENT_SCHEMAS)
 }
 
-/// Whether the keyword refers to another schema.
+/// Returns true if the keyword refers to another schema.
 pub(super) fn is_reference(name: Symbol) -> bool {
     matches!(name, REF | DYNAMIC_REF | RECURSIVE_REF)
 }
 
-/// Whether the keyword belongs to the vocabulary of assertions, which a metaschema can leave out.
+/// Returns true if the keyword belongs to the vocabulary of assertions, which a metaschema can
+/// omit.
 pub(super) fn validates(name: Symbol) -> bool {
     matches!(name, TYPE | ENUM | CONST | REQUIRED | DEPENDENT_REQUIRED | PATTERN | MULTIPLE_OF)
         || matches!(name, MIN_PROPERTIES | MAX_PROPERTIES | MIN_ITEMS | MAX_ITEMS | UNIQUE_ITEMS)
@@ -142,7 +148,7 @@ pub(super) fn validates(name: Symbol) -> bool {
         || matches!(name, MINIMUM | MAXIMUM | EXCLUSIVE_MINIMUM | EXCLUSIVE_MAXIMUM)
 }
 
-/// The version of JSON Schema a document is written in.
+/// Version of JSON Schema that a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SchemaDraft {
     D4,
@@ -153,7 +159,8 @@ pub(super) enum SchemaDraft {
 }
 
 impl SchemaDraft {
-    /// The draft that a `$schema` URI names; the newest for none or an unknown one.
+    /// Returns the draft that a `$schema` URI names; the newest without a URI or for an unknown
+    /// one.
     pub fn of(uri: Option<&str>) -> SchemaDraft {
         let Some(uri) = uri else { return SchemaDraft::D2020 };
         let old = uri.match_indices("draft-0").filter_map(|(at, part)| {
@@ -167,7 +174,7 @@ impl SchemaDraft {
         old.min().unwrap_or(if uri.contains("2019-09") { SchemaDraft::D2019 } else { SchemaDraft::D2020 })
     }
 
-    /// Whether the keyword exists in this draft; where it does not, it is an unknown keyword.
+    /// Returns true if the keyword exists in this draft; otherwise it is an unknown keyword.
     pub fn knows(self, name: Symbol) -> bool {
         match name {
             CONST | CONTAINS | PROPERTY_NAMES => self >= SchemaDraft::D6,
@@ -186,7 +193,7 @@ impl SchemaDraft {
     }
 }
 
-/// The assertion keyword that `word` is probably a misspelling of.
+/// Returns the assertion keyword that `word` is probably a misspelling of.
 pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
     if word.len() > 24 || word.starts_with("x-") {
         return None;
@@ -199,7 +206,7 @@ pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
             5..=7 => 1,
             _ => 2,
         };
-        // An edit makes one letter that is only in either word, at most.
+        // One edit adds at most one letter that only one of the two words has.
         let apart = (LETTERS[i] & !own).count_ones().max((own & !LETTERS[i]).count_ones());
         apart <= near
             && (known.eq_ignore_ascii_case(word) || (near > 0 && within(known, word, near as usize)))
@@ -207,7 +214,7 @@ pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
     found.map(|i| WORDS[i])
 }
 
-/// Which letters occur in each keyword.
+/// Letters that occur in each keyword.
 const LETTERS: [u32; WORDS.len()] = {
     let mut sets = [0; WORDS.len()];
     let mut i = 0;
@@ -218,7 +225,8 @@ const LETTERS: [u32; WORDS.len()] = {
     sets
 };
 
-/// A bit for each letter of a word; case does not count, and other bytes have the bits of some letters.
+/// Returns a bit for each letter of a word. Case does not count, and other bytes share the bits of
+/// some letters.
 const fn letters(word: &str) -> u32 {
     let (mut set, mut i) = (0, 0);
     while i < word.len() {
@@ -228,8 +236,8 @@ const fn letters(word: &str) -> u32 {
     set
 }
 
-/// Whether the edit distance (insert, delete, replace; case does not count) of two words of at most 24
-/// bytes is at most `limit`.
+/// Returns true if the edit distance of two words of at most 24 bytes is at most `limit`. The edits
+/// are insert, delete and replace; case does not count.
 fn within(a: &str, b: &str, limit: usize) -> bool {
     if a.len().abs_diff(b.len()) > limit {
         return false;

@@ -1,7 +1,9 @@
-//! Literal values of the document: spelling them compactly, and comparing them as JSON Schema does.
+//! Literal values of the document: writing them compactly, and comparing them as JSON Schema does.
 //!
-//! Both walk the value once; the depth is bounded by the parser's nesting limit, so comparing may
-//! recurse, and writing uses an explicit stack.
+//! # Cost
+//!
+//! Both walk the value once. The parser limits the nesting, so comparing may recurse; writing uses
+//! an explicit stack.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -10,7 +12,7 @@ use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::json_escape::escape_to;
 
 impl Doc {
-    /// Appends the compact spelling: names in the given order, numbers as written in the document.
+    /// Appends the compact text: names in the given order, numbers as written in the document.
     pub fn write(&self, id: Id, out: &mut Vec<u8>) {
         enum Step<'a> {
             Value(Id),
@@ -62,7 +64,7 @@ impl Doc {
         }
     }
 
-    /// Whether two values are equal: numbers by value, objects without regard to order.
+    /// Returns true if two values are equal: numbers by value, objects in any order of names.
     pub fn equal(&self, a: Id, b: Id) -> bool {
         if a == b {
             return true;
@@ -85,7 +87,8 @@ impl Doc {
     }
 }
 
-/// Appends a JSON string: short escapes and `\u00XX` for what must be escaped, everything else as is.
+/// Appends a JSON string: short escapes and `\u00XX` for characters that must be escaped, all
+/// others unchanged.
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');

@@ -1,8 +1,16 @@
-//! Literals as nodes: the values of `enum` and `const` in every spelling that the policy asks for.
+//! Literals as nodes: the values of `enum` and `const` in every form that the policy allows.
 //!
-//! A literal with one spelling is a text, and texts are one node for all of a schema, which is lowered as a trie; sets that
-//! are equal share it. What may be spelled in several ways (white space, order of names, equal numbers) becomes nodes,
-//! children first. Linear in the text. An alternative for each spelling was rejected: they are as many as products of choices.
+//! A literal with one form is a text. All texts of a schema are one node, which is lowered as a
+//! trie; equal sets share it. Literals with several forms (white space, order of names, equal
+//! numbers) become nodes, children first.
+//!
+//! # Cost
+//!
+//! Linear in the text.
+//!
+//! # Alternatives considered
+//!
+//! An alternative for each form was rejected: their number is a product over all choices.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -20,18 +28,18 @@ use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::number::{self, Decimal};
 use crate::constraint::policy::{KeyOrder, Whitespace};
 
-/// Types of a single value, and how it is written.
+/// Types with a single value, and its text.
 pub(super) const WORDS: [(Types, &str); 3] =
     [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")];
 
 /// Texts of literals: often a single one, and most of them short.
 pub(super) type LiteralSet = SmallVec<[ByteString; 1]>;
 
-/// The texts of literals, as they are collected.
+/// Texts of literals, while they are collected.
 #[derive(Default)]
 pub(super) struct Literals {
     pub words: LiteralSet,
-    /// Numbers that may be written in several ways, by the zeros that may follow.
+    /// Numbers that may be written in several forms, by the zeros that may follow.
     numbers: BTreeMap<number::Tail, Vec<Vec<u8>>>,
 }
 
@@ -41,11 +49,11 @@ impl Literals {
     }
 }
 
-/// Up to so many words are compared one by one.
+/// Up to this number, texts are compared one by one.
 const FEW: usize = 12;
 
 impl SchemaLowering<'_> {
-    /// A set of literals, shared.
+    /// Returns the node of a set of literals; equal sets share it.
     pub fn words(&mut self, mut words: LiteralSet) -> NodeId {
         if words.len() <= FEW {
             let mut fresh = 0;
@@ -57,7 +65,7 @@ impl SchemaLowering<'_> {
             }
             words.truncate(fresh);
         } else {
-            // What comes again is behind the first of its kind.
+            // Duplicates move behind the texts that are kept.
             let mut seen = HashTable::with_capacity(words.len());
             let mut fresh = 0;
             for at in 0..words.len() {
@@ -84,7 +92,7 @@ impl SchemaLowering<'_> {
         id
     }
 
-    /// Spells a literal; what may be spelled in several ways becomes nodes.
+    /// Adds a literal as a text; one with several forms becomes nodes.
     pub fn literal(&mut self, id: Id, literals: &mut Literals, parts: &mut Parts) {
         let policy = self.front.policy;
         let one_way = policy.whitespace == Whitespace::Compact && policy.key_order == KeyOrder::Declared;
@@ -102,12 +110,12 @@ impl SchemaLowering<'_> {
         literals.words.push(ByteString::from_slice(&self.text));
     }
 
-    /// Adds a number in every spelling that is equal to it, that of the schema among them.
+    /// Adds a number in every form that is equal to it, including that of the schema.
     fn equal_number(&self, text: Symbol, literals: &mut Literals) {
         let own = self.front.doc.name(text);
         let policy = self.front.policy;
-        // Numbers of more digits than the policy allows are written as in the schema. For draft 4 so are integers, which a
-        // point makes another type.
+        // Numbers with more digits than the policy allows are written as in the schema. In draft 4
+        // so are integers, because a point makes another type.
         let as_written = self.front.draft <= SchemaDraft::D4 && Number::new(own).is_integer();
         let exact = Decimal::parse(own).ok().filter(|_| !as_written);
         let equal = exact.and_then(|exact| number::equal_texts(&exact, policy));
@@ -121,9 +129,9 @@ impl SchemaLowering<'_> {
         }
     }
 
-    /// The nodes of collected literals.
+    /// Adds the nodes of collected literals.
     pub fn literals(&mut self, literals: Literals, parts: &mut Parts) {
-        // The zeros behind numbers are there once, however many numbers there are.
+        // One node of trailing zeros serves any number of numbers.
         for (tail, texts) in literals.numbers {
             let texts = self.words(texts.into_iter().map(ByteString::from_vec).collect());
             let ir = &mut self.front.ir;
@@ -135,7 +143,7 @@ impl SchemaLowering<'_> {
         }
     }
 
-    /// A literal as nodes, children first (explicit stack).
+    /// Builds the nodes of a literal, children first (explicit stack).
     fn literal_node(&mut self, root: Id) -> NodeId {
         let mut todo = vec![(root, false)];
         let mut made: Vec<NodeId> = Vec::new();

@@ -1,22 +1,49 @@
-//! JSON Schema (drafts 4 to 2020-12) to the common representation.
+//! JSON Schema (drafts 4 to 2020-12) to the common representation (`ir`).
 //!
-//! The text is parsed into an arena (`json`), references are resolved (`refs`, `scope`, `documents`),
-//! and the schemas that apply to one value are merged into normalised conjunctions (`shape`, `expand`,
-//! `negate`, `choice`; `contains` and `demands` for what must be among items and properties). Each distinct conjunction becomes one node (`goals`, `build`, `extras`, `spelled`), so cost
-//! is linear in the number of distinct conjunctions and nothing is unrolled; recursion goes through
-//! rules. Boolean combinations of patterns go through small automata (`nfa`, `determinise`, `lang`,
-//! `product`, `minimise`, `lang_ir`), literals are filtered by an exact validator (`validate`), spans of a
-//! source are joined with them by products (`verbatim`). Translating keyword by keyword without merging was
-//! rejected: `additionalProperties`, `allOf` and `$ref` siblings only make sense together.
+//! Terms used in this folder:
 //!
-//! **What is honoured.** Every assertion is honoured exactly, or refused with a pointer and a hint; what
-//! draft the document names in `$schema` decides which keywords exist (default: 2020-12). Annotations and
-//! unknown keywords say nothing; likely misspellings and unknown formats are listed in the warnings.
-//! Schemas that no value can reach are not looked at.
+//! - A *term* is one thing that a value must satisfy: a schema, the negation of a schema, a
+//!   required name, ...
+//! - A *conjunction* is a list of terms that all apply to one value. The code calls its id a
+//!   *goal*.
+//! - A *shape* is a conjunction after merging: types, bounds, names and items, per JSON type.
+//! - A *fork* is a shape that is not finished, with the terms still to merge; a choice forks it.
 //!
-//! **Order of properties.** A schema's own `properties` in their order, then those of its sub-schemas
-//! (`allOf`, `$ref`, `anyOf`, …) in the order in which their keywords are written, then names that are
-//! only required, then undeclared ones.
+//! The steps, in the order of the work:
+//!
+//! - The JSON text is parsed into an arena (`json::document`, with interned `json::symbols`).
+//! - `refs`, `uri`, `documents` and `dynamic_scope` resolve references. `dedup` makes equal schemas
+//!   one.
+//! - `conjunctions` is the main loop: each distinct conjunction becomes one node.
+//! - `normalize` turns a conjunction into shapes (`shape`, `term_set`, `small_map`). It uses
+//!   `properties`, `negate`, `alternatives` (`oneOf`, empty forks), `unevaluated`, `contains` and
+//!   `exists_property`. `shared_refs` handles an `anyOf` of references. `synthetic` makes the
+//!   schemas that a merge needs and no document has.
+//! - `to_ir` turns shapes into nodes, with `undeclared` (names that no schema declares),
+//!   `literal_nodes`, `unique_items`, `multiple_of` and `verbatim` (spans of a source text).
+//! - `keywords`, `keyword_set` and `keyword_values` read keywords. `context` holds the state of one
+//!   run. `validate` checks literals exactly, with `literal` and `decimal`.
+//! - Boolean combinations of patterns go through the automata of `constraint::regular`; those of
+//!   formats are shared (`format_automata`).
+//!
+//! Supported keywords: every assertion is honoured exactly, or refused with a pointer and a hint.
+//! The draft that the document names in `$schema` decides which keywords exist (default: 2020-12).
+//! Annotations and unknown keywords assert nothing; likely misspellings and unknown formats are
+//! listed in the warnings. Schemas that no value can reach are not read.
+//!
+//! Order of properties: a schema's own `properties` in their order, then those of its sub-schemas
+//! (`allOf`, `$ref`, `anyOf`, …) in the order in which their keywords are written. Then come names
+//! that are only required, then undeclared ones.
+//!
+//! # Cost
+//!
+//! Linear in the number of distinct conjunctions. Nothing is unrolled; recursion goes through
+//! rules.
+//!
+//! # Alternatives considered
+//!
+//! Translating keyword by keyword without merging was rejected: `additionalProperties`, `allOf` and
+//! `$ref` siblings only make sense together.
 
 mod alternatives;
 mod conjunctions;
@@ -62,13 +89,13 @@ use crate::error::Result;
 /// Parses a JSON Schema.
 ///
 /// # Errors
-/// `InvalidJson` with line and column; `InvalidSchema`, `Unsupported`, `Unsatisfiable` and `TooComplex`
-/// with the JSON pointer of the location.
+/// `InvalidJson` with line and column. `InvalidSchema`, `Unsupported`, `Unsatisfiable` and
+/// `TooComplex` with the JSON pointer of the location.
 pub(crate) fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
     parse_from(schema, policy, None)
 }
 
-/// A text that strings copy from, and what counts as a span of it.
+/// Text that strings copy from, with the options that define a span of it.
 pub(super) type Quoting<'a> = Option<(&'a str, &'a SubstringOptions)>;
 
 /// Parses a schema that is part of another constraint.
@@ -76,7 +103,7 @@ pub(super) fn parse_from(schema: &str, policy: &Policy, source: Quoting<'_>) -> 
     parse_with(schema, policy, &Documents::default(), source)
 }
 
-/// Parses a schema with the documents it may refer to and the text that `x-verbatim` means.
+/// Parses a schema, with the documents it may refer to and the source text of `x-verbatim`.
 pub(super) fn parse_with(
     schema: &str,
     policy: &Policy,
@@ -88,7 +115,7 @@ pub(super) fn parse_with(
     conjunctions::SchemaLowering::new(front).run()
 }
 
-/// Parses any JSON text into the arena that the schema front end uses, for other front ends.
+/// Parses any JSON text into the arena of this front end, for other front ends.
 ///
 /// # Errors
 /// `InvalidJson` or `TooComplex` with line and column.
@@ -96,7 +123,7 @@ pub(super) fn document(text: &str) -> Result<crate::constraint::json::document::
     crate::constraint::json::document::Doc::parse(text)
 }
 
-/// The texts that lie in both of two regular nodes, as a node of `out`.
+/// Adds to `out` a node for the texts that both regular nodes contain.
 ///
 /// # Errors
 /// `TooComplex` if an automaton gets too large or a node is not regular.
@@ -109,7 +136,7 @@ pub(super) fn intersect(a: (&Ir, NodeId), b: (&Ir, NodeId), out: &mut Ir) -> Res
     crate::constraint::regular::to_ir::lower(&dfa(a)?.intersect(&dfa(b)?)?, out)
 }
 
-/// The texts that do not lie in a regular node, as a node of `out`.
+/// Adds to `out` a node for the texts that a regular node does not contain.
 ///
 /// # Errors
 /// As [`intersect`].

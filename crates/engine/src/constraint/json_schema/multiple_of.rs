@@ -1,22 +1,25 @@
-//! Multiples of a number as a language of decimal texts.
+//! `multipleOf`: the multiples of a number as a language of decimal texts.
 //!
-//! A divisor D / 10^s divides a decimal text iff D divides the text's value times 10^s. Reading a digit
-//! turns the remainder r into (10 r + digit) mod D, so remainders are states; behind the point the
-//! digits up to the s-th count on and later ones must be 0. D (s + 2) states before minimisation,
-//! few afterwards for divisors like 1000. The automaton knows nothing of signs, leading zeros or
-//! bounds: it is intersected with a number language that does.
+//! A divisor D / 10^s divides a decimal text iff D divides the text's value times 10^s. Reading a
+//! digit turns the remainder r into (10 r + digit) mod D, so remainders are states. After the
+//! point, the digits up to the s-th count as well, and later ones must be 0. The automaton ignores
+//! signs, leading zeros and bounds: it is intersected with a number language that checks them.
+//!
+//! # Cost
+//!
+//! D (s + 2) states before minimisation, and few after it for divisors like 1000.
 
 use super::decimal::Number;
 use crate::constraint::regular::char_dfa::{CharDfa, MAX_STATES, Range};
 use crate::error::Result;
 
-/// The texts of numbers that `divisor` divides; `None` if that takes too many states.
+/// Returns the texts of numbers that `divisor` divides; `None` if that takes too many states.
 ///
 /// # Errors
 /// None for a divisor that passes the size check.
 pub(super) fn multiples(divisor: &Number) -> Result<Option<CharDfa>> {
     let Some((modulus, scale)) = divisor.scaled(MAX_STATES as u64) else { return Ok(None) };
-    // Phase 0 is before the point, phase i + 1 behind it and i digits (at most `scale`).
+    // Phase 0 is before the point; phase i + 1 is after it and after i digits (at most `scale`).
     let phases = u64::from(scale) + 2;
     if modulus.saturating_mul(phases) >= MAX_STATES as u64 {
         return Ok(None);

@@ -1,9 +1,9 @@
-//! Negation, as far as it has a positive spelling: `not`, the `else` side of `if`, and what keeps
-//! overlapping `oneOf` branches apart.
+//! Negation of schemas, as far as it has a positive form: `not`, the `else` branch of `if`, and the
+//! separation of overlapping `oneOf` branches.
 //!
-//! The negation of a schema is a choice between the violations of its keywords. A violation that the
-//! representation cannot spell (items that are not unique, an array that must differ from another)
-//! becomes a refusal that only counts if that alternative survives.
+//! The negation of a schema is a choice between the violations of its keywords. The representation
+//! cannot express some violations, such as items that are not unique. These become a refusal that
+//! only counts if that alternative remains.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use super::shape::{FALSE, Shape, Term, Terms, Test, Types, lower_max};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::Result;
 
-/// Most branches of a `oneOf` whose pairs are written out.
+/// Maximum number of branches of a `oneOf` whose pairs are written out.
 const MAX_BRANCHES: usize = 24;
 
 impl SchemaContext<'_> {
@@ -43,7 +43,7 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// The ways to violate a schema object, found once.
+    /// Returns the alternatives that violate a schema object; computed once.
     fn ways_to_violate(&mut self, id: Id) -> Result<Rc<Vec<Terms>>> {
         if let Some(known) = self.violations.get(&id) {
             return Ok(known.clone());
@@ -53,9 +53,10 @@ impl SchemaContext<'_> {
         Ok(found)
     }
 
-    /// The ways to violate a schema object. Those through a property that tells objects apart come first, and
-    /// the others ask that it is as the schema has it: so the ways exclude each other where that is cheap, and
-    /// one of them settles the negations of many similar schemas.
+    /// Computes the alternatives that violate a schema object. Those through a property with few
+    /// values come first, and the others require that this property is as the schema has it. So the
+    /// alternatives exclude each other where that is cheap, and one of them decides the negations
+    /// of many similar schemas.
     fn violations(&mut self, id: Id) -> Result<Vec<Terms>> {
         let (mut telling, mut others): (Vec<Terms>, Vec<Terms>) = (Vec::new(), Vec::new());
         let mut kept = Terms::new();
@@ -63,7 +64,7 @@ impl SchemaContext<'_> {
         let value = |name| keywords.iter().find(|k| k.0 == name).map(|k| k.1);
         let required = match value(kw::REQUIRED).map(|at| self.names(at)) {
             None => Some(NameList::new()),
-            // What is no list of names is reported where it is merged.
+            // A value that is not a list of names is reported where it is merged.
             Some(names) => names.ok(),
         };
         let properties = value(kw::PROPERTIES).map(|at| self.object(at)).transpose()?.unwrap_or_default();
@@ -71,7 +72,7 @@ impl SchemaContext<'_> {
         if let Some(required) = &required {
             for &(name, schema) in &properties {
                 if required.contains(&name) && !self.is_true(schema) {
-                    // It lacks, or violates its schema.
+                    // The property is absent, or violates its schema.
                     let way = smallvec![object, Term::Property(name, schema, false)];
                     if self.is_telling(schema)? {
                         telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
@@ -111,14 +112,15 @@ impl SchemaContext<'_> {
         Ok(telling)
     }
 
-    /// Whether a schema has few values by its looks.
+    /// Returns true if the keywords of a schema show that it has few values.
     fn is_telling(&mut self, schema: Id) -> Result<bool> {
         let schema = self.follow(schema)?;
         let literal = self.asserting(schema).any(|k| matches!(k.0, kw::CONST | kw::ENUM));
         Ok(literal || self.only_text(schema).is_some())
     }
 
-    /// Whether a schema says nothing but that some properties that `outer` declares have few values.
+    /// Returns true if a schema only asserts that some properties, which `outer` declares, have few
+    /// values.
     pub fn are_exclusive(&mut self, outer: Id, schema: Id) -> Result<bool> {
         let keywords: SmallVec<[(Symbol, Id); 8]> = self.asserting(schema).collect();
         let [(kw::PROPERTIES, at)] = keywords[..] else { return Ok(false) };
@@ -130,7 +132,8 @@ impl SchemaContext<'_> {
         Ok(true)
     }
 
-    /// Whether all of these terms follow from what is merged, as far as that is easily seen.
+    /// Returns true if all of these terms follow from what is merged, as far as that is cheap to
+    /// see.
     pub fn implied(&mut self, shape: &Shape, terms: &[Term]) -> Result<bool> {
         for term in terms {
             let holds = match *term {
@@ -153,8 +156,8 @@ impl SchemaContext<'_> {
                     }
                     fails
                 }
-                // A long row of `if`s that ask for different values of one property is settled by the first that
-                // holds.
+                // In a long series of `if`s that require different values of one property, the
+                // first that holds decides all others.
                 Term::Neg(id) => self.violated(shape, id)?,
                 Term::Pos(id) => self.only_requires(id, |name| shape.object.required.contains(name)),
                 _ => false,
@@ -166,14 +169,14 @@ impl SchemaContext<'_> {
         Ok(true)
     }
 
-    /// Whether what is merged violates a schema, as far as that is easily seen.
+    /// Returns true if what is merged violates a schema, as far as that is cheap to see.
     fn violated(&mut self, shape: &Shape, id: Id) -> Result<bool> {
         if !matches!(self.doc.value(id), Value::Object { .. }) {
             return Ok(false);
         }
         let ways = self.ways_to_violate(id)?;
         self.step(ways.len() as u64, id)?;
-        // No way asks for another negation of a schema, so this ends.
+        // No alternative contains another negation of a schema, so this ends.
         for way in ways.iter() {
             if self.implied(shape, way)? {
                 return Ok(true);
@@ -182,7 +185,7 @@ impl SchemaContext<'_> {
         Ok(false)
     }
 
-    /// Whether a schema says nothing but that some properties are there, each of which passes a test.
+    /// Returns true if a schema only requires some properties, each of which passes a test.
     fn only_requires(&self, id: Id, is_there: impl Fn(Symbol) -> bool) -> bool {
         let mut keywords = self.asserting(id);
         let (Some((kw::REQUIRED, at)), None) = (keywords.next(), keywords.next()) else { return false };
@@ -190,8 +193,8 @@ impl SchemaContext<'_> {
         self.doc.elements(at).iter().all(|&name| self.doc.string(name).is_some_and(&is_there))
     }
 
-    /// Which of two alternatives is left where one asks for a schema and the other one for its violation, and
-    /// what is merged already says which of the two it is, as far as that is easily seen.
+    /// Returns the alternative that remains of a schema and its violation, if what is merged
+    /// already decides between the two, as far as that is cheap to see.
     pub fn decided<'a>(&mut self, shape: &Shape, alternatives: &'a [Terms]) -> Result<Option<&'a Terms>> {
         let [yes, no] = alternatives else { return Ok(None) };
         match (yes.first(), no.first()) {
@@ -308,7 +311,7 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// An array that violates `contains` or the schemas of its items.
+    /// Merges an array that violates `contains` or the schemas of its items.
     fn negative_items(&mut self, fork: &mut Fork, schema: Id, name: Symbol, at: Id) -> Result<()> {
         fork.shape.types = fork.shape.types.and(Types::ARRAY);
         if name == kw::CONTAINS {
@@ -332,14 +335,14 @@ impl SchemaContext<'_> {
         let list =
             self.doc.get(schema, kw::ITEMS).is_some_and(|i| matches!(self.doc.value(i), Value::Array { .. }));
         if name == kw::ADDITIONAL_ITEMS && !list {
-            // Without a list of items it says nothing.
+            // Without a list of items this keyword asserts nothing.
             fork.shape.types = Types::NONE;
             return Ok(());
         }
         let (prefix, rest) = self.item_schemas(schema)?;
         let listed = matches!(self.doc.value(at), Value::Array { .. });
         if listed {
-            // The violation of a list: of one of its schemas.
+            // A list of schemas is violated by violating one of them.
             let fails = |(i, s): (usize, &Id)| smallvec![Term::ItemFails(i as u32, *s)];
             let choice: Vec<Terms> = prefix.iter().enumerate().map(fails).collect();
             fork.queue([Item::Choice(Rc::new(choice), at)]);
@@ -353,7 +356,7 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// Neither none nor exactly one of the schemas.
+    /// Merges: none of the schemas holds, or two of them do.
     fn negative_one_of(&mut self, fork: &mut Fork, at: Id) -> Result<()> {
         let schemas = self.schemas(at)?;
         if schemas.len() > MAX_BRANCHES {
@@ -371,7 +374,7 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// Keywords whose violation cannot be spelled.
+    /// Refuses keywords whose violation cannot be expressed.
     fn negative_rest(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
         let types = match name {
             kw::THEN | kw::ELSE | kw::MIN_CONTAINS | kw::MAX_CONTAINS => Types::NONE,
@@ -409,13 +412,13 @@ impl SchemaContext<'_> {
             Some(name) if self.knows_format(name) => {
                 fork.shape.string.add(Test::Format(name), false, at);
             }
-            // What is only an annotation is never violated.
+            // An annotation is never violated.
             _ => fork.shape.types = Types::NONE,
         }
         Ok(())
     }
 
-    /// Violates a lower count.
+    /// Merges the violation of a lower count.
     fn fewer(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
         let shape = &mut fork.shape;
         let (types, max) = match name {
@@ -436,7 +439,7 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// Violates an upper count.
+    /// Merges the violation of an upper count.
     fn more(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
         let shape = &mut fork.shape;
         let least = self.count(at)?.saturating_add(1);
@@ -480,7 +483,8 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// All but one array: another number of items, or an item that differs.
+    /// Returns the terms of all values but one array: another number of items, or an item that
+    /// differs.
     fn other_arrays(&mut self, value: Id) -> Vec<Terms> {
         let items = self.doc.elements(value).to_vec();
         let length = self.doc.of_length(items.len(), value);
@@ -495,7 +499,8 @@ impl SchemaContext<'_> {
         choice
     }
 
-    /// All but one object: a property lacks, or differs, or is one more.
+    /// Returns the terms of all values but one object: a property is absent, or differs, or is
+    /// additional.
     fn other_objects(&mut self, value: Id) -> Vec<Terms> {
         let members = self.doc.members(value).to_vec();
         let no_more = self.only_names(members.iter().map(|m| m.0).collect());

@@ -1,12 +1,16 @@
-//! From terms to shapes: everything that applies to one value, in disjunctive form.
+//! From a list of terms to shapes: everything that applies to one value, in disjunctive form.
 //!
-//! A list of [`Term`]s is worked off in order; keywords that only restrict merge into the current
-//! [`Shape`], keywords that offer a choice (`anyOf`, `oneOf`, `if`, `dependencies`, negations) fork it.
-//! Forks that contradict themselves are dropped at once, so discriminated unions stay small. Cost: the
-//! keywords of all schemas involved, times the surviving forks ([`MAX_DISJUNCTS`]).
+//! The [`Term`]s of a list are processed in order. Keywords that only restrict merge into the
+//! current [`Shape`]. Keywords that offer a choice (`anyOf`, `oneOf`, `if`, `dependencies`,
+//! negations) fork it. Forks that contradict themselves are dropped at once, so discriminated
+//! unions stay small.
 //!
-//! The order of properties is decided here: a schema's own `properties` first, then those of its
-//! sub-schemas in the order in which their keywords are written.
+//! This file also decides the order of properties: a schema's own `properties` first, then those of
+//! its sub-schemas in the order in which their keywords are written.
+//!
+//! # Cost
+//!
+//! The keywords of all schemas involved, times the remaining forks ([`MAX_DISJUNCTS`]).
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -25,38 +29,40 @@ use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 use crate::warning::WarningKind;
 
-/// Whether the result will be generated from, or only the emptiness of a conjunction is asked for.
+/// Purpose of an expansion: shapes to generate from, or only the emptiness of a conjunction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Exact,
-    /// `oneOf` counts as `anyOf`, refusals do not matter: the result contains the exact one.
+    /// `oneOf` counts as `anyOf`, and refusals do not matter: the result contains the exact one.
     Loose,
 }
 
-/// Most alternatives when only emptiness is asked for.
+/// Maximum number of alternatives in [`Mode::Loose`].
 const MAX_LOOSE: usize = 128;
 
 /// Work that is left for one fork.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
     Term(Term),
-    /// One of these lists of terms, from the value given.
+    /// One of these lists of terms applies; the `Id` is the value they come from.
     Choice(Rc<Vec<Terms>>, Id),
-    /// What a property asks for if it is there: a choice of which the first list is that it is an object, that it has
-    /// the property, and what that asks for. From the value given.
+    /// What a property requires if it exists: a choice with two alternatives. The first list is:
+    /// the value is an object, it has the property, and the terms that the property requires. The
+    /// `Id` is the value the choice comes from.
     Dependency(Rc<Vec<Terms>>, Id),
-    /// The `oneOf` keyword given.
+    /// The `oneOf` keyword with this value.
     OneOf(Id),
 }
 
-/// What is left of the forks: one shape for nearly all schemas. In boxes, because a shape is large and goes through many hands.
+/// Remaining shapes: one for nearly all schemas. They are boxed, because a shape is large and is
+/// moved often.
 pub(super) type Shapes = SmallVec<[Box<Shape>; 1]>;
 
-/// One fork.
+/// A shape that is not finished, with the work that is left.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fork {
     pub shape: Box<Shape>,
-    /// What is left, last first.
+    /// Work that is left, last first.
     pub left: SmallVec<[Item; 2]>,
 }
 
@@ -66,12 +72,12 @@ impl Fork {
         Fork { left, ..Fork::default() }
     }
 
-    /// Adds work to be done next, in this order.
+    /// Adds work to do next, in this order.
     pub fn queue(&mut self, items: impl IntoIterator<Item = Item, IntoIter: DoubleEndedIterator>) {
         self.left.extend(items.into_iter().rev());
     }
 
-    /// Adds terms to be merged next, in this order.
+    /// Adds terms to merge next, in this order.
     fn next(&mut self, terms: &[Term]) {
         self.left.extend(terms.iter().rev().map(|&term| Item::Term(term)));
     }
@@ -82,11 +88,11 @@ impl Fork {
 }
 
 impl SchemaContext<'_> {
-    /// All shapes of a conjunction; in loose mode the first one, and `None` means that there are too many forks to
-    /// tell.
+    /// Returns all shapes of a conjunction. In loose mode it returns only the first one, or `None`
+    /// if there are too many forks to decide.
     pub fn expand(&mut self, start: Fork, mode: Mode) -> Result<Option<Shapes>> {
         let mut done = Shapes::new();
-        // Those further down are of the questions around this one.
+        // Forks below this index belong to the queries around this one.
         let bottom = self.forks.len();
         let enough = self.advance_all(start, mode, bottom, &mut done);
         self.forks.truncate(bottom);
@@ -110,7 +116,8 @@ impl SchemaContext<'_> {
         if self.forks.len() > bottom { self.forks.pop() } else { None }
     }
 
-    /// Works off one fork up to its end or to the next choice. `false` in loose mode if there are too many.
+    /// Processes one fork up to its end or to the next choice. Returns `false` in loose mode if
+    /// there are too many forks.
     fn advance(&mut self, mut fork: Fork, mode: Mode, bottom: usize, done: &mut Shapes) -> Result<bool> {
         let (alternatives, at) = loop {
             self.step(1 + fork.shape.object.values.len() as u64 / 16, Id(0))?;
@@ -127,7 +134,7 @@ impl SchemaContext<'_> {
                         return Ok(true);
                     }
                 }
-                // With or without the property, all is said already.
+                // With or without the property, everything required is merged already.
                 Some(Item::Dependency(choice, _)) if self.implied(&fork.shape, &choice[0][2..])? => {}
                 Some(Item::Choice(alternatives, at) | Item::Dependency(alternatives, at)) => {
                     let mut settled = false;
@@ -228,7 +235,7 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// The types that a single schema names, if it says nothing else.
+    /// Returns the types that a single schema names, if it asserts nothing else.
     pub fn only_types(&mut self, terms: &[Term]) -> Result<Option<Types>> {
         const PLAIN: KeywordSet = KeywordSet::of(&[kw::TYPE, kw::FORMAT]);
         let [Term::Pos(id)] = *terms else { return Ok(None) };
@@ -239,7 +246,7 @@ impl SchemaContext<'_> {
         for (name, at) in self.asserting(id) {
             match name {
                 kw::TYPE => named = Some(at),
-                // Says nothing of other types; that it is not known is then no reason to warn.
+                // It asserts nothing about other types, so an unknown format is no reason to warn.
                 kw::FORMAT if self.doc.string(at).is_some() => {}
                 _ => return Ok(None),
             }
@@ -299,14 +306,15 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// Remembers why a fork died.
+    /// Remembers why a fork was dropped.
     pub fn record_unsat_cause(&mut self, id: Id, why: impl Into<Cow<'static, str>>) {
         if self.empty_depth == 0 {
             self.culprit.get_or_insert_with(|| (id, why.into()));
         }
     }
 
-    /// Unknown keywords say nothing; those that look like a misspelling deserve a warning.
+    /// Warns about unknown keywords that look like a misspelling, and about keywords of other
+    /// drafts.
     pub fn warn_unknown(&mut self, id: Id) {
         if !self.doc.keyword_set(id).meet(self.unknown_keywords) {
             return;
@@ -335,7 +343,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// Merges one keyword, or leaves work for it in `items`.
+    /// Merges one keyword, or adds work for it to `items`.
     fn keyword_term(
         &mut self,
         fork: &mut Fork,
@@ -424,7 +432,7 @@ impl SchemaContext<'_> {
             }
             kw::MIN_CONTAINS | kw::MAX_CONTAINS => {}
             kw::UNEVALUATED_ITEMS | kw::UNEVALUATED_PROPERTIES => {
-                // First, so that the choices beside it find themselves made.
+                // First, so that the choices of its siblings are already decided.
                 if let Some(item) = self.unevaluated(id, name, at)? {
                     items.insert(0, item);
                 }
@@ -456,13 +464,13 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// Notes that a keyword is not honoured for some types.
+    /// Notes that a keyword is not supported for some types.
     pub fn refuse_keyword(&mut self, fork: &mut Fork, types: Types, name: Symbol, at: Id) {
         let word = self.doc.name(name);
         fork.refuse(types, at, format!("the keyword `{word}` is not supported here"), hint(name));
     }
 
-    /// `minContains` and `maxContains`, where the draft has them.
+    /// Returns `minContains` and `maxContains`, if the draft has them.
     pub fn contains_bounds(&mut self, schema: Id) -> Result<(u32, Option<u32>)> {
         let mut bound = |name| match self.doc.get(schema, name) {
             Some(at) if self.draft >= SchemaDraft::D2019 => self.count(at).map(Some),
@@ -479,7 +487,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// The values of alternatives that are all nothing but `const` or `enum` (with `type`).
+    /// Returns the values of alternatives that all consist of `const` or `enum` only (with `type`).
     fn pure_literals(&self, schemas: &[Id]) -> Option<Vec<Id>> {
         let mut values = Vec::new();
         for &schema in schemas {
@@ -497,7 +505,8 @@ impl SchemaContext<'_> {
         Some(values)
     }
 
-    /// The choice that a schema's `if` is; made once, for a row of them meets every fork.
+    /// Returns the choice that a schema's `if` gives. It is made once, because a series of them
+    /// meets every fork.
     fn conditional(&mut self, id: Id, at: Id) -> Option<Item> {
         if let Some(known) = self.conditionals.get(&id) {
             return Some(Item::Choice(known.clone(), at));
@@ -516,7 +525,7 @@ impl SchemaContext<'_> {
         Some(Item::Choice(choice, at))
     }
 
-    /// The choice that a schema's dependency of a name is.
+    /// Returns the choice that a schema's dependency of a name gives.
     fn dependency_choice(&mut self, id: Id, name: Symbol, then: Id) -> Result<Option<Item>> {
         let listed = matches!(self.doc.value(then), Value::Array { .. } | Value::String(_));
         let mut present: Terms = smallvec![Term::Types(Types::OBJECT), Term::Require(name)];
@@ -524,7 +533,7 @@ impl SchemaContext<'_> {
             let others = self.names(then)?;
             match others[..] {
                 [] => return Ok(None),
-                // Many names may need the same one: split by that, one choice settles the others.
+                // Many names may need the same one. Forking on that one decides the others, too.
                 [other] if self.declares(id, &[name, other]) => {
                     let neither =
                         smallvec![Term::Types(Types::OBJECT), Term::Forbid(other), Term::Forbid(name)];
@@ -536,8 +545,8 @@ impl SchemaContext<'_> {
         } else if self.is_true(then) {
             return Ok(None);
         } else if self.declares(id, &[name]) && self.are_exclusive(id, then)? {
-            // Many names may be there only beside some values of another one: split by that value, most choices
-            // are made once one of them is.
+            // Many names may be allowed only with some values of another property. Forking on that
+            // value decides most choices once one of them is made.
             let absent = smallvec![Term::Neg(then), Term::Forbid(name)];
             return Ok(Some(Item::Choice(Rc::new(vec![smallvec![Term::Pos(then)], absent]), then)));
         } else {
@@ -546,7 +555,8 @@ impl SchemaContext<'_> {
         Ok(Some(Item::Dependency(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))
     }
 
-    /// Whether a schema's `properties` list these names, so that no choice decides on their order.
+    /// Returns true if a schema's `properties` lists these names, so that no choice affects their
+    /// order.
     pub fn declares(&self, schema: Id, names: &[Symbol]) -> bool {
         let own = self.doc.get(schema, kw::PROPERTIES);
         own.is_some_and(|own| names.iter().all(|&name| self.doc.get(own, name).is_some()))
@@ -555,7 +565,7 @@ impl SchemaContext<'_> {
     fn multiple_of(&mut self, shape: &mut Shape, at: Id) -> Result<()> {
         let divisor = self.divisor(at)?;
         match divisor.negative_power_of_ten() {
-            // In draft 4 `1.0` is a multiple of 1, but no integer.
+            // In draft 4, `1.0` is a multiple of 1, but not an integer.
             Some(0) if !self.policy.equal_numbers || self.draft > SchemaDraft::D4 => {
                 shape.types = shape.types.without(Types::FRACTION);
             }

@@ -1,8 +1,11 @@
-//! What is known about the properties of an object: declared names, patterns of names, and the others.
+//! Properties of an object: declared names, patterns of names, and all other names.
 //!
-//! Each schema object adds its `properties`, `patternProperties` and `additionalProperties` to what
-//! earlier ones said; a name that becomes known late gets what they say about undeclared ones. Cost:
-//! names times patterns, with a short cut for the first schema, which is mostly the only one.
+//! Each schema object adds its `properties`, `patternProperties` and `additionalProperties` to
+//! those already merged. A name that becomes known late gets the terms of undeclared names.
+//!
+//! # Cost
+//!
+//! Names times patterns. The first schema, which is mostly the only one, takes a shortcut.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -18,7 +21,7 @@ use crate::constraint::json::document::{Id, Symbol};
 use crate::error::Result;
 
 impl SchemaContext<'_> {
-    /// Adds a term to what is known about a property.
+    /// Adds a term to those of a property.
     pub fn restrict(&mut self, shape: &mut Shape, name: Symbol, term: Term) -> Result<()> {
         if !shape.object.values.contains_key(&name) {
             let known = self.undeclared(shape, name)?;
@@ -33,7 +36,7 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// What the schemas merged so far say about a name none of them declares.
+    /// Returns the terms that the schemas merged until now give a name that none of them declares.
     pub fn undeclared(&mut self, shape: &Shape, name: Symbol) -> Result<Terms> {
         let mut terms = Terms::new();
         for group in &shape.object.groups {
@@ -63,7 +66,7 @@ impl SchemaContext<'_> {
         self.merge_group(fork, (properties, patterns), additional, id)
     }
 
-    /// Merges declared names, patterns of names, and what holds for the others.
+    /// Merges declared names, patterns of names, and the schema of all other names.
     pub fn merge_group(
         &mut self,
         fork: &mut Fork,
@@ -72,7 +75,7 @@ impl SchemaContext<'_> {
         id: Id,
     ) -> Result<()> {
         let shape = &mut fork.shape;
-        // A pattern that one name matches declares that name, after those of `properties`.
+        // A pattern that matches a single name declares that name, after those of `properties`.
         let mut exact: Vec<(Symbol, Id)> = Vec::new();
         patterns.retain(|&mut (pattern, schema)| match only_word(self.doc.name(pattern)) {
             Some(word) => {
@@ -86,7 +89,8 @@ impl SchemaContext<'_> {
         self.step((properties.len() + shape.object.values.len() / 4) as u64, id)?;
         let first = shape.object.values.is_empty() && shape.object.groups.is_empty();
         if first && patterns.is_empty() && exact.is_empty() {
-            // The first schema with properties, and mostly the only one: nothing to merge with.
+            // The first schema with properties is mostly the only one: there is nothing to merge
+            // with.
             let values = shape.object.values.change();
             values.reserve(properties.len());
             for &(name, schema) in &properties {
@@ -139,7 +143,7 @@ impl SchemaContext<'_> {
     }
 }
 
-/// The only name that a pattern of the form `^name$` matches.
+/// Returns the only name that a pattern of the form `^name$` matches.
 pub(super) fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
     let word = pattern.strip_prefix('^')?.strip_suffix('$')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "_- :/@,#%&=~!;<>".contains(c) || !c.is_ascii();

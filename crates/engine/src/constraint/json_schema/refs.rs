@@ -1,11 +1,15 @@
-//! Where references lead: JSON pointers, anchors, `$id`-relative references to resources that the
-//! document embeds, and other documents that the caller supplies. Nothing is ever fetched.
+//! Targets of references: JSON pointers, anchors, `$id`-relative references, and other documents.
 //!
-//! One scan per document finds the resources, anchors and references, linear in its size; documents
-//! that a reference names are read before anything is merged, so that from then on the set of
-//! resources is fixed. A reference is resolved once and remembered. Places that hold data (`enum`,
-//! `const`, `default`, `examples`) are not scanned: an `$id` in there names nothing. What depends on the
-//! dynamic scope is in `scope`.
+//! References lead to resources that the document embeds, or to documents that the caller supplies.
+//! Nothing is ever fetched. Values that are data (`enum`, `const`, `default`, `examples`) are not
+//! scanned: an `$id` inside them names nothing. `dynamic_scope` holds what depends on the dynamic
+//! scope.
+//!
+//! # Cost
+//!
+//! One scan per document finds the resources, anchors and references, linear in its size. Documents
+//! that a reference names are read before anything is merged, so the set of resources is fixed from
+//! then on. A reference is resolved once and remembered.
 
 use std::borrow::Cow;
 
@@ -19,26 +23,26 @@ use super::uri::{join, percent_decode};
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most documents that a schema refers to, directly or not.
+/// Maximum number of documents that a schema refers to, directly or not.
 pub(super) const MAX_DOCUMENTS: usize = 1_000;
 
 /// A schema resource: a document or an embedded schema with an `$id`.
 struct Resource {
     uri: String,
     root: Id,
-    /// What `$dynamicAnchor` names in it; `$recursiveAnchor` counts as a name of its own.
+    /// Schemas that `$dynamicAnchor` names in it; `$recursiveAnchor` counts as a name of its own.
     dynamic: Vec<(Symbol, Id)>,
 }
 
-/// What references can lead to.
+/// All possible targets of references.
 pub(super) struct Refs {
     pub draft: SchemaDraft,
-    /// Whether the metaschema leaves out the vocabulary of assertions.
+    /// True if the metaschema omits the vocabulary of assertions.
     pub unasserted: bool,
     /// The first one is the document itself.
     resources: Vec<Resource>,
     by_uri: FxHashMap<String, usize>,
-    /// Documents in another draft, with the place that says so.
+    /// Documents in another draft, with the location of their `$schema`.
     foreign: FxHashMap<String, Id>,
     /// By resource and name.
     anchors: FxHashMap<(usize, String), Id>,
@@ -47,12 +51,12 @@ pub(super) struct Refs {
     resolved: FxHashMap<Id, Id>,
     /// References whose documents have not been looked for.
     waiting: Vec<Id>,
-    /// Whether some reference depends on the dynamic scope.
+    /// True if some reference depends on the dynamic scope.
     is_dynamic: bool,
     scopes: Scopes,
 }
 
-/// Whether the members of this keyword's value are named by the user, and not keywords.
+/// Returns true if the members of this keyword's value are named by the user, and are not keywords.
 pub(super) fn names_members(name: Symbol) -> bool {
     matches!(
         name,
@@ -65,14 +69,14 @@ pub(super) fn names_members(name: Symbol) -> bool {
     )
 }
 
-/// Whether the value of this keyword is data and holds no schemas.
+/// Returns true if the value of this keyword is data and holds no schemas.
 pub(super) fn is_data(name: Symbol) -> bool {
     matches!(name, kw::ENUM | kw::CONST | kw::DEFAULT | kw::EXAMPLES | kw::EXAMPLE)
 }
 
 impl Refs {
-    /// Scans a document and all that it refers to. If references depend on the dynamic scope, the root of
-    /// the document is replaced by a copy for the outermost scope.
+    /// Scans a document and everything that it refers to. If references depend on the dynamic
+    /// scope, a copy for the outermost scope replaces the root of the document.
     pub fn new(doc: &mut Doc, documents: &Documents) -> Result<Refs> {
         let root = doc.root();
         let metaschema = text_of(doc, root, kw::SCHEMA).map(str::to_owned);
@@ -106,7 +110,7 @@ impl Refs {
 
     /// Finds the resources, anchors and references of a document whose resource is `outermost`.
     fn scan(&mut self, doc: &Doc, root: Id, outermost: usize) -> Result<()> {
-        // The flag: the members are named by the user (`properties`), not keywords.
+        // The flag: the members are named by the user (`properties`), and are not keywords.
         let mut todo = Vec::with_capacity(32);
         todo.push((root, outermost, false));
         while let Some((id, outer, named)) = todo.pop() {
@@ -126,7 +130,7 @@ impl Refs {
         Ok(())
     }
 
-    /// Notes the resource or anchor that starts at a value; the resource in which its children lie.
+    /// Notes the resource or anchor that starts at a value. Returns the resource of its children.
     fn enter(&mut self, doc: &Doc, id: Id, outer: usize) -> Result<usize> {
         if !doc.keyword_set(id).meet(KeywordSet::NAMING) {
             return Ok(outer);
@@ -177,7 +181,7 @@ impl Refs {
         Ok(resource)
     }
 
-    /// Where a schema says that it is written in another draft than the document.
+    /// Returns the `$schema` of a schema if it names another draft than the document.
     fn other_draft(&self, doc: &Doc, id: Id) -> Option<Id> {
         let at = doc.get(id, kw::SCHEMA)?;
         let uri = doc.string(at).map(|n| doc.name(n));
@@ -209,7 +213,7 @@ impl Refs {
             }
             let root = doc.add(&full, &text)?;
             if let Some(at) = self.other_draft(doc, root) {
-                // Only an error where a reference that counts leads there.
+                // It is an error only if a reference that counts leads there.
                 self.foreign.insert(full, at);
                 continue;
             }
@@ -222,7 +226,7 @@ impl Refs {
         Ok(())
     }
 
-    /// Heeds `$vocabulary` of a metaschema that the caller knows.
+    /// Applies the `$vocabulary` of a metaschema that the caller supplies.
     fn read_vocabulary(&mut self, doc: &mut Doc, uri: &str, documents: &Documents) -> Result<()> {
         let uri = without_fragment(uri);
         if self.draft < SchemaDraft::D2019 || documents.is_builtin(uri) {
@@ -248,7 +252,7 @@ impl Refs {
         Ok(())
     }
 
-    /// The resource in which a value of a document (no copy) lies.
+    /// Returns the resource of a value of a document (not of a copy).
     fn resource_of(&self, doc: &Doc, id: Id) -> usize {
         let mut at = Some(id);
         while let Some(id) = at {
@@ -260,7 +264,7 @@ impl Refs {
         0
     }
 
-    /// The schema to which a reference leads; `name` is its keyword, `reference` its value.
+    /// Returns the target schema of a reference; `name` is its keyword, `reference` its value.
     pub fn resolve(&mut self, doc: &mut Doc, name: Symbol, reference: Id) -> Result<Id> {
         if let Some(&known) = self.resolved.get(&reference) {
             return Ok(known);
@@ -290,7 +294,7 @@ impl Refs {
         Ok(target)
     }
 
-    /// The copy of a schema for the dynamic scope in which it is entered from `scope`.
+    /// Returns the copy of a schema for the dynamic scope in which it is entered from `scope`.
     fn in_scope(&mut self, doc: &mut Doc, target: Id, scope: u32) -> Result<Id> {
         let resource = self.resource_of(doc, target);
         let Refs { resources, roots, scopes, .. } = self;
@@ -356,7 +360,7 @@ fn wrong_draft(doc: &Doc, at: Id) -> Error {
     Error::new(ErrorKind::Unsupported, message).at(doc.place(at)).hint("write all of them in one draft")
 }
 
-/// The text of a member that is a string.
+/// Returns the text of a member that is a string.
 fn text_of(doc: &Doc, id: Id, name: Symbol) -> Option<&str> {
     doc.get(id, name).and_then(|i| doc.string(i)).map(|n| doc.name(n))
 }
@@ -365,7 +369,7 @@ fn without_fragment(uri: &str) -> &str {
     uri.split_once('#').map_or(uri, |u| u.0)
 }
 
-/// At most 80 characters of a text, for messages.
+/// Returns at most 80 characters of a text, for messages.
 pub(super) fn shorten(text: &str) -> String {
     if text.chars().count() <= 80 { text.to_string() } else { text.chars().take(79).chain(['…']).collect() }
 }

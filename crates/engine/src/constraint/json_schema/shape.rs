@@ -1,11 +1,16 @@
-//! The normalised conjunction: what all the schemas that apply to one value say together.
+//! The normalised conjunction: everything that the schemas of one value assert together.
 //!
-//! A [`Shape`] holds, per JSON type, the constraints after merging: intersected types and bounds,
-//! united required names, for each property the *list of terms* that its value must satisfy. Values of
-//! properties and items are lists of [`Term`]s and not shapes: merging is lazy, so recursive schemas
-//! merge without end checks, and a set of terms is the key under which the result is shared. Rewriting
-//! the schema text (merging JSON objects) was rejected: conjunction of `additionalProperties` with
-//! sibling properties has no JSON spelling.
+//! A [`Shape`] holds the constraints per JSON type after merging: intersected types and bounds, the
+//! union of required names, and for each property the *list of terms* that its value must satisfy.
+//!
+//! Values of properties and items are lists of [`Term`]s and not shapes: merging is lazy. So
+//! recursive schemas merge without a check for the end, and a list of terms is the key under which
+//! the result is shared.
+//!
+//! # Alternatives considered
+//!
+//! Rewriting the schema text (merging JSON objects) was rejected: JSON Schema cannot write the
+//! conjunction of `additionalProperties` with sibling properties.
 
 use std::rc::Rc;
 
@@ -19,7 +24,7 @@ use super::small_map::SmallMap;
 use super::term_set::TermSet;
 use crate::constraint::json::document::{Id, Symbol};
 
-/// A set of JSON types, with both booleans and both kinds of numbers told apart.
+/// Set of JSON types; the two booleans and the two kinds of numbers are separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Types(pub u8);
 
@@ -58,22 +63,23 @@ impl Types {
     }
 }
 
-/// One thing a value must satisfy.
+/// One thing that a value must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Term {
-    /// The schema.
+    /// It satisfies the schema.
     Pos(Id),
-    /// Not the schema.
+    /// It violates the schema.
     Neg(Id),
-    /// The schema object violates exactly this keyword's condition.
+    /// It violates exactly this keyword of the schema object.
     NegKeyword(Id, Symbol),
-    /// The value has one of these types.
+    /// It has one of these types.
     Types(Types),
     /// If it is an object, it has this property.
     Require(Symbol),
     /// If it is an object, it lacks this property.
     Forbid(Symbol),
-    /// If it is an object with this property, the property satisfies (or does not satisfy) the schema.
+    /// If it is an object with this property, the property satisfies (`false`: violates) the
+    /// schema.
     Property(Symbol, Id, bool),
     /// If it is a number, it is less than this literal.
     Below(Id),
@@ -81,16 +87,16 @@ pub(super) enum Term {
     Above(Id),
     /// If it is an array, it has an item at this index, which violates the schema.
     ItemFails(u32, Id),
-    /// If it is an object, it has a property whose name matches the pattern and whose value violates
-    /// the schema.
+    /// If it is an object, it has a property whose name matches the pattern and whose value
+    /// violates the schema.
     MatchFails(Symbol, Id),
-    /// Every property or item outside of a set that is evaluated (by its number) satisfies the schema; or
-    /// (`false`) one does not. True of values of other types.
+    /// Every property or item outside of a set of evaluated ones (by its number) satisfies the
+    /// schema; `false`: one does not. True of values of other types.
     Unevaluated(u32, Id, bool),
 }
 
 impl Term {
-    /// The term that is true where this one is false, if it has that simple form.
+    /// Returns the term that is true exactly if this one is false, if it has that simple form.
     pub fn opposite(&self) -> Option<Term> {
         match *self {
             Term::Pos(id) => Some(Term::Neg(id)),
@@ -100,10 +106,10 @@ impl Term {
     }
 }
 
-/// The terms that one value must satisfy, in the order in which they were met.
+/// Terms that one value must satisfy, in the order in which they were added.
 pub(super) type Terms = SmallVec<[Term; 2]>;
 
-/// What nothing satisfies.
+/// Term that nothing satisfies.
 pub(super) const FALSE: Term = Term::Types(Types::NONE);
 
 pub(super) fn add_term(terms: &mut Terms, term: Term) {
@@ -112,7 +118,7 @@ pub(super) fn add_term(terms: &mut Terms, term: Term) {
     }
 }
 
-/// A bound of a number and whether the bound itself is excluded.
+/// Bound of a number; `exclusive` excludes the bound itself.
 #[derive(Debug, Clone)]
 pub(super) struct Bound {
     pub value: Number,
@@ -121,14 +127,14 @@ pub(super) struct Bound {
     pub exclusive: bool,
 }
 
-/// What is said about numbers.
+/// Constraints on numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NumberPart {
     pub min: Option<Bound>,
     pub max: Option<Bound>,
-    /// Most digits after the point that matter (`multipleOf` 0.1, 0.01, …).
+    /// Maximum number of digits after the point that matter (`multipleOf` 0.1, 0.01, …).
     pub scale: Option<u32>,
-    /// Other divisors: text and place; `false`: they must not divide.
+    /// Other divisors: text and location; `false`: they must not divide.
     pub divisors: Vec<(Symbol, Id, bool)>,
 }
 
@@ -165,11 +171,11 @@ pub(super) enum Test {
     Pattern(Symbol),
     Format(Symbol),
     Equals(Symbol),
-    /// A span of the source that `x-verbatim` means.
+    /// The text is a span of the source of `x-verbatim`.
     Verbatim,
 }
 
-/// What is said about strings.
+/// Constraints on strings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StringPart {
     pub min: u32,
@@ -190,17 +196,17 @@ impl StringPart {
     }
 }
 
-/// What is said about arrays.
+/// Constraints on arrays.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ArrayPart {
     pub prefix: Vec<Terms>,
-    /// Items after the prefix.
+    /// Terms of the items after the prefix.
     pub rest: Terms,
     pub min: u32,
     pub max: Option<u32>,
-    /// Where `uniqueItems` was asked for.
+    /// Location of `uniqueItems`.
     pub unique: Option<Id>,
-    /// Bounds on how many items satisfy something.
+    /// Bounds on the number of items that satisfy a term.
     pub contains: Vec<Contains>,
 }
 
@@ -237,17 +243,17 @@ impl ArrayPart {
     }
 }
 
-/// What one schema object says about properties that it does not declare.
+/// What one schema object asserts about properties that it does not declare.
 #[derive(Debug)]
 pub(super) struct Group {
     /// Patterns with their schemas.
     pub patterns: Schemas,
-    /// Names that no pattern matches.
+    /// Schema of names that no pattern matches.
     pub additional: Option<Id>,
 }
 
-/// What is known about names. Shared between the forks of a choice, of which many come to nothing before they
-/// say anything about properties.
+/// Terms of properties, by name. The forks of a choice share it: many are dropped before they add
+/// anything about properties.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known(Option<Rc<Properties>>);
 
@@ -274,30 +280,30 @@ impl Known {
         self.0.iter().flat_map(|known| known.names())
     }
 
-    /// To add something: copied if it is shared.
+    /// Returns the map for a change; copies it if it is shared.
     pub fn change(&mut self) -> &mut Properties {
         Rc::make_mut(self.0.get_or_insert_default())
     }
 }
 
-/// What is said about objects.
+/// Constraints on objects.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ObjectPart {
     /// Names declared by `properties`, in the order of the output.
     pub order: NameList,
-    /// All names about which something is known, and what.
+    /// All names with terms, and their terms.
     pub values: Known,
-    /// Names in `values` that `properties` did not declare, and required ones.
+    /// Names in `values` that `properties` did not declare, and required names.
     pub late: NameList,
     pub required: SmallMap<(), 8>,
     pub groups: SmallVec<[Rc<Group>; 2]>,
     pub min: u32,
     pub max: Option<u32>,
-    /// What the names must satisfy.
+    /// Terms that the names must satisfy.
     pub names: Terms,
-    /// Properties that must be there without being named.
+    /// Properties that must exist without being named.
     pub demands: Vec<ExistsProperty>,
-    /// Where a bound on the number of properties was set.
+    /// Location of a bound on the number of properties.
     pub count_at: Option<Id>,
 }
 
@@ -313,7 +319,7 @@ impl ObjectPart {
     }
 }
 
-/// A keyword that is not honoured, should a value of one of these types be possible.
+/// A keyword that is not supported. It matters only if a value of one of these types is possible.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub types: Types,
@@ -326,12 +332,13 @@ pub(super) struct Refusal {
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
     pub types: Types,
-    /// If a `const` or `enum` applies: the values of the first one met. They are filtered by `terms`.
+    /// If a `const` or `enum` applies: the values of the shortest one. They are filtered by
+    /// `terms`.
     pub literals: Option<Rc<Vec<Id>>>,
-    /// All terms that went in, for filtering literals and against applying a term twice.
+    /// All terms that were merged: they filter literals, and no term is applied twice.
     pub terms: TermSet,
-    /// So many of the terms do not filter literals: those around a `oneOf` whose branches are being
-    /// compared, because each of them would already ask that exactly one branch holds.
+    /// Number of leading terms that do not filter literals: those around a `oneOf` whose branches
+    /// are being compared. Each of them would already require that exactly one branch holds.
     pub unasked: usize,
     pub number: NumberPart,
     pub string: StringPart,
@@ -357,7 +364,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Whether every JSON value is allowed.
+    /// Returns true if every JSON value is allowed.
     pub fn is_free(&self) -> bool {
         self.types == Types::ALL
             && self.literals.is_none()
@@ -386,7 +393,7 @@ impl Shape {
     }
 }
 
-/// The smaller of two upper bounds.
+/// Lowers an upper bound to `new`, if that is smaller.
 pub(super) fn lower_max(old: &mut Option<u32>, new: u32) {
     *old = Some(old.map_or(new, |o| o.min(new)));
 }

@@ -1,10 +1,16 @@
-//! Alternatives that are written elsewhere: an `anyOf` with references to schemas of their own.
+//! An `anyOf` of references: each target schema is a conjunction of its own, which others share.
 //!
-//! `{"anyOf": [{"$ref": "#/$defs/item"}, {"type": "null"}]}` is how generators of schemas write an optional value. To expand the
-//! schema behind the reference at each such place gives the same shapes each time; its goal, which other
-//! places share, is one alternative as it is. Cost: a look at the keywords. Not done where another keyword stands beside
-//! the `anyOf`, for the two must be merged then, nor for schemas of literals and plain types, which become
-//! one set of words with those of the other alternatives.
+//! Generators of schemas write an optional value as `{"anyOf": [{"$ref": "#/$defs/item"}, {"type":
+//! "null"}]}`. Expanding the target at each such use gives the same shapes each time. Its
+//! conjunction, which other uses share, is one alternative as it is.
+//!
+//! This is not done if the `anyOf` has sibling keywords, because the two must be merged then. It is
+//! not done either for schemas of literals and plain types: their literals form one set with those
+//! of the other alternatives.
+//!
+//! # Cost
+//!
+//! One scan of the keywords.
 
 use std::rc::Rc;
 
@@ -18,16 +24,17 @@ use super::shape::{Term, Terms};
 use crate::constraint::json::document::Id;
 use crate::error::Result;
 
-/// The alternatives of an `anyOf`.
+/// Alternatives of an `anyOf`.
 pub(super) struct Alternatives {
-    /// Those that are goals of their own.
+    /// Alternatives that are conjunctions of their own.
     pub elsewhere: SmallVec<[Term; 2]>,
-    /// What the others are expanded from, if there are any.
+    /// Fork from which the others are expanded, if there are any.
     pub here: Option<Fork>,
 }
 
 impl SchemaContext<'_> {
-    /// The alternatives of a conjunction that is nothing but an `anyOf`, if some of them are written elsewhere.
+    /// Returns the alternatives of a conjunction that consists of an `anyOf` only, if some of them
+    /// are references to shared schemas.
     pub fn alternatives_elsewhere(&mut self, terms: &[Term]) -> Result<Option<Alternatives>> {
         let [Term::Pos(id)] = *terms else { return Ok(None) };
         if self.assertions(id) != KeywordSet::of(&[kw::ANY_OF]) {
@@ -63,7 +70,7 @@ impl SchemaContext<'_> {
         Ok(Some(Alternatives { elsewhere, here }))
     }
 
-    /// Whether a schema speaks of properties or items, and lists no values.
+    /// Returns true if a schema has keywords about properties or items, and lists no values.
     fn holds_parts(&self, id: Id) -> bool {
         const PARTS: KeywordSet = KeywordSet::of(&[
             kw::PROPERTIES,

@@ -1,22 +1,27 @@
-//! What is known by name, in the order in which it came: of the properties of one object, mostly a few.
+//! Map by name for the few properties of one object, in insertion order.
 //!
-//! A name is looked for among a few one by one, and beyond that in an index. A hash map from the start was
-//! rejected: one for each object, and the code that makes it grow, were a twentieth of what a small schema
-//! takes; and the order in which it is gone through says nothing.
+//! # Cost
+//!
+//! A few names are compared one by one; beyond that there is an index.
+//!
+//! # Alternatives considered
+//!
+//! A hash map from the start was rejected: one for each object, and the code that grows it, are a
+//! noticeable part of compiling a small schema. Its iteration order also carries no meaning.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::constraint::json::document::Symbol;
 
-/// Up to so many names are compared one by one.
+/// Up to this number, names are compared one by one.
 const FEW: usize = 16;
 
 /// Values by name, of which N need no allocation.
 #[derive(Debug, Clone)]
 pub(super) struct SmallMap<T, const N: usize> {
     list: SmallVec<[(Symbol, T); N]>,
-    /// Where each name is in the list, once there are more than a few.
+    /// Position of each name in the list, once there are more than [`FEW`].
     index: FxHashMap<Symbol, u32>,
 }
 
@@ -47,7 +52,7 @@ impl<T, const N: usize> SmallMap<T, N> {
         self.position(name).map(|at| &mut self.list[at].1)
     }
 
-    /// Adds a value for a name that has none; whether it had none.
+    /// Adds a value for a name that has none; returns true if it had none.
     pub fn insert(&mut self, name: Symbol, value: T) -> bool {
         let new = !self.contains(name);
         if new {
@@ -56,12 +61,12 @@ impl<T, const N: usize> SmallMap<T, N> {
         new
     }
 
-    /// Makes room for so many more.
+    /// Reserves memory for `more` further entries.
     pub fn reserve(&mut self, more: usize) {
         self.list.reserve(more);
     }
 
-    /// The names.
+    /// Returns the names.
     pub fn names(&self) -> impl Iterator<Item = Symbol> + '_ {
         self.list.iter().map(|entry| entry.0)
     }

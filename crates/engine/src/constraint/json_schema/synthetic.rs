@@ -1,14 +1,21 @@
-//! Schemas that no document has: made where a negation or a merge needs one.
+//! Synthetic schemas, which no document has: made where a negation or a merge needs one.
 //!
-//! They refer to values of the document, which stay where they are; in messages they are at the place of a
-//! value that they stand for. Each costs a few values and is made once. Terms with values of their own
-//! were the alternative: every part of the front end would have to know them.
+//! They refer to values of the document, which stay where they are. In messages they have the
+//! location of a value that they represent.
+//!
+//! # Cost
+//!
+//! Each adds a few values and is made once.
+//!
+//! # Alternatives considered
+//!
+//! Terms with values of their own: every part of the front end would have to know them.
 
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::constraint::json_schema::keywords as kw;
 
 impl Doc {
-    /// A boolean outside the document tree.
+    /// Returns a boolean outside the document tree.
     pub fn constant(&mut self, value: bool) -> Id {
         match self.constants[usize::from(value)] {
             Some(id) => id,
@@ -19,17 +26,18 @@ impl Doc {
         }
     }
 
-    /// A schema `{"anyOf": schemas}` outside the document tree, in messages at the place of `like`.
+    /// Returns a schema `{"anyOf": schemas}` outside the document tree, in messages at the location
+    /// of `like`.
     pub fn any_of(&mut self, schemas: &[Id], like: Id) -> Id {
         self.made((kw::ANY_OF, schemas), like)
     }
 
-    /// A schema of which only the value is an instance, outside the document tree.
+    /// Returns a schema with the value as its only instance, outside the document tree.
     pub fn equal_to(&mut self, value: Id) -> Id {
         self.made((kw::ENUM, &[value]), value)
     }
 
-    /// A schema of arrays with so many items, outside the document tree.
+    /// Returns a schema of arrays with exactly `items` items, outside the document tree.
     pub fn of_length(&mut self, items: usize, like: Id) -> Id {
         let name = self.intern(&items.to_string());
         let count = self.push(Value::Number(name));
@@ -41,13 +49,14 @@ impl Doc {
         id
     }
 
-    /// A schema with one keyword that has a list of values of the document, made once.
+    /// Returns a schema with one keyword whose value is a list of values of the document; made
+    /// once.
     fn made(&mut self, (keyword, values): (Symbol, &[Id]), like: Id) -> Id {
         let key = (keyword, Box::from(values));
         if let Some(&id) = self.made.get(&key) {
             return id;
         }
-        // The values stay where they are: their parents are not told.
+        // The values keep their parents.
         let (first, len) = (self.elements.len() as u32, values.len() as u32);
         self.elements.extend(values);
         let list = self.push(Value::Array { first, len });

@@ -1,9 +1,15 @@
-//! Terms in the order in which they were met, each once.
+//! Set of terms that keeps the order in which they were added.
 //!
-//! A `oneOf` of a hundred branches excludes ninety-nine terms from each fork, so asking whether a term is
-//! there must not look at all of them. A short list is compared one by one, which is cheapest; of a longer one a
-//! row of bits tells of most terms that they are not there; beyond some dozens there is an index. An index from the
-//! ninth term on was rejected: every fork copies it, which took longer than all look-ups.
+//! # Cost
+//!
+//! A `oneOf` of a hundred branches excludes ninety-nine terms from each fork, so a membership test
+//! must not scan all terms. A short list is compared one by one, which is cheapest. For a longer
+//! one, a bitmap rules out most terms that are absent. Beyond some dozens there is an index.
+//!
+//! # Alternatives considered
+//!
+//! An index from the ninth term on was rejected: every fork copies it, which took longer than all
+//! lookups.
 
 use std::hash::BuildHasher;
 use std::ops::Deref;
@@ -12,23 +18,23 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::shape::{Term, Terms};
 
-/// Up to so many terms are compared one by one.
+/// Up to this length, terms are compared one by one.
 const FEW: usize = 8;
-/// From so many terms on there is an index.
+/// From this length on, there is an index.
 const MORE: usize = 64;
 
-/// A set of terms that remembers their order.
+/// A set of terms that keeps their order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TermSet {
     list: Terms,
-    /// Once there are more than a few, the bit of each term; different terms may share one.
+    /// Bit of each term, once there are more than [`FEW`]; different terms may share one.
     bits: u128,
-    /// All terms, once there are many.
+    /// All terms, once there are at least [`MORE`].
     index: FxHashSet<Term>,
 }
 
 impl TermSet {
-    /// Whether a term is there.
+    /// Returns true if the set contains a term.
     pub fn contains(&self, term: &Term) -> bool {
         match self.list.len() {
             MORE.. => self.index.contains(term),
@@ -36,7 +42,7 @@ impl TermSet {
         }
     }
 
-    /// Adds a term; whether it was new.
+    /// Adds a term; returns true if it was new.
     pub fn insert(&mut self, term: Term) -> bool {
         if self.contains(&term) {
             return false;
@@ -56,7 +62,7 @@ impl TermSet {
     }
 }
 
-/// One of 128 bits for a term.
+/// Returns the bit of a term, one of 128.
 fn bit(term: &Term) -> u128 {
     1 << (FxBuildHasher.hash_one(term) % 128)
 }

@@ -1,8 +1,8 @@
-//! From shapes to nodes: one node per JSON type that is left, and their union.
+//! From shapes to nodes of the IR: one node per JSON type that is left, and their union.
 //!
-//! Everything of bounded kinds (literals, `null`, booleans) goes into one literal set. This is the only
-//! place where a refusal becomes an error: a keyword that is not supported does no harm to a type that
-//! cannot occur.
+//! Everything of bounded kinds (literals, `null`, booleans) goes into one literal set. A refusal
+//! becomes an error only in this file: an unsupported keyword does no harm to a type that cannot
+//! occur.
 
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::SmallVec;
@@ -24,17 +24,17 @@ use crate::constraint::regular::byte_nfa::ByteNfa;
 use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most integers between bounds that are tried one by one for a `multipleOf`.
+/// Maximum number of integers between bounds that are tried one by one for a `multipleOf`.
 const MAX_MULTIPLES: u64 = 2_000;
 
-/// Up to so many names are compared one by one.
+/// Up to this number, names are compared one by one.
 const FEW_NAMES: usize = 16;
 
-/// A class of characters and how often it may occur.
+/// A class of characters, with the minimum and maximum number of its repetitions.
 type Repeated = (Vec<(char, char)>, u32, Option<u32>);
 
 impl SchemaLowering<'_> {
-    /// Finds the goals of a shape's children.
+    /// Finds the conjunctions of a shape's children.
     pub fn plan(&mut self, mut shape: Box<Shape>) -> Result<Plan> {
         let (mut properties, mut extra, mut prefix) = (Declared::new(), Extras::new(), Vec::new());
         let (mut rest, mut contains, mut demand) = (self.goal(&[])?, Vec::new(), None);
@@ -60,7 +60,7 @@ impl SchemaLowering<'_> {
         Ok(Plan { shape, properties, extra, prefix, rest, contains, demand })
     }
 
-    /// The declared properties in the order of the output.
+    /// Returns the declared properties in the order of the output.
     fn properties(&mut self, shape: &mut Shape) -> Result<Declared> {
         if shape.object.order.is_empty() && shape.object.late.is_empty() {
             return Ok(Declared::new());
@@ -76,7 +76,7 @@ impl SchemaLowering<'_> {
                 continue;
             }
             let mut terms = match shape.object.values.get(&name) {
-                // Cheaper than to clone it.
+                // Cheaper than a clone.
                 Some(terms) => Terms::from_slice(terms),
                 None => self.front.undeclared(shape, name)?,
             };
@@ -94,7 +94,8 @@ impl SchemaLowering<'_> {
         Ok(properties)
     }
 
-    /// The node of a goal from its planned shapes and the goals that are alternatives to them.
+    /// Builds the node of a conjunction from its planned shapes and the conjunctions that are
+    /// alternatives to them.
     pub fn build(&mut self, plans: &[Plan], elsewhere: &[GoalId]) -> Result<NodeId> {
         let mut parts = Parts::new();
         let mut literals = Literals::default();
@@ -170,7 +171,7 @@ impl SchemaLowering<'_> {
         let scale = if integer { None } else { shape.number.scale };
         let key = (integer, key(&shape.number.min), key(&shape.number.max), scale);
         let whole = shape.types.meets(Types::INT);
-        // Zeros behind the last digit that counts make no other number.
+        // Zeros after the last digit that counts do not change the value.
         let finer = match scale {
             Some(scale) if self.front.policy.equal_numbers => {
                 multiples(&Number::new(&format!("1e-{scale}")))?
@@ -199,8 +200,9 @@ impl SchemaLowering<'_> {
         Ok(Some((decimal, bound.exclusive)))
     }
 
-    /// Of the numbers of a specification, those that the divisors divide, or do not, that are among others,
-    /// and that are no integers unless `whole` says so. They are written without exponents, whatever the policy.
+    /// Builds the numbers of a specification, restricted by the divisors: each must divide them or
+    /// must not. If `among` is given, they are also in it; without `whole`, they are not integers.
+    /// They are written without exponents, in any policy.
     fn computed_numbers(
         &mut self,
         shape: &Shape,
@@ -234,7 +236,8 @@ impl SchemaLowering<'_> {
         regular::to_ir::lower(&all, &mut self.front.ir).map_err(|e| located(self, e, at))
     }
 
-    /// Integers between bounds that the divisors divide, one by one; `false` if there are too many.
+    /// Adds the integers between bounds that the divisors divide, one by one; `false` if there are
+    /// too many.
     fn listed_multiples(
         &mut self,
         shape: &Shape,
@@ -312,7 +315,7 @@ impl SchemaLowering<'_> {
         let lang = match part.tests[..] {
             [] => None,
             [(Test::Pattern(name), true, at)] => Some(match only {
-                // It was read to see whether it is a class.
+                // The pattern was parsed for the class check.
                 Some(pattern) => self.front.read_pattern(&pattern, name, at)?,
                 None => self.front.pattern_node(name, at)?,
             }),
@@ -336,8 +339,8 @@ impl SchemaLowering<'_> {
         Ok(self.front.ir.push(plain(lang, part.min, part.max)))
     }
 
-    /// If all tests are patterns of one repeated class: the common class and length bounds. A pattern that is none is
-    /// left in `other`.
+    /// If all tests are patterns of one repeated class: returns the common class and length bounds.
+    /// Otherwise leaves the first other pattern in `other`.
     fn classes(&self, part: &StringPart, other: &mut Option<Pattern>) -> Option<Repeated> {
         let (mut min, mut max) = (part.min, part.max);
         let mut common: Option<Vec<(char, char)>> = None;
@@ -361,7 +364,7 @@ impl SchemaLowering<'_> {
                     .collect(),
             });
         }
-        // An empty class is left to the general way.
+        // An empty class is left to the general case.
         common.filter(|c| !c.is_empty()).map(|c| (c, min, max))
     }
 
@@ -438,7 +441,7 @@ impl SchemaLowering<'_> {
         }
     }
 
-    /// Adds the object with as many properties as allowed.
+    /// Adds the object with the allowed number of properties.
     pub fn counted(
         &mut self,
         plan: &Plan,
@@ -458,7 +461,7 @@ impl SchemaLowering<'_> {
             }
             _ => {
                 let mut entries = Vec::new();
-                // With all places taken by required properties there is no room for others.
+                // If required properties use up the maximum, no others are possible.
                 if max.is_none_or(|max| required < max as usize) {
                     for (keys, value) in extra {
                         entries.push(Extra { keys: self.keys_node(keys)?, value: *value });

@@ -1,9 +1,12 @@
 //! Undeclared properties: the partition of all names by the patterns that match them.
 //!
-//! Every `patternProperties`, `additionalProperties` and `propertyNames` that applies splits the set
-//! of names; each part of the partition has one list of terms for its values. Parts whose values
-//! cannot exist are dropped before any automaton is built, so the usual case, one pattern and nothing
-//! else, costs nothing. The number of parts is bounded by [`MAX_PARTS`].
+//! Every `patternProperties`, `additionalProperties` and `propertyNames` that applies splits the
+//! set of names. Each part of the partition has one list of terms for its values.
+//!
+//! # Cost
+//!
+//! Parts whose values cannot exist are dropped before any automaton is built. So the usual case,
+//! one pattern and nothing else, costs nothing. [`MAX_PARTS`] bounds the number of parts.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,11 +21,11 @@ use crate::constraint::json::document::{Id, Symbol};
 use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{ErrorKind, Result};
 
-/// Most parts of the partition of names.
+/// Maximum number of parts of the partition.
 const MAX_PARTS: usize = 64;
-/// Most names of a finite part that are compared with the declared ones.
+/// Maximum number of names of a finite part that are compared with the declared ones.
 const MAX_LISTED: usize = 256;
-/// Longest bound on the length of a name that is turned into an automaton.
+/// Maximum bound on the length of a name that is turned into an automaton.
 const MAX_NAME_LENGTH: u32 = 1_000;
 
 /// A set of names.
@@ -40,25 +43,26 @@ type Patterns = Vec<(Symbol, Id)>;
 /// One part of the partition.
 #[derive(Clone)]
 struct Part {
-    /// Sets of patterns of which one matches, or none does.
+    /// Sets of patterns; the flag says whether one of them matches, or none does.
     tests: Vec<(Rc<Patterns>, bool)>,
-    /// The names that pass the first so many tests, once they were needed.
+    /// Names that pass the first N tests, with N; computed when needed.
     language: Option<(usize, Arc<CharDfa>)>,
     terms: Terms,
 }
 
 impl SchemaLowering<'_> {
-    /// The undeclared properties of a shape: disjoint sets of names with the goals of their values.
+    /// Returns the undeclared properties of a shape: disjoint sets of names with the conjunctions
+    /// of their values.
     pub fn extras(&mut self, shape: &Shape) -> Result<Extras> {
         if shape.object.groups.is_empty() && shape.object.names.is_empty() {
-            // Nothing is said about them.
+            // No schema mentions them.
             return Ok(smallvec![(Keys::All, self.goal(&[])?)]);
         }
         if let [group] = &shape.object.groups[..]
             && group.patterns.is_empty()
             && shape.object.names.is_empty()
         {
-            // Nothing tells one of them from another.
+            // All of them have the same terms.
             let terms: Terms = group.additional.map(Term::Pos).into_iter().collect();
             let goal = self.goal(&terms)?;
             return Ok(if self.goal_never(goal) { Extras::new() } else { smallvec![(Keys::All, goal)] });
@@ -113,7 +117,7 @@ impl SchemaLowering<'_> {
             let mut next = Vec::new();
             for (mut part, matched) in open {
                 if self.is_disjoint(&mut part, &patterns) {
-                    // Without this check the parts would double with each pattern.
+                    // Without this check, each pattern would double the number of parts.
                     next.push((part, matched));
                     continue;
                 }
@@ -143,18 +147,19 @@ impl SchemaLowering<'_> {
         Ok(parts.collect())
     }
 
-    /// Whether no name of a part matches any of the patterns, as far as that can be told.
+    /// Returns true if no name of a part matches any of the patterns, as far as that can be
+    /// decided.
     fn is_disjoint(&mut self, part: &mut Part, patterns: &[(Symbol, Id)]) -> bool {
         if part.tests.is_empty() {
             return false;
         }
-        // What is too large to tell is left to `keys`, which may never look at it.
+        // A language that is too large is left to `keys`, which may never need it.
         let Ok(Some(language)) = self.part_language(part) else { return false };
         let disjoint = self.front.any_pattern(patterns).and_then(|dfa| language.is_disjoint(&dfa));
         disjoint.unwrap_or(false)
     }
 
-    /// The names that pass the tests of a part; `None` if there are no tests.
+    /// Returns the names that pass the tests of a part; `None` if there are no tests.
     fn part_language(&mut self, part: &mut Part) -> Result<Option<Arc<CharDfa>>> {
         let from = part.language.as_ref().map_or(0, |l| l.0);
         for i in from..part.tests.len() {
@@ -172,7 +177,7 @@ impl SchemaLowering<'_> {
         Ok(part.language.as_ref().map(|l| l.1.clone()))
     }
 
-    /// The names of several parts together; `None` if there are none besides the declared ones.
+    /// Returns the names of several parts together; `None` if all of them are declared.
     fn keys(
         &mut self,
         mut parts: Vec<Part>,
@@ -180,7 +185,8 @@ impl SchemaLowering<'_> {
         shape: &Shape,
     ) -> Result<Option<Keys>> {
         if names.is_none() {
-            // Parts that cover both sides of a test, as when additional properties have the same schema.
+            // The parts may cover both sides of a test, for example if additional properties have
+            // the same schema.
             if parts.iter().any(|p| p.tests.is_empty()) || (parts.len() == 2 && complementary(&parts)) {
                 return Ok(Some(Keys::All));
             }
@@ -211,7 +217,7 @@ impl SchemaLowering<'_> {
         Ok(Some(if all.is_everything() { Keys::All } else { Keys::Automaton(all) }))
     }
 
-    /// Whether a finite set of patterns only matches declared names.
+    /// Returns true if the patterns match only finitely many names and all of these are declared.
     fn only_declared(&mut self, patterns: &[(Symbol, Id)], shape: &Shape) -> Result<bool> {
         if shape.object.values.is_empty() {
             return Ok(false);
@@ -220,7 +226,7 @@ impl SchemaLowering<'_> {
         Ok(dfa.is_empty() || self.listed(&dfa, shape))
     }
 
-    /// Whether all words of an automaton are declared names.
+    /// Returns true if all words of an automaton are declared names.
     pub fn listed(&self, dfa: &CharDfa, shape: &Shape) -> bool {
         let doc = &self.front.doc;
         if shape.object.values.is_empty() {
@@ -238,7 +244,7 @@ fn complementary(parts: &[Part]) -> bool {
 }
 
 impl SchemaContext<'_> {
-    /// Names that match one of the patterns.
+    /// Returns the names that match one of the patterns.
     pub fn any_pattern(&mut self, patterns: &[(Symbol, Id)]) -> Result<Arc<CharDfa>> {
         let mut all: Option<Arc<CharDfa>> = None;
         for &(pattern, at) in patterns {
@@ -254,7 +260,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// The names that satisfy `propertyNames`.
+    /// Returns the names that satisfy `propertyNames`.
     pub fn name_language(&mut self, terms: &[Term]) -> Result<Arc<CharDfa>> {
         let mut fork = Fork::new(terms);
         fork.shape.types = Types::STRING;
@@ -308,7 +314,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// The texts that pass all tests; `None`: all texts.
+    /// Returns the texts that pass all tests; `None`: all texts.
     pub fn language(&mut self, part: &StringPart) -> Result<Option<Arc<CharDfa>>> {
         let mut all: Option<Arc<CharDfa>> = None;
         let mut excluded: Vec<Symbol> = Vec::new();
@@ -345,7 +351,7 @@ fn everything() -> CharDfa {
     CharDfa::lengths(0, None)
 }
 
-/// What nothing satisfies, as a list.
+/// Returns the list of the one term that nothing satisfies.
 pub(super) fn nothing() -> Terms {
     smallvec![FALSE]
 }

@@ -1,12 +1,21 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: which properties and items other keywords have looked at.
+//! `unevaluatedProperties` and `unevaluatedItems`: the properties and items that other keywords
+//! evaluate.
 //!
-//! That depends on which schemas beside the keyword hold, so it is computed as *alternatives*: lists of
-//! terms with what is evaluated if they hold. An alternative need not say which schemas do not hold: to
-//! count less as evaluated only asks for more, so the union over the alternatives is exact, and
-//! an instance is in it through the alternative of all schemas that do hold. Negations are therefore only
-//! needed where the keyword itself is negated. Alternatives that another one makes superfluous are dropped;
-//! at most [`MAX_ALTERNATIVES`] are left. Annotations carried by the forks of a merge were the alternative: a
-//! sub-schema of which two are merged would have to know which of them asks.
+//! That depends on which sibling schemas hold, so it is computed as *alternatives*: lists of terms
+//! with the set that is evaluated if they hold. An alternative need not state which schemas do not
+//! hold. A smaller evaluated set only requires more, so the union over the alternatives is exact:
+//! an instance is in it through the alternative of all schemas that do hold. Negations are
+//! therefore only needed if the keyword itself is negated.
+//!
+//! # Cost
+//!
+//! Alternatives that another one makes superfluous are dropped; at most [`MAX_ALTERNATIVES`] are
+//! left.
+//!
+//! # Alternatives considered
+//!
+//! Annotations carried by the forks of a merge. If two schemas with this keyword are merged, their
+//! sub-schemas would have to know which of the two an annotation is for.
 
 use std::rc::Rc;
 
@@ -22,19 +31,19 @@ use super::shape::{Term, Terms, Test, Types, add_term};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
-/// Most alternatives of what is evaluated beside one keyword.
+/// Maximum number of alternatives of the evaluated set for one keyword.
 const MAX_ALTERNATIVES: usize = 512;
-/// Deepest nesting of schemas for the same value in which evaluation is followed.
+/// Maximum nesting of schemas for the same value in which evaluation is followed.
 const MAX_DEPTH: u32 = 64;
 
-/// Whether it is about properties or items.
+/// Kind of the keyword: about properties or about items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Properties,
     Items,
 }
 
-/// What is evaluated.
+/// An evaluated set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Evaluated {
     pub kind: Kind,
@@ -42,23 +51,23 @@ pub(super) struct Evaluated {
     all: bool,
     /// Properties with these names.
     pub names: Vec<Symbol>,
-    /// Properties whose names match one of these patterns (with the place of one).
+    /// Properties whose names match one of these patterns (with the location of one).
     pub patterns: Schemas,
-    /// So many of the first items.
+    /// Number of first items.
     first: u32,
     /// Items that satisfy one of these schemas.
     matching: Vec<Id>,
 }
 
-/// Terms, and what is evaluated where they hold.
+/// Terms, and the evaluated set if they hold.
 #[derive(Debug, Clone)]
 struct Alternative {
     terms: Terms,
     seen: Evaluated,
 }
 
-/// The alternatives beside a keyword, known by the schema, the kind, and whether the schema is looked at
-/// from around it (then its own keyword counts as well).
+/// Alternatives by the schema, the kind, and whether the query comes from a schema around it. In
+/// that case its own `unevaluated…` keyword counts as well.
 pub(super) type Known = rustc_hash::FxHashMap<(Id, Kind, bool), Rc<Alternatives>>;
 
 /// Alternatives of which at least one holds for every instance that its schemas accept.
@@ -131,14 +140,14 @@ impl Alternatives {
         self.0.iter().all(|a| a.seen.is_nothing())
     }
 
-    /// The same alternatives, with more asked for first.
+    /// Returns the same alternatives with more terms, which come first.
     fn asking(&self, terms: &[Term]) -> Alternatives {
         Alternatives(self.0.iter().map(|a| a.clone().asking(terms)).collect())
     }
 
     fn and(&self, other: &Alternatives) -> Alternatives {
         if other.is_nothing() {
-            // What holds beside it is asked for elsewhere.
+            // The terms of `other` are merged elsewhere.
             return Alternatives(self.0.clone());
         }
         let all = self.0.iter().flat_map(|a| other.0.iter().map(move |b| a.and(b)));
@@ -150,7 +159,7 @@ impl Alternatives {
         self.pruned()
     }
 
-    /// Without those that ask for more and evaluate no more than another one.
+    /// Drops alternatives that require more and evaluate no more than another one.
     fn pruned(self) -> Alternatives {
         let mut kept: Vec<Alternative> = Vec::with_capacity(self.0.len());
         let beats = |a: &Alternative, b: &Alternative| {
@@ -169,8 +178,8 @@ impl Alternatives {
 }
 
 impl SchemaContext<'_> {
-    /// Merges `unevaluatedProperties` or `unevaluatedItems` (`name`, with the value `at`) of a schema object:
-    /// the work for it, which comes before that of the schemas beside it.
+    /// Returns the work for `unevaluatedProperties` or `unevaluatedItems` (`name`, with the value
+    /// `at`) of a schema object. It comes before that of the sibling schemas.
     pub fn unevaluated(&mut self, schema: Id, name: Symbol, at: Id) -> Result<Option<Item>> {
         if self.is_true(at) {
             return Ok(None);
@@ -187,8 +196,8 @@ impl SchemaContext<'_> {
         Ok(Some(Item::Choice(Rc::new(alternatives), at)))
     }
 
-    /// Merges the violation of the keyword: where an alternative holds, something outside of what it
-    /// evaluates violates the schema.
+    /// Merges the violation of the keyword: if an alternative holds, something outside of its
+    /// evaluated set violates the schema.
     pub fn negative_unevaluated(&mut self, fork: &mut Fork, schema: Id, name: Symbol, at: Id) -> Result<()> {
         let types = if kind_of(name) == Kind::Properties { Types::OBJECT } else { Types::ARRAY };
         let possible = if self.is_true(at) { Types::NONE } else { types };
@@ -219,8 +228,8 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// Merges the term that all outside of a set satisfies the schema, or (`holds` is false) something
-    /// does not.
+    /// Merges the term that everything outside of a set satisfies the schema, or (`holds` is false)
+    /// something does not.
     pub fn outside(&mut self, fork: &mut Fork, set: u32, at: Id, holds: bool) -> Result<()> {
         let seen = self.evaluated[set as usize].clone();
         match seen.kind {
@@ -249,7 +258,8 @@ impl SchemaContext<'_> {
         Ok(())
     }
 
-    /// What an item after the first ones satisfies: it is evaluated by `contains`, or by the schema.
+    /// Returns the schema of an item after the first ones: `contains` evaluates it, or it satisfies
+    /// the keyword's schema.
     fn item_outside(&mut self, seen: &Evaluated, at: Id) -> Id {
         let mut schemas = seen.matching.clone();
         if self.doc.value(at) != Value::Bool(false) {
@@ -262,7 +272,7 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// Whether a literal satisfies the keyword `name` of a schema object.
+    /// Returns true if a literal satisfies the keyword `name` of a schema object.
     pub fn unevaluated_valid(
         &mut self,
         schema: Id,
@@ -283,7 +293,8 @@ impl SchemaContext<'_> {
         self.outside_valid(&seen, at, value, depth)
     }
 
-    /// Whether all of a literal that is not in a set satisfies the schema; true for other types.
+    /// Returns true if every part of a literal outside of a set satisfies the schema; true for
+    /// other types.
     pub fn outside_valid(&mut self, seen: &Evaluated, at: Id, value: Id, depth: u32) -> Result<bool> {
         if seen.all {
             return Ok(true);
@@ -306,7 +317,7 @@ impl SchemaContext<'_> {
         Ok(true)
     }
 
-    /// Whether a property of that name is evaluated.
+    /// Returns true if a property of that name is evaluated.
     pub fn is_evaluated(&mut self, seen: &Evaluated, name: Symbol) -> Result<bool> {
         if seen.all || seen.names.binary_search(&name).is_ok() {
             return Ok(true);
@@ -319,13 +330,13 @@ impl SchemaContext<'_> {
         Ok(false)
     }
 
-    /// The set of the properties with these names.
+    /// Returns the set of the properties with these names.
     pub fn only_names(&mut self, mut names: Vec<Symbol>) -> u32 {
         names.sort_unstable();
         self.evaluated_set(&Evaluated { names, ..Evaluated::none(Kind::Properties) })
     }
 
-    /// The number of a set.
+    /// Returns the number of a set.
     fn evaluated_set(&mut self, seen: &Evaluated) -> u32 {
         let known = self.evaluated.iter().position(|s| **s == *seen);
         known.unwrap_or_else(|| {
@@ -334,12 +345,12 @@ impl SchemaContext<'_> {
         }) as u32
     }
 
-    /// What is evaluated beside a keyword of a schema object.
+    /// Returns the evaluated sets for a keyword of a schema object.
     fn evaluated_beside(&mut self, schema: Id, name: Symbol) -> Result<Rc<Alternatives>> {
         self.evaluated_by(schema, kind_of(name), false, 0)
     }
 
-    /// What a schema evaluates; with `around`, its own keyword counts.
+    /// Returns what a schema evaluates; with `around`, its own `unevaluated…` keyword counts.
     fn evaluated_by(&mut self, id: Id, kind: Kind, around: bool, depth: u32) -> Result<Rc<Alternatives>> {
         if let Some(known) = self.alternatives.get(&(id, kind, around)) {
             return Ok(known.clone());
@@ -371,7 +382,7 @@ impl SchemaContext<'_> {
         Ok(all)
     }
 
-    /// What a schema object evaluates by keywords of its own.
+    /// Returns what a schema object evaluates by keywords of its own.
     fn evaluated_directly(&mut self, id: Id, kind: Kind, around: bool) -> Result<Evaluated> {
         let mut seen = Evaluated::none(kind);
         let has = |front: &Self, name| front.doc.get(id, name).is_some();
@@ -400,7 +411,7 @@ impl SchemaContext<'_> {
         Ok(seen)
     }
 
-    /// What a schema object evaluates through the schemas of one keyword; `None`: nothing.
+    /// Returns what a schema object evaluates through the schemas of one keyword; `None`: nothing.
     fn evaluated_through(
         &mut self,
         id: Id,
@@ -481,7 +492,8 @@ impl SchemaContext<'_> {
         Ok(yes.asking(&[Term::Pos(at)]).or(no.asking(&[Term::Neg(at)])))
     }
 
-    /// What a schema evaluates, with the term that it holds where it evaluates something.
+    /// Returns what a schema evaluates, with the term that the schema holds added to each
+    /// alternative that evaluates something.
     fn holding(&mut self, schema: Id, kind: Kind, depth: u32) -> Result<Alternatives> {
         let own = self.evaluated_by(schema, kind, true, depth + 1)?;
         let mut all = Vec::with_capacity(own.0.len());

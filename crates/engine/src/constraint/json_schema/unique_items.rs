@@ -1,9 +1,11 @@
 //! `uniqueItems`: arrays whose items differ.
 //!
-//! Strings, words and listed numbers have one spelling each, so the machine can compare them as texts
-//! (`ir::Node::JsonSet`), which is cheaper. Everything else it compares as values (`ir::Node::JsonUnique`):
-//! `1` is `1.0`, and objects are equal whatever the order of their properties. Beside `contains` there must
-//! be enough different values for what has to be contained; that is worked out for one condition only.
+//! Strings, words and listed numbers have one form each, so the machine can compare them as texts
+//! (`ir::Node::JsonSet`), which is cheaper. It compares everything else as values
+//! (`ir::Node::JsonUnique`): `1` is `1.0`, and objects are equal in any order of their properties.
+//!
+//! With `contains`, enough different values must exist for the items that have to be contained.
+//! This is implemented for one condition only.
 
 use super::conjunctions::{Plan, SchemaLowering};
 use super::decimal::Number;
@@ -15,11 +17,12 @@ use crate::constraint::regular::byte_nfa::ByteNfa;
 use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::Result;
 
-/// Longest bound on the length of a string that is turned into an automaton.
+/// Maximum bound on the length of a string that is turned into an automaton.
 const MAX_LENGTH: u32 = 2_000;
 
 impl SchemaLowering<'_> {
-    /// Arrays of `min` to `max` different items of a node; `None` if these cannot be compared as texts.
+    /// Builds arrays of `min` to `max` different items of a node; `None` if these cannot be
+    /// compared as texts.
     pub fn unique_texts(&mut self, items: NodeId, (min, max): (u32, Option<u32>)) -> Result<Option<NodeId>> {
         let parts: Vec<NodeId> = match self.front.ir.node(items) {
             Node::Union(parts) => parts.to_vec(),
@@ -43,7 +46,7 @@ impl SchemaLowering<'_> {
         if words.iter().any(|word| matches!(word.first(), Some(b'[' | b'{'))) {
             return Ok(None);
         }
-        // Numbers that are spelled differently may be equal.
+        // Numbers with different texts may be equal.
         let number = |word: &ByteString| -> Option<(Number, ByteString)> {
             let text = std::str::from_utf8(word).ok()?;
             let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
@@ -64,16 +67,16 @@ impl SchemaLowering<'_> {
         Ok(Some(self.front.ir.push(Node::JsonSet { item, min, max })))
     }
 
-    /// Arrays of different items, some of which must satisfy a condition. However many there are already,
-    /// what is missing can still be written if there are enough different values to begin with: an item that
-    /// could count does, in one of the ways that are followed.
+    /// Builds arrays of different items, some of which must satisfy a condition. If there are
+    /// enough different values at the start, the missing items can be written after any items: an
+    /// item that could count does, in one of the alternatives that the machine follows.
     pub fn unique_containing(&mut self, plan: &Plan, rest: Option<NodeId>, at: Id) -> Result<NodeId> {
         let part = &plan.shape.array;
         let [condition] = &part.contains[..] else {
             return Err(self.front.unsupported(kw::UNIQUE_ITEMS, at));
         };
         let simple = part.prefix.is_empty() && condition.from == 0;
-        // Items that must not count have to be enough for themselves.
+        // Items that must not count need enough different values of their own.
         let few = condition.max.is_some() && part.min > condition.min;
         let (true, false, Some(rest)) = (simple, few, rest) else {
             return Err(self.front.unsupported(kw::UNIQUE_ITEMS, at));
@@ -92,7 +95,8 @@ impl SchemaLowering<'_> {
         matches!(self.front.ir.node(node), Node::JsonString { .. })
     }
 
-    /// The string with the bounds on its length as part of its language; `None` if they are too large.
+    /// Makes the bounds on the length of a string part of its language; `None` if they are too
+    /// large.
     fn unbounded(&mut self, lang: Option<NodeId>, min: u32, max: Option<u32>) -> Result<Option<NodeId>> {
         let string = |lang| Node::JsonString { lang, min_chars: 0, max_chars: None };
         if min == 0 && max.is_none() {

@@ -1,11 +1,17 @@
-//! URI references, as far as identifiers of schemas need them.
+//! URI references, as far as identifiers of schemas need them: decoding and joining.
 //!
-//! Both functions are linear in their texts. A crate for URIs was rejected: joining is all that is needed,
-//! and identifiers that are no proper URIs must keep working as names.
+//! # Cost
+//!
+//! Both functions are linear in their texts.
+//!
+//! # Alternatives considered
+//!
+//! A crate for URIs was rejected: joining is all that is needed, and identifiers that are not
+//! proper URIs must keep working as names.
 
 use std::borrow::Cow;
 
-/// Decodes `%xx`; `None` if that is no UTF-8 text.
+/// Decodes `%xx`; `None` if the result is not UTF-8.
 pub(super) fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));

@@ -1,9 +1,17 @@
-//! An exact validator for literals of the document (`const` and `enum` values, property names).
+//! Exact validator for literals of the document: `const` and `enum` values and property names.
 //!
-//! Filtering the values of an `enum` by validating them makes every other keyword beside it exact,
-//! even those that cannot be generated for. The validator recurses over schema and value together, to
-//! at most [`MAX_NESTING`] levels; each visited keyword counts as a step of the run. Merging literals
-//! symbolically was rejected: it would need a case for every keyword, and most would be wrong first.
+//! Filtering the values of an `enum` by validation makes all its sibling keywords exact, even those
+//! that cannot be generated for.
+//!
+//! # Cost
+//!
+//! The validator recurses over schema and value together, to at most [`MAX_NESTING`] levels. Each
+//! visited keyword counts as a step of the run.
+//!
+//! # Alternatives considered
+//!
+//! Merging literals symbolically was rejected: it needs a case for every keyword, and most cases
+//! are easy to get wrong.
 
 use smallvec::SmallVec;
 
@@ -14,11 +22,11 @@ use super::unevaluated::Kind;
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
-/// Deepest nesting of schemas and values together.
+/// Maximum nesting of schemas and values together.
 const MAX_NESTING: u32 = 300;
 
 impl SchemaContext<'_> {
-    /// Whether a literal satisfies a term.
+    /// Returns true if a literal satisfies a term.
     pub fn satisfies(&mut self, term: &Term, value: Id) -> Result<bool> {
         self.term(term, value, 0)
     }
@@ -65,7 +73,7 @@ impl SchemaContext<'_> {
         })
     }
 
-    /// Compares two number literals; `None` if one is none.
+    /// Compares two number literals; `None` if one of them is not a number.
     fn compare(&mut self, a: Id, b: Id) -> Option<std::cmp::Ordering> {
         Some(self.number(a)?.cmp(&self.number(b)?))
     }
@@ -93,14 +101,14 @@ impl SchemaContext<'_> {
         Ok(true)
     }
 
-    /// Whether the value satisfies one keyword of a schema object.
+    /// Returns true if the value satisfies one keyword of a schema object.
     fn keyword(&mut self, schema: Id, name: Symbol, at: Id, value: Id, depth: u32) -> Result<bool> {
         self.step(1, at)?;
         Ok(match name {
             kw::TYPE => self.types(at)?.meets(self.type_of(value)),
             kw::CONST => self.doc.equal(at, value),
             kw::ENUM => {
-                // Values of a list are compared with the list itself when its schema is merged.
+                // The values of a list satisfy it themselves.
                 if self.doc.parent(value) == Some(at) {
                     return Ok(true);
                 }
@@ -268,13 +276,14 @@ impl SchemaContext<'_> {
         self.valid(then, value, depth + 1)
     }
 
-    /// Whether a property name satisfies a schema (names are strings that need not occur as values).
+    /// Returns true if a property name satisfies a schema (names are strings that need not occur as
+    /// values).
     pub fn name_valid(&mut self, schema: Id, name: Symbol) -> Result<bool> {
         let value = self.doc.string_value(name);
         self.valid(schema, value, 1)
     }
 
-    /// Whether a type set of a literal fits, for callers that only have a term.
+    /// Returns true if a literal satisfies all terms.
     pub fn literal_fits(&mut self, terms: &[Term], value: Id) -> Result<bool> {
         for term in terms {
             if !self.satisfies(term, value)? {
@@ -284,7 +293,7 @@ impl SchemaContext<'_> {
         Ok(true)
     }
 
-    /// The types a `type` keyword names.
+    /// Returns the types that a `type` keyword names.
     pub fn types(&self, at: Id) -> Result<Types> {
         let own = [at];
         let list = match self.doc.value(at) {

@@ -1,10 +1,18 @@
 //! `x-verbatim`: a string that is a span of a given source text.
 //!
-//! The lengths of the span and of the string are bounds of the string node; patterns, formats and
-//! excluded values beside the keyword become one automaton over characters (`lang`), of which only the
-//! product with the spans is made: time linear in the pairs that are met, few if the pattern begins
-//! like few places of the source. The way all other tests go, through an automaton of the spans over
-//! characters, was rejected: its limits are those of patterns, a few kilobytes of source.
+//! The bounds on the length of the span and of the string become bounds of the string node.
+//! Patterns, formats and excluded values of sibling keywords become one automaton over characters
+//! (`regular::char_dfa`). Only its product with the spans is built.
+//!
+//! # Cost
+//!
+//! Linear in the pairs that the product reaches. These are few if the pattern starts like few
+//! positions of the source.
+//!
+//! # Alternatives considered
+//!
+//! An automaton of the spans over characters, as for all other tests, was rejected: its limits are
+//! those of patterns, a few kilobytes of source.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,15 +23,15 @@ use super::shape::{Shape, StringPart, Test};
 use crate::constraint::ir::{Node, NodeId};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::regular::char_dfa::CharDfa;
-use crate::constraint::substring::{Graph, Source, SourceText, SubstringOptions};
+use crate::constraint::substring::{SubstringGraph, Source, SourceText, SubstringOptions};
 use crate::error::{ErrorKind, Result};
 
-/// The source that `x-verbatim` means; its automaton is made when the keyword is met.
+/// Source of `x-verbatim`; its automaton is made when the keyword is met.
 pub(super) struct Quoted<'s> {
     text: &'s str,
     options: &'s SubstringOptions,
     source: Option<Rc<Source>>,
-    /// The nodes of all spans, with and without the empty one.
+    /// Nodes of all spans, with and without the empty one.
     nodes: [Option<NodeId>; 2],
 }
 
@@ -34,7 +42,7 @@ impl<'s> Quoted<'s> {
 }
 
 impl SchemaContext<'_> {
-    /// Whether the keyword asks for anything.
+    /// Returns true if the keyword asserts anything.
     pub fn is_verbatim(&self, at: Id) -> Result<bool> {
         match self.doc.value(at) {
             Value::Bool(holds) => Ok(holds),
@@ -45,20 +53,20 @@ impl SchemaContext<'_> {
     /// Merges the keyword.
     pub fn verbatim(&mut self, shape: &mut Shape, at: Id) -> Result<()> {
         if self.is_verbatim(at)? {
-            // The bound of an option, so that it is counted and not spelled in states.
+            // The option's bound is counted by the string node and not expressed in states.
             shape.string.min = shape.string.min.max(self.source(at)?.min_chars());
             shape.string.add(Test::Verbatim, true, at);
         }
         Ok(())
     }
 
-    /// The source.
+    /// Returns the source, and registers it with the representation on the first use.
     pub fn source(&mut self, at: Id) -> Result<Rc<Source>> {
         let place = self.doc.place(at);
         let Some(quoted) = &mut self.quoted else {
             let message = "`x-verbatim` means a source text, and none was given";
             return Err(self.error(ErrorKind::InvalidSchema, at, message).hint(
-                "give the text with `Constraint::json_schema_quoting`, or on the command line with --source",
+                "give the text with `ConstraintBuilder::source`, or on the command line with --source",
             ));
         };
         if let Some(source) = &quoted.source {
@@ -70,14 +78,14 @@ impl SchemaContext<'_> {
         Ok(source)
     }
 
-    /// Whether a text is a span.
+    /// Returns true if a text is a span.
     pub fn quotes(&mut self, text: Symbol, at: Id) -> Result<bool> {
         let source = self.source(at)?;
         Ok(source.find(self.doc.name(text)).is_some())
     }
 
-    /// The node of the spans that pass `rest`, too, the empty one among them only if `empty`;
-    /// [`Node::Never`] if there is none.
+    /// Returns the node of the spans that pass `rest`, too. The empty span is among them only if
+    /// `empty`. [`Node::Never`] if there is no span.
     fn spans(&mut self, source: &Source, rest: Option<&CharDfa>, empty: bool) -> Result<NodeId> {
         let all = || source.graph().at_least(u32::from(!empty));
         if let Some(dfa) = rest.filter(|dfa| !dfa.is_everything()) {
@@ -95,7 +103,7 @@ impl SchemaContext<'_> {
 }
 
 impl SchemaLowering<'_> {
-    /// The strings of a part that must be verbatim.
+    /// Builds the strings of a part that must be verbatim.
     pub fn quoted_string(&mut self, part: &StringPart) -> Result<NodeId> {
         let verbatim = |t: &(Test, bool, Id)| t.0 == Test::Verbatim;
         let at = part.tests.iter().find(|t| verbatim(t)).map_or(self.front.doc.root(), |t| t.2);
@@ -107,8 +115,8 @@ impl SchemaLowering<'_> {
             return Ok(self.never);
         }
         let place = self.front.doc.place(at);
-        // One character at least is spelled, not counted. With longer minima the empty span may stay, so
-        // that the text may end in every state and the count alone decides.
+        // A minimum of one character is expressed in states, not counted. With longer minima the
+        // empty span may stay, so that the text may end in every state and the count alone decides.
         let empty = part.min != 1;
         let lang = self.front.spans(&source, rest.as_deref(), empty).map_err(|e| e.at(place))?;
         let nothing = match self.front.ir.node(lang) {
@@ -124,8 +132,8 @@ impl SchemaLowering<'_> {
     }
 }
 
-/// The spans that an automaton accepts.
-fn passing(spans: &Graph, dfa: &CharDfa) -> Result<Graph> {
+/// Returns the spans that an automaton accepts.
+fn passing(spans: &SubstringGraph, dfa: &CharDfa) -> Result<SubstringGraph> {
     let live = dfa.live();
     let step = |state: u32, c: char| {
         let to = dfa.step(state, c as u32);

@@ -17,7 +17,7 @@ pub(crate) const MAX_NFA: usize = 60_000;
 
 /// One state: byte transitions and epsilon transitions.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct State {
+pub(crate) struct ByteState {
     pub ranges: SmallVec<[(u8, u8, u32); 2]>,
     free: SmallVec<[u32; 4]>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct State {
 /// A nondeterministic automaton over bytes.
 #[derive(Debug)]
 pub(crate) struct ByteNfa {
-    pub states: Vec<State>,
+    pub states: Vec<ByteState>,
     pub start: u32,
     pub accept: u32,
 }
@@ -34,7 +34,7 @@ impl ByteNfa {
     /// Builds the automaton of a regular node.
     pub fn new(ir: &Ir, node: NodeId) -> Result<ByteNfa> {
         let mut nfa = ByteNfa { states: Vec::with_capacity(64), start: 0, accept: 1 };
-        nfa.states.extend([State::default(), State::default()]);
+        nfa.states.extend([ByteState::default(), ByteState::default()]);
         // Each entry: this node must connect the first state to the second.
         let mut todo = vec![(node, 0u32, 1u32)];
         while let Some((node, from, to)) = todo.pop() {
@@ -52,7 +52,7 @@ impl ByteNfa {
     }
 
     fn state(&mut self) -> u32 {
-        self.states.push(State::default());
+        self.states.push(ByteState::default());
         self.states.len() as u32 - 1
     }
 

@@ -17,7 +17,7 @@ use crate::constraint::regular::hir_to_ir::{MAX_NESTING, fault};
 use crate::error::{Error, ErrorKind, Result};
 
 /// One open group (or the whole pattern).
-struct Frame {
+struct HirFrame {
     /// Byte at which the group was opened.
     start: usize,
     alternatives: Vec<Hir>,
@@ -27,9 +27,9 @@ struct Frame {
     literal: String,
 }
 
-impl Frame {
+impl HirFrame {
     fn new(start: usize) -> Self {
-        Frame { start, alternatives: Vec::new(), items: Vec::new(), literal: String::new() }
+        HirFrame { start, alternatives: Vec::new(), items: Vec::new(), literal: String::new() }
     }
 
     fn push(&mut self, hir: Hir) {
@@ -78,14 +78,14 @@ fn literal(c: char) -> Hir {
 /// The pattern under construction.
 pub(crate) struct Assembler<'a> {
     text: &'a str,
-    frames: Vec<Frame>,
-    current: Frame,
+    frames: Vec<HirFrame>,
+    current: HirFrame,
     quantifiable: bool,
 }
 
 impl<'a> Assembler<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Assembler { text, frames: Vec::new(), current: Frame::new(0), quantifiable: false }
+        Assembler { text, frames: Vec::new(), current: HirFrame::new(0), quantifiable: false }
     }
 
     /// Appends an item that a quantifier may follow.
@@ -128,7 +128,7 @@ impl<'a> Assembler<'a> {
             let message = format!("groups are nested deeper than the limit of {MAX_NESTING}");
             return Err(fault(ErrorKind::TooComplex, message, self.text, start, start + 1));
         }
-        let outer = std::mem::replace(&mut self.current, Frame::new(start));
+        let outer = std::mem::replace(&mut self.current, HirFrame::new(start));
         self.frames.push(outer);
         self.quantifiable = false;
         Ok(())

@@ -84,16 +84,16 @@ pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
 
 /// Returns the languages of `hir` by anchor condition.
 pub(crate) fn split(hir: &Hir, ir: &mut Ir) -> Result<Split> {
-    hir::visit(hir, Lowering { ir, done: Vec::new() })
+    hir::visit(hir, HirLowering { ir, done: Vec::new() })
 }
 
-struct Lowering<'a> {
+struct HirLowering<'a> {
     ir: &'a mut Ir,
     /// Languages of the sub-expressions that are finished but not yet used.
     done: Vec<Split>,
 }
 
-impl Lowering<'_> {
+impl HirLowering<'_> {
     fn class(&mut self, class: &Class) -> Split {
         let node = match class {
             Class::Unicode(class) if class.ranges().is_empty() => return Split::NEVER,
@@ -116,7 +116,7 @@ impl Lowering<'_> {
     }
 }
 
-impl Visitor for Lowering<'_> {
+impl Visitor for HirLowering<'_> {
     type Output = Split;
     type Err = Error;
 

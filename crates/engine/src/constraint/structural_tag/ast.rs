@@ -1,36 +1,38 @@
-//! The tree of formats, as it is written.
+//! The syntax tree of a structural tag: one node per format of the document.
 //!
-//! One node per format of the document, with the place of each for errors. Leaves (schemas, regular
-//! expressions, grammars) are already nodes of the representation. `optional`, `plus`, `star` and
-//! `repeat` are one kind, and the older form of the document is the newer one's `triggered_tags`: a
-//! kind for each name was rejected, since they would only differ in how they are read.
+//! Each node has its position in the document, for errors. Leaves (schemas, regular expressions,
+//! grammars) are already nodes of the intermediate representation. `optional`, `plus`, `star` and
+//! `repeat` are one kind. The older form of the document becomes the newer one's `triggered_tags`.
+//!
+//! # Alternatives considered
+//! A kind for each name was rejected: such kinds would differ only in how they are parsed.
 
 use std::rc::Rc;
 
 use crate::constraint::ir::NodeId;
 use crate::constraint::json::document::Id;
 
-/// A format and its place.
+/// A format and its position.
 #[derive(Debug)]
 pub(super) struct Format {
     pub at: Id,
     pub kind: Kind,
 }
 
-/// What a format is.
+/// The kind of a format, with its parts.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// Exactly this text.
     Text(Rc<str>),
-    /// What a node of the representation says.
+    /// The language of a node of the intermediate representation.
     Node(NodeId),
-    /// Any text without these.
+    /// Any text without the excluded ones.
     AnyText { excludes: Rc<[Phrase]> },
-    /// All of these, one after the other.
+    /// All of these in order.
     Sequence(Vec<Format>),
     /// One of these.
     Or(Vec<Format>),
-    /// `min` to `max` times (`None`: without end).
+    /// `min` to `max` times (`None`: unbounded).
     Repeat { content: Box<Format>, min: u32, max: Option<u32> },
     /// One tag.
     Tag(Box<Tag>),
@@ -58,14 +60,14 @@ pub(super) struct Triggered {
     pub many: Many,
 }
 
-/// How many tags there must and may be.
+/// Bounds on the number of tags.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Many {
     pub at_least_one: bool,
     pub stop_after_first: bool,
 }
 
-/// A text and its place.
+/// A text and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Phrase {
     pub text: Rc<str>,

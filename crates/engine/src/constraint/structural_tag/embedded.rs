@@ -1,8 +1,12 @@
-//! The leaves of a format: JSON Schemas, regular expressions and grammars, each by its own front end.
+//! The leaves of a structural tag: JSON Schemas, regular expressions and grammars, each parsed by
+//! its own front end.
 //!
-//! A leaf becomes one node of the document's representation; equal schemas are read once, so that the
-//! cost is that of the distinct ones. A schema is taken out of the document as JSON text, since its
-//! references and its `$schema` mean the schema and not the document around it.
+//! A leaf becomes one node of the document's representation. A schema is taken out of the document
+//! as JSON text, because its references and its `$schema` refer to the schema and not to the
+//! document around it.
+//!
+//! # Cost
+//! Equal schemas are parsed once, so the cost is that of the distinct ones.
 
 use std::collections::hash_map::Entry;
 
@@ -19,21 +23,21 @@ use crate::error::{Error, Place, Result};
 /// How the values of a schema are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Spelling {
-    /// Whether properties come in any order whatever the policy says.
+    /// Whether properties come in any order, whatever the policy says.
     pub any_order: bool,
-    /// As the parameters of a call, if not as JSON.
+    /// The style of call parameters; `None`: JSON.
     pub style: Option<Style>,
 }
 
-/// Leaves in one representation.
+/// Parses leaves into one representation.
 pub(super) struct Leaves<'a> {
     pub ir: Ir,
     policy: &'a Policy,
-    /// What `x-verbatim` means in schemas.
+    /// Source text that `x-verbatim` refers to in schemas.
     source: Quoting<'a>,
-    /// By text and how values are written.
+    /// Nodes of the parsed schemas, by text and by how values are written.
     schemas: FxHashMap<(String, Spelling), NodeId>,
-    /// What schemas of a style share.
+    /// Automata that all schemas of a style share.
     prepared: FxHashMap<Style, Prepared>,
 }
 
@@ -48,15 +52,15 @@ impl<'a> Leaves<'a> {
         }
     }
 
-    /// A JSON value valid against the schema at `at`, or the parameters of a call; a string there holds the text of the
-    /// schema.
+    /// Returns the node of a JSON value valid against the schema at `at`, or of the parameters of a
+    /// call. A string at `at` contains the text of the schema.
     pub fn schema(&mut self, doc: &Doc, at: Id, spelling: Spelling) -> Result<NodeId> {
         let text = match doc.string(at) {
             Some(inner) => doc.name(inner).to_owned(),
             None => {
                 let mut text = Vec::new();
                 doc.write(at, &mut text);
-                // What is written from text is text: nothing is lost here.
+                // The text was written from a string, so it is UTF-8 and nothing is lost here.
                 String::from_utf8_lossy(&text).into_owned()
             }
         };
@@ -86,13 +90,13 @@ impl<'a> Leaves<'a> {
         Ok(node)
     }
 
-    /// A text that matches a regular expression.
+    /// Returns the node of the texts that match a regular expression.
     pub fn regex(&mut self, doc: &Doc, pattern: &Phrase) -> Result<NodeId> {
         let ir = regex::parse(&pattern.text).map_err(|e| e.at(doc.place(pattern.at)))?;
         Ok(self.ir.append(&ir))
     }
 
-    /// A text of a grammar.
+    /// Returns the node of the texts of a grammar.
     pub fn grammar(&mut self, doc: &Doc, text: &Phrase) -> Result<NodeId> {
         let ir = grammar::parse_from(&text.text, self.policy, self.source)
             .map_err(|e| e.at(doc.place(text.at)))?;
@@ -100,7 +104,7 @@ impl<'a> Leaves<'a> {
     }
 }
 
-/// An error of a schema as one of the document that holds the schema at `place`.
+/// Moves an error of a schema to the document that contains the schema at `place`.
 fn moved(error: &Error, place: &str) -> Error {
     let mut new = Error::new(error.kind(), error.message());
     let mut placed = false;

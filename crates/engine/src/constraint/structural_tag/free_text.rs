@@ -1,20 +1,30 @@
-//! Free text: any Unicode text that ends as soon as one of some texts has been written in it.
+//! Builds the automaton of free text: any Unicode text up to the first occurrence of one of some
+//! texts.
 //!
-//! Two kinds of texts are looked for. *Openers* are triggers of tags and the texts that follow (the end
-//! of the tag around it, mostly): free text holds none of them, and once one has been written, only what
-//! begins with it can follow. *Excluded* texts must not occur in free text; where one is a part of an
-//! opener or reaches into it, the text in front of the opener holds no excluded text and all is well.
+//! The automaton looks for two kinds of texts:
 //!
-//! The automaton is that of Aho and Corasick (1975) over characters, cut at openers; behind an opener
-//! stands the trie of all that begins with it. A state's missing transitions are those of its longest
-//! suffix in the trie; they are written once per suffix *and set of characters that are not missing*,
-//! which is linear in practice, where writing each state's row out is states times first characters.
-//! Working over bytes was rejected: `é` and `è` share their first byte, and texts would have to be kept
-//! apart from halves of characters.
+//! - *Openers* are triggers of tags and the texts that follow (mostly the end of the tag around
+//!   it). Free text contains none of them. After an opener, only text that begins with it can
+//!   follow.
+//! - *Excluded* texts must not occur in free text. An excluded text may be a part of an opener or
+//!   overlap with it: then the text before the opener contains no excluded text, which is valid.
 //!
-//! **Ambiguity.** If one opener contains another anywhere but at its start, then behind the inner one it
-//! is open which of the two has been written; this is refused. If one begins with the other, the shorter
-//! one decides, and whatever begins with it may follow.
+//! The automaton is that of Aho and Corasick (1975) over characters, cut at openers. After an
+//! opener comes the trie of all texts that begin with it. A state's missing transitions are those
+//! of its longest suffix in the trie. They are built once per suffix *and set of characters that
+//! are not missing*.
+//!
+//! **Ambiguity.** If one opener contains another anywhere but at its start, the inner one leaves it
+//! open which of the two was written. This is refused. If one opener begins with another, the
+//! shorter one decides, and whatever begins with it may follow.
+//!
+//! # Cost
+//! The size is linear in practice. Writing out all transitions of each state would cost the number
+//! of states times the number of first characters.
+//!
+//! # Alternatives considered
+//! Working over bytes was rejected: `é` and `è` share their first byte, and texts would have to be
+//! kept apart from halves of characters.
 
 use std::rc::Rc;
 
@@ -28,16 +38,16 @@ use crate::constraint::json::document::Id;
 use crate::constraint::regular::utf8_class;
 use crate::error::{ErrorKind, Result};
 
-/// A free text with tags (perhaps none).
+/// A free text, possibly with tags.
 pub(super) struct FreeText {
     pub at: Id,
     /// The state in which it begins.
     pub entry: StateIx,
-    /// How tags begin, and the states behind that.
+    /// The texts with which tags begin, and the states after them.
     pub begins: Rc<[(Rc<str>, StateIx)]>,
     pub triggers: Rc<[Phrase]>,
     pub excludes: Rc<[Phrase]>,
-    /// Whether what follows may come; if not, a tag must.
+    /// Whether the text after the free text may follow; if not, a tag must come.
     pub may_end: bool,
 }
 
@@ -58,7 +68,7 @@ impl FreeText {
         let mut excludes: Vec<Rc<str>> = self.excludes.iter().map(|e| e.text.clone()).collect();
         let (mut stops, mut end) = (follow.texts, follow.end);
         if !self.may_end {
-            // What would end the text must not occur as long as it cannot end.
+            // As long as the free text must not end, a text that would end it must not occur.
             excludes.extend(stops.drain(..).map(|s| s.0));
             end = false;
         }
@@ -81,15 +91,15 @@ impl FreeText {
     }
 }
 
-/// All that can follow free text, and what of it must have been written to be certain.
+/// The trie of all texts that can follow free text, and the shortest parts that decide.
 struct Openers {
     trie: Trie,
-    /// By node of the trie: the opener that ends there, if none ended before.
+    /// By node of the trie: the opener that ends there, if no shorter opener ends above it.
     fires: Vec<Option<Rc<str>>>,
 }
 
 impl Openers {
-    /// Triggers without tags join the excluded texts.
+    /// Builds the openers. Triggers without tags become excluded texts.
     fn new(text: &FreeText, stops: Vec<(Rc<str>, StateIx)>, excludes: &mut Vec<Rc<str>>) -> Self {
         let mut trie = Trie::default();
         for (begin, state) in text.begins.iter() {
@@ -114,7 +124,7 @@ impl Openers {
         openers
     }
 
-    /// Forgets openers that begin with others.
+    /// Removes openers that begin with other openers.
     fn keep_shortest(&mut self) {
         let mut todo: Vec<(NodeIx, bool)> = vec![(0, false)];
         while let Some((node, below)) = todo.pop() {
@@ -128,18 +138,18 @@ impl Openers {
     }
 }
 
-/// The texts that are looked for, with the links of Aho and Corasick.
+/// The texts that the automaton looks for, with the links of Aho and Corasick.
 struct Patterns {
     trie: Trie,
-    /// The longest proper suffix that is a node, too.
+    /// By node: its longest proper suffix that is also a node.
     fail: Vec<NodeIx>,
-    /// The nearest such suffix that has a way on which this node lacks; the root at last.
+    /// By node: the nearest such suffix with a transition that this node lacks; otherwise the root.
     other: Vec<NodeIx>,
-    /// The node of the openers' trie whose opener has just been written.
+    /// By node: the node of the openers' trie whose opener was just written.
     fires: Vec<Option<NodeIx>>,
-    /// Whether an excluded text has just been written.
+    /// By node: whether an excluded text was just written.
     excluded: Vec<bool>,
-    /// Of a beginning of an opener: its node in the openers' trie.
+    /// By node that is a prefix of an opener: its node in the openers' trie.
     opener: Vec<Option<NodeIx>>,
 }
 
@@ -190,8 +200,8 @@ impl Patterns {
         Ok(patterns)
     }
 
-    /// Breadth first: links, and what nodes inherit through them. `check` is told of openers that have
-    /// been written at a node that is longer than they are.
+    /// Sets the links and the properties inherited through them, breadth first. Calls `check` with
+    /// each opener that ends at a node longer than the opener.
     fn link(&mut self, check: impl Fn(NodeIx, NodeIx) -> Result<()>) -> Result<()> {
         let mut queue = std::collections::VecDeque::from([0]);
         while let Some(node) = queue.pop_front() {
@@ -228,7 +238,7 @@ impl Patterns {
         Ok(())
     }
 
-    /// The beginnings of openers that have just been written, as nodes of the openers' trie.
+    /// Returns the openers' prefixes that end at a node, as nodes of the openers' trie.
     fn begun(&self, mut node: NodeIx) -> Vec<NodeIx> {
         let mut begun = Vec::new();
         while node != 0 {
@@ -239,9 +249,9 @@ impl Patterns {
     }
 }
 
-/// A state whose ways on are still to be built.
+/// A state whose transitions are still to be built.
 enum Todo {
-    /// Of a node of the patterns, without those for some characters (sorted).
+    /// The transitions of a node of the patterns, without those for the given characters (sorted).
     Row(NodeIx, Rc<[char]>, StateIx),
     /// One of these openers has begun and must be completed.
     Set(Rc<[NodeIx]>, StateIx),
@@ -255,13 +265,13 @@ struct Builder<'b, 'a> {
     tries: TrieStates,
     /// States by node of the patterns.
     free: FxHashMap<NodeIx, StateIx>,
-    /// States that hold the ways on of a node but for some characters.
+    /// States with the transitions of a node, except for the given characters.
     rows: FxHashMap<(NodeIx, Rc<[char]>), StateIx>,
     sets: FxHashMap<Rc<[NodeIx]>, StateIx>,
     todo: Vec<Todo>,
     /// Whether the output may end in free text.
     end: bool,
-    /// The state that holds all characters beyond ASCII.
+    /// The state that has the transitions of all characters beyond ASCII.
     wide: Option<StateIx>,
 }
 
@@ -276,7 +286,7 @@ impl Builder<'_, '_> {
         self.tries.build(self.graph, &self.openers.trie, self.at)
     }
 
-    /// The state of free text whose end is a node.
+    /// Returns the state of free text that ends with a node.
     fn free(&mut self, node: NodeIx) -> Result<StateIx> {
         if let Some(&known) = self.free.get(&node) {
             return Ok(known);
@@ -290,7 +300,7 @@ impl Builder<'_, '_> {
         Ok(state)
     }
 
-    /// Where the last character of a node leads; `None` if nowhere.
+    /// Returns the state after the last character of a node; `None` if no text can continue there.
     fn written(&mut self, node: NodeIx) -> Result<Option<StateIx>> {
         if let Some(fire) = self.patterns.fires[node as usize] {
             return self.tries.reach(self.graph, fire, self.at).map(Some);
@@ -301,7 +311,7 @@ impl Builder<'_, '_> {
         self.set(self.patterns.begun(node))
     }
 
-    /// The ways on from a node, without those for some characters.
+    /// Builds the transitions from a node, without those for the given characters.
     fn row(&mut self, node: NodeIx, without: &[char], state: StateIx) -> Result<()> {
         let patterns = self.patterns;
         let mut settled = without.to_vec();
@@ -338,13 +348,13 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// All characters but these lead back to the start.
+    /// Builds transitions back to the start for all characters except these.
     fn others(&mut self, state: StateIx, settled: &[char]) -> Result<()> {
         let start = self.free(0)?;
         let mut others = others(settled);
         if settled.iter().all(char::is_ascii) {
-            // The characters beyond ASCII are one state for all, so that states are alike but for a few
-            // bytes: their masks are made from each other.
+            // All characters beyond ASCII share one state. So states differ in a few bytes only,
+            // and their masks are derived from each other.
             let wide = match self.wide {
                 Some(wide) => wide,
                 None => {
@@ -365,8 +375,8 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// The state in which one of several openers must be completed: an excluded text lies behind their
-    /// beginnings, so that free text cannot reach to here.
+    /// Returns the state in which one of several openers must be completed. An excluded text ends
+    /// after their beginnings, so this state cannot continue as free text.
     fn set(&mut self, mut nodes: Vec<NodeIx>) -> Result<Option<StateIx>> {
         nodes.sort_unstable();
         match nodes[..] {
@@ -405,11 +415,11 @@ impl Builder<'_, '_> {
     }
 }
 
-/// All characters but these, which are sorted.
+/// Returns all characters except the given ones, which are sorted.
 fn others(chars: &[char]) -> Vec<(char, char)> {
     let mut ranges = Vec::new();
     let mut add = |lo: u32, hi: u32| {
-        // Surrogates are no characters.
+        // Surrogates are not characters.
         let lo = char::from_u32(lo).unwrap_or('\u{e000}');
         let hi = char::from_u32(hi).unwrap_or('\u{d7ff}');
         if lo <= hi {

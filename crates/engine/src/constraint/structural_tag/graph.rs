@@ -1,11 +1,16 @@
-//! From the tree of formats to one flat automaton.
+//! Builds one flat automaton from the tree of formats.
 //!
-//! Each format is built in front of what follows it (Thompson's construction from the right), so that a
-//! loop is an edge back and nothing that follows is ever copied. A free text needs to know with which
-//! texts that begins which follows it (they end it), and in a loop that is only known when everything
-//! else is built: free texts wait in a queue until then. Cost: linear in the formats, repetitions
-//! written out. Nested nodes of the representation were rejected: what ends a text would then be
-//! written into every alternative before it, which doubles with each level.
+//! Each format is built in front of what follows it (Thompson's construction from the right). So a
+//! loop is an edge back, and no part that follows is ever copied. A free text must know the first
+//! texts of what follows, because they end it. In a loop these are known only when everything else
+//! is built, so free texts wait in a queue until then.
+//!
+//! # Cost
+//! Linear in the formats, with repetitions written out.
+//!
+//! # Alternatives considered
+//! Nested nodes of the representation were rejected: the texts that end a free text would be copied
+//! into every alternative before it. That doubles with each level.
 
 use std::rc::Rc;
 
@@ -20,12 +25,13 @@ use crate::constraint::json::document::{Doc, Id};
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
 
-/// Most states of one structural tag.
+/// Maximum number of states of one structural tag.
 const MAX_STATES: usize = 400_000;
-/// Most edges of one structural tag.
+/// Maximum number of edges of one structural tag.
 const MAX_EDGES: usize = 800_000;
 
-/// Most characters of triggers, ends and excluded texts, each counted at every free text that knows it.
+/// Maximum number of characters of triggers, ends and excluded texts, counted once for each free
+/// text that looks for them.
 const MAX_WATCHED: usize = 1_000_000;
 
 /// Index of a state under construction.
@@ -34,7 +40,7 @@ pub(super) type StateIx = u32;
 /// Index of a [`First`].
 type FirstIx = u32;
 
-/// With what something can begin.
+/// The possible beginnings of a format.
 #[derive(Debug, Clone)]
 enum First {
     /// The end of the whole output.
@@ -42,18 +48,18 @@ enum First {
     /// A text that is not empty, and the state after it.
     Text(Rc<str>, StateIx),
     Either(FirstIx, FirstIx),
-    /// Something that does not begin with fixed texts.
+    /// A format that does not begin with fixed texts.
     Open(Id),
 }
 
-/// What follows: the state to go to, and with what that can begin.
+/// The continuation of a format: its state, and its possible beginnings.
 #[derive(Debug, Clone, Copy)]
 struct Next {
     state: StateIx,
     first: FirstIx,
 }
 
-/// What can follow a free text.
+/// The possible continuations of a free text.
 #[derive(Debug, Default)]
 pub(super) struct Follow {
     /// Texts and the states after them.
@@ -70,7 +76,7 @@ struct Waiting {
     next: Next,
 }
 
-/// The automaton under construction. States come after those they lead to, but for loops.
+/// The automaton under construction. States come after those they lead to, except in loops.
 pub(super) struct Graph<'a> {
     pub doc: &'a Doc,
     pub ir: &'a mut Ir,
@@ -80,11 +86,11 @@ pub(super) struct Graph<'a> {
     waiting: Vec<Waiting>,
     chars: FxHashMap<char, NodeId>,
     empty: NodeId,
-    /// Characters of the texts that free texts look for.
+    /// Number of characters of the texts that free texts look for.
     watched: usize,
 }
 
-/// Builds the automaton of a format; its node.
+/// Builds the automaton of a format and returns its node.
 pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
     let empty = ir.push(Node::Empty);
     let mut graph = Graph {
@@ -108,7 +114,7 @@ pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
 }
 
 impl Graph<'_> {
-    /// A new state.
+    /// Adds a state.
     pub fn state(&mut self, at: Id) -> Result<StateIx> {
         if self.states.len() >= MAX_STATES || self.edges >= MAX_EDGES {
             return Err(self.too_large(at));
@@ -117,7 +123,7 @@ impl Graph<'_> {
         Ok(self.states.len() as StateIx - 1)
     }
 
-    /// Counts the characters that one more free text looks for.
+    /// Adds to the number of characters that free texts look for, and checks the limit.
     pub fn watch(&mut self, chars: usize, at: Id) -> Result<()> {
         self.watched += chars;
         if self.watched <= MAX_WATCHED {
@@ -134,23 +140,23 @@ impl Graph<'_> {
             .hint("use fewer or shorter triggers and excluded texts, or lower counts of repetitions")
     }
 
-    /// `node` leads from one state to another.
+    /// Adds an edge with the text of `node`.
     pub fn edge(&mut self, from: StateIx, node: NodeId, to: StateIx) {
         self.edges += 1;
         self.states[from as usize].edges.push((node, to));
     }
 
-    /// What is possible in `to` is possible in `from`, too.
+    /// Makes all transitions of `to` possible in `from`, too.
     pub fn also(&mut self, from: StateIx, to: StateIx) {
         self.edge(from, self.empty, to);
     }
 
-    /// The output may end in a state.
+    /// Lets the output end in a state.
     pub fn accept(&mut self, state: StateIx) {
         self.states[state as usize].accept = true;
     }
 
-    /// The node of one character.
+    /// Returns the node of one character.
     pub fn char(&mut self, c: char) -> NodeId {
         let ir = &mut *self.ir;
         *self.chars.entry(c).or_insert_with(|| ir.bytes(c.encode_utf8(&mut [0; 4])))
@@ -161,7 +167,7 @@ impl Graph<'_> {
         self.firsts.len() as FirstIx - 1
     }
 
-    /// Either of two ways on.
+    /// Returns a continuation with the choice between two others.
     fn either(&mut self, a: Next, b: Next, at: Id) -> Result<Next> {
         let state = self.state(at)?;
         self.also(state, a.state);
@@ -169,7 +175,7 @@ impl Graph<'_> {
         Ok(Next { state, first: self.first(First::Either(a.first, b.first)) })
     }
 
-    /// `format`, and then `next`.
+    /// Builds `format` in front of `next`.
     fn format(&mut self, format: &Format, next: Next) -> Result<Next> {
         let at = format.at;
         match &format.kind {
@@ -232,7 +238,7 @@ impl Graph<'_> {
                 for _ in min..max {
                     let body = self.format(content, here)?;
                     if body.state == here.state {
-                        // Nothing, however often.
+                        // A repetition of nothing is nothing.
                         return Ok(next);
                     }
                     here = self.either(body, next, at)?;
@@ -263,7 +269,7 @@ impl Graph<'_> {
         Ok(here)
     }
 
-    /// A tag from behind its `begin`.
+    /// Builds the part of a tag after its `begin`.
     fn inside(&mut self, tag: &Tag, next: Next) -> Result<Next> {
         let at = tag.begin.at;
         let ends: Vec<Next> = tag.ends.iter().map(|end| self.text(end, next, at)).collect::<Result<_>>()?;
@@ -271,7 +277,7 @@ impl Graph<'_> {
         self.format(&tag.content, end)
     }
 
-    /// The texts with which tags begin, and the states behind them.
+    /// Returns the texts with which tags begin, and the states after them.
     fn begins(&mut self, tags: &[Tag], next: Next) -> Result<Vec<(Rc<str>, Next)>> {
         tags.iter().map(|tag| Ok((tag.begin.text.clone(), self.inside(tag, next)?))).collect()
     }
@@ -294,7 +300,7 @@ impl Graph<'_> {
     fn triggered(&mut self, triggered: &Triggered, at: Id, next: Next) -> Result<Next> {
         let Triggered { triggers, tags, excludes, many } = triggered;
         self.warn_idle(triggered);
-        // Behind a tag the free text goes on, in a state that must be there before the tags are.
+        // After a tag the free text continues, in a state that must exist before the tags do.
         let behind = match many.stop_after_first {
             true => next,
             false => Next { state: self.state(at)?, first: self.first(First::Open(at)) },
@@ -312,7 +318,7 @@ impl Graph<'_> {
         if many.at_least_one { text(self, false) } else { Ok(free) }
     }
 
-    /// Notes triggers that no tag begins with.
+    /// Warns about triggers with which no tag begins.
     fn warn_idle(&mut self, triggered: &Triggered) {
         let mut begins: Vec<&str> = triggered.tags.iter().map(|t| &*t.begin.text).collect();
         begins.sort_unstable();
@@ -362,7 +368,7 @@ impl Graph<'_> {
         if many.at_least_one { Ok(tags) } else { self.either(tags, next, at) }
     }
 
-    /// Everything with which `first` can begin.
+    /// Returns all possible beginnings of `first`.
     fn follow(&self, first: FirstIx) -> Follow {
         let mut follow = Follow::default();
         let mut seen = FxHashSet::default();
@@ -381,8 +387,9 @@ impl Graph<'_> {
         follow
     }
 
-    /// The node. The start becomes the first state; the others are turned round, since the machine
-    /// lowers the last state first and likes targets to be there before what leads to them.
+    /// Returns the node of the automaton. The start becomes the first state. The order of the
+    /// others is reversed: the machine lowers the last state first, and targets should be lowered
+    /// before their sources.
     fn finish(mut self, start: StateIx) -> NodeId {
         let last = self.states.len() as StateIx - 1;
         self.states.swap(start as usize, last as usize);

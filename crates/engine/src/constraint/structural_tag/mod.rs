@@ -1,15 +1,14 @@
-//! Structural tags: tool calls and other structure in free text, in the JSON form that inference servers
-//! pass on.
+//! Structural tags: tool calls and other structure in free text, in the JSON form of inference
+//! servers.
 //!
-//! The text is read into a tree of formats (`read`, `members`, `leaves`), and the tree becomes one flat
-//! automaton (`graph`) whose edges are characters, regular nodes and JSON values; free text is a part
-//! of it (`free_text`, `trie`). Cost: linear in the document, plus what its schemas cost. Watching the
-//! output from outside and switching between constraints when a trigger appears was rejected: it is
-//! not exact where a token holds the end of a trigger and the beginning of what follows.
+//! The text is parsed into a tree of formats (`parse`, `strict_object`, `embedded`). The tree
+//! becomes one flat automaton (`graph`) whose edges are characters, regular nodes and JSON values.
+//! Free text is a part of it (`free_text`, `trie`).
 //!
-//! **Documents.** `{"type":"structural_tag","format":F}`, or the older
-//! `{"type":"structural_tag","structures":[{"begin":B,"schema":S,"end":E},…],"triggers":[…]}`, which is a
-//! `triggered_tags` whose contents are JSON values.
+//! # Documents
+//! A document is `{"type":"structural_tag","format":F}`, or the older form
+//! `{"type":"structural_tag","structures":[{"begin":B,"schema":S,"end":E},…],"triggers":[…]}`. The older form is a `triggered_tags`
+//! whose contents are JSON values.
 //!
 //! | format | members | matches |
 //! |---|---|---|
@@ -27,25 +26,37 @@
 //! | `tags_with_separator` | `tags`, `separator`, `at_least_one`?, `stop_after_first`? | tags and nothing else |
 //! | `dispatch` | `rules`, `loop`?, `excludes`?, `exclude_tokens`? | free text with patterns, each followed by its format |
 //!
-//! **Tokens** are named by their text and are that text; numbers are those of a vocabulary, which is not known here.
-//! `exclude_tokens` is a list of such texts, beside `excludes`.
+//! # Tokens
+//! Tokens are named by their text and mean that text. Token numbers depend on a vocabulary, which
+//! is not known here. `exclude_tokens` is a list of such texts and adds to `excludes`.
 //!
-//! **Free text** (`any_text`, and what stands around the tags of `triggered_tags`) is any Unicode text.
+//! # Free text
+//! Free text (`any_text`, and the text around the tags of `triggered_tags`) is any Unicode text.
 //!
-//! * It ends where what follows first begins: it does not contain the end of the tag around it, nor any
-//!   other text with which what follows can begin. What follows must begin with fixed texts, or be the
-//!   end of the output.
-//! * It contains no trigger. Once a trigger has been written, a tag that begins with it must follow (or
-//!   an end that does).
-//! * It contains no excluded text. One that overlaps with the trigger or end behind it is not contained.
-//! * `at_least_one`: it cannot end before a tag has been written. `stop_after_first`: it ends with the
-//!   first tag. Text may precede the first tag in any case.
-//! * `dispatch`: a rule is `[pattern, format]`, a tag that begins with its trigger and has an empty end; `loop` (true if
-//!   absent) is the opposite of `stop_after_first`.
-//! * An empty `end` is no text: what ends the content is what follows the tag.
+//! - It ends where what follows first begins. It does not contain the end of the tag around it, nor
+//!   any other text with which what follows can begin. What follows must begin with fixed texts, or
+//!   be the end of the output.
+//! - It contains no trigger. After a trigger, a tag that begins with it must follow (or an end that
+//!   does).
+//! - It contains no excluded text. An excluded text that overlaps with the trigger or end after it
+//!   is not contained.
+//! - `at_least_one`: it cannot end before a tag. `stop_after_first`: it ends with the first tag.
+//!   Text may precede the first tag in any case.
+//! - `dispatch`: a rule is `[pattern, format]`, a tag that begins with its trigger and has an empty
+//!   end. `loop` (true if absent) is the opposite of `stop_after_first`.
+//! - An empty `end` is no text: whatever follows the tag ends its content.
 //!
-//! **Styles** of a `json_schema`: `json`, and `qwen_xml`, `minimax_xml`, `deepseek_xml`, `glm_xml` for the parameters of a
-//! call in tags; `docs/constraints.md` says how they are written and which names and values cannot be.
+//! # Styles
+//! The styles of a `json_schema` are `json`, and `qwen_xml`, `minimax_xml`, `deepseek_xml`,
+//! `glm_xml` for the parameters of a call in tags. `docs/constraints.md` describes how they are
+//! written, and which names and values they cannot express.
+//!
+//! # Cost
+//! Linear in the document, plus the cost of its schemas.
+//!
+//! # Alternatives considered
+//! Watching the output from outside and switching between constraints at a trigger was rejected. It
+//! is not exact where one token contains the end of a trigger and the beginning of what follows.
 
 mod ast;
 mod embedded;
@@ -69,20 +80,24 @@ use crate::warning::{Warning, WarningKind};
 /// Parses a structural tag.
 ///
 /// # Errors
-/// `InvalidJson` with line and column. With the JSON pointer of the place: `InvalidSchema` for a document
-/// or a schema that is not well formed, `Unsupported` for members and types that are unknown, for openers
-/// that are ambiguous and for free text before something that does not begin with fixed text,
-/// `InvalidPattern` for a regular expression, `TooComplex` beyond a limit.
+/// Returns `InvalidJson` with line and column for text that is not JSON. The other errors have the
+/// JSON pointer of the value:
+///
+/// - `InvalidSchema` for a malformed document or schema
+/// - `Unsupported` for unknown members and types, for ambiguous openers, and for free text before a
+///   format that does not begin with fixed text
+/// - `InvalidPattern` for an invalid regular expression
+/// - `TooComplex` beyond a limit
 pub fn parse(text: &str, policy: &Policy) -> Result<Ir> {
     parse_from(text, policy, None)
 }
 
-/// The tags of parameters in the style of a `json_schema` with this name; none of JSON.
+/// Returns the tags of parameters in the style of this name; `None` for JSON.
 pub(super) fn tags(style: &str) -> Option<parameters::Tags> {
     parameters::Style::NAMED.iter().find(|named| named.0 == style).map(|(_, style)| style.tags())
 }
 
-/// The same with a text that `x-verbatim` means in the schemas.
+/// Parses a structural tag with a source text for `x-verbatim` in its schemas.
 pub(super) fn parse_from(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<Ir> {
     let doc = json_schema::document(text)?;
     let mut leaves = embedded::Leaves::new(policy, source);

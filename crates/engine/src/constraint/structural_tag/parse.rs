@@ -1,7 +1,10 @@
-//! From the JSON text to the tree of formats.
+//! Parser of structural tags: from the JSON text to the tree of formats.
 //!
-//! One pass, linear in the text. Everything that is not understood is refused with its name, its
-//! pointer and a hint: a member ignored in silence would be a promise not kept.
+//! Everything that is not understood is refused with its name, its pointer and a hint: silently
+//! ignoring a member would break a promise.
+//!
+//! # Cost
+//! One pass, linear in the text.
 
 use std::rc::Rc;
 
@@ -12,7 +15,7 @@ use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, ta
 use crate::constraint::json::document::{Doc, Id, Value};
 use crate::error::{ErrorKind, Result};
 
-/// Deepest nesting of formats.
+/// Maximum nesting of formats.
 const MAX_NESTING: usize = 128;
 
 /// The types of formats.
@@ -36,7 +39,7 @@ const TYPES: [&str; 17] = [
     "dispatch",
 ];
 
-/// Types that others know and this crate does not, and what to do about each.
+/// Types that other programs support and this crate does not, each with a hint.
 const FOREIGN: [(&str, &str); 4] = [
     ("exclude_token", TOKENS),
     ("any_tokens", TOKENS),
@@ -46,14 +49,14 @@ const FOREIGN: [(&str, &str); 4] = [
 
 const TOKENS: &str = "constraints are over text; write the text of the tokens";
 
-/// Reads a document.
+/// Parses a document.
 pub(super) struct Reader<'a, 'p> {
     pub doc: &'a Doc,
     pub leaves: &'a mut Leaves<'p>,
 }
 
 impl Reader<'_, '_> {
-    /// The whole document, in the older or the newer form.
+    /// Parses the whole document, in the older or the newer form.
     pub fn document(&mut self) -> Result<Format> {
         let known = ["type", "format", "structures", "triggers"];
         let object = Object::new(self.doc, self.doc.root(), "a structural tag", &known)?;
@@ -183,7 +186,7 @@ impl Reader<'_, '_> {
         Ok(Format { at, kind: Kind::Node(node) })
     }
 
-    /// `None` is JSON.
+    /// Reads the style of a schema; `None` is JSON.
     fn style(&self, at: Id) -> Result<Option<Style>> {
         let name = phrase(self.doc, at, "style")?;
         if &*name.text == "json" {
@@ -203,7 +206,7 @@ impl Reader<'_, '_> {
             None => 0,
         };
         let Some(at) = object.optional("max") else { return Ok((min, None)) };
-        // -1 says that there is no limit, too.
+        // -1 means no limit, too.
         if let Value::Number(text) = self.doc.value(at)
             && self.doc.name(text) == "-1"
         {
@@ -248,8 +251,8 @@ impl Reader<'_, '_> {
         Ok(Tag { begin, content, ends })
     }
 
-    /// Free text with patterns, each of which is followed by a format: tags that begin with their trigger and have no
-    /// end.
+    /// Reads a `dispatch`: free text with patterns, each followed by a format. A rule is a tag that
+    /// begins with its trigger and has no end.
     fn dispatch(&mut self, object: &Object<'_>, depth: usize) -> Result<Format> {
         let doc = self.doc;
         let mut tags = Vec::new();
@@ -287,11 +290,11 @@ impl Reader<'_, '_> {
         self.triggered(at, Triggered { triggers, tags, excludes, many: many(&object)? })
     }
 
-    /// Checks that each tag has its trigger.
+    /// Checks that each tag begins with a trigger.
     fn triggered(&mut self, at: Id, triggered: Triggered) -> Result<Format> {
         let mut shortest: Vec<&str> = triggered.triggers.iter().map(|t| &*t.text).collect();
         shortest.sort_unstable();
-        // What begins with another one comes after it, and nothing else comes between.
+        // After sorting, all triggers that begin with another one follow it directly.
         shortest.dedup_by(|longer, shorter| longer.starts_with(*shorter));
         for tag in &triggered.tags {
             let text = &*tag.begin.text;

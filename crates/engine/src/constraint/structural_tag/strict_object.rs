@@ -1,8 +1,10 @@
-//! Reading members of JSON objects strictly: what is unknown is refused by name.
+//! Strict reading of the members of JSON objects: unknown members are refused by name.
 //!
-//! Thin helpers over the parsed document; every error has the pointer of the value it is about. Deriving
-//! the structure with `serde` was rejected: its errors know neither pointers nor hints, and a schema in
-//! the middle of the document would lose the text of its numbers.
+//! These are thin helpers over the parsed document. Every error has the pointer of its value.
+//!
+//! # Alternatives considered
+//! Deriving the structure with `serde` was rejected: its errors have neither pointers nor hints. A
+//! schema inside the document would also lose the text of its numbers.
 
 use std::rc::Rc;
 
@@ -11,12 +13,12 @@ use crate::constraint::element_pattern::distance;
 use crate::constraint::json::document::{Doc, Id, Value};
 use crate::error::{Error, ErrorKind, Result};
 
-/// An error at a value of the document.
+/// Returns an error at a value of the document.
 pub(super) fn error(doc: &Doc, kind: ErrorKind, at: Id, message: impl Into<String>) -> Error {
     Error::new(kind, message).at(doc.place(at))
 }
 
-/// An error about a value that is not what it must be.
+/// Returns an error about an invalid value.
 pub(super) fn invalid(doc: &Doc, at: Id, message: impl Into<String>) -> Error {
     error(doc, ErrorKind::InvalidSchema, at, message)
 }
@@ -29,7 +31,7 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// The object at `at`, a `what`, which has no members but those `known`.
+    /// Reads the object at `at`, of the kind `what`; refuses members that are not in `known`.
     pub fn new(doc: &'a Doc, at: Id, what: &'a str, known: &[&str]) -> Result<Self> {
         if !matches!(doc.value(at), Value::Object { .. }) {
             return Err(invalid(doc, at, format!("{what} must be an object")));
@@ -49,24 +51,24 @@ impl<'a> Object<'a> {
         Ok(Object { doc, at, what })
     }
 
-    /// A member; `null` counts as absent.
+    /// Returns a member if it is present; `null` counts as absent.
     pub fn optional(&self, name: &str) -> Option<Id> {
         let id = self.doc.get(self.at, self.doc.lookup(name)?)?;
         (self.doc.value(id) != Value::Null).then_some(id)
     }
 
-    /// A member that must be there.
+    /// Returns a required member.
     pub fn required(&self, name: &str) -> Result<Id> {
         self.optional(name)
             .ok_or_else(|| invalid(self.doc, self.at, format!("{} lacks its member `{name}`", self.what)))
     }
 
-    /// A string that must be there.
+    /// Returns a required string.
     pub fn text(&self, name: &str) -> Result<Phrase> {
         phrase(self.doc, self.required(name)?, name)
     }
 
-    /// A truth value, and what it is if it is absent.
+    /// Returns a boolean; `absent` is the default.
     pub fn flag(&self, name: &str, absent: bool) -> Result<bool> {
         match self.optional(name).map(|id| (id, self.doc.value(id))) {
             None => Ok(absent),
@@ -75,7 +77,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A count.
+    /// Reads a count.
     pub fn count(&self, id: Id, name: &str) -> Result<u32> {
         let number = match self.doc.value(id) {
             Value::Number(text) => self.doc.name(text).parse::<u32>().ok(),
@@ -86,7 +88,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The elements of an array that must be there and not be empty.
+    /// Returns the elements of a required array, which must not be empty.
     pub fn list(&self, name: &str) -> Result<&'a [Id]> {
         let id = self.required(name)?;
         match self.doc.value(id) {
@@ -96,12 +98,13 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// What names a token, which is its text: its number is one of a vocabulary.
+    /// Returns the text of a `token`: a token is named by its text, because numbers depend on a
+    /// vocabulary.
     pub fn token(&self) -> Result<Phrase> {
         token(self.doc, self.required("token")?, "token")
     }
 
-    /// The texts that a free text must not hold, tokens among them.
+    /// Returns the texts that a free text must not contain, including excluded tokens.
     pub fn excludes(&self) -> Result<Rc<[Phrase]>> {
         let texts = self.phrases("excludes")?;
         let Some(id) = self.optional("exclude_tokens") else { return Ok(texts) };
@@ -112,7 +115,7 @@ impl<'a> Object<'a> {
         texts.iter().cloned().map(Ok).chain(tokens).collect()
     }
 
-    /// Strings, none of them empty; absent: none.
+    /// Returns an array of nonempty strings; no strings if it is absent.
     pub fn phrases(&self, name: &str) -> Result<Rc<[Phrase]>> {
         let Some(id) = self.optional(name) else { return Ok(Rc::new([])) };
         if !matches!(self.doc.value(id), Value::Array { .. }) {
@@ -130,7 +133,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The text of a token at `at`, the value of a member `name` or in it.
+/// Returns the text of the token at `at`, in the member `name`.
 fn token(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
     if let Value::Number(_) = doc.value(at) {
         let message = format!("`{name}` names a token by its number, which only a vocabulary knows");
@@ -145,7 +148,7 @@ fn token(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
     }
 }
 
-/// The text at `at`, the `name` of a tag: a string, or a format of the type `token`.
+/// Returns the text at `at`, the `name` of a tag: a string, or a format of the type `token`.
 pub(super) fn tag_text(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
     if !matches!(doc.value(at), Value::Object { .. }) {
         return phrase(doc, at, name);
@@ -161,7 +164,7 @@ pub(super) fn tag_text(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
     object.token()
 }
 
-/// The string at `at`, the value of a member `name`.
+/// Returns the string at `at`, in the member `name`.
 pub(super) fn phrase(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
     match doc.value(at) {
         Value::String(text) => Ok(Phrase { text: doc.name(text).into(), at }),
@@ -176,7 +179,7 @@ pub(super) fn phrase(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
     }
 }
 
-/// A name from the document, cut if it is absurdly long.
+/// Returns a name of the document for a message, cut if it is very long.
 pub(super) fn shown(name: &str) -> String {
     if name.chars().count() <= 60 {
         return name.to_owned();
@@ -184,7 +187,7 @@ pub(super) fn shown(name: &str) -> String {
     name.chars().take(60).chain(['…']).collect()
 }
 
-/// What `name` was probably meant to be.
+/// Returns a hint with the known name most similar to `name`.
 pub(super) fn suggestion(name: &str, known: &[&str]) -> String {
     let near = known.iter().map(|k| (distance(k, name), *k)).filter(|&(d, k)| d <= 2 && d < k.len());
     match near.min() {

@@ -1,5 +1,6 @@
-//! Reading, every error, and hostile documents. What the automaton matches is compared with a reference
-//! in `tests/structural_tag_oracle.rs`.
+//! Tests of the structural tag parser: every error, and hostile documents.
+//!
+//! `tests/engine/structural_tag_oracle.rs` compares the language of the automaton with a reference.
 
 use serde_json::{Value, json};
 
@@ -342,12 +343,12 @@ fn triggers_must_be_clear() {
     let no_trigger = triggered(&["[", "<a>>"], &[a()]);
     check(no_trigger, ErrorKind::InvalidSchema, "/tags/0/begin", "no trigger", "starts with");
     check(triggered(&[""], &[a()]), ErrorKind::InvalidSchema, "/triggers/0", "empty", "everywhere");
-    // One inside another: when the inner one has been written, the outer one may be under way.
+    // One inside another: after the inner one, the outer one may be incomplete.
     let both = [tag("xax", text(""), "."), tag("a", text(""), ".")];
     check(triggered(&["xax", "a"], &both), ErrorKind::Unsupported, "", r#""xax" contains "a""#, "choose");
     let both = [tag("xa", text(""), "."), tag("a", text(""), ".")];
     check(triggered(&["xa", "a"], &both), ErrorKind::Unsupported, "", r#""xa" contains "a""#, "choose");
-    // At the start it is no question.
+    // At the start there is no ambiguity.
     let both = [tag("xax", text(""), "."), tag("x", text(""), ".")];
     assert!(read(&triggered(&["xax", "x"], &both)).is_ok());
     // The end of the tag around counts, too.
@@ -356,7 +357,7 @@ fn triggers_must_be_clear() {
     assert!(read(&inside("</t>")).is_ok());
     let error = refused(inside("\n</t>"));
     assert!(error.message().contains(r#""\n</t>" contains "<""#), "{error}");
-    // A trigger that no tag begins with is only forbidden.
+    // A trigger with which no tag begins is only forbidden.
     let ir = read(&triggered(&["<a", "[b"], &[a()])).unwrap();
     assert!(ir.warnings[0].to_string().starts_with("#/format/triggers/1: no tag begins"), "{:?}", ir.warnings);
 }
@@ -392,7 +393,7 @@ fn schemas_keep_their_places() {
     let text = r#"{"type":"structural_tag","format":{"type":"const_string","value":"a","value":"b"}}"#;
     let ir = parse(text, &Policy::default()).unwrap();
     assert!(ir.warnings[0].to_string().starts_with("#/format: the name \"value\""), "{:?}", ir.warnings);
-    // References mean the schema, and strings keep their escapes.
+    // References refer to the schema, and strings keep their escapes.
     assert!(read(&object(json!({"type": "array", "items": {"$ref": "#"}}))).is_ok());
     let odd = json!(["\u{1}\"\\é\n", -1.5e3, [], {"\t": null}]);
     assert!(read(&object(json!({"enum": [odd]}))).is_ok());
@@ -452,7 +453,7 @@ fn hostile_documents() {
         read(&json!({"type": "tags_with_separator", "separator": "", "tags": [tag("", text(""), "")]}))
             .is_ok()
     );
-    // Many alternatives before and behind a free text.
+    // Many alternatives before and after a free text.
     let choices: Vec<Value> = (0..2_000).map(|i| text(&format!("{i};"))).collect();
     let parts = json!([{"type": "or", "elements": vec![any(); 2_000]}, {"type": "or", "elements": choices}]);
     let error = read(&json!({"type": "sequence", "elements": parts})).unwrap_err();

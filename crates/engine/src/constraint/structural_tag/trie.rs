@@ -1,8 +1,14 @@
-//! Texts as a trie over characters, and its nodes as states of the graph.
+//! A trie of texts over characters, whose nodes become states of the automaton.
 //!
-//! Beginnings that texts share are one path, so that what they have in common is forced and costs one
-//! state per character. Inserting is linear in the text, building in the nodes that are reached. A union
-//! of literals was rejected: two hundred tools would be two hundred automaton states at every step.
+//! Common beginnings of texts are one path. So the common part is forced and costs one state per
+//! character.
+//!
+//! # Cost
+//! Inserting is linear in the text, building in the number of reached nodes.
+//!
+//! # Alternatives considered
+//! A union of literals was rejected: with hundreds of tools it has hundreds of automaton states at
+//! every step.
 
 use rustc_hash::FxHashMap;
 
@@ -10,7 +16,7 @@ use super::graph::{Graph, StateIx};
 use crate::constraint::json::document::Id;
 use crate::error::Result;
 
-/// A set of texts with the states behind them; node 0 is the root.
+/// A set of texts with the states after them; node 0 is the root.
 #[derive(Debug)]
 pub(super) struct Trie {
     edges: FxHashMap<(u32, char), u32>,
@@ -30,7 +36,7 @@ impl Default for Trie {
 }
 
 impl Trie {
-    /// Adds a text, and the state behind it; its node.
+    /// Adds a text and the state after it; returns its node.
     pub fn insert(&mut self, text: &str, target: Option<StateIx>) -> u32 {
         let mut at = 0;
         for c in text.chars() {
@@ -50,7 +56,7 @@ impl Trie {
         self.edges.get(&(node, c)).copied()
     }
 
-    /// The node of a text that is a beginning of one in the trie.
+    /// Returns the node of a text that is a prefix of a text in the trie.
     pub fn find(&self, text: &str) -> Option<u32> {
         text.chars().try_fold(0, |node, c| self.child(node, c))
     }
@@ -63,7 +69,7 @@ impl Trie {
         self.nodes.len()
     }
 
-    /// No node has a state yet.
+    /// Returns a map in which no node has a state yet.
     pub fn states(&self) -> TrieStates {
         TrieStates { of: vec![None; self.nodes.len()], todo: Vec::new() }
     }
@@ -76,7 +82,7 @@ pub(super) struct TrieStates {
 }
 
 impl TrieStates {
-    /// The state of a node; its ways on are built later.
+    /// Returns the state of a node; its transitions are built later.
     pub fn reach(&mut self, graph: &mut Graph<'_>, node: u32, at: Id) -> Result<StateIx> {
         if let Some(known) = self.of[node as usize] {
             return Ok(known);
@@ -87,7 +93,7 @@ impl TrieStates {
         Ok(state)
     }
 
-    /// Builds the ways on from all nodes that were reached.
+    /// Builds the transitions of all reached nodes.
     pub fn build(&mut self, graph: &mut Graph<'_>, trie: &Trie, at: Id) -> Result<()> {
         while let Some(node) = self.todo.pop() {
             let state = self.reach(graph, node, at)?;

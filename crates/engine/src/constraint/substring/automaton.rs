@@ -25,7 +25,7 @@ const NARROW: u32 = 8;
 
 /// One state of the automaton.
 #[derive(Debug, Clone)]
-pub(super) struct State {
+pub(super) struct SuffixState {
     /// Length of its longest factor, in symbols.
     pub len: u32,
     /// State of the longest suffix that also occurs elsewhere.
@@ -51,7 +51,7 @@ struct Edge {
 /// The suffix automaton of a sequence of symbols.
 #[derive(Debug, Clone)]
 pub(super) struct SuffixAutomaton {
-    pub states: Vec<State>,
+    pub states: Vec<SuffixState>,
     edges: Vec<Edge>,
     /// Edges of states with many of them, by state and symbol.
     index: FxHashMap<(u32, u32), u32>,
@@ -65,7 +65,7 @@ impl SuffixAutomaton {
             edges: Vec::with_capacity(symbols.len() * 2),
             index: FxHashMap::default(),
         };
-        let start = State { len: 0, link: START, symbol: 0, first_end: 0, count: 0, edge: NIL, degree: 0 };
+        let start = SuffixState { len: 0, link: START, symbol: 0, first_end: 0, count: 0, edge: NIL, degree: 0 };
         automaton.states.push(start);
         let mut last = START;
         for &symbol in symbols {
@@ -106,7 +106,7 @@ impl SuffixAutomaton {
     /// Appends a symbol to the text, whose end is the state `last`; returns the new end.
     fn extend(&mut self, last: u32, symbol: u32) -> u32 {
         let len = self.states[last as usize].len + 1;
-        let new = State { len, link: START, symbol, first_end: len, count: 1, edge: NIL, degree: 0 };
+        let new = SuffixState { len, link: START, symbol, first_end: len, count: 1, edge: NIL, degree: 0 };
         let current = self.push(new);
         let mut p = last;
         let edge = loop {
@@ -127,7 +127,7 @@ impl SuffixAutomaton {
         }
         // The short factors of `q` now also end here, but its long ones do not: `q` is divided.
         let short =
-            self.push(State { len, count: 0, edge: NIL, degree: 0, ..self.states[q as usize].clone() });
+            self.push(SuffixState { len, count: 0, edge: NIL, degree: 0, ..self.states[q as usize].clone() });
         let mut from = self.states[q as usize].edge;
         while let Some(edge) = self.edges.get(from as usize) {
             from = edge.next;
@@ -146,7 +146,7 @@ impl SuffixAutomaton {
         current
     }
 
-    fn push(&mut self, state: State) -> u32 {
+    fn push(&mut self, state: SuffixState) -> u32 {
         self.states.push(state);
         self.states.len() as u32 - 1
     }
@@ -187,7 +187,7 @@ impl SuffixAutomaton {
     /// have.
     fn count(&mut self) {
         for state in self.order().into_iter().rev().filter(|&s| s != START) {
-            let State { link, count, .. } = self.states[state as usize];
+            let SuffixState { link, count, .. } = self.states[state as usize];
             self.states[link as usize].count += count;
         }
     }

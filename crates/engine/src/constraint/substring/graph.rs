@@ -24,7 +24,7 @@ pub const MAX_SPAN_STATES: usize = 400_000;
 
 /// A graph without loops; state 0 is the start.
 #[derive(Debug, Clone)]
-pub(crate) struct Graph {
+pub(crate) struct SubstringGraph {
     accept: Vec<bool>,
     /// Index of the first edge of each state, and the end of the last state's edges.
     first: Vec<u32>,
@@ -42,10 +42,10 @@ pub(super) struct Piece {
     pub gap: bool,
 }
 
-impl Graph {
+impl SubstringGraph {
     /// Returns the spans of the source that begin and end with pieces that are not gaps, and the
     /// empty span.
-    pub(super) fn new(automaton: &SuffixAutomaton, pieces: &[Piece], source: &str) -> Graph {
+    pub(super) fn new(automaton: &SuffixAutomaton, pieces: &[Piece], source: &str) -> SubstringGraph {
         let order = automaton.order();
         let piece = |state: u32| &pieces[automaton.states[state as usize].symbol as usize];
         let text = |state: u32| &source[piece(state).start as usize..piece(state).end as usize];
@@ -70,7 +70,7 @@ impl Graph {
             }
         }
         let mut graph =
-            Graph { accept: Vec::with_capacity(next as usize), first: vec![0], edges: Vec::new() };
+            SubstringGraph { accept: Vec::with_capacity(next as usize), first: vec![0], edges: Vec::new() };
         for &state in order.iter().filter(|&&s| entry[s as usize] != u32::MAX) {
             if state != START {
                 for c in text(state).chars().skip(1) {
@@ -103,7 +103,7 @@ impl Graph {
     }
 
     /// Returns the texts that have at least `min` characters.
-    pub(crate) fn at_least(mut self, min: u32) -> Result<Graph> {
+    pub(crate) fn at_least(mut self, min: u32) -> Result<SubstringGraph> {
         match min {
             0 => Ok(self),
             1 => {
@@ -125,13 +125,13 @@ impl Graph {
         start: u32,
         step: impl Fn(u32, char) -> Option<u32>,
         accepts: impl Fn(u32) -> bool,
-    ) -> Result<Graph> {
+    ) -> Result<SubstringGraph> {
         // Pairs of each state here: the state of the automaton, and a number in order of discovery.
         let mut met: Vec<Vec<(u32, u32)>> = vec![Vec::new(); self.accept.len()];
         met[0].push((start, 0));
         let mut known: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         let mut place = vec![0];
-        let mut product = Graph { accept: Vec::new(), first: vec![0], edges: Vec::new() };
+        let mut product = SubstringGraph { accept: Vec::new(), first: vec![0], edges: Vec::new() };
         for state in 0..self.accept.len() {
             for (other, number) in std::mem::take(&mut met[state]) {
                 place[number as usize] = product.accept.len() as u32;
@@ -156,7 +156,7 @@ impl Graph {
     }
 
     /// Removes states from which no text ends. The start stays.
-    fn trimmed(self) -> Graph {
+    fn trimmed(self) -> SubstringGraph {
         let mut live = self.accept.clone();
         for state in (0..live.len()).rev() {
             live[state] |= self.edges(state).iter().any(|e| live[e.1 as usize]);
@@ -169,7 +169,7 @@ impl Graph {
             next += 1;
         }
         let mut graph =
-            Graph { accept: Vec::with_capacity(next as usize), first: vec![0], edges: Vec::new() };
+            SubstringGraph { accept: Vec::with_capacity(next as usize), first: vec![0], edges: Vec::new() };
         for state in (0..live.len()).filter(|&s| live[s]) {
             let edges = self.edges(state).iter().filter(|e| live[e.1 as usize]);
             graph.edges.extend(edges.map(|&(c, to)| (c, number[to as usize])));

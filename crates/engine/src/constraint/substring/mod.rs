@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::automaton::{START, SuffixAutomaton};
-pub(crate) use self::graph::Graph;
+pub(crate) use self::graph::SubstringGraph;
 pub use self::graph::MAX_SPAN_STATES;
 use self::graph::Piece;
 use super::ir::{Ir, Node, NodeId};
@@ -270,8 +270,8 @@ impl Source {
     }
 
     /// Returns all spans of any length, and the empty text.
-    pub(crate) fn graph(&self) -> Graph {
-        Graph::new(&self.automaton, &self.pieces, &self.text)
+    pub(crate) fn graph(&self) -> SubstringGraph {
+        SubstringGraph::new(&self.automaton, &self.pieces, &self.text)
     }
 
     /// Returns the language of the spans.

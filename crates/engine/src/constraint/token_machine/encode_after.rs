@@ -1,18 +1,21 @@
-//! The tokenizer's own spelling of a text that follows another one.
+//! Encodes a text as the tokenizer encodes it after another text.
 //!
-//! Tokenizers spell the beginning of a text in their own ways: some put a space in front of it, some see a
-//! word where it only goes on. So a spelling counts only if its tokens give back the text byte for byte, as
-//! it stands or behind a piece of context whose tokens can be cut off. Cost: an encoding of the text, and
-//! another one for each context that is needed.
+//! Tokenizers treat the beginning of a text differently: some prepend a space, some continue a
+//! word. So an encoding counts only if its tokens decode to the text byte for byte. The text is
+//! encoded alone, or after a context whose tokens can be cut off.
+//!
+//! # Cost
+//! One encoding of the text, and another for each context that is needed.
 
 use crate::error::Result;
 use crate::vocab::{TokenId, Vocabulary};
 
-/// Texts behind which a label may stand: each is one token, or ends with one, in all tokenizers seen.
+/// Contexts after which a label may follow: in all tokenizers seen, each is one token or ends with
+/// one.
 const CONTEXTS: [&str; 3] = [":", "\n", "a\""];
 
-/// The tokens of `text` as the tokenizer writes it, standing alone or behind some other text; none if no
-/// encoding gives it back.
+/// Returns the tokens of `text`, encoded alone or after a context; `None` if no encoding decodes to
+/// the text.
 pub(super) fn alone(vocab: &Vocabulary, text: &str) -> Result<Option<Vec<TokenId>>> {
     let tokens = vocab.encode(text)?;
     if spells(vocab, &tokens, text) {
@@ -26,7 +29,8 @@ pub(super) fn alone(vocab: &Vocabulary, text: &str) -> Result<Option<Vec<TokenId
     Ok(None)
 }
 
-/// The tokens of `context` and those of `text` behind it, if the tokenizer has a boundary between them.
+/// Returns the tokens of `context` and those of `text` after it, if the tokenizer has a boundary
+/// between them.
 pub(super) fn behind(
     vocab: &Vocabulary,
     context: &str,
@@ -42,7 +46,7 @@ pub(super) fn behind(
     Ok(spells(vocab, &rest, text).then_some((tokens, rest)))
 }
 
-/// Whether these tokens are text tokens and spell `text`.
+/// Returns true if these tokens are text tokens and decode to `text`.
 pub(super) fn spells(vocab: &Vocabulary, tokens: &[TokenId], text: &str) -> bool {
     let mut rest = text.as_bytes();
     for &token in tokens {

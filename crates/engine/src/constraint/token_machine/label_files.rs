@@ -1,11 +1,11 @@
-//! Labels out of files: lines, a JSON array, a JSON tree. One pass over the text.
+//! Reads labels from files: lines, a JSON array, or a JSON tree. One pass over the text.
 
 use serde_json::Value;
 
 use super::labels::invalid;
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// The labels of a list: JSON or lines.
+/// Reads a list of labels: JSON or lines.
 pub(super) fn list(text: &str) -> Result<Vec<String>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
     if is_tree(text) {
@@ -25,16 +25,16 @@ pub(super) fn list(text: &str) -> Result<Vec<String>> {
     items.into_iter().enumerate().map(label).collect()
 }
 
-/// Whether a text is to be read as a tree.
+/// Returns true if a text is a JSON tree of labels.
 pub(super) fn is_tree(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
     text.starts_with('{') && text.ends_with('}')
 }
 
-/// The paths to the ends of a JSON tree, in its order.
+/// Returns the paths to the leaves of a JSON tree, in its order.
 pub(super) fn tree(text: &str, separator: &str) -> Result<Vec<String>> {
     let mut paths = Vec::new();
-    // What is still to be done, the next one last: the path to a value, and the value.
+    // The values still to be visited, with the paths to them; the next one is last.
     let mut todo = vec![(String::new(), json(text)?)];
     while let Some((path, value)) = todo.pop() {
         let below =
@@ -57,7 +57,7 @@ pub(super) fn tree(text: &str, separator: &str) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-/// A JSON text; the parser bounds its depth.
+/// Parses a JSON text; the parser bounds its depth.
 fn json(text: &str) -> Result<Value> {
     serde_json::from_str(text).map_err(|e| {
         Error::new(ErrorKind::InvalidJson, format!("the labels are not JSON: {e}"))

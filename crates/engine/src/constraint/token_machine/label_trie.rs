@@ -1,10 +1,13 @@
-//! Labels in tokens: a trie whose ends are the labels.
+//! The trie of labels over tokens, and the proof that its paths are exactly the labels.
 //!
-//! Nodes lie in depth-first order, so the labels below a node are a range; that makes "is anything left
-//! below here" a subtraction, which is what forbidding repetitions needs. Labels behind a separator have a
-//! trie of their own, whose paths begin with the separator's tokens: tokenizers may merge the two. Building
-//! costs a few encodings for each label, a sort, and the proof: every path from the root to an end is
-//! enumerated, decoded and compared with the labels.
+//! Nodes are in depth-first order, so the labels below a node are a range. The number of labels
+//! left below a node is then a subtraction, which forbidding repetitions needs. Labels after a
+//! separator have a trie of their own, whose paths begin with the separator's tokens, because
+//! tokenizers may merge the two.
+//!
+//! # Cost
+//! Building costs a few encodings for each label, a sort, and the proof. The proof enumerates every
+//! path from the root to an end, decodes it, and compares it with the labels.
 
 use std::sync::Arc;
 
@@ -17,11 +20,11 @@ use crate::warning::{Warning, WarningKind};
 /// A node of a [`LabelTrie`].
 pub type LabelNode = u32;
 
-/// Most nodes of a trie.
+/// Maximum number of nodes of a trie.
 const MAX_NODES: usize = 1 << 25;
 /// No label.
 const NONE: u32 = u32::MAX;
-/// Most labels that a warning names.
+/// Maximum number of labels that a warning names.
 const MAX_NAMED: usize = 3;
 
 /// Labels in the tokens of a vocabulary. Cheap to clone.
@@ -34,20 +37,21 @@ struct Inner {
     lead: &'static str,
     path_separator: Option<String>,
     first: Items,
-    /// Separators and the labels behind them.
+    /// Separators and the labels after them.
     next: Option<Items>,
     several: Option<Several>,
     warnings: Vec<Warning>,
 }
 
-/// The trie of what may come at one place: labels at the beginning, or separators and labels.
+/// The trie for one position of an output: of labels at the beginning, or of separators with
+/// labels.
 pub(crate) struct Items {
     nodes: Vec<Node>,
-    /// Tokens and nodes, those of one node together and sorted.
+    /// Tokens and target nodes, sorted by token for each node.
     edges: Vec<(TokenId, LabelNode)>,
     /// The labels in the order of their paths.
     order: Vec<u32>,
-    /// Where each label stands in `order`.
+    /// By label: its index in `order`.
     rank: Vec<u32>,
 }
 
@@ -59,12 +63,12 @@ struct Node {
     label: u32,
     /// The labels that end here or below, as a range of `order`.
     ranks: (u32, u32),
-    /// Tokens from here to the nearest end.
+    /// Number of tokens from here to the nearest end.
     nearest: u32,
 }
 
 impl Items {
-    /// The trie of the labels' spellings, by the number of the label.
+    /// Builds the trie of the labels' tokens, by number of the label.
     fn new(spellings: &[Vec<TokenId>]) -> Result<Self> {
         let mut order: Vec<u32> = (0..spellings.len() as u32).collect();
         order.sort_unstable_by(|&a, &b| spellings[a as usize].cmp(&spellings[b as usize]));
@@ -95,7 +99,8 @@ impl Items {
                 path.push(nodes.len() as LabelNode);
                 nodes.push(node(path[path.len() - 2], token, at as u32));
             }
-            // The last node of a path is its end; different labels have different texts, so different paths.
+            // The last node of a path is its end; different labels have different texts, so
+            // different paths.
             nodes[path[tokens.len()] as usize].label = label;
             for &on in &path {
                 nodes[on as usize].ranks.1 = at as u32 + 1;
@@ -120,7 +125,7 @@ impl Items {
         Some(self.nodes[node as usize].label).filter(|&l| l != NONE)
     }
 
-    /// The labels that end at a node or below, as a range of ranks.
+    /// Returns the labels that end at a node or below, as a range of ranks.
     pub fn ranks(&self, node: LabelNode) -> std::ops::Range<u32> {
         let (from, to) = self.nodes[node as usize].ranks;
         from..to
@@ -130,12 +135,12 @@ impl Items {
         self.rank[label as usize]
     }
 
-    /// Tokens from a node to the nearest end.
+    /// Returns the number of tokens from a node to the nearest end.
     pub fn nearest(&self, node: LabelNode) -> u32 {
         self.nodes[node as usize].nearest
     }
 
-    /// The tokens from the root to a node.
+    /// Returns the tokens from the root to a node.
     pub fn path(&self, mut node: LabelNode) -> Vec<TokenId> {
         let mut tokens = Vec::new();
         while node != 0 {
@@ -154,7 +159,7 @@ impl Items {
     fn prove(&self, vocab: &Vocabulary, front: &str, labels: &[String]) -> Result<()> {
         let broken = |what: String| Err(Error::new(ErrorKind::Tokenizer, what));
         let mut met = vec![false; labels.len()];
-        // Node, and how long the text is in front of its token.
+        // A node, and the length of the text before its token.
         let mut todo: Vec<(LabelNode, usize)> = vec![(0, 0)];
         let mut text: Vec<u8> = Vec::new();
         while let Some((node, len)) = todo.pop() {
@@ -185,7 +190,7 @@ impl Items {
     }
 }
 
-/// Makes the edges of nodes in depth-first order, and their distances to the nearest end.
+/// Builds the edges of nodes in depth-first order, and their distances to the nearest end.
 fn connect(nodes: &mut [Node]) -> Vec<(TokenId, LabelNode)> {
     let mut counts = vec![0u32; nodes.len()];
     for at in (1..nodes.len()).rev() {
@@ -195,7 +200,8 @@ fn connect(nodes: &mut [Node]) -> Vec<(TokenId, LabelNode)> {
         if here.label != NONE {
             here.nearest = 0;
         }
-        // Every node lies on the path to an end, so this is a number; children come before their parents.
+        // Every node is on the path to an end, so this is finite; children are visited before their
+        // parents.
         let nearest = here.nearest + 1;
         nodes[parent].nearest = nodes[parent].nearest.min(nearest);
     }
@@ -243,7 +249,7 @@ impl LabelTrie {
         Ok(LabelTrie(Arc::new(inner)))
     }
 
-    /// The labels, in the order in which they were given; with the ancestors that were asked for.
+    /// The labels in the order in which they were given, followed by added ancestors.
     pub fn labels(&self) -> &[String] {
         &self.0.labels
     }
@@ -253,74 +259,74 @@ impl LabelTrie {
         self.0.labels.len()
     }
 
-    /// Whether there are no labels; never true, for the sake of `len`.
+    /// Returns true if there are no labels, which is never the case.
     pub fn is_empty(&self) -> bool {
         self.0.labels.is_empty()
     }
 
-    /// What stands in front of the first label: a space, or nothing.
+    /// The text before the first label: a space, or nothing.
     pub fn lead(&self) -> &str {
         self.0.lead
     }
 
-    /// What stands between the parts of a path, if labels are paths.
+    /// The separator of the parts of a path, if labels are paths.
     pub fn path_separator(&self) -> Option<&str> {
         self.0.path_separator.as_deref()
     }
 
-    /// Whether an output may have several labels.
+    /// Returns true if an output may have several labels.
     pub fn has_several(&self) -> bool {
         self.0.several.is_some()
     }
 
-    /// What the user should know: labels that the tokenizer might write differently beside a separator.
+    /// Warnings about labels that the tokenizer might encode differently next to a separator.
     pub fn warnings(&self) -> &[Warning] {
         &self.0.warnings
     }
 
-    /// The vocabulary it was made for.
+    /// The vocabulary of the trie.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.0.vocab
     }
 
-    /// The node in front of the first label.
+    /// The node before the first label.
     pub fn root(&self) -> LabelNode {
         0
     }
 
-    /// Number of nodes, of the trie of labels at the beginning of an output.
+    /// Number of nodes of the trie of labels at the beginning of an output.
     pub fn node_count(&self) -> usize {
         self.0.first.nodes.len()
     }
 
-    /// The tokens that go on from a node and where they lead, sorted.
+    /// Returns the tokens that continue from a node, with their target nodes, sorted by token.
     ///
     /// # Panics
-    /// If the node is not one of this trie.
+    /// Panics if the node is not one of this trie.
     pub fn children(&self, node: LabelNode) -> &[(TokenId, LabelNode)] {
         self.0.first.children(node)
     }
 
-    /// Where a token leads from a node.
+    /// Returns the node that a token leads to from a node.
     ///
     /// # Panics
-    /// If the node is not one of this trie.
+    /// Panics if the node is not one of this trie.
     pub fn advance(&self, node: LabelNode, token: TokenId) -> Option<LabelNode> {
         self.0.first.child(node, token)
     }
 
-    /// The number of the label that ends at a node. It may go on to others.
+    /// Returns the number of the label that ends at a node. Longer labels may continue from there.
     ///
     /// # Panics
-    /// If the node is not one of this trie.
+    /// Panics if the node is not one of this trie.
     pub fn label_at(&self, node: LabelNode) -> Option<usize> {
         self.0.first.label(node).map(|l| l as usize)
     }
 
-    /// The tokens of a label at the beginning of an output, what stands in front of it included.
+    /// Returns the tokens of a label at the beginning of an output, including the text before it.
     ///
     /// # Panics
-    /// If there is no label of this number.
+    /// Panics if there is no label of this number.
     pub fn tokens(&self, label: usize) -> Vec<TokenId> {
         let wanted = self.0.first.rank(label as u32);
         let mut node = 0;
@@ -334,8 +340,8 @@ impl LabelTrie {
         self.0.first.path(node)
     }
 
-    /// The labels that an output consists of, in its order; none if it is not one of this constraint or not
-    /// complete. How many there may be, and whether they repeat, is not looked at.
+    /// Returns the labels of a complete output, in its order; `None` if the output is incomplete or
+    /// does not consist of labels. Does not check the number of labels, nor whether they repeat.
     pub fn parse(&self, tokens: &[TokenId]) -> Option<Vec<usize>> {
         let mut labels = Vec::new();
         let (mut items, mut node) = (&self.0.first, 0);
@@ -352,23 +358,23 @@ impl LabelTrie {
         Some(labels)
     }
 
-    /// Labels that end at a node or below.
+    /// Number of labels that end at a node or below.
     ///
     /// # Panics
-    /// If the node is not one of this trie.
+    /// Panics if the node is not one of this trie.
     pub fn labels_below(&self, node: LabelNode) -> usize {
         self.0.first.ranks(node).len()
     }
 
-    /// The tokens from the root to a node.
+    /// Returns the tokens from the root to a node.
     ///
     /// # Panics
-    /// If the node is not one of this trie.
+    /// Panics if the node is not one of this trie.
     pub fn path(&self, node: LabelNode) -> Vec<TokenId> {
         self.0.first.path(node)
     }
 
-    /// Whether this vocabulary spells all labels by the same tokens: the proof once more.
+    /// Checks that this vocabulary encodes all labels as the same tokens: repeats the proof.
     pub fn prove_for(&self, vocab: &Vocabulary) -> Result<()> {
         if self.0.vocab.is_same(vocab) {
             return Ok(());
@@ -390,7 +396,7 @@ impl LabelTrie {
         self.0.next.as_ref()
     }
 
-    /// Fewest and most labels, and whether they may repeat.
+    /// Minimum and maximum number of labels, and whether they may repeat.
     pub(crate) fn counts(&self) -> (u32, Option<u32>, bool) {
         self.0.several.as_ref().map_or((1, Some(1), false), |s| (s.least, s.most, s.repeats))
     }
@@ -407,7 +413,7 @@ impl std::fmt::Debug for LabelTrie {
     }
 }
 
-/// What stands in front of labels, and their spellings behind a prompt.
+/// Returns the text before labels, and the tokens of each label after a prompt.
 fn spell_first(
     vocab: &Vocabulary,
     labels: &[String],
@@ -417,7 +423,7 @@ fn spell_first(
     let lead = match lead {
         Lead::Space => " ",
         Lead::Nothing => "",
-        // The tokenizer decides, not the labels: all of them have the same in front.
+        // The first label decides for all of them: all labels have the same text before them.
         Lead::Auto if labels.iter().take(1).any(|l| matches!(spell(" ", l), Ok(Some(_)))) => " ",
         Lead::Auto => "",
     };
@@ -439,8 +445,8 @@ fn spell_first(
     Ok((lead, spellings))
 }
 
-/// The spellings of the separator and each label behind another label, and what the tokenizer would write
-/// differently.
+/// Returns the tokens of the separator and each label after another label, and warnings about
+/// labels that the tokenizer would encode differently.
 fn spell_next(
     vocab: &Vocabulary,
     labels: &[String],
@@ -453,7 +459,8 @@ fn spell_next(
     let probe = [lead, &labels[0]].concat();
     for (label, tokens) in labels.iter().zip(first) {
         let text = [separator, label].concat();
-        // Behind the probe as the tokenizer writes it, or else as it would alone.
+        // The tokens after the probe as the tokenizer encodes them, or else those of the text
+        // alone.
         let (spelling, fits) = match behind(vocab, &probe, &text)? {
             Some((_, spelling)) => (Some(spelling), true),
             None => (alone(vocab, &text)?, false),
@@ -463,7 +470,7 @@ fn spell_next(
             return Err(Error::new(ErrorKind::Tokenizer, message).hint("choose another separator"));
         };
         spellings.push(spelling);
-        // And the label in front of a separator must stay as it is.
+        // The tokens of the label before a separator must not change either.
         let whole = behind(vocab, &[lead, label].concat(), &[separator, &labels[0]].concat())?;
         if !fits || !whole.is_some_and(|(front, _)| front.ends_with(tokens)) {
             merged.push(label.as_str());
@@ -484,7 +491,8 @@ fn spell_next(
     Ok((spellings, warnings))
 }
 
-/// Whether the tokens behind each label tell if it goes on or a separator comes.
+/// Checks that the token after each label determines whether the label continues or a separator
+/// follows.
 fn one_way_on(
     vocab: &Vocabulary,
     items: &Items,
@@ -509,7 +517,7 @@ fn one_way_on(
     Ok(())
 }
 
-/// Without an end token nothing could be said where an output may end or go on.
+/// Checks that the end of an output is unambiguous if the vocabulary has no end token.
 fn can_end(inner: &Inner) -> Result<()> {
     if !inner.vocab.eos().is_empty() {
         return Ok(());

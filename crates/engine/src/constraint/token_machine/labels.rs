@@ -1,9 +1,14 @@
-//! A taxonomy: labels, how they are put into an output, and how many of them.
+//! A list or taxonomy of labels: how they occur in an output, and how many of them.
 //!
-//! This is the description; [`LabelTrie`] is what a tokenizer makes of it. Checking a list costs a hash of
-//! each label. A constraint of texts was not enough: [`Constraint::choice`](crate::Constraint::choice) lets
-//! the model split a label into tokens as it likes, which is right for text, and wrong where a label's
-//! probability is to be one product along one path.
+//! This is the description; [`LabelTrie`] is its form in the tokens of a vocabulary.
+//!
+//! # Cost
+//! Checking a list costs a hash of each label.
+//!
+//! # Alternatives considered
+//! A constraint of texts is not enough: [`Constraint::choice`](crate::Constraint::choice) lets the
+//! model tokenise a label in any way. That is right for text. It is wrong where the probability of
+//! a label must be one product along one path.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -11,15 +16,16 @@ use super::{LabelTrie, label_files};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::Vocabulary;
 
-/// Most labels, ancestors that [`Levels::All`] adds included.
+/// Maximum number of labels, including the ancestors that [`Levels::All`] adds.
 pub const MAX_LABELS: usize = 1_000_000;
-/// Most bytes of one label.
+/// Maximum length of one label in bytes.
 pub const MAX_LABEL_BYTES: usize = 4096;
 
-/// What stands in front of the first label of an output.
+/// The text before the first label of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Lead {
-    /// A space, if the tokenizer can write one; labels after a prompt such as `Category:` begin with it.
+    /// A space, if the tokenizer can write one; labels after a prompt such as `Category:` begin
+    /// with it.
     #[default]
     Auto,
     /// A space.
@@ -28,15 +34,15 @@ pub enum Lead {
     Nothing,
 }
 
-/// Which places of a hierarchy are labels.
+/// The levels of a hierarchy that are labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Levels {
-    /// Those that are listed.
+    /// The listed ones.
     #[default]
     Listed,
-    /// Those that are listed and have nothing listed below them.
+    /// The listed ones that have no listed ones below them.
     Leaves,
-    /// Those that are listed and all above them.
+    /// The listed ones and all above them.
     All,
 }
 
@@ -51,10 +57,10 @@ pub(crate) struct Several {
 
 /// A list of labels of which the output is one, or several.
 ///
-/// Every label has exactly one spelling in tokens: the tokenizer's own for the text as it follows a prompt,
-/// which is usually the label with a space in front of it. That each spelling gives its label back is
-/// checked, and the paths of the finished trie are enumerated: they are the labels, no more and no less, or
-/// it is an error that names the label.
+/// Every label has exactly one tokenisation: the tokenizer's own for the text as it follows a
+/// prompt, which usually is the label with a space before it. Each tokenisation is checked to
+/// decode to its label. The paths of the finished trie are enumerated: they must be exactly the
+/// labels, otherwise the error names the label.
 ///
 /// ```
 /// use ffwd_engine::constraint::token_machine::Labels;
@@ -82,48 +88,54 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// One of these labels.
+    /// Creates a list of which the output is one label.
     pub fn new<S: Into<String>>(labels: impl IntoIterator<Item = S>) -> Self {
         let texts = labels.into_iter().map(Into::into).collect();
         Labels { texts, lead: Lead::default(), path: None, several: None }
     }
 
-    /// Labels from a file's text: a JSON array of strings if it begins with `[` and ends with `]`, else a
-    /// label on each line, without the white space around it; blank lines say nothing.
+    /// Reads labels from the text of a file.
+    ///
+    /// The text is a JSON array of strings if it begins with `[` and ends with `]`. Otherwise each
+    /// line is a label, without the white space around it; blank lines are skipped.
     ///
     /// # Errors
-    /// If the array is no JSON, or something in it no string.
+    /// Returns an error if the array is not JSON, or if one of its elements is not a string.
     pub fn from_text(text: &str) -> Result<Self> {
         label_files::list(text).map(Labels::new)
     }
 
-    /// Labels from a JSON tree: `{"Technology": {"AI": ["NLP", "Vision"]}, "Sport": null}` gives
-    /// `Technology > AI > NLP`, `Technology > AI > Vision` and `Sport` with the separator ` > `. Objects and
-    /// arrays may be nested in any way.
+    /// Reads labels from a JSON tree.
+    ///
+    /// With the separator ` > `, the tree
+    /// `{"Technology": {"AI": ["NLP", "Vision"]}, "Sport": null}` has the labels
+    /// `Technology > AI > NLP`, `Technology > AI > Vision` and `Sport`. Objects and arrays may be
+    /// nested in any way.
     ///
     /// # Errors
-    /// If it is no JSON, or holds numbers or truth values.
+    /// Returns an error if the text is not JSON, or contains numbers or booleans.
     pub fn from_tree(json: &str, separator: &str) -> Result<Self> {
         Ok(Labels::new(label_files::tree(json, separator)?).paths(separator, Levels::Listed))
     }
 
-    /// What stands in front of the first label.
+    /// Sets the text before the first label.
     pub fn lead(self, lead: Lead) -> Self {
         Labels { lead, ..self }
     }
 
-    /// Labels are paths whose parts stand between separators, such as `Technology > AI` with ` > `.
+    /// Treats labels as paths whose parts are separated by `separator`, such as `Technology > AI`
+    /// with ` > `.
     pub fn paths(self, separator: impl Into<String>, levels: Levels) -> Self {
         Labels { path: Some((separator.into(), levels)), ..self }
     }
 
-    /// One or more labels with `separator` between them, such as `, `, and none twice.
+    /// Allows one or more labels with `separator` between them, such as `, `, and none twice.
     pub fn several(self, separator: impl Into<String>) -> Self {
         let several = Several { separator: separator.into(), least: 1, most: None, repeats: false };
         Labels { several: Some(several), ..self }
     }
 
-    /// At least so many labels; only of use after [`several`](Self::several).
+    /// Requires at least `labels` labels; only has an effect after [`several`](Self::several).
     pub fn at_least(mut self, labels: u32) -> Self {
         if let Some(several) = &mut self.several {
             several.least = labels;
@@ -131,7 +143,7 @@ impl Labels {
         self
     }
 
-    /// At most so many labels; only of use after [`several`](Self::several).
+    /// Allows at most `labels` labels; only has an effect after [`several`](Self::several).
     pub fn at_most(mut self, labels: u32) -> Self {
         if let Some(several) = &mut self.several {
             several.most = Some(labels);
@@ -139,7 +151,7 @@ impl Labels {
         self
     }
 
-    /// A label may come more than once; only of use after [`several`](Self::several).
+    /// Allows a label more than once; only has an effect after [`several`](Self::several).
     pub fn with_repeats(mut self) -> Self {
         if let Some(several) = &mut self.several {
             several.repeats = true;
@@ -152,12 +164,16 @@ impl Labels {
         &self.texts
     }
 
-    /// The labels in the tokens of a vocabulary, with the proof that they are what can be reached.
+    /// Builds the trie of the labels in the tokens of a vocabulary, and proves that its paths are
+    /// exactly the labels.
     ///
     /// # Errors
-    /// `InvalidLabels` for a list that makes no sense (empty, a label twice, a label with white space
-    /// around it or with the separator in it), `Tokenizer` for a label that the tokenizer does not give
-    /// back, `TooComplex` beyond a limit; each names the label.
+    /// Each error names the label:
+    ///
+    /// - `InvalidLabels` for an invalid list: empty, a label twice, a label with white space around
+    ///   it or with the separator in it
+    /// - `Tokenizer` for a label that the tokens do not decode to
+    /// - `TooComplex` beyond a limit
     pub fn trie(&self, vocab: &Vocabulary) -> Result<LabelTrie> {
         LabelTrie::new(self, vocab)
     }
@@ -174,7 +190,7 @@ impl Labels {
         self.path.as_ref().map(|p| p.0.as_str())
     }
 
-    /// The labels that an output may have: checked, and with the levels applied.
+    /// Returns the labels that an output may have, checked and with the levels applied.
     pub(super) fn resolved(&self) -> Result<Vec<String>> {
         self.check_options()?;
         let mut places: FxHashMap<&str, usize> = FxHashMap::default();
@@ -266,7 +282,7 @@ fn too_many(labels: usize) -> Error {
     Error::new(ErrorKind::TooComplex, message)
 }
 
-/// The proper ancestors of a path, the topmost first.
+/// Returns the proper ancestors of a path, the topmost first.
 fn ancestors<'a>(path: &'a str, separator: &'a str) -> impl Iterator<Item = &'a str> {
     path.match_indices(separator).map(|(at, _)| &path[..at])
 }

@@ -1,14 +1,24 @@
-//! Constraints over token ids instead of bytes: machines built by hand, masks for each position, labels.
+//! Constraints over token ids instead of bytes: hand-built automata, masks for each position,
+//! labels.
 //!
-//! A byte-level constraint says what the text is and leaves its tokens to the model. Here the tokens
-//! themselves are chosen: [`TokenFsm`] is a machine whose transitions are sets of tokens, [`TokenMasks`] a
-//! list of such sets, and [`Labels`] a taxonomy of which each label has one spelling in tokens, so that its
-//! probability is one product. The price is that an output has fewer spellings than its text.
+//! A byte-level constraint describes the text and leaves its tokens to the model. Here the tokens
+//! themselves are constrained:
 //!
-//! All three are descriptions; they cost what they hold. [`Compiler::compile`](crate::Compiler::compile)
-//! checks them against the vocabulary and makes a [`CompiledGrammar`](crate::CompiledGrammar) whose
-//! matchers are used like any other. A trait for user-made machines was rejected: masks would have to be
-//! asked for at each step, and nobody could check at compile time that every state can be completed.
+//! - [`TokenFsm`] is an automaton whose transitions are sets of tokens.
+//! - [`TokenMasks`] is a list of such sets, one for each position.
+//! - [`Labels`] is a taxonomy in which each label has one tokenisation, so that its probability is
+//!   one product.
+//!
+//! The price is that an output has fewer tokenisations than its text allows.
+//!
+//! # Cost
+//! All three are descriptions and cost what they contain.
+//! [`Compiler::compile`](crate::Compiler::compile) checks them against the vocabulary and makes a
+//! [`CompiledGrammar`](crate::CompiledGrammar), whose matchers are used like any other.
+//!
+//! # Alternatives considered
+//! A trait for machines of the user was rejected: it would be called for a mask at each step. It
+//! could not be checked at compile time that every state can be completed.
 
 mod encode_after;
 mod fsm;
@@ -30,7 +40,7 @@ pub use token_set::TokenSet;
 /// A constraint over tokens, to be compiled.
 #[derive(Debug, Clone)]
 pub(crate) enum TokenMachine {
-    /// Also what positions become.
+    /// Lists of masks also become this.
     Fsm(Arc<TokenFsm>),
     Labels(Arc<Labels>),
 }

@@ -1,14 +1,17 @@
-//! A set of tokens for each position.
+//! `TokenMasks`: a list of token sets, one for each position.
 //!
-//! The simplest constraint over tokens: it knows how many tokens have come and nothing else. It becomes a
-//! [`TokenFsm`] with a state for each position, so everything said there holds here. A counter beside the
-//! positions was rejected: repeated lists are short, and states are what errors can name.
+//! This is the simplest constraint over tokens: it depends only on the number of tokens so far. It
+//! becomes a [`TokenFsm`] with a state for each position, so everything said there holds here.
+//!
+//! # Alternatives considered
+//! A counter in addition to the positions was rejected: repeated lists are short, and errors can
+//! name states.
 
 use super::fsm::{MAX_STATES, TokenFsm};
 use super::{State, TokenSet};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A set of tokens for each position; behind the last one nothing but the end token.
+/// A set of tokens for each position; after the last one only the end token is legal.
 ///
 /// ```
 /// use ffwd_engine::constraint::token_machine::TokenMasks;
@@ -35,18 +38,18 @@ pub struct TokenMasks {
 }
 
 impl TokenMasks {
-    /// These sets, one for each position.
+    /// Creates a list with these sets, one for each position.
     pub fn new<S: Into<TokenSet>>(positions: impl IntoIterator<Item = S>) -> Self {
         TokenMasks { positions: positions.into_iter().map(Into::into).collect(), least: 1, most: Some(1) }
     }
 
-    /// One more position.
+    /// Adds one position.
     pub fn then(mut self, tokens: impl Into<TokenSet>) -> Self {
         self.positions.push(tokens.into());
         self
     }
 
-    /// The whole list `least` to `most` (`None`: any number of) times.
+    /// Repeats the whole list `least` to `most` times (`None`: unbounded).
     pub fn repeat(self, least: u32, most: Option<u32>) -> Self {
         TokenMasks { least, most, ..self }
     }
@@ -56,12 +59,12 @@ impl TokenMasks {
         &self.positions
     }
 
-    /// The machine: state n is behind n tokens, and with unbounded repetition the last list goes back to
-    /// its own beginning.
+    /// Returns the automaton: state n comes after n tokens. With unbounded repetition the last copy
+    /// of the list leads back to its own beginning.
     ///
     /// # Errors
-    /// `InvalidOption` if there are no positions or `least` is above `most`, `TooComplex` beyond
-    /// [`MAX_STATES`] states, `Unsatisfiable` for a position without tokens, which it names.
+    /// Returns `InvalidOption` if there are no positions or `least` is above `most`, `TooComplex`
+    /// beyond [`MAX_STATES`] states, `Unsatisfiable` for a position without tokens, which it names.
     pub fn fsm(&self) -> Result<TokenFsm> {
         let wrong = |message: String| Error::new(ErrorKind::InvalidOption, message);
         if self.positions.is_empty() {
@@ -86,7 +89,7 @@ impl TokenMasks {
         }
         for n in 0..states {
             let tokens = &self.positions[n % self.positions.len()];
-            // Counted below the limit, so both fit.
+            // The number of states is below the limit, so both fit.
             fsm.add_transition(n as State, tokens, n as State + 1);
             let lists_done = (n + 1) / self.positions.len();
             if (n + 1) % self.positions.len() == 0 && lists_done >= self.least as usize {
@@ -94,7 +97,7 @@ impl TokenMasks {
             }
         }
         if self.most.is_none() {
-            // Once more is to be at the end of the first position again.
+            // One more repetition leads back to the end of the first position.
             let again = states - self.positions.len() + 1;
             fsm.add_transition(states as State, &self.positions[0], again as State);
         }

@@ -1,8 +1,14 @@
-//! Sets of tokens: the labels of transitions.
+//! `TokenSet`: a sorted set of tokens, used as the label of transitions.
 //!
-//! A sorted list behind an [`Arc`], so that a class of a hundred thousand tokens is held once however many
-//! transitions use it; a look-up is a binary search. Packed rows were rejected: most transitions have few
-//! tokens, and the matcher packs the masks of whole states anyway.
+//! The list is in an [`Arc`], so that a large class of tokens is stored once, however many
+//! transitions use it.
+//!
+//! # Cost
+//! A lookup is a binary search.
+//!
+//! # Alternatives considered
+//! Packed mask rows were rejected: most transitions have few tokens, and the matcher packs the
+//! masks of whole states anyway.
 
 use std::sync::Arc;
 
@@ -18,7 +24,7 @@ use crate::vocab::{TokenId, Vocabulary};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct TokenSet(Arc<[TokenId]>);
 
-/// Most bytes of the automaton of a [`Vocabulary::tokens_matching`] pattern.
+/// Maximum size in bytes of the automaton of a [`Vocabulary::tokens_matching`] pattern.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 impl TokenSet {
@@ -27,7 +33,7 @@ impl TokenSet {
         &self.0
     }
 
-    /// The tokens, sorted.
+    /// Returns an iterator over the tokens in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = TokenId> + '_ {
         self.0.iter().copied()
     }
@@ -37,27 +43,27 @@ impl TokenSet {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a token is in the set. A binary search.
+    /// Returns true if a token is in the set. Costs a binary search.
     pub fn contains(&self, token: TokenId) -> bool {
         self.0.binary_search(&token).is_ok()
     }
 
-    /// The tokens of either set.
+    /// Returns the tokens of either set.
     pub fn union(&self, other: &TokenSet) -> TokenSet {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// The tokens of this set that are not in the other one.
+    /// Returns the tokens of this set that are not in the other one.
     pub fn without(&self, other: &TokenSet) -> TokenSet {
         self.iter().filter(|&t| !other.contains(t)).collect()
     }
 
-    /// Where the tokens lie in memory: equal for clones.
+    /// The address of the tokens in memory, which is equal for clones.
     pub(crate) fn address(&self) -> *const TokenId {
         self.0.as_ptr()
     }
@@ -103,20 +109,20 @@ impl From<&TokenSet> for TokenSet {
 }
 
 impl Vocabulary {
-    /// The text tokens whose bytes satisfy `wanted`; special and end tokens are not asked about. One call
-    /// for each token.
+    /// Returns the text tokens whose bytes `wanted` accepts; it is called once for each token.
+    /// Special and end tokens are left out.
     pub fn tokens_where(&self, mut wanted: impl FnMut(&[u8]) -> bool) -> TokenSet {
         let text = |&t: &TokenId| !self.token_bytes(t).is_empty() && !self.eos().contains(&t);
         (0..self.len() as TokenId).filter(text).filter(|&t| wanted(self.token_bytes(t))).collect()
     }
 
-    /// The text tokens that match a regular expression as a whole, in the syntax of
-    /// [`Constraint::regex`](crate::Constraint::regex): `[A-Z]+` gives the tokens of capital letters. Some
-    /// hundred nanoseconds for each token.
+    /// Returns the text tokens that match a regular expression as a whole, in the syntax of
+    /// [`Constraint::regex`](crate::Constraint::regex). For example, `[A-Z]+` gives the tokens of
+    /// capital letters. Costs one run of the automaton for each token.
     ///
     /// # Errors
-    /// With the span of the fault, if the pattern does not parse; `TooComplex` if its automaton is larger
-    /// than a megabyte.
+    /// Returns an error with the span of the fault if the pattern does not parse, and `TooComplex`
+    /// if its automaton is larger than a megabyte.
     pub fn tokens_matching(&self, pattern: &str) -> Result<TokenSet> {
         let parsed = regex_syntax::ParserBuilder::new().utf8(false).build().parse(pattern);
         let hir = parsed.map_err(|e| {

@@ -59,7 +59,7 @@ pub(super) fn format(calls: Vec<Value>, choice: &Calls) -> Value {
 
 /// Kinds of messages by what may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Message {
+enum HarmonyMessage {
     /// Another message must follow.
     Open,
     /// The reply may end after it.
@@ -74,17 +74,17 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<()> {
     reader.skip(NEXT);
     loop {
         let message = message(reader)?;
-        if message != Message::Open && reader.rest().is_empty() {
+        if message != HarmonyMessage::Open && reader.rest().is_empty() {
             return Ok(());
         }
-        if message == Message::Returned {
+        if message == HarmonyMessage::Returned {
             return Err(reader.fault("the end of the reply"));
         }
         reader.expect(NEXT)?;
     }
 }
 
-fn message(reader: &mut Reader<'_>) -> Result<Message> {
+fn message(reader: &mut Reader<'_>) -> Result<HarmonyMessage> {
     let mut called = recipient(reader)?;
     reader.skip_white();
     reader.expect(CHANNEL)?;
@@ -122,17 +122,17 @@ fn recipient<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a Tool>> {
     Ok(Some(tool))
 }
 
-fn call(reader: &mut Reader<'_>, tool: &Tool) -> Result<Message> {
+fn call(reader: &mut Reader<'_>, tool: &Tool) -> Result<HarmonyMessage> {
     let arguments = reader.json()?.to_owned();
     reader.out.calls.push(ToolCall { name: tool.name.clone(), arguments });
     reader.skip_white();
     if !reader.rest().is_empty() {
         reader.expect(CALL)?;
     }
-    Ok(Message::Last)
+    Ok(HarmonyMessage::Last)
 }
 
-fn text(reader: &mut Reader<'_>, channel: &str) -> Result<Message> {
+fn text(reader: &mut Reader<'_>, channel: &str) -> Result<HarmonyMessage> {
     let rest = reader.rest();
     // In one pass: a separate search for each special token would read the whole reply at every
     // message.
@@ -143,12 +143,12 @@ fn text(reader: &mut Reader<'_>, channel: &str) -> Result<Message> {
     let between = if to.is_empty() { "" } else { "\n" };
     to.extend([between, &rest[..end]]);
     match channel == "final" {
-        true if reader.rest().is_empty() => Ok(Message::Last),
-        true if reader.skip(RETURN) => Ok(Message::Returned),
+        true if reader.rest().is_empty() => Ok(HarmonyMessage::Last),
+        true if reader.skip(RETURN) => Ok(HarmonyMessage::Returned),
         // Answers of previous turns end like this.
         last => {
             reader.expect(END)?;
-            Ok(if last { Message::Last } else { Message::Open })
+            Ok(if last { HarmonyMessage::Last } else { HarmonyMessage::Open })
         }
     }
 }

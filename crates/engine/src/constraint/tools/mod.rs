@@ -89,7 +89,7 @@ pub enum Calls {
 }
 
 #[derive(Deserialize)]
-struct Entry<'a> {
+struct ToolEntry<'a> {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(borrow)]
@@ -195,7 +195,7 @@ fn tool(text: &str, i: usize) -> Result<Tool> {
             .hint("a tool is an object with a `name` and `parameters`, or with `type` and `function`")
     };
     let mut pointer = format!("/{i}");
-    let entry: Entry<'_> = serde_json::from_str(text).map_err(|e| wrong(e, &pointer))?;
+    let entry: ToolEntry<'_> = serde_json::from_str(text).map_err(|e| wrong(e, &pointer))?;
     if let Some(kind) = entry.kind.filter(|kind| kind != "function" && kind != "custom") {
         let message = format!("tools of the type `{kind}` are not supported");
         return Err(at(Error::new(ErrorKind::Unsupported, message), &format!("{pointer}/type"))

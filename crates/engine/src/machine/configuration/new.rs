@@ -34,7 +34,7 @@ impl Machine {
     /// Creates an empty machine for the same program.
     pub fn emptied(&self) -> Self {
         let fixed = (self.nfa.clone(), self.starts.clone(), self.registers.clone());
-        Machine::started(fixed, (self.root, self.flat, self.gap), self.dfa.renewed(), self.written.renewed())
+        Machine::started(fixed, (self.root, self.calls_nothing, self.min_separator_bytes), self.dfa.renewed(), self.seen_names.renewed())
     }
 
     fn started(
@@ -53,7 +53,7 @@ impl Machine {
             registers,
             root,
             dfa,
-            written,
+            seen_names: written,
             tracking: false,
             here: NO_TEXT,
             distinct: Distinct::default(),
@@ -62,8 +62,8 @@ impl Machine {
             configs: vec![Config { threads: empty.clone(), ended: false, text: NO_TEXT }],
             config_index: FxHashMap::from_iter([((empty, false, NO_TEXT), DEAD_CONFIG)]),
             initial: DEAD_CONFIG,
-            flat,
-            gap,
+            calls_nothing: flat,
+            min_separator_bytes: gap,
             heap: 0,
             todo: Vec::new(),
             calls: Vec::new(),
@@ -89,7 +89,7 @@ impl Machine {
         let least = self.least.as_ref().map_or(0, |least| least.bytes());
         let configs = self.configs.capacity() * size_of::<Config>() + self.config_index.capacity() * 32;
         self.dfa.bytes()
-            + self.written.table_bytes()
+            + self.seen_names.table_bytes()
             + self.distinct.bytes()
             + stacks
             + configs

@@ -39,7 +39,7 @@ pub(crate) fn all_live(solver: &mut Liveness, blocks: &[StateRange], known_rules
     }
     let states = solver.nfa.len() - solver.from as usize;
     let mut ways = WitnessSearch { marks: Vec::new(), round: 0, left: STEPS * states + 1_000, solver };
-    ways.doubts(blocks) && ways.rules(known_rules)
+    ways.unproven_live(blocks) && ways.rules(known_rules)
 }
 
 /// Marks a state that is known to be live if all rules match.
@@ -57,7 +57,7 @@ struct WitnessSearch<'a, 's> {
 impl WitnessSearch<'_, '_> {
     /// Returns true if every unproven state has a path to acceptance, provided that all rules
     /// match.
-    fn doubts(&mut self, blocks: &[StateRange]) -> bool {
+    fn unproven_live(&mut self, blocks: &[StateRange]) -> bool {
         let (nfa, from) = (self.solver.nfa, self.solver.from);
         let doubts = nfa.unproven();
         let first = doubts.partition_point(|&s| s < from);
@@ -302,7 +302,7 @@ mod tests {
             for left in 0..40 {
                 let mut solver = Liveness::new(&nfa, &starts, &[], 2, &[]);
                 let mut ways = WitnessSearch { marks: Vec::new(), round: 0, left, solver: &mut solver };
-                if ways.doubts(&blocks) && ways.rules(0) {
+                if ways.unproven_live(&blocks) && ways.rules(0) {
                     let mut slow = Liveness::new(&nfa, &starts, &[], 2, &[]);
                     slow.search(0);
                     assert!(slow.rule_ok.iter().all(|&ok| ok));

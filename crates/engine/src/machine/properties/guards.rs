@@ -27,8 +27,8 @@ impl Machine {
     pub(crate) fn may_end(&self, local: LocalState) -> bool {
         match self.registers[local.register as usize] {
             Register::Fresh(_) => {
-                let place = self.written.place(local.n);
-                !self.written.has(place.set, place.text)
+                let place = self.seen_names.place(local.n);
+                !self.seen_names.has(place.set, place.text)
             }
             // If it could end here, it could also continue. A string ends with its quote and is
             // checked there.
@@ -43,7 +43,7 @@ impl Machine {
             self.todo.extend(self.stacks[stack as usize].iter().map(|f| (f.ret, f.parent)));
             return;
         }
-        let text = self.written.place(local.n).text;
+        let text = self.seen_names.place(local.n).text;
         for frame in self.stacks[stack as usize].clone().iter() {
             let ret = self.after_name(frame.ret, text);
             self.todo.push((ret, frame.parent));
@@ -56,7 +56,7 @@ impl Machine {
             Register::Members(members) => members.cap(),
             _ => 0,
         };
-        LocalState { n: self.written.with_name(ret.n, text, cap), ..ret }
+        LocalState { n: self.seen_names.with_name(ret.n, text, cap), ..ret }
     }
 
     /// Returns an object's state after some new text, whichever it is.
@@ -76,25 +76,25 @@ impl Machine {
             return Some(local.n);
         };
         let members = members.clone();
-        let set = self.written.set(local.n);
+        let set = self.seen_names.set(local.n);
         match test {
-            GuardKind::Close => members.may_close(set).then_some(local.n),
-            GuardKind::Take(i, met) if members.ordered => {
-                let next = self.written.with_one(local.n, members.cap());
-                let names = self.written.names(local.n);
-                members.may_take(self.written.set(next), i, names, met).then_some(next)
+            GuardKind::ObjectEnd => members.may_close(set).then_some(local.n),
+            GuardKind::DeclaredProperty(i, met) if members.ordered => {
+                let next = self.seen_names.with_one(local.n, members.cap());
+                let names = self.seen_names.names(local.n);
+                members.may_take(self.seen_names.set(next), i, names, met).then_some(next)
             }
-            GuardKind::Take(i, met) => {
+            GuardKind::DeclaredProperty(i, met) => {
                 if set.has(i) {
                     return None;
                 }
-                let next = self.written.with_property(local.n, i, members.cap());
-                let names = self.written.names(local.n);
-                members.may_take(self.written.set(next), i, names, met).then_some(next)
+                let next = self.seen_names.with_property(local.n, i, members.cap());
+                let names = self.seen_names.names(local.n);
+                members.may_take(self.seen_names.set(next), i, names, met).then_some(next)
             }
-            GuardKind::Room(list) => {
+            GuardKind::UndeclaredProperty(list) => {
                 let list = members.lists.get(list as usize)?;
-                if !members.may_add(set, self.written.names(local.n), list.to) {
+                if !members.may_add(set, self.seen_names.names(local.n), list.to) {
                     return None;
                 }
                 list.entries.iter().any(|e| self.fresh_start(e.key, local.n).is_some()).then_some(local.n)
@@ -116,25 +116,25 @@ impl Machine {
         if !open && !self.has_unseen(state, place) {
             return None;
         }
-        Some(LocalState { state, register, n: self.written.place_id(place) })
+        Some(LocalState { state, register, n: self.seen_names.place_id(place) })
     }
 
     /// Returns true if some text that a state can still become is not in the set. Every state leads
     /// to a text, so only the paths along the names seen must be checked.
     fn has_unseen(&mut self, state: DfaId, place: NameProgress) -> bool {
-        let ways = self.written.prefix_nodes(place.set, place.text);
-        if ways.is_empty() && !self.written.has(place.set, place.text) {
+        let ways = self.seen_names.prefix_nodes(place.set, place.text);
+        if ways.is_empty() && !self.seen_names.has(place.set, place.text) {
             return true;
         }
         let mut todo = vec![(state, place.text)];
         let mut seen = FxHashSet::from_iter(todo.iter().copied());
         while let Some((state, text)) = todo.pop() {
-            if self.dfa.state(state).accept && !self.written.has(place.set, text) {
+            if self.dfa.state(state).accept && !self.seen_names.has(place.set, text) {
                 return true;
             }
             for (lo, hi, to) in self.dfa.ranges(&self.nfa, state) {
                 for b in lo..=hi {
-                    let next = self.written.with_byte(text, b, false);
+                    let next = self.seen_names.with_byte(text, b, false);
                     if !ways.contains(&next) {
                         return true;
                     }
@@ -150,7 +150,7 @@ impl Machine {
     /// Takes one more byte of a text that must be new. Returns `None` if it can no longer be new.
     pub(crate) fn step_fresh(&mut self, local: LocalState, state: DfaId, b: u8) -> Option<LocalState> {
         let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return None };
-        let place = self.written.place(local.n);
+        let place = self.seen_names.place(local.n);
         // The quotes are no part of a declared name.
         let (opens, closes) = (place.text == NO_TEXT && b == b'"', self.dfa.state(state).accept);
         let declared = match place.declared {
@@ -159,39 +159,39 @@ impl Machine {
             n => fresh.names.step(n, b),
         };
         let open = fresh.open;
-        let text = self.written.with_byte(place.text, b, self.tracking);
+        let text = self.seen_names.with_byte(place.text, b, self.tracking);
         let place = NameProgress { text, declared, ..place };
         let stays = match open {
-            true => !closes || !self.written.has(place.set, text),
+            true => !closes || !self.seen_names.has(place.set, text),
             false => self.has_unseen(state, place),
         };
-        stays.then(|| LocalState { state, n: self.written.place_id(place), ..local })
+        stays.then(|| LocalState { state, n: self.seen_names.place_id(place), ..local })
     }
 
     /// Returns true if a text that must be new would repeat a name with `rest` and a closing quote.
     pub fn would_repeat(&mut self, local: LocalState, rest: &[u8]) -> bool {
         let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return false };
-        let place = self.written.place(local.n);
+        let place = self.seen_names.place(local.n);
         let (mut text, mut declared) = (place.text, place.declared);
         for &b in rest {
-            text = self.written.with_byte(text, b, false);
+            text = self.seen_names.with_byte(text, b, false);
             declared = fresh.names.step(declared, b);
             if text == UNKNOWN && declared == OFF_TRIE {
                 return false;
             }
         }
         fresh.names.is_name(declared) || {
-            let text = self.written.with_byte(text, b'"', false);
-            self.written.has(place.set, text)
+            let text = self.seen_names.with_byte(text, b'"', false);
+            self.seen_names.has(place.set, text)
         }
     }
 
     /// Returns the bytes with which a text that must be new continues like a known name.
     pub fn repeating_bytes(&mut self, local: LocalState) -> [bool; 256] {
         let Register::Fresh(fresh) = &self.registers[local.register as usize] else { return [false; 256] };
-        let place = self.written.place(local.n);
+        let place = self.seen_names.place(local.n);
         std::array::from_fn(|b| {
-            let text = self.written.with_byte(place.text, b as u8, false);
+            let text = self.seen_names.with_byte(place.text, b as u8, false);
             text != UNKNOWN || fresh.names.step(place.declared, b as u8) != OFF_TRIE
         })
     }
@@ -199,7 +199,7 @@ impl Machine {
     /// Returns the remaining bytes of each name seen that begins with the text of a local state.
     pub fn remaining_seen(&self, local: LocalState) -> Vec<Vec<u8>> {
         match self.registers[local.register as usize] {
-            Register::Fresh(_) => self.written.remaining(self.written.place(local.n)),
+            Register::Fresh(_) => self.seen_names.remaining(self.seen_names.place(local.n)),
             _ => Vec::new(),
         }
     }
@@ -230,6 +230,6 @@ impl Machine {
 
     /// Returns true if some name had to be new so far.
     pub fn tracks_names(&self) -> bool {
-        self.written.remembers()
+        self.seen_names.remembers()
     }
 }

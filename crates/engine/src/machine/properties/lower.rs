@@ -34,7 +34,7 @@ use crate::machine::scalars;
 
 /// Number of names from which on a required undeclared property counts as unbounded. With fewer,
 /// other properties could use up its names.
-const MANY: u32 = 10_000;
+const UNBOUNDED_NAMES: u32 = 10_000;
 
 /// The memory that the rule of a node needs.
 pub(crate) enum Memory {
@@ -208,14 +208,14 @@ impl ProgramBuilder<'_> {
         self.rules.registers[register as usize] = Register::Members(Arc::new(members));
         let after = self.nfa.push(State::Dead, 0);
         let close = self.byte(b']', ACCEPT);
-        let close = self.guarded(GuardKind::Close, close);
+        let close = self.guarded(GuardKind::ObjectEnd, close);
         let next = match possible {
             true => self.nfa.push(State::CallFresh { rule: key.0, register: key.1, to: after }, 0),
             false => DEAD,
         };
         let comma = self.separated(None, next);
         let (first, again) =
-            (self.guarded(GuardKind::Room(0), next), self.guarded(GuardKind::Room(0), comma));
+            (self.guarded(GuardKind::UndeclaredProperty(0), next), self.guarded(GuardKind::UndeclaredProperty(0), comma));
         let more = self.union(&[again, close]);
         let more = self.space(more);
         self.nfa.set(after, State::Union(&[more]));
@@ -242,7 +242,7 @@ impl ProgramBuilder<'_> {
             for then in (met..=all).filter(|then| then & met == met && then & !all == 0) {
                 let extras = self.extras(draft, (met, then), after[then as usize])?;
                 let list = draft.lists.last().filter(|l| (l.from, l.to) == (met, then) && draft.remembers);
-                let room = list.map(|_| GuardKind::Room(draft.lists.len() as u32 - 1));
+                let room = list.map(|_| GuardKind::UndeclaredProperty(draft.lists.len() as u32 - 1));
                 let comma = self.separated(Some(draft.object), extras);
                 let guard = |build: &mut Self, to| room.map_or(to, |room| build.guarded(room, to));
                 firsts.push(guard(self, extras));
@@ -251,8 +251,8 @@ impl ProgramBuilder<'_> {
             if draft.any_order {
                 for (i, member) in self.declared(draft, after[met as usize])?.into_iter().enumerate() {
                     let comma = self.separated(Some(draft.object), member);
-                    firsts.push(self.guarded(GuardKind::Take(i as u32, met), member));
-                    others.push(self.guarded(GuardKind::Take(i as u32, met), comma));
+                    firsts.push(self.guarded(GuardKind::DeclaredProperty(i as u32, met), member));
+                    others.push(self.guarded(GuardKind::DeclaredProperty(i as u32, met), comma));
                 }
             }
             firsts.push(close.0);
@@ -279,7 +279,7 @@ impl ProgramBuilder<'_> {
                 slots.push(slot);
             }
             let comma = self.separated(Some(draft.object), member);
-            let take = GuardKind::Take(i as u32, 0);
+            let take = GuardKind::DeclaredProperty(i as u32, 0);
             let (member, comma) = (self.guard(draft, take, member), self.guard(draft, take, comma));
             (first, again) = match property.required {
                 true => (member, comma),
@@ -350,7 +350,7 @@ impl ProgramBuilder<'_> {
             }
             // Others could use up the names. If the name alone meets the demand, a second path
             // reads the property as one of the others. It runs in parallel and allows no more.
-            if !by_name && self.different(key, MANY) != u32::MAX {
+            if !by_name && self.different(key, UNBOUNDED_NAMES) != u32::MAX {
                 let message = "an undeclared property that must be there has a bounded number of names";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .hint("declare these names as properties, or state what is allowed instead"));
@@ -490,8 +490,8 @@ impl ProgramBuilder<'_> {
     /// with some.
     fn closed(&mut self, draft: &Draft) -> (NfaId, NfaId) {
         let (empty, full) = draft.close;
-        let first = self.guard(draft, GuardKind::Close, empty);
-        (first, if full == empty { first } else { self.guard(draft, GuardKind::Close, full) })
+        let first = self.guard(draft, GuardKind::ObjectEnd, empty);
+        (first, if full == empty { first } else { self.guard(draft, GuardKind::ObjectEnd, full) })
     }
 
     /// Returns a guard, where this object uses its register.

@@ -117,7 +117,7 @@ impl LowerBounds {
         match nfa.state(state) {
             State::Dead | State::Accept => 0,
             State::Byte { to, .. } | State::Call { to, .. } | State::CallItem { to } => at(to),
-            State::CallFresh { to, .. } | State::Guard { test: GuardKind::Take(..), to } => {
+            State::CallFresh { to, .. } | State::Guard { test: GuardKind::DeclaredProperty(..), to } => {
                 at(to).saturating_add(1)
             }
             State::Guard { to, .. } => at(to),
@@ -244,7 +244,7 @@ impl StackBounds {
 impl Machine {
     /// Returns the lower bounds of the states; makes them on the first call.
     pub(crate) fn least(&mut self) -> Arc<LowerBounds> {
-        let (nfa, starts, registers, gap) = (&self.nfa, &self.starts, &self.registers, self.gap);
+        let (nfa, starts, registers, gap) = (&self.nfa, &self.starts, &self.registers, self.min_separator_bytes);
         self.least.get_or_insert_with(|| Arc::new(LowerBounds::new(nfa, starts, registers, gap))).clone()
     }
 
@@ -267,7 +267,7 @@ impl Machine {
                 own.saturating_add(items)
             }
             Register::Members(entries) => {
-                let set = self.written.set(local.n);
+                let set = self.seen_names.set(local.n);
                 // An item, or an undeclared name, counts once it is complete.
                 let writing = called && (entries.set || members.iter().any(|&s| least.named[s as usize]));
                 let ways = members.iter().map(|&s| (least.states[s as usize], least.entries[s as usize]));
@@ -284,7 +284,7 @@ impl Machine {
     /// Returns true if a state waits for white space between a comma and the next item.
     fn is_gap(&self, state: NfaId) -> bool {
         let item = |to: NfaId| matches!(self.nfa.state(to), State::CallItem { .. });
-        self.gap > 0 && matches!(self.nfa.state(state), State::Byte { to, .. } if item(to))
+        self.min_separator_bytes > 0 && matches!(self.nfa.state(state), State::Byte { to, .. } if item(to))
     }
 
     /// Returns the bytes that are missing after the rule on a stack has ended.

@@ -33,7 +33,7 @@ const MAX_ANY: usize = 5_000;
 const MAX_NODES: usize = 1 << 18;
 
 /// A configuration on the path.
-struct Node {
+struct PathNode {
     config: ConfigId,
     /// The node before it.
     from: u32,
@@ -48,7 +48,7 @@ struct Search<'a> {
     machine: &'a mut Machine,
     least: &'a LowerBounds,
     below: StackBounds,
-    nodes: Vec<Node>,
+    nodes: Vec<PathNode>,
     /// The least depth at which a configuration was met.
     met: FxHashMap<ConfigId, u32>,
     /// Nodes to visit, the best first: by their order, of equals the deepest.
@@ -76,33 +76,33 @@ impl Machine {
                 most,
             };
             let missing = search.missing(config) as usize;
-            search.add_within(Node { config, from: 0, byte: 0, depth: 0 }, u32::MAX);
+            search.add_within(PathNode { config, from: 0, byte: 0, depth: 0 }, u32::MAX);
             if missing > MAX_NODES {
                 return None;
             }
             match search.run(budget + missing) {
-                Outcome::Found(node) => return Some(search.way(node)),
-                Outcome::TooFar => return None,
-                Outcome::OutOfBudget => {}
+                SearchOutcome::Found(node) => return Some(search.way(node)),
+                SearchOutcome::TooFar => return None,
+                SearchOutcome::OutOfBudget => {}
             }
         }
         None
     }
 }
 
-enum Outcome {
+enum SearchOutcome {
     Found(u32),
     TooFar,
     OutOfBudget,
 }
 
 impl Search<'_> {
-    fn run(&mut self, budget: usize) -> Outcome {
+    fn run(&mut self, budget: usize) -> SearchOutcome {
         let mut left = budget;
         while let Some(Reverse((first, _, at))) = self.open.pop() {
-            let Node { config, depth, .. } = self.nodes[at as usize];
+            let PathNode { config, depth, .. } = self.nodes[at as usize];
             if self.machine.is_accepting(config) {
-                return Outcome::Found(at);
+                return SearchOutcome::Found(at);
             }
             // Every open node was met.
             if self.met[&config] < depth {
@@ -117,20 +117,20 @@ impl Search<'_> {
                 left -= 1;
             }
             if left == 0 || self.nodes.len() > MAX_NODES {
-                return Outcome::OutOfBudget;
+                return SearchOutcome::OutOfBudget;
             }
         }
-        Outcome::TooFar
+        SearchOutcome::TooFar
     }
 
     /// Adds the successors of a node that order before or with `first`. Returns the order of the
     /// best of the others, or [`u32::MAX`]. Most successors are detours that are never visited
     /// (partial expansion: Yoshizumi, Miura, Ishida 2000).
     fn expand(&mut self, at: u32, first: u32) -> u32 {
-        let Node { config, depth, .. } = self.nodes[at as usize];
+        let PathNode { config, depth, .. } = self.nodes[at as usize];
         let (before, mut later) = (self.nodes.len(), u32::MAX);
         for all in [false, true] {
-            let mut bytes = self.machine.telling(config, all);
+            let mut bytes = self.machine.representative_bytes(config, all);
             if self.greedy && !bytes.is_empty() {
                 // Starts with a different one each time, so that several texts soon differ from
                 // each other.
@@ -141,7 +141,7 @@ impl Search<'_> {
                 let next = self.machine.step_bytes(config, &[byte]);
                 if next != DEAD_CONFIG {
                     later = later
-                        .min(self.add_within(Node { config: next, from: at, byte, depth: depth + 1 }, first));
+                        .min(self.add_within(PathNode { config: next, from: at, byte, depth: depth + 1 }, first));
                 }
             }
             // Only where texts must be new do bytes of one range differ.
@@ -154,7 +154,7 @@ impl Search<'_> {
     }
 
     /// Adds a node if it orders before or with `first`; returns its order if it does not.
-    fn add_within(&mut self, node: Node, first: u32) -> u32 {
+    fn add_within(&mut self, node: PathNode, first: u32) -> u32 {
         if self.met.get(&node.config).is_some_and(|&known| known <= node.depth) {
             return u32::MAX;
         }
@@ -200,7 +200,7 @@ impl Machine {
     /// Returns one byte of each range that the threads of a configuration distinguish, the most
     /// readable one. Where texts must be new, also returns all letters and digits. With `all`,
     /// returns all bytes.
-    fn telling(&mut self, config: ConfigId, all: bool) -> Vec<u8> {
+    fn representative_bytes(&mut self, config: ConfigId, all: bool) -> Vec<u8> {
         // The starts of ranges, and the bytes inside one.
         let (mut begins, mut live) = ([false; 257], [false; 256]);
         let mut new = self.distinct.on;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::machine::configuration::{Machine, StepResult, Thread};
 use crate::machine::lazy_dfa::DEAD_STATE;
 use crate::machine::properties::seen_names::TextId;
-use crate::machine::unique_items::value::{Cursor, is_space};
+use crate::machine::unique_items::value::{ValueCursor, is_space};
 use crate::machine::unique_items::{Ended, Scope};
 
 /// Maximum number of steps of one search. Only items that can be written in very many ways and are
@@ -36,20 +36,20 @@ pub struct ExtensionProbe {
 }
 
 /// A scope, and the earlier items that its current item may still become.
-type Tight = (Scope, Arc<[Cursor]>);
+type Tight = (Scope, Arc<[ValueCursor]>);
 
 /// The result of a byte from an [`ExtensionProbe`].
 pub enum ProbeStep {
     /// No thread accepts the byte, whatever the earlier items are.
-    Nothing,
+    Impossible,
     /// The byte can only lead to a repeated item.
-    Dead,
+    Repeats,
     /// No earlier item begins alike any more.
-    Free,
+    Unconstrained,
     /// The item has ended, and it is new.
-    Behind,
+    ItemEnded,
     /// The check continues from here.
-    Place(ExtensionProbe),
+    Probe(ExtensionProbe),
 }
 
 impl Machine {
@@ -107,7 +107,7 @@ impl Machine {
         let mut todo = vec![place];
         let mut budget = MAX_SEARCH;
         while let Some(place) = todo.pop() {
-            for b in self.telling_bytes(&place) {
+            for b in self.distinguishing_bytes(&place) {
                 budget -= 1;
                 if budget == 0 {
                     return true;
@@ -125,10 +125,10 @@ impl Machine {
     }
 
     /// Returns the bytes that some thread accepts and that make a difference to values.
-    fn telling_bytes(&mut self, node: &ExtensionProbe) -> Vec<u8> {
+    fn distinguishing_bytes(&mut self, node: &ExtensionProbe) -> Vec<u8> {
         let in_text = self.scan(node.constrained_scopes[0].0.1, node.text).quote > 0;
         // A required blank is a byte like others.
-        let spaces = in_text || self.gap > 0;
+        let spaces = in_text || self.min_separator_bytes > 0;
         let mut bytes: Vec<u8> = Vec::new();
         for thread in &node.threads {
             for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
@@ -157,7 +157,7 @@ impl Machine {
     /// Takes one byte of a search. Returns a probe without constrained scopes if nothing is left to
     /// check.
     fn search_byte(&mut self, place: &ExtensionProbe, b: u8) -> Option<ExtensionProbe> {
-        let text = self.written.with_byte(place.text, b, true);
+        let text = self.seen_names.with_byte(place.text, b, true);
         self.here = text;
         let (bad, ended) = self.ends(&place.threads, text);
         let threads = self.all_without(&place.threads, &bad);
@@ -182,7 +182,7 @@ impl Machine {
     }
 
     /// Returns the probe of a configuration, if an item may be unable to become new there.
-    pub fn place(&mut self, config: u32) -> Option<ExtensionProbe> {
+    pub fn extension_probe(&mut self, config: u32) -> Option<ExtensionProbe> {
         let (threads, text) = (self.threads(config), self.text(config));
         let tight = self.constrained_scopes(&threads, text);
         (!tight.is_empty()).then(|| ExtensionProbe {
@@ -210,10 +210,10 @@ impl Machine {
     pub fn follow_byte(&mut self, place: &ExtensionProbe, b: u8) -> ProbeStep {
         let takes = |machine: &mut Machine, t: &Thread| machine.step_state(t.local.state, b) != DEAD_STATE;
         if !place.threads.iter().any(|t| takes(self, t)) {
-            return ProbeStep::Nothing;
+            return ProbeStep::Impossible;
         }
         self.tracking = true;
-        let text = self.written.with_byte(place.text, b, true);
+        let text = self.seen_names.with_byte(place.text, b, true);
         self.here = text;
         let (bad, ended) = self.ends(&place.threads, text);
         let threads = self.all_without(&place.threads, &bad);
@@ -221,14 +221,14 @@ impl Machine {
         self.step(&threads, b, &mut reached);
         let threads = std::mem::take(&mut reached.threads);
         let followed = if reached.is_dead() && threads.is_empty() {
-            ProbeStep::Dead
+            ProbeStep::Repeats
         } else if !ended.is_empty() || threads.is_empty() {
-            ProbeStep::Behind
+            ProbeStep::ItemEnded
         } else {
             let tight = self.tight_after(&place.constrained_scopes, &threads, text, b);
             match tight.is_empty() {
-                true => ProbeStep::Free,
-                false => ProbeStep::Place(ExtensionProbe { threads, text, constrained_scopes: tight }),
+                true => ProbeStep::Unconstrained,
+                false => ProbeStep::Probe(ExtensionProbe { threads, text, constrained_scopes: tight }),
             }
         };
         self.tracking = false;
@@ -236,7 +236,7 @@ impl Machine {
     }
 
     /// Returns true if a new item can come from a probe.
-    pub fn is_open_place(&mut self, place: ExtensionProbe) -> bool {
+    pub fn can_extend_probe(&mut self, place: ExtensionProbe) -> bool {
         self.tracking = true;
         let open = self.has_unbounded_choice(&place.threads, place.text) || self.search(place);
         self.tracking = false;

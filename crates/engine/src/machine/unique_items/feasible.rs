@@ -116,7 +116,7 @@ struct Lists {
 }
 
 /// Threads, the text that led to them, and whether it ends inside a string.
-struct Node {
+struct ChoiceNode {
     threads: Vec<Thread>,
     text: TextId,
     exits: bool,
@@ -170,13 +170,13 @@ impl Lists {
         }
         let (mut texts, mut seen) = (Vec::new(), FxHashSet::default());
         let start = self.machine.at_start(rule, UNKNOWN_STACK);
-        let first = Node { threads: start.threads, text: NO_TEXT, exits: false, in_text: 0 };
+        let first = ChoiceNode { threads: start.threads, text: NO_TEXT, exits: false, in_text: 0 };
         let mut todo = vec![first];
         let mut budget = MAX_STEPS;
         self.machine.tracking = true;
         while let Some(node) = todo.pop() {
             if node.exits {
-                let text = self.machine.written.between(NO_TEXT, node.text);
+                let text = self.machine.seen_names.between(NO_TEXT, node.text);
                 if seen.insert(self.machine.distinct.values.read(&text)) {
                     texts.push(text.into());
                 }
@@ -200,15 +200,15 @@ impl Lists {
 
     /// Adds the successors of a node, the nearest to an end last. Returns the budget left, or
     /// `None` if there is none.
-    fn expand(&mut self, node: Node, limit: u32, mut budget: usize, todo: &mut Vec<Node>) -> Option<usize> {
-        let mut next: Vec<(u32, Node)> = Vec::new();
+    fn expand(&mut self, node: ChoiceNode, limit: u32, mut budget: usize, todo: &mut Vec<ChoiceNode>) -> Option<usize> {
+        let mut next: Vec<(u32, ChoiceNode)> = Vec::new();
         let each = 1 + self.machine.scopes(&node.threads).len();
         for b in self.bytes(&node, limit) {
             budget = budget.checked_sub(each)?;
             let mut reached = StepResult::default();
             // Arrays that begin here remember from here on; the text determines the state of all
             // others.
-            let text = self.machine.written.with_byte(node.text, b, true);
+            let text = self.machine.seen_names.with_byte(node.text, b, true);
             self.machine.advance_to(&node.threads, text, b, &mut reached);
             if reached.is_dead() || reached.exit.is_none() && !self.machine.can_extend(&reached.threads, text)
             {
@@ -226,7 +226,7 @@ impl Lists {
                 None => self.machine.least_of_threads(&self.least, &mut self.below, &reached.threads),
             };
             let exits = reached.exit.is_some();
-            next.push((far, Node { threads: reached.threads, text, exits, in_text }));
+            next.push((far, ChoiceNode { threads: reached.threads, text, exits, in_text }));
         }
         next.sort_by_key(|n| std::cmp::Reverse(n.0));
         todo.extend(next.into_iter().map(|n| n.1));
@@ -234,9 +234,9 @@ impl Lists {
     }
 
     /// Returns bytes that may follow; of those with the same target, only as many as could matter.
-    fn bytes(&mut self, node: &Node, limit: u32) -> Vec<u8> {
+    fn bytes(&mut self, node: &ChoiceNode, limit: u32) -> Vec<u8> {
         // A required blank is a byte like others.
-        let spaces = node.in_text > 0 || self.machine.gap > 0;
+        let spaces = node.in_text > 0 || self.machine.min_separator_bytes > 0;
         let mut bytes = Vec::new();
         for thread in &node.threads {
             for (lo, hi, _) in self.machine.dfa.ranges(&self.machine.nfa, thread.local.state) {

@@ -29,7 +29,7 @@ use super::configuration::{Frame, LocalState, Machine, StackId, StepResult, Thre
 use super::nfa::{RegisterIx, RuleIx};
 use super::register::Register;
 use crate::machine::properties::seen_names::{NO_TEXT, TextId};
-use crate::machine::unique_items::value::{Cursor, ValueId, Values, is_space};
+use crate::machine::unique_items::value::{ValueCursor, ValueId, Values, is_space};
 
 /// An open array with unique items: its register, and the text before it.
 pub(super) type Scope = (RegisterIx, TextId);
@@ -37,7 +37,7 @@ pub(super) type Scope = (RegisterIx, TextId);
 /// Maximum number of scans that are kept; others are made again.
 const MAX_SCANS: usize = 1 << 18;
 /// Of a text that is scanned in one go, one scan in this number of bytes is kept, and the last.
-const SCANNED: usize = 64;
+const SCAN_INTERVAL: usize = 64;
 /// Maximum number of cursors that are kept.
 const MAX_CURSORS: usize = 50_000;
 
@@ -92,7 +92,7 @@ pub(super) struct Distinct {
     /// By automaton state: true if unboundedly many values can follow.
     pub rich: Vec<bool>,
     /// The earlier items that an item may still become, by scope and text, for recent texts.
-    recent: FxHashMap<(Scope, TextId), Arc<[Cursor]>>,
+    recent: FxHashMap<(Scope, TextId), Arc<[ValueCursor]>>,
     /// Number of cursors in `recent`.
     cursors: usize,
     /// By register and items so far: values that would leave too few for the positions that must
@@ -121,7 +121,7 @@ impl Distinct {
     pub fn bytes(&self) -> usize {
         let lists = self.links.capacity() * size_of::<Link>() + self.link_index.capacity() * 16;
         let scans = self.scans.capacity() * (size_of::<Scan>() + 9);
-        let kept = self.recent.capacity() * 40 + self.cursors * size_of::<Cursor>();
+        let kept = self.recent.capacity() * 40 + self.cursors * size_of::<ValueCursor>();
         lists + scans + kept + self.values.bytes() + self.of_stack.len() * 24 + self.spoiling.capacity() * 40
     }
 
@@ -244,7 +244,7 @@ impl Machine {
     }
 
     /// Returns true if there are arrays with unique items of any kind.
-    pub fn has_distinct(&self) -> bool {
+    pub fn has_unique_items(&self) -> bool {
         self.distinct.on
     }
 
@@ -296,7 +296,7 @@ impl Machine {
             if let Some(&known) = self.distinct.scans.get(&(start, at)) {
                 break known;
             }
-            let Some((before, byte)) = self.written.last_byte(at) else { break Scan::default() };
+            let Some((before, byte)) = self.seen_names.last_byte(at) else { break Scan::default() };
             bytes.push((byte, at));
             at = before;
         };
@@ -307,7 +307,7 @@ impl Machine {
         for (left, &(b, at)) in bytes.iter().enumerate().rev() {
             scanned = self.scan_byte(scanned, b, before, at);
             // Not all of a long text: the scans of deeply nested arrays would evict each other.
-            if left % SCANNED == 0 {
+            if left % SCAN_INTERVAL == 0 {
                 self.distinct.scans.insert((start, at), scanned);
             }
             before = at;
@@ -320,7 +320,7 @@ impl Machine {
         at.ended = Ended::Nothing;
         let separates = at.quote == 0 && at.depth == 1 && matches!(b, b',' | b']');
         if separates && at.begun {
-            let text = self.written.between(at.item, before);
+            let text = self.seen_names.between(at.item, before);
             let value = self.distinct.values.read(&text);
             at.ended = Ended::Again;
             if !self.distinct.has(at.items, value) {
@@ -354,14 +354,14 @@ impl Machine {
     }
 
     /// Returns the earlier items that the current item of a scope may still become.
-    pub(super) fn matching_items(&mut self, scope: Scope, text: TextId) -> Arc<[Cursor]> {
+    pub(super) fn matching_items(&mut self, scope: Scope, text: TextId) -> Arc<[ValueCursor]> {
         let scanned = self.scan(scope.1, text);
         let (mut at, mut bytes) = (text, Vec::new());
-        let mut cursors: Arc<[Cursor]> = loop {
+        let mut cursors: Arc<[ValueCursor]> = loop {
             if let Some(known) = self.distinct.recent.get(&(scope, at)) {
                 break known.clone();
             }
-            match self.written.last_byte(at) {
+            match self.seen_names.last_byte(at) {
                 Some((before, byte)) if scanned.depth > 0 && at != scanned.item => {
                     bytes.push(byte);
                     at = before;
@@ -371,7 +371,7 @@ impl Machine {
                 _ => {
                     let mut values = self.distinct.items(scanned.items);
                     values.extend_from_slice(&self.distinct.spoiling(scope.0, scanned.items));
-                    break values.into_iter().map(Cursor::new).collect();
+                    break values.into_iter().map(ValueCursor::new).collect();
                 }
             }
         };
@@ -395,7 +395,7 @@ impl Machine {
     }
 
     /// Returns the cursors that accept a byte, after it.
-    pub(super) fn followed(&self, cursors: &[Cursor], b: u8) -> Arc<[Cursor]> {
+    pub(super) fn followed(&self, cursors: &[ValueCursor], b: u8) -> Arc<[ValueCursor]> {
         let values = &self.distinct.values;
         let mut next = Vec::new();
         for cursor in cursors.iter().filter(|c| c.expects(b, values)) {
@@ -473,7 +473,7 @@ impl Machine {
             self.step(threads, b, reached);
             return NO_TEXT;
         }
-        let after = self.written.with_byte(text, b, true);
+        let after = self.seen_names.with_byte(text, b, true);
         self.advance_to(threads, after, b, reached);
         // Outside of all scopes no text matters, and equal positions must be equal configurations.
         if self.scopes(&reached.threads).is_empty() { NO_TEXT } else { after }

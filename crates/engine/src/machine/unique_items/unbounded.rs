@@ -150,7 +150,7 @@ impl Machine {
             state = next;
         }
         let mut at = text;
-        while let Some((before, b)) = self.written.last_byte(at) {
+        while let Some((before, b)) = self.seen_names.last_byte(at) {
             match b {
                 b'e' | b'E' => return false,
                 b'0'..=b'9' | b'.' | b'+' | b'-' => at = before,

@@ -98,7 +98,7 @@ pub(crate) struct Values {
 }
 
 /// A container that is being read.
-enum Open {
+enum OpenContainer {
     Array(Vec<ValueId>),
     Object(Vec<(Box<[u8]>, ValueId)>, Option<Box<[u8]>>),
 }
@@ -133,7 +133,7 @@ impl Values {
     }
 
     fn parse(&mut self, text: &[u8]) -> Option<ValueId> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenContainer> = Vec::new();
         let mut at = 0;
         loop {
             let b = *text.get(at)?;
@@ -141,16 +141,16 @@ impl Values {
             at += 1;
             let value = match b {
                 b'[' => {
-                    open.push(Open::Array(Vec::new()));
+                    open.push(OpenContainer::Array(Vec::new()));
                     continue;
                 }
                 b'{' => {
-                    open.push(Open::Object(Vec::new(), None));
+                    open.push(OpenContainer::Object(Vec::new(), None));
                     continue;
                 }
                 b']' | b'}' => match open.pop()? {
-                    Open::Array(items) => self.intern(Value::Array(items.into())),
-                    Open::Object(mut members, _) => {
+                    OpenContainer::Array(items) => self.intern(Value::Array(items.into())),
+                    OpenContainer::Object(mut members, _) => {
                         members.sort_unstable();
                         self.intern(Value::Object(members.into()))
                     }
@@ -163,7 +163,7 @@ impl Values {
                     }
                     at += 1;
                     let spelled = &text[from..at];
-                    if let Some(Open::Object(_, name @ None)) = open.last_mut() {
+                    if let Some(OpenContainer::Object(_, name @ None)) = open.last_mut() {
                         *name = Some(spelled.into());
                         continue;
                     }
@@ -180,8 +180,8 @@ impl Values {
                 }
             };
             match open.last_mut() {
-                Some(Open::Array(items)) => items.push(value),
-                Some(Open::Object(members, name)) => members.push((name.take()?, value)),
+                Some(OpenContainer::Array(items)) => items.push(value),
+                Some(OpenContainer::Object(members, name)) => members.push((name.take()?, value)),
                 None => return text[at..].iter().all(|&b| is_space(b)).then_some(value),
             }
         }
@@ -190,7 +190,7 @@ impl Values {
 
 /// A container that a cursor is in.
 #[derive(Debug, Clone)]
-struct Level {
+struct ValueLevel {
     value: ValueId,
     /// The element or member that is next or being followed.
     part: u32,
@@ -221,15 +221,15 @@ enum At {
 
 /// A text that may still become a value.
 #[derive(Debug, Clone)]
-pub(crate) struct Cursor {
-    levels: SmallVec<[Level; 2]>,
+pub(crate) struct ValueCursor {
+    levels: SmallVec<[ValueLevel; 2]>,
     at: At,
 }
 
-impl Cursor {
+impl ValueCursor {
     /// Creates a cursor before a value.
     pub fn new(value: ValueId) -> Self {
-        Cursor { levels: SmallVec::new(), at: At::Value(value) }
+        ValueCursor { levels: SmallVec::new(), at: At::Value(value) }
     }
 
     /// Marks the bytes that may come next, perhaps some more.
@@ -360,7 +360,7 @@ impl Cursor {
                 matches!(b, b'-' | b'0'..=b'9') && number.may_begin(&[b])
             }
             container => {
-                self.levels.push(Level { value, part: 0, met: SmallVec::new(), count: 0 });
+                self.levels.push(ValueLevel { value, part: 0, met: SmallVec::new(), count: 0 });
                 self.at = At::First;
                 b == if matches!(container, Value::Array(_)) { b'[' } else { b'{' }
             }
@@ -501,7 +501,7 @@ mod tests {
         for a in TEXTS {
             let value = values.read(a.as_bytes());
             for b in TEXTS {
-                let mut cursor = Cursor::new(value);
+                let mut cursor = ValueCursor::new(value);
                 let whole = b.bytes().chain([b' ']).all(|b| cursor.step(b, &values));
                 let complete = whole && cursor.levels.is_empty() && matches!(cursor.at, At::Done);
                 assert_eq!(complete, reference(a) == reference(b), "{b} along {a}");
@@ -514,7 +514,7 @@ mod tests {
         let mut values = Values::default();
         let list = ["", "]", "[", "[}", "{1}", "\"", "\"\\", "1 1", "{\"a\"", "[1]]"];
         let ids: Vec<ValueId> = list.iter().map(|t| values.read(t.as_bytes())).collect();
-        let mut cursor = Cursor::new(ids[0]);
+        let mut cursor = ValueCursor::new(ids[0]);
         assert!(!cursor.step(b'1', &values));
         assert_eq!(values.read(b"{1}"), ids[4]);
     }

@@ -20,7 +20,7 @@ use crate::vocab::{TokenId, Vocabulary};
 
 /// The position of an output.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
+struct LabelPosition {
     /// True in the trie of separators and labels, false in the trie of the first label.
     later: bool,
     node: LabelNode,
@@ -38,8 +38,8 @@ pub(super) struct LabelStates {
     most: u32,
     repeats: bool,
     /// Position by configuration; that of 0, the dead one, is never read.
-    places: Vec<Place>,
-    index: FxHashMap<Place, ConfigId>,
+    places: Vec<LabelPosition>,
+    index: FxHashMap<LabelPosition, ConfigId>,
     /// Sets of labels, each sorted.
     sets: Vec<Arc<[u32]>>,
     set_index: FxHashMap<Arc<[u32]>, u32>,
@@ -49,7 +49,7 @@ pub(super) struct LabelStates {
 impl LabelStates {
     pub(super) fn new(trie: LabelTrie) -> Self {
         let (least, most, repeats) = trie.counts();
-        let start = Place { later: false, node: 0, used: 0, count: 0 };
+        let start = LabelPosition { later: false, node: 0, used: 0, count: 0 };
         let none: Arc<[u32]> = Arc::from([]);
         LabelStates {
             trie,
@@ -87,7 +87,7 @@ impl LabelStates {
     }
 
     /// Returns the label that ends at a position, if it may end there.
-    fn label(&self, place: Place) -> Option<u32> {
+    fn label(&self, place: LabelPosition) -> Option<u32> {
         let label = self.items(place.later)?.label(place.node)?;
         let used = &self.sets[place.used as usize];
         used.binary_search(&label).is_err().then_some(label)
@@ -95,7 +95,7 @@ impl LabelStates {
 
     /// Returns the used labels and their number, including the label that ends at `place`. Returns
     /// `None` if there is no such label, or none may follow it.
-    fn behind(&self, place: Place) -> Option<(Vec<u32>, u32)> {
+    fn after_label(&self, place: LabelPosition) -> Option<(Vec<u32>, u32)> {
         let label = self.label(place)?;
         let count = place.count + 1;
         self.trie.next().filter(|_| count < self.most)?;
@@ -121,7 +121,7 @@ impl LabelStates {
         id
     }
 
-    fn intern(&mut self, place: Place) -> ConfigId {
+    fn intern(&mut self, place: LabelPosition) -> ConfigId {
         *self.index.entry(place).or_insert_with(|| {
             self.places.push(place);
             self.places.len() as ConfigId - 1
@@ -136,16 +136,16 @@ impl LabelStates {
         if let Some(node) = items.child(place.node, token) {
             let used = Self::ranks(items, &self.sets[place.used as usize]);
             let open = Self::is_open(items, node, &used);
-            return if open { self.intern(Place { node, ..place }) } else { DEAD_CONFIG };
+            return if open { self.intern(LabelPosition { node, ..place }) } else { DEAD_CONFIG };
         }
-        let Some((used, count)) = self.behind(place) else { return DEAD_CONFIG };
+        let Some((used, count)) = self.after_label(place) else { return DEAD_CONFIG };
         let next = self.trie.next().and_then(|next| {
             let node = next.child(0, token)?;
             Self::is_open(next, node, &Self::ranks(next, &used)).then_some(node)
         });
         let Some(node) = next else { return DEAD_CONFIG };
         let used = self.intern_set(used);
-        self.intern(Place { later: true, node, used, count })
+        self.intern(LabelPosition { later: true, node, used, count })
     }
 
     pub(super) fn is_accepting(&self, config: ConfigId) -> bool {
@@ -164,7 +164,7 @@ impl LabelStates {
         if let Some(items) = self.items(place.later) {
             add(items, place.node, &self.sets[place.used as usize]);
         }
-        if let (Some((used, _)), Some(next)) = (self.behind(place), self.trie.next()) {
+        if let (Some((used, _)), Some(next)) = (self.after_label(place), self.trie.next()) {
             add(next, 0, &used);
         }
         tokens.sort_unstable();

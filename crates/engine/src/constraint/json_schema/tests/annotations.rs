@@ -1,5 +1,5 @@
-//! Keywords that depend on others around them, against another validator: `unevaluated…` beside
-//! everything that evaluates, `$dynamicRef` in random dynamic scopes, and negations of objects. All small instances are tried.
+//! Tests of keywords that depend on their siblings, compared with another validator on all small
+//! instances: `unevaluated…`, `$dynamicRef` in random dynamic scopes, and negations of objects.
 
 use serde_json::{Value, json};
 
@@ -10,18 +10,18 @@ use crate::constraint::json_schema::parse;
 use crate::error::ErrorKind;
 use ffwd_testkit::random::Random;
 
-/// What became of some schemas.
+/// Results for some schemas.
 #[derive(Default)]
 struct Counts {
     compared: usize,
     valid: usize,
     invalid: usize,
-    /// Neither honoured nor without any valid instance.
+    /// Schemas that are refused and have valid instances.
     refused: Vec<String>,
 }
 
-/// Compares a schema with the other validator on instances, each in several spellings of which one must be
-/// accepted if it is valid.
+/// Compares a schema with the other validator on instances. Each has several forms; one of them
+/// must be accepted if the instance is valid.
 fn compare(schema: &Value, instances: &[Vec<String>], counts: &mut Counts) {
     let validator = jsonschema::draft202012::new(schema).unwrap_or_else(|e| panic!("{schema}: {e}"));
     let ir = match parse(&schema.to_string(), &Policy::default()) {
@@ -39,7 +39,7 @@ fn compare(schema: &Value, instances: &[Vec<String>], counts: &mut Counts) {
     }
 }
 
-/// Objects with some of three names, in all orders.
+/// Returns objects with some of three names, in all orders.
 fn objects() -> Vec<Vec<String>> {
     const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     let values = ["", "0", "\"s\""];
@@ -56,7 +56,7 @@ fn objects() -> Vec<Vec<String>> {
     all
 }
 
-/// Arrays of up to three items.
+/// Returns arrays of up to three items.
 fn arrays() -> Vec<Vec<String>> {
     let mut all: Vec<Vec<&str>> = vec![Vec::new()];
     for i in 0..13 {
@@ -74,7 +74,7 @@ fn leaf(random: &mut Random) -> Value {
     all[random.below(all.len())].clone()
 }
 
-/// A schema that applies to an object or an array.
+/// Returns a schema that applies to an object or an array.
 fn schema(random: &mut Random, depth: u32, about_objects: bool) -> Value {
     let mut all = serde_json::Map::new();
     let own = |random: &mut Random, all: &mut serde_json::Map<String, Value>| {
@@ -165,7 +165,7 @@ fn unevaluated_is_what_another_validator_says() {
     }
 }
 
-/// As many properties that must be there without being named as there may be, each of which may be any of several.
+/// Uses up to the maximum number of demands; several properties can meet each of them.
 #[test]
 fn properties_that_must_be_there_are_what_another_validator_says() {
     let letters = ["a", "b", "c", "d", "e", "f"];
@@ -206,7 +206,7 @@ fn properties_that_must_be_there_are_what_another_validator_says() {
     assert!(compared == 9 && valid > 100 && invalid > 500, "{compared}, {valid}, {invalid}");
 }
 
-/// A schema for objects that are told apart by values, or by what they have.
+/// Returns a schema for objects that differ by values, or by the properties they have.
 fn branch(random: &mut Random) -> Value {
     let value = |random: &mut Random| [json!(0), json!("s")][random.below(2)].clone();
     let mut all = serde_json::Map::new();
@@ -269,7 +269,7 @@ fn dynamic_references_are_what_another_validator_says() {
     let mut counts = Counts::default();
     let instances = arrays();
     for _ in 0..400 {
-        // Resources that refer to each other, to the next ones only, so that all of it ends.
+        // Resources that refer to each other, to the next ones only, so that the recursion ends.
         let mut resources = serde_json::Map::new();
         for i in (0..4).rev() {
             let mut own = json!({"$id": format!("https://example.com/r{i}")});

@@ -1,4 +1,4 @@
-//! Arrays some of whose items must, or must not, satisfy something: random schemas over four items, compared
+//! Tests of arrays with conditions on the number of items: random schemas over four items, compared
 //! with another validator on every array of up to four of them.
 
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const LONGEST: u32 = 4;
 struct Schemas(Random);
 
 impl Schemas {
-    /// What some of the items satisfy, all, or none.
+    /// Returns a schema that some of the items satisfy, all, or none.
     fn item(&mut self) -> Value {
         let all = [json!(1), json!(2), json!("a"), json!("b")];
         match self.0.below(8) {
@@ -65,7 +65,7 @@ impl Schemas {
     }
 }
 
-/// All arrays of up to [`LONGEST`] items.
+/// Returns all arrays of up to [`LONGEST`] items.
 fn arrays() -> Vec<String> {
     let mut all = Vec::new();
     for length in 0..=LONGEST {
@@ -113,7 +113,7 @@ fn every_short_array_is_judged_rightly() {
     assert!(compared > 600 && refused < 150, "{compared} compared, {refused} refused");
 }
 
-/// Each list must have an item that the other five do not: that it has one at all.
+/// Each list must have an item that the other five do not have: it must have an item at all.
 #[test]
 fn lists_of_different_words() {
     let list = |i: usize| json!({"type": "array", "maxItems": 25, "items": {"enum": [i, 10 + i, 20 + i]}});

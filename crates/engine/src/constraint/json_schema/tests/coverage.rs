@@ -1,7 +1,8 @@
-//! The corpus: how many real schemas are accepted, and that nothing invalid is.
+//! Tests on the corpus: the number of real schemas that are accepted, and that no invalid instance
+//! is.
 //!
-//! The data is looked for in `FFWD_BENCH_DIR`, then in `../shared/bench` beside the project; without it
-//! the tests say so and pass.
+//! The data is looked for in `FFWD_BENCH_DIR`, then in `../shared/bench` next to the project.
+//! Without it the tests report this and pass.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -114,8 +115,8 @@ fn corpus_is_covered() {
     assert!(share >= 80.0);
 }
 
-/// Everything the representation accepts is valid for another validator: instances of all schemas of
-/// the sample, tried against each schema.
+/// Everything the representation accepts is valid for another validator: instances of all schemas
+/// of the sample, tried against each schema.
 #[test]
 fn accepted_instances_are_valid() {
     let Some(cases) = corpus("maskbench-dev-sample.jsonl.zst") else { return };
@@ -139,7 +140,7 @@ fn accepted_instances_are_valid() {
     assert!(checked > 400);
 }
 
-/// The official test suite: nothing invalid is accepted; what is refused is counted.
+/// The official test suite: nothing invalid is accepted; refusals are counted.
 #[test]
 fn suite_is_not_violated() {
     for file in ["json-schema-test-suite-2020-12.jsonl.zst", "json-schema-test-suite-draft7.jsonl.zst"] {
@@ -177,7 +178,7 @@ fn suite_is_not_violated() {
     }
 }
 
-/// For looking at one schema of the corpus: `FFWD_CASE=id`.
+/// Shows one schema of the corpus: `FFWD_CASE=id`.
 #[test]
 fn one_case() {
     let Ok(id) = std::env::var("FFWD_CASE") else { return };

@@ -1,5 +1,5 @@
-//! Properties that may be there only beside some values of others: random schemas compared with another
-//! validator on every object of a few properties.
+//! Tests of properties that are allowed only with some values of others: random schemas, compared
+//! with another validator on every object of a few properties.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::constraint::json_schema::parse;
 use crate::error::ErrorKind;
 use ffwd_testkit::random::Random;
 
-/// The names, with what they may be besides absent.
+/// Names, with their possible values.
 const NAMES: [(&str, &[&str]); 5] = [
     ("t", &["\"x\"", "\"y\"", "\"z\""]),
     ("u", &["1", "\"x\""]),
@@ -20,7 +20,7 @@ const NAMES: [(&str, &[&str]); 5] = [
     ("c", &["1"]),
 ];
 
-/// All objects of these properties, in their order.
+/// Returns all objects of these properties, in their order.
 fn objects() -> Vec<String> {
     let mut all = vec![Vec::new()];
     for (name, values) in NAMES {
@@ -38,7 +38,7 @@ fn objects() -> Vec<String> {
     all.iter().map(spell).collect()
 }
 
-/// What a property asks for: values of others, or that they are there.
+/// Returns what a property requires: values of others, or their presence.
 fn dependency(random: &mut Random) -> Value {
     let mut properties = Map::new();
     for _ in 0..1 + random.below(2) {
@@ -126,7 +126,7 @@ fn many_names_beside_one() {
     }
 }
 
-/// Each on its own, twenty dependencies would be a million kinds of objects.
+/// Separate forks for twenty dependencies would be a million kinds of objects.
 #[test]
 fn many_names_beside_values_of_one() {
     let kinds = ["text", "number", "date", "place"];

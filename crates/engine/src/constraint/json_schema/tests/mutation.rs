@@ -1,4 +1,4 @@
-//! Broken schemas: never a panic, and always an answer in reasonable time.
+//! Tests of broken schemas: never a panic, and always an answer in reasonable time.
 
 use std::time::{Duration, Instant};
 

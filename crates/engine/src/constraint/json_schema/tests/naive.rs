@@ -1,5 +1,7 @@
-//! A slow, obvious matcher: does the representation describe this compact JSON text? It follows the
-//! documentation of [`Node`] literally, by sets of end positions, and is only for short texts.
+//! Slow, obvious matcher: does the representation describe this compact JSON text?
+//!
+//! It follows the documentation of [`Node`] literally, by sets of end positions, and is only for
+//! short texts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +15,7 @@ pub(crate) struct Naive<'a> {
     memo: HashMap<(NodeId, usize), Ends>,
 }
 
-/// Whether the whole text is in the language of the root.
+/// Returns true if the whole text is in the language of the root.
 pub(crate) fn accepts(ir: &Ir, text: &str) -> bool {
     matches(ir, ir.root(), text.as_bytes())
 }
@@ -115,7 +117,7 @@ impl Naive<'_> {
         found
     }
 
-    /// The JSON value that starts here: its text's end.
+    /// Returns the end of the JSON value that starts here.
     fn value(&self, at: usize) -> Option<usize> {
         let mut stream =
             serde_json::Deserializer::from_slice(&self.text[at..]).into_iter::<serde::de::IgnoredAny>();
@@ -123,7 +125,8 @@ impl Naive<'_> {
         Some(at + stream.byte_offset())
     }
 
-    /// Under the default policy: 20 digits on either side of the point, no exponent, and of zero with a sign no integer.
+    /// Under the default policy: 20 digits on either side of the point and no exponent; a zero with
+    /// a sign is not an integer.
     fn number(&self, at: usize, integer: bool) -> Ends {
         let fits = |end: &usize| {
             let text = std::str::from_utf8(&self.text[at..*end]).unwrap_or_default();
@@ -184,7 +187,8 @@ impl Naive<'_> {
         let mut todo = vec![(at, Vec::<Vec<u8>>::new())];
         while let Some((at, items)) = todo.pop() {
             let count = items.len() as u32;
-            // Behind the opening bracket there may be an end or an item, behind an item an end or a comma.
+            // After the opening bracket comes an end or an item; after an item comes an end or a
+            // comma.
             let at = match items.is_empty() {
                 true if self.text.get(at) != Some(&b'[') => continue,
                 true => at + 1,
@@ -215,7 +219,7 @@ impl Naive<'_> {
         if self.text.get(at) != Some(&b'{') {
             return found;
         }
-        // Position, next declared property, names so far, demands met.
+        // Position, next declared property, names met, demands met.
         let wanted = demand.iter().fold(0, |all, d| all | d.meets);
         let mut todo = vec![(at + 1, 0usize, Vec::new(), 0u32)];
         while let Some((at, next, names, met)) = todo.pop() {
@@ -261,7 +265,7 @@ impl Naive<'_> {
     }
 }
 
-/// Whether two values are equal, numbers by what they mean.
+/// Returns true if two values are equal, numbers by value.
 fn same(a: &serde_json::Value, b: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Number, Object};
     match (a, b) {

@@ -418,7 +418,8 @@ fn warnings_and_faults() {
 
 #[test]
 fn rows_of_conditions() {
-    // The same `if` twice, before different consequences; and values of one property that exclude each other.
+    // The same `if` twice, before different consequences; and values of one property that exclude
+    // each other.
     let same = r##"{"type":"object","$defs":{"a":{"const":1}},"required":["k"],"properties":{"k":{}},"allOf":[
         {"if":{"properties":{"k":{"$ref":"#/$defs/a"}}},"then":{"required":["x"]}},
         {"if":{"properties":{"k":{"$ref":"#/$defs/a"}}},"then":{"required":["y"]},"else":{"required":["z"]}}]}"##;
@@ -450,7 +451,7 @@ fn rows_of_conditions() {
             "{}",
         ],
     );
-    // A dependency of which all is said already, in either form.
+    // A dependency whose terms are all merged already, in either form.
     let dependency = r#"{"type":"object","required":["m"],"dependentRequired":{"p":["m"],"q":["m","n"]},
         "dependentSchemas":{"r":{"required":["m"]},"s":{"required":["m"],"maxProperties":2}}}"#;
     check(
@@ -462,7 +463,7 @@ fn rows_of_conditions() {
 
 #[test]
 fn texts_for_readers_say_nothing() {
-    // But they are JSON, and what has their names may be a property, a schema or a part of a value.
+    // But they are JSON, and their names may be those of a property, a schema or a part of a value.
     for bad in [
         r#"{"title":"\x"}"#,
         "{\"title\":\"\u{1}\"}",
@@ -512,7 +513,7 @@ fn other_documents() {
         .unwrap();
     assert!(accepts(built.ir(), r#"{"p":[1,2]}"#));
     assert!(!accepts(built.ir(), r#"{"p":[1,"2"]}"#));
-    // Nobody has it, or the document is no JSON, or has a fault: the error says which document.
+    // No source has it, or the document is not JSON, or has a fault: the error names the document.
     let reference = r#"{"$ref":"https://example.com/o.json"}"#;
     let error = |document: &'static str| {
         builder().document("https://example.com/o.json", document).json_schema(reference).unwrap_err()

@@ -1,10 +1,18 @@
-//! Parameters of tool calls as several models write them: in tags, one per property, strings as they are.
+//! Parameters of tool calls in the tag markup of several models: one tag per property, with
+//! unescaped strings.
 //!
-//! The objects that a schema allows, which its front end has worked out, are written in another spelling: names and
-//! values between the texts of a [`Style`], a string without quotes and escapes, every other value as JSON. Whatever a
-//! value is, it does not contain the text that closes it (`clean`), so that a reader finds the end where it is. Cost: linear in the schema's nodes, and a product of automata for each pattern that
-//! can write a `<`. Having a front end of its own read the schema was rejected: what keywords mean together does not
-//! depend on how values are spelled.
+//! The front end of JSON Schema determines the objects that a schema allows. This module rewrites
+//! them: names and values between the texts of a [`Style`], strings without quotes and escapes,
+//! every other value as JSON. No value contains the text that closes it (`without_closing_tag`), so
+//! that a reader finds its end.
+//!
+//! # Cost
+//! Linear in the schema's nodes, plus a product of automata for each pattern that can produce a
+//! `<`.
+//!
+//! # Alternatives considered
+//! A second front end for schemas was rejected: the meaning of keywords does not depend on how
+//! values are written.
 
 mod without_closing_tag;
 
@@ -22,20 +30,21 @@ use crate::constraint::regular::utf8_class::{ANY_CHAR, class};
 use crate::constraint::{KeyOrder, Policy};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How the parameters of a call are written.
+/// The markup of call parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Style {
     /// `<parameter=NAME>`, the value on lines of its own, `</parameter>`.
     Qwen,
     /// `<parameter name="NAME">VALUE</parameter>`.
     Minimax,
-    /// `<｜DSML｜parameter name="NAME" string="true">TEXT</｜DSML｜parameter>`, and `false` in front of JSON.
+    /// `<｜DSML｜parameter name="NAME" string="true">TEXT</｜DSML｜parameter>`, and `false` before
+    /// JSON.
     Deepseek,
     /// `<arg_key>NAME</arg_key><arg_value>VALUE</arg_value>`.
     Glm,
 }
 
-/// The texts in front of a name, between it and its value, and behind that.
+/// The texts before a name, between it and its value, and after the value.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::constraint) struct Tags {
     pub open: &'static str,
@@ -43,11 +52,12 @@ pub(in crate::constraint) struct Tags {
     pub close: &'static str,
 }
 
-/// Fewest different names of a kind that another one asks for, if they can run out at all.
+/// Minimum number of different names in a finite set of required undeclared names; smaller sets
+/// could run out and are refused.
 const MANY_NAMES: usize = 10_000;
 
 impl Style {
-    /// All of them by name.
+    /// All styles by name.
     pub const NAMED: [(&str, Style); 4] = [
         ("qwen_xml", Style::Qwen),
         ("minimax_xml", Style::Minimax),
@@ -76,7 +86,7 @@ impl Style {
     }
 }
 
-/// What all schemas of a style share.
+/// Automata that all schemas of a style share.
 pub(super) struct Prepared {
     style: Style,
     /// Any text that does not close a value.
@@ -91,10 +101,11 @@ impl Prepared {
     }
 }
 
-/// Makes the root, objects in JSON, the parameters of a call.
+/// Turns the root, objects in JSON, into the parameters of a call.
 ///
 /// # Errors
-/// `Unsatisfiable` if the schema allows no object, `Unsupported` for names and values that cannot be written so.
+/// Returns `Unsatisfiable` if the schema allows no object, `Unsupported` for names and values that
+/// cannot be written in the style.
 pub(super) fn write(ir: &mut Ir, prepared: &Prepared, policy: &Policy) -> Result<()> {
     let Prepared { style, free, names } = prepared;
     let (style, tags) = (*style, style.tags());
@@ -126,7 +137,7 @@ pub(super) fn write(ir: &mut Ir, prepared: &Prepared, policy: &Policy) -> Result
     Ok(())
 }
 
-/// Any text that does not contain `close`.
+/// Returns the language of all texts that do not contain `close`.
 fn without(close: &str) -> Result<Ir> {
     let mut with = Ir::new();
     let (any, close) = (class(&[ANY_CHAR], &mut with), with.bytes(close));
@@ -138,10 +149,11 @@ fn without(close: &str) -> Result<Ir> {
     Ok(ir)
 }
 
-/// The names that undeclared parameters can have: what [`is_name`] allows.
+/// Returns the language of the names that undeclared parameters can have: those that [`is_name`]
+/// allows.
 fn names() -> Ir {
     let mut ir = Ir::new();
-    // Control characters, what ends a name, and white space.
+    // All characters except control characters, white space, and those that end a name.
     let plain = [
         ('!', '!'),
         ('#', ';'),
@@ -167,7 +179,7 @@ fn names() -> Ir {
     ir
 }
 
-/// Whether a reader finds the end of a name, and all of it.
+/// Returns true if a reader finds the end of a name, and all of the name.
 fn is_name(name: &str) -> bool {
     let inside = |c: char| !c.is_control() && !matches!(c, '<' | '>' | '"');
     !name.is_empty() && name.chars().all(inside) && name.trim() == name
@@ -177,7 +189,7 @@ fn unsupported(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// Some strings: their texts, and how many characters they have.
+/// Strings: the language of their texts, and bounds on their number of characters.
 #[derive(Debug, Clone, Copy)]
 struct Text {
     lang: NodeId,
@@ -197,20 +209,20 @@ struct Writer<'a> {
     names: &'a Ir,
     names_here: NodeId,
     empty: NodeId,
-    /// Languages, and what is left of them without the texts that close a value.
+    /// By language: the same language without the texts that close a value.
     clean: FxHashMap<NodeId, NodeId>,
-    /// Nodes in JSON, and the same without the texts that close a value.
+    /// By JSON node: the same node without the texts that close a value.
     made: FxHashMap<NodeId, NodeId>,
-    /// Values in JSON, and how they are written.
+    /// By JSON value: the node of the value in the markup.
     values: FxHashMap<NodeId, NodeId>,
     /// The objects in the markup.
     objects: Vec<NodeId>,
-    /// Any JSON value that does not close itself, and any that is no string besides.
+    /// Any JSON value without a closing text in it, and any such value that is not a string.
     any: Option<(RuleId, NodeId)>,
 }
 
 impl Writer<'_> {
-    /// The objects of the root.
+    /// Returns the objects of the root.
     fn root(&mut self) -> Result<NodeId> {
         let mut rules = FxHashSet::default();
         let mut todo = vec![self.ir.root()];
@@ -226,7 +238,7 @@ impl Writer<'_> {
                 }
                 Node::Bytes(word) => self.words(&[word])?,
                 Node::Literals(words) => self.words(&words)?,
-                // It was looked at.
+                // The rule was visited already.
                 Node::Rule(_) => {}
                 _ if self.can_begin(id, b'{') => {
                     return Err(unsupported("objects of this kind cannot be written as parameters"));
@@ -271,7 +283,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The objects among literal values.
+    /// Rewrites the objects among literal values.
     fn words(&mut self, words: &[ByteString]) -> Result<()> {
         for word in words.iter().filter(|word| word.first() == Some(&b'{')) {
             let text = String::from_utf8_lossy(word);
@@ -292,7 +304,7 @@ impl Writer<'_> {
         self.ir.bytes(word)
     }
 
-    /// The names in `keys` that a parameter can have.
+    /// Returns the names in `keys` that a parameter can have.
     fn undeclared(&mut self, keys: Option<NodeId>) -> Result<NodeId> {
         let Some(keys) = keys else { return Ok(self.names_here) };
         let mut both = Ir::new();
@@ -301,7 +313,7 @@ impl Writer<'_> {
         Ok(self.ir.append(&both))
     }
 
-    /// Checks that names which must be there cannot run out.
+    /// Checks that required undeclared names cannot run out.
     fn need_many(&self, keys: NodeId) -> Result<()> {
         match CharDfa::of(self.ir, keys)?.finite(MANY_NAMES) {
             None => Ok(()),
@@ -313,8 +325,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A value as it is written behind its name, with what closes it: a rule for a text alone could end behind each of its
-    /// characters.
+    /// Returns a value in the markup, after its name and with its closing text. The closing text is
+    /// included because a rule for the text alone could end after each of its characters.
     fn value(&mut self, node: NodeId) -> Result<NodeId> {
         if let Some(&known) = self.values.get(&node) {
             return Ok(known);
@@ -323,7 +335,7 @@ impl Writer<'_> {
         let mut ways = Vec::new();
         let free =
             texts.iter().find(|text| text.lang == self.free_here && text.most.is_none() && text.least == 0);
-        // Where any text may stand, JSON may.
+        // Any text includes all JSON.
         if !values.is_empty() && (free.is_none() || self.style == Style::Deepseek) {
             let value = self.ir.union(values);
             let value = self.clean_below(value)?;
@@ -339,7 +351,7 @@ impl Writer<'_> {
         Ok(value)
     }
 
-    /// White space around JSON.
+    /// Returns the white space around JSON.
     fn inner(&mut self) -> NodeId {
         match (self.style, self.policy.whitespace) {
             (_, Whitespace::Flexible { .. }) => self.space(),
@@ -348,21 +360,22 @@ impl Writer<'_> {
         }
     }
 
-    /// White space where it is flexible.
+    /// Returns the white space where it is flexible.
     fn space(&mut self) -> NodeId {
         let Whitespace::Flexible { max } = self.policy.whitespace else { return self.empty };
         let white = self.ir.push(Node::Class(smallvec![(9, 10), (13, 13), (32, 32)]));
         self.ir.repeat(white, 0, Some(u32::from(max.clamp(1, 64))))
     }
 
-    /// The ways to write a text.
+    /// Adds the encodings of a text.
     fn text(&mut self, text: Text, ways: &mut Vec<NodeId>) {
         let close = self.style.tags().close;
         let flexible = matches!(self.policy.whitespace, Whitespace::Flexible { .. });
         let lines = self.style == Style::Qwen;
         let before = if lines { self.ir.bytes("\n") } else { self.empty };
         let before = if flexible { self.ir.repeat(before, 0, Some(1)) } else { before };
-        // What is behind it has a fixed length, so that its characters can be counted with those of the text.
+        // The part after the text has a fixed length, so its characters can be counted with those
+        // of the text.
         let mut behind = Vec::new();
         if lines {
             behind.push(format!("\n{close}"));
@@ -383,7 +396,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What stands between a name and the value, and then that.
+    /// Prepends the text between a name and its value.
     fn behind_name(&mut self, text: bool, value: Vec<NodeId>) -> NodeId {
         let mut parts = match self.style {
             Style::Qwen | Style::Minimax => Vec::new(),
@@ -402,7 +415,7 @@ impl Writer<'_> {
         self.ir.concat(parts)
     }
 
-    /// The texts of the strings among some JSON values, and the other values.
+    /// Separates some JSON values into the texts of their strings and the other values.
     fn split(&mut self, node: NodeId) -> Result<(Vec<Text>, Vec<NodeId>)> {
         let (mut texts, mut values) = (Vec::new(), Vec::new());
         let mut rules = FxHashSet::default();
@@ -448,7 +461,7 @@ impl Writer<'_> {
         for word in words {
             match word.first() {
                 Some(b'"') => {
-                    // Literals are written by the front end.
+                    // The front end wrote the literals.
                     let doc = json_schema::document(&String::from_utf8_lossy(word))?;
                     let Value::String(text) = doc.value(doc.root()) else { continue };
                     self.need_open(doc.name(text))?;
@@ -467,7 +480,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Whether a text of a node can begin with a byte: at least if one can.
+    /// Returns true if a text of a node can begin with a byte. May also return true if none can.
     fn can_begin(&self, node: NodeId, byte: u8) -> bool {
         let mut rules = FxHashSet::default();
         let mut todo = vec![node];
@@ -477,7 +490,7 @@ impl Writer<'_> {
                 Node::Bytes(word) => word.first() == Some(&byte),
                 Node::Class(ranges) => ranges.iter().any(|r| (r.0..=r.1).contains(&byte)),
                 Node::Literals(words) => words.iter().any(|word| word.first() == Some(&byte)),
-                // All of them, since the first may be empty.
+                // Checks all parts, because the first may be empty.
                 Node::Concat(parts) => match parts.first().map(|&part| self.ir.node(part)) {
                     Some(Node::Bytes(word)) if !word.is_empty() => word.first() == Some(&byte),
                     _ => {

@@ -1,8 +1,14 @@
-//! JSON without the text that closes the parameter it stands in.
+//! Removes the closing text of a parameter from the JSON values inside it.
 //!
-//! That text is taken out of the languages of strings and names, wherever they stand; what is made of such nodes is made anew, each
-//! once. Cost: linear in the nodes, and a product of automata for each pattern that can write a `<`. Leaving it to readers to
-//! know where JSON ends was rejected: they look for the text.
+//! The closing text is removed from all languages of strings and names. Nodes that contain such
+//! languages are rebuilt, each once.
+//!
+//! # Cost
+//! Linear in the nodes, plus a product of automata for each pattern that can produce a `<`.
+//!
+//! # Alternatives considered
+//! Leaving it to readers to find the end of the JSON was rejected: they search for the closing
+//! text.
 
 use rustc_hash::FxHashSet;
 
@@ -12,7 +18,7 @@ use crate::constraint::json_schema;
 use crate::error::Result;
 
 impl Writer<'_> {
-    /// Checks that a value does not close itself.
+    /// Checks that a value does not contain the closing text.
     pub(super) fn need_open(&self, text: &str) -> Result<()> {
         let close = self.style.tags().close;
         match text.contains(close) {
@@ -22,7 +28,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What is left of a language without the texts that close a value.
+    /// Returns a language without the texts that close a value.
     pub(super) fn clean(&mut self, lang: NodeId) -> Result<NodeId> {
         if let Some(&known) = self.clean.get(&lang) {
             return Ok(known);
@@ -30,7 +36,7 @@ impl Writer<'_> {
         let cleaned = match self.ir.node(lang) {
             _ if !self.writes(lang, b'<') => lang,
             Node::Automaton { quotes: true, .. } => {
-                // Spans of a text without it are without it.
+                // Spans of a text without the closing text do not contain it either.
                 for source in &self.ir.sources {
                     self.need_open(source.text())?;
                 }
@@ -48,7 +54,8 @@ impl Writer<'_> {
         Ok(cleaned)
     }
 
-    /// Whether a regular node has texts with a byte: at least if it has.
+    /// Returns true if a text of a regular node can contain a byte. May also return true if none
+    /// can.
     fn writes(&self, node: NodeId, byte: u8) -> bool {
         let mut seen = FxHashSet::default();
         let mut todo = vec![node];
@@ -72,7 +79,7 @@ impl Writer<'_> {
         false
     }
 
-    /// Any JSON value without a text that closes it, and any that is no string.
+    /// Returns any JSON value without the closing text, and any such value that is not a string.
     pub(super) fn any(&mut self) -> Result<(RuleId, NodeId)> {
         if let Some(any) = self.any {
             return Ok(any);
@@ -95,9 +102,9 @@ impl Writer<'_> {
         Ok((rule, others))
     }
 
-    /// A node without the texts that close a value in the JSON below it.
+    /// Returns a node without the texts that close a value in the JSON below it.
     pub(super) fn clean_below(&mut self, root: NodeId) -> Result<NodeId> {
-        // What nodes are made of comes before them.
+        // The parts of a node precede it.
         for id in self.below(root) {
             let made = |part| self.made.get(&part).copied().unwrap_or(part);
             let node = self.ir.node(id).moved(made, 0);
@@ -126,7 +133,7 @@ impl Writer<'_> {
         Ok(self.made.get(&root).copied().unwrap_or(root))
     }
 
-    /// The rules of the JSON that was made clean.
+    /// Defines the rules of the rebuilt JSON.
     pub(super) fn finish_rules(&mut self) {
         for rule in (0..self.ir.rule_count() as u32).map(RuleId) {
             if let Some(body) = self.ir.rule(rule).and_then(|body| self.made.get(&body)) {
@@ -135,7 +142,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A node and all below it that is no language of a string, in order.
+    /// Returns a node and all nodes below it that are not languages of strings, in order.
     fn below(&self, root: NodeId) -> Vec<NodeId> {
         let (mut seen, mut todo) = (FxHashSet::default(), vec![root]);
         while let Some(id) = todo.pop() {
@@ -145,7 +152,7 @@ impl Writer<'_> {
             match self.ir.node(id) {
                 Node::Rule(rule) => todo.extend(self.ir.rule(*rule)),
                 Node::JsonObject(object) => todo.extend(object.values()),
-                // Those of texts are clean.
+                // The languages of texts are clean already.
                 Node::Text { .. } | Node::JsonString { .. } => {}
                 node => node.parts(|part| todo.push(part)),
             }
@@ -155,7 +162,7 @@ impl Writer<'_> {
         below
     }
 
-    /// An object in JSON without names that close a value.
+    /// Removes names that close a value from an object in JSON.
     fn clean_names(&mut self, mut object: Object) -> Result<Object> {
         object.properties.iter().try_for_each(|property| self.need_open(&property.name))?;
         for extra in &mut object.extra {
