@@ -76,7 +76,9 @@ impl Bench {
 
 fn schema(text: &str, flexible: bool) -> Constraint {
     let whitespace = if flexible { Whitespace::Flexible { max: 20 } } else { Whitespace::Compact };
-    Constraint::json_schema_with(text, Policy { whitespace, exponent: true, ..Policy::default() })
+    Constraint::builder()
+        .policy(Policy { whitespace, exponent: true, ..Policy::default() })
+        .json_schema(text)
         .expect(text)
 }
 
@@ -225,8 +227,7 @@ fn substring(c: &mut Criterion, bench: &Bench) {
         group.bench_function(format!("{name}, constraint"), |b| {
             b.iter(|| Constraint::substring(black_box(&text), &options).expect("below the limit"))
         });
-        let leaf =
-            || Constraint::json_schema_quoting(schema, Policy::default(), &text, &options).expect("a schema");
+        let leaf = || Constraint::builder().source(&text, &options).json_schema(schema).expect("a schema");
         for (kind, constraint, prefix) in [
             ("text", Constraint::substring(&text, &options).expect("below the limit"), ""),
             ("JSON leaf", leaf(), "{\"quote\":\""),

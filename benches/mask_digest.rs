@@ -21,8 +21,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
 use clap::Parser;
-use ffwd::constraint::json_schema::JsonSchema;
-use ffwd::{CompiledGrammar, Compiler, KeyOrder, Policy, Vocabulary, Whitespace};
+use ffwd::{CompiledGrammar, Compiler, Constraint, KeyOrder, Policy, Vocabulary, Whitespace};
 use ffwd_testkit::{data, remotes};
 
 /// Write a digest of the engine's decisions.
@@ -74,9 +73,14 @@ fn keyword(message: &str) -> &str {
     message.split('`').nth(1).unwrap_or("-")
 }
 
+/// A JSON pointer as a fragment.
+fn fragment(pointer: Option<&str>) -> String {
+    pointer.map_or("-".to_owned(), |p| format!("#{p}"))
+}
+
 /// Pointer and message of each warning.
-fn warnings(grammar: &CompiledGrammar) -> Vec<(&str, &str)> {
-    grammar.warnings().iter().map(|w| w.split_once(": ").unwrap_or(("-", w))).collect()
+fn warnings(grammar: &CompiledGrammar) -> Vec<(String, &str)> {
+    grammar.warnings().iter().map(|w| (fragment(w.pointer()), w.message())).collect()
 }
 
 /// Accepted tokens, the end, and a hash of all masks along a text.
@@ -122,9 +126,9 @@ fn main() {
             let text = with_draft(&entry.schema, draft);
             for (label, policy) in [("default", Policy::default()), ("loose", loose.clone())] {
                 let mut line = format!("{file}\t{}\t{label}", entry.id);
-                let schema =
-                    JsonSchema::new(&text).policy(policy).resolver(|uri| Ok(remotes::remote(uri, name)));
-                match schema.constraint().and_then(|c| compiler.compile(&c)) {
+                let builder =
+                    Constraint::builder().policy(policy).resolver(|uri| Ok(remotes::remote(uri, name)));
+                match builder.json_schema(&text).and_then(|c| compiler.compile(&c)) {
                     Ok(grammar) => {
                         for test in entry.tests.iter().take(INSTANCES) {
                             let shown = data::canonical(&test.data)
@@ -137,7 +141,7 @@ fn main() {
                         }
                     }
                     Err(error) => {
-                        let pointer = error.pointer().map_or("-".to_owned(), |p| format!("#{p}"));
+                        let pointer = fragment(error.pointer());
                         write!(line, "\t{:?} {pointer} {}", error.kind(), keyword(error.message()))
                             .expect("a string takes all");
                     }

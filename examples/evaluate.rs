@@ -77,8 +77,7 @@ fn main() -> Result<()> {
     let wide = if precision == Precision::Q8_0 { Some(load(Precision::F32)?) } else { None };
     println!("ms per forward by tokens: {:.3?}", engine.target().cost_table().points());
     for path in &files {
-        let text =
-            std::fs::read_to_string(path).map_err(|e| bad(&format!("{}: {e}", path.display())))?;
+        let text = std::fs::read_to_string(path).map_err(|e| bad(&format!("{}: {e}", path.display())))?;
         file(&engine, wide.as_ref(), path, text.lines().take(limit))?;
     }
     Ok(())
@@ -94,7 +93,8 @@ fn file<'a>(
     let mut rows: Vec<Row> = arms.iter().map(|_| Row::default()).collect();
     let (mut refused, mut skipped) = (0, 0);
     for line in lines {
-        let entry: Value = serde_json::from_str(line).map_err(|e| bad(&format!("{}: {e}", path.display())))?;
+        let entry: Value =
+            serde_json::from_str(line).map_err(|e| bad(&format!("{}: {e}", path.display())))?;
         if entry["multi"] == true {
             skipped += 1;
             continue;

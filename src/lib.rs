@@ -79,6 +79,7 @@ pub use chat::{ChatOptions, ChatTemplate, Message};
 pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Scheduler, SchedulerOptions, Stats};
 
 pub use ffwd_engine::{
-    Bitmask, CompiledGrammar, Compiler, Constraint, ConstraintBuilder, Error, ErrorKind, ForcedPrefix, GrammarSizes, KeyOrder, Matcher,
-    Policy, Result, TokenId, Vocabulary, Warning, WarningKind, Whitespace, constraint, error, matcher, vocab,
+    Bitmask, CompiledGrammar, Compiler, Constraint, ConstraintBuilder, Error, ErrorKind, ForcedPrefix,
+    GrammarSizes, KeyOrder, Matcher, Policy, Result, TokenId, Vocabulary, Warning, WarningKind, Whitespace,
+    constraint, error, matcher, vocab,
 };

@@ -15,6 +15,6 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             }
             _ => base,
         };
-        Constraint::json_schema_with(text, policy)
+        Constraint::builder().policy(policy).json_schema(text)
     });
 });

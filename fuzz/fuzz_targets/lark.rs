@@ -6,6 +6,6 @@ use ffwd::Constraint;
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     ffwd_fuzz::try_grammar(data, |text| match text.strip_prefix('#') {
         Some(text) => Constraint::ebnf(text),
-        None => Constraint::lark(text),
+        None => Constraint::builder().lark(text),
     });
 });

@@ -26,7 +26,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         equal_numbers,
         ..Policy::default()
     };
-    let Some(grammar) = compile(Constraint::json_schema_with(&text, policy)) else { return };
+    let Some(grammar) = compile(Constraint::builder().policy(policy).json_schema(&text)) else { return };
     let mut walk = Walk::new(&grammar);
     walk.follow(&mut bytes, 48);
     if !walk.finish(120) {

@@ -22,16 +22,16 @@ fn constraints() -> Result<Vec<Constraint>> {
         Constraint::json_object(),
         Constraint::json_schema(object)?,
         Constraint::json_schema(strings)?,
-        Constraint::json_schema_with(object, flexible.clone())?,
-        Constraint::json_schema_with("{}", flexible)?,
+        Constraint::builder().policy(flexible.clone()).json_schema(object)?,
+        Constraint::builder().policy(flexible).json_schema("{}")?,
         Constraint::regex("(a|ab)(c|bcd)*|\\p{Greek}{2,}x?")?,
         Constraint::choice(["abc", "ab", "\u{6f22}\u{5b57}", ""])?,
         Constraint::pattern("UPPER+ ':' ' '? LOWER{2,3} '\\n'")?,
-        Constraint::gbnf(
+        Constraint::builder().gbnf(
             "root ::= root \"+\" term | term\nterm ::= \"(\" root \")\" | [0-9a-c]+ | \"\" \"x\"",
         )?,
-        Constraint::gbnf("root ::= b root \"x\"? | \"a\"\nb ::= \"a\" b | root? \"a\"")?,
-        Constraint::lark(
+        Constraint::builder().gbnf("root ::= b root \"x\"? | \"a\"\nb ::= \"a\" b | root? \"a\"")?,
+        Constraint::builder().lark(
             "start: \"if\" start [\"else\" start] | NAME\nNAME: /[a-z]+/\n%import common.WS\n%ignore WS",
         )?,
         Constraint::structural_tag(tag)?,

@@ -1,8 +1,11 @@
-//! Where chat templates are found: beside a model, or in a GGUF file.
+//! Finds chat templates: in a model folder, or in a GGUF file.
 //!
-//! Costs the reading of one or two small files. A folder can have `chat_template.jinja`, further templates in
-//! `additional_chat_templates/`, and `tokenizer_config.json` with one template or a list of named ones; files
-//! win over entries of the same name, as with the hub's libraries.
+//! A folder can have `chat_template.jinja`, further templates in `additional_chat_templates/`, and
+//! `tokenizer_config.json` with one template or a list of named ones. As in the hub's libraries,
+//! files take precedence over entries of the same name.
+//!
+//! # Cost
+//! One or two small files are read.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,16 +18,16 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::model::ChatSources;
 use crate::vocab::Vocabulary;
 
-/// Largest `tokenizer_config.json` read.
+/// Maximum size in bytes of a `tokenizer_config.json`.
 const MAX_CONFIG: usize = 1 << 24;
-/// Most templates of one model.
+/// Maximum number of templates of one model.
 const MAX_TEMPLATES: usize = 64;
 /// Entries of `tokenizer_config.json` that templates can name.
 const TOKENS: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
 impl ChatSources {
-    /// The templates, if there are any.
+    /// Returns the chat template, if there is one.
     pub(crate) fn template(&self, vocab: &Vocabulary) -> Option<Result<ChatTemplate>> {
         if self.templates.is_empty() {
             return None;
@@ -38,10 +41,10 @@ impl ChatSources {
 }
 
 impl ChatTemplate {
-    /// The templates of a model folder; `None` if it has none.
+    /// Reads the templates of a model folder; `None` if it has none.
     ///
     /// # Errors
-    /// If a file cannot be read or is not what it should be, or a template does not parse.
+    /// Returns an error if a file cannot be read or is invalid, or if a template does not parse.
     pub fn from_dir(dir: impl AsRef<Path>) -> Result<Option<Self>> {
         let dir = dir.as_ref();
         let mut templates = BTreeMap::new();
@@ -87,7 +90,7 @@ impl ChatTemplate {
     }
 }
 
-/// The entry `chat_template`: a text, or a list of names and texts.
+/// Reads the entry `chat_template`: a text, or a list of names and texts.
 fn of_config(config: &Value) -> Result<BTreeMap<String, String>> {
     let wrong = || {
         Error::new(ErrorKind::Model, "neither a text nor a list of named templates")

@@ -1,10 +1,15 @@
-//! Chat templates: from messages to the prompt that a model was trained on.
+//! Chat templates: from messages to a prompt in the format that a model was trained on.
 //!
-//! Rendering costs microseconds to a millisecond. Templates are Jinja programs that come with a model; they
-//! run on the crate `minijinja`, with the functions and string methods that templates of the hub use, and
-//! with a budget of steps. Writing the formats of the known families here was rejected: a model that is
-//! tuned anew often changes its template, and a prompt in a nearly right format gives worse answers without a
-//! sign. Text from outside cannot become special tokens; [`guard`] tells how.
+//! Templates are Jinja programs that come with a model. They run on the crate `minijinja`, with the
+//! functions and string methods that templates of the hub use, and with a step budget. Text from
+//! outside cannot become special tokens; see `special_token_guard`.
+//!
+//! # Cost
+//! Rendering costs the steps of the template, whose number is limited.
+//!
+//! # Alternatives considered
+//! Built-in formats of the known model families were rejected. A fine-tuned model often changes its
+//! template, and a prompt in a nearly right format silently gives worse answers.
 
 mod discovery;
 mod prompt_part;
@@ -22,10 +27,10 @@ pub use prompt_part::PromptPart;
 use render::Template;
 use special_token_guard::Guard;
 
-/// Longest template accepted, in bytes; those of the hub have up to forty thousand. With it the depth of
-/// expressions is bounded, see `render`.
+/// Maximum length of a template in bytes; templates of the hub are much shorter. It also bounds the
+/// depth of expressions, see `render`.
 const MAX_TEMPLATE: usize = 1 << 17;
-/// Longest role, in bytes.
+/// Maximum length of a role in bytes.
 const MAX_ROLE: usize = 64;
 
 /// One message of a conversation.
@@ -40,33 +45,36 @@ impl Message {
         Message(all)
     }
 
-    /// What the model is told before the conversation.
+    /// Creates a system message: instructions to the model before the conversation.
     pub fn system(content: impl Into<String>) -> Self {
         Self::new("system", content.into())
     }
 
-    /// What the user says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new("user", content.into())
     }
 
-    /// What the model said.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self::new("assistant", content.into())
     }
 
-    /// What a tool answered.
+    /// Creates a message with the answer of a tool.
     pub fn tool(content: impl Into<String>) -> Self {
         Self::new("tool", content.into())
     }
 
-    /// A message as chat interfaces have it: an object with `role`, `content` and, as the template knows
-    /// them, `name`, `tool_calls`, `tool_call_id`, `reasoning_content`. A `content` that is a list of parts
-    /// goes to the template as it is. The role must come from the application, since templates may build
-    /// special tokens from it.
+    /// Creates a message from the JSON object of a chat interface.
+    ///
+    /// The object has `role`, `content` and further members that the template knows, such as
+    /// `name`, `tool_calls`, `tool_call_id`, `reasoning_content`. A `content` that is a list of
+    /// parts is passed to the template unchanged. The role must come from the application, because
+    /// templates may build special tokens from it.
     ///
     /// # Errors
-    /// If it is no object or its role is not a word of ASCII letters, digits, `_` and `-`.
+    /// Returns an error if the value is not an object, or if its role is not a word of ASCII
+    /// letters, digits, `_` and `-`.
     pub fn from_json(message: Value) -> Result<Self> {
         let Value::Object(all) = message else {
             return Err(Error::new(ErrorKind::InvalidOption, "a message is not a JSON object"));
@@ -82,7 +90,7 @@ impl Message {
         }
     }
 
-    /// The texts of the content.
+    /// Returns the texts of the content.
     fn texts(&self) -> Vec<&str> {
         match self.0.get("content") {
             Some(Value::String(s)) => vec![s],
@@ -94,19 +102,20 @@ impl Message {
     }
 }
 
-/// What a template is given beside the messages.
+/// The input of a template in addition to the messages.
 #[derive(Debug, Clone)]
 pub struct ChatOptions {
-    /// Whether to end with the beginning of the assistant's turn (default).
+    /// If true, end with the beginning of the assistant's turn (default).
     pub add_generation_prompt: bool,
-    /// Tools as JSON objects, in the form that the template expects (usually with `type` and `function`).
+    /// Tools as JSON objects, in the form that the template expects (usually with `type` and
+    /// `function`).
     pub tools: Vec<Value>,
     /// Further variables, such as `enable_thinking`.
     pub variables: Map<String, Value>,
-    /// Which of several templates; without it `tool_use` if there is one and tools are given, else the
-    /// default one.
+    /// The name of the template. Default: `tool_use` if it exists and tools are given, otherwise
+    /// the default template.
     pub template: Option<String>,
-    /// The time that templates may print, in UTC (default: that of the call).
+    /// The time that templates may print, in UTC (default: the time of the call).
     pub now: Option<SystemTime>,
 }
 
@@ -123,7 +132,7 @@ impl Default for ChatOptions {
 }
 
 impl ChatOptions {
-    /// The default options with tools.
+    /// Returns the default options with tools.
     pub fn with_tools(tools: Vec<Value>) -> Self {
         ChatOptions { tools, ..Self::default() }
     }
@@ -132,25 +141,25 @@ impl ChatOptions {
 /// The chat templates of a model, and the special tokens that they mention by name.
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
-    /// By name, sorted; `default` is the usual one.
+    /// The templates by name, sorted; `default` is the usual one.
     templates: Vec<(String, Template)>,
     /// Values of `bos_token` and the like.
     tokens: Map<String, Value>,
 }
 
 impl ChatTemplate {
-    /// A template from its text.
+    /// Creates a chat template from its text.
     ///
     /// # Errors
-    /// If it is longer than 128 KiB or does not parse.
+    /// Returns an error if the text is longer than 128 KiB or does not parse.
     pub fn new(source: &str) -> Result<Self> {
         Self::from_named([("default", source)])
     }
 
-    /// Several templates with names.
+    /// Creates a chat template from several templates with names.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if there is none.
+    /// Returns the errors of [`new`](Self::new), and an error if there is no template.
     pub fn from_named<'a>(templates: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
         let mut all: Vec<(String, Template)> = templates
             .into_iter()
@@ -169,7 +178,7 @@ impl ChatTemplate {
         self
     }
 
-    /// The names of the templates.
+    /// Returns the names of the templates.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.templates.iter().map(|t| t.0.as_str())
     }
@@ -191,22 +200,25 @@ impl ChatTemplate {
         }
     }
 
-    /// The text that the template makes of a conversation. To run it, use [`parts`](Self::parts): in a mere
-    /// text nobody can tell the template's special tokens from what the user wrote.
+    /// Renders a conversation as text.
+    ///
+    /// To run a prompt, use [`parts`](Self::parts): a plain text does not distinguish the
+    /// template's special tokens from the user's text.
     ///
     /// # Errors
-    /// If the template refuses the messages, does not know what it uses, or takes too many steps.
+    /// Returns an error if the template refuses the messages, uses an unknown function or variable,
+    /// or takes too many steps.
     pub fn render(&self, messages: &[Message], options: &ChatOptions) -> Result<String> {
         let guard = Guard::new(&[], &self.texts(messages, options)?)?;
         let parts = self.guarded(messages, options, &guard, false)?;
         Ok(parts.iter().map(PromptPart::as_str).collect())
     }
 
-    /// The same, cut into parts: in those with `true` special tokens are recognised, in the others they are
-    /// text. Almost always one part.
+    /// Renders a conversation as parts. Special tokens are recognised in parts of the template;
+    /// other parts are plain text. There is almost always only one part.
     ///
     /// # Errors
-    /// As [`render`](Self::render).
+    /// Returns the errors of [`render`](Self::render).
     pub fn parts(
         &self,
         messages: &[Message],
@@ -218,7 +230,7 @@ impl ChatTemplate {
         self.guarded(messages, options, &guard, vocab.normalises_special_tokens())
     }
 
-    /// Everything that can come into the output.
+    /// Returns all texts that can occur in the output.
     fn texts<'a>(&'a self, messages: &'a [Message], options: &'a ChatOptions) -> Result<Vec<&'a str>> {
         let mut texts = vec![self.choose(options)?.source()];
         let values = messages.iter().flat_map(|m| m.0.values());
@@ -256,7 +268,8 @@ impl ChatTemplate {
     }
 }
 
-/// All texts in a value, names of members included. Deep values are looked at with a stack of our own.
+/// Collects all texts in a value, including names of members. Uses an explicit stack, because
+/// values may be deep.
 fn all_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
     let mut todo = vec![value];
     while let Some(value) = todo.pop() {
@@ -272,16 +285,16 @@ fn all_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
     }
 }
 
-/// The words of a conversation, for looking up what an answer copies.
+/// Returns the words of a conversation, in which prompt lookup finds what an answer copies.
 pub(crate) fn words(messages: &[Message]) -> String {
     let texts: Vec<&str> = messages.iter().flat_map(Message::texts).collect();
     texts.join("\n")
 }
 
-/// A conversation in ChatML, for models that have its tokens but no template.
+/// Renders a conversation in ChatML, for models that have its tokens but no template.
 ///
 /// # Errors
-/// If a message's content is not text.
+/// Returns an error if a message's content is not text.
 pub(crate) fn chatml(messages: &[Message], options: &ChatOptions) -> Result<Vec<PromptPart>> {
     if !options.tools.is_empty() {
         return Err(Error::new(ErrorKind::Unsupported, "tools need a model with a chat template"));

@@ -22,8 +22,8 @@ impl PromptPart {
         matches!(self, PromptPart::Template(_))
     }
 
-    /// Appends a part, joined with the last one if that is of the same kind: neighbours are encoded as
-    /// one text.
+    /// Appends a part. Joins it with the last part if both are of the same kind: neighbours are
+    /// encoded as one text.
     pub(super) fn push(parts: &mut Vec<PromptPart>, part: PromptPart) {
         match (parts.last_mut(), part) {
             (Some(PromptPart::Template(last)), PromptPart::Template(text))

@@ -1,10 +1,15 @@
-//! Running a template as the hub's libraries do: whitespace around blocks is trimmed, strings and lists have
-//! Python's methods, and `tojson` writes what Python writes.
+//! Renders a chat template in the way of the hub's libraries, with limits on steps and depth.
 //!
-//! Templates come from strangers, and `minijinja` recurses on operators that follow each other and on values
-//! inside values. A level takes at least a byte of the template or four steps, so that limits on both bound
-//! the depth, and all runs on a thread whose stack has room for it. Counting levels before parsing was
-//! rejected: it takes a second lexer, and a difference between the two would be a hole.
+//! White space around blocks is trimmed, strings and lists have Python's methods, and `tojson`
+//! writes what Python writes.
+//!
+//! Templates are untrusted, and `minijinja` recurs on consecutive operators and on nested values.
+//! Each level takes at least a byte of the template or four steps. So limits on both bound the
+//! depth, and rendering runs on a thread whose stack is large enough for it.
+//!
+//! # Alternatives considered
+//! Counting levels before parsing was rejected: it needs a second lexer, and any difference between
+//! the two lexers would be a security hole.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,14 +23,15 @@ use serde_json::{Map, Value};
 use super::{MAX_TEMPLATE, strftime};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// Most steps of one rendering; a conversation takes some tens per message.
+/// Maximum number of steps of one rendering. A conversation takes some tens of steps per message.
 const MAX_STEPS: u64 = 400_000;
-/// Bytes of stack, of which only what is used becomes memory: four times what the deepest template and the
-/// deepest value were seen to take without optimisation (4 KiB per level of 2 bytes, 2 KiB per 4 steps).
+/// Size of the stack in bytes. Only the used part becomes memory. It is several times the use
+/// measured without optimisation for the deepest template and the deepest value (4 KiB per level of
+/// 2 bytes, 2 KiB per 4 steps).
 const STACK: usize = 1 << 30;
-/// Deepest indentation of `tojson`.
+/// Maximum indentation of `tojson`.
 const MAX_INDENT: usize = 16;
-/// How a message by `raise_exception` is told from other faults.
+/// The prefix that distinguishes a message of `raise_exception` from other errors.
 const RAISED: &str = "raised by the chat template: ";
 
 /// A template that parses.
@@ -71,7 +77,7 @@ impl Template {
     }
 }
 
-/// Runs `work` on a thread with room for deep recursion; should it panic, that is an error.
+/// Runs `work` on a thread with stack for deep recursion; turns a panic into an error.
 fn with_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("chat template".into()).stack_size(STACK);
@@ -116,8 +122,8 @@ fn raise(message: &str) -> std::result::Result<Variable, minijinja::Error> {
     Err(fault(format!("{RAISED}{message}")))
 }
 
-/// As Python's `json.dumps(value, ensure_ascii=False)`, which is not what Jinja's own filter does: letters
-/// and markup stay as they are.
+/// Writes JSON as Python's `json.dumps(value, ensure_ascii=False)` does. Unlike Jinja's own filter,
+/// it does not escape letters and markup.
 fn tojson(value: &Variable, options: Kwargs) -> std::result::Result<String, minijinja::Error> {
     let indent: Option<Variable> = options.get("indent")?;
     let separators: Option<Vec<String>> = options.get("separators")?;
@@ -146,13 +152,13 @@ fn tojson(value: &Variable, options: Kwargs) -> std::result::Result<String, mini
     String::from_utf8(out).map_err(|e| fault(e.to_string()))
 }
 
-/// Spaces and line breaks as Python's encoder puts them.
+/// A formatter with the spaces and line breaks of Python's encoder.
 struct Python {
     item: String,
     member: String,
     indent: Option<usize>,
     depth: usize,
-    /// Whether the innermost list or object has had nothing yet.
+    /// True if the innermost list or object is still empty.
     empty: bool,
 }
 
@@ -240,7 +246,7 @@ mod tests {
     #[test]
     fn json_is_written_as_python_writes_it() {
         let v = serde_json::json!({"v": {"b": [1, 2.5, true, null, "é<&'\"\n"], "a": {}, "c": [], "d": {"x": [{}]}}});
-        // What `json.dumps(v, ensure_ascii=False)` and, with `indent=2`, prints.
+        // The output of `json.dumps(v, ensure_ascii=False)`, and of the same with `indent=2`.
         let flat =
             "{\"b\": [1, 2.5, true, null, \"é<&'\\\"\\n\"], \"a\": {}, \"c\": [], \"d\": {\"x\": [{}]}}";
         assert_eq!(render("{{ v | tojson }}", v.clone()).unwrap(), flat);
@@ -286,7 +292,7 @@ mod tests {
         assert_eq!(render(&" ".repeat(MAX_TEMPLATE + 1), none()).unwrap_err().kind(), ErrorKind::TooComplex);
     }
 
-    /// As deep as the limits let it be: an answer or an error, never the end of the process.
+    /// The deepest inputs within the limits give an answer or an error; the process does not crash.
     #[test]
     fn deep_templates_and_values_do_not_overflow() {
         let room = MAX_TEMPLATE - 100;

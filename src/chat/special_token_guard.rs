@@ -1,14 +1,20 @@
-//! Keeps the words of users and tools from becoming special tokens.
+//! Prevents the text of users and tools from becoming special tokens in a chat prompt.
 //!
-//! A chat template mixes its own text, in which `<|im_end|>` ends a turn, with text from outside, in which
-//! the same letters mean nothing. Before rendering, a private character is put into every special token's
-//! spelling that outside text contains, or begins or ends with a piece of; after rendering, what is spelled
-//! without it is the template's, and the character is taken out. Costs one pass over the texts and the
-//! output. Rendering placeholders in place of the texts was rejected: templates trim, split and compare what
-//! they are given. Escaping was, too: there is no escape in tokenizers.
+//! A chat template mixes its own text, in which `<|im_end|>` ends a turn, with text from outside,
+//! in which the same letters mean nothing. Outside text may contain the spelling of a special
+//! token, or begin or end with a piece of one. Before rendering, a private character is inserted
+//! into each such spelling. After rendering, special tokens without that character are the
+//! template's, and the character is removed.
 //!
-//! Where nothing was marked, the output is one part and gets the tokens that the model was trained with,
-//! across the seams as well.
+//! If nothing was marked, the output is one part. It has the tokens that the model was trained
+//! with, also across the boundaries between template and text.
+//!
+//! # Cost
+//! One pass over the texts and one over the output.
+//!
+//! # Alternatives considered
+//! Placeholders for the texts were rejected: templates trim, split and compare the texts they
+//! receive. Escaping was rejected, too: tokenizers have no escape.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -18,16 +24,16 @@ use serde_json::{Map, Value};
 use super::PromptPart;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Deepest nesting of values given to a template.
+/// Maximum nesting of values given to a template.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Where the private character comes from.
+/// The range of the private character.
 const PRIVATE: Range<u32> = 0xe000..0xf900;
 
-/// The special tokens of a vocabulary, and the character that marks.
+/// The special tokens of a vocabulary, and the marking character.
 pub(super) struct Guard<'a> {
-    /// By first character, the longest first.
+    /// The special tokens by first character, the longest first.
     specials: HashMap<char, Vec<&'a str>>,
-    /// What special tokens can begin and end with, themselves not among it.
+    /// The proper prefixes of special tokens; `tails` contains the proper suffixes.
     heads: HashSet<&'a str>,
     tails: HashSet<&'a str>,
     longest: usize,
@@ -35,7 +41,8 @@ pub(super) struct Guard<'a> {
 }
 
 impl<'a> Guard<'a> {
-    /// For texts and a template that contain all of `texts`.
+    /// Creates a guard whose marker occurs in none of `texts`. These must include all texts of the
+    /// messages and the template.
     pub fn new<'t>(specials: &'a [String], texts: &[&'t str]) -> Result<Self> {
         let mut used = HashSet::new();
         for text in texts {
@@ -66,13 +73,13 @@ impl<'a> Guard<'a> {
         Ok(guard)
     }
 
-    /// The longest special token that `text` begins with.
+    /// Returns the longest special token with which `text` begins.
     fn special_at(&self, text: &str) -> Option<&'a str> {
         let list = self.specials.get(&text.chars().next()?)?;
         list.iter().find(|s| text.starts_with(**s)).copied()
     }
 
-    /// `text`, marked where it could be taken for the template's.
+    /// Returns `text`, marked where it could be mistaken for text of the template.
     pub fn protect(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let end = text.len().min(self.longest);
@@ -82,7 +89,8 @@ impl<'a> Guard<'a> {
         for (at, c) in text.char_indices() {
             match self.special_at(&text[at..]) {
                 None => out.push(c),
-                // A single letter has no inside. Twice, since one may stand in front of a template's own.
+                // A single letter has no inside. It is marked twice, because one mark may come
+                // before a letter of the template.
                 Some(special) if special.len() == c.len_utf8() => {
                     out.extend([self.marker, self.marker, c]);
                 }
@@ -96,7 +104,7 @@ impl<'a> Guard<'a> {
         out
     }
 
-    /// All texts in a value, the names of members among them.
+    /// Marks all texts in a value, including the names of members.
     pub fn protect_value(&self, value: &Value, depth: usize) -> Result<Value> {
         if depth > MAX_DEPTH {
             let message = format!("messages or tools are nested more than {MAX_DEPTH} deep");
@@ -118,7 +126,8 @@ impl<'a> Guard<'a> {
         })
     }
 
-    /// The places of special tokens: leftmost, longest, no mark in them, nor two in front of a letter.
+    /// Returns the spans of special tokens: leftmost, longest, without a mark inside, and without
+    /// two marks before a single letter.
     fn scan(&self, text: &str) -> Vec<Range<usize>> {
         let (mut found, mut at, mut marks) = (Vec::new(), 0, 0);
         while let Some(c) = text[at..].chars().next() {
@@ -135,14 +144,15 @@ impl<'a> Guard<'a> {
         found
     }
 
-    /// Cuts what a template made into parts: those with `true` are trusted, special tokens in them are
-    /// meant; together they are the text without marks. `apart` cuts at every special token in any case.
+    /// Splits the output of a template into parts. Special tokens are recognised in trusted parts
+    /// only. The parts together are the text without marks. `apart` splits at every special token
+    /// in any case.
     pub fn split(&self, rendered: &str, apart: bool) -> Vec<PromptPart> {
         let plain = |s: &str| s.replace(self.marker, "");
         let own = self.scan(rendered);
         let text = plain(rendered);
-        // Whether nothing that is marked would be taken for a special token: so it is in almost all
-        // conversations.
+        // Returns true if no marked text would be taken for a special token, which is so in almost
+        // all conversations.
         let harmless = || {
             let (mut at, mut removed) = (0, 0);
             let moved = own.iter().map(|r| {
@@ -211,8 +221,9 @@ mod tests {
         assert_eq!(parts, want);
     }
 
-    /// However outside texts and the template's own pieces meet, the special tokens found are those of
-    /// the template, as long as it does not take a text from within a special token's spelling.
+    /// However outside texts and pieces of the template meet, the special tokens found are those of
+    /// the template. This holds as long as the template does not cut a text inside a special
+    /// token's spelling.
     #[test]
     fn no_way_of_joining_texts_makes_a_special_token() {
         let specials = specials();
@@ -223,7 +234,7 @@ mod tests {
                 for c in pieces {
                     let guard = Guard::new(&specials, &[a, b, c]).unwrap();
                     let (ka, kb, kc) = (guard.protect(a), guard.protect(b), guard.protect(c));
-                    // One text after the other, and after and before the template's own tokens.
+                    // Texts in sequence, and before and after the template's own tokens.
                     for (rendered, own) in [
                         (format!("{ka}{kb}{kc}"), 0),
                         (format!("<s>{ka}{kb}<|im_end|>{kc}§"), 3),
@@ -232,9 +243,13 @@ mod tests {
                         let parts = guard.split(&rendered, false);
                         let joined: String = parts.iter().map(PromptPart::as_str).collect();
                         assert_eq!(joined, rendered.replace(guard.marker, ""));
-                        let found: usize = parts.iter().filter(|p| p.is_template()).map(|p| guard.scan(p.as_str()).len()).sum();
-                        // A piece that is wholly inside a spelling can be one with its neighbours only if
-                        // these are pieces of it, too, and those are marked.
+                        let found: usize = parts
+                            .iter()
+                            .filter(|p| p.is_template())
+                            .map(|p| guard.scan(p.as_str()).len())
+                            .sum();
+                        // A piece wholly inside a spelling can form a token only with neighbours
+                        // that are pieces of it, too, and those are marked.
                         assert_eq!(found, own, "{a:?} {b:?} {c:?}: {parts:?}");
                     }
                 }

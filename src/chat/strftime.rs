@@ -1,13 +1,14 @@
-//! The date that some chat templates print (`strftime_now`), in UTC: a prompt must not depend on where
-//! it was made.
+//! The date that some chat templates print (`strftime_now`), in UTC.
+//!
+//! A prompt must not depend on the local time zone.
 
 use std::time::SystemTime;
 
 use jiff::Timestamp;
 use jiff::fmt::strtime::{BrokenDownTime, Config};
 
-/// Formats a time by the codes of C's `strftime`. Unknown codes stay as they are; a time outside of the
-/// years that `jiff` represents becomes its nearest one.
+/// Formats a time by the codes of C's `strftime`. Unknown codes stay unchanged. A time outside of
+/// the years that `jiff` represents becomes the nearest one.
 pub(super) fn strftime(time: SystemTime, format: &str) -> String {
     let nearest = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
     let time = Timestamp::try_from(time).unwrap_or(nearest);

@@ -231,7 +231,7 @@ pub(super) struct ConstraintKind {
     /// Generate what the structural tag in FILE describes, such as tool calls in free text
     #[arg(long, value_name = "FILE")]
     structural_tag: Option<PathBuf>,
-    /// Call the functions in FILE, a JSON array of objects with a `name` and `parameters`
+    /// Allow calls of the functions in FILE, a JSON array of objects with a `name` and `parameters`
     ///
     /// Clients of chat servers send such arrays.
     #[arg(long, value_name = "FILE")]
@@ -261,16 +261,19 @@ pub(super) struct ConstraintKind {
     json_object: bool,
 }
 
+/// Heading of the options of texts that an output copies from.
+const COPIES: &str = "Copied text";
+
 /// Options that describe a constraint.
 #[derive(Args)]
 pub(super) struct ConstraintArgs {
     #[command(flatten)]
     kind: ConstraintKind,
     /// Copy strings with `"x-verbatim": true` in their JSON Schema from the text in FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = COPIES)]
     source: Option<PathBuf>,
     /// Begin and end spans of --substring and --source at words
-    #[arg(long)]
+    #[arg(long, help_heading = COPIES)]
     whole_words: bool,
     #[command(flatten)]
     json: JsonArgs,
@@ -285,7 +288,7 @@ pub(super) struct ConstraintArgs {
     references: ReferenceArgs,
 }
 
-const WHITESPACE_HELP: &str = "Write JSON with no whitespace, with single spaces, or with up to N characters\n\n\
+const WHITESPACE_HELP: &str = "Set the whitespace in JSON: none, single spaces, or up to N characters\n\n\
     - compact: no whitespace, as the embedded models write JSON\n\
     - single: one space after each comma and colon\n\
     - N: at most N characters between two tokens of JSON (1 to 64)";
@@ -294,7 +297,7 @@ const WHITESPACE_HELP: &str = "Write JSON with no whitespace, with single spaces
 #[derive(Args)]
 #[command(next_help_heading = "JSON")]
 pub(super) struct JsonArgs {
-    /// Write JSON with no whitespace, with single spaces, or with up to N characters
+    /// Set the whitespace in JSON: none, single spaces, or up to N characters
     #[arg(
         long,
         value_name = "compact|single|N",

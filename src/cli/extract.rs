@@ -36,9 +36,9 @@ const EXAMPLES: [(&str, &str); 3] = [
 
 const OUTPUT: [&str; 4] = [
     "One file prints its record. Several files print JSON Lines, in the order of the",
-    "files, with `source`, `record` and `finish`. A record that the token limit cut",
-    "has its text in `partial`, a file that failed its message in `error`. The exit",
-    "code is 1 if any record is missing.",
+    "files, with `source`, `record` and `finish`. An incomplete record has its text in",
+    "`partial`, and each failure has its message in `error`. The exit code is 1 if",
+    "any file failed.",
 ];
 
 /// Extract a JSON record from each text, valid against a JSON Schema

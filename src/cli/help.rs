@@ -17,7 +17,7 @@ pub(super) const STYLES: Styles = Styles::styled()
 pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("FFWD_LOG", "Log filter, such as `debug` or `ffwd=trace` [default: warn]"),
     ("CANDLE_NUM_THREADS", "Number of threads that run the model [default: 1]"),
-    ("RAYON_NUM_THREADS", "Number of threads of the pool of rayon [default: 1]"),
+    ("RAYON_NUM_THREADS", "Number of threads of the rayon pool [default: 1]"),
     #[cfg(feature = "hub")]
     ("HF_HUB_OFFLINE", "`1` uses only models in the cache, as --offline does"),
     #[cfg(feature = "hub")]

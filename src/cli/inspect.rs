@@ -42,8 +42,6 @@ const EXAMPLES: [(&str, &str); 6] = [
 #[derive(clap::Args)]
 #[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
-    #[command(flatten)]
-    constraint: ConstraintArgs,
     /// Inspect the state after TEXT, the output so far
     #[arg(long, visible_alias = "after", default_value = "", value_name = "TEXT")]
     prefix: String,
@@ -57,6 +55,8 @@ pub(super) struct Args {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    constraint: ConstraintArgs,
 }
 
 #[derive(Serialize)]

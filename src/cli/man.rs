@@ -32,7 +32,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, program: Command) -> Result<ExitCode> {
-    let mut program = program.disable_help_subcommand(true);
+    let mut program = program
+        .disable_help_subcommand(true)
+        .subcommand_help_heading("COMMANDS")
+        .subcommand_value_name("COMMAND");
     program.build();
     match &args.output {
         None => output::print_bytes(&page(program)?)?,
@@ -73,20 +76,22 @@ fn page(command: Command) -> Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The sections after the options, line by line: a line without indentation is a title.
+/// The sections after the options, without filling: a line without indentation is a title.
 fn closing_sections(text: &str) -> Roff {
     let mut roff = Roff::new();
     for line in text.lines() {
         match line.strip_prefix("  ") {
             Some(line) => {
                 roff.text([roman(line)]);
-                roff.control("br", []);
             }
             None if line.is_empty() => {}
             None => {
+                roff.control("fi", []);
                 roff.control("SH", [line.trim_end_matches(':').to_uppercase().as_str()]);
+                roff.control("nf", []);
             }
         }
     }
+    roff.control("fi", []);
     roff
 }

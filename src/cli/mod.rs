@@ -38,8 +38,8 @@ const EXAMPLES: [(&str, &str); 4] = [
 /// Generate text that always satisfies its constraint, in few forward passes
 ///
 /// A constraint is a JSON Schema, a regular expression, a grammar, a list of choices or labels, a set
-/// of tools, or one of several other kinds. Every output satisfies its constraint. Small models are
-/// embedded, so each command works without a download.
+/// of tools, or one of several other kinds. Every output satisfies its constraint. The default build
+/// embeds small models, so each command works without a download.
 #[derive(Parser)]
 #[command(
     name = "ffwd",

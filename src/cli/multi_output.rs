@@ -22,7 +22,7 @@ use crate::error::Result;
 pub(super) struct MultiOutputArgs {
     /// Sample N outputs and print them, most probable first; needs --temperature
     ///
-    /// The samples use the seed and the numbers after it.
+    /// The first sample uses the seed, and each further one the next number.
     #[arg(long, value_name = "N", conflicts_with_all = ["stream", "beams"])]
     best_of: Option<usize>,
     /// Search for the most probable outputs with N beams and print them, best first

@@ -22,10 +22,10 @@ const MAX_FILES: usize = 1_000;
 #[derive(Args)]
 #[command(next_help_heading = "JSON")]
 pub(super) struct ReferenceArgs {
-    /// Read the JSON Schema to which the schema refers by URI from FILE (repeatable)
+    /// Resolve references to URI with the JSON Schema in FILE (repeatable)
     #[arg(long = "ref", value_name = "URI=FILE")]
     references: Vec<String>,
-    /// Read JSON Schemas to which the schema refers from FOLDER (*.json, also in its folders)
+    /// Resolve references with the JSON Schemas in FOLDER (*.json, also in its folders)
     ///
     /// The schema refers to them by their `$id` or by their path in the folder.
     #[arg(long, value_name = "FOLDER")]

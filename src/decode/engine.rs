@@ -1,4 +1,4 @@
-//! The entry point: models and vocabulary together, and requests to them.
+//! The `Engine`: target model, draft model and vocabulary together, and generation from requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -21,27 +21,28 @@ use crate::model::{LoadOptions, Model};
 use crate::sample::{Sampler, SamplingParams};
 use crate::vocab::{TokenId, Vocabulary};
 
-/// What part of the bytes of the weights is kept of prompts, at least.
+/// The default budget of the prefix cache is at least the bytes of the weights divided by this.
 const SHARE_KEPT: usize = 8;
 
 /// A finished generation.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// The text; bytes that are no UTF-8 (a free generation cut in a character) are replaced.
+    /// The text. Invalid UTF-8 (a free generation that ends inside a character) is replaced.
     pub text: String,
-    /// The part of the text behind the thinking, if any was asked for: the whole text otherwise, none if
-    /// the generation ended before the answer.
+    /// The text after the thinking, if the request asked for thinking; otherwise the whole text.
+    /// `None` if the generation ended before the answer.
     pub answer: Option<String>,
-    /// The tokens, the end token or stop token not among them; those of a stop text are.
+    /// The tokens, without the end token or stop token; tokens of a stop text are included.
     pub tokens: Vec<TokenId>,
-    /// Log-probabilities of the tokens, if asked for; none for a token that no model was asked about
-    /// (unverified modes, closing).
+    /// Log-probabilities of the tokens, if requested. `None` for a token that no model verified
+    /// (unverified modes, completion at the limit).
     pub logprobs: Vec<Option<TokenLogprob>>,
-    /// Whether the text satisfies the constraint as it is, however it ended; true without one.
+    /// True if the text satisfies the constraint as it is, however it ended; also true without a
+    /// constraint.
     pub complete: bool,
-    /// How it ended.
+    /// The reason for the end.
     pub finish: Finish,
-    /// What it cost.
+    /// Statistics of the generation.
     pub stats: Stats,
 }
 
@@ -50,19 +51,19 @@ pub struct Engine {
     target: Model,
     draft: Option<Model>,
     compiler: Compiler,
-    /// A template that does not parse is an error only for those who chat.
+    /// A template that does not parse is an error only for callers that use it.
     chat: Option<Result<ChatTemplate>>,
-    /// How often drafts were accepted in all generations so far.
+    /// Acceptance rates of drafts in all generations so far.
     estimates: Arc<Mutex<AcceptanceRates>>,
-    /// How the target splits forced runs.
+    /// How the target tokenises forced runs.
     splits: Arc<Mutex<TokenizationMemory>>,
-    /// The tokens that draft models always choose among.
+    /// The tokens that are always in the vocabulary of draft models.
     always: OnceLock<Arc<Vec<TokenId>>>,
-    /// What prompts so far began with.
+    /// The KV cache of prefixes of prompts so far.
     prefixes: Mutex<PrefixCache>,
 }
 
-/// Which models an [`Engine`] is made of.
+/// Chooses the models of an [`Engine`].
 #[derive(Debug, Clone, Default)]
 pub struct EngineBuilder {
     model: Option<PathBuf>,
@@ -75,45 +76,47 @@ pub struct EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// A folder with `config.json`, weights and `tokenizer.json`, or a GGUF file; a `tokenizer.json` beside
-    /// it comes before the tokenizer in its metadata. Default: the embedded model.
+    /// Sets the target model: a folder with `config.json`, weights and `tokenizer.json`, or a GGUF
+    /// file. A `tokenizer.json` in the folder of a GGUF file takes precedence over the tokenizer in
+    /// its metadata. Default: the embedded model.
     pub fn model(mut self, path: impl Into<PathBuf>) -> Self {
         self.model = Some(path.into());
         self
     }
 
-    /// A draft model with the same vocabulary.
+    /// Sets a draft model with the same vocabulary.
     pub fn draft_model(mut self, path: impl Into<PathBuf>) -> Self {
         self.draft = Some(path.into());
         self
     }
 
-    /// No draft model.
+    /// Uses no draft model.
     pub fn without_draft_model(mut self) -> Self {
         self.no_draft = true;
         self
     }
 
-    /// A chat template instead of the model's own.
+    /// Sets a chat template instead of the model's own.
     pub fn chat_template(mut self, template: ChatTemplate) -> Self {
         self.chat = Some(template);
         self
     }
 
-    /// See [`Engine::with_prefix_bytes`].
+    /// Sets the budget of the prefix cache; see [`Engine::with_prefix_bytes`].
     pub fn prefix_bytes(mut self, most: usize) -> Self {
         self.prefix_bytes = Some(most);
         self
     }
 
-    /// Texts that outputs hold as markers, such as `[TOOL_CALLS]` in a structural tag or `[/THINK]` behind thinking: special
-    /// tokens in them are text for this engine; see [`Vocabulary::with_markers`].
+    /// Sets texts that outputs contain as markers, such as `[TOOL_CALLS]` in a structural tag or
+    /// `[/THINK]` after thinking. Special tokens in them are text for this engine; see
+    /// [`Vocabulary::with_markers`].
     pub fn markers<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
         self.markers.extend(texts.into_iter().map(Into::into));
         self
     }
 
-    /// How weights are held.
+    /// Sets how weights are loaded.
     pub fn options(mut self, options: LoadOptions) -> Self {
         self.options = options;
         self
@@ -122,7 +125,8 @@ impl EngineBuilder {
     /// Loads the models.
     ///
     /// # Errors
-    /// If a file is missing or no model, or if draft and target have different vocabularies.
+    /// Returns an error if a file is missing or not a model, or if draft and target have different
+    /// vocabularies.
     pub fn build(self) -> Result<Engine> {
         let (target, vocab, chat) = match &self.model {
             Some(path) => {
@@ -154,7 +158,7 @@ impl EngineBuilder {
     }
 }
 
-/// The chat template of a model: a file beside it, or the one in a GGUF file.
+/// Returns the chat template of a model: from a file in its folder, or from the GGUF file.
 fn template(path: &Path, model: &Model, vocab: &Vocabulary) -> Option<Result<ChatTemplate>> {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     match ChatTemplate::from_dir(folder) {
@@ -185,7 +189,7 @@ fn embedded_draft(_: &LoadOptions) -> Result<Option<Model>> {
     Ok(None)
 }
 
-/// A model and the vocabulary beside or inside it.
+/// Loads a model, and the vocabulary from its folder or from the file itself.
 fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
     let model =
         if path.is_dir() { Model::from_dir(path, options)? } else { Model::from_gguf(path, options)? };
@@ -196,7 +200,8 @@ fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
     Ok((model, vocab))
 }
 
-/// Drafts are token ids, so both models must mean the same by them.
+/// Checks that two vocabularies are the same: drafts are token ids, which must mean the same in
+/// both models.
 fn same_vocabulary(target: &Vocabulary, draft: &Vocabulary) -> Result<()> {
     let differs = (0..target.len().max(draft.len()) as TokenId).find(|&t| {
         target.token_bytes(t) != draft.token_bytes(t) || target.is_special(t) != draft.is_special(t)
@@ -221,25 +226,25 @@ fn same_vocabulary(target: &Vocabulary, draft: &Vocabulary) -> Result<()> {
 }
 
 impl Engine {
-    /// The models inside the program.
+    /// Loads the embedded models.
     ///
     /// # Errors
-    /// None with the models as shipped.
+    /// Returns no error with the models as shipped.
     #[cfg(feature = "embedded")]
     pub fn embedded() -> Result<Engine> {
         Self::builder().build()
     }
 
-    /// Choose the models.
+    /// Returns a builder, which chooses the models.
     pub fn builder() -> EngineBuilder {
         EngineBuilder::default()
     }
 
-    /// An engine of loaded parts. `vocab` must be that of both models, whose logits may be padded to
-    /// different widths.
+    /// Creates an engine from loaded parts. `vocab` must be the vocabulary of both models; their
+    /// logits may be padded to different widths.
     ///
     /// # Errors
-    /// If the vocabulary does not fit the models.
+    /// Returns an error if the vocabulary does not fit the models.
     pub fn from_parts(target: Model, draft: Option<Model>, vocab: Vocabulary) -> Result<Engine> {
         if let Some(size) = draft.as_ref().map(|d| d.config().vocab_size).filter(|n| *n < vocab.len()) {
             let message = format!("the draft model knows {size} tokens, the vocabulary has {}", vocab.len());
@@ -254,25 +259,29 @@ impl Engine {
         Ok(Engine { target, draft, compiler, chat: None, estimates, splits, always, prefixes })
     }
 
-    /// Most bytes of keys and values kept for prompts to come that begin like earlier ones, with the same instructions
-    /// and schema (default 64 MiB, or an eighth of what the target's weights take if that is more: a token of a large model has
-    /// many). What two prompts have begun with is not read again; 0 keeps nothing. This changes the
-    /// time only. Nothing is kept for a model that is not batch-invariant ([`Model::is_batch_invariant`]). A
-    /// [`Scheduler`](super::Scheduler) has its own.
+    /// Sets the maximum number of bytes of the prefix cache.
+    ///
+    /// The prefix cache keeps keys and values of the common beginning of prompts, such as
+    /// instructions and schema. The beginning that two prompts share is not computed again. The
+    /// default is 64 MiB, or an eighth of the bytes of the target's weights if that is more,
+    /// because large models use many bytes per token. 0 keeps nothing.
+    ///
+    /// The cache changes only the time. Nothing is kept for a model that is not batch-invariant
+    /// ([`Model::is_batch_invariant`]). A [`Scheduler`](super::Scheduler) has its own cache.
     pub fn with_prefix_bytes(mut self, most: usize) -> Engine {
         self.prefixes = Mutex::new(PrefixCache::new(most));
         self
     }
 
-    /// Bytes of keys and values kept for prompts to come.
+    /// Number of bytes of keys and values in the prefix cache.
     pub fn prefix_bytes(&self) -> usize {
         self.prefixes.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }
 
-    /// The model's chat template, if it has one.
+    /// Returns the model's chat template, if it has one.
     ///
     /// # Errors
-    /// If it does not parse.
+    /// Returns an error if it does not parse.
     pub fn chat_template(&self) -> Result<Option<&ChatTemplate>> {
         match &self.chat {
             None => Ok(None),
@@ -281,11 +290,12 @@ impl Engine {
         }
     }
 
-    /// A conversation as the prompt the model was trained on: by its chat template, or in ChatML if it has
-    /// none but knows ChatML's tokens. What the messages say cannot become special tokens.
+    /// Renders a conversation as the prompt that the model was trained on: by its chat template, or
+    /// in ChatML if it has no template but has ChatML's tokens. The text of the messages cannot
+    /// become special tokens.
     ///
     /// # Errors
-    /// If the model has neither, or the template refuses the messages.
+    /// Returns an error if the model has neither, or if the template refuses the messages.
     pub fn chat_prompt(&self, messages: &[Message], options: &ChatOptions) -> Result<Prompt> {
         let vocab = self.vocabulary();
         let parts = match self.chat_template()? {
@@ -322,25 +332,26 @@ impl Engine {
         self.draft.as_ref()
     }
 
-    /// Measures what forwards cost, unless that is known.
+    /// Measures the cost of forwards, unless it is known.
     pub(super) fn measure(&self) {
         for model in self.draft.iter().chain([&self.target]) {
             model.cost_table();
         }
     }
 
-    /// Generates.
+    /// Generates an output.
     ///
     /// # Errors
-    /// If the prompt does not fit, the constraint does not compile, or an option is out of range.
+    /// Returns an error if the prompt does not fit, the constraint does not compile, or an option
+    /// is out of range.
     pub fn generate(&self, request: &Request) -> Result<Output> {
         self.run(request, None)
     }
 
-    /// Generates, handing out the text as it grows, in complete UTF-8.
+    /// Generates an output, and calls `on_text` with each new piece of text in complete UTF-8.
     ///
     /// # Errors
-    /// As [`generate`](Self::generate).
+    /// Returns the errors of [`generate`](Self::generate).
     pub fn generate_streaming(&self, request: &Request, on_text: &mut dyn FnMut(&str)) -> Result<Output> {
         self.generate_events(request, &mut |event| {
             if let Event::Text(text) = event {
@@ -349,10 +360,11 @@ impl Engine {
         })
     }
 
-    /// Generates, telling what happens: text, the values of a JSON output as they come, figures.
+    /// Generates an output, and calls `on_event` with events: text, the values of a JSON output as
+    /// they are completed, and statistics.
     ///
     /// # Errors
-    /// As [`generate`](Self::generate).
+    /// Returns the errors of [`generate`](Self::generate).
     pub fn generate_events(&self, request: &Request, on_event: &mut dyn FnMut(Event)) -> Result<Output> {
         self.run(request, Some(on_event))
     }
@@ -369,9 +381,11 @@ impl Engine {
         Ok(output)
     }
 
-    /// A copy of what is kept of a prompt, and how much of the prompt is worth keeping, if that is more.
+    /// Returns a copy of the cached prefix of a prompt, and the number of tokens that should be
+    /// cached if that is more.
     pub(super) fn cached_prefix(&self, prompt: &[TokenId]) -> (Option<CachedPrefix>, Option<usize>) {
-        // Where a row's bits depend on those beside it, the output would depend on earlier ones.
+        // If the bits of a forward row depend on the other rows, the output would depend on other
+        // prompts.
         if !self.target.is_batch_invariant() {
             return (None, None);
         }
@@ -382,8 +396,8 @@ impl Engine {
         (found.map(|found| found.copy()), shared)
     }
 
-    /// Keeps the first `shared` tokens of a prompt, if that was found to be worth it and so many are `cached`;
-    /// `caches` copies them.
+    /// Caches the first `shared` tokens of a prompt, if that is worthwhile and at least as many are
+    /// `cached`. `caches` copies them.
     pub(super) fn keep(
         &self,
         prompt: &[TokenId],
@@ -397,7 +411,8 @@ impl Engine {
         }
     }
 
-    /// Lets a session begin with what is kept of its prompt; how much of that is worth keeping, if it is more.
+    /// Lets a session begin with the cached prefix of its prompt. Returns the number of tokens that
+    /// should be cached, if that is more.
     pub(super) fn adopt(&self, session: &mut Session) -> Option<usize> {
         let (known, shared) = self.cached_prefix(session.prompt());
         if let Some(known) = known {
@@ -406,12 +421,13 @@ impl Engine {
         shared
     }
 
-    /// Keeps the first `shared` tokens of a session's prompt, as [`adopt`](Self::adopt) found them worth it.
+    /// Caches the first `shared` tokens of a session's prompt, as [`adopt`](Self::adopt) returned
+    /// them.
     pub(super) fn keep_of(&self, session: &Session, shared: Option<usize>) {
         self.keep(session.prompt(), shared, session.cached(), |n| session.prefix(n));
     }
 
-    /// The compiled constraint of a request, if it has one.
+    /// Compiles the constraint of a request, if it has one.
     pub(super) fn grammar(&self, request: &Request) -> Result<Option<CompiledGrammar>> {
         Ok(match (&request.thinking, &request.grammar, &request.constraint) {
             (Some(thinking), None, Some(constraint)) => {
@@ -433,7 +449,7 @@ impl Engine {
         })
     }
 
-    /// A session at its start; `cancel` ends it beside the request's own token.
+    /// Creates a session at its start; `cancel` ends it in addition to the request's own token.
     pub(super) fn session(
         &self,
         request: &Request,
@@ -443,8 +459,7 @@ impl Engine {
         self.session_sampling(request, request.sampling.clone(), request.logprobs, grammar, cancel)
     }
 
-    /// The same with other sampling parameters, and log-probabilities whether the request asks for them or
-    /// not.
+    /// Creates a session with other sampling parameters; `logprobs` overrides the request.
     pub(super) fn session_sampling(
         &self,
         request: &Request,
@@ -477,8 +492,8 @@ impl Engine {
         let lookup =
             (on && request.lookup).then(|| PromptLookup::new(source.unwrap_or_else(outside).as_str()));
         let max = request.max_draft;
-        // The text of the unverified modes depends on where drafts end, which must not depend on anything
-        // but the request.
+        // In the unverified modes the text depends on where drafts end. That must depend on nothing
+        // but the request, so no shared state is used.
         let exact = request.mode == Mode::Exact;
         let (shared, splits) = (exact.then(|| self.estimates.clone()), exact.then(|| self.splits.clone()));
         let mut gate = match &shared {
@@ -498,6 +513,15 @@ impl Engine {
         let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
         let (branches, adversary) = (request.branches, request.take_draft_override());
         let ahead = ForcedRunCache::default();
-        Ok(DraftSources { model, lookup, forced_run_cache: ahead, gate, branches, shared, tokenization_memory: splits, adversary })
+        Ok(DraftSources {
+            model,
+            lookup,
+            forced_run_cache: ahead,
+            gate,
+            branches,
+            shared,
+            tokenization_memory: splits,
+            adversary,
+        })
     }
 }

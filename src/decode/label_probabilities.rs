@@ -230,7 +230,8 @@ impl LabelWalk<'_> {
     /// Returns the most probable labels, best first.
     fn best(&mut self, options: &LabelOptions) -> Result<Vec<(usize, f64)>> {
         let mut found = Vec::new();
-        let mut todo = BinaryHeap::from([SearchEntry { log: 0.0, what: SearchTarget::Node(self.trie.root()) }]);
+        let mut todo =
+            BinaryHeap::from([SearchEntry { log: 0.0, what: SearchTarget::Node(self.trie.root()) }]);
         let least = options.min_probability.ln();
         while let Some(SearchEntry { log, what }) = todo.pop() {
             if log < least {
@@ -258,7 +259,10 @@ impl LabelWalk<'_> {
             if let Some((label, end)) = label.zip(choice.end) {
                 todo.push(SearchEntry { log: log + end, what: SearchTarget::Label(label) });
             }
-            let open = |&(child, p): &(LabelNode, f64)| SearchEntry { log: log + p, what: SearchTarget::Node(child) };
+            let open = |&(child, p): &(LabelNode, f64)| SearchEntry {
+                log: log + p,
+                what: SearchTarget::Node(child),
+            };
             todo.extend(choice.children.iter().map(open));
         }
         Ok(found)

@@ -107,7 +107,8 @@ impl RateCell {
     fn at(&self, round: u32) -> RateCell {
         // A shared table may be of any age relative to this one.
         let age = round.saturating_sub(self.round).min(1 << 16);
-        let rest = DECAY_POWERS.get(age as usize).copied().unwrap_or_else(|| DECAY_PER_ROUND.powi(age as i32));
+        let rest =
+            DECAY_POWERS.get(age as usize).copied().unwrap_or_else(|| DECAY_PER_ROUND.powi(age as i32));
         RateCell { accepted: self.accepted * rest, seen: self.seen * rest, round }
     }
 

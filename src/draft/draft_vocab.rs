@@ -27,8 +27,8 @@ const MAX_VOCAB_SHARE: usize = 2;
 pub(crate) fn always_listed(vocab: &Vocabulary) -> Vec<TokenId> {
     let listed = |id: &TokenId| {
         let bytes = vocab.token_bytes(*id);
-        let punctuation =
-            bytes.len() <= MAX_PUNCTUATION_BYTES && !bytes.iter().any(|b| b.is_ascii_alphanumeric() || *b > 127);
+        let punctuation = bytes.len() <= MAX_PUNCTUATION_BYTES
+            && !bytes.iter().any(|b| b.is_ascii_alphanumeric() || *b > 127);
         bytes.len() <= MAX_SHORT_BYTES || punctuation || vocab.eos().contains(id)
     };
     (0..vocab.len() as TokenId).filter(listed).collect()

@@ -238,7 +238,13 @@ impl Gate {
     }
 
     /// Decides as [`starts_draft_model`](Self::starts_draft_model), with these shares of the costs.
-    fn would_start_draft_model(&self, prompt: usize, left: usize, copies: bool, [rows, calls]: [f64; 2]) -> bool {
+    fn would_start_draft_model(
+        &self,
+        prompt: usize,
+        left: usize,
+        copies: bool,
+        [rows, calls]: [f64; 2],
+    ) -> bool {
         let plain = self.forward(1) + self.verify_ms;
         // Cost of a token without the draft model. In a batch nothing is known about it, so it is
         // that of plain decoding.
@@ -260,7 +266,11 @@ impl Gate {
 
     /// Notes a finished draft in which the draft model, not started yet, has no part.
     pub fn without_model(&mut self, worth: &RoundEstimate, copies: bool) {
-        if self.unlimited || self.fixed || self.sequences > 1 || self.rounds_without_model.len() >= MAX_OBSERVATIONS {
+        if self.unlimited
+            || self.fixed
+            || self.sequences > 1
+            || self.rounds_without_model.len() >= MAX_OBSERVATIONS
+        {
             return;
         }
         let forwards = worth.ms / (self.forward(1) + self.verify_ms).max(1e-9);
@@ -354,7 +364,8 @@ impl Gate {
             first.call = self.call(pending);
         }
         let asked = best_step_count(worth, &steps, self.believed_costs()) > 0;
-        let tried = asked && self.believed_costs() != [1.0; 2] && best_step_count(worth, &steps, [1.0; 2]) == 0;
+        let tried =
+            asked && self.believed_costs() != [1.0; 2] && best_step_count(worth, &steps, [1.0; 2]) == 0;
         let left_out = !asked && best_step_count(worth, &steps, [MIN_BELIEVED; 2]) > 0;
         self.decided(ModelRole::Draft, tried, left_out);
         self.decided(ModelRole::Target, false, left_out);

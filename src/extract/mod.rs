@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::chat::{ChatOptions, Message};
-use crate::constraint::substring::SubstringOptions;
 use crate::constraint::Constraint;
+use crate::constraint::substring::SubstringOptions;
 use crate::decode::{Engine, Finish, Output, Prompt, Request, Stats};
 use crate::error::{Error, ErrorKind, Result};
 

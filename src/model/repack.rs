@@ -1,13 +1,12 @@
-//! Repacks GGUF's block formats for the kernels of this crate: quantised values and scales in separate
-//! arrays.
+//! Repacks GGUF's block formats for the kernels: quantised values and scales in separate arrays.
 //!
 //! # Cost
-//! One pass over the matrix when it is loaded. Unpacked scales take a sixteenth to a quarter of a byte
-//! for each weight.
+//! One pass over the matrix when it is loaded. Unpacked scales take a sixteenth to a quarter of a
+//! byte for each weight.
 //!
 //! # Alternatives considered
-//! Products on the blocks as they are in the file were rejected: scales are packed in six bits and half
-//! precision, and unpacking them for each product costs as much as the product.
+//! Products on the blocks as they are in the file were rejected. Scales are packed in six bits and
+//! half precision, and unpacking them for each product costs as much as the product.
 
 use half::f16;
 
@@ -18,23 +17,25 @@ use super::kernels::{
 
 /// Bytes of a `Q8_0` block: a half-precision scale and the values.
 const Q8_BYTES: usize = 34;
-/// Bytes of a `Q4_K` block: two half-precision scales, twelve bytes of scales for each 32 weights, values.
+/// Bytes of a `Q4_K` block: two half-precision scales, twelve bytes of scales for each 32 weights,
+/// values.
 const Q4_BYTES: usize = 144;
-/// Bytes of a `Q6_K` block: lower halves, upper bits, a scale for each 16 weights, half-precision scale.
+/// Bytes of a `Q6_K` block: lower halves, upper bits, a scale for each 16 weights, half-precision
+/// scale.
 const Q6_BYTES: usize = 210;
 
 fn half(bytes: &[u8]) -> f32 {
     f16::from_le_bytes([bytes[0], bytes[1]]).to_f32()
 }
 
-/// `Q8_0` with values and scales apart, the weights of sixteen outputs beside each other.
+/// `Q8_0` with separate values and scales, the weights of sixteen outputs interleaved.
 pub(super) struct PackedQ8_0 {
     quants: Vec<u8>,
     scales: Vec<f32>,
 }
 
 impl PackedQ8_0 {
-    /// From the blocks of a matrix with `rows` rows; what is missing in the last group are zeros.
+    /// Repacks the blocks of a matrix with `rows` rows; the last group is padded with zeros.
     pub fn from_blocks(blocks: &[u8], rows: usize, width: usize) -> Self {
         let padded = rows.next_multiple_of(GROUP);
         let mut all =
@@ -42,7 +43,8 @@ impl PackedQ8_0 {
         for (i, block) in blocks.chunks_exact(Q8_BYTES).enumerate() {
             let (quant, scale) = Q8::place(width, i * BLOCK / width, i * BLOCK % width);
             all.scales[scale] = half(block);
-            // The weights of one output lie by fours, 64 bytes apart. Known lengths spare the checks: it is millions of blocks.
+            // The weights of one output are in groups of four, 64 bytes apart. Arrays of known
+            // length avoid bounds checks, which matter for millions of blocks.
             let (Some(to), Some(from)) = (
                 all.quants[quant..].first_chunk_mut::<{ 7 * 4 * GROUP + 4 }>(),
                 block[2..].first_chunk::<32>(),
@@ -67,14 +69,14 @@ impl PackedQ8_0 {
     }
 }
 
-/// `Q4_K` with values and scales apart, the weights of sixteen outputs beside each other.
+/// `Q4_K` with separate values and scales, the weights of sixteen outputs interleaved.
 pub(super) struct PackedQ4K {
     quants: Vec<u8>,
     pairs: Vec<f32>,
 }
 
 impl PackedQ4K {
-    /// From the blocks of a matrix with `rows` rows; what is missing in the last group are zeros.
+    /// Repacks the blocks of a matrix with `rows` rows; the last group is padded with zeros.
     pub fn from_blocks(from: &[u8], rows: usize, width: usize) -> Self {
         let count = blocks(rows, width);
         let mut all = PackedQ4K {
@@ -90,7 +92,7 @@ impl PackedQ4K {
                 let (s, m) = six_bits(packed, i);
                 all.pairs[at.pair] = d * f32::from(s);
                 all.pairs[at.pair + GROUP] = min * f32::from(m);
-                // Of 64 weights the first 32 lie below the others.
+                // Of 64 weights the first 32 are in the low nibbles, the others in the high ones.
                 let shift = i % 2 * 4;
                 put_low(&mut all.quants[at.low..], |j| values[j] >> shift & 15);
             }
@@ -107,8 +109,9 @@ impl PackedQ4K {
     }
 }
 
-/// Writes the low four bits of an output's 32 weights, given by number, from the place of the first one on: fours of them 64
-/// bytes apart, the first four fours below the others.
+/// Writes the low four bits of an output's 32 weights, beginning at the first weight's position.
+/// `value` returns a weight by index. Groups of four are 64 bytes apart; the first four groups are
+/// in the low nibbles, the others in the high ones.
 fn put_low(to: &mut [u8], value: impl Fn(usize) -> u8) {
     for (four, to) in to.chunks_mut(64).take(4).enumerate() {
         for (i, to) in to[..4].iter_mut().enumerate() {
@@ -117,7 +120,8 @@ fn put_low(to: &mut [u8], value: impl Fn(usize) -> u8) {
     }
 }
 
-/// The same of the upper two bits: four fours above each other, and the others 64 bytes behind them.
+/// Writes the upper two bits in the same way: four groups of four share their bytes, and the other
+/// four are 64 bytes later.
 fn put_high(to: &mut [u8], value: impl Fn(usize) -> u8) {
     for (half, to) in to.chunks_mut(64).take(2).enumerate() {
         for (i, to) in to[..4].iter_mut().enumerate() {
@@ -126,8 +130,8 @@ fn put_high(to: &mut [u8], value: impl Fn(usize) -> u8) {
     }
 }
 
-/// Scale and minimum of the `i`-th 32 weights: the first four of each lie in the low six bits of eight
-/// bytes, the others in four more bytes and the upper two bits of the eight.
+/// Returns scale and minimum of the `i`-th 32 weights. The first four of each are in the low six
+/// bits of eight bytes. The others are in four more bytes and the upper two bits of the eight.
 fn six_bits(packed: &[u8], i: usize) -> (u8, u8) {
     match i {
         0..4 => (packed[i] & 63, packed[i + 4] & 63),
@@ -135,7 +139,7 @@ fn six_bits(packed: &[u8], i: usize) -> (u8, u8) {
     }
 }
 
-/// `Q6_K` with values and scales apart, the weights of sixteen outputs beside each other.
+/// `Q6_K` with separate values and scales, the weights of sixteen outputs interleaved.
 pub(super) struct PackedQ6K {
     low: Vec<u8>,
     high: Vec<u8>,
@@ -143,7 +147,7 @@ pub(super) struct PackedQ6K {
 }
 
 impl PackedQ6K {
-    /// From the blocks of a matrix with `rows` rows; what is missing in the last group are zeros.
+    /// Repacks the blocks of a matrix with `rows` rows; the last group is padded with zeros.
     pub fn from_blocks(from: &[u8], rows: usize, width: usize) -> Self {
         let count = blocks(rows, width);
         let (low, high) = (vec![0; count * LOW_NIBBLE_BYTES], vec![0; count * HIGH_BITS_BYTES]);
@@ -157,8 +161,9 @@ impl PackedQ6K {
                     let scale = scales[2 * i + half].cast_signed();
                     all.pairs[at.pair + half * GROUP] = d * f32::from(scale);
                 }
-                // Each 128 weights have 64 bytes of low halves, of the weights 0 to 31 and 64 to 95, then 32 to 63 and 96 to 127,
-                // and 32 bytes with the upper bits of the weights 32 apart.
+                // Each 128 weights have 64 bytes of lower halves: of weights 0 to 31 and 64 to 95,
+                // then of 32 to 63 and 96 to 127. Their upper bits are in 32 bytes, each with the
+                // bits of weights 32 apart.
                 let (run, quarter) = (i / 4, i % 4);
                 let (low, shift) = (&block[run * 64 + quarter % 2 * 32..], quarter / 2 * 4);
                 put_low(&mut all.low[at.low..], |j| low[j] >> shift & 15);
@@ -184,7 +189,7 @@ mod tests {
     use candle_core::quantized::{GgmlDType, QTensor};
     use candle_core::{Device, Tensor};
 
-    /// Candle's own widening of the same blocks is the reference, bit for bit.
+    /// Candle's own conversion of the same blocks is the reference, bit for bit.
     #[test]
     fn blocks_widen_as_candle_widens_them() {
         let (rows, width) = (19, 512);

@@ -1,12 +1,12 @@
 //! Reader of safetensors files: one or several shards, one tensor at a time.
 //!
 //! # Cost
-//! Opening a file parses a JSON header. The data of a tensor is read when it is needed, and converted to
-//! `f32`.
+//! Opening a file parses a JSON header. The data of a tensor is read when it is needed, and
+//! converted to `f32`.
 //!
 //! # Alternatives considered
-//! Memory mapping was rejected: it needs a guarantee that the file does not change, and each weight is
-//! converted or copied once anyway.
+//! Memory mapping was rejected: it needs a guarantee that the file does not change, and each weight
+//! is converted or copied once anyway.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -59,7 +59,8 @@ impl<R: Read + Seek> Safetensors<R> {
     /// Reads the headers.
     ///
     /// # Errors
-    /// If a header is not valid or names a tensor twice or outside its file.
+    /// Returns an error if a header is invalid, names a tensor twice, or names one outside its
+    /// file.
     pub fn open(inputs: Vec<R>) -> Result<Self> {
         let mut all = Safetensors { shards: Vec::new(), entries: HashMap::new() };
         for input in inputs {
@@ -105,7 +106,7 @@ impl<R: Read + Seek> Safetensors<R> {
         self.entries.contains_key(name)
     }
 
-    /// The tensor's elements as `f32`, if it has this shape.
+    /// Returns the tensor's elements as `f32`, if it has this shape.
     pub fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let entry = self.entries.get(name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
         if entry.shape != shape {

@@ -484,7 +484,10 @@ fn unlock(share: Mutex<RowShard>) -> RowShard {
 }
 
 /// Runs `work` on every shard, on a thread of its own each if there are several.
-fn for_each_shard(shares: &mut [Mutex<RowShard>], work: impl Fn(&mut RowShard) -> Result<()> + Sync) -> Result<()> {
+fn for_each_shard(
+    shares: &mut [Mutex<RowShard>],
+    work: impl Fn(&mut RowShard) -> Result<()> + Sync,
+) -> Result<()> {
     if let [share] = shares {
         let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
         return work(share);

@@ -21,7 +21,7 @@ use candle_core::{Device, Module, Storage, Tensor};
 use super::Precision;
 use super::config::{Architecture, ModelConfig, bad};
 use super::kernels::{
-    BLOCK, K_BLOCK, Out, Rows, matmul_f32_columns, matmul_int8, matmul_int8_columns, matmul_f32,
+    BLOCK, K_BLOCK, Out, Rows, matmul_f32, matmul_f32_columns, matmul_int8, matmul_int8_columns,
 };
 use super::repack::{PackedQ4K, PackedQ6K, PackedQ8_0};
 use super::safetensors::Safetensors;

@@ -83,7 +83,10 @@ fn judge(entries: &[data::Entry], vocab: &Vocabulary) -> Reached {
     let mut reached = Reached { schemas: entries.len(), ..Reached::default() };
     for entry in entries {
         let compile = |policy: &Policy| {
-            Constraint::json_schema_with(&entry.schema, policy.clone()).and_then(|c| compiler.compile(&c))
+            Constraint::builder()
+                .policy(policy.clone())
+                .json_schema(&entry.schema)
+                .and_then(|c| compiler.compile(&c))
         };
         let grammar = match compile(&policy) {
             Ok(grammar) => grammar,

@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use ffwd::{Compiler, Constraint, Matcher, Policy, TokenId, Vocabulary};
-use ffwd_testkit::env;
 use ffwd_testkit::data::{self, Entry};
+use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::TestVocab;
 
@@ -216,7 +216,7 @@ fn instances_are_judged_rightly() {
     let (mut compiled, mut accepted, mut refused, mut judged) = (0, 0, Vec::new(), 0);
     let mut wrongly_accepted = Vec::new();
     for entry in &bench.entries {
-        let constraint = Constraint::json_schema_with(&entry.schema, policy());
+        let constraint = Constraint::builder().policy(policy()).json_schema(&entry.schema);
         let Ok(grammar) = constraint.and_then(|c| bench.compiler.compile(&c)) else { continue };
         compiled += 1;
         for (number, test) in entry.tests.iter().enumerate() {
@@ -346,7 +346,7 @@ fn damaged_schemas_never_panic() {
         let (text, other) = (*random.pick(&schemas), *random.pick(&schemas));
         let hurt = damage(text, other, &mut random);
         let hurt = String::from_utf8_lossy(&hurt).into_owned();
-        let run = || exercise(Constraint::json_schema_with(&hurt, policy()), &vocab, &compiler);
+        let run = || exercise(Constraint::builder().policy(policy()).json_schema(&hurt), &vocab, &compiler);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(fine) => compiled += usize::from(fine),
             Err(e) => {

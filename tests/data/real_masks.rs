@@ -18,8 +18,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use ffwd::{Compiler, Constraint, KeyOrder, Matcher, Policy, TokenId, Vocabulary, Whitespace};
-use ffwd_testkit::env;
 use ffwd_testkit::data;
+use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::{TestVocab, row};
 
@@ -204,7 +204,7 @@ fn random_expressions() {
             ("regex", &one, Constraint::regex(&one)),
             ("json schema", &object, Constraint::json_schema(&object)),
             ("names", &names, Constraint::json_schema(&names)),
-            ("lark", &grammar, Constraint::lark(&grammar)),
+            ("lark", &grammar, Constraint::builder().lark(&grammar)),
         ];
         for (kind, text, constraint) in written {
             let Some(mut walk) = constraint.ok().and_then(|c| Walk::new(&c)) else {
@@ -238,7 +238,7 @@ fn rules_end_within_long_tokens() {
         // A rule that calls itself stays one.
         let rules = "start: a B \"é\"\na: \"(\" a \")\" | A";
         let grammar = format!("{rules}\nA: /{inside}/\nB: /{}/\n", random.pick(&BEHIND));
-        let constraint = Constraint::lark(&grammar).expect("a grammar");
+        let constraint = Constraint::builder().lark(&grammar).expect("a grammar");
         let mut walk = Walk::new(&constraint).expect("a bounded machine");
         let what = || format!("grammar {n} of series {seed}: {grammar}");
         let legal = walk.compare(&what);
@@ -260,7 +260,7 @@ fn what_one_reading_refuses_another_ends_before() {
         let rules = format!("a: \"(\" a \")\" | A\nA: /{any}/\nb: \"(\" b \")\" | B\nB: /[a-z ]{{0,3}}/\n");
         for start in [format!("a | b \"{word}\" a \";\""), format!("b \"{word}\" /[a-z]*/ | a")] {
             let grammar = format!("start: {start}\n{rules}");
-            let constraint = Constraint::lark(&grammar).expect("a grammar");
+            let constraint = Constraint::builder().lark(&grammar).expect("a grammar");
             let mut walk = Walk::new(&constraint).expect("a machine");
             walk.wander(3, &mut Random::new(1), &|| grammar.clone());
         }
@@ -312,7 +312,9 @@ fn real_schemas() {
             key_order: if any_order { KeyOrder::Any } else { KeyOrder::Declared },
             ..Policy::default()
         };
-        let Ok(constraint) = Constraint::json_schema_with(&entry.schema, policy) else { continue };
+        let Ok(constraint) = Constraint::builder().policy(policy).json_schema(&entry.schema) else {
+            continue;
+        };
         let Some(mut walk) = Walk::new(&constraint) else { continue };
         let what = || format!("schema {}, {whitespace:?}, any order {any_order}", entry.id);
         walk.wander(states, &mut random, &what);

@@ -60,7 +60,7 @@ fn is_valid(validator: &jsonschema::Validator, text: &str) -> Option<bool> {
 
 /// The outputs of all modes for a schema, if it compiles and can be judged.
 fn outputs(engine: &Engine, entry: &data::Entry, case: &Case) -> Option<Vec<(Mode, Output)>> {
-    let constraint = Constraint::json_schema_with(&entry.schema, case.policy.clone()).ok()?;
+    let constraint = Constraint::builder().policy(case.policy.clone()).json_schema(&entry.schema).ok()?;
     let grammar = engine.compiler().compile(&constraint).ok()?;
     let source = entry.tests.iter().find(|t| t.valid).map_or("", |t| &t.data);
     let source: String = source.chars().take(300).collect();

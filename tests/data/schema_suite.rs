@@ -10,8 +10,7 @@
 //! data (`FFWD_BENCH_DIR`, or `../shared/bench`); without it the tests say so and pass.
 //! `FFWD_SUITE_LIST=1` lists the results that are not right.
 
-use ffwd::constraint::json_schema::JsonSchema;
-use ffwd::{CompiledGrammar, Compiler, KeyOrder, Policy, Result};
+use ffwd::{CompiledGrammar, Compiler, Constraint, KeyOrder, Policy, Result};
 use ffwd_testkit::vocab::TestVocab;
 use ffwd_testkit::{data, env, remotes};
 
@@ -33,8 +32,8 @@ struct Counts {
 
 /// A schema of the suite, which may refer to its documents for a draft.
 fn compile(compiler: &Compiler, schema: &str, policy: Policy, draft: &str) -> Result<CompiledGrammar> {
-    let schema = JsonSchema::new(schema).policy(policy).resolver(|uri| Ok(remotes::remote(uri, draft)));
-    compiler.compile(&schema.constraint()?)
+    let builder = Constraint::builder().policy(policy).resolver(|uri| Ok(remotes::remote(uri, draft)));
+    compiler.compile(&builder.json_schema(schema)?)
 }
 
 /// Byte by byte: the first 256 tokens are the bytes.

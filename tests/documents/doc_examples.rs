@@ -86,16 +86,16 @@ fn the_examples_hold() {
             "json_schema" => Constraint::json_schema(text)?,
             "json_schema_single" => {
                 let single = Policy { whitespace: Whitespace::SingleSpace, ..Policy::default() };
-                Constraint::json_schema_with(text, single)?
+                Constraint::builder().policy(single).json_schema(text)?
             }
             "json_schema_equal" => {
                 let equal = Policy { equal_numbers: true, ..Policy::default() };
-                Constraint::json_schema_with(text, equal)?
+                Constraint::builder().policy(equal).json_schema(text)?
             }
             "regex" => Constraint::regex(text)?,
             "pattern" => Constraint::pattern(text)?,
-            "gbnf" => Constraint::gbnf(text)?,
-            "lark" => Constraint::lark(text)?,
+            "gbnf" => Constraint::builder().gbnf(text)?,
+            "lark" => Constraint::builder().lark(text)?,
             "structural_tag" => Constraint::structural_tag(text)?,
             kind if let Some(style) = kind.strip_prefix("tools ") => {
                 let style = ToolStyle::by_name(style)?;
@@ -104,12 +104,7 @@ fn the_examples_hold() {
             // The last line is the source of the schema before it.
             "verbatim" => {
                 let (schema, source) = text.rsplit_once('\n').expect("a schema and a source");
-                Constraint::json_schema_quoting(
-                    schema,
-                    Policy::default(),
-                    source,
-                    &SubstringOptions::words(),
-                )?
+                Constraint::builder().source(source, &SubstringOptions::words()).json_schema(schema)?
             }
             "substring" => Constraint::substring(text, &SubstringOptions::default())?,
             "substring_words" => Constraint::substring(text, &SubstringOptions::words())?,

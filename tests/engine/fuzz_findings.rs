@@ -101,18 +101,18 @@ fn grammars_that_end_in_the_middle() {
     let lark =
         "start: \"ä\" B  // Ж\n  | /[é-ü]+/ \"…\" %json {\"const\": \"€\"}\nB: \"\\u00e9\" ~ 2..3 // ǎЖ";
     let gbnf = "root ::= \"ä\" b # Ж\n  | [é-ü]+ \"…\"\nb ::= (\"€\" | \"\\u20ac\"){2,3} # ǎЖ";
-    assert!(Constraint::lark("sta//ǎЖ").is_err());
+    assert!(Constraint::builder().lark("sta//ǎЖ").is_err());
     let mut errors = 0;
     for text in [lark, gbnf] {
         for end in (0..=text.len()).filter(|&i| text.is_char_boundary(i)) {
             for more in ["", "Ж", "\"Ж", "//Ж", "#Ж", "[Ж", "/Ж", "{Ж", "\\Ж", "\"\\xЖ", "\"\\u00Ж"]
             {
                 let text = format!("{}{more}", &text[..end]);
-                let found = [Constraint::lark(&text), Constraint::ebnf(&text)];
+                let found = [Constraint::builder().lark(&text), Constraint::ebnf(&text)];
                 errors += found.iter().filter(|found| found.is_err()).count();
                 // Behind more text than an error quotes whole.
                 let long = format!("{}\n{text}", "// Ж\n".repeat(12_000));
-                errors += usize::from(more == "Ж" && Constraint::lark(&long).is_err());
+                errors += usize::from(more == "Ж" && Constraint::builder().lark(&long).is_err());
             }
         }
     }
@@ -128,7 +128,7 @@ fn repetitions_of_repetitions() {
     let regexes =
         [format!("a{pluses}b"), "((((((a?)*)+)?)*)+)?b".into(), "(a{2,}){3,}b".into(), "(?:a??)*?b".into()];
     let lark = format!("start: x{} /a{pluses}b/\nx: \"a\"*", "*".repeat(25));
-    let constraints = regexes.iter().map(|r| Constraint::regex(r)).chain([Constraint::lark(&lark)]);
+    let constraints = regexes.iter().map(|r| Constraint::regex(r)).chain([Constraint::builder().lark(&lark)]);
     let fewest = [1, 0, 6, 0, 1];
     for (constraint, fewest) in constraints.zip(fewest) {
         let grammar = compiler.compile(&constraint.unwrap()).unwrap();

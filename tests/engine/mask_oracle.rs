@@ -402,7 +402,10 @@ fn random_cases_with(
         seen.masks, seen.finished, seen.unsatisfiable, seen.refused
     );
     assert!(failures.is_empty(), "{kind}:\n{}", failures.join("\n"));
-    assert!(seen.masks > env::oracle_cases(default) || env::oracle_only().is_some(), "the walks hardly began");
+    assert!(
+        seen.masks > env::oracle_cases(default) || env::oracle_only().is_some(),
+        "the walks hardly began"
+    );
 }
 
 #[test]
@@ -621,8 +624,10 @@ fn schemas() {
     let mut all = Vec::new();
     for text in list {
         for policy in policies() {
-            let constraint =
-                Constraint::json_schema_with(text, policy.clone()).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let constraint = Constraint::builder()
+                .policy(policy.clone())
+                .json_schema(text)
+                .unwrap_or_else(|e| panic!("{text}: {e}"));
             all.push((format!("{text} {policy:?}"), constraint));
         }
     }

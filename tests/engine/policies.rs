@@ -76,7 +76,7 @@ fn with_zeros(text: &str, random: &mut Random) -> String {
 }
 
 fn compiled(compiler: &Compiler, schema: &str, policy: Policy) -> Result<CompiledGrammar> {
-    compiler.compile(&Constraint::json_schema_with(schema, policy)?)
+    compiler.compile(&Constraint::builder().policy(policy).json_schema(schema)?)
 }
 
 fn real_schemas() -> Option<Vec<Entry>> {
@@ -256,8 +256,8 @@ fn schemas_inside_other_constraints_are_spelled_as_the_policy_says() {
     ]}});
     let compiler = Compiler::new(TestVocab::new(1, 50, &[]).vocab);
     for constraint in [
-        Constraint::ebnf_with(&grammar, single.clone()).unwrap(),
-        Constraint::structural_tag_with(&tag.to_string(), single.clone()).unwrap(),
+        Constraint::builder().policy(single.clone()).ebnf(&grammar).unwrap(),
+        Constraint::builder().policy(single.clone()).structural_tag(&tag.to_string()).unwrap(),
     ] {
         let grammar = compiler.compile(&constraint).unwrap();
         assert!(accepts(&grammar, r#"x{"a": [1, 2]}"#) && accepts(&grammar, r#"x{"a": [1.0, 2]}"#));
@@ -304,7 +304,9 @@ fn numbers_stay_as_they_were_parsed() {
     let takes = |constraint: &Constraint, text: &str| accepts(&compiler.compile(constraint).unwrap(), text);
     let short = Policy { max_integer_digits: 2, max_fraction_digits: 1, ..Policy::default() };
     let long = Policy { max_integer_digits: 4, exponent: true, equal_numbers: true, ..Policy::default() };
-    let parse = |schema: &str, policy: &Policy| Constraint::json_schema_with(schema, policy.clone()).unwrap();
+    let parse = |schema: &str, policy: &Policy| {
+        Constraint::builder().policy(policy.clone()).json_schema(schema).unwrap()
+    };
     let draft_4 = r#"{"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}"#;
     for (schema, taken, long_only) in [
         (r#"{"type": "number"}"#, "-12.5", &["123", "1.25", "1e5"][..]),

@@ -156,7 +156,8 @@ fn equal_parts_mean_what_different_ones_would() {
             let numbers = Policy { max_integer_digits: 2, max_fraction_digits: 1, ..Policy::default() };
             let policy = Policy { key_order, exponent: false, ..numbers };
             let compile = |schema: &Value| {
-                let constraint = Constraint::json_schema_with(&schema.to_string(), policy.clone());
+                let constraint =
+                    Constraint::builder().policy(policy.clone()).json_schema(&schema.to_string());
                 constraint.and_then(|constraint| compiler.compile(&constraint))
             };
             let (grammar, expected) = match (compile(&schema), compile(&apart)) {

@@ -235,7 +235,8 @@ fn objects_in_any_order_inside_each_other() {
     let one = r#"{"name":0,"uri":""}"#.len();
     // Two orders of each item, and no bound on what stands between.
     for items in [0, 1, 4, 600] {
-        let constraint = Constraint::json_schema_with(&outer(items).to_string(), policy.clone()).unwrap();
+        let constraint =
+            Constraint::builder().policy(policy.clone()).json_schema(&outer(items).to_string()).unwrap();
         let matcher = compiler.compile(&constraint).unwrap().matcher();
         let found = matcher.shortest_completion(usize::MAX).map(|bytes| bytes.len());
         let list = items as usize * (one + 1) - usize::from(items > 0);

@@ -333,7 +333,7 @@ fn properties_in_any_order() {
             compiler.compile(&Constraint::structural_tag(&text).expect("valid")).expect("satisfiable")
         };
         let own = |policy| {
-            let constraint = Constraint::json_schema_with(&schema, policy).expect("valid");
+            let constraint = Constraint::builder().policy(policy).json_schema(&schema).expect("valid");
             compiler.compile(&constraint).expect("satisfiable")
         };
         let (free, fixed) = (own(any.clone()), own(Policy::default()));

@@ -253,7 +253,7 @@ fn masks_of_json_leaves_with_siblings() {
         let mut members = all.clone();
         members.retain(|t| first(t) && second(t));
         cut += usize::from(members.len() < all.len() && !members.is_empty());
-        match Constraint::json_schema_quoting(&schema, Policy::default(), &text, &options) {
+        match Constraint::builder().source(&text, &options).json_schema(&schema) {
             Ok(constraint) => {
                 let texts = members.iter().map(|t| quoted(t)).collect();
                 masks += walk(random.pick(&settings), &constraint, texts, &mut random, &what);
@@ -273,8 +273,7 @@ fn names_may_be_verbatim() {
     let (text, options) = ("ab b", SubstringOptions::words());
     let schema = r#"{"type":"object","propertyNames":{"x-verbatim":true},"additionalProperties":{"type":"null"},
         "properties":{"ab":{"x-verbatim":true,"type":"string"},"c":{"type":"null"}}}"#;
-    let constraint =
-        Constraint::json_schema_quoting(schema, Policy::default(), text, &options).expect("it compiles");
+    let constraint = Constraint::builder().source(text, &options).json_schema(schema).expect("it compiles");
     let setting = &settings()[0];
     for (output, expected) in [
         (r#"{"ab":"b"}"#, true),
@@ -296,8 +295,7 @@ fn names_may_be_verbatim() {
 fn formats_pick_their_spans() {
     let text = "due 2024-02-29, not 2023-02-29; paid 2024-03-01";
     let schema = r#"{"type":"string","x-verbatim":true,"format":"date"}"#;
-    let constraint =
-        Constraint::json_schema_quoting(schema, Policy::default(), text, &SubstringOptions::default());
+    let constraint = Constraint::builder().source(text, &SubstringOptions::default()).json_schema(schema);
     let texts = ["2024-02-29", "2024-03-01"].iter().map(|t| quoted(t)).collect();
     let mut random = Random::new(3);
     assert!(walk(&settings()[0], &constraint.expect("two"), texts, &mut random, "dates") > 10);
@@ -369,7 +367,7 @@ fn spans_of_whole_tokens() {
 #[test]
 fn what_is_refused() {
     let quoting = |schema: &str, text: &str| {
-        Constraint::json_schema_quoting(schema, Policy::default(), text, &SubstringOptions::default())
+        Constraint::builder().source(text, &SubstringOptions::default()).json_schema(schema)
     };
     let verbatim = r#"{"properties":{"a":{"type":"string","x-verbatim":true}}}"#;
     let error = Constraint::json_schema(verbatim).expect_err("no source");
@@ -430,7 +428,7 @@ fn the_largest_sources_compile() {
             let schema = r#"{"type":"string","x-verbatim":true,"maxLength":20}"#;
             let list = [
                 Constraint::substring(text, &options),
-                Constraint::json_schema_quoting(schema, Policy::default(), text, &options),
+                Constraint::builder().source(text, &options).json_schema(schema),
             ];
             for constraint in list {
                 let constraint = constraint.unwrap_or_else(|e| panic!("kind {kind} {options:?}: {e}"));
@@ -454,7 +452,7 @@ fn long_minima_are_limited() {
     assert!(error.hint_text().is_some());
     // In JSON strings lengths are counted.
     let schema = r#"{"type":"string","x-verbatim":true}"#;
-    assert!(Constraint::json_schema_quoting(schema, Policy::default(), &text, &options).is_ok());
+    assert!(Constraint::builder().source(&text, &options).json_schema(schema).is_ok());
 }
 
 /// The bytes as tokens, one of those that fit at each place.
@@ -506,7 +504,7 @@ fn a_matcher_tells_what_was_quoted() {
         } else {
             let schema = r#"{"type": "array", "prefixItems": [{"type": "string", "x-verbatim": true}, {"type": "string"},
                 {"anyOf": [{"type": "boolean"}, {"type": "string", "x-verbatim": true, "maxLength": 40}]}]}"#;
-            let made = Constraint::json_schema_quoting(schema, Policy::default(), &text, &options);
+            let made = Constraint::builder().source(&text, &options).json_schema(schema);
             let Ok(constraint) = made else { continue };
             let inner = |text: &str| json(text)[1..json(text).len() - 1].to_owned();
             let parts = vec![
@@ -575,5 +573,5 @@ fn schemas_in_other_constraints_quote() {
     }
     let error = |made: ffwd::Result<Constraint>| made.unwrap_err().kind();
     assert_eq!(error(Constraint::structural_tag(&tag)), ErrorKind::InvalidSchema);
-    assert_eq!(error(Constraint::lark(&lark)), ErrorKind::InvalidSchema);
+    assert_eq!(error(Constraint::builder().lark(&lark)), ErrorKind::InvalidSchema);
 }

@@ -312,11 +312,13 @@ impl Case {
 
     /// The grammar of the parameters, and that of the objects.
     fn grammars(&self, compiler: &Compiler) -> [CompiledGrammar; 2] {
-        let tag = Constraint::structural_tag_with(&self.tag(), self.policy.clone())
+        let tag = Constraint::builder()
+            .policy(self.policy.clone())
+            .structural_tag(&self.tag())
             .unwrap_or_else(|e| panic!("{e}: {}", self.tag()));
         let order = if self.any_order { KeyOrder::Any } else { self.policy.key_order };
         let policy = Policy { key_order: order, ..self.policy.clone() };
-        let own = Constraint::json_schema_with(&self.schema.to_string(), policy).expect("valid");
+        let own = Constraint::builder().policy(policy).json_schema(&self.schema.to_string()).expect("valid");
         [tag, own].map(|c| compiler.compile(&c).unwrap_or_else(|e| panic!("{e}: {}", self.tag())))
     }
 

@@ -70,7 +70,7 @@ fn walks_end_in_arrays_of_different_items() {
         let value: serde_json::Value = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::validator_for(&value).unwrap();
         for policy in [&base, &any_order] {
-            let constraint = Constraint::json_schema_with(schema, policy.clone()).unwrap();
+            let constraint = Constraint::builder().policy(policy.clone()).json_schema(schema).unwrap();
             let grammar = compiler.compile(&constraint).unwrap_or_else(|e| panic!("{schema}: {e}"));
             for seed in 0..12 {
                 let mut random = Random::new(seed);

@@ -416,7 +416,13 @@ fn engines_use_their_models_templates() {
         ("tokenizer.chat_template.rag", text("R")),
         ("tokenizer.ggml.eos_token_id", gguf_file::Value::U32(END_OF_TURN)),
     ];
-    crate::kit::gguf::write_gguf_more(&path, &weights(&config, DType::F32, 1), &c, &|_| GgmlDType::F32, &more);
+    crate::kit::gguf::write_gguf_more(
+        &path,
+        &weights(&config, DType::F32, 1),
+        &c,
+        &|_| GgmlDType::F32,
+        &more,
+    );
     let gguf = engine(&path);
     assert_eq!(gguf.chat_prompt(&hi, &options).unwrap().to_text(), "<|im_end|>hi");
     let rag = ChatOptions { template: Some("rag".into()), ..ChatOptions::default() };

@@ -3,8 +3,8 @@
 
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
-use ffwd_testkit::random::Random;
 use ffwd_testkit::env;
+use ffwd_testkit::random::Random;
 
 use crate::kit::exact::engine;
 use crate::kit::schemas::SCHEMAS;

@@ -121,9 +121,8 @@ fn bad_drafts_and_events_change_nothing() {
         let request = || Request::new(Prompt::text(TEXT)).constraint(constraint.clone()).max_tokens(30);
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
         let mut random = Random::new(7);
-        let adversary = move |_: &[TokenId]| -> Vec<TokenId> {
-            (0..6).map(|_| random.below(4200) as TokenId).collect()
-        };
+        let adversary =
+            move |_: &[TokenId]| -> Vec<TokenId> { (0..6).map(|_| random.below(4200) as TokenId).collect() };
         let misled = engine.generate(&request().draft_override(Box::new(adversary))).unwrap();
         assert_eq!(misled.tokens, off.tokens);
         let mut streamed = String::new();

@@ -158,7 +158,10 @@ impl Samples<'_> {
             while samples.iter().any(|s| s.needs(&NextForward::DraftModel)) {
                 self.draft_forwards += 1;
                 forward(samples, &NextForward::DraftModel, draft)?;
-                samples.iter_mut().filter(|s| s.needs(&NextForward::DraftModel)).try_for_each(Sample::step)?;
+                samples
+                    .iter_mut()
+                    .filter(|s| s.needs(&NextForward::DraftModel))
+                    .try_for_each(Sample::step)?;
             }
         }
         if samples.iter().any(|s| s.needs(&NextForward::TargetModel)) {

@@ -107,7 +107,13 @@ impl Session {
             }
             let reason = BranchReason::RunnerUp { sure: second.lead > 0 };
             let (matcher, place) = (second.matcher, draft.place);
-            draft.branch_points.push(BranchPoint { after, matcher, tokens: vec![second.token], place, reason });
+            draft.branch_points.push(BranchPoint {
+                after,
+                matcher,
+                tokens: vec![second.token],
+                place,
+                reason,
+            });
         }
     }
 

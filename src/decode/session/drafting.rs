@@ -143,12 +143,20 @@ impl Session {
             Proposal { token, source: Source::Forced, state: ProposalContext { confidence: grade, ..place } }
         };
         let mut forced: Vec<Proposal> = tokens.into_iter().enumerate().map(proposal).collect();
-        if let Some(splits) = self.drafting.tokenization_memory.as_ref().filter(|_| !matcher.is_token_level()) {
+        if let Some(splits) = self.drafting.tokenization_memory.as_ref().filter(|_| !matcher.is_token_level())
+        {
             let splits = splits.lock().unwrap_or_else(PoisonError::into_inner);
             forced = splits.retokenize(&self.vocab, &last_few(&self.history, &draft.proposals), &forced);
         }
-        if draft.branch_points.len() < MAX_BRANCH_POINTS && self.may_branch_on_tokenization(&draft.estimate, place) {
-            draft.branch_points.extend(branch_on_tokenization(draft.proposals.len(), matcher, &forced, place));
+        if draft.branch_points.len() < MAX_BRANCH_POINTS
+            && self.may_branch_on_tokenization(&draft.estimate, place)
+        {
+            draft.branch_points.extend(branch_on_tokenization(
+                draft.proposals.len(),
+                matcher,
+                &forced,
+                place,
+            ));
         }
         let mut legal = Vec::new();
         take_legal(Some(&mut matcher.fork()), forced.iter().copied(), draft.room, &mut legal);

@@ -233,7 +233,9 @@ impl Session {
             first..self.input.len()
         };
         self.only.clear();
-        if let Some(only) = self.draft.as_mut().and_then(|d| d.needed_logits.as_mut()).filter(|_| !rows.is_empty()) {
+        if let Some(only) =
+            self.draft.as_mut().and_then(|d| d.needed_logits.as_mut()).filter(|_| !rows.is_empty())
+        {
             self.only.resize(if only.is_empty() { 0 } else { skipped }, Vec::new());
             self.only.append(only);
         }

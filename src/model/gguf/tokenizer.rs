@@ -178,7 +178,9 @@ impl<R: Read + Seek> Gguf<R> {
             .ok_or_else(|| fault(format!("the GGUF metadata lack `{SCORES}`")))?;
         same_length(SCORES, scores.len(), tokens.texts.len())?;
         if let Some(byte) = (0..=255u8).find(|b| {
-            !vocab.get(&format!("<0x{b:02X}>")).is_some_and(|&id| tokens.kinds[id as usize] == TokenKind::Byte)
+            !vocab
+                .get(&format!("<0x{b:02X}>"))
+                .is_some_and(|&id| tokens.kinds[id as usize] == TokenKind::Byte)
         }) {
             return Err(fault(format!("`{TOKENS}` has no token for the byte 0x{byte:02X}")));
         }

@@ -37,7 +37,7 @@ use simd16::{LANES16, Simd16, Simd16Work};
 
 pub(crate) use argmax::{COMPARED_AT_ONCE, next_group_above};
 pub(crate) use attention::{Attention, KEY_BLOCK};
-pub(crate) use f32_matmul::{Out, Rows, matmul_f32_columns, matmul_f32};
+pub(crate) use f32_matmul::{Out, Rows, matmul_f32, matmul_f32_columns};
 pub(crate) use int8_matmul::{GROUP, matmul_int8, matmul_int8_columns};
 pub(crate) use k_quants::{
     HIGH_BITS_BYTES, K_BLOCK, LOW_NIBBLE_BYTES, PackedIndex, Q4, Q6, SCALES_PER_GROUP, blocks,

@@ -66,7 +66,9 @@ impl Engine for Ffwd {
     fn run(&mut self, prepared: &Prepared) -> Outcome {
         let mut outcome = Outcome::default();
         let started = Instant::now();
-        let grammar = Constraint::json_schema_with(prepared.schema, policy())
+        let grammar = Constraint::builder()
+            .policy(policy())
+            .json_schema(prepared.schema)
             .and_then(|constraint| self.compiler.compile(&constraint));
         let grammar = match grammar {
             Ok(grammar) => grammar,
@@ -116,4 +118,3 @@ impl Engine for Ffwd {
         outcome
     }
 }
-

@@ -13,7 +13,9 @@ use std::fmt;
 use super::ir::Ir;
 use super::json_schema::documents::Documents;
 use super::substring::SubstringOptions;
-use super::{Constraint, Policy, choice, element_pattern, grammar, json_schema, regex, structural_tag, substring};
+use super::{
+    Constraint, Policy, choice, element_pattern, grammar, json_schema, regex, structural_tag, substring,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Collects the options of a constraint; the last call names its kind and parses it.

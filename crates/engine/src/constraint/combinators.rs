@@ -1,17 +1,19 @@
-//! Constraints out of constraints: one after the other, either of two, and, for regular ones, both and
-//! not.
+//! Combinators of constraints: `then` and `or`; `and` and `not` for regular ones; `behind_marker`.
 //!
-//! `then` and `or` copy both representations, in time linear in them. `and` and `not` go through
-//! automata over characters (`json_schema::lang`), in time of their product. `and` of JSON values was
-//! rejected: `allOf` inside one schema says it exactly, and a product of two machines with stacks is
-//! no machine with one.
+//! # Cost
+//! `then` and `or` copy both representations, in time linear in them. `and` and `not` use automata
+//! over characters (`regular`), in time of their product.
+//!
+//! # Alternatives considered
+//! `and` of JSON values was rejected: `allOf` inside one schema expresses it exactly, and the
+//! product of two machines with stacks is not a machine with one stack.
 
 use super::ir::{Ir, Node, NodeId};
 use super::{Constraint, Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
 
 impl Constraint {
-    /// A text of this constraint and then one of `other`.
+    /// Returns a constraint for a text of this one, followed by a text of `other`.
     ///
     /// ```
     /// # fn main() -> ffwd_engine::Result<()> {
@@ -22,20 +24,21 @@ impl Constraint {
     /// ```
     ///
     /// # Errors
-    /// If both hold JSON values and their policies differ.
+    /// Returns an error if both contain JSON values and their policies differ.
     pub fn then(&self, other: &Constraint) -> Result<Constraint> {
         self.joined(other, |ir, parts| ir.concat(&parts[..]))
     }
 
-    /// A text of this constraint or one of `other`.
+    /// Returns a constraint for a text of this one or a text of `other`.
     ///
     /// # Errors
-    /// If both hold JSON values and their policies differ.
+    /// Returns an error if both contain JSON values and their policies differ.
     pub fn or(&self, other: &Constraint) -> Result<Constraint> {
         self.joined(other, |ir, parts| ir.union(&parts[..]))
     }
 
-    /// A text that satisfies both constraints, which must be regular: no JSON values in them.
+    /// Returns a constraint for the texts that satisfy both constraints. Both must be regular, that
+    /// is, without JSON values.
     ///
     /// ```
     /// # fn main() -> ffwd_engine::Result<()> {
@@ -47,8 +50,8 @@ impl Constraint {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` if one of them is not regular, `Unsatisfiable` if no text satisfies both,
-    /// `TooComplex` beyond a limit.
+    /// Returns `Unsupported` if one of them is not regular, `Unsatisfiable` if no text satisfies
+    /// both, `TooComplex` beyond a limit.
     pub fn and(&self, other: &Constraint) -> Result<Constraint> {
         self.need_regular("and")?;
         other.need_regular("and")?;
@@ -58,12 +61,12 @@ impl Constraint {
         finished(ir, root, &self.policy, "no text satisfies both constraints")
     }
 
-    /// Any Unicode text that does not satisfy this constraint, which must be regular: no JSON values in
-    /// it.
+    /// Returns a constraint for all Unicode texts that do not satisfy this one, which must be
+    /// regular, that is, without JSON values.
     ///
     /// # Errors
-    /// `Unsupported` if it is not regular, `Unsatisfiable` if every text satisfies it, `TooComplex`
-    /// beyond a limit.
+    /// Returns `Unsupported` if it is not regular, `Unsatisfiable` if every text satisfies it,
+    /// `TooComplex` beyond a limit.
     pub fn not(&self) -> Result<Constraint> {
         self.need_regular("not")?;
         let mut ir = self.annotated();
@@ -71,8 +74,8 @@ impl Constraint {
         finished(ir, root, &self.policy, "every text satisfies the constraint, so its negation has none")
     }
 
-    /// Any text up to the first `marker`, the marker, and then this constraint, which may be one over tokens: then the
-    /// marker ends a token.
+    /// Returns a constraint for any text up to the first `marker`, the marker, and then this
+    /// constraint. If this constraint is one over tokens, the marker ends a token.
     ///
     /// ```
     /// # fn main() -> ffwd_engine::Result<()> {
@@ -83,14 +86,15 @@ impl Constraint {
     /// ```
     ///
     /// # Errors
-    /// If the marker is empty, or this constraint has one in front already and is over tokens.
+    /// Returns an error if the marker is empty, or if this constraint is over tokens and has a
+    /// marker already.
     pub fn behind_marker(&self, marker: &str) -> Result<Constraint> {
         if marker.is_empty() {
             return Err(Error::new(ErrorKind::InvalidOption, "the marker is empty")
                 .hint("name a text, such as </think>"));
         }
         let ends = Constraint::regex("(?s:.*)")?.then(&Constraint::choice([marker])?)?;
-        // Where a marker may begin inside of another (`---`), the first one that is complete counts.
+        // A marker may begin inside of another (`---`); the first complete one counts.
         let text = ends.and(&ends.then(&Constraint::regex("(?s:.+)")?)?.not()?)?;
         let mut marked = match &self.tokens {
             None => text.then(self),
@@ -111,7 +115,7 @@ impl Constraint {
     ) -> Result<Constraint> {
         self.need_bytes()?;
         other.need_bytes()?;
-        // Where nothing is spelled, the policy says nothing.
+        // A regular constraint has no values, so its policy has no effect.
         let policy = match (is_regular(&self.ir), is_regular(&other.ir)) {
             _ if self.policy == other.policy => &self.policy,
             (true, _) => &other.policy,
@@ -129,7 +133,7 @@ impl Constraint {
         Ok(Constraint::from_ir(ir, policy.clone()))
     }
 
-    /// Machines over tokens have no representation to be copied.
+    /// Refuses constraints over tokens: they have no representation to copy.
     fn need_bytes(&self) -> Result<()> {
         if !self.is_token_level() {
             return Ok(());
@@ -149,7 +153,7 @@ impl Constraint {
             .hint("inside a JSON Schema, use `allOf` and `not`; regular are regex, pattern and choice"))
     }
 
-    /// An empty representation with the warnings of this one.
+    /// Returns an empty representation with the warnings of this one.
     fn annotated(&self) -> Ir {
         let mut ir = Ir::new();
         ir.warnings.clone_from(&self.ir.warnings);
@@ -165,7 +169,7 @@ fn finished(mut ir: Ir, root: NodeId, policy: &Policy, never: &str) -> Result<Co
     Ok(Constraint::from_ir(ir, policy.clone()))
 }
 
-/// Whether the root has no JSON values and rules below it.
+/// Returns true if there are no JSON values and no rules below the root.
 fn is_regular(ir: &Ir) -> bool {
     let mut seen = vec![false; ir.len()];
     let mut todo = vec![ir.root()];

@@ -1,13 +1,17 @@
-//! The small intermediate representation every front end produces.
+//! The intermediate representation (IR) of constraints, which every front end produces.
 //!
-//! A constraint is a graph of [`Node`]s in one arena. Regular pieces (`ByteString`, `Class`, `Concat`,
-//! `Union`, `Repeat`) describe byte strings directly; the `Json*` nodes describe *values* and leave
-//! their spelling (quotes, escapes, separators, whitespace) to the [`Policy`](super::Policy) when the
-//! machine lowers them. Recursion goes through [`Node::Rule`] only.
+//! A constraint is a graph of [`Node`]s in one arena. Regular nodes (`Bytes`, `Class`, `Concat`,
+//! `Union`, `Repeat`) describe byte strings directly. The `Json*` nodes describe *values* and leave
+//! their encoding (quotes, escapes, separators, white space) to the [`Policy`](super::Policy),
+//! which applies when the machine lowers them. All recursion uses [`Node::Rule`].
 //!
-//! Building a node costs one push; nothing is copied when a node is used twice. A tree of boxes was
-//! rejected because schemas share sub-schemas through `$ref` and may be deep: an arena needs no
-//! recursion to drop, and a node id is a key for memoisation when it is lowered.
+//! # Cost
+//! Building a node costs one push; nothing is copied when a node is used twice.
+//!
+//! # Alternatives considered
+//! A tree of boxes was rejected because schemas share sub-schemas through `$ref` and may be deep.
+//! An arena needs no recursion to drop, and a node id is a key for memoisation when the node is
+//! lowered.
 
 use std::sync::Arc;
 
@@ -27,15 +31,15 @@ pub struct NodeId(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub(crate) u32);
 
-/// A byte string, in the node itself if it is short: most of a schema's nodes are small, and an
-/// allocation for each was a tenth of the time to compile it.
+/// A byte string, stored in the node itself if it is short. Most nodes of a schema are small, so
+/// separate allocations would cost much of the compile time.
 pub type ByteString = SmallVec<[u8; 24]>;
 /// Inclusive ranges of bytes.
 pub type Ranges = SmallVec<[(u8, u8); 12]>;
-/// What may come next in a state of an automaton: a node, and the state after it. Without an allocation
-/// where there are one or two ways, as there are nearly everywhere in a large automaton.
+/// The transitions of a state of an automaton: each is a node and the state after it. One or two
+/// transitions need no allocation; nearly all states of large automata have no more.
 pub type Edges = SmallVec<[(NodeId, u32); 2]>;
-/// Nodes that form another one.
+/// The parts of a node.
 pub type Parts = SmallVec<[NodeId; 6]>;
 
 /// One node of the representation.
@@ -47,101 +51,104 @@ pub enum Node {
     Empty,
     /// Matches exactly these bytes.
     Bytes(ByteString),
-    /// Matches one byte that lies in one of these inclusive ranges (sorted, disjoint, not empty).
+    /// Matches one byte that is in one of these inclusive ranges (sorted, disjoint, not empty).
     Class(Ranges),
-    /// Matches one of a finite set of byte strings; lowered as a trie, so that thousands are cheap.
+    /// Matches one of a finite set of byte strings. Lowered as a trie, so that thousands are cheap.
     Literals(Arc<[ByteString]>),
-    /// All of these one after the other.
+    /// Matches all of these in order.
     Concat(Parts),
-    /// Any one of these.
+    /// Matches any one of these.
     Union(Parts),
-    /// `min` to `max` (`None`: unbounded) repetitions.
+    /// Matches `min` to `max` (`None`: unbounded) repetitions.
     Repeat {
-        /// What is repeated.
+        /// The repeated node.
         node: NodeId,
-        /// Fewest repetitions.
+        /// Minimum number of repetitions.
         min: u32,
-        /// Most repetitions.
+        /// Maximum number of repetitions.
         max: Option<u32>,
     },
-    /// A finite automaton; the first state is the start. For languages that come from intersections,
+    /// A finite automaton; the first state is the start. For languages of intersections,
     /// complements and grammars, whose expressions would be much larger.
     Automaton {
         /// The states.
         states: Vec<AutomatonState>,
-        /// Whether its texts are spans of a source of [`Ir::sources`].
+        /// True if its texts are spans of a source of [`Ir::sources`].
         quotes: bool,
     },
     /// A reference to a rule.
     Rule(RuleId),
-    /// A text of `lang` (as in [`JsonString`](Node::JsonString)) as it is, between so many characters.
+    /// An unescaped text of `lang` (as in [`JsonString`](Node::JsonString)) with bounds on its
+    /// number of characters.
     Text {
-        /// The texts.
+        /// Language of the text.
         lang: NodeId,
-        /// Fewest characters.
+        /// Minimum number of characters.
         min_chars: u32,
-        /// Most characters.
+        /// Maximum number of characters.
         max_chars: Option<u32>,
     },
-    /// A JSON string with its quotes. The *decoded* text is in `lang` (a regular node over UTF-8
-    /// bytes, without `Rule` or `Json*` nodes below; `None`: any text) and has between
-    /// `min_chars` and `max_chars` Unicode scalar values.
+    /// A JSON string with its quotes. The *decoded* text is in `lang` and has between `min_chars`
+    /// and `max_chars` Unicode scalar values. `lang` is a regular node over UTF-8 bytes, without
+    /// `Rule` or `Json*` nodes below (`None`: any text).
     JsonString {
         /// Language of the decoded text.
         lang: Option<NodeId>,
-        /// Fewest characters.
+        /// Minimum number of characters.
         min_chars: u32,
-        /// Most characters.
+        /// Maximum number of characters.
         max_chars: Option<u32>,
     },
-    /// A JSON number without bounds. A leaf, since nearly every schema has one: a dozen nodes to make and to compare would be
-    /// a tenth of the time that a small schema takes.
+    /// A JSON number without bounds. It is a single leaf because nearly every schema has one:
+    /// building and comparing the nodes of a number would cost much of the compile time of a small
+    /// schema.
     JsonNumber(FreeNumber),
-    /// A JSON array: the items of `prefix` in order, then any number of `rest`, `min` to `max` in all.
-    /// Fewer items than `prefix` has are allowed if `min` says so, as in JSON Schema.
+    /// A JSON array: the items of `prefix` in order, then any number of `rest`, `min` to `max`
+    /// items in all. As in JSON Schema, fewer items than `prefix` has are allowed if `min` allows
+    /// it.
     JsonArray {
         /// Schemas of the first items.
         prefix: Vec<NodeId>,
         /// Schema of every further item; `None`: no further items.
         rest: Option<NodeId>,
-        /// Fewest items.
+        /// Minimum number of items.
         min: u32,
-        /// Most items.
+        /// Maximum number of items.
         max: Option<u32>,
     },
-    /// A JSON array of `min` to `max` different items, which are no arrays and no objects. `item` is a
-    /// string without bounds on its length, a regular node, or a union of those, and spells each value in
-    /// one way only.
+    /// A JSON array of `min` to `max` unique items, which are not arrays or objects. `item` is a
+    /// string without bounds on its length, a regular node, or a union of those. It has exactly one
+    /// text for each value.
     JsonSet {
-        /// The items.
+        /// Language of the items.
         item: NodeId,
-        /// Fewest items.
+        /// Minimum number of items.
         min: u32,
-        /// Most items.
+        /// Maximum number of items.
         max: Option<u32>,
     },
-    /// A JSON array no two items of which are equal as JSON values, whatever they are.
+    /// A JSON array of any items, no two of which are equal as JSON values.
     JsonUnique {
-        /// The arrays: a [`JsonArray`](Node::JsonArray), or a node all of whose texts are arrays.
+        /// The arrays: a [`JsonArray`](Node::JsonArray), or a node whose texts are all arrays.
         array: NodeId,
-        /// Kinds of values, and how many different ones of each there must be for any array to be
-        /// possible, beside what a `JsonArray` says itself. With them every array that was begun must be
-        /// one that can be ended.
+        /// Kinds of values, each with the number of different values it must have for any array to
+        /// be possible. They are in addition to the requirements of a `JsonArray` itself. If they
+        /// are met, every array that was begun can be completed.
         enough: Vec<(NodeId, u32)>,
     },
-    /// A JSON object, or one whose properties are written in a markup.
+    /// A JSON object, or an object whose properties are written in a markup.
     JsonObject(Box<Object>),
     /// Any JSON value.
     JsonAny,
 }
 
 impl Node {
-    /// An automaton.
+    /// Creates an automaton whose texts are not spans of a source.
     pub fn automaton(states: Vec<AutomatonState>) -> Node {
         Node::Automaton { states, quotes: false }
     }
 
-    /// The nodes of which this one is made.
+    /// Calls `part` with each node of which this one consists.
     pub(super) fn parts(&self, mut part: impl FnMut(NodeId)) {
         match self {
             Node::Never
@@ -173,7 +180,8 @@ impl Node {
         }
     }
 
-    /// The same node elsewhere: with other ids of nodes, and rules that come after `first_rule` others.
+    /// Returns a copy of the node for another arena: with the node ids that `to` returns, and with
+    /// rules numbered from `first_rule`.
     pub(super) fn moved(&self, to: impl Fn(NodeId) -> NodeId, first_rule: u32) -> Node {
         let all = |ids: &[NodeId]| ids.iter().map(|&id| to(id)).collect::<Parts>();
         match self {
@@ -225,55 +233,56 @@ impl Node {
     }
 }
 
-/// A JSON object. Declared properties appear in their order, optional ones may be left out, and undeclared
-/// ones come last, in any order; or all of them in any order, if the policy or the object says so. Names are decoded
-/// text, and no name occurs twice.
+/// A JSON object. Declared properties appear in their order, and optional ones may be left out.
+/// Undeclared properties come last, in any order. If the policy or the object says so, all
+/// properties come in any order. Names are decoded text, and no name occurs twice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Object {
     /// The declared properties, in the order in which they are written.
     pub properties: Vec<Property>,
-    /// Undeclared properties; empty: none. The key languages of the entries must not overlap. Declared
-    /// names are never spelled as undeclared ones.
+    /// Undeclared properties; empty: none. The key languages of the entries must not overlap.
+    /// Declared names are never written as undeclared ones.
     pub extra: Vec<Extra>,
-    /// Undeclared properties that must be there, among any number of those in `extra`; keys need
-    /// not be disjoint from those of `extra`, but of each there must be more than an object can have, unless
-    /// the names alone meet the demand.
+    /// Required undeclared properties, among any number of those in `extra`. Their keys may overlap
+    /// with those of `extra`. Each must have more possible keys than an object can have, unless the
+    /// names alone meet the demand.
     pub demand: Vec<Demand>,
-    /// Fewest properties, of any kind.
+    /// Minimum number of properties of any kind.
     pub min: u32,
-    /// Most properties, of any kind.
+    /// Maximum number of properties of any kind.
     pub max: Option<u32>,
-    /// Whether properties come in any order, whatever the policy says.
+    /// True if properties come in any order, whatever the policy says.
     pub any_order: bool,
-    /// How properties are written, if not as in JSON.
+    /// The markup of the properties; `None`: JSON.
     pub markup: Option<Arc<Markup>>,
 }
 
 impl Object {
-    /// The values of all properties, declared or not.
+    /// Returns the values of all properties, declared or not.
     pub(super) fn values(&self) -> impl Iterator<Item = NodeId> + '_ {
         let entries = self.extra.iter().chain(self.demand.iter().map(|d| &d.entry));
         self.properties.iter().map(|p| p.value).chain(entries.map(|entry| entry.value))
     }
 }
 
-/// A way of writing the properties of an object one after the other, without braces, quotes, colons and commas: `open`, the
-/// name as it is, `named`, the value with what closes it. Every undeclared property says which names it can have.
+/// A markup for the properties of an object, without braces, quotes, colons and commas. A property
+/// is `open`, the unescaped name, `named`, and the value with its closing text. Every undeclared
+/// property has a language of names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Markup {
-    /// In front of a name.
+    /// The text before a name.
     pub open: Box<str>,
-    /// Between a name and its value.
+    /// The text between a name and its value.
     pub named: Box<str>,
-    /// In front of the first property.
+    /// The gap before the first property.
     pub first: Gap,
-    /// Between two properties.
+    /// The gap between two properties.
     pub between: Gap,
-    /// Behind the last property.
+    /// The gap after the last property.
     pub last: Gap,
 }
 
-/// What stands at a place of a [`Markup`], unless the policy asks for flexible white space: then that stands there.
+/// White space in a [`Markup`]. A policy with flexible white space replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Gap {
     /// Nothing.
@@ -285,22 +294,22 @@ pub enum Gap {
     MayLine,
 }
 
-/// Numbers without bounds and how they are written, which the policy says when a schema is parsed, as for numbers within bounds:
-/// [`super::number::free`] has the texts.
+/// Numbers without bounds, and how they are written. The policy determines this when a schema is
+/// parsed, as for numbers with bounds. [`super::number::free`] has the texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FreeNumber {
     /// Only integers, which have no exponents.
     pub integer: bool,
-    /// Whether integers may have zeros behind a point.
+    /// True if integers may have zeros after a point.
     pub zeros: bool,
-    /// Whether there may be an exponent.
+    /// True if there may be an exponent.
     pub exponent: bool,
-    /// Most digits in front of the point, and behind it.
+    /// Maximum number of digits before and after the point.
     pub digits: (u8, u8),
 }
 
 impl FreeNumber {
-    /// All numbers, or all integers, as a policy has them.
+    /// Returns all numbers, or all integers, as a policy writes them.
     pub fn new(integer: bool, zeros: bool, policy: &Policy) -> Self {
         let (zeros, exponent) = (integer && zeros, !integer && policy.exponent);
         let behind = if integer && !zeros { 0 } else { policy.max_fraction_digits };
@@ -311,41 +320,41 @@ impl FreeNumber {
 /// One state of [`Node::Automaton`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct AutomatonState {
-    /// Whether the text may end here.
+    /// True if the text may end here.
     pub accept: bool,
-    /// What may come next, and the state after it. A node that matches the empty string makes what is
-    /// possible in that state possible here.
+    /// The transitions: a node and the state after it. A node that matches the empty string makes
+    /// the transitions of that state possible here.
     pub edges: Edges,
 }
 
 /// A declared property of an [`Object`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Property {
-    /// The decoded name, in the property itself if it is short: most are.
+    /// The decoded name, stored in the property itself if it is short: most are.
     pub name: CompactString,
-    /// The value. A `Never` value forbids the name (also as an extra one).
+    /// The value. A `Never` value forbids the name (also as an undeclared one).
     pub value: NodeId,
-    /// Whether the property must be present.
+    /// True if the property must be present.
     pub required: bool,
 }
 
-/// An undeclared property of an [`Object`] that meets conditions. Together the properties that are
-/// present must meet every condition that some demand names, and each must meet a new one.
+/// An undeclared property of an [`Object`] that meets conditions. The properties present must
+/// together meet every condition of all demands, and each must meet a new one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Demand {
-    /// The conditions it meets, a bit each, at most [`MAX_DEMANDS`].
+    /// The conditions it meets, one bit each, at most [`MAX_DEMANDS`].
     pub meets: u32,
-    /// Whether every undeclared property with such a name meets them, because the entries of `extra` that have
-    /// the name ask as much of the value. Then there need not be many names.
+    /// True if every undeclared property with such a name meets the conditions, because the entries
+    /// of `extra` with that name require the same of the value. Then few names suffice.
     pub by_name: bool,
     /// Its name and value.
     pub entry: Extra,
 }
 
-/// Most conditions on the undeclared properties of one object.
+/// Maximum number of conditions on the undeclared properties of one object.
 pub const MAX_DEMANDS: u32 = 6;
 
-/// Undeclared properties of an [`Object`] whose decoded names lie in `keys`.
+/// Undeclared properties of an [`Object`] whose decoded names are in `keys`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Extra {
     /// Regular language of the decoded names; `None`: all names.
@@ -354,20 +363,22 @@ pub struct Extra {
     pub value: NodeId,
 }
 
-/// A constraint in the common representation: an arena of nodes, the rules among them, the root, and
-/// what the user should be told.
+/// A constraint in the intermediate representation: an arena of nodes, the rules among them, the
+/// root, and warnings for the user.
 #[derive(Debug, Clone)]
 pub struct Ir {
     nodes: Vec<Node>,
     rules: Vec<Option<NodeId>>,
     root: NodeId,
-    /// Things honoured less strictly than the user may think (unknown formats and the like).
+    /// Warnings about parts that are honoured less strictly than the user may expect, such as
+    /// unknown formats.
     pub warnings: Vec<Warning>,
-    /// Texts that tokenizers may have as special tokens: how tags begin and end, triggers, markers.
+    /// Texts that tokenizers may have as special tokens: beginnings and ends of tags, triggers,
+    /// markers.
     pub marks: Vec<String>,
-    /// The texts that spans are quoted from.
+    /// The source texts of verbatim spans.
     pub sources: Vec<Arc<SourceText>>,
-    /// Nodes of classes of characters that were lowered to UTF-8.
+    /// Nodes of character classes that were lowered to UTF-8.
     pub(super) classes: FxHashMap<Box<[(char, char)]>, NodeId>,
 }
 
@@ -378,7 +389,7 @@ impl Default for Ir {
 }
 
 impl Ir {
-    /// Any JSON object.
+    /// Returns the representation of any JSON object.
     pub(super) fn json_object() -> Self {
         let mut ir = Ir::new();
         let value = ir.push(Node::JsonAny);
@@ -388,7 +399,7 @@ impl Ir {
         ir
     }
 
-    /// An empty arena whose root is [`Node::Never`] until [`set_root`](Self::set_root).
+    /// Returns an empty arena whose root is [`Node::Never`] until [`set_root`](Self::set_root).
     pub fn new() -> Self {
         Ir {
             nodes: vec![Node::Never],
@@ -401,23 +412,23 @@ impl Ir {
         }
     }
 
-    /// Makes room for so many more nodes.
+    /// Reserves memory for `nodes` more nodes.
     pub(crate) fn reserve(&mut self, nodes: usize) {
         self.nodes.reserve(nodes);
     }
 
-    /// Adds a node.
+    /// Adds a node and returns its id.
     pub fn push(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// The node of an id.
+    /// Returns the node with this id.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
 
-    /// About how many byte states the constraint takes when it is lowered, to reserve room for.
+    /// Estimates the number of byte states of the lowered constraint, to reserve memory.
     pub(crate) fn weight(&self) -> usize {
         let of = |node: &Node| match node {
             Node::Bytes(bytes) => bytes.len(),
@@ -429,14 +440,14 @@ impl Ir {
         self.nodes.iter().map(of).sum()
     }
 
-    /// Appends the nodes and rules of another representation; its root here. Its warnings come along.
+    /// Appends the nodes, rules and warnings of another representation; returns its root here.
     pub(crate) fn append(&mut self, other: &Ir) -> NodeId {
         let (first, first_rule) = (self.nodes.len() as u32, self.rules.len() as u32);
         let moved = |id: NodeId| NodeId(first + id.0);
         self.nodes.extend(other.nodes.iter().map(|node| node.moved(moved, first_rule)));
         self.rules.extend(other.rules.iter().map(|body| body.map(moved)));
         for warning in &other.warnings {
-            // What is appended twice need not be said twice.
+            // A warning is kept once, however often its constraint is appended.
             if !self.warnings.contains(warning) {
                 self.warnings.push(warning.clone());
             }
@@ -446,14 +457,14 @@ impl Ir {
         moved(other.root)
     }
 
-    /// Notes a text that spans are quoted from.
+    /// Adds a source text for verbatim spans.
     pub(crate) fn add_source(&mut self, source: Arc<SourceText>) {
         if !self.sources.contains(&source) {
             self.sources.push(source);
         }
     }
 
-    /// The properties of all objects come in any order from now on.
+    /// Lets the properties of all objects come in any order.
     pub(super) fn free_order(&mut self) {
         for node in &mut self.nodes {
             if let Node::JsonObject(object) = node {
@@ -467,7 +478,7 @@ impl Ir {
         self.nodes.len()
     }
 
-    /// Whether nothing was pushed yet.
+    /// Returns true if there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.nodes.len() <= 1
     }
@@ -478,12 +489,12 @@ impl Ir {
         RuleId(self.rules.len() as u32 - 1)
     }
 
-    /// Gives a declared rule its body.
+    /// Sets the body of a declared rule.
     pub fn define_rule(&mut self, rule: RuleId, body: NodeId) {
         self.rules[rule.0 as usize] = Some(body);
     }
 
-    /// The body of a rule, `None` while undefined.
+    /// Returns the body of a rule, `None` while undefined.
     pub fn rule(&self, rule: RuleId) -> Option<NodeId> {
         self.rules[rule.0 as usize]
     }
@@ -493,28 +504,28 @@ impl Ir {
         self.rules.len()
     }
 
-    /// Sets what the whole output must match.
+    /// Sets the node that the whole output must match.
     pub fn set_root(&mut self, root: NodeId) {
         self.root = root;
     }
 
-    /// What the whole output must match.
+    /// Returns the node that the whole output must match.
     pub fn root(&self) -> NodeId {
         self.root
     }
 
-    /// Shorthand: a literal.
+    /// Adds a literal.
     pub fn bytes(&mut self, text: impl AsRef<[u8]>) -> NodeId {
         self.push(Node::Bytes(ByteString::from_slice(text.as_ref())))
     }
 
-    /// Shorthand: one of some byte strings.
+    /// Adds a choice between byte strings.
     pub fn literals(&mut self, texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> NodeId {
         let texts = texts.into_iter().map(|text| ByteString::from_slice(text.as_ref())).collect();
         self.push(Node::Literals(texts))
     }
 
-    /// Shorthand: a concatenation.
+    /// Adds a concatenation.
     pub fn concat(&mut self, parts: impl Into<Parts>) -> NodeId {
         let parts = parts.into();
         match parts.len() {
@@ -524,7 +535,7 @@ impl Ir {
         }
     }
 
-    /// Shorthand: a union.
+    /// Adds a union.
     pub fn union(&mut self, parts: impl Into<Parts>) -> NodeId {
         let parts = parts.into();
         match parts.len() {
@@ -534,7 +545,7 @@ impl Ir {
         }
     }
 
-    /// Shorthand: a repetition.
+    /// Adds a repetition.
     pub fn repeat(&mut self, node: NodeId, min: u32, max: Option<u32>) -> NodeId {
         match (min, max) {
             (1, Some(1)) => node,
@@ -551,8 +562,9 @@ impl Ir {
     }
 }
 
-/// How often a part is repeated whose repetition `inner` is repeated `outer` times, where that is one span that is known
-/// without knowing the part: `(x+)+` written out would copy what it repeats with each sign, so a dozen of them thousands of times.
+/// Merges the counts of a repetition `inner` that is repeated `outer` times. Returns `None` where
+/// the merged counts are not one range that is known without knowing the part. Written out, nested
+/// repetitions such as `(x+)+` copy their part once per operator, which grows exponentially.
 pub(crate) fn repeated(inner: (u32, Option<u32>), outer: (u32, Option<u32>)) -> Option<(u32, Option<u32>)> {
     match (inner, outer) {
         (_, (_, Some(0))) => None,
@@ -572,7 +584,7 @@ mod tests {
         const FAR: usize = 12;
         let spans = (0..4u32)
             .flat_map(|min| (min..5).map(Some).chain([None]).map(move |max| (min, max)).collect::<Vec<_>>());
-        // Which numbers of parts, up to some, there can be.
+        // By number of parts, up to a bound: whether this number is possible.
         let counts = |(min, max): (u32, Option<u32>)| -> [bool; FAR + 1] {
             std::array::from_fn(|n| n >= min as usize && max.is_none_or(|max| n <= max as usize))
         };
@@ -585,7 +597,7 @@ mod tests {
                 let mut sums = [false; FAR + 1];
                 let mut all = [false; FAR + 1];
                 sums[0] = true;
-                // More than so many rounds add no part.
+                // More rounds add no part.
                 for round in 0..=FAR as u32 + 4 {
                     if round >= outer.0 && outer.1.is_none_or(|max| round <= max) {
                         (0..=FAR).for_each(|n| all[n] |= sums[n]);

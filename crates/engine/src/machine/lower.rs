@@ -22,7 +22,7 @@ use super::alphabet::Alphabet;
 use super::intern::{Interner, Nodes};
 use super::lazy_dfa::LazyDfa;
 use super::left_recursion::refuse_left_recursion;
-use super::lower_regular::{Calls, RegularLowering, MAX_NFA_STATES, Value, too_complex};
+use super::lower_regular::{Calls, MAX_NFA_STATES, RegularLowering, Value, too_complex};
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::register::{Items, NameTrie, PropertyTable, Register, UniqueItems, UniqueName};
 use super::scalars;

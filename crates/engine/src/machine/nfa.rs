@@ -340,4 +340,4 @@ impl Nfa {
     pub fn len(&self) -> usize {
         self.cells.len()
     }
-
+}

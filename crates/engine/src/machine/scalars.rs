@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use super::alphabet::Alphabet;
 use super::intern::Nodes;
 use super::lazy_dfa::{DfaId, LazyDfa};
-use super::lower_regular::{RegularLowering, NoCalls, too_complex};
+use super::lower_regular::{NoCalls, RegularLowering, too_complex};
 use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
 use super::register::{Lengths, NameTrie, OFF_TRIE};
 use crate::machine::liveness::{Liveness, StateRange, trim};

@@ -291,7 +291,12 @@ fn rules_that_end_inside_tokens() {
             let ends = masks.slice_of(&mut machine, thread, false).is_some_and(|contained| contained.ends);
             let mask = masks.walked(&mut machine, thread);
             let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
-                masks.exit_set(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect::<BTreeSet<_>>()
+                masks
+                    .exit_set(id)
+                    .entries
+                    .iter()
+                    .map(|tail| (tail.token, tail.offset))
+                    .collect::<BTreeSet<_>>()
             });
             // A token that ends with the rule is legal. So is one that stays inside, even if it
             // could have left.

@@ -305,11 +305,14 @@ impl SliceSearch {
         let states = numbers.max().map_or(0, |last| (last - first) as usize + 1);
         let between = (0..self.known).filter(|&n| self.nodes[n].1 == self.body);
         let alive = vec![StateFits::UNKNOWN; states];
-        let mut near = StateFits { between: Vec::new(), first, lengths: alive, ways: Vec::new(), starts: Vec::new() };
+        let mut near =
+            StateFits { between: Vec::new(), first, lengths: alive, ways: Vec::new(), starts: Vec::new() };
         if without != 0 || self.is_whole() && self.rejected.iter().all(|&d| d == 0) {
             let all = |n: usize| CharBoundary { state: self.nodes[n].0, clear: u32::MAX, reach: u32::MAX };
             near.between = between.map(all).collect();
-            self.nodes.iter().for_each(|node| near.lengths[(node.0 - first) as usize] = SafeLengths::UNBOUNDED);
+            self.nodes
+                .iter()
+                .for_each(|node| near.lengths[(node.0 - first) as usize] = SafeLengths::UNBOUNDED);
             return Arc::new(near);
         }
         let into = self.incoming_edges();

@@ -122,7 +122,12 @@ impl Compiler {
                 match constraint.marker() {
                     Some(marker) => {
                         let (machine, masks) = self.automaton(constraint)?;
-                        Tables::PrefixedTokens(PrefixedTokens { machine, masks, marker: marker.into(), tables })
+                        Tables::PrefixedTokens(PrefixedTokens {
+                            machine,
+                            masks,
+                            marker: marker.into(),
+                            tables,
+                        })
                     }
                     None => Tables::Tokens(tables),
                 }

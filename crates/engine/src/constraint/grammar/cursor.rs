@@ -1,5 +1,4 @@
-//! A cursor over the text of a grammar: the lexical reading that GBNF and Lark share, and errors
-//! with line and column.
+//! A cursor over the text of a grammar, for both GBNF and Lark; errors with line and column.
 //!
 //! # Cost
 //! All operations move forward and cost time linear in the text that they consume.

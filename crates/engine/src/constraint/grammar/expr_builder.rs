@@ -1,7 +1,7 @@
-//! Builds the expression of one definition from its parts: sequences, alternatives, groups,
-//! repetitions.
+//! Builds the expression of one definition of a grammar from its parts.
 //!
-//! Both parsers use it. Open groups are on an explicit stack, so only memory limits nesting.
+//! The parts are sequences, alternatives, groups and repetitions. Both parsers use it. Open groups
+//! are on an explicit stack, so only memory limits nesting.
 //!
 //! # Cost
 //! Every operation takes constant time.

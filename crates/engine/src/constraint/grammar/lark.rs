@@ -15,9 +15,9 @@
 //! | `"a".."z"` | one character of a range |
 //! | `( )`, `[ ]`, <code>&#124;</code> | group, optional group, alternatives |
 //! | `* + ?`, `~3`, `~3..5` | repetitions |
-//! | `%ignore` | text that may stand before, after and between terminals |
+//! | `%ignore` | text that may occur before, after and between terminals |
 //! | `%import common.NAME`, `-> OTHER`, `common (A, B)` | terminals of Lark's library |
-//! | `%json { ... }` | a JSON value that is valid against the schema, spelled compactly |
+//! | `%json { ... }` | a JSON value that is valid against the schema, written compactly |
 //!
 //! - `?name`, `!name`, `_name` and `-> alias` shape parse trees. There are no trees here: they are
 //!   read and have no effect.

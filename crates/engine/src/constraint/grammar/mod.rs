@@ -1,5 +1,4 @@
-//! Context-free grammars in the two notations common for language models: GBNF and a subset of
-//! Lark.
+//! Context-free grammars in two common notations for language models: GBNF and a subset of Lark.
 //!
 //! [`gbnf`] reads the notation of llama.cpp (`root ::= ...`), [`lark`] a subset of Lark's
 //! (`start: ...`). Both produce a set of rules over characters, which is compiled in steps:

@@ -1,5 +1,6 @@
-//! Tests of the grammar parsers, their errors and limits. `tests/engine/grammar_oracle.rs` checks
-//! the languages.
+//! Tests of the grammar parsers, their errors and limits.
+//!
+//! `tests/engine/grammar_oracle.rs` checks the languages.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,4 @@
-//! Main loop of the front end: each conjunction of schemas that the output can meet becomes one
-//! node.
+//! Main loop of the front end: builds one node for each conjunction of schemas.
 //!
 //! A conjunction is a tidied list of terms; the code calls its id a *goal*. It is expanded into
 //! shapes once. Its children are built before it, with an explicit stack instead of recursion.

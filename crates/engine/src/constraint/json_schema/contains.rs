@@ -1,7 +1,7 @@
 //! Arrays with bounds on the number of items that satisfy a schema.
 //!
-//! The bounds come from `contains`, `minContains` and `maxContains`, and from the violations of `items` and
-//! `prefixItems`.
+//! The bounds come from `contains`, `minContains` and `maxContains`, and from the violations of
+//! `items` and `prefixItems`.
 //!
 //! Such an array is an automaton over items. Its states count the items, up to the point where the
 //! number stops to matter, and the items that counted for each condition. An item has one

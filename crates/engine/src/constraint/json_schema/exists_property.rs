@@ -1,6 +1,6 @@
-//! Objects that must have a property of some kind, which no keyword names: a *demand*.
+//! Demands: an object must have a property with one of many names and a given kind of value.
 //!
-//! Demands come from the violations of `additionalProperties`, `patternProperties` and
+//! They come from the violations of `additionalProperties`, `patternProperties` and
 //! `propertyNames`.
 //!
 //! The property may be a declared one, which is then required with a narrower value. Or it is an

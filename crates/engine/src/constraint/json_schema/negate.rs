@@ -1,5 +1,6 @@
-//! Negation of schemas, as far as it has a positive form: `not`, the `else` branch of `if`, and the
-//! separation of overlapping `oneOf` branches.
+//! Negation of schemas, as far as it has a positive form.
+//!
+//! It serves `not`, the `else` branch of `if`, and the separation of overlapping `oneOf` branches.
 //!
 //! The negation of a schema is a choice between the violations of its keywords. The representation
 //! cannot express some violations, such as items that are not unique. These become a refusal that

@@ -325,7 +325,9 @@ impl SchemaContext<'_> {
             if known && self.draft.knows(name) {
                 continue;
             }
-            if self.warned.contains(&(WarningKind::UnknownKeyword, name)) || !known && !self.unknown.insert(name) {
+            if self.warned.contains(&(WarningKind::UnknownKeyword, name))
+                || !known && !self.unknown.insert(name)
+            {
                 continue;
             }
             let word = self.doc.name(name).to_string();

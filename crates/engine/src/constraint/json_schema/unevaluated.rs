@@ -1,5 +1,4 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: the properties and items that other keywords
-//! evaluate.
+//! `unevaluatedProperties`, `unevaluatedItems`, and the properties and items that others evaluate.
 //!
 //! That depends on which sibling schemas hold, so it is computed as *alternatives*: lists of terms
 //! with the set that is evaluated if they hold. An alternative need not state which schemas do not

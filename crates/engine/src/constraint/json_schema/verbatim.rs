@@ -23,7 +23,7 @@ use super::shape::{Shape, StringPart, Test};
 use crate::constraint::ir::{Node, NodeId};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::regular::char_dfa::CharDfa;
-use crate::constraint::substring::{SubstringGraph, Source, SourceText, SubstringOptions};
+use crate::constraint::substring::{Source, SourceText, SubstringGraph, SubstringOptions};
 use crate::error::{ErrorKind, Result};
 
 /// Source of `x-verbatim`; its automaton is made when the keyword is met.

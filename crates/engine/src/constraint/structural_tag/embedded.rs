@@ -1,9 +1,8 @@
-//! The leaves of a structural tag: JSON Schemas, regular expressions and grammars, each parsed by
-//! its own front end.
+//! The leaves of a structural tag: embedded JSON Schemas, regular expressions and grammars.
 //!
-//! A leaf becomes one node of the document's representation. A schema is taken out of the document
-//! as JSON text, because its references and its `$schema` refer to the schema and not to the
-//! document around it.
+//! Each is parsed by its own front end. A leaf becomes one node of the document's representation. A
+//! schema is taken out of the document as JSON text, because its references and its `$schema` refer
+//! to the schema and not to the document around it.
 //!
 //! # Cost
 //! Equal schemas are parsed once, so the cost is that of the distinct ones.
@@ -23,7 +22,7 @@ use crate::error::{Error, Place, Result};
 /// How the values of a schema are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Spelling {
-    /// Whether properties come in any order, whatever the policy says.
+    /// True if properties come in any order, whatever the policy says.
     pub any_order: bool,
     /// The style of call parameters; `None`: JSON.
     pub style: Option<Style>,

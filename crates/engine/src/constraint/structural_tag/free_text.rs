@@ -1,5 +1,4 @@
-//! Builds the automaton of free text: any Unicode text up to the first occurrence of one of some
-//! texts.
+//! Builds the automaton of free text: any text up to the first trigger or closing text.
 //!
 //! The automaton looks for two kinds of texts:
 //!
@@ -47,7 +46,7 @@ pub(super) struct FreeText {
     pub begins: Rc<[(Rc<str>, StateIx)]>,
     pub triggers: Rc<[Phrase]>,
     pub excludes: Rc<[Phrase]>,
-    /// Whether the text after the free text may follow; if not, a tag must come.
+    /// True if the text after the free text may follow; if not, a tag must come.
     pub may_end: bool,
 }
 
@@ -269,7 +268,7 @@ struct Builder<'b, 'a> {
     rows: FxHashMap<(NodeIx, Rc<[char]>), StateIx>,
     sets: FxHashMap<Rc<[NodeIx]>, StateIx>,
     todo: Vec<Todo>,
-    /// Whether the output may end in free text.
+    /// True if the output may end in free text.
     end: bool,
     /// The state that has the transitions of all characters beyond ASCII.
     wide: Option<StateIx>,

@@ -64,7 +64,7 @@ struct Next {
 pub(super) struct Follow {
     /// Texts and the states after them.
     pub texts: Vec<(Rc<str>, StateIx)>,
-    /// Whether the output may end.
+    /// True if the output may end.
     pub end: bool,
     /// A format that follows and does not begin with a fixed text.
     pub open: Option<Id>,

@@ -1,14 +1,19 @@
-//! Structural tags: tool calls and other structure in free text, in the JSON form of inference
-//! servers.
+//! Structural tags: tool calls and other structure in free text, described in JSON.
+//!
+//! The JSON form is the one of inference servers.
 //!
 //! The text is parsed into a tree of formats (`parse`, `strict_object`, `embedded`). The tree
 //! becomes one flat automaton (`graph`) whose edges are characters, regular nodes and JSON values.
 //! Free text is a part of it (`free_text`, `trie`).
 //!
 //! # Documents
-//! A document is `{"type":"structural_tag","format":F}`, or the older form
-//! `{"type":"structural_tag","structures":[{"begin":B,"schema":S,"end":E},…],"triggers":[…]}`. The older form is a `triggered_tags`
-//! whose contents are JSON values.
+//! A document is `{"type":"structural_tag","format":F}`, or has the older form:
+//!
+//! ```json
+//! {"type":"structural_tag","structures":[{"begin":B,"schema":S,"end":E},…],"triggers":[…]}
+//! ```
+//!
+//! The older form is a `triggered_tags` whose contents are JSON values.
 //!
 //! | format | members | matches |
 //! |---|---|---|
@@ -20,7 +25,7 @@
 //! | `any_text` | `excludes`?, `exclude_tokens`? | any text without the excluded ones |
 //! | `sequence`, `or` | `elements` | all in order; one |
 //! | `optional`, `star`, `plus` | `content` | at most once; any number; at least once |
-//! | `repeat` | `content`, `min`?, `max`? | so often (`max` absent or -1: no limit) |
+//! | `repeat` | `content`, `min`?, `max`? | `min` to `max` times (`max` absent or -1: no limit) |
 //! | `tag` | `begin`, `content`, `end` | the three; `end` may be a list of which one comes; each may be a `token` |
 //! | `triggered_tags` | `triggers`, `tags`, `excludes`?, `exclude_tokens`?, `at_least_one`?, `stop_after_first`? | free text with tags |
 //! | `tags_with_separator` | `tags`, `separator`, `at_least_one`?, `stop_after_first`? | tags and nothing else |

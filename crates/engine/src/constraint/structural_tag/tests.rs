@@ -359,7 +359,11 @@ fn triggers_must_be_clear() {
     assert!(error.message().contains(r#""\n</t>" contains "<""#), "{error}");
     // A trigger with which no tag begins is only forbidden.
     let ir = read(&triggered(&["<a", "[b"], &[a()])).unwrap();
-    assert!(ir.warnings[0].to_string().starts_with("#/format/triggers/1: no tag begins"), "{:?}", ir.warnings);
+    assert!(
+        ir.warnings[0].to_string().starts_with("#/format/triggers/1: no tag begins"),
+        "{:?}",
+        ir.warnings
+    );
 }
 
 #[test]

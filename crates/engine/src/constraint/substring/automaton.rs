@@ -65,7 +65,8 @@ impl SuffixAutomaton {
             edges: Vec::with_capacity(symbols.len() * 2),
             index: FxHashMap::default(),
         };
-        let start = SuffixState { len: 0, link: START, symbol: 0, first_end: 0, count: 0, edge: NIL, degree: 0 };
+        let start =
+            SuffixState { len: 0, link: START, symbol: 0, first_end: 0, count: 0, edge: NIL, degree: 0 };
         automaton.states.push(start);
         let mut last = START;
         for &symbol in symbols {

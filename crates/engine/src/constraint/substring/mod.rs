@@ -28,9 +28,9 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::automaton::{START, SuffixAutomaton};
-pub(crate) use self::graph::SubstringGraph;
 pub use self::graph::MAX_SPAN_STATES;
 use self::graph::Piece;
+pub(crate) use self::graph::SubstringGraph;
 use super::ir::{Ir, Node, NodeId};
 use super::json::document;
 use super::json_schema;

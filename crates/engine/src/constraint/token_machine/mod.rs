@@ -1,5 +1,4 @@
-//! Constraints over token ids instead of bytes: hand-built automata, masks for each position,
-//! labels.
+//! Constraints over token ids instead of bytes: hand-built automata, masks by position, labels.
 //!
 //! A byte-level constraint describes the text and leaves its tokens to the model. Here the tokens
 //! themselves are constrained:

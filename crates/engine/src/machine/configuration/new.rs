@@ -34,7 +34,12 @@ impl Machine {
     /// Creates an empty machine for the same program.
     pub fn emptied(&self) -> Self {
         let fixed = (self.nfa.clone(), self.starts.clone(), self.registers.clone());
-        Machine::started(fixed, (self.root, self.calls_nothing, self.min_separator_bytes), self.dfa.renewed(), self.seen_names.renewed())
+        Machine::started(
+            fixed,
+            (self.root, self.calls_nothing, self.min_separator_bytes),
+            self.dfa.renewed(),
+            self.seen_names.renewed(),
+        )
     }
 
     fn started(

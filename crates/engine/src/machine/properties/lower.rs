@@ -214,8 +214,10 @@ impl ProgramBuilder<'_> {
             false => DEAD,
         };
         let comma = self.separated(None, next);
-        let (first, again) =
-            (self.guarded(GuardKind::UndeclaredProperty(0), next), self.guarded(GuardKind::UndeclaredProperty(0), comma));
+        let (first, again) = (
+            self.guarded(GuardKind::UndeclaredProperty(0), next),
+            self.guarded(GuardKind::UndeclaredProperty(0), comma),
+        );
         let more = self.union(&[again, close]);
         let more = self.space(more);
         self.nfa.set(after, State::Union(&[more]));

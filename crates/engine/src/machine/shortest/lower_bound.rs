@@ -244,7 +244,8 @@ impl StackBounds {
 impl Machine {
     /// Returns the lower bounds of the states; makes them on the first call.
     pub(crate) fn least(&mut self) -> Arc<LowerBounds> {
-        let (nfa, starts, registers, gap) = (&self.nfa, &self.starts, &self.registers, self.min_separator_bytes);
+        let (nfa, starts, registers, gap) =
+            (&self.nfa, &self.starts, &self.registers, self.min_separator_bytes);
         self.least.get_or_insert_with(|| Arc::new(LowerBounds::new(nfa, starts, registers, gap))).clone()
     }
 

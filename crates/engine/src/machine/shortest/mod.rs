@@ -140,8 +140,9 @@ impl Search<'_> {
             for byte in bytes {
                 let next = self.machine.step_bytes(config, &[byte]);
                 if next != DEAD_CONFIG {
-                    later = later
-                        .min(self.add_within(PathNode { config: next, from: at, byte, depth: depth + 1 }, first));
+                    later = later.min(
+                        self.add_within(PathNode { config: next, from: at, byte, depth: depth + 1 }, first),
+                    );
                 }
             }
             // Only where texts must be new do bytes of one range differ.

@@ -200,7 +200,13 @@ impl Lists {
 
     /// Adds the successors of a node, the nearest to an end last. Returns the budget left, or
     /// `None` if there is none.
-    fn expand(&mut self, node: ChoiceNode, limit: u32, mut budget: usize, todo: &mut Vec<ChoiceNode>) -> Option<usize> {
+    fn expand(
+        &mut self,
+        node: ChoiceNode,
+        limit: u32,
+        mut budget: usize,
+        todo: &mut Vec<ChoiceNode>,
+    ) -> Option<usize> {
         let mut next: Vec<(u32, ChoiceNode)> = Vec::new();
         let each = 1 + self.machine.scopes(&node.threads).len();
         for b in self.bytes(&node, limit) {

@@ -24,9 +24,9 @@ use crate::error::Result;
 use crate::machine::{ConfigId, DEAD_CONFIG};
 use crate::mask::Mask;
 use crate::vocab::{TokenId, Vocabulary};
+use crate::warning::Warning;
 use fsm::FsmStates;
 use labels::LabelStates;
-use crate::warning::Warning;
 
 /// Longest forced run returned at once, in tokens.
 const MAX_FORCED: usize = 1 << 16;

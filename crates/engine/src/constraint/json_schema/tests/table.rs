@@ -1,8 +1,8 @@
 //! Tables: a schema, texts it must accept, texts it must not accept.
 
 use super::naive::accepts;
-use crate::constraint::json_schema::parse;
 use crate::constraint::Constraint;
+use crate::constraint::json_schema::parse;
 use crate::constraint::{Policy, Whitespace};
 use crate::error::ErrorKind;
 
@@ -392,7 +392,9 @@ fn warnings_and_faults() {
     assert!(warnings(r#"{"type":"string","format":"nonsense"}"#)[0].message().contains("nonsense"));
     assert!(warnings(r#"{"type":"integer","format":"int32"}"#).is_empty());
     assert!(
-        warnings(r#"{"type":"object","additionalproperties":false}"#)[0].message().contains("additionalProperties")
+        warnings(r#"{"type":"object","additionalproperties":false}"#)[0]
+            .message()
+            .contains("additionalProperties")
     );
     assert!(warnings(r#"{"type":"string","type":"null"}"#)[0].message().contains("twice"));
     for twice in [

@@ -1,5 +1,6 @@
-//! Parameters of tool calls in the tag markup of several models: one tag per property, with
-//! unescaped strings.
+//! Parameters of tool calls in the tag markup of several models.
+//!
+//! There is one tag per property, and strings are unescaped.
 //!
 //! The front end of JSON Schema determines the objects that a schema allows. This module rewrites
 //! them: names and values between the texts of a [`Style`], strings without quotes and escapes,
@@ -52,8 +53,8 @@ pub(in crate::constraint) struct Tags {
     pub close: &'static str,
 }
 
-/// Minimum number of different names in a finite set of required undeclared names; smaller sets
-/// could run out and are refused.
+/// A required undeclared property must have more possible names than this. A smaller finite set of
+/// names could run out and is refused.
 const MANY_NAMES: usize = 10_000;
 
 impl Style {
