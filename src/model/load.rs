@@ -55,7 +55,7 @@ impl Model {
             .map_err(|e| e.at(Place::File(dir.to_owned())))
     }
 
-    /// Loads a GGUF file of an architecture `llama`, `mistral`, `qwen2` or `qwen3`.
+    /// Loads a GGUF file of an architecture `transformer`, `mistral`, `qwen2` or `qwen3`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read, is not valid, or holds another kind of model.

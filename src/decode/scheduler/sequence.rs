@@ -26,7 +26,7 @@ pub(super) struct Sequence {
     compile_seconds: f64,
     /// Bytes reserved for its caches.
     pub bytes: usize,
-    /// The forward it needs; `Target` if it has not begun.
+    /// The forward it needs; `TargetModel` if it has not begun.
     pub need: NextForward,
     /// The result, once the request has ended.
     pub output: Option<Result<Output>>,

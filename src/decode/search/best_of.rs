@@ -83,7 +83,7 @@ impl Engine {
 struct Sample {
     /// `None` once the sample has ended.
     session: Option<Session>,
-    /// The forward it needs; `Target` if it has not begun.
+    /// The forward it needs; `TargetModel` if it has not begun.
     need: NextForward,
     seed: u64,
     scored: Option<Scored>,

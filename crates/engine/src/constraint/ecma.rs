@@ -23,7 +23,7 @@
 use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind, Repetition};
 
 use super::ir::{Ir, Node, NodeId};
-use crate::constraint::regular::hir_builder::{Assembler, braces, unclosed};
+use crate::constraint::regular::hir_builder::{HirBuilder, braces, unclosed};
 use crate::constraint::regular::hir_to_ir::{self, fault};
 use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, ErrorKind, Result};
@@ -45,7 +45,7 @@ pub fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
 /// A parsed pattern, for callers that ask more than one question about it.
 pub struct Pattern {
     hir: Hir,
-    /// Look-arounds of the pattern. In `hir`, the entries of [`lookaround::PLACES`] represent them.
+    /// Look-arounds of the pattern. In `hir`, the entries of [`lookaround::LOOKAROUND_SLOTS`] represent them.
     looks: Vec<Look>,
 }
 
@@ -64,9 +64,9 @@ impl Pattern {
     /// The same as [`parse()`].
     pub fn parse(pattern: &str) -> Result<Self> {
         hir_to_ir::check_length(pattern)?;
-        let out = Assembler::new(pattern);
+        let out = HirBuilder::new(pattern);
         let (hir, looks) =
-            Parser { text: pattern, pos: 0, out, around: Vec::new(), looks: Vec::new() }.run()?;
+            Parser { text: pattern, pos: 0, out, open_lookarounds: Vec::new(), looks: Vec::new() }.run()?;
         Ok(Pattern { hir: trim(hir, true, true), looks })
     }
 
@@ -80,7 +80,7 @@ impl Pattern {
         if !self.looks.is_empty() {
             return lookaround::search(text, &self.hir, &self.looks, ir);
         }
-        let split = hir_to_ir::split(&self.hir, ir)?;
+        let split = hir_to_ir::anchored_languages(&self.hir, ir)?;
         let any = class_star(&[ANY_CHAR], ir);
         let root = split.search(any, ir);
         hir_to_ir::check_states(text, ir, base, root)?;
@@ -234,15 +234,15 @@ enum ClassItem {
 struct Parser<'a> {
     text: &'a str,
     pos: usize,
-    out: Assembler<'a>,
+    out: HirBuilder<'a>,
     /// State outside of each open look-around, outermost first.
-    around: Vec<Around<'a>>,
+    open_lookarounds: Vec<OpenLookaround<'a>>,
     looks: Vec<Look>,
 }
 
 /// An open look-around whose body is being parsed, with the state outside of it.
-struct Around<'a> {
-    out: Assembler<'a>,
+struct OpenLookaround<'a> {
+    out: HirBuilder<'a>,
     start: usize,
     ahead: bool,
     negated: bool,
@@ -310,7 +310,7 @@ impl Parser<'_> {
             }
         }
         let hir = self.out.finish()?;
-        match self.around.first() {
+        match self.open_lookarounds.first() {
             Some(open) => Err(unclosed(self.text, open.start, "group", "add a closing parenthesis")),
             None => Ok((hir, self.looks)),
         }
@@ -321,7 +321,7 @@ impl Parser<'_> {
         if !self.out.is_flat() {
             return self.out.close(at);
         }
-        let Some(Around { out, start, ahead, negated }) = self.around.pop() else {
+        let Some(OpenLookaround { out, start, ahead, negated }) = self.open_lookarounds.pop() else {
             return self.out.close(at);
         };
         let body = std::mem::replace(&mut self.out, out).finish()?;
@@ -333,8 +333,9 @@ impl Parser<'_> {
     /// Returns the HIR assertion that represents a look-around.
     fn look(&mut self, look: Look, start: usize) -> Result<Hir> {
         let index = self.looks.iter().position(|known| *known == look).unwrap_or(self.looks.len());
-        let Some(&place) = lookaround::PLACES.get(index) else {
-            let message = format!("more than {} look-arounds and word boundaries", lookaround::PLACES.len());
+        let Some(&place) = lookaround::LOOKAROUND_SLOTS.get(index) else {
+            let message =
+                format!("more than {} look-arounds and word boundaries", lookaround::LOOKAROUND_SLOTS.len());
             return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
         };
         if index == self.looks.len() {
@@ -376,12 +377,12 @@ impl Parser<'_> {
             [("=", true, false), ("!", true, true), ("<=", false, false), ("<!", false, true)]
         {
             if self.eat(look) {
-                if self.around.len() >= lookaround::PLACES.len() {
-                    let message = format!("more than {} look-arounds", lookaround::PLACES.len());
+                if self.open_lookarounds.len() >= lookaround::LOOKAROUND_SLOTS.len() {
+                    let message = format!("more than {} look-arounds", lookaround::LOOKAROUND_SLOTS.len());
                     return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
                 }
-                let out = std::mem::replace(&mut self.out, Assembler::new(self.text));
-                self.around.push(Around { out, start, ahead, negated });
+                let out = std::mem::replace(&mut self.out, HirBuilder::new(self.text));
+                self.open_lookarounds.push(OpenLookaround { out, start, ahead, negated });
                 return Ok(());
             }
         }

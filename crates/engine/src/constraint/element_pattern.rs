@@ -27,15 +27,15 @@
 use regex_syntax::hir::{Class, Hir};
 
 use super::ir::Ir;
-use crate::constraint::regular::hir_builder::{Assembler, braces, unclosed};
+use crate::constraint::regular::hir_builder::{HirBuilder, braces, unclosed};
 use crate::constraint::regular::hir_to_ir::{self, fault};
 use crate::constraint::regular::utf8_class::unicode;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name and ranges of a class.
-type Named = (&'static str, &'static [(char, char)]);
+type NamedClass = (&'static str, &'static [(char, char)]);
 
-const CLASSES: [Named; 8] = [
+const CLASSES: [NamedClass; 8] = [
     ("UPPER", &[('A', 'Z')]),
     ("LOWER", &[('a', 'z')]),
     ("LETTER", &[('A', 'Z'), ('a', 'z')]),
@@ -52,9 +52,9 @@ const CLASSES: [Named; 8] = [
 /// [`ErrorKind::InvalidPattern`] or [`ErrorKind::TooComplex`], each with the span of the fault.
 pub fn parse(text: &str) -> Result<Ir> {
     hir_to_ir::check_length(text)?;
-    let hir = Parser { text, pos: 0, out: Assembler::new(text) }.run()?;
+    let hir = Parser { text, pos: 0, out: HirBuilder::new(text) }.run()?;
     let mut ir = Ir::new();
-    let root = hir_to_ir::split(&hir, &mut ir)?.whole(&mut ir);
+    let root = hir_to_ir::anchored_languages(&hir, &mut ir)?.whole(&mut ir);
     hir_to_ir::check_states(text, &ir, 0, root)?;
     ir.set_root(root);
     Ok(ir)
@@ -63,7 +63,7 @@ pub fn parse(text: &str) -> Result<Ir> {
 struct Parser<'a> {
     text: &'a str,
     pos: usize,
-    out: Assembler<'a>,
+    out: HirBuilder<'a>,
 }
 
 impl Parser<'_> {

@@ -51,7 +51,7 @@ pub fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
 /// Returns a language that holds every text that `name` describes and perhaps more. It serves
 /// negation: a text outside of it is certainly not of the format. Returns `None` if [`language`]
 /// leaves nothing out or does not know the name.
-pub fn widest(name: &str, ir: &mut Ir) -> Option<NodeId> {
+pub fn superset(name: &str, ir: &mut Ir) -> Option<NodeId> {
     Some(pattern(
         match name {
             "time" => "^[0-9:.+-]+[zZ]?$",

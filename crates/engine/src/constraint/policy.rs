@@ -25,7 +25,7 @@ pub enum Whitespace {
 
 impl Whitespace {
     /// Returns the minimum number of bytes after a comma or a colon.
-    pub(crate) fn least_gap(self) -> u32 {
+    pub(crate) fn min_separator_bytes(self) -> u32 {
         u32::from(self == Whitespace::SingleSpace)
     }
 }

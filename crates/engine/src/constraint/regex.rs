@@ -54,7 +54,7 @@ pub fn parse(pattern: &str) -> Result<Ir> {
 
 /// Returns the texts that match `hir` as a whole.
 pub(crate) fn lower_hir(hir: &Hir, ir: &mut Ir) -> Result<NodeId> {
-    Ok(hir_to_ir::split(hir, ir)?.whole(ir))
+    Ok(hir_to_ir::anchored_languages(hir, ir)?.whole(ir))
 }
 
 fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {

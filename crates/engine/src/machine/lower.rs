@@ -73,7 +73,7 @@ const MAX_RULES: usize = 500_000;
 impl Program {
     /// Returns the minimum number of bytes after a comma or a colon.
     pub(super) fn min_separator_bytes(&self) -> u32 {
-        self.policy.whitespace.least_gap()
+        self.policy.whitespace.min_separator_bytes()
     }
 
     /// Lowers the values that need no schema: strings, any JSON value, and the values of `common`.

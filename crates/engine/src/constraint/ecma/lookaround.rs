@@ -39,7 +39,7 @@ const MAX_EDGES: usize = 400_000;
 /// HIR assertions that represent the first, second, … look-around of a pattern, because HIR has no
 /// look-around. ECMA patterns do not use their original meaning. The length of this list also
 /// limits the number of look-arounds in a pattern.
-pub(super) const PLACES: [hir::Look; 16] = [
+pub(super) const LOOKAROUND_SLOTS: [hir::Look; 16] = [
     hir::Look::StartLF,
     hir::Look::EndLF,
     hir::Look::StartCRLF,
@@ -66,14 +66,14 @@ pub(super) struct Look {
     pub body: Hir,
 }
 
-/// Returns the texts that contain a match of `hir`, which refers to `looks` by [`PLACES`].
+/// Returns the texts that contain a match of `hir`, which refers to `looks` by [`LOOKAROUND_SLOTS`].
 pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> Result<NodeId> {
     let mut builder = Builder {
         pattern,
         looks,
         behind: Vec::new(),
         inside: true,
-        aheads: vec![Ahead::end()?],
+        aheads: vec![Lookahead::end()?],
         known: FxHashMap::default(),
     };
     for look in looks {
@@ -81,34 +81,34 @@ pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> R
             true => None,
             false => {
                 let mut scratch = Ir::new();
-                let node = builder.language(&look.body, (true, false), View::start(0), &mut scratch)?;
-                let dfa = CharDfa::of(&scratch, node)?;
+                let node = builder.language(&look.body, (true, false), TextBefore::start(0), &mut scratch)?;
+                let dfa = CharDfa::from_node(&scratch, node)?;
                 Some(if look.negated { dfa.complement() } else { dfa })
             }
         };
         builder.behind.push(dfa);
     }
     builder.inside = false;
-    builder.language(hir, (true, true), View::start(looks.len()), ir)
+    builder.language(hir, (true, true), TextBefore::start(looks.len()), ir)
 }
 
 /// Knowledge at a position about the text before it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct View {
+struct TextBefore {
     /// True if no text comes before the position.
     start: bool,
     /// States of the lookbehind automata; 0 for lookaheads.
     behind: SmallVec<[u32; 4]>,
 }
 
-impl View {
-    fn start(looks: usize) -> View {
-        View { start: true, behind: smallvec![0; looks] }
+impl TextBefore {
+    fn start(looks: usize) -> TextBefore {
+        TextBefore { start: true, behind: smallvec![0; looks] }
     }
 }
 
 /// Automaton that a lookahead requires to accept the rest of the text.
-struct Ahead {
+struct Lookahead {
     dfa: CharDfa,
     /// State that accepts every rest.
     always: Option<u32>,
@@ -116,23 +116,23 @@ struct Ahead {
     never: Option<u32>,
 }
 
-impl Ahead {
-    fn new(dfa: CharDfa) -> Result<Ahead> {
+impl Lookahead {
+    fn new(dfa: CharDfa) -> Result<Lookahead> {
         let dfa = dfa.minimise()?;
-        Ok(Ahead { always: dfa.loop_state(true), never: dfa.loop_state(false), dfa })
+        Ok(Lookahead { always: dfa.loop_state(true), never: dfa.loop_state(false), dfa })
     }
 
     /// Returns the automaton of `$`: the rest is empty.
-    fn end() -> Result<Ahead> {
-        Ahead::new(CharDfa::lengths(0, Some(0)))
+    fn end() -> Result<Lookahead> {
+        Lookahead::new(CharDfa::lengths(0, Some(0)))
     }
 }
 
 /// Open lookaheads: the number of the automaton and its state.
-type Open = SmallVec<[(u32, u32); 2]>;
+type OpenLookaheads = SmallVec<[(u32, u32); 2]>;
 
 /// State of a language: state of the body, open lookaheads, and knowledge of the text before.
-type State = (u32, Open, View);
+type State = (u32, OpenLookaheads, TextBefore);
 
 struct Builder<'a> {
     pattern: &'a str,
@@ -142,23 +142,29 @@ struct Builder<'a> {
     /// True while a lookbehind is being built.
     inside: bool,
     /// Automata of the lookaheads; the first is that of `$`.
-    aheads: Vec<Ahead>,
+    aheads: Vec<Lookahead>,
     /// Numbers of the lookahead automata, by look-around and by the knowledge at their start.
-    known: FxHashMap<(usize, View), u32>,
+    known: FxHashMap<(usize, TextBefore), u32>,
 }
 
 /// Number of `$` among the lookaheads.
-const END: u32 = 0;
+const END_LOOKAHEAD: u32 = 0;
 
 impl Builder<'_> {
     /// Returns the language of a body at a position with this view. The flags of `around` say
     /// whether any text may precede and whether any text may follow the match.
-    fn language(&mut self, body: &Hir, around: (bool, bool), view: View, ir: &mut Ir) -> Result<NodeId> {
-        let body = Body::new(body, around).ok_or_else(|| self.too_large())?;
+    fn language(
+        &mut self,
+        body: &Hir,
+        around: (bool, bool),
+        view: TextBefore,
+        ir: &mut Ir,
+    ) -> Result<NodeId> {
+        let body = PatternNfa::new(body, around).ok_or_else(|| self.too_large())?;
         let mut product = Product::default();
         let mut edges_made = 0;
         // The start has a state of its own, because the other states come after conditions.
-        let start = self.closure(&body, 0, Open::new(), &view)?;
+        let start = self.closure(&body, 0, OpenLookaheads::new(), &view)?;
         let first: Vec<usize> = start.into_iter().map(|s| product.number(s)).collect();
         let mut at = 0;
         while at < product.states.len() {
@@ -202,10 +208,10 @@ impl Builder<'_> {
     }
 
     /// Cuts a range of code points into parts that all automata treat alike.
-    fn pieces(&self, (low, high): (u32, u32), open: &Open, view: &View) -> Vec<(u32, u32)> {
+    fn pieces(&self, (low, high): (u32, u32), open: &OpenLookaheads, view: &TextBefore) -> Vec<(u32, u32)> {
         let mut cuts = vec![low];
         let mut cut = |dfa: &CharDfa, state: u32| {
-            let row = dfa.row(state);
+            let row = dfa.transitions(state);
             let from = row.partition_point(|r| r.hi < low);
             cuts.extend(row[from..].iter().map(|r| r.lo).take_while(|&lo| lo <= high).filter(|&lo| lo > low));
         };
@@ -224,8 +230,8 @@ impl Builder<'_> {
     }
 
     /// Returns the open lookaheads after a character, or `None` if one of them fails.
-    fn advance(&self, open: &Open, code: u32) -> Option<Open> {
-        let mut next = Open::new();
+    fn advance(&self, open: &OpenLookaheads, code: u32) -> Option<OpenLookaheads> {
+        let mut next = OpenLookaheads::new();
         for &(ahead, state) in open {
             let own = &self.aheads[ahead as usize];
             let to = own.dfa.step(state, code);
@@ -242,16 +248,22 @@ impl Builder<'_> {
     }
 
     /// Returns the view after a character.
-    fn after(&self, view: &View, code: u32) -> View {
+    fn after(&self, view: &TextBefore, code: u32) -> TextBefore {
         let next = self.behind.iter().zip(&view.behind);
         let behind = next.map(|(dfa, &state)| dfa.as_ref().map_or(0, |dfa| dfa.step(state, code)));
-        View { start: false, behind: behind.collect() }
+        TextBefore { start: false, behind: behind.collect() }
     }
 
     /// Returns the states that are reached without reading and that read a character or end.
-    fn closure(&mut self, body: &Body, from: u32, open: Open, view: &View) -> Result<Vec<State>> {
-        let mut seen: FxHashSet<(u32, Open)> = FxHashSet::default();
-        let mut found: Vec<(u32, Open)> = Vec::new();
+    fn closure(
+        &mut self,
+        body: &PatternNfa,
+        from: u32,
+        open: OpenLookaheads,
+        view: &TextBefore,
+    ) -> Result<Vec<State>> {
+        let mut seen: FxHashSet<(u32, OpenLookaheads)> = FxHashSet::default();
+        let mut found: Vec<(u32, OpenLookaheads)> = Vec::new();
         let mut todo = vec![(from, open)];
         while let Some((q, open)) = todo.pop() {
             if !seen.insert((q, open.clone())) {
@@ -276,12 +288,12 @@ impl Builder<'_> {
                 found.push((q, open));
             }
         }
-        if body.absorbs && found.contains(&(ACCEPT, Open::new())) {
+        if body.absorbs && found.contains(&(ACCEPT, OpenLookaheads::new())) {
             // Any continuation matches.
-            let view = View { start: false, behind: smallvec![0; view.behind.len()] };
-            return Ok(vec![(ACCEPT, Open::new(), view)]);
+            let view = TextBefore { start: false, behind: smallvec![0; view.behind.len()] };
+            return Ok(vec![(ACCEPT, OpenLookaheads::new(), view)]);
         }
-        let weaker = |a: &(u32, Open), b: &(u32, Open)| {
+        let weaker = |a: &(u32, OpenLookaheads), b: &(u32, OpenLookaheads)| {
             a.0 == b.0 && a.1.len() < b.1.len() && a.1.iter().all(|o| b.1.contains(o))
         };
         let kept = found.iter().filter(|own| !found.iter().any(|other| weaker(other, own)));
@@ -291,7 +303,12 @@ impl Builder<'_> {
     }
 
     /// Returns the open lookaheads once a condition is met, or `None` if it is not met.
-    fn condition(&mut self, look: hir::Look, open: &Open, view: &View) -> Result<Option<Open>> {
+    fn condition(
+        &mut self,
+        look: hir::Look,
+        open: &OpenLookaheads,
+        view: &TextBefore,
+    ) -> Result<Option<OpenLookaheads>> {
         let ahead = match look {
             hir::Look::Start => return Ok(view.start.then(|| open.clone())),
             _ if self.inside => {
@@ -299,9 +316,9 @@ impl Builder<'_> {
                 let message = "look-around or `$` inside of a lookbehind is not supported";
                 return Err(fault(ErrorKind::Unsupported, message, &shown, 0, shown.len()));
             }
-            hir::Look::End => END,
+            hir::Look::End => END_LOOKAHEAD,
             _ => {
-                let index = PLACES.iter().position(|&p| p == look).unwrap_or(0);
+                let index = LOOKAROUND_SLOTS.iter().position(|&p| p == look).unwrap_or(0);
                 if let Some(dfa) = &self.behind[index] {
                     let holds = dfa.accept[view.behind[index] as usize];
                     return Ok(holds.then(|| open.clone()));
@@ -322,8 +339,8 @@ impl Builder<'_> {
     }
 
     /// Returns the number of a lookahead's automaton for this view of the text before. The
-    /// recursion is as deep as lookaheads are nested; [`PLACES`] limits their number.
-    fn ahead(&mut self, index: usize, view: &View) -> Result<u32> {
+    /// recursion is as deep as lookaheads are nested; [`LOOKAROUND_SLOTS`] limits their number.
+    fn ahead(&mut self, index: usize, view: &TextBefore) -> Result<u32> {
         let key = (index, view.clone());
         if let Some(&known) = self.known.get(&key) {
             return Ok(known);
@@ -331,8 +348,8 @@ impl Builder<'_> {
         let look = &self.looks[index];
         let mut scratch = Ir::new();
         let node = self.language(&look.body, (false, true), view.clone(), &mut scratch)?;
-        let dfa = CharDfa::of(&scratch, node)?;
-        let own = Ahead::new(if look.negated { dfa.complement() } else { dfa })?;
+        let dfa = CharDfa::from_node(&scratch, node)?;
+        let own = Lookahead::new(if look.negated { dfa.complement() } else { dfa })?;
         // In most cases the text before makes no difference.
         let number = match self.aheads.iter().position(|known| known.dfa.is_same(&own.dfa)) {
             Some(number) => number,
@@ -347,7 +364,7 @@ impl Builder<'_> {
 }
 
 /// Transition: target state and characters.
-type Way = (usize, Vec<(char, char)>);
+type Transition = (usize, Vec<(char, char)>);
 
 /// States found so far, with their acceptance and transitions.
 #[derive(Default)]
@@ -355,7 +372,7 @@ struct Product {
     numbers: FxHashMap<State, usize>,
     states: Vec<State>,
     accept: Vec<bool>,
-    edges: Vec<Vec<Way>>,
+    edges: Vec<Vec<Transition>>,
 }
 
 impl Product {
@@ -414,7 +431,7 @@ enum LookStep {
 
 /// States of a pattern without the parts that look-around adds. It begins in 0 and ends in
 /// [`ACCEPT`].
-struct Body {
+struct PatternNfa {
     steps: Vec<SmallVec<[LookStep; 2]>>,
     /// True if any text may follow the end.
     absorbs: bool,
@@ -422,10 +439,10 @@ struct Body {
 
 const ACCEPT: u32 = 1;
 
-impl Body {
+impl PatternNfa {
     /// Returns `None` if there are too many states. See [`Builder::language`] for `around`.
-    fn new(hir: &Hir, (before, after): (bool, bool)) -> Option<Body> {
-        let mut body = Body { steps: vec![SmallVec::new(), SmallVec::new()], absorbs: after };
+    fn new(hir: &Hir, (before, after): (bool, bool)) -> Option<PatternNfa> {
+        let mut body = PatternNfa { steps: vec![SmallVec::new(), SmallVec::new()], absorbs: after };
         let any = || scalars(ANY_CHAR.0 as u32, ANY_CHAR.1 as u32);
         if before {
             body.add(0, LookStep::Class(any(), 0));

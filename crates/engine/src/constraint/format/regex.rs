@@ -17,7 +17,7 @@
 use std::fmt::Write;
 
 /// Nesting depth of groups, and of groups in a lookahead. A lookahead is never inside a group.
-const DEPTH: (u32, u32) = (3, 1);
+const GROUP_DEPTHS: (u32, u32) = (3, 1);
 
 /// Escapes with the same meaning inside and outside of classes.
 const ESCAPE: &str = concat!(
@@ -28,8 +28,8 @@ const ESCAPE: &str = concat!(
 
 /// Returns a pattern that matches patterns, without anchors.
 pub(super) fn pattern() -> String {
-    let top = terms(Some(groups(DEPTH.0)));
-    let ahead = format!(r"\(\?[=!]{}\)", terms(Some(groups(DEPTH.1))));
+    let top = terms(Some(groups(GROUP_DEPTHS.0)));
+    let ahead = format!(r"\(\?[=!]{}\)", terms(Some(groups(GROUP_DEPTHS.1))));
     format!("(?:{top}|{ahead})*")
 }
 

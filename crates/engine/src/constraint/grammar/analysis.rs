@@ -11,14 +11,14 @@
 //! Both properties are least fixpoints, computed with work lists in time linear in the number of
 //! edges.
 
-use super::graph::{Graph, Label, reach};
+use super::graph::{Label, RuleGraph, reachable};
 use super::rules::{Grammar, RuleIx};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Rule graphs without unproductive parts and without the empty text.
-pub(super) struct Rules {
+pub(super) struct TrimmedRules {
     /// The graph of each rule; `None` if the rule matches nothing, or only the empty text.
-    pub graphs: Vec<Option<Graph>>,
+    pub graphs: Vec<Option<RuleGraph>>,
     /// For each rule: true if it matches the empty text.
     pub nullable: Vec<bool>,
 }
@@ -27,32 +27,32 @@ pub(super) struct Rules {
 ///
 /// # Errors
 /// Returns [`ErrorKind::Unsatisfiable`] if the start rule matches no text.
-pub(super) fn without_empty(grammar: &Grammar, graphs: Vec<Graph>) -> Result<Rules> {
-    let productive = matching(&graphs, true);
+pub(super) fn without_empty(grammar: &Grammar, graphs: Vec<RuleGraph>) -> Result<TrimmedRules> {
+    let productive = matching_rules(&graphs, true);
     if !productive[grammar.start as usize] {
-        return Err(endless(grammar, &graphs, &productive));
+        return Err(unproductive_error(grammar, &graphs, &productive));
     }
-    let nullable = matching(&graphs, false);
-    let trimmed = |mut graph: Graph, matching: &[bool]| {
+    let nullable = matching_rules(&graphs, false);
+    let trimmed = |mut graph: RuleGraph, matching: &[bool]| {
         let ends =
             |label| !matches!(label, Label::Rule(rule) | Label::Filled(rule) if !matching[rule as usize]);
         graph.trim(ends).then_some(graph)
     };
     let filled = graphs.into_iter().map(|graph| match trimmed(graph, &productive) {
         Some(graph) => nonempty(&graph, &nullable),
-        None => Graph::new(),
+        None => RuleGraph::new(),
     });
-    let filled: Vec<Graph> = filled.collect();
+    let filled: Vec<RuleGraph> = filled.collect();
     // Rules that matched only the empty text now match nothing. The same holds for all rules that
     // need a text of theirs.
-    let productive = matching(&filled, true);
+    let productive = matching_rules(&filled, true);
     let graphs = filled.into_iter().map(|graph| trimmed(graph, &productive)).collect();
-    Ok(Rules { graphs, nullable })
+    Ok(TrimmedRules { graphs, nullable })
 }
 
 /// Returns for each rule whether its end is reachable: over all edges if `texts` is true, otherwise
 /// only over edges that take no text.
-fn matching(graphs: &[Graph], texts: bool) -> Vec<bool> {
+fn matching_rules(graphs: &[RuleGraph], texts: bool) -> Vec<bool> {
     let mut matching = vec![false; graphs.len()];
     let mut seen: Vec<Vec<bool>> = graphs.iter().map(|g| vec![false; g.edges.len()]).collect();
     // By callee that is not known to match yet: the calling rule, and its state after the call.
@@ -85,7 +85,7 @@ fn matching(graphs: &[Graph], texts: bool) -> Vec<bool> {
 
 /// Returns the same rule without the empty text. A new start gets every text-taking edge of each
 /// state that the old start reaches without taking text. After these edges, empty calls are free.
-fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
+fn nonempty(graph: &RuleGraph, nullable: &[bool]) -> RuleGraph {
     let skips = |label| match label {
         Label::Empty => true,
         Label::Rule(rule) => nullable[rule as usize],
@@ -96,7 +96,7 @@ fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
         let empty: Vec<_> = list.iter().filter(|e| e.0 != Label::Empty && skips(e.0)).map(|e| e.1).collect();
         list.extend(empty.into_iter().map(|to| (Label::Empty, to)));
     }
-    let (_, closure) = reach(graph.edges.len(), graph.start, |s, next| {
+    let (_, closure) = reachable(graph.edges.len(), graph.start, |s, next| {
         next.extend(graph.edges[s as usize].iter().filter(|e| skips(e.0)).map(|e| e.1));
     });
     result.start = result.state();
@@ -118,7 +118,7 @@ fn nonempty(graph: &Graph, nullable: &[bool]) -> Graph {
 
 /// Explains why the start rule matches no text: reports a path of calls to a rule without a
 /// productive alternative.
-fn endless(grammar: &Grammar, graphs: &[Graph], productive: &[bool]) -> Error {
+fn unproductive_error(grammar: &Grammar, graphs: &[RuleGraph], productive: &[bool]) -> Error {
     let (mut at, mut path) = (grammar.start, vec![grammar.start]);
     let blocked = |rule: RuleIx| {
         let calls = graphs[rule as usize].edges.iter().flatten();

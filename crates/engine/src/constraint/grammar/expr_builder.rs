@@ -14,7 +14,7 @@ use super::rules::{ExprId, Grammar, Span};
 use crate::error::Result;
 
 /// One open group, or the whole definition.
-struct Frame {
+struct OpenGroup {
     /// Position of the opening bracket.
     start: usize,
     /// The bracket that closes the group.
@@ -23,9 +23,9 @@ struct Frame {
     items: Vec<ExprId>,
 }
 
-impl Frame {
+impl OpenGroup {
     fn new(start: usize, close: char) -> Self {
-        Frame { start, close, alternatives: Vec::new(), items: Vec::new() }
+        OpenGroup { start, close, alternatives: Vec::new(), items: Vec::new() }
     }
 
     fn alternate(&mut self, grammar: &mut Grammar) {
@@ -41,14 +41,14 @@ impl Frame {
 }
 
 /// A definition under construction.
-pub(super) struct Assembler {
-    outer: Vec<Frame>,
-    current: Frame,
+pub(super) struct ExprBuilder {
+    outer: Vec<OpenGroup>,
+    current: OpenGroup,
 }
 
-impl Assembler {
+impl ExprBuilder {
     pub(super) fn new(start: usize) -> Self {
-        Assembler { outer: Vec::new(), current: Frame::new(start, '\0') }
+        ExprBuilder { outer: Vec::new(), current: OpenGroup::new(start, '\0') }
     }
 
     pub(super) fn item(&mut self, expr: ExprId) {
@@ -65,7 +65,7 @@ impl Assembler {
     }
 
     pub(super) fn open(&mut self, start: usize, close: char) {
-        let outer = std::mem::replace(&mut self.current, Frame::new(start, close));
+        let outer = std::mem::replace(&mut self.current, OpenGroup::new(start, close));
         self.outer.push(outer);
     }
 

@@ -23,7 +23,7 @@
 //! should work in llama.cpp.
 
 use super::cursor::Cursor;
-use super::expr_builder::Assembler;
+use super::expr_builder::ExprBuilder;
 use super::rules::{Expr, Grammar};
 use super::{check_length, compile};
 use crate::constraint::ir::Ir;
@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
         }
         self.blanks();
         self.cursor.eat("::=");
-        let mut out = Assembler::new(start);
+        let mut out = ExprBuilder::new(start);
         loop {
             self.blanks();
             let Some(c) = self.cursor.peek() else { break };
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads any part of a definition except a name; it begins with `c`.
-    fn element(&mut self, c: char, out: &mut Assembler) -> Result<()> {
+    fn element(&mut self, c: char, out: &mut ExprBuilder) -> Result<()> {
         let start = self.cursor.pos;
         let expr = match c {
             '"' => Expr::Literal(self.cursor.string()?.into_bytes()),

@@ -41,16 +41,16 @@ pub(super) type Edge = (Label, u32);
 
 /// The automaton of a rule.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Graph {
+pub(super) struct RuleGraph {
     pub edges: Vec<Vec<Edge>>,
     pub start: u32,
     pub end: u32,
 }
 
-impl Graph {
+impl RuleGraph {
     /// Returns a graph with a start and an end and no edges.
     pub(super) fn new() -> Self {
-        Graph { edges: vec![Vec::new(), Vec::new()], start: 0, end: 1 }
+        RuleGraph { edges: vec![Vec::new(), Vec::new()], start: 0, end: 1 }
     }
 
     pub(super) fn state(&mut self) -> u32 {
@@ -77,11 +77,11 @@ impl Graph {
         for (from, list) in self.edges.iter().enumerate() {
             list.iter().for_each(|e| into[e.1 as usize].push(from as u32));
         }
-        let ends = reach(self.edges.len(), self.end, |s, next| next.extend_from_slice(&into[s as usize]));
+        let ends = reachable(self.edges.len(), self.end, |s, next| next.extend_from_slice(&into[s as usize]));
         if !ends.0[self.start as usize] {
             return false;
         }
-        let (_, order) = reach(self.edges.len(), self.start, |s, next| {
+        let (_, order) = reachable(self.edges.len(), self.start, |s, next| {
             next.extend(self.edges[s as usize].iter().map(|e| e.1).filter(|&to| ends.0[to as usize]));
         });
         let mut number = vec![u32::MAX; self.edges.len()];
@@ -100,7 +100,7 @@ impl Graph {
 }
 
 /// Returns the states reachable from one state, as a set and in breadth-first order.
-pub(super) fn reach(
+pub(super) fn reachable(
     count: usize,
     from: u32,
     mut next: impl FnMut(u32, &mut Vec<u32>),
@@ -125,10 +125,10 @@ pub(super) fn reach(
 ///
 /// # Errors
 /// Returns [`ErrorKind::TooComplex`] with the span of the rule that exceeds the limit.
-pub(super) fn build(grammar: &Grammar) -> Result<Vec<Graph>> {
+pub(super) fn build(grammar: &Grammar) -> Result<Vec<RuleGraph>> {
     let nullable = nullable(grammar);
     let sizes = sizes(grammar, &nullable);
-    let shape = Shape { grammar, nullable: &nullable, sizes: &sizes };
+    let shape = ExprProperties { grammar, nullable: &nullable, sizes: &sizes };
     let mut total = 0u64;
     let mut graphs = Vec::with_capacity(grammar.rules.len());
     for rule in &grammar.rules {
@@ -218,8 +218,8 @@ fn sizes(grammar: &Grammar, nullable: &[bool]) -> Vec<(u64, u64)> {
         let whole = match expr {
             Expr::Seq(parts) | Expr::Alt(parts) => all(parts, &of),
             Expr::Repeat(part, min, max) => {
-                let shape = Shape { grammar, nullable, sizes: &sizes };
-                let part = if shape.fills(*part, *max) { filled(part) } else { of(part) };
+                let shape = ExprProperties { grammar, nullable, sizes: &sizes };
+                let part = if shape.repeats_nonempty(*part, *max) { filled(part) } else { of(part) };
                 part.saturating_add(2).saturating_mul(shape.count(id, *min, *max))
             }
             Expr::Token(part) => of(part).saturating_add(2 + grammar.ignored.len() as u64),
@@ -230,7 +230,7 @@ fn sizes(grammar: &Grammar, nullable: &[bool]) -> Vec<(u64, u64)> {
             Expr::Seq(parts) => whole.saturating_add(all(parts, &filled)),
             Expr::Alt(parts) => all(parts, &filled),
             Expr::Repeat(part, min, max) => {
-                let shape = Shape { grammar, nullable, sizes: &sizes };
+                let shape = ExprProperties { grammar, nullable, sizes: &sizes };
                 filled(part).saturating_add(4).saturating_mul(shape.count(id, *min, *max))
             }
             Expr::Token(part) => filled(part).saturating_add(2 + 2 * grammar.ignored.len() as u64),
@@ -242,13 +242,13 @@ fn sizes(grammar: &Grammar, nullable: &[bool]) -> Vec<(u64, u64)> {
 }
 
 /// The known properties of the expressions of a grammar.
-struct Shape<'a> {
+struct ExprProperties<'a> {
     grammar: &'a Grammar,
     nullable: &'a [bool],
     sizes: &'a [(u64, u64)],
 }
 
-impl Shape<'_> {
+impl ExprProperties<'_> {
     /// Number of copies of the part of a repetition that are written out.
     fn count(&self, repeat: usize, min: u32, max: Option<u32>) -> u64 {
         let Expr::Repeat(part, ..) = self.grammar.exprs[repeat] else { return 1 };
@@ -259,7 +259,7 @@ impl Shape<'_> {
     /// Returns true if a part is repeated without its empty text. This is so where the part is
     /// written out more than once, unless removing the empty text from deeply nested sequences
     /// makes it much larger.
-    fn fills(&self, part: ExprId, max: Option<u32>) -> bool {
+    fn repeats_nonempty(&self, part: ExprId, max: Option<u32>) -> bool {
         let (whole, filled) = self.sizes[part as usize];
         self.nullable[part as usize] && max.is_some_and(|m| m > 1) && filled <= whole.saturating_mul(4)
     }
@@ -267,7 +267,7 @@ impl Shape<'_> {
 
 /// An expression to be built between two states; with or without its empty text.
 #[derive(Clone, Copy)]
-struct Part {
+struct PendingPart {
     id: ExprId,
     filled: bool,
     from: u32,
@@ -275,12 +275,12 @@ struct Part {
 }
 
 /// Builds the graph of one expression, with an explicit stack of parts and their two states.
-fn graph(shape: &Shape, body: ExprId) -> Graph {
+fn graph(shape: &ExprProperties, body: ExprId) -> RuleGraph {
     let (grammar, nullable) = (shape.grammar, shape.nullable);
-    let mut graph = Graph::new();
-    let mut todo = vec![Part { id: body, filled: false, from: graph.start, to: graph.end }];
+    let mut graph = RuleGraph::new();
+    let mut todo = vec![PendingPart { id: body, filled: false, from: graph.start, to: graph.end }];
     while let Some(part) = todo.pop() {
-        let Part { id, from, to, .. } = part;
+        let PendingPart { id, from, to, .. } = part;
         // An expression that is not nullable has no empty text to remove.
         let filled = part.filled && nullable[id as usize];
         match grammar.expr(id) {
@@ -290,22 +290,25 @@ fn graph(shape: &Shape, body: ExprId) -> Graph {
             Expr::Literal(_) | Expr::Class(_) | Expr::Foreign(_) => graph.edge(from, Label::Term(id), to),
             Expr::Rule(rule) if filled => graph.edge(from, Label::Filled(*rule), to),
             Expr::Rule(rule) => graph.edge(from, Label::Rule(*rule), to),
-            Expr::Seq(parts) => sequence(&mut graph, &mut todo, parts, Part { filled, ..part }),
+            Expr::Seq(parts) => sequence(&mut graph, &mut todo, parts, PendingPart { filled, ..part }),
             Expr::Alt(parts) if is_list(grammar, parts) => graph.edge(from, Label::Term(id), to),
-            Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| Part { id, filled, from, to })),
+            Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| PendingPart { id, filled, from, to })),
             Expr::Repeat(_, _, Some(0)) if filled => {}
             Expr::Repeat(of, min, max) => {
                 let least = if nullable[*of as usize] { 0 } else { *min };
-                let inner = Part { id: *of, filled: filled || shape.fills(*of, *max), ..part };
+                let inner =
+                    PendingPart { id: *of, filled: filled || shape.repeats_nonempty(*of, *max), ..part };
                 match filled {
                     true => repeat_filled(&mut graph, &mut todo, *max, inner),
                     false => repeat(&mut graph, &mut todo, (least, *max), inner),
                 }
             }
-            Expr::Token(of) if grammar.ignored.is_empty() => todo.push(Part { id: *of, filled, from, to }),
+            Expr::Token(of) if grammar.ignored.is_empty() => {
+                todo.push(PendingPart { id: *of, filled, from, to })
+            }
             Expr::Token(of) => {
                 let after = graph.state();
-                todo.push(Part { id: *of, filled, from, to: after });
+                todo.push(PendingPart { id: *of, filled, from, to: after });
                 for &rule in &grammar.ignored {
                     graph.edge(after, Label::Rule(rule), after);
                     if filled {
@@ -321,27 +324,27 @@ fn graph(shape: &Shape, body: ExprId) -> Graph {
 
 /// Builds parts one after the other. Without the empty text, some part is the first that takes
 /// text: a path enters the sequence there and continues as usual.
-fn sequence(graph: &mut Graph, todo: &mut Vec<Part>, parts: &[ExprId], whole: Part) {
+fn sequence(graph: &mut RuleGraph, todo: &mut Vec<PendingPart>, parts: &[ExprId], whole: PendingPart) {
     let mut at = whole.from;
     for (i, &id) in parts.iter().enumerate() {
         let next = if i + 1 == parts.len() { whole.to } else { graph.state() };
         if whole.filled {
-            todo.push(Part { id, filled: true, from: whole.from, to: next });
+            todo.push(PendingPart { id, filled: true, from: whole.from, to: next });
         }
         if !whole.filled || i > 0 {
-            todo.push(Part { id, filled: false, from: at, to: next });
+            todo.push(PendingPart { id, filled: false, from: at, to: next });
         }
         at = next;
     }
 }
 
 /// Builds a part that occurs at least once and at most `max` times.
-fn repeat_filled(graph: &mut Graph, todo: &mut Vec<Part>, max: Option<u32>, part: Part) {
+fn repeat_filled(graph: &mut RuleGraph, todo: &mut Vec<PendingPart>, max: Option<u32>, part: PendingPart) {
     let (first, next) = (graph.state(), graph.state());
     graph.edge(part.from, Label::Empty, first);
-    todo.push(Part { from: first, to: next, ..part });
+    todo.push(PendingPart { from: first, to: next, ..part });
     match max {
-        Some(max) => repeat(graph, todo, (0, Some(max - 1)), Part { from: next, ..part }),
+        Some(max) => repeat(graph, todo, (0, Some(max - 1)), PendingPart { from: next, ..part }),
         None => {
             graph.edge(next, Label::Empty, first);
             graph.edge(next, Label::Empty, part.to);
@@ -349,25 +352,30 @@ fn repeat_filled(graph: &mut Graph, todo: &mut Vec<Part>, max: Option<u32>, part
     }
 }
 
-fn repeat(graph: &mut Graph, todo: &mut Vec<Part>, (min, max): (u32, Option<u32>), part: Part) {
+fn repeat(
+    graph: &mut RuleGraph,
+    todo: &mut Vec<PendingPart>,
+    (min, max): (u32, Option<u32>),
+    part: PendingPart,
+) {
     let (mut at, to) = (part.from, part.to);
     for _ in 0..min {
         let next = graph.state();
-        todo.push(Part { from: at, to: next, ..part });
+        todo.push(PendingPart { from: at, to: next, ..part });
         at = next;
     }
     let Some(max) = max else {
         // Uses a state of its own: other edges at `from` or `to` could enter a loop there.
         let middle = graph.state();
         graph.edge(at, Label::Empty, middle);
-        todo.push(Part { from: middle, to: middle, ..part });
+        todo.push(PendingPart { from: middle, to: middle, ..part });
         graph.edge(middle, Label::Empty, to);
         return;
     };
     for _ in min..max {
         let next = graph.state();
         graph.edge(at, Label::Empty, to);
-        todo.push(Part { from: at, to: next, ..part });
+        todo.push(PendingPart { from: at, to: next, ..part });
         at = next;
     }
     graph.edge(at, Label::Empty, to);

@@ -38,7 +38,7 @@
 //! Imports of files were rejected: a constraint is one text.
 
 use super::cursor::Cursor;
-use super::expr_builder::Assembler;
+use super::expr_builder::ExprBuilder;
 use super::rules::{Expr, ExprId, Grammar, Span};
 use super::{check_length, compile, lark_terminals, regex};
 use crate::constraint::ir::Ir;
@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
 
     /// Reads everything up to the next definition.
     fn alternatives(&mut self, start: usize) -> Result<ExprId> {
-        let mut out = Assembler::new(start);
+        let mut out = ExprBuilder::new(start);
         loop {
             self.blanks();
             let Some(c) = self.cursor.peek() else { break };
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
         out.finish(&self.cursor, &mut self.grammar)
     }
 
-    fn element(&mut self, c: char, out: &mut Assembler) -> Result<()> {
+    fn element(&mut self, c: char, out: &mut ExprBuilder) -> Result<()> {
         let start = self.cursor.pos;
         let atom = match c {
             '"' => self.string()?,

@@ -11,8 +11,8 @@
 //! Calling every rule was rejected: a terminal of one character would cost a frame and an exit for
 //! each token.
 
-use super::analysis::Rules;
-use super::graph::{Graph, Label, words};
+use super::analysis::TrimmedRules;
+use super::graph::{Label, RuleGraph, words};
 use super::recursion::{calls, components, without_left_recursion};
 use super::rules::{Expr, ExprId, Grammar, RuleIx};
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId, RuleId};
@@ -20,22 +20,22 @@ use crate::constraint::regular::utf8_class;
 use crate::error::Result;
 
 /// Maximum weight of a small rule.
-const SMALL: usize = 48;
+const MAX_SMALL_WEIGHT: usize = 48;
 /// Maximum weight of all copies of a rule together: of a small rule, of a large rule.
 const MAX_COPIES: (usize, usize) = (12_000, 3_000);
 /// Maximum weight of all copies of all rules together.
 const MAX_ALL_COPIES: usize = 100_000;
 /// Maximum depth of rules inlined in each other: the lowering of the machine recurs for each level.
-const MAX_DEPTH: usize = 40;
+const MAX_INLINE_DEPTH: usize = 40;
 
 /// Returns the intermediate representation of a grammar.
 ///
 /// # Errors
 /// Returns `TooComplex` where left recursion grows too large.
-pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
+pub(super) fn lower(grammar: &Grammar, rules: &TrimmedRules) -> Result<Ir> {
     let mut graphs = without_left_recursion(grammar, rules)?;
     // The whole output: ignored text, then the start rule.
-    let mut all = Graph::new();
+    let mut all = RuleGraph::new();
     let mut begin = all.start;
     if !grammar.ignored.is_empty() {
         begin = all.state();
@@ -48,7 +48,7 @@ pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
     }
     all.trim(|label| !matches!(label, Label::Rule(r) if graphs[r as usize].is_none()));
     graphs.push(Some(all));
-    let mut lowering = Lowering {
+    let mut lowering = GrammarLowering {
         grammar,
         ir: Ir::new(),
         inline: inlined(&graphs, grammar),
@@ -74,18 +74,18 @@ pub(super) fn lower(grammar: &Grammar, rules: &Rules) -> Result<Ir> {
     let root = lowering.done.last().copied().flatten().unwrap_or(NodeId(0));
     ir.set_root(root);
     ir.warnings.extend(grammar.warnings.iter().cloned());
-    ir.marks.extend(grammar.literals().filter_map(mark));
+    ir.marks.extend(grammar.literals().filter_map(possible_special_token));
     Ok(ir)
 }
 
 /// Returns the literal if it could be a special token: special tokens contain brackets or bars.
-fn mark(literal: &[u8]) -> Option<String> {
+fn possible_special_token(literal: &[u8]) -> Option<String> {
     let could = literal.len() > 2 && literal.iter().any(|b| b"<[|".contains(b));
     could.then(|| String::from_utf8(literal.to_vec()).ok())?
 }
 
-fn successors(graphs: &[Option<Graph>]) -> Vec<Vec<u32>> {
-    let of = |graph: &Option<Graph>| {
+fn successors(graphs: &[Option<RuleGraph>]) -> Vec<Vec<u32>> {
+    let of = |graph: &Option<RuleGraph>| {
         let mut list: Vec<u32> = graph.iter().flat_map(calls).collect();
         list.sort_unstable();
         list.dedup();
@@ -95,7 +95,7 @@ fn successors(graphs: &[Option<Graph>]) -> Vec<Vec<u32>> {
 }
 
 /// Returns for each rule whether it is inlined where it is called.
-fn inlined(graphs: &[Option<Graph>], grammar: &Grammar) -> Vec<bool> {
+fn inlined(graphs: &[Option<RuleGraph>], grammar: &Grammar) -> Vec<bool> {
     let next = successors(graphs);
     let (_, order) = components(&next);
     let mut uses = vec![0usize; graphs.len()];
@@ -124,8 +124,8 @@ fn inlined(graphs: &[Option<Graph>], grammar: &Grammar) -> Vec<bool> {
         }
         weight[at] = sum;
         let copies = sum.saturating_mul(uses[at]);
-        let most = if sum <= SMALL { MAX_COPIES.0 } else { MAX_COPIES.1 };
-        inline[at] = depth[at] < MAX_DEPTH && (uses[at] <= 1 || copies <= most && copies <= budget);
+        let most = if sum <= MAX_SMALL_WEIGHT { MAX_COPIES.0 } else { MAX_COPIES.1 };
+        inline[at] = depth[at] < MAX_INLINE_DEPTH && (uses[at] <= 1 || copies <= most && copies <= budget);
         if inline[at] && uses[at] > 1 {
             budget -= copies;
         }
@@ -144,7 +144,7 @@ fn term_weight(grammar: &Grammar, id: ExprId) -> usize {
     }
 }
 
-struct Lowering<'a> {
+struct GrammarLowering<'a> {
     grammar: &'a Grammar,
     ir: Ir,
     inline: Vec<bool>,
@@ -154,7 +154,7 @@ struct Lowering<'a> {
     named: Vec<Option<RuleId>>,
 }
 
-impl Lowering<'_> {
+impl GrammarLowering<'_> {
     fn name(&mut self, rule: RuleIx) -> RuleId {
         *self.named[rule as usize].get_or_insert_with(|| self.ir.declare_rule())
     }
@@ -190,7 +190,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers a graph whose start is state 0.
-    fn graph(&mut self, graph: &Graph) -> NodeId {
+    fn graph(&mut self, graph: &RuleGraph) -> NodeId {
         if let [start, end] = &graph.edges[..]
             && let ([(label, 1)], []) = (&start[..], &end[..])
         {

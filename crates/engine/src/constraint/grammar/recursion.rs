@@ -24,8 +24,8 @@
 //! Paull's substitution was rejected: it is exponential in the number of rules that begin with each
 //! other, and it needs the alternatives written out.
 
-use super::analysis::Rules;
-use super::graph::{Graph, Label, MAX_EDGES, too_large};
+use super::analysis::TrimmedRules;
+use super::graph::{Label, MAX_EDGES, RuleGraph, too_large};
 use super::rules::{Grammar, RuleIx};
 use crate::error::Result;
 
@@ -33,12 +33,15 @@ use crate::error::Result;
 ///
 /// # Errors
 /// Returns `TooComplex` if the copies of a group are too large.
-pub(super) fn without_left_recursion(grammar: &Grammar, rules: &Rules) -> Result<Vec<Option<Graph>>> {
+pub(super) fn without_left_recursion(
+    grammar: &Grammar,
+    rules: &TrimmedRules,
+) -> Result<Vec<Option<RuleGraph>>> {
     let begins: Vec<Vec<u32>> =
         rules.graphs.iter().map(|g| g.as_ref().map_or(Vec::new(), first_calls)).collect();
     let (group_of, groups) = components(&begins);
-    let mut result: Vec<Option<Graph>> = vec![None; rules.graphs.len()];
-    let mut joined: Vec<Option<(Graph, Vec<u32>)>> = vec![None; groups.len()];
+    let mut result: Vec<Option<RuleGraph>> = vec![None; rules.graphs.len()];
+    let mut joined: Vec<Option<(RuleGraph, Vec<u32>)>> = vec![None; groups.len()];
     let mut total = 0;
     let mut todo: Vec<RuleIx> = grammar.ignored.iter().copied().chain([grammar.start]).collect();
     while let Some(rule) = todo.pop() {
@@ -52,9 +55,9 @@ pub(super) fn without_left_recursion(grammar: &Grammar, rules: &Rules) -> Result
             let (graph, ends) = slot.get_or_insert_with(|| join(group, &rules.graphs, &group_of));
             // The group contains the rule.
             let place = group.iter().position(|&r| r == rule).unwrap_or(0);
-            Graph { end: ends[place], ..graph.clone() }
+            RuleGraph { end: ends[place], ..graph.clone() }
         };
-        close_tails(&mut graph, rule);
+        loop_tail_calls(&mut graph, rule);
         graph.trim(|_| true);
         total += graph.len();
         if total > MAX_EDGES {
@@ -68,7 +71,7 @@ pub(super) fn without_left_recursion(grammar: &Grammar, rules: &Rules) -> Result
 }
 
 /// Returns the rules called anywhere in a graph.
-pub(super) fn calls(graph: &Graph) -> impl Iterator<Item = RuleIx> + '_ {
+pub(super) fn calls(graph: &RuleGraph) -> impl Iterator<Item = RuleIx> + '_ {
     graph.edges.iter().flatten().filter_map(|e| match e.0 {
         Label::Rule(rule) => Some(rule),
         _ => None,
@@ -76,7 +79,7 @@ pub(super) fn calls(graph: &Graph) -> impl Iterator<Item = RuleIx> + '_ {
 }
 
 /// Returns the rules with which a graph can begin; its start has no empty edges.
-fn first_calls(graph: &Graph) -> Vec<RuleIx> {
+fn first_calls(graph: &RuleGraph) -> Vec<RuleIx> {
     let first = graph.edges[graph.start as usize].iter();
     let mut calls: Vec<RuleIx> =
         first.filter_map(|e| if let Label::Rule(r) = e.0 { Some(r) } else { None }).collect();
@@ -86,8 +89,8 @@ fn first_calls(graph: &Graph) -> Vec<RuleIx> {
 }
 
 /// Joins the graphs of a group to one, and returns it with the end of each rule.
-fn join(group: &[RuleIx], graphs: &[Option<Graph>], group_of: &[u32]) -> (Graph, Vec<u32>) {
-    let mut joined = Graph::new();
+fn join(group: &[RuleIx], graphs: &[Option<RuleGraph>], group_of: &[u32]) -> (RuleGraph, Vec<u32>) {
+    let mut joined = RuleGraph::new();
     let (start, mut ends, mut first) = (joined.start, vec![0; group.len()], Vec::new());
     for graph in group.iter().map(|&r| graphs[r as usize].as_ref()) {
         first.push(joined.edges.len() as u32);
@@ -116,7 +119,7 @@ fn join(group: &[RuleIx], graphs: &[Option<Graph>], group_of: &[u32]) -> (Graph,
 }
 
 /// Turns calls of the rule itself that lead to its end into edges back to its start.
-fn close_tails(graph: &mut Graph, rule: RuleIx) {
+fn loop_tail_calls(graph: &mut RuleGraph, rule: RuleIx) {
     let (start, end) = (graph.start, graph.end);
     for edge in graph.edges.iter_mut().flatten() {
         if *edge == (Label::Rule(rule), end) {

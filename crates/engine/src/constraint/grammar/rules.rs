@@ -171,7 +171,7 @@ impl Grammar {
         if let Some(rule) = self.rules.iter().filter(|r| r.body.is_none()).min_by_key(|r| r.span.0) {
             let error =
                 self.fault(ErrorKind::InvalidPattern, format!("`{}` is not defined", rule.name), rule.span);
-            return Err(match self.suggestion(&rule.name) {
+            return Err(match self.closest_name(&rule.name) {
                 Some(known) => error.hint(format!("did you mean `{known}`?")),
                 None => error.hint("define it, or put literal text in quotes"),
             });
@@ -221,7 +221,7 @@ impl Grammar {
     }
 
     /// Returns the defined name closest to `name`, if one is close.
-    fn suggestion(&self, name: &str) -> Option<&str> {
+    fn closest_name(&self, name: &str) -> Option<&str> {
         let defined = self.rules.iter().filter(|r| r.body.is_some() && self.names.contains_key(&r.name));
         let (known, distance) = defined
             .take(5_000)

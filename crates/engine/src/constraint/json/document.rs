@@ -79,18 +79,18 @@ pub(in crate::constraint) struct Doc {
     /// Member table. Before the members of each object is one entry with the object's keyword set,
     /// as two 32-bit halves.
     pub(in crate::constraint) members: Vec<(Symbol, Id)>,
-    words: SymbolTable,
+    symbols: SymbolTable,
     pub(in crate::constraint) root: Id,
     /// String values made for property names.
-    loose: FxHashMap<Symbol, Id>,
+    name_strings: FxHashMap<Symbol, Id>,
     /// One duplicated member name with its object, if there was any.
     pub duplicate: Option<(Id, Symbol)>,
     /// `false` and `true` outside the tree.
     pub(in crate::constraint) constants: [Option<Id>; 2],
     /// Schemas made of values of the tree.
-    pub(in crate::constraint) made: FxHashMap<(Symbol, Box<[Id]>), Id>,
+    pub(in crate::constraint) synthetic: FxHashMap<(Symbol, Box<[Id]>), Id>,
     /// Roots of further documents, with the URI of each.
-    others: FxHashMap<Id, String>,
+    further_roots: FxHashMap<Id, String>,
 }
 
 impl Doc {
@@ -112,13 +112,13 @@ impl Doc {
             parents: Vec::with_capacity(values),
             elements: Vec::new(),
             members: Vec::with_capacity(values),
-            words: SymbolTable::on(kw::words(), text.len().min(MAX_BYTES)),
+            symbols: SymbolTable::on(kw::words(), text.len().min(MAX_BYTES)),
             root: Id(0),
-            loose: FxHashMap::default(),
+            name_strings: FxHashMap::default(),
             duplicate: None,
             constants: [None; 2],
-            made: FxHashMap::default(),
-            others: FxHashMap::default(),
+            synthetic: FxHashMap::default(),
+            further_roots: FxHashMap::default(),
         };
         doc.root = doc.read(text, all)?;
         Ok(doc)
@@ -127,7 +127,7 @@ impl Doc {
     /// Parses another schema into the same arena and returns its root.
     pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
         let root = self.read(text, false).map_err(|e| e.at(Place::File(uri.into())))?;
-        self.others.insert(root, uri.to_string());
+        self.further_roots.insert(root, uri.to_string());
         Ok(root)
     }
 
@@ -154,8 +154,8 @@ impl Doc {
             Value::Object { .. } => self.close_object(children),
             scalar => self.push(scalar),
         };
-        if let Some(uri) = self.others.get(&id).cloned() {
-            self.others.insert(copy, uri);
+        if let Some(uri) = self.further_roots.get(&id).cloned() {
+            self.further_roots.insert(copy, uri);
         }
         copy
     }
@@ -173,16 +173,16 @@ impl Doc {
     }
 
     pub fn name(&self, name: Symbol) -> &str {
-        self.words.get(name)
+        self.symbols.get(name)
     }
 
     /// Returns the symbol of a string that occurs in the document or was interned later.
     pub fn lookup(&self, text: &str) -> Option<Symbol> {
-        self.words.find(text)
+        self.symbols.find(text)
     }
 
     pub fn intern(&mut self, text: &str) -> Symbol {
-        self.words.intern(text)
+        self.symbols.intern(text)
     }
 
     /// Returns the members of an object, in order; empty for other values.
@@ -277,7 +277,7 @@ impl Doc {
     /// Returns the location of a value, for errors.
     pub fn place(&self, id: Id) -> Place {
         let (pointer, root) = self.pointer_and_root(id);
-        match self.others.get(&root) {
+        match self.further_roots.get(&root) {
             Some(uri) => Place::Document { uri: uri.clone(), pointer },
             None => Place::Pointer(pointer),
         }
@@ -291,11 +291,11 @@ impl Doc {
 
     /// Returns a string value outside the document tree.
     pub fn string_value(&mut self, text: Symbol) -> Id {
-        if let Some(&id) = self.loose.get(&text) {
+        if let Some(&id) = self.name_strings.get(&text) {
             return id;
         }
         let id = self.push(Value::String(text));
-        self.loose.insert(text, id);
+        self.name_strings.insert(text, id);
         id
     }
 
@@ -313,14 +313,14 @@ impl Doc {
     /// Makes an object of these members; the last of several members with one name counts.
     pub(in crate::constraint) fn close_object(&mut self, members: &[(Symbol, Id)]) -> Id {
         let first = self.open_members();
-        let many = if members.len() > FEW { members.len() } else { 0 };
+        let many = if members.len() > COMPARE_NAMES_UP_TO { members.len() } else { 0 };
         let mut seen: FxHashMap<Symbol, usize> = FxHashMap::with_capacity_and_hasher(many, FxBuildHasher);
         let mut duplicate = None;
         for &(name, id) in members {
             // Most objects are so small that comparing every name is faster than hashing.
             let kept = &self.members[first..];
             let known = match members.len() {
-                ..=FEW => kept.iter().position(|m| m.0 == name),
+                ..=COMPARE_NAMES_UP_TO => kept.iter().position(|m| m.0 == name),
                 _ => seen.get(&name).copied(),
             };
             match known {
@@ -329,7 +329,7 @@ impl Doc {
                     duplicate = Some(name);
                 }
                 None => {
-                    if members.len() > FEW {
+                    if members.len() > COMPARE_NAMES_UP_TO {
                         seen.insert(name, kept.len());
                     }
                     self.members.push((name, id));
@@ -348,4 +348,4 @@ impl Doc {
 }
 
 /// Objects with at most this many members have their names compared one by one.
-const FEW: usize = 16;
+const COMPARE_NAMES_UP_TO: usize = 16;

@@ -27,12 +27,12 @@ struct OpenContainer {
     /// True if the container may be something other than a schema, so all of its members count.
     keeps: bool,
     /// Names of the annotation texts that were left out.
-    told: SmallVec<[Symbol; 2]>,
+    skipped_texts: SmallVec<[Symbol; 2]>,
 }
 
 impl OpenContainer {
     /// Returns true if the next value is an annotation text that is left out.
-    fn only_tells(&self) -> bool {
+    fn is_skipped_text(&self) -> bool {
         !self.keeps && self.name.is_some_and(kw::is_annotation_text)
     }
 }
@@ -63,9 +63,9 @@ impl<'a> Parser<'a> {
             self.space();
             let mut done = match self.peek() {
                 Some(first @ (b'[' | b'{')) => self.begin(first == b'{', &mut open)?,
-                Some(b'"') if open.last().is_some_and(OpenContainer::only_tells) => {
+                Some(b'"') if open.last().is_some_and(OpenContainer::is_skipped_text) => {
                     if let Some(container) = open.last_mut() {
-                        container.told.extend(container.name);
+                        container.skipped_texts.extend(container.name);
                     }
                     self.skip_string()?;
                     self.next_member(&mut open)?
@@ -101,7 +101,7 @@ impl<'a> Parser<'a> {
         let key = outer.and_then(|outer| outer.name);
         let literal = outer.map_or(self.all, |outer| outer.literal) || key.is_some_and(kw::is_literal);
         let keeps = literal || key.is_some_and(kw::maps_names);
-        OpenContainer { first: self.waiting.len(), name, literal, keeps, told: SmallVec::new() }
+        OpenContainer { first: self.waiting.len(), name, literal, keeps, skipped_texts: SmallVec::new() }
     }
 
     /// Continues after a value: begins the next member of its container, or closes and returns it.
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
             None => self.doc.close_array(children),
             Some(_) => self.doc.close_object(children),
         };
-        let told = &container.told;
+        let told = &container.skipped_texts;
         let twice =
             |&(i, name): &(usize, &Symbol)| told[..i].contains(name) || children.iter().any(|c| c.0 == *name);
         if let Some((_, &name)) = told.iter().enumerate().find(twice) {

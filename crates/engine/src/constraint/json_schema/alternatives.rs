@@ -18,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::context::SchemaContext;
 use super::keywords as kw;
-use super::normalize::{Fork, Item, Mode};
+use super::normalize::{Fork, Mode, PendingKeyword};
 use super::properties::only_word;
 use super::shape::{FALSE, Shape, Term, Terms, Types};
 use crate::constraint::json::document::{Id, Symbol, Value};
@@ -54,7 +54,10 @@ impl SchemaContext<'_> {
         for i in 0..alive.len() {
             for j in 0..i {
                 let (a, b) = (alive[j], alive[i]);
-                if a != b && (self.apart(a, b, Some(&fork.shape))? || self.impossible(fork, &[a, b])?) {
+                if a != b
+                    && (self.exclude_each_other(a, b, Some(&fork.shape))?
+                        || self.impossible(fork, &[a, b])?)
+                {
                     continue;
                 }
                 terms[i].push(Term::Neg(a));
@@ -73,20 +76,20 @@ impl SchemaContext<'_> {
             return Ok(false);
         }
         let mut both = fork.clone();
-        both.shape.unasked = both.shape.terms.len();
-        both.queue(schemas.iter().map(|&s| Item::Term(Term::Pos(s))));
-        self.none(both)
+        both.shape.first_filter = both.shape.terms.len();
+        both.queue(schemas.iter().map(|&s| PendingKeyword::Term(Term::Pos(s))));
+        self.is_empty_fork(both)
     }
 
     /// Returns true if the keywords of two schemas show that they exclude each other. They have no
     /// common type, no common literal, or a required property to which that applies (one level
     /// down, next to the given shape). Nearly all unions in use are of this kind, and merging their
     /// branches takes far longer.
-    pub fn apart(&mut self, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
+    pub fn exclude_each_other(&mut self, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
         let (a, b) = (self.follow(a)?, self.follow(b)?);
         self.step(1, a)?;
-        let (types, literals) = self.looks(a)?;
-        let (other_types, other_literals) = self.looks(b)?;
+        let (types, literals) = self.types_and_literals(a)?;
+        let (other_types, other_literals) = self.types_and_literals(b)?;
         let common = types.and(other_types);
         if common.is_empty() {
             return Ok(true);
@@ -112,7 +115,7 @@ impl SchemaContext<'_> {
             let Some(other) = self.doc.get(others, name) else { continue };
             let required =
                 beside.object.required.contains(name) || self.demands(a, name) || self.demands(b, name);
-            if required && self.apart(schema, other, None)? {
+            if required && self.exclude_each_other(schema, other, None)? {
                 return Ok(true);
             }
         }
@@ -120,7 +123,7 @@ impl SchemaContext<'_> {
     }
 
     /// Returns the types that a schema names, and the values of its `const` or `enum`.
-    fn looks(&self, schema: Id) -> Result<(Types, Option<SmallVec<[Id; 8]>>)> {
+    fn types_and_literals(&self, schema: Id) -> Result<(Types, Option<SmallVec<[Id; 8]>>)> {
         let (mut types, mut literals) = (Types::ALL, None);
         for (name, at) in self.asserting(schema) {
             match name {
@@ -147,7 +150,7 @@ impl SchemaContext<'_> {
         listed.is_some_and(|k| self.doc.elements(k.1).iter().any(|&e| self.doc.string(e) == Some(name)))
     }
 
-    fn none(&mut self, fork: Fork) -> Result<bool> {
+    fn is_empty_fork(&mut self, fork: Fork) -> Result<bool> {
         self.empty_depth += 1;
         let shapes = self.expand(fork, Mode::Loose);
         self.empty_depth -= 1;
@@ -187,7 +190,7 @@ impl SchemaContext<'_> {
         if let [Term::Pos(first), ref rest @ ..] = terms[..] {
             for term in rest {
                 if let Term::Pos(other) = *term
-                    && self.apart(first, other, None)?
+                    && self.exclude_each_other(first, other, None)?
                 {
                     self.empty.insert(terms, (true, depth));
                     return Ok(true);
@@ -196,14 +199,14 @@ impl SchemaContext<'_> {
         }
         // This is also the answer to the same query inside itself.
         self.empty.insert(terms.clone(), (false, 0));
-        let empty = self.none(Fork::new(&terms))?;
+        let empty = self.is_empty_fork(Fork::new(&terms))?;
         self.empty.insert(terms, (empty, depth));
         Ok(empty)
     }
 
     /// Drops types that cannot be satisfied because of a required part; returns true if nothing is
     /// left.
-    pub fn dead(&mut self, shape: &mut Shape) -> Result<bool> {
+    pub fn drop_impossible_types(&mut self, shape: &mut Shape) -> Result<bool> {
         shape.drop_contradictions();
         if shape.types.meets(Types::OBJECT) {
             let mut names: SmallVec<[Symbol; 16]> = shape.object.required.names().collect();
@@ -239,13 +242,13 @@ impl SchemaContext<'_> {
     /// Finishes a shape: filters its literals; returns true if anything is left.
     pub fn finish(&mut self, shape: &mut Shape, mode: Mode) -> Result<bool> {
         let Some(literals) = shape.literals.clone() else {
-            return Ok(!self.dead(shape)?);
+            return Ok(!self.drop_impossible_types(shape)?);
         };
         // Mostly all of them are kept.
         let mut dropped: Option<Vec<Id>> = None;
         for (i, &literal) in literals.iter().enumerate() {
-            let asked = shape.types.meets(self.type_of(literal)) || shape.unasked == 0;
-            let kept = asked && self.literal_fits(&shape.terms[shape.unasked..], literal)?;
+            let asked = shape.types.meets(self.type_of(literal)) || shape.first_filter == 0;
+            let kept = asked && self.literal_fits(&shape.terms[shape.first_filter..], literal)?;
             match &mut dropped {
                 _ if kept && mode == Mode::Loose => {
                     dropped = Some(vec![literal]);

@@ -19,7 +19,7 @@
 
 use smallvec::smallvec;
 
-use super::conjunctions::{GoalId, Plan, SchemaLowering};
+use super::conjunctions::{ConjunctionId, Plan, SchemaLowering};
 use super::context::SchemaContext;
 use super::keywords as kw;
 use super::shape::{ArrayPart, Term, Terms, add_term, lower_max};
@@ -49,7 +49,7 @@ pub(super) struct Contains {
 }
 
 /// An alternative for an item: the conditions for which it counts (a bit each) and its conjunction.
-type Way = (u32, GoalId);
+type Way = (u32, ConjunctionId);
 
 impl ArrayPart {
     /// Returns the first index from which all items have the same terms.
@@ -85,7 +85,7 @@ impl SchemaContext<'_> {
     /// Drops conditions for which every item counts, or none does: they bound the number of items,
     /// or assert nothing. Lists of different texts that must differ from each other are of this
     /// kind.
-    pub fn settle_contains(&mut self, part: &mut ArrayPart) -> Result<()> {
+    pub fn drop_trivial_conditions(&mut self, part: &mut ArrayPart) -> Result<()> {
         let mut kept = Vec::new();
         for condition in std::mem::take(&mut part.contains) {
             let (mut all, mut none) = (true, condition.min == 0);
@@ -122,7 +122,7 @@ impl SchemaLowering<'_> {
             return Ok(Vec::new());
         }
         if part.contains.len() > MAX_CONDITIONS {
-            return Err(self.front.unsupported(kw::CONTAINS, part.contains[MAX_CONDITIONS].at));
+            return Err(self.context.unsupported(kw::CONTAINS, part.contains[MAX_CONDITIONS].at));
         }
         let mut positions = Vec::new();
         for at in 0..=part.uniform_from() {
@@ -139,7 +139,7 @@ impl SchemaLowering<'_> {
                     }
                 }
                 if possible {
-                    ways.push((counted, self.goal(&terms)?));
+                    ways.push((counted, self.conjunction(&terms)?));
                 }
             }
             positions.push(ways);
@@ -157,14 +157,14 @@ impl SchemaLowering<'_> {
         let caps: Vec<usize> = conditions.iter().map(|c| c.max.unwrap_or(c.min) as usize).collect();
         let size = caps.iter().try_fold(items + 1, |n, cap| n.checked_mul(cap + 1));
         if size.is_none_or(|n| n > MAX_STATES) {
-            return Err(self.front.unsupported(kw::CONTAINS, conditions[0].at));
+            return Err(self.context.unsupported(kw::CONTAINS, conditions[0].at));
         }
         let ways: Vec<Vec<(u32, NodeId)>> = plan
             .contains
             .iter()
             .map(|ways| ways.iter().map(|&(counted, goal)| (counted, self.node(goal))).collect())
             .collect();
-        let counts = Counts { items, caps: &caps };
+        let counts = ContainsCounts { items, caps: &caps };
         let mut states = Vec::new();
         for state in 0..counts.len() {
             let (n, counted) = counts.of(state);
@@ -197,7 +197,7 @@ impl SchemaLowering<'_> {
     /// Builds an array whose items the automaton describes.
     pub fn bracketed(&mut self, states: Vec<AutomatonState>) -> NodeId {
         let space = self.space();
-        let ir = &mut self.front.ir;
+        let ir = &mut self.context.ir;
         let (open, close) = (ir.bytes("["), ir.bytes("]"));
         let inside = ir.push(Node::automaton(states));
         ir.concat(vec![open, space, inside, close])
@@ -207,33 +207,33 @@ impl SchemaLowering<'_> {
     pub fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
         let space = self.space();
         if !comma {
-            return self.front.ir.concat(vec![item, space]);
+            return self.context.ir.concat(vec![item, space]);
         }
-        let gap = match self.front.policy.whitespace {
-            Whitespace::SingleSpace => self.front.ir.bytes(" "),
+        let gap = match self.context.policy.whitespace {
+            Whitespace::SingleSpace => self.context.ir.bytes(" "),
             _ => space,
         };
-        let comma = self.front.ir.bytes(",");
-        self.front.ir.concat(vec![comma, gap, item, space])
+        let comma = self.context.ir.bytes(",");
+        self.context.ir.concat(vec![comma, gap, item, space])
     }
 
     /// Returns optional whitespace, as the policy allows it.
     fn space(&mut self) -> NodeId {
-        let Whitespace::Flexible { max } = self.front.policy.whitespace else {
-            return self.front.ir.push(Node::Empty);
+        let Whitespace::Flexible { max } = self.context.policy.whitespace else {
+            return self.context.ir.push(Node::Empty);
         };
-        let byte = self.front.ir.push(Node::Class(smallvec![(b'\t', b'\n'), (b'\r', b'\r'), (b' ', b' ')]));
-        self.front.ir.repeat(byte, 0, Some(u32::from(max)))
+        let byte = self.context.ir.push(Node::Class(smallvec![(b'\t', b'\n'), (b'\r', b'\r'), (b' ', b' ')]));
+        self.context.ir.repeat(byte, 0, Some(u32::from(max)))
     }
 }
 
 /// States of an array: the number of items, at most `items`, and the counts of the conditions.
-struct Counts<'a> {
+struct ContainsCounts<'a> {
     items: usize,
     caps: &'a [usize],
 }
 
-impl Counts<'_> {
+impl ContainsCounts<'_> {
     fn len(&self) -> usize {
         (self.items + 1) * self.caps.iter().map(|cap| cap + 1).product::<usize>()
     }

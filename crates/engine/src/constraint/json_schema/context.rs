@@ -43,7 +43,7 @@ pub(super) const MAX_DISJUNCTS: usize = 4_096;
 /// Maximum number of nodes of the representation.
 pub(super) const MAX_NODES: usize = 2_000_000;
 /// Maximum number of distinct conjunctions of schemas.
-pub(super) const MAX_GOALS: usize = 200_000;
+pub(super) const MAX_CONJUNCTIONS: usize = 200_000;
 /// Maximum number of steps for checking literals against schemas and for merging shapes.
 pub(super) const MAX_STEPS: u64 = 20_000_000;
 
@@ -98,7 +98,7 @@ pub(super) struct SchemaContext<'p> {
     pub culprit: Option<UnsatCause>,
     pub numbers: FxHashMap<Id, Rc<Number>>,
     /// Alternatives that `unevaluated…` needs, by schema; and the sets in use.
-    pub alternatives: unevaluated::Known,
+    pub alternatives: unevaluated::AlternativesMemo,
     pub evaluated: Vec<Rc<unevaluated::Evaluated>>,
     /// Source text of `x-verbatim`.
     pub quoted: Option<Quoted<'p>>,
@@ -419,7 +419,7 @@ impl<'p> SchemaContext<'p> {
     /// Returns the automaton of all texts that may be of a format, also those that are not
     /// generated; `None` for an unknown format.
     pub fn widest_format(&mut self, name: Symbol, at: Id) -> Result<Option<Arc<CharDfa>>> {
-        let Some(node) = format::widest(self.doc.name(name), &mut self.scratch) else {
+        let Some(node) = format::superset(self.doc.name(name), &mut self.scratch) else {
             return self.automaton(Test::Format(name), at);
         };
         let dfa = ByteNfa::new(&self.scratch, node).and_then(|nfa| CharDfa::from_nfa(&nfa));

@@ -48,7 +48,7 @@ impl Doc {
     /// has neither embedded resources nor further texts.
     pub fn unify(&mut self) {
         let (roles, names) = self.roles();
-        let twins = self.twins(&roles, &names);
+        let twins = self.first_equals(&roles, &names);
         for (value, _) in self.values.iter().zip(&roles).filter(|v| *v.1 != Role::Data) {
             let children: &mut dyn Iterator<Item = &mut Id> = match *value {
                 Value::Array { first, len } => {
@@ -100,7 +100,7 @@ impl Doc {
     }
 
     /// Returns the first value that each one equals.
-    fn twins(&self, roles: &[Role], names: &[Option<Symbol>]) -> Vec<Id> {
+    fn first_equals(&self, roles: &[Role], names: &[Option<Symbol>]) -> Vec<Id> {
         let mut twins: Vec<Id> = Vec::with_capacity(roles.len());
         // Keys of the first values, one after the other; an allocation for each would dominate the
         // pass.
@@ -124,8 +124,10 @@ impl Doc {
                 }
                 Value::Object { .. } => {
                     keys.push(kind(5));
-                    let members =
-                        self.members(id).iter().filter(|m| !(role == Role::Schema && self.only_tells(**m)));
+                    let members = self
+                        .members(id)
+                        .iter()
+                        .filter(|m| !(role == Role::Schema && self.is_annotation(**m)));
                     keys.extend(members.flat_map(|m| [m.0.0, twins[m.1.0 as usize].0]));
                 }
             }
@@ -144,7 +146,7 @@ impl Doc {
     }
 
     /// Returns true if a member of a schema is text for its readers.
-    fn only_tells(&self, (name, at): (Symbol, Id)) -> bool {
+    fn is_annotation(&self, (name, at): (Symbol, Id)) -> bool {
         kw::is_annotation_text(name) && matches!(self.value(at), Value::String(_))
     }
 }

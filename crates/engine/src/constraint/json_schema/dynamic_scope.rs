@@ -42,7 +42,7 @@ pub(super) struct Scopes {
 }
 
 /// A value that is being copied.
-struct Open {
+struct OpenScope {
     id: Id,
     scope: u32,
     /// True if the members are named by the user.
@@ -117,7 +117,7 @@ impl Scopes {
         scope: u32,
         anchors: &dyn Fn(Id) -> Option<&'a [(Symbol, Id)]>,
     ) -> Result<()> {
-        let open = |id, scope, named| Open { id, scope, named, next: 0, children: Vec::new() };
+        let open = |id, scope, named| OpenScope { id, scope, named, next: 0, children: Vec::new() };
         let mut stack = vec![open(start, scope, false)];
         while let Some(top) = stack.last_mut() {
             let child = match doc.value(top.id) {

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use super::conjunctions::{GoalId, Plan, SchemaLowering};
+use super::conjunctions::{ConjunctionId, Plan, SchemaLowering};
 use super::context::SchemaContext;
 use super::keyword_values::Schemas;
 use super::keywords as kw;
@@ -27,7 +27,7 @@ use crate::error::{ErrorKind, Result};
 /// Maximum number of objects whose union meets the demands.
 const MAX_OBJECTS: usize = 256;
 /// Maximum number of names that can meet a demand and are declared for it.
-const MAX_FEW: usize = 64;
+const MAX_DECLARED_FOR_DEMAND: usize = 64;
 
 /// A demand: a property must exist with one of these names and a value that satisfies the term.
 #[derive(Debug, Clone)]
@@ -58,18 +58,18 @@ pub(super) struct Planned {
     count: usize,
     /// Declared properties that can meet demands (a bit each), by index, with the conjunctions of
     /// their values in that case.
-    declared: Vec<(usize, u32, GoalId)>,
+    declared: Vec<(usize, u32, ConjunctionId)>,
     /// Undeclared ones; the flag: each property of that name meets the demands, with any value.
-    extra: Vec<(u32, Keys, GoalId, bool)>,
+    extra: Vec<(u32, Keys, ConjunctionId, bool)>,
 }
 
 impl Planned {
-    pub fn goals(&self) -> impl Iterator<Item = GoalId> + '_ {
+    pub fn goals(&self) -> impl Iterator<Item = ConjunctionId> + '_ {
         self.declared.iter().map(|d| d.2).chain(self.extra.iter().map(|e| e.2))
     }
 }
 /// Declared properties, by index, with their conjunctions.
-type Chosen = Vec<(usize, GoalId)>;
+type Chosen = Vec<(usize, ConjunctionId)>;
 
 impl SchemaContext<'_> {
     /// Returns true if a name is among those of a demand.
@@ -137,7 +137,7 @@ impl SchemaContext<'_> {
 impl SchemaLowering<'_> {
     /// Drops the demands that a required property meets, and those that others imply; `closed`:
     /// there are no undeclared properties.
-    pub fn settle_demands(&mut self, shape: &mut Shape, closed: bool) -> Result<()> {
+    pub fn drop_met_demands(&mut self, shape: &mut Shape, closed: bool) -> Result<()> {
         if shape.object.demands.is_empty() {
             return Ok(());
         }
@@ -146,14 +146,14 @@ impl SchemaLowering<'_> {
         // Demands that are kept, with the declared names that can meet them.
         let mut kept: Vec<(ExistsProperty, Vec<Symbol>)> = Vec::new();
         for demand in std::mem::take(&mut shape.object.demands) {
-            self.front.step(names.len() as u64 / 4, demand.at)?;
+            self.context.step(names.len() as u64 / 4, demand.at)?;
             let mut meant = Vec::new();
             for &name in &names {
-                if self.front.names_have(demand.names, name, demand.at)? {
+                if self.context.names_have(demand.names, name, demand.at)? {
                     meant.push(name);
                 }
             }
-            if self.asks_nothing(&demand) && meant.iter().any(|n| shape.object.required.contains(*n)) {
+            if self.accepts_any_value(&demand) && meant.iter().any(|n| shape.object.required.contains(*n)) {
                 continue;
             }
             let within = |a: &[Symbol], b: &[Symbol]| a.iter().all(|n| b.contains(n));
@@ -171,10 +171,10 @@ impl SchemaLowering<'_> {
     }
 
     /// Returns true if any value meets a demand.
-    fn asks_nothing(&self, demand: &ExistsProperty) -> bool {
+    fn accepts_any_value(&self, demand: &ExistsProperty) -> bool {
         match demand.value {
             None => true,
-            Some(Term::Neg(id)) => self.front.doc.value(id) == Value::Bool(false),
+            Some(Term::Neg(id)) => self.context.doc.value(id) == Value::Bool(false),
             _ => false,
         }
     }
@@ -182,7 +182,7 @@ impl SchemaLowering<'_> {
     /// Declares the undeclared names that can meet demands if there are only a few of them. Others
     /// could use them up, so the representation cannot require one of them. Returns true if there
     /// were any.
-    pub fn declare_few(&mut self, shape: &mut Shape, extra: &[(Keys, GoalId)]) -> Result<bool> {
+    pub fn declare_few(&mut self, shape: &mut Shape, extra: &[(Keys, ConjunctionId)]) -> Result<bool> {
         let mut few: Vec<String> = Vec::new();
         let demands = &shape.object.demands;
         if demands.is_empty() || demands.len() > MAX_DEMANDS as usize {
@@ -193,22 +193,22 @@ impl SchemaLowering<'_> {
             for meets in 1..1u32 << demands.len() {
                 let mut both = keys.clone();
                 for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
-                    let own = self.front.names_language(demand.names, demand.at)?;
+                    let own = self.context.names_language(demand.names, demand.at)?;
                     both = Some(match both {
                         Some(both) => Arc::new(both.intersect(&own)?),
                         None => own,
                     });
                 }
-                few.extend(both.and_then(|both| both.finite(MAX_FEW)).into_iter().flatten());
+                few.extend(both.and_then(|both| both.finite(MAX_DECLARED_FOR_DEMAND)).into_iter().flatten());
             }
         }
         few.sort_unstable();
         few.dedup();
         let mut any = false;
         for name in few {
-            let name = self.front.doc.intern(&name);
+            let name = self.context.doc.intern(&name);
             if !shape.object.values.contains_key(&name) {
-                let known = self.front.undeclared(shape, name)?;
+                let known = self.context.undeclared(shape, name)?;
                 shape.object.values.change().insert(name, known);
                 shape.object.late.push(name);
                 any = true;
@@ -221,7 +221,7 @@ impl SchemaLowering<'_> {
     fn keys_language(&mut self, keys: &Keys) -> Result<Option<Arc<CharDfa>>> {
         Ok(match keys {
             Keys::All => None,
-            Keys::Patterns(patterns) => Some(self.front.any_pattern(patterns)?),
+            Keys::Patterns(patterns) => Some(self.context.any_pattern(patterns)?),
             Keys::Automaton(keys) => Some(keys.clone()),
         })
     }
@@ -230,8 +230,8 @@ impl SchemaLowering<'_> {
     pub fn plan_demands(
         &mut self,
         shape: &Shape,
-        properties: &[(Symbol, GoalId, bool)],
-        extra: &[(Keys, GoalId)],
+        properties: &[(Symbol, ConjunctionId, bool)],
+        extra: &[(Keys, ConjunctionId)],
     ) -> Result<Option<Planned>> {
         let demands = &shape.object.demands;
         if demands.is_empty() {
@@ -240,7 +240,7 @@ impl SchemaLowering<'_> {
         if demands.len() > MAX_DEMANDS as usize {
             let message =
                 format!("more than {MAX_DEMANDS} properties that must be there without being named");
-            let error = self.front.error(ErrorKind::TooComplex, demands[MAX_DEMANDS as usize].at, message);
+            let error = self.context.error(ErrorKind::TooComplex, demands[MAX_DEMANDS as usize].at, message);
             return Err(error.hint("state what is allowed instead"));
         }
         let all = (1u32 << demands.len()) - 1;
@@ -248,7 +248,7 @@ impl SchemaLowering<'_> {
         for (i, &(name, goal, _)) in properties.iter().enumerate() {
             let mut able = 0;
             for (bit, demand) in demands.iter().enumerate() {
-                able |= u32::from(self.front.names_have(demand.names, name, demand.at)?) << bit;
+                able |= u32::from(self.context.names_have(demand.names, name, demand.at)?) << bit;
             }
             for meets in (1..=all).filter(|m| m & !able == 0) {
                 planned.declared.push((i, meets, self.narrowed(goal, demands, meets)?));
@@ -259,7 +259,7 @@ impl SchemaLowering<'_> {
         }
         let mut wanted: Vec<Arc<CharDfa>> = Vec::new();
         for demand in demands {
-            wanted.push(self.front.names_language(demand.names, demand.at)?);
+            wanted.push(self.context.names_language(demand.names, demand.at)?);
         }
         for (keys, goal) in extra {
             let keys = self.keys_language(keys)?;
@@ -281,12 +281,17 @@ impl SchemaLowering<'_> {
     }
 
     /// Returns the conjunction with the terms of some demands added.
-    fn narrowed(&mut self, goal: GoalId, demands: &[ExistsProperty], meets: u32) -> Result<GoalId> {
+    fn narrowed(
+        &mut self,
+        goal: ConjunctionId,
+        demands: &[ExistsProperty],
+        meets: u32,
+    ) -> Result<ConjunctionId> {
         let mut terms = self.terms(goal).clone();
         for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
             demand.value.iter().for_each(|t| add_term(&mut terms, *t));
         }
-        self.goal(&terms)
+        self.conjunction(&terms)
     }
 
     /// Builds the objects that meet the demands: each demand by a declared property, or by
@@ -320,7 +325,7 @@ impl SchemaLowering<'_> {
             if objects > MAX_OBJECTS {
                 let at = plan.shape.object.demands[0].at;
                 let message = format!("this takes more than {MAX_OBJECTS} kinds of objects");
-                return Err(self.front.error(ErrorKind::TooComplex, at, message));
+                return Err(self.context.error(ErrorKind::TooComplex, at, message));
             }
             if let Some(properties) = self.chosen(plan, &chosen, properties) {
                 match undeclared {
@@ -337,13 +342,13 @@ impl SchemaLowering<'_> {
     fn chosen(
         &mut self,
         plan: &Plan,
-        chosen: &[(usize, GoalId)],
+        chosen: &[(usize, ConjunctionId)],
         properties: &[Property],
     ) -> Option<Vec<Property>> {
         let mut properties = properties.to_vec();
         for &(i, goal) in chosen {
             let value = self.node(goal);
-            let name = self.front.doc.name(plan.properties[i].0);
+            let name = self.context.doc.name(plan.properties[i].0);
             let property = properties.iter_mut().find(|p| *p.name == *name)?;
             if self.is_never(value) {
                 return None;
@@ -383,7 +388,7 @@ impl SchemaLowering<'_> {
             return Ok(());
         }
         let object = ir::Object { properties, extra: entries, demand, min, max, ..ir::Object::default() };
-        parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
+        parts.push(self.context.ir.push(Node::JsonObject(Box::new(object))));
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::constraint) fn words() -> &'static SymbolTable {
     static ALL: OnceLock<SymbolTable> = OnceLock::new();
     let make = || {
         let mut words = SymbolTable::default();
-        for word in WORDS {
+        for word in KEYWORDS {
             words.intern(word);
         }
         words
@@ -27,7 +27,7 @@ pub(in crate::constraint) fn words() -> &'static SymbolTable {
 macro_rules! keywords {
     ($($constant:ident = $text:literal,)*) => {
         /// Texts of the keywords, in the order of their names.
-        pub(super) const WORDS: &[&str] = &[$($text),*];
+        pub(super) const KEYWORDS: &[&str] = &[$($text),*];
         keywords!(@number 0; $($constant,)*);
     };
     (@number $n:expr; $constant:ident, $($rest:ident,)*) => {
@@ -200,7 +200,7 @@ pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
     }
     let own = letters(word);
     let found = (0..ID.0 as usize).find(|&i| {
-        let known = WORDS[i];
+        let known = KEYWORDS[i];
         let near = match known.len() {
             0..=4 => 0,
             5..=7 => 1,
@@ -211,15 +211,15 @@ pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
         apart <= near
             && (known.eq_ignore_ascii_case(word) || (near > 0 && within(known, word, near as usize)))
     });
-    found.map(|i| WORDS[i])
+    found.map(|i| KEYWORDS[i])
 }
 
 /// Letters that occur in each keyword.
-const LETTERS: [u32; WORDS.len()] = {
-    let mut sets = [0; WORDS.len()];
+const LETTERS: [u32; KEYWORDS.len()] = {
+    let mut sets = [0; KEYWORDS.len()];
     let mut i = 0;
     while i < sets.len() {
-        sets[i] = letters(WORDS[i]);
+        sets[i] = letters(KEYWORDS[i]);
         i += 1;
     }
     sets
@@ -262,9 +262,9 @@ mod tests {
 
     #[test]
     fn names_are_positions() {
-        assert_eq!(WORDS[REF.0 as usize], "$ref");
-        assert_eq!(WORDS[CONTENT_SCHEMA.0 as usize], "contentSchema");
-        assert_eq!(COUNT as usize, WORDS.len());
+        assert_eq!(KEYWORDS[REF.0 as usize], "$ref");
+        assert_eq!(KEYWORDS[CONTENT_SCHEMA.0 as usize], "contentSchema");
+        assert_eq!(COUNT as usize, KEYWORDS.len());
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
         let mut random = ffwd_testkit::random::Random::new(11);
         let mut meant = 0;
         for round in 0..4_000 {
-            let mut word = WORDS[round % ID.0 as usize].as_bytes().to_vec();
+            let mut word = KEYWORDS[round % ID.0 as usize].as_bytes().to_vec();
             for _ in 0..random.below(4) {
                 let (at, letter) = (random.below(word.len()), b"aeimnprstATY_$"[random.below(14)]);
                 match random.below(3) {
@@ -293,7 +293,7 @@ mod tests {
             }
             let word = String::from_utf8(word).unwrap();
             let near = |known: &str| [0, 1, 2][usize::from(known.len() > 4) + usize::from(known.len() > 7)];
-            let slow = WORDS[..ID.0 as usize].iter().copied().find(|known| {
+            let slow = KEYWORDS[..ID.0 as usize].iter().copied().find(|known| {
                 word.len() <= 24
                     && !word.starts_with("x-")
                     && (known.eq_ignore_ascii_case(&word)

@@ -50,12 +50,12 @@ impl Literals {
 }
 
 /// Up to this number, texts are compared one by one.
-const FEW: usize = 12;
+const MAX_SCANNED_LITERALS: usize = 12;
 
 impl SchemaLowering<'_> {
     /// Returns the node of a set of literals; equal sets share it.
     pub fn words(&mut self, mut words: LiteralSet) -> NodeId {
-        if words.len() <= FEW {
+        if words.len() <= MAX_SCANNED_LITERALS {
             let mut fresh = 0;
             for at in 0..words.len() {
                 if !words[..fresh].contains(&words[at]) {
@@ -83,7 +83,7 @@ impl SchemaLowering<'_> {
             _ => Node::Literals(words.drain(..).collect()),
         };
         let hash = FxBuildHasher.hash_one(&node);
-        let ir = &mut self.front.ir;
+        let ir = &mut self.context.ir;
         if let Some(&known) = self.literals.find(hash, |&id| *ir.node(id) == node) {
             return known;
         }
@@ -94,9 +94,9 @@ impl SchemaLowering<'_> {
 
     /// Adds a literal as a text; one with several forms becomes nodes.
     pub fn literal(&mut self, id: Id, literals: &mut Literals, parts: &mut Parts) {
-        let policy = self.front.policy;
+        let policy = self.context.policy;
         let one_way = policy.whitespace == Whitespace::Compact && policy.key_order == KeyOrder::Declared;
-        let as_node = match self.front.doc.value(id) {
+        let as_node = match self.context.doc.value(id) {
             Value::Array { .. } | Value::Object { .. } => !one_way || policy.equal_numbers,
             Value::Number(text) if policy.equal_numbers => return self.equal_number(text, literals),
             _ => false,
@@ -106,17 +106,17 @@ impl SchemaLowering<'_> {
             return;
         }
         self.text.clear();
-        self.front.doc.write(id, &mut self.text);
+        self.context.doc.write(id, &mut self.text);
         literals.words.push(ByteString::from_slice(&self.text));
     }
 
     /// Adds a number in every form that is equal to it, including that of the schema.
     fn equal_number(&self, text: Symbol, literals: &mut Literals) {
-        let own = self.front.doc.name(text);
-        let policy = self.front.policy;
+        let own = self.context.doc.name(text);
+        let policy = self.context.policy;
         // Numbers with more digits than the policy allows are written as in the schema. In draft 4
         // so are integers, because a point makes another type.
-        let as_written = self.front.draft <= SchemaDraft::D4 && Number::new(own).is_integer();
+        let as_written = self.context.draft <= SchemaDraft::D4 && Number::new(own).is_integer();
         let exact = Decimal::parse(own).ok().filter(|_| !as_written);
         let equal = exact.and_then(|exact| number::equal_texts(&exact, policy));
         let digits = own.split('.').nth(1).map_or(0, str::len);
@@ -134,7 +134,7 @@ impl SchemaLowering<'_> {
         // One node of trailing zeros serves any number of numbers.
         for (tail, texts) in literals.numbers {
             let texts = self.words(texts.into_iter().map(ByteString::from_vec).collect());
-            let ir = &mut self.front.ir;
+            let ir = &mut self.context.ir;
             let tail = number::tail(tail, ir);
             parts.push(ir.concat(vec![texts, tail]));
         }
@@ -148,20 +148,20 @@ impl SchemaLowering<'_> {
         let mut todo = vec![(root, false)];
         let mut made: Vec<NodeId> = Vec::new();
         while let Some((id, ready)) = todo.pop() {
-            let children: Vec<Id> = match self.front.doc.value(id) {
-                Value::Array { .. } => self.front.doc.elements(id).to_vec(),
-                Value::Object { .. } => self.front.doc.members(id).iter().map(|m| m.1).collect(),
-                Value::Number(text) if self.front.policy.equal_numbers => {
+            let children: Vec<Id> = match self.context.doc.value(id) {
+                Value::Array { .. } => self.context.doc.elements(id).to_vec(),
+                Value::Object { .. } => self.context.doc.members(id).iter().map(|m| m.1).collect(),
+                Value::Number(text) if self.context.policy.equal_numbers => {
                     let (mut literals, mut parts) = (Literals::default(), Parts::new());
                     self.equal_number(text, &mut literals);
                     self.literals(literals, &mut parts);
-                    made.push(self.front.ir.union(parts));
+                    made.push(self.context.ir.union(parts));
                     continue;
                 }
                 _ => {
                     let mut text = Vec::new();
-                    self.front.doc.write(id, &mut text);
-                    made.push(self.front.ir.bytes(text));
+                    self.context.doc.write(id, &mut text);
+                    made.push(self.context.ir.bytes(text));
                     continue;
                 }
             };
@@ -172,19 +172,19 @@ impl SchemaLowering<'_> {
             }
             let nodes = made.split_off(made.len() - children.len());
             let count = nodes.len() as u32;
-            let node = match self.front.doc.value(id) {
+            let node = match self.context.doc.value(id) {
                 Value::Array { .. } => {
                     Node::JsonArray { prefix: nodes, rest: None, min: count, max: Some(count) }
                 }
                 _ => {
-                    let doc = &self.front.doc;
+                    let doc = &self.context.doc;
                     let names = doc.members(id).iter().map(|m| doc.name(m.0).into());
                     let property = |(name, value)| Property { name, value, required: true };
                     let properties = names.zip(nodes).map(property).collect();
                     Node::JsonObject(Box::new(Object { properties, ..Object::default() }))
                 }
             };
-            made.push(self.front.ir.push(node));
+            made.push(self.context.ir.push(node));
         }
         made.pop().unwrap_or(self.never)
     }

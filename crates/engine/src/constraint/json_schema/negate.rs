@@ -15,7 +15,7 @@ use super::context::SchemaContext;
 use super::exists_property::{ExistsProperty, Names};
 use super::keyword_values::NameList;
 use super::keywords as kw;
-use super::normalize::{Fork, Item};
+use super::normalize::{Fork, PendingKeyword};
 use super::shape::{FALSE, Shape, Term, Terms, Test, Types, lower_max};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::Result;
@@ -32,20 +32,20 @@ impl SchemaContext<'_> {
             Value::Object { .. } => {}
             _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
         }
-        let violations = self.ways_to_violate(id)?;
+        let violations = self.memoised_violations(id)?;
         match &violations[..] {
             [] => {
                 self.record_unsat_cause(id, "the negated schema accepts everything");
                 fork.shape.types = Types::NONE;
             }
-            [only] => fork.queue(only.iter().map(|&term| Item::Term(term))),
-            _ => fork.queue([Item::Choice(violations, id)]),
+            [only] => fork.queue(only.iter().map(|&term| PendingKeyword::Term(term))),
+            _ => fork.queue([PendingKeyword::Choice(violations, id)]),
         }
         Ok(())
     }
 
     /// Returns the alternatives that violate a schema object; computed once.
-    fn ways_to_violate(&mut self, id: Id) -> Result<Rc<Vec<Terms>>> {
+    fn memoised_violations(&mut self, id: Id) -> Result<Rc<Vec<Terms>>> {
         if let Some(known) = self.violations.get(&id) {
             return Ok(known.clone());
         }
@@ -75,7 +75,7 @@ impl SchemaContext<'_> {
                 if required.contains(&name) && !self.is_true(schema) {
                     // The property is absent, or violates its schema.
                     let way = smallvec![object, Term::Property(name, schema, false)];
-                    if self.is_telling(schema)? {
+                    if self.has_few_values(schema)? {
                         telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
                         kept.extend([Term::Require(name), Term::Property(name, schema, true)]);
                     } else {
@@ -94,7 +94,7 @@ impl SchemaContext<'_> {
                 if !required.contains(&name) && !self.is_true(schema) {
                     let way: Terms =
                         smallvec![object, Term::Require(name), Term::Property(name, schema, false)];
-                    if self.is_telling(schema)? {
+                    if self.has_few_values(schema)? {
                         telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
                         kept.push(Term::Property(name, schema, true));
                     } else {
@@ -114,7 +114,7 @@ impl SchemaContext<'_> {
     }
 
     /// Returns true if the keywords of a schema show that it has few values.
-    fn is_telling(&mut self, schema: Id) -> Result<bool> {
+    fn has_few_values(&mut self, schema: Id) -> Result<bool> {
         let schema = self.follow(schema)?;
         let literal = self.asserting(schema).any(|k| matches!(k.0, kw::CONST | kw::ENUM));
         Ok(literal || self.only_text(schema).is_some())
@@ -122,11 +122,11 @@ impl SchemaContext<'_> {
 
     /// Returns true if a schema only asserts that some properties, which `outer` declares, have few
     /// values.
-    pub fn are_exclusive(&mut self, outer: Id, schema: Id) -> Result<bool> {
+    pub fn only_narrows_declared(&mut self, outer: Id, schema: Id) -> Result<bool> {
         let keywords: SmallVec<[(Symbol, Id); 8]> = self.asserting(schema).collect();
         let [(kw::PROPERTIES, at)] = keywords[..] else { return Ok(false) };
         for (name, value) in self.object(at)? {
-            if !self.declares(outer, &[name]) || !self.is_telling(value)? {
+            if !self.declares(outer, &[name]) || !self.has_few_values(value)? {
                 return Ok(false);
             }
         }
@@ -151,7 +151,7 @@ impl SchemaContext<'_> {
                         fails = fails
                             || match *value {
                                 Term::Neg(other) => other == schema,
-                                Term::Pos(other) => self.apart(other, schema, None)?,
+                                Term::Pos(other) => self.exclude_each_other(other, schema, None)?,
                                 _ => *value == FALSE,
                             };
                     }
@@ -175,7 +175,7 @@ impl SchemaContext<'_> {
         if !matches!(self.doc.value(id), Value::Object { .. }) {
             return Ok(false);
         }
-        let ways = self.ways_to_violate(id)?;
+        let ways = self.memoised_violations(id)?;
         self.step(ways.len() as u64, id)?;
         // No alternative contains another negation of a schema, so this ends.
         for way in ways.iter() {
@@ -215,7 +215,7 @@ impl SchemaContext<'_> {
             fork.shape.types = Types::NONE;
             return Ok(());
         };
-        let all = |terms: Terms| terms.into_iter().map(Item::Term);
+        let all = |terms: Terms| terms.into_iter().map(PendingKeyword::Term);
         match name {
             kw::TYPE => fork.shape.types = fork.shape.types.without(self.types(at)?),
             kw::CONST => self.exclude(fork, &[at]),
@@ -228,7 +228,7 @@ impl SchemaContext<'_> {
             }
             kw::ALL_OF => {
                 let choice = self.schemas(at)?.into_iter().map(|s| smallvec![Term::Neg(s)]).collect();
-                fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
+                fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), at)]);
             }
             kw::ANY_OF => fork.queue(all(self.schemas(at)?.into_iter().map(Term::Neg).collect())),
             kw::NOT => fork.queue(all(smallvec![Term::Pos(at)])),
@@ -308,7 +308,7 @@ impl SchemaContext<'_> {
             _ => return self.negative_rest(fork, name, at),
         };
         fork.shape.types = fork.shape.types.and(Types::OBJECT);
-        fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
+        fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), at)]);
         Ok(())
     }
 
@@ -346,7 +346,7 @@ impl SchemaContext<'_> {
             // A list of schemas is violated by violating one of them.
             let fails = |(i, s): (usize, &Id)| smallvec![Term::ItemFails(i as u32, *s)];
             let choice: Vec<Terms> = prefix.iter().enumerate().map(fails).collect();
-            fork.queue([Item::Choice(Rc::new(choice), at)]);
+            fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
         } else if let Some(rest) = rest.filter(|&r| !self.is_true(r)) {
             let from = prefix.len() as u32;
             let (counts, fails) = (Term::Neg(rest), Term::Pos(rest));
@@ -366,12 +366,12 @@ impl SchemaContext<'_> {
         let mut choice: Vec<Terms> = vec![schemas.iter().map(|&s| Term::Neg(s)).collect()];
         for (i, &a) in schemas.iter().enumerate() {
             for &b in &schemas[..i] {
-                if a == b || !self.apart(a, b, Some(&fork.shape))? {
+                if a == b || !self.exclude_each_other(a, b, Some(&fork.shape))? {
                     choice.push(smallvec![Term::Pos(b), Term::Pos(a)]);
                 }
             }
         }
-        fork.queue([Item::Choice(Rc::new(choice), at)]);
+        fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
         Ok(())
     }
 
@@ -404,7 +404,7 @@ impl SchemaContext<'_> {
         if let Some(or) = self.doc.get(schema, kw::ELSE) {
             choice.push(smallvec![Term::Neg(at), Term::Neg(or)]);
         }
-        fork.queue(vec![Item::Choice(Rc::new(choice), at)]);
+        fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), at)]);
     }
 
     fn negative_format(&mut self, fork: &mut Fork, at: Id) -> Result<()> {
@@ -470,15 +470,15 @@ impl SchemaContext<'_> {
                         smallvec![Term::Types(Types::NUMBER), Term::Below(value)],
                         smallvec![Term::Types(Types::NUMBER), Term::Above(value)],
                     ];
-                    fork.queue(vec![Item::Choice(Rc::new(choice), value)]);
+                    fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), value)]);
                 }
                 Value::Array { .. } => {
                     let choice = self.other_arrays(value);
-                    fork.queue(vec![Item::Choice(Rc::new(choice), value)]);
+                    fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), value)]);
                 }
                 Value::Object { .. } => {
                     let choice = self.other_objects(value);
-                    fork.queue(vec![Item::Choice(Rc::new(choice), value)]);
+                    fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), value)]);
                 }
             }
         }

@@ -38,11 +38,11 @@ pub(super) enum Mode {
 }
 
 /// Maximum number of alternatives in [`Mode::Loose`].
-const MAX_LOOSE: usize = 128;
+const MAX_LOOSE_FORKS: usize = 128;
 
 /// Work that is left for one fork.
 #[derive(Debug, Clone)]
-pub(super) enum Item {
+pub(super) enum PendingKeyword {
     Term(Term),
     /// One of these lists of terms applies; the `Id` is the value they come from.
     Choice(Rc<Vec<Terms>>, Id),
@@ -63,23 +63,23 @@ pub(super) type Shapes = SmallVec<[Box<Shape>; 1]>;
 pub(super) struct Fork {
     pub shape: Box<Shape>,
     /// Work that is left, last first.
-    pub left: SmallVec<[Item; 2]>,
+    pub left: SmallVec<[PendingKeyword; 2]>,
 }
 
 impl Fork {
     pub fn new(terms: &[Term]) -> Fork {
-        let left = terms.iter().rev().cloned().map(Item::Term).collect();
+        let left = terms.iter().rev().cloned().map(PendingKeyword::Term).collect();
         Fork { left, ..Fork::default() }
     }
 
     /// Adds work to do next, in this order.
-    pub fn queue(&mut self, items: impl IntoIterator<Item = Item, IntoIter: DoubleEndedIterator>) {
+    pub fn queue(&mut self, items: impl IntoIterator<Item = PendingKeyword, IntoIter: DoubleEndedIterator>) {
         self.left.extend(items.into_iter().rev());
     }
 
     /// Adds terms to merge next, in this order.
     fn next(&mut self, terms: &[Term]) {
-        self.left.extend(terms.iter().rev().map(|&term| Item::Term(term)));
+        self.left.extend(terms.iter().rev().map(|&term| PendingKeyword::Term(term)));
     }
 
     pub fn refuse(&mut self, types: Types, at: Id, message: String, hint: &'static str) {
@@ -128,15 +128,18 @@ impl SchemaContext<'_> {
                     }
                     return Ok(true);
                 }
-                Some(Item::Term(term)) => {
+                Some(PendingKeyword::Term(term)) => {
                     self.apply(&mut fork, term)?;
                     if fork.shape.types.is_empty() {
                         return Ok(true);
                     }
                 }
                 // With or without the property, everything required is merged already.
-                Some(Item::Dependency(choice, _)) if self.implied(&fork.shape, &choice[0][2..])? => {}
-                Some(Item::Choice(alternatives, at) | Item::Dependency(alternatives, at)) => {
+                Some(PendingKeyword::Dependency(choice, _))
+                    if self.implied(&fork.shape, &choice[0][2..])? => {}
+                Some(
+                    PendingKeyword::Choice(alternatives, at) | PendingKeyword::Dependency(alternatives, at),
+                ) => {
                     let mut settled = false;
                     for terms in alternatives.iter() {
                         settled = settled || self.implied(&fork.shape, terms)?;
@@ -149,10 +152,10 @@ impl SchemaContext<'_> {
                         None => break (alternatives, at),
                     }
                 }
-                Some(Item::OneOf(at)) => break (Rc::new(self.one_of(&fork, at, mode)?), at),
+                Some(PendingKeyword::OneOf(at)) => break (Rc::new(self.one_of(&fork, at, mode)?), at),
             }
         };
-        if alternatives.len() > 1 && self.dead(&mut fork.shape)? {
+        if alternatives.len() > 1 && self.drop_impossible_types(&mut fork.shape)? {
             return Ok(true);
         }
         if done.len() + self.forks.len() - bottom + alternatives.len() > self.limit(mode) {
@@ -170,7 +173,7 @@ impl SchemaContext<'_> {
     }
 
     fn limit(&self, mode: Mode) -> usize {
-        if mode == Mode::Loose { MAX_LOOSE } else { MAX_DISJUNCTS }
+        if mode == Mode::Loose { MAX_LOOSE_FORKS } else { MAX_DISJUNCTS }
     }
 
     fn too_many(&self, at: Id) -> crate::error::Error {
@@ -279,7 +282,7 @@ impl SchemaContext<'_> {
             self.warn_siblings(id);
         }
         let before = fork.shape.types;
-        let mut items: SmallVec<[Item; 2]> = SmallVec::new();
+        let mut items: SmallVec<[PendingKeyword; 2]> = SmallVec::new();
         let (mut members_done, mut items_done) = (false, false);
         for &(name, at) in &keywords {
             match name {
@@ -352,7 +355,7 @@ impl SchemaContext<'_> {
         id: Id,
         name: Symbol,
         at: Id,
-        items: &mut SmallVec<[Item; 2]>,
+        items: &mut SmallVec<[PendingKeyword; 2]>,
     ) -> Result<()> {
         let shape = &mut fork.shape;
         match name {
@@ -365,16 +368,18 @@ impl SchemaContext<'_> {
                 self.literals(shape, self.doc.elements(at).to_vec());
             }
             kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => {
-                items.push(Item::Term(Term::Pos(self.target(name, at)?)));
+                items.push(PendingKeyword::Term(Term::Pos(self.target(name, at)?)));
             }
-            kw::ALL_OF => items.extend(self.schemas(at)?.into_iter().map(|s| Item::Term(Term::Pos(s)))),
+            kw::ALL_OF => {
+                items.extend(self.schemas(at)?.into_iter().map(|s| PendingKeyword::Term(Term::Pos(s))))
+            }
             kw::ANY_OF => {
                 let schemas = self.schemas(at)?;
                 match self.pure_literals(&schemas) {
                     Some(values) => self.literals(shape, values),
                     None => {
                         let choice = schemas.into_iter().map(|s| smallvec![Term::Pos(s)]).collect();
-                        items.push(Item::Choice(Rc::new(choice), at));
+                        items.push(PendingKeyword::Choice(Rc::new(choice), at));
                     }
                 }
             }
@@ -382,10 +387,10 @@ impl SchemaContext<'_> {
                 let schemas = self.schemas(at)?;
                 match self.pure_literals(&schemas) {
                     Some(values) => self.literals(shape, values),
-                    None => items.push(Item::OneOf(at)),
+                    None => items.push(PendingKeyword::OneOf(at)),
                 }
             }
-            kw::NOT => items.push(Item::Term(Term::Neg(at))),
+            kw::NOT => items.push(PendingKeyword::Term(Term::Neg(at))),
             kw::IF => items.extend(self.conditional(id, at)),
             kw::THEN | kw::ELSE => {}
             kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM => {
@@ -414,7 +419,7 @@ impl SchemaContext<'_> {
         id: Id,
         name: Symbol,
         at: Id,
-        items: &mut SmallVec<[Item; 2]>,
+        items: &mut SmallVec<[PendingKeyword; 2]>,
     ) -> Result<()> {
         let shape = &mut fork.shape;
         match name {
@@ -509,9 +514,9 @@ impl SchemaContext<'_> {
 
     /// Returns the choice that a schema's `if` gives. It is made once, because a series of them
     /// meets every fork.
-    fn conditional(&mut self, id: Id, at: Id) -> Option<Item> {
+    fn conditional(&mut self, id: Id, at: Id) -> Option<PendingKeyword> {
         if let Some(known) = self.conditionals.get(&id) {
-            return Some(Item::Choice(known.clone(), at));
+            return Some(PendingKeyword::Choice(known.clone(), at));
         }
         let branch = |name| self.doc.get(id, name).filter(|&b| !self.is_true(b));
         let (then, or) = (branch(kw::THEN), branch(kw::ELSE));
@@ -524,11 +529,11 @@ impl SchemaContext<'_> {
         no.extend(or.map(Term::Pos));
         let choice = Rc::new(vec![yes, no]);
         self.conditionals.insert(id, choice.clone());
-        Some(Item::Choice(choice, at))
+        Some(PendingKeyword::Choice(choice, at))
     }
 
     /// Returns the choice that a schema's dependency of a name gives.
-    fn dependency_choice(&mut self, id: Id, name: Symbol, then: Id) -> Result<Option<Item>> {
+    fn dependency_choice(&mut self, id: Id, name: Symbol, then: Id) -> Result<Option<PendingKeyword>> {
         let listed = matches!(self.doc.value(then), Value::Array { .. } | Value::String(_));
         let mut present: Terms = smallvec![Term::Types(Types::OBJECT), Term::Require(name)];
         if listed {
@@ -540,21 +545,21 @@ impl SchemaContext<'_> {
                     let neither =
                         smallvec![Term::Types(Types::OBJECT), Term::Forbid(other), Term::Forbid(name)];
                     let choice = vec![smallvec![Term::Require(other)], neither];
-                    return Ok(Some(Item::Choice(Rc::new(choice), then)));
+                    return Ok(Some(PendingKeyword::Choice(Rc::new(choice), then)));
                 }
                 _ => present.extend(others.into_iter().map(Term::Require)),
             }
         } else if self.is_true(then) {
             return Ok(None);
-        } else if self.declares(id, &[name]) && self.are_exclusive(id, then)? {
+        } else if self.declares(id, &[name]) && self.only_narrows_declared(id, then)? {
             // Many names may be allowed only with some values of another property. Forking on that
             // value decides most choices once one of them is made.
             let absent = smallvec![Term::Neg(then), Term::Forbid(name)];
-            return Ok(Some(Item::Choice(Rc::new(vec![smallvec![Term::Pos(then)], absent]), then)));
+            return Ok(Some(PendingKeyword::Choice(Rc::new(vec![smallvec![Term::Pos(then)], absent]), then)));
         } else {
             present.push(Term::Pos(then));
         }
-        Ok(Some(Item::Dependency(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))
+        Ok(Some(PendingKeyword::Dependency(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))
     }
 
     /// Returns true if a schema's `properties` lists these names, so that no choice affects their

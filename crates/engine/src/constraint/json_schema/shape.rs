@@ -255,11 +255,11 @@ pub(super) struct Group {
 /// Terms of properties, by name. The forks of a choice share it: many are dropped before they add
 /// anything about properties.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known(Option<Rc<Properties>>);
+pub(super) struct PropertyTerms(Option<Rc<Properties>>);
 
 type Properties = SmallMap<Terms, 6>;
 
-impl Known {
+impl PropertyTerms {
     pub fn get(&self, name: &Symbol) -> Option<&Terms> {
         self.0.as_ref()?.get(*name)
     }
@@ -292,7 +292,7 @@ pub(super) struct ObjectPart {
     /// Names declared by `properties`, in the order of the output.
     pub order: NameList,
     /// All names with terms, and their terms.
-    pub values: Known,
+    pub values: PropertyTerms,
     /// Names in `values` that `properties` did not declare, and required names.
     pub late: NameList,
     pub required: SmallMap<(), 8>,
@@ -339,7 +339,7 @@ pub(super) struct Shape {
     pub terms: TermSet,
     /// Number of leading terms that do not filter literals: those around a `oneOf` whose branches
     /// are being compared. Each of them would already require that exactly one branch holds.
-    pub unasked: usize,
+    pub first_filter: usize,
     pub number: NumberPart,
     pub string: StringPart,
     pub array: ArrayPart,
@@ -353,7 +353,7 @@ impl Default for Shape {
             types: Types::ALL,
             literals: None,
             terms: TermSet::default(),
-            unasked: 0,
+            first_filter: 0,
             number: NumberPart::default(),
             string: StringPart::default(),
             array: ArrayPart::default(),

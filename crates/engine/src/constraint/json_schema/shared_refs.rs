@@ -19,23 +19,23 @@ use smallvec::{SmallVec, smallvec};
 use super::context::SchemaContext;
 use super::keyword_set::KeywordSet;
 use super::keywords as kw;
-use super::normalize::{Fork, Item};
+use super::normalize::{Fork, PendingKeyword};
 use super::shape::{Term, Terms};
 use crate::constraint::json::document::Id;
 use crate::error::Result;
 
 /// Alternatives of an `anyOf`.
-pub(super) struct Alternatives {
+pub(super) struct SharedAlternatives {
     /// Alternatives that are conjunctions of their own.
-    pub elsewhere: SmallVec<[Term; 2]>,
+    pub shared: SmallVec<[Term; 2]>,
     /// Fork from which the others are expanded, if there are any.
-    pub here: Option<Fork>,
+    pub inline: Option<Fork>,
 }
 
 impl SchemaContext<'_> {
     /// Returns the alternatives of a conjunction that consists of an `anyOf` only, if some of them
     /// are references to shared schemas.
-    pub fn alternatives_elsewhere(&mut self, terms: &[Term]) -> Result<Option<Alternatives>> {
+    pub fn shared_alternatives(&mut self, terms: &[Term]) -> Result<Option<SharedAlternatives>> {
         let [Term::Pos(id)] = *terms else { return Ok(None) };
         if self.assertions(id) != KeywordSet::of(&[kw::ANY_OF]) {
             return Ok(None);
@@ -63,11 +63,11 @@ impl SchemaContext<'_> {
         let here = match here.len() {
             0 => None,
             _ => {
-                fork.queue([Item::Choice(Rc::new(here), at)]);
+                fork.queue([PendingKeyword::Choice(Rc::new(here), at)]);
                 Some(fork)
             }
         };
-        Ok(Some(Alternatives { elsewhere, here }))
+        Ok(Some(SharedAlternatives { shared: elsewhere, inline: here }))
     }
 
     /// Returns true if a schema has keywords about properties or items, and lists no values.

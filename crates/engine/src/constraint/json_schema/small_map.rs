@@ -15,13 +15,13 @@ use smallvec::SmallVec;
 use crate::constraint::json::document::Symbol;
 
 /// Up to this number, names are compared one by one.
-const FEW: usize = 16;
+const MAX_SCANNED_NAMES: usize = 16;
 
 /// Values by name, of which N need no allocation.
 #[derive(Debug, Clone)]
 pub(super) struct SmallMap<T, const N: usize> {
     list: SmallVec<[(Symbol, T); N]>,
-    /// Position of each name in the list, once there are more than [`FEW`].
+    /// Position of each name in the list, once there are more than [`MAX_SCANNED_NAMES`].
     index: FxHashMap<Symbol, u32>,
 }
 
@@ -73,15 +73,15 @@ impl<T, const N: usize> SmallMap<T, N> {
 
     fn push(&mut self, name: Symbol, value: T) {
         self.list.push((name, value));
-        if self.list.len() == FEW + 1 {
+        if self.list.len() == MAX_SCANNED_NAMES + 1 {
             self.index.extend(self.list.iter().map(|entry| entry.0).zip(0..));
-        } else if self.list.len() > FEW {
+        } else if self.list.len() > MAX_SCANNED_NAMES {
             self.index.insert(name, self.list.len() as u32 - 1);
         }
     }
 
     fn position(&self, name: Symbol) -> Option<usize> {
-        if self.list.len() <= FEW {
+        if self.list.len() <= MAX_SCANNED_NAMES {
             return self.list.iter().position(|entry| entry.0 == name);
         }
         self.index.get(&name).map(|&at| at as usize)

@@ -53,7 +53,7 @@ impl Doc {
     /// once.
     fn made(&mut self, (keyword, values): (Symbol, &[Id]), like: Id) -> Id {
         let key = (keyword, Box::from(values));
-        if let Some(&id) = self.made.get(&key) {
+        if let Some(&id) = self.synthetic.get(&key) {
             return id;
         }
         // The values keep their parents.
@@ -65,7 +65,7 @@ impl Doc {
         let id = self.object_of(first);
         self.parents[list.0 as usize] = self.parents[like.0 as usize];
         self.parents[id.0 as usize] = self.parents[like.0 as usize];
-        self.made.insert(key, id);
+        self.synthetic.insert(key, id);
         id
     }
 }

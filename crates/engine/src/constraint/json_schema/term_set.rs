@@ -19,17 +19,17 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use super::shape::{Term, Terms};
 
 /// Up to this length, terms are compared one by one.
-const FEW: usize = 8;
+const MAX_SCANNED_TERMS: usize = 8;
 /// From this length on, there is an index.
-const MORE: usize = 64;
+const MIN_INDEXED_TERMS: usize = 64;
 
 /// A set of terms that keeps their order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TermSet {
     list: Terms,
-    /// Bit of each term, once there are more than [`FEW`]; different terms may share one.
+    /// Bit of each term, once there are more than [`MAX_SCANNED_TERMS`]; different terms may share one.
     bits: u128,
-    /// All terms, once there are at least [`MORE`].
+    /// All terms, once there are at least [`MIN_INDEXED_TERMS`].
     index: FxHashSet<Term>,
 }
 
@@ -37,8 +37,8 @@ impl TermSet {
     /// Returns true if the set contains a term.
     pub fn contains(&self, term: &Term) -> bool {
         match self.list.len() {
-            MORE.. => self.index.contains(term),
-            length => (length <= FEW || self.bits & bit(term) != 0) && self.list.contains(term),
+            MIN_INDEXED_TERMS.. => self.index.contains(term),
+            length => (length <= MAX_SCANNED_TERMS || self.bits & bit(term) != 0) && self.list.contains(term),
         }
     }
 
@@ -49,13 +49,13 @@ impl TermSet {
         }
         self.list.push(term);
         let length = self.list.len();
-        if length > MORE {
+        if length > MIN_INDEXED_TERMS {
             self.index.insert(term);
-        } else if length == MORE {
+        } else if length == MIN_INDEXED_TERMS {
             self.index.extend(self.list.iter().copied());
-        } else if length > FEW + 1 {
+        } else if length > MAX_SCANNED_TERMS + 1 {
             self.bits |= bit(&term);
-        } else if length == FEW + 1 {
+        } else if length == MAX_SCANNED_TERMS + 1 {
             self.bits = self.list.iter().fold(0, |bits, term| bits | bit(term));
         }
         true

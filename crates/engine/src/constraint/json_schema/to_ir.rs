@@ -7,7 +7,7 @@
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::SmallVec;
 
-use super::conjunctions::{Declared, Extras, GoalId, Plan, SchemaLowering};
+use super::conjunctions::{ConjunctionId, Declared, Extras, Plan, SchemaLowering};
 use super::decimal::Number;
 use super::literal_nodes::{LiteralSet, Literals, WORDS};
 use super::multiple_of::multiples;
@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 const MAX_MULTIPLES: u64 = 2_000;
 
 /// Up to this number, names are compared one by one.
-const FEW_NAMES: usize = 16;
+const MAX_SCANNED_PROPERTIES: usize = 16;
 
 /// A class of characters, with the minimum and maximum number of its repetitions.
 type Repeated = (Vec<(char, char)>, u32, Option<u32>);
@@ -37,23 +37,23 @@ impl SchemaLowering<'_> {
     /// Finds the conjunctions of a shape's children.
     pub fn plan(&mut self, mut shape: Box<Shape>) -> Result<Plan> {
         let (mut properties, mut extra, mut prefix) = (Declared::new(), Extras::new(), Vec::new());
-        let (mut rest, mut contains, mut demand) = (self.goal(&[])?, Vec::new(), None);
+        let (mut rest, mut contains, mut demand) = (self.conjunction(&[])?, Vec::new(), None);
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
-            self.front.settle_contains(&mut shape.array)?;
+            self.context.drop_trivial_conditions(&mut shape.array)?;
             shape.drop_contradictions();
             for terms in &shape.array.prefix {
-                prefix.push(self.goal(terms)?);
+                prefix.push(self.conjunction(terms)?);
             }
-            rest = self.goal(&shape.array.rest)?;
+            rest = self.conjunction(&shape.array.rest)?;
             contains = self.contains_ways(&shape.array)?;
         }
         if shape.literals.is_none() && shape.types.meets(Types::OBJECT) {
             properties = self.properties(&mut shape)?;
-            extra = self.extras(&shape)?;
-            self.settle_demands(&mut shape, extra.is_empty())?;
+            extra = self.undeclared_properties(&shape)?;
+            self.drop_met_demands(&mut shape, extra.is_empty())?;
             if self.declare_few(&mut shape, &extra)? {
                 properties.extend(self.properties(&mut shape)?);
-                extra = self.extras(&shape)?;
+                extra = self.undeclared_properties(&shape)?;
             }
             demand = self.plan_demands(&shape, &properties, &extra)?;
         }
@@ -68,7 +68,7 @@ impl SchemaLowering<'_> {
         let mut names = std::mem::take(&mut shape.object.order);
         names.append(&mut shape.object.late);
         let mut properties = Declared::with_capacity(names.len());
-        let few = names.len() <= FEW_NAMES;
+        let few = names.len() <= MAX_SCANNED_PROPERTIES;
         let mut seen = FxHashSet::with_capacity_and_hasher(if few { 0 } else { names.len() }, FxBuildHasher);
         for name in names {
             let met = if few { properties.iter().any(|p| p.0 == name) } else { !seen.insert(name) };
@@ -78,25 +78,25 @@ impl SchemaLowering<'_> {
             let mut terms = match shape.object.values.get(&name) {
                 // Cheaper than a clone.
                 Some(terms) => Terms::from_slice(terms),
-                None => self.front.undeclared(shape, name)?,
+                None => self.context.undeclared(shape, name)?,
             };
             for i in 0..shape.object.names.len() {
                 let super::shape::Term::Pos(schema) = shape.object.names[i] else { continue };
-                if !self.front.name_valid(schema, name)? {
+                if !self.context.name_valid(schema, name)? {
                     terms = nothing();
                 }
             }
             if !shape.object.values.contains_key(&name) {
                 shape.object.values.change().insert(name, Terms::new());
             }
-            properties.push((name, self.goal(&terms)?, shape.object.required.contains(name)));
+            properties.push((name, self.conjunction(&terms)?, shape.object.required.contains(name)));
         }
         Ok(properties)
     }
 
     /// Builds the node of a conjunction from its planned shapes and the conjunctions that are
     /// alternatives to them.
-    pub fn build(&mut self, plans: &[Plan], elsewhere: &[GoalId]) -> Result<NodeId> {
+    pub fn build(&mut self, plans: &[Plan], elsewhere: &[ConjunctionId]) -> Result<NodeId> {
         let mut parts = Parts::new();
         let mut literals = Literals::default();
         for plan in plans {
@@ -112,7 +112,7 @@ impl SchemaLowering<'_> {
             }
             if let Some(refusal) = shape.refusals.iter().find(|r| r.types.meets(shape.types)) {
                 return Err(self
-                    .front
+                    .context
                     .error(ErrorKind::Unsupported, refusal.at, refusal.message.clone())
                     .hint(refusal.hint));
             }
@@ -139,13 +139,13 @@ impl SchemaLowering<'_> {
             if node == self.any {
                 return Ok(node);
             }
-            match self.front.ir.node(node) {
+            match self.context.ir.node(node) {
                 Node::Union(others) => parts.extend_from_slice(others),
                 Node::Never => self.culprit = self.culprit.take().or_else(|| self.reason(goal)),
                 _ => parts.push(node),
             }
         }
-        parts.retain(|&mut p| !matches!(self.front.ir.node(p), Node::Never));
+        parts.retain(|&mut p| !matches!(self.context.ir.node(p), Node::Never));
         if parts.len() > 1 {
             let mut seen = FxHashSet::default();
             parts.retain(|&mut p| seen.insert(p));
@@ -155,12 +155,12 @@ impl SchemaLowering<'_> {
         }
         Ok(match parts.len() {
             0 => self.never,
-            _ => self.front.ir.union(parts),
+            _ => self.context.ir.union(parts),
         })
     }
 
     fn number(&mut self, shape: &Shape, words: &mut LiteralSet, parts: &mut Parts) -> Result<()> {
-        let at = self.at(shape);
+        let at = self.representative_schema(shape);
         let integer = !shape.types.meets(Types::FRACTION);
         if let Some(&(_, at, _)) = shape.number.divisors.first()
             && self.listed_multiples(shape, integer, at, words)?
@@ -173,14 +173,14 @@ impl SchemaLowering<'_> {
         let whole = shape.types.meets(Types::INT);
         // Zeros after the last digit that counts do not change the value.
         let finer = match scale {
-            Some(scale) if self.front.policy.equal_numbers => {
+            Some(scale) if self.context.policy.equal_numbers => {
                 multiples(&Number::new(&format!("1e-{scale}")))?
             }
             _ => None,
         };
         let spec = NumberSpec {
             integer,
-            zeros: integer && self.front.equal_integers(),
+            zeros: integer && self.context.equal_integers(),
             minimum: self.decimal(&shape.number.min, at)?,
             maximum: self.decimal(&shape.number.max, at)?,
             scale: scale.filter(|_| finer.is_none()),
@@ -195,8 +195,8 @@ impl SchemaLowering<'_> {
 
     fn decimal(&self, bound: &Option<Bound>, at: Id) -> Result<Option<(Decimal, bool)>> {
         let Some(bound) = bound else { return Ok(None) };
-        let decimal =
-            Decimal::parse(self.front.doc.name(bound.text)).map_err(|e| e.at(self.front.doc.place(at)))?;
+        let decimal = Decimal::parse(self.context.doc.name(bound.text))
+            .map_err(|e| e.at(self.context.doc.place(at)))?;
         Ok(Some((decimal, bound.exclusive)))
     }
 
@@ -209,20 +209,20 @@ impl SchemaLowering<'_> {
         spec: &NumberSpec,
         (whole, among): (bool, Option<CharDfa>),
     ) -> Result<NodeId> {
-        let at = shape.number.divisors.first().map_or(self.at(shape), |d| d.1);
-        let policy = Policy { exponent: false, ..self.front.policy.clone() };
+        let at = shape.number.divisors.first().map_or(self.representative_schema(shape), |d| d.1);
+        let policy = Policy { exponent: false, ..self.context.policy.clone() };
         let mut scratch = Ir::new();
         let numbers = match crate::constraint::number::number(spec, &policy, &mut scratch) {
             Ok(node) => node,
             Err(e) if e.kind() == ErrorKind::Unsatisfiable => return Ok(self.never),
-            Err(e) => return Err(e.at(self.front.doc.place(self.at(shape)))),
+            Err(e) => return Err(e.at(self.context.doc.place(self.representative_schema(shape)))),
         };
-        let located = |goals: &Self, e: Error, at| e.at(goals.front.doc.place(at));
+        let located = |goals: &Self, e: Error, at| e.at(goals.context.doc.place(at));
         let mut all = CharDfa::from_nfa(&ByteNfa::new(&scratch, numbers)?)?;
         for &(text, at, divides) in &shape.number.divisors {
-            let divisor = Number::new(self.front.doc.name(text));
+            let divisor = Number::new(self.context.doc.name(text));
             let Some(multiples) = multiples(&divisor)? else {
-                return Err(self.front.unsupported(super::keywords::MULTIPLE_OF, at));
+                return Err(self.context.unsupported(super::keywords::MULTIPLE_OF, at));
             };
             let wanted = if divides { all.intersect(&multiples) } else { all.without(&multiples) };
             all = wanted.map_err(|e| located(self, e, at))?;
@@ -233,7 +233,7 @@ impl SchemaLowering<'_> {
         if !whole && let Some(integers) = multiples(&Number::new("1"))? {
             all = all.without(&integers).map_err(|e| located(self, e, at))?;
         }
-        regular::to_ir::lower(&all, &mut self.front.ir).map_err(|e| located(self, e, at))
+        regular::to_ir::lower(&all, &mut self.context.ir).map_err(|e| located(self, e, at))
     }
 
     /// Adds the integers between bounds that the divisors divide, one by one; `false` if there are
@@ -245,23 +245,23 @@ impl SchemaLowering<'_> {
         at: Id,
         words: &mut LiteralSet,
     ) -> Result<bool> {
-        if self.front.policy.equal_numbers {
+        if self.context.policy.equal_numbers {
             return Ok(false);
         }
         let part = &shape.number;
         let bound = |b: &Option<Bound>| -> Option<i64> {
-            let text = self.front.doc.name(b.as_ref()?.text);
+            let text = self.context.doc.name(b.as_ref()?.text);
             text.parse::<i64>().ok().filter(|n| n.unsigned_abs() < 1 << 50)
         };
         let (Some(min), Some(max), true) = (bound(&part.min), bound(&part.max), integer) else {
             return Ok(false);
         };
         let divisors: Vec<(Number, bool)> =
-            part.divisors.iter().map(|d| (Number::new(self.front.doc.name(d.0)), d.2)).collect();
+            part.divisors.iter().map(|d| (Number::new(self.context.doc.name(d.0)), d.2)).collect();
         if (max - min).unsigned_abs() > MAX_MULTIPLES {
             return Ok(false);
         }
-        self.front.step((max - min).unsigned_abs() / 4, at)?;
+        self.context.step((max - min).unsigned_abs() / 4, at)?;
         let mut found = Vec::new();
         for n in min..=max {
             let excluded = |b: &Option<Bound>, end| b.as_ref().is_some_and(|b| b.exclusive) && n == end;
@@ -292,7 +292,7 @@ impl SchemaLowering<'_> {
         }
         let node = self.string_language(part)?;
         if self.is_never(node) {
-            let at = part.tests.first().map_or(self.at(shape), |t| t.2);
+            let at = part.tests.first().map_or(self.representative_schema(shape), |t| t.2);
             self.culprit.get_or_insert_with(|| (at, "no text satisfies all of the string keywords".into()));
         }
         self.strings.insert(key, node);
@@ -309,34 +309,34 @@ impl SchemaLowering<'_> {
             if max.is_some_and(|m| m < min) {
                 return Ok(self.never);
             }
-            let lang = ecma::class_star(&ranges, &mut self.front.ir);
-            return Ok(self.front.ir.push(plain(Some(lang), min, max)));
+            let lang = ecma::class_star(&ranges, &mut self.context.ir);
+            return Ok(self.context.ir.push(plain(Some(lang), min, max)));
         }
         let lang = match part.tests[..] {
             [] => None,
             [(Test::Pattern(name), true, at)] => Some(match only {
                 // The pattern was parsed for the class check.
-                Some(pattern) => self.front.read_pattern(&pattern, name, at)?,
-                None => self.front.pattern_node(name, at)?,
+                Some(pattern) => self.context.read_pattern(&pattern, name, at)?,
+                None => self.context.pattern_node(name, at)?,
             }),
             [(Test::Format(name), true, _)] => {
-                format::language(self.front.doc.name(name), &mut self.front.ir)
+                format::language(self.context.doc.name(name), &mut self.context.ir)
             }
-            _ => match self.front.language(part)? {
+            _ => match self.context.language(part)? {
                 None => None,
                 Some(dfa) if dfa.is_empty() => return Ok(self.never),
                 Some(dfa) if dfa.is_everything() => None,
                 Some(dfa) => {
                     let at = part.tests[0].2;
-                    let lowered = regular::to_ir::lower(&dfa, &mut self.front.ir);
-                    Some(lowered.map_err(|e| e.at(self.front.doc.place(at)))?)
+                    let lowered = regular::to_ir::lower(&dfa, &mut self.context.ir);
+                    Some(lowered.map_err(|e| e.at(self.context.doc.place(at)))?)
                 }
             },
         };
         if lang.is_some_and(|l| self.is_never(l)) {
             return Ok(self.never);
         }
-        Ok(self.front.ir.push(plain(lang, part.min, part.max)))
+        Ok(self.context.ir.push(plain(lang, part.min, part.max)))
     }
 
     /// If all tests are patterns of one repeated class: returns the common class and length bounds.
@@ -346,7 +346,7 @@ impl SchemaLowering<'_> {
         let mut common: Option<Vec<(char, char)>> = None;
         for &(test, holds, _) in &part.tests {
             let Test::Pattern(pattern) = test else { return None };
-            let pattern = Pattern::parse(self.front.doc.name(pattern)).ok().filter(|_| holds)?;
+            let pattern = Pattern::parse(self.context.doc.name(pattern)).ok().filter(|_| holds)?;
             let Some((ranges, least, most)) = pattern.single_class() else {
                 *other = Some(pattern);
                 return None;
@@ -399,14 +399,14 @@ impl SchemaLowering<'_> {
                 return Ok(node);
             }
             let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
-            let array = self.front.ir.push(Node::JsonArray { prefix, rest, min: part.min, max });
-            return Ok(self.front.ir.push(Node::JsonUnique { array, enough: Vec::new() }));
+            let array = self.context.ir.push(Node::JsonArray { prefix, rest, min: part.min, max });
+            return Ok(self.context.ir.push(Node::JsonUnique { array, enough: Vec::new() }));
         }
         if !part.contains.is_empty() {
             return self.containing(plan);
         }
         let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
-        Ok(self.front.ir.push(Node::JsonArray { prefix, rest, min: part.min, max }))
+        Ok(self.context.ir.push(Node::JsonArray { prefix, rest, min: part.min, max }))
     }
 
     fn object(&mut self, plan: &Plan, parts: &mut Parts) -> Result<()> {
@@ -414,16 +414,16 @@ impl SchemaLowering<'_> {
         for &(name, goal, required) in &plan.properties {
             let value = self.node(goal);
             if self.is_never(value) && required {
-                let why = format!("the required property {:?} allows no value", self.front.doc.name(name));
+                let why = format!("the required property {:?} allows no value", self.context.doc.name(name));
                 let reason = self.reason(goal);
-                let own = self.at(&plan.shape);
+                let own = self.representative_schema(&plan.shape);
                 self.culprit.get_or_insert_with(|| match reason {
                     Some((at, reason)) => (at, format!("{why}: {reason}").into()),
                     None => (own, why.into()),
                 });
                 return Ok(());
             }
-            properties.push(Property { name: self.front.doc.name(name).into(), value, required });
+            properties.push(Property { name: self.context.doc.name(name).into(), value, required });
         }
         let mut extra = SmallVec::<[(Keys, NodeId); 1]>::new();
         for (keys, goal) in &plan.extra {
@@ -433,7 +433,7 @@ impl SchemaLowering<'_> {
             }
         }
         if extra.is_empty() && plan.demand.is_none() {
-            properties.retain(|p| !matches!(self.front.ir.node(p.value), Node::Never));
+            properties.retain(|p| !matches!(self.context.ir.node(p.value), Node::Never));
         }
         match &plan.demand {
             Some(demand) => self.demanding(plan, demand, &properties, &extra, parts),
@@ -471,11 +471,11 @@ impl SchemaLowering<'_> {
                 }
                 let object =
                     Object { properties, extra: entries, demand: Vec::new(), min, max, ..Object::default() };
-                parts.push(self.front.ir.push(Node::JsonObject(Box::new(object))));
+                parts.push(self.context.ir.push(Node::JsonObject(Box::new(object))));
                 return Ok(());
             }
         };
-        let at = plan.shape.object.count_at.unwrap_or(self.at(&plan.shape));
+        let at = plan.shape.object.count_at.unwrap_or(self.representative_schema(&plan.shape));
         self.culprit.get_or_insert((at, culprit.into()));
         Ok(())
     }
@@ -486,11 +486,11 @@ impl SchemaLowering<'_> {
             Keys::Patterns(patterns) => {
                 let mut nodes = Vec::new();
                 for &(pattern, at) in patterns {
-                    nodes.push(self.front.pattern_node(pattern, at)?);
+                    nodes.push(self.context.pattern_node(pattern, at)?);
                 }
-                Some(self.front.ir.union(nodes))
+                Some(self.context.ir.union(nodes))
             }
-            Keys::Automaton(dfa) => Some(regular::to_ir::lower(dfa, &mut self.front.ir)?),
+            Keys::Automaton(dfa) => Some(regular::to_ir::lower(dfa, &mut self.context.ir)?),
         })
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::conjunctions::{Extras, GoalId, SchemaLowering};
+use super::conjunctions::{ConjunctionId, Extras, SchemaLowering};
 use super::context::SchemaContext;
 use super::normalize::{Fork, Mode};
 use super::shape::{FALSE, Shape, StringPart, Term, Terms, Test, Types, add_term};
@@ -53,10 +53,10 @@ struct Part {
 impl SchemaLowering<'_> {
     /// Returns the undeclared properties of a shape: disjoint sets of names with the conjunctions
     /// of their values.
-    pub fn extras(&mut self, shape: &Shape) -> Result<Extras> {
+    pub fn undeclared_properties(&mut self, shape: &Shape) -> Result<Extras> {
         if shape.object.groups.is_empty() && shape.object.names.is_empty() {
             // No schema mentions them.
-            return Ok(smallvec![(Keys::All, self.goal(&[])?)]);
+            return Ok(smallvec![(Keys::All, self.conjunction(&[])?)]);
         }
         if let [group] = &shape.object.groups[..]
             && group.patterns.is_empty()
@@ -64,8 +64,8 @@ impl SchemaLowering<'_> {
         {
             // All of them have the same terms.
             let terms: Terms = group.additional.map(Term::Pos).into_iter().collect();
-            let goal = self.goal(&terms)?;
-            return Ok(if self.goal_never(goal) { Extras::new() } else { smallvec![(Keys::All, goal)] });
+            let goal = self.conjunction(&terms)?;
+            return Ok(if self.is_known_empty(goal) { Extras::new() } else { smallvec![(Keys::All, goal)] });
         }
         let mut parts = vec![Part { tests: Vec::new(), language: None, terms: Terms::new() }];
         for group in &shape.object.groups {
@@ -73,12 +73,12 @@ impl SchemaLowering<'_> {
         }
         let names = match shape.object.names.is_empty() {
             true => None,
-            false => Some(self.front.name_language(&shape.object.names)?),
+            false => Some(self.context.name_language(&shape.object.names)?),
         };
-        let mut merged: Vec<(GoalId, Vec<Part>)> = Vec::new();
+        let mut merged: Vec<(ConjunctionId, Vec<Part>)> = Vec::new();
         for part in parts {
-            let goal = self.goal(&part.terms)?;
-            if self.goal_never(goal) {
+            let goal = self.conjunction(&part.terms)?;
+            if self.is_known_empty(goal) {
                 continue;
             }
             match merged.iter_mut().find(|m| m.0 == goal) {
@@ -104,7 +104,7 @@ impl SchemaLowering<'_> {
         // Patterns with the same schema act as one.
         let mut classes: Vec<(Terms, Vec<(Symbol, Id)>)> = Vec::new();
         for &(pattern, schema) in patterns {
-            let terms = self.front.tidy(&[Term::Pos(schema)])?;
+            let terms = self.context.tidy(&[Term::Pos(schema)])?;
             match classes.iter_mut().find(|c| c.0 == terms) {
                 Some(class) => class.1.push((pattern, schema)),
                 None => classes.push((terms, vec![(pattern, schema)])),
@@ -130,7 +130,7 @@ impl SchemaLowering<'_> {
                 next.push((no, matched));
             }
             if next.len() > MAX_PARTS {
-                return Err(self.front.error(
+                return Err(self.context.error(
                     ErrorKind::TooComplex,
                     at,
                     format!("the patterns of property names overlap in more than {MAX_PARTS} ways"),
@@ -155,7 +155,7 @@ impl SchemaLowering<'_> {
         }
         // A language that is too large is left to `keys`, which may never need it.
         let Ok(Some(language)) = self.part_language(part) else { return false };
-        let disjoint = self.front.any_pattern(patterns).and_then(|dfa| language.is_disjoint(&dfa));
+        let disjoint = self.context.any_pattern(patterns).and_then(|dfa| language.is_disjoint(&dfa));
         disjoint.unwrap_or(false)
     }
 
@@ -164,14 +164,14 @@ impl SchemaLowering<'_> {
         let from = part.language.as_ref().map_or(0, |l| l.0);
         for i in from..part.tests.len() {
             let (patterns, holds) = part.tests[i].clone();
-            let dfa = self.front.any_pattern(&patterns)?;
+            let dfa = self.context.any_pattern(&patterns)?;
             let language = match (&part.language, holds) {
                 (Some((_, own)), true) => own.intersect(&dfa).map(Arc::new),
                 (Some((_, own)), false) => own.without(&dfa).map(Arc::new),
                 (None, true) => Ok(dfa),
                 (None, false) => Ok(Arc::new((*dfa).clone().complement())),
             };
-            let language = language.map_err(|e| e.at(self.front.doc.place(patterns[0].1)))?;
+            let language = language.map_err(|e| e.at(self.context.doc.place(patterns[0].1)))?;
             part.language = Some((i + 1, language));
         }
         Ok(part.language.as_ref().map(|l| l.1.clone()))
@@ -222,13 +222,13 @@ impl SchemaLowering<'_> {
         if shape.object.values.is_empty() {
             return Ok(false);
         }
-        let dfa = self.front.any_pattern(patterns)?;
+        let dfa = self.context.any_pattern(patterns)?;
         Ok(dfa.is_empty() || self.listed(&dfa, shape))
     }
 
     /// Returns true if all words of an automaton are declared names.
     pub fn listed(&self, dfa: &CharDfa, shape: &Shape) -> bool {
-        let doc = &self.front.doc;
+        let doc = &self.context.doc;
         if shape.object.values.is_empty() {
             return dfa.is_empty();
         }

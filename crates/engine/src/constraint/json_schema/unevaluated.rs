@@ -25,7 +25,7 @@ use super::context::SchemaContext;
 use super::exists_property::{ExistsProperty, Names};
 use super::keyword_values::Schemas;
 use super::keywords::{self as kw, SchemaDraft};
-use super::normalize::{Fork, Item};
+use super::normalize::{Fork, PendingKeyword};
 use super::shape::{Term, Terms, Test, Types, add_term};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
@@ -37,7 +37,7 @@ const MAX_DEPTH: u32 = 64;
 
 /// Kind of the keyword: about properties or about items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum UnevaluatedKind {
     Properties,
     Items,
 }
@@ -45,7 +45,7 @@ pub(super) enum Kind {
 /// An evaluated set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Evaluated {
-    pub kind: Kind,
+    pub kind: UnevaluatedKind,
     /// Everything.
     all: bool,
     /// Properties with these names.
@@ -67,14 +67,14 @@ struct Alternative {
 
 /// Alternatives by the schema, the kind, and whether the query comes from a schema around it. In
 /// that case its own `unevaluated…` keyword counts as well.
-pub(super) type Known = rustc_hash::FxHashMap<(Id, Kind, bool), Rc<Alternatives>>;
+pub(super) type AlternativesMemo = rustc_hash::FxHashMap<(Id, UnevaluatedKind, bool), Rc<Alternatives>>;
 
 /// Alternatives of which at least one holds for every instance that its schemas accept.
 #[derive(Debug)]
 pub(super) struct Alternatives(Vec<Alternative>);
 
 impl Evaluated {
-    fn none(kind: Kind) -> Evaluated {
+    fn none(kind: UnevaluatedKind) -> Evaluated {
         Evaluated {
             kind,
             all: false,
@@ -122,7 +122,7 @@ impl Alternative {
         both
     }
 
-    fn asking(mut self, terms: &[Term]) -> Alternative {
+    fn with_terms(mut self, terms: &[Term]) -> Alternative {
         let mut all: Terms = terms.iter().cloned().collect();
         self.terms.drain(..).for_each(|t| add_term(&mut all, t));
         self.terms = all;
@@ -131,7 +131,7 @@ impl Alternative {
 }
 
 impl Alternatives {
-    fn none(kind: Kind) -> Alternatives {
+    fn none(kind: UnevaluatedKind) -> Alternatives {
         Alternatives(vec![Alternative { terms: Terms::new(), seen: Evaluated::none(kind) }])
     }
 
@@ -140,8 +140,8 @@ impl Alternatives {
     }
 
     /// Returns the same alternatives with more terms, which come first.
-    fn asking(&self, terms: &[Term]) -> Alternatives {
-        Alternatives(self.0.iter().map(|a| a.clone().asking(terms)).collect())
+    fn with_terms(&self, terms: &[Term]) -> Alternatives {
+        Alternatives(self.0.iter().map(|a| a.clone().with_terms(terms)).collect())
     }
 
     fn and(&self, other: &Alternatives) -> Alternatives {
@@ -179,7 +179,7 @@ impl Alternatives {
 impl SchemaContext<'_> {
     /// Returns the work for `unevaluatedProperties` or `unevaluatedItems` (`name`, with the value
     /// `at`) of a schema object. It comes before that of the sibling schemas.
-    pub fn unevaluated(&mut self, schema: Id, name: Symbol, at: Id) -> Result<Option<Item>> {
+    pub fn unevaluated(&mut self, schema: Id, name: Symbol, at: Id) -> Result<Option<PendingKeyword>> {
         if self.is_true(at) {
             return Ok(None);
         }
@@ -192,13 +192,13 @@ impl SchemaContext<'_> {
             }
             alternatives.push(terms);
         }
-        Ok(Some(Item::Choice(Rc::new(alternatives), at)))
+        Ok(Some(PendingKeyword::Choice(Rc::new(alternatives), at)))
     }
 
     /// Merges the violation of the keyword: if an alternative holds, something outside of its
     /// evaluated set violates the schema.
     pub fn negative_unevaluated(&mut self, fork: &mut Fork, schema: Id, name: Symbol, at: Id) -> Result<()> {
-        let types = if kind_of(name) == Kind::Properties { Types::OBJECT } else { Types::ARRAY };
+        let types = if kind_of(name) == UnevaluatedKind::Properties { Types::OBJECT } else { Types::ARRAY };
         let possible = if self.is_true(at) { Types::NONE } else { types };
         fork.shape.types = fork.shape.types.and(possible);
         if fork.shape.types.is_empty() {
@@ -221,7 +221,7 @@ impl SchemaContext<'_> {
                     _ => continue,
                 });
             }
-            items.push(Item::Choice(Rc::new(ways), at));
+            items.push(PendingKeyword::Choice(Rc::new(ways), at));
         }
         fork.queue(items);
         Ok(())
@@ -232,17 +232,17 @@ impl SchemaContext<'_> {
     pub fn outside(&mut self, fork: &mut Fork, set: u32, at: Id, holds: bool) -> Result<()> {
         let seen = self.evaluated[set as usize].clone();
         match seen.kind {
-            Kind::Properties if holds => {
+            UnevaluatedKind::Properties if holds => {
                 let truth = self.doc.constant(true);
                 let properties = seen.names.iter().map(|&n| (n, truth)).collect();
                 let patterns = seen.patterns.iter().map(|p| (p.0, truth)).collect();
                 self.merge_group(fork, (properties, patterns), Some(at), at)?;
             }
-            Kind::Properties => {
+            UnevaluatedKind::Properties => {
                 let names = Names::Outside(set);
                 fork.shape.object.demands.push(ExistsProperty { names, value: Some(Term::Neg(at)), at });
             }
-            Kind::Items => {
+            UnevaluatedKind::Items => {
                 let schema = self.item_outside(&seen, at);
                 let array = &mut fork.shape.array;
                 if holds {
@@ -298,7 +298,7 @@ impl SchemaContext<'_> {
         if seen.all {
             return Ok(true);
         }
-        if seen.kind == Kind::Properties {
+        if seen.kind == UnevaluatedKind::Properties {
             for (name, member) in self.doc.members(value).to_vec() {
                 if !self.is_evaluated(seen, name)? && !self.valid(at, member, depth + 1)? {
                     return Ok(false);
@@ -332,7 +332,7 @@ impl SchemaContext<'_> {
     /// Returns the set of the properties with these names.
     pub fn only_names(&mut self, mut names: Vec<Symbol>) -> u32 {
         names.sort_unstable();
-        self.evaluated_set(&Evaluated { names, ..Evaluated::none(Kind::Properties) })
+        self.evaluated_set(&Evaluated { names, ..Evaluated::none(UnevaluatedKind::Properties) })
     }
 
     /// Returns the number of a set.
@@ -350,7 +350,13 @@ impl SchemaContext<'_> {
     }
 
     /// Returns what a schema evaluates; with `around`, its own `unevaluated…` keyword counts.
-    fn evaluated_by(&mut self, id: Id, kind: Kind, around: bool, depth: u32) -> Result<Rc<Alternatives>> {
+    fn evaluated_by(
+        &mut self,
+        id: Id,
+        kind: UnevaluatedKind,
+        around: bool,
+        depth: u32,
+    ) -> Result<Rc<Alternatives>> {
         if let Some(known) = self.alternatives.get(&(id, kind, around)) {
             return Ok(known.clone());
         }
@@ -382,11 +388,11 @@ impl SchemaContext<'_> {
     }
 
     /// Returns what a schema object evaluates by keywords of its own.
-    fn evaluated_directly(&mut self, id: Id, kind: Kind, around: bool) -> Result<Evaluated> {
+    fn evaluated_directly(&mut self, id: Id, kind: UnevaluatedKind, around: bool) -> Result<Evaluated> {
         let mut seen = Evaluated::none(kind);
         let has = |front: &Self, name| front.doc.get(id, name).is_some();
         match kind {
-            Kind::Properties => {
+            UnevaluatedKind::Properties => {
                 let list = |front: &Self, name| match front.doc.get(id, name) {
                     Some(at) => front.object(at),
                     None => Ok(Schemas::new()),
@@ -398,7 +404,7 @@ impl SchemaContext<'_> {
                 seen.all =
                     has(self, kw::ADDITIONAL_PROPERTIES) || around && has(self, kw::UNEVALUATED_PROPERTIES);
             }
-            Kind::Items => {
+            UnevaluatedKind::Items => {
                 let (prefix, rest) = self.item_schemas(id)?;
                 seen.first = prefix.len() as u32;
                 seen.all = rest.is_some() || around && has(self, kw::UNEVALUATED_ITEMS);
@@ -415,7 +421,7 @@ impl SchemaContext<'_> {
         &mut self,
         id: Id,
         (name, at): (Symbol, Id),
-        kind: Kind,
+        kind: UnevaluatedKind,
         depth: u32,
     ) -> Result<Option<Alternatives>> {
         Ok(Some(match name {
@@ -463,8 +469,8 @@ impl SchemaContext<'_> {
                         let there = [Term::Types(Types::OBJECT), Term::Require(name)];
                         let own = self.holding(then, kind, depth)?;
                         if !own.is_nothing() {
-                            let absent = Alternatives::none(kind).asking(&[Term::Forbid(name)]);
-                            all = all.and(&own.asking(&there).or(absent));
+                            let absent = Alternatives::none(kind).with_terms(&[Term::Forbid(name)]);
+                            all = all.and(&own.with_terms(&there).or(absent));
                         }
                     }
                 }
@@ -474,7 +480,7 @@ impl SchemaContext<'_> {
         }))
     }
 
-    fn evaluated_by_if(&mut self, id: Id, at: Id, kind: Kind, depth: u32) -> Result<Alternatives> {
+    fn evaluated_by_if(&mut self, id: Id, at: Id, kind: UnevaluatedKind, depth: u32) -> Result<Alternatives> {
         let branch = |front: &Self, name| front.doc.get(id, name).filter(|&b| !front.is_true(b));
         let (then, or) = (branch(self, kw::THEN), branch(self, kw::ELSE));
         let mut yes = self.holding(at, kind, depth)?;
@@ -488,24 +494,24 @@ impl SchemaContext<'_> {
             Some(or) => self.holding(or, kind, depth)?,
             None => Alternatives::none(kind),
         };
-        Ok(yes.asking(&[Term::Pos(at)]).or(no.asking(&[Term::Neg(at)])))
+        Ok(yes.with_terms(&[Term::Pos(at)]).or(no.with_terms(&[Term::Neg(at)])))
     }
 
     /// Returns what a schema evaluates, with the term that the schema holds added to each
     /// alternative that evaluates something.
-    fn holding(&mut self, schema: Id, kind: Kind, depth: u32) -> Result<Alternatives> {
+    fn holding(&mut self, schema: Id, kind: UnevaluatedKind, depth: u32) -> Result<Alternatives> {
         let own = self.evaluated_by(schema, kind, true, depth + 1)?;
         let mut all = Vec::with_capacity(own.0.len());
         for alternative in &own.0 {
             all.push(match alternative.seen.is_nothing() && alternative.terms.is_empty() {
                 true => alternative.clone(),
-                false => alternative.clone().asking(&[Term::Pos(schema)]),
+                false => alternative.clone().with_terms(&[Term::Pos(schema)]),
             });
         }
         Ok(Alternatives(all).pruned())
     }
 }
 
-fn kind_of(name: Symbol) -> Kind {
-    if name == kw::UNEVALUATED_ITEMS { Kind::Items } else { Kind::Properties }
+fn kind_of(name: Symbol) -> UnevaluatedKind {
+    if name == kw::UNEVALUATED_ITEMS { UnevaluatedKind::Items } else { UnevaluatedKind::Properties }
 }

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use super::context::SchemaContext;
 use super::keywords as kw;
 use super::shape::{Term, Test, Types};
-use super::unevaluated::Kind;
+use super::unevaluated::UnevaluatedKind;
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
@@ -65,7 +65,7 @@ impl SchemaContext<'_> {
             Term::Unevaluated(set, at, holds) => {
                 let seen = self.evaluated[set as usize].clone();
                 let is_array = matches!(self.doc.value(value), Value::Array { .. });
-                let concerned = if seen.kind == Kind::Properties { is_object } else { is_array };
+                let concerned = if seen.kind == UnevaluatedKind::Properties { is_object } else { is_array };
                 !concerned || self.outside_valid(&seen, at, value, depth)? == holds
             }
             Term::Below(bound) => self.compare(value, bound).is_none_or(|o| o.is_lt()),

@@ -106,20 +106,20 @@ impl SchemaLowering<'_> {
     /// Builds the strings of a part that must be verbatim.
     pub fn quoted_string(&mut self, part: &StringPart) -> Result<NodeId> {
         let verbatim = |t: &(Test, bool, Id)| t.0 == Test::Verbatim;
-        let at = part.tests.iter().find(|t| verbatim(t)).map_or(self.front.doc.root(), |t| t.2);
-        let source = self.front.source(at)?;
+        let at = part.tests.iter().find(|t| verbatim(t)).map_or(self.context.doc.root(), |t| t.2);
+        let source = self.context.source(at)?;
         let tests = part.tests.iter().filter(|t| !verbatim(t)).copied().collect();
-        let rest = self.front.language(&StringPart { tests, ..StringPart::default() })?;
+        let rest = self.context.language(&StringPart { tests, ..StringPart::default() })?;
         let longest = source.text().chars().count() as u64;
         if u64::from(part.min) > longest {
             return Ok(self.never);
         }
-        let place = self.front.doc.place(at);
+        let place = self.context.doc.place(at);
         // A minimum of one character is expressed in states, not counted. With longer minima the
         // empty span may stay, so that the text may end in every state and the count alone decides.
         let empty = part.min != 1;
-        let lang = self.front.spans(&source, rest.as_deref(), empty).map_err(|e| e.at(place))?;
-        let nothing = match self.front.ir.node(lang) {
+        let lang = self.context.spans(&source, rest.as_deref(), empty).map_err(|e| e.at(place))?;
+        let nothing = match self.context.ir.node(lang) {
             Node::Automaton { states, .. } => part.min > 0 && states[0].edges.is_empty(),
             node => *node == Node::Never,
         };
@@ -128,7 +128,7 @@ impl SchemaLowering<'_> {
         }
         let min_chars = if empty { part.min } else { 0 };
         let node = Node::JsonString { lang: Some(lang), min_chars, max_chars: part.max };
-        Ok(self.front.ir.push(node))
+        Ok(self.context.ir.push(node))
     }
 }
 

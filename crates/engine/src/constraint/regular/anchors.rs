@@ -27,7 +27,7 @@ const WHOLE: usize = 3;
 /// `empty` holds the weakest conditions under which the empty text matches, one bit per condition.
 /// Whenever bit `c` is set, `langs[c]` contains the empty text. `None` is the empty language.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Split {
+pub(crate) struct AnchoredLanguages {
     langs: [Option<NodeId>; 4],
     empty: u8,
 }
@@ -47,13 +47,13 @@ fn conditions(set: u8) -> impl Iterator<Item = usize> {
     (0..4).filter(move |c| set & 1 << c != 0)
 }
 
-impl Split {
+impl AnchoredLanguages {
     /// The language that matches nothing.
-    pub(crate) const NEVER: Split = Split { langs: [None; 4], empty: 0 };
+    pub(crate) const NEVER: AnchoredLanguages = AnchoredLanguages { langs: [None; 4], empty: 0 };
 
     /// Creates an expression without anchors.
     pub(crate) fn plain(node: NodeId, nullable: bool) -> Self {
-        Split { langs: [Some(node), None, None, None], empty: u8::from(nullable) << FREE }
+        AnchoredLanguages { langs: [Some(node), None, None, None], empty: u8::from(nullable) << FREE }
     }
 
     /// Creates `^`: the empty text at the start.
@@ -69,7 +69,7 @@ impl Split {
     fn anchor(condition: usize, ir: &mut Ir) -> Self {
         let mut langs = [None; 4];
         langs[condition] = Some(ir.push(Node::Empty));
-        Split { langs, empty: 1 << condition }
+        AnchoredLanguages { langs, empty: 1 << condition }
     }
 
     fn is_plain(&self) -> bool {
@@ -77,8 +77,8 @@ impl Split {
     }
 
     /// Returns the concatenation of some expressions.
-    pub(crate) fn concat(parts: &[Split], ir: &mut Ir) -> Self {
-        let mut result: Option<Split> = None;
+    pub(crate) fn concat(parts: &[AnchoredLanguages], ir: &mut Ir) -> Self {
+        let mut result: Option<AnchoredLanguages> = None;
         for run in parts.chunk_by(|a, b| a.is_plain() && b.is_plain()) {
             let next = if run[0].is_plain() { Self::concat_plain(run, ir) } else { run[0] };
             result = Some(match result {
@@ -89,7 +89,7 @@ impl Split {
         result.unwrap_or_else(|| Self::plain(ir.push(Node::Empty), true))
     }
 
-    fn concat_plain(parts: &[Split], ir: &mut Ir) -> Self {
+    fn concat_plain(parts: &[AnchoredLanguages], ir: &mut Ir) -> Self {
         let mut nodes = Parts::new();
         for part in parts {
             match part.langs[FREE] {
@@ -103,7 +103,7 @@ impl Split {
 
     /// Returns `self` and then `next`, by condition. Either both meet in the middle freely, or one
     /// of them requires an end of the text in the middle and the other one is empty there.
-    fn then(&self, next: &Split, ir: &mut Ir) -> Self {
+    fn then(&self, next: &AnchoredLanguages, ir: &mut Ir) -> Self {
         let mut langs = [None; 4];
         for (condition, slot) in langs.iter_mut().enumerate() {
             let (start, end) = (condition & AT_START, condition & AT_END);
@@ -130,17 +130,17 @@ impl Split {
                 empty |= 1 << (a | b);
             }
         }
-        Split { langs, empty: weakest(empty) }
+        AnchoredLanguages { langs, empty: weakest(empty) }
     }
 
     /// Returns the union of some expressions.
-    pub(crate) fn alternation(parts: &[Split], ir: &mut Ir) -> Self {
+    pub(crate) fn alternation(parts: &[AnchoredLanguages], ir: &mut Ir) -> Self {
         let mut langs = [None; 4];
         for (condition, slot) in langs.iter_mut().enumerate() {
             *slot = any_of(parts.iter().filter_map(|p| p.langs[condition]).collect(), ir);
         }
         let empty = weakest(parts.iter().fold(0, |set, p| set | p.empty));
-        Split { langs, empty }
+        AnchoredLanguages { langs, empty }
     }
 
     /// Returns `min` to `max` repetitions. Only the first one that is not empty can lie at the
@@ -157,7 +157,7 @@ impl Split {
             };
         }
         let langs = [FREE, AT_START, AT_END, WHOLE].map(|c| self.iterations(c, min, max, ir));
-        Split { langs, empty: if min == 0 { 1 << FREE } else { self.empty } }
+        AnchoredLanguages { langs, empty: if min == 0 { 1 << FREE } else { self.empty } }
     }
 
     /// Returns the texts of `min` to `max` iterations that match under `condition`.

@@ -127,7 +127,7 @@ impl CharDfa {
     }
 
     /// Returns the automaton of a regular node.
-    pub fn of(ir: &Ir, node: NodeId) -> Result<CharDfa> {
+    pub fn from_node(ir: &Ir, node: NodeId) -> Result<CharDfa> {
         CharDfa::from_nfa(&ByteNfa::new(ir, node)?)
     }
 
@@ -181,7 +181,7 @@ impl CharDfa {
     }
 
     /// Returns the transitions of a state, sorted. They cover all scalar values.
-    pub fn row(&self, state: u32) -> &[Range] {
+    pub fn transitions(&self, state: u32) -> &[Range] {
         &self.ranges[self.first[state as usize] as usize..self.first[state as usize + 1] as usize]
     }
 
@@ -197,7 +197,7 @@ impl CharDfa {
 
     /// Returns the state after a character.
     pub fn step(&self, state: u32, code: u32) -> u32 {
-        let row = self.row(state);
+        let row = self.transitions(state);
         row[row.partition_point(|r| r.hi < code)].to
     }
 
@@ -220,7 +220,7 @@ impl CharDfa {
         let mut seen = vec![u32::MAX; self.states()];
         let mut first = vec![0u32; self.states() + 1];
         for q in 0..self.states() as u32 {
-            for r in self.row(q) {
+            for r in self.transitions(q) {
                 if std::mem::replace(&mut seen[r.to as usize], q) != q {
                     first[r.to as usize] += 1;
                 }
@@ -234,7 +234,7 @@ impl CharDfa {
         }
         let mut from = vec![0; sum as usize];
         for q in (0..self.states() as u32).rev() {
-            for r in self.row(q) {
+            for r in self.transitions(q) {
                 // Inverted, to differ from the values of the first pass.
                 if std::mem::replace(&mut seen[r.to as usize], !q) != !q {
                     first[r.to as usize] -= 1;
@@ -249,7 +249,7 @@ impl CharDfa {
     /// it is the only one from which everything is accepted, or nothing.
     pub fn loop_state(&self, accept: bool) -> Option<u32> {
         (0..self.states() as u32)
-            .find(|&q| self.accept[q as usize] == accept && self.row(q).iter().all(|r| r.to == q))
+            .find(|&q| self.accept[q as usize] == accept && self.transitions(q).iter().all(|r| r.to == q))
     }
 
     /// Returns a flag for each state: true if it reaches acceptance.
@@ -270,7 +270,7 @@ impl CharDfa {
         let mut live: Vec<bool> = self.accept.iter().map(|&a| a == accept).collect();
         let mut todo: Vec<u32> = (0..live.len() as u32).filter(|&q| live[q as usize]).collect();
         while let Some(q) = todo.pop() {
-            for &p in back.of(q) {
+            for &p in back.from_node(q) {
                 if !live[p as usize] {
                     live[p as usize] = true;
                     todo.push(p);
@@ -291,12 +291,12 @@ impl CharDfa {
     }
 
     /// Returns true if there are infinitely many words, that is, a loop through live states.
-    fn is_endless(&self, live: &[bool]) -> bool {
+    fn is_infinite(&self, live: &[bool]) -> bool {
         // A state and the index of its next transition; 0: not met, 1: on the path, 2: done.
         let (mut path, mut met) = (vec![(0u32, 0usize)], vec![0u8; live.len()]);
         while let Some(&mut (q, ref mut next)) = path.last_mut() {
             met[q as usize] = 1;
-            let Some(range) = self.row(q).get(*next) else {
+            let Some(range) = self.transitions(q).get(*next) else {
                 met[q as usize] = 2;
                 path.pop();
                 continue;
@@ -315,7 +315,7 @@ impl CharDfa {
     /// Returns all words, if there are at most `limit`.
     pub fn finite(&self, limit: usize) -> Option<Vec<String>> {
         let live = self.live();
-        if self.is_endless(&live) {
+        if self.is_infinite(&live) {
             return None;
         }
         let mut words = Vec::new();
@@ -326,7 +326,7 @@ impl CharDfa {
                 if self.accept[q as usize] {
                     words.push(word.clone());
                 }
-                for range in self.row(q).iter().filter(|r| live[r.to as usize]) {
+                for range in self.transitions(q).iter().filter(|r| live[r.to as usize]) {
                     if (range.hi - range.lo) as usize + next.len() + words.len() > limit {
                         return None;
                     }
@@ -353,7 +353,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub(crate) fn of(&self, to: u32) -> &[u32] {
+    pub(crate) fn from_node(&self, to: u32) -> &[u32] {
         &self.from[self.first[to as usize] as usize..self.first[to as usize + 1] as usize]
     }
 }

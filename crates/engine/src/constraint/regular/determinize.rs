@@ -27,7 +27,7 @@ use crate::error::Result;
 const MAX_SETS: usize = 40_000;
 
 /// Id of the empty set, from which no word is accepted.
-const DEAD: u32 = 0;
+const EMPTY_SET: u32 = 0;
 /// Marks values that are not known yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -104,10 +104,10 @@ impl Sets<'_> {
         let mut found: Vec<Range> = Vec::new();
         while let Some(&set) = states.get(dfa.states()) {
             found.clear();
-            self.row(set, &mut found)?;
+            self.transitions(set, &mut found)?;
             let members = part(&self.members, self.sets[set as usize].members);
             let accept = members.binary_search(&self.nfa.accept).is_ok();
-            dfa.listed_state(accept, &found, DEAD);
+            dfa.listed_state(accept, &found, EMPTY_SET);
             dfa.retarget_last(|set| {
                 let state = &mut self.sets[set as usize].state;
                 if *state == UNKNOWN {
@@ -214,11 +214,11 @@ impl Sets<'_> {
     }
 
     /// Finds the code points that lead from a set to sets other than the empty one, in order.
-    fn row(&mut self, set: u32, found: &mut Vec<Range>) -> Result<()> {
+    fn transitions(&mut self, set: u32, found: &mut Vec<Range>) -> Result<()> {
         let (from, to) = self.steps(set)?;
         for i in from..to {
             let (lo, hi, to) = self.steps[i as usize];
-            if lo < 0x80 && to != DEAD {
+            if lo < 0x80 && to != EMPTY_SET {
                 found.push(Range { lo: lo.into(), hi: hi.min(0x7F).into(), to });
             }
             for lead in lo.max(0xC2)..=hi.min(0xF4) {
@@ -232,7 +232,7 @@ impl Sets<'_> {
                 let tail = self.tail(to, more)?;
                 for r in part(&self.tails, tail) {
                     let (lo, hi) = ((base + r.lo).max(least), (base + r.hi).min(0x10FFFF));
-                    if lo <= hi && r.to != DEAD {
+                    if lo <= hi && r.to != EMPTY_SET {
                         add(found, lo, hi, r.to);
                     }
                 }

@@ -76,16 +76,16 @@ fn literal(c: char) -> Hir {
 }
 
 /// The pattern under construction.
-pub(crate) struct Assembler<'a> {
+pub(crate) struct HirBuilder<'a> {
     text: &'a str,
     frames: Vec<HirFrame>,
     current: HirFrame,
     quantifiable: bool,
 }
 
-impl<'a> Assembler<'a> {
+impl<'a> HirBuilder<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Assembler { text, frames: Vec::new(), current: HirFrame::new(0), quantifiable: false }
+        HirBuilder { text, frames: Vec::new(), current: HirFrame::new(0), quantifiable: false }
     }
 
     /// Appends an item that a quantifier may follow.

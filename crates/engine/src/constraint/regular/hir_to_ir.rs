@@ -16,7 +16,7 @@ use regex_syntax::hir::{self, Class, Hir, HirKind, Look, Visitor};
 use smallvec::SmallVec;
 
 use crate::constraint::ir::{Ir, Node, NodeId};
-use crate::constraint::regular::anchors::Split;
+use crate::constraint::regular::anchors::AnchoredLanguages;
 use crate::constraint::regular::utf8_class;
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -83,21 +83,21 @@ pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
 }
 
 /// Returns the languages of `hir` by anchor condition.
-pub(crate) fn split(hir: &Hir, ir: &mut Ir) -> Result<Split> {
+pub(crate) fn anchored_languages(hir: &Hir, ir: &mut Ir) -> Result<AnchoredLanguages> {
     hir::visit(hir, HirLowering { ir, done: Vec::new() })
 }
 
 struct HirLowering<'a> {
     ir: &'a mut Ir,
     /// Languages of the sub-expressions that are finished but not yet used.
-    done: Vec<Split>,
+    done: Vec<AnchoredLanguages>,
 }
 
 impl HirLowering<'_> {
-    fn class(&mut self, class: &Class) -> Split {
+    fn class(&mut self, class: &Class) -> AnchoredLanguages {
         let node = match class {
-            Class::Unicode(class) if class.ranges().is_empty() => return Split::NEVER,
-            Class::Bytes(class) if class.ranges().is_empty() => return Split::NEVER,
+            Class::Unicode(class) if class.ranges().is_empty() => return AnchoredLanguages::NEVER,
+            Class::Bytes(class) if class.ranges().is_empty() => return AnchoredLanguages::NEVER,
             Class::Unicode(class) => {
                 let ranges: SmallVec<[(char, char); 8]> = utf8_class::ranges(class).collect();
                 utf8_class::class(&ranges, self.ir)
@@ -107,30 +107,32 @@ impl HirLowering<'_> {
                 self.ir.push(Node::Class(ranges))
             }
         };
-        Split::plain(node, false)
+        AnchoredLanguages::plain(node, false)
     }
 
     /// Removes and returns the last `count` finished languages, in order.
-    fn take(&mut self, count: usize) -> Vec<Split> {
+    fn take(&mut self, count: usize) -> Vec<AnchoredLanguages> {
         self.done.split_off(self.done.len().saturating_sub(count))
     }
 }
 
 impl Visitor for HirLowering<'_> {
-    type Output = Split;
+    type Output = AnchoredLanguages;
     type Err = Error;
 
-    fn finish(mut self) -> Result<Split> {
-        Ok(self.done.pop().unwrap_or(Split::NEVER))
+    fn finish(mut self) -> Result<AnchoredLanguages> {
+        Ok(self.done.pop().unwrap_or(AnchoredLanguages::NEVER))
     }
 
     fn visit_post(&mut self, hir: &Hir) -> Result<()> {
         let split = match hir.kind() {
-            HirKind::Empty => Split::plain(self.ir.push(Node::Empty), true),
-            HirKind::Literal(literal) => Split::plain(self.ir.bytes(&literal.0), literal.0.is_empty()),
+            HirKind::Empty => AnchoredLanguages::plain(self.ir.push(Node::Empty), true),
+            HirKind::Literal(literal) => {
+                AnchoredLanguages::plain(self.ir.bytes(&literal.0), literal.0.is_empty())
+            }
             HirKind::Class(class) => self.class(class),
-            HirKind::Look(Look::Start) => Split::start(self.ir),
-            HirKind::Look(Look::End) => Split::end(self.ir),
+            HirKind::Look(Look::Start) => AnchoredLanguages::start(self.ir),
+            HirKind::Look(Look::End) => AnchoredLanguages::end(self.ir),
             HirKind::Look(_) => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
@@ -139,16 +141,16 @@ impl Visitor for HirLowering<'_> {
             }
             HirKind::Capture(_) => return Ok(()),
             HirKind::Repetition(repetition) => {
-                let sub = self.done.pop().unwrap_or(Split::NEVER);
+                let sub = self.done.pop().unwrap_or(AnchoredLanguages::NEVER);
                 sub.repeat(repetition.min, repetition.max, self.ir)
             }
             HirKind::Concat(parts) => {
                 let parts = self.take(parts.len());
-                Split::concat(&parts, self.ir)
+                AnchoredLanguages::concat(&parts, self.ir)
             }
             HirKind::Alternation(parts) => {
                 let parts = self.take(parts.len());
-                Split::alternation(&parts, self.ir)
+                AnchoredLanguages::alternation(&parts, self.ir)
             }
         };
         self.done.push(split);

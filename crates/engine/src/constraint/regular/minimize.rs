@@ -72,7 +72,7 @@ impl CharDfa {
     fn blocks(&self) -> Vec<u32> {
         let states = self.states();
         let back = self.incoming();
-        let mut blocks = Blocks::new(&self.distances(&back));
+        let mut blocks = Partition::new(&self.distances(&back));
         if blocks.bounds.len() == states {
             return blocks.of;
         }
@@ -93,7 +93,7 @@ impl CharDfa {
                         true => members.iter().copied().find(|&q| !is_dirty[q as usize]),
                         false => None,
                     };
-                    self.leaving(states, clean, &before, &mut hashes, |group| {
+                    self.split_off_groups(states, clean, &before, &mut hashes, |group| {
                         moved.extend(group.iter().map(|g| g.1));
                         blocks.part(group.iter().map(|g| g.1));
                     });
@@ -102,7 +102,7 @@ impl CharDfa {
             round.iter().for_each(|&q| is_dirty[q as usize] = false);
             dirty.clear();
             for q in moved.drain(..) {
-                for &p in back.of(q) {
+                for &p in back.from_node(q) {
                     if !blocks.is_single(p) && !std::mem::replace(&mut is_dirty[p as usize], true) {
                         dirty.push(p);
                     }
@@ -120,7 +120,7 @@ impl CharDfa {
         let mut far = vec![u32::MAX / 2; self.states()];
         let mut met: Vec<u32> = Vec::with_capacity(self.states());
         for (q, &accept) in self.accept.iter().enumerate() {
-            if self.row(q as u32).iter().any(|r| self.accept[r.to as usize] != accept) {
+            if self.transitions(q as u32).iter().any(|r| self.accept[r.to as usize] != accept) {
                 far[q] = 1;
                 met.push(q as u32);
             }
@@ -128,7 +128,7 @@ impl CharDfa {
         let mut next = 0;
         while let Some(&q) = met.get(next) {
             next += 1;
-            for &p in back.of(q) {
+            for &p in back.from_node(q) {
                 if far[p as usize] == u32::MAX / 2 && self.accept[p as usize] == self.accept[q as usize] {
                     far[p as usize] = far[q as usize] + 1;
                     met.push(p);
@@ -141,7 +141,7 @@ impl CharDfa {
     /// Groups the dirty states of a block by their transitions and passes on those that leave the
     /// block. These are all that differ from the clean states; without clean states, all but the
     /// largest group.
-    fn leaving(
+    fn split_off_groups(
         &self,
         dirty: &[u32],
         clean: Option<u32>,
@@ -192,7 +192,7 @@ impl CharDfa {
     fn hash(&self, q: u32, block: &[u32]) -> u64 {
         let mut hasher = FxHasher::default();
         let (mut end, mut last) = (0, u32::MAX);
-        for r in self.row(q) {
+        for r in self.transitions(q) {
             let to = block[r.to as usize];
             if to != last {
                 (u64::from(end) << 32 | u64::from(to)).hash(&mut hasher);
@@ -205,7 +205,7 @@ impl CharDfa {
 
     /// Returns true if every character leads from both states to the same block.
     fn alike(&self, p: u32, q: u32, block: &[u32]) -> bool {
-        let (x, y) = (self.row(p), self.row(q));
+        let (x, y) = (self.transitions(p), self.transitions(q));
         let (mut i, mut j) = (0, 0);
         while i < x.len() && j < y.len() {
             if block[x[i].to as usize] != block[y[j].to as usize] {
@@ -224,7 +224,7 @@ impl CharDfa {
         let mut small = CharDfa::with_capacity(count as usize, self.ranges().len());
         for (q, &b) in block.iter().enumerate() {
             if b as usize == small.states() {
-                for r in self.row(q as u32) {
+                for r in self.transitions(q as u32) {
                     small.add(r.lo, r.hi, block[r.to as usize]);
                 }
                 small.end_state(self.accept[q]);
@@ -236,7 +236,7 @@ impl CharDfa {
 }
 
 /// A partition of states.
-struct Blocks {
+struct Partition {
     /// The block of each state.
     of: Vec<u32>,
     /// The states, block by block.
@@ -247,7 +247,7 @@ struct Blocks {
     bounds: Vec<(u32, u32)>,
 }
 
-impl Blocks {
+impl Partition {
     /// Creates one block for all states with the same key.
     fn new(keys: &[u32]) -> Self {
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
@@ -262,7 +262,7 @@ impl Blocks {
             bounds.push((from, from + block.len() as u32));
             from += block.len() as u32;
         }
-        Blocks { of, order, place, bounds }
+        Partition { of, order, place, bounds }
     }
 
     fn members(&self, block: u32) -> &[u32] {

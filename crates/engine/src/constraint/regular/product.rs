@@ -21,7 +21,7 @@ use crate::error::Result;
 /// Maximum number of pairs that get a table.
 const MAX_TABLE: usize = 1 << 14;
 /// Marks a state that has no number yet.
-const NONE: u32 = u32::MAX;
+const NO_STATE: u32 = u32::MAX;
 
 impl CharDfa {
     /// Returns the texts in both languages.
@@ -65,32 +65,32 @@ impl<'a> Side<'a> {
 }
 
 /// Numbers of the pairs.
-enum Numbers {
+enum PairNumbers {
     /// Number of second states, and a table with one entry per pair. An entry is one more than the
     /// pair's number, or 0 if it has none.
     Table(usize, Vec<u32>),
     Map(FxHashMap<(u32, u32), u32>),
 }
 
-impl Numbers {
+impl PairNumbers {
     fn new(states: usize, others: usize) -> Self {
         match states.saturating_mul(others) {
-            all if all <= MAX_TABLE => Numbers::Table(others, vec![0; all]),
-            _ => Numbers::Map(FxHashMap::default()),
+            all if all <= MAX_TABLE => PairNumbers::Table(others, vec![0; all]),
+            _ => PairNumbers::Map(FxHashMap::default()),
         }
     }
 
     /// Returns the number of a pair, which is `next` if it has none yet.
     fn of(&mut self, (a, b): (u32, u32), next: u32) -> u32 {
         match self {
-            Numbers::Table(others, table) => {
+            PairNumbers::Table(others, table) => {
                 let number = &mut table[a as usize * *others + b as usize];
                 if *number == 0 {
                     *number = next + 1;
                 }
                 *number - 1
             }
-            Numbers::Map(map) => *map.entry((a, b)).or_insert(next),
+            PairNumbers::Map(map) => *map.entry((a, b)).or_insert(next),
         }
     }
 }
@@ -109,21 +109,21 @@ fn all_pairs(a: &Side, b: &Side) -> Result<CharDfa> {
 /// with a dead state are one state; otherwise the products of long chains would be several times
 /// larger.
 fn pairs(a: &Side, b: &Side, first: bool) -> Result<CharDfa> {
-    const SINK: (u32, u32) = (NONE, NONE);
-    let mut numbers = Numbers::new(a.dfa.states(), b.dfa.states());
+    const SINK: (u32, u32) = (NO_STATE, NO_STATE);
+    let mut numbers = PairNumbers::new(a.dfa.states(), b.dfa.states());
     let mut met = vec![(0u32, 0u32)];
     numbers.of((0, 0), 0);
-    let mut sink = NONE;
+    let mut sink = NO_STATE;
     let mut sink_ranges = 0;
     let states = a.dfa.states().max(b.dfa.states());
     let mut product = CharDfa::with_capacity(states, a.dfa.ranges().len().max(b.dfa.ranges().len()));
     while let Some(&(p, q)) = met.get(product.states()) {
         if (p, q) == SINK {
             product.uniform_state(false, sink);
-            sink_ranges = product.row(sink).len();
+            sink_ranges = product.transitions(sink).len();
             continue;
         }
-        let (x, y) = (a.dfa.row(p), b.dfa.row(q));
+        let (x, y) = (a.dfa.transitions(p), b.dfa.transitions(q));
         let (mut i, mut j) = (0, 0);
         // Both lists cover the same code points.
         while i < x.len() && j < y.len() {
@@ -136,7 +136,7 @@ fn pairs(a: &Side, b: &Side, first: bool) -> Result<CharDfa> {
                 }
                 to
             } else {
-                if sink == NONE {
+                if sink == NO_STATE {
                     sink = next;
                     met.push(SINK);
                 }

@@ -64,7 +64,7 @@ pub(crate) fn lower(dfa: &CharDfa, ir: &mut Ir) -> Result<NodeId> {
     };
     for q in (0..dfa.states() as u32).filter(|&q| live[q as usize]) {
         classes.clear();
-        for r in dfa.row(q).iter().filter(|r| live[r.to as usize]) {
+        for r in dfa.transitions(q).iter().filter(|r| live[r.to as usize]) {
             // Transitions cover scalar values only.
             let (Some(lo), Some(hi)) = (char::from_u32(r.lo), char::from_u32(r.hi)) else { continue };
             match classes.iter_mut().find(|c| c.0 == r.to) {

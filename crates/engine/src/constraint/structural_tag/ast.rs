@@ -16,12 +16,12 @@ use crate::constraint::json::document::Id;
 #[derive(Debug)]
 pub(super) struct Format {
     pub at: Id,
-    pub kind: Kind,
+    pub kind: FormatKind,
 }
 
 /// The kind of a format, with its parts.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum FormatKind {
     /// Exactly this text.
     Text(Rc<str>),
     /// The language of a node of the intermediate representation.
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     /// Free text with tags.
     Triggered(Box<Triggered>),
     /// Tags with a text between them.
-    Separated { tags: Vec<Tag>, separator: Rc<str>, many: Many },
+    Separated { tags: Vec<Tag>, separator: Rc<str>, many: TagCount },
 }
 
 /// Content between two texts.
@@ -57,12 +57,12 @@ pub(super) struct Triggered {
     pub triggers: Rc<[Phrase]>,
     pub tags: Vec<Tag>,
     pub excludes: Rc<[Phrase]>,
-    pub many: Many,
+    pub many: TagCount,
 }
 
 /// Bounds on the number of tags.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Many {
+pub(super) struct TagCount {
     pub at_least_one: bool,
     pub stop_after_first: bool,
 }

@@ -21,7 +21,7 @@ use crate::error::{Error, Place, Result};
 
 /// How the values of a schema are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(super) struct Spelling {
+pub(super) struct ValueEncoding {
     /// True if properties come in any order, whatever the policy says.
     pub any_order: bool,
     /// The style of call parameters; `None`: JSON.
@@ -29,20 +29,20 @@ pub(super) struct Spelling {
 }
 
 /// Parses leaves into one representation.
-pub(super) struct Leaves<'a> {
+pub(super) struct LeafParser<'a> {
     pub ir: Ir,
     policy: &'a Policy,
     /// Source text that `x-verbatim` refers to in schemas.
     source: Quoting<'a>,
     /// Nodes of the parsed schemas, by text and by how values are written.
-    schemas: FxHashMap<(String, Spelling), NodeId>,
+    schemas: FxHashMap<(String, ValueEncoding), NodeId>,
     /// Automata that all schemas of a style share.
     prepared: FxHashMap<Style, Prepared>,
 }
 
-impl<'a> Leaves<'a> {
+impl<'a> LeafParser<'a> {
     pub fn new(policy: &'a Policy, source: Quoting<'a>) -> Self {
-        Leaves {
+        LeafParser {
             ir: Ir::new(),
             policy,
             source,
@@ -53,7 +53,7 @@ impl<'a> Leaves<'a> {
 
     /// Returns the node of a JSON value valid against the schema at `at`, or of the parameters of a
     /// call. A string at `at` contains the text of the schema.
-    pub fn schema(&mut self, doc: &Doc, at: Id, spelling: Spelling) -> Result<NodeId> {
+    pub fn schema(&mut self, doc: &Doc, at: Id, spelling: ValueEncoding) -> Result<NodeId> {
         let text = match doc.string(at) {
             Some(inner) => doc.name(inner).to_owned(),
             None => {
@@ -72,7 +72,8 @@ impl<'a> Leaves<'a> {
         if spelling.any_order {
             policy.key_order = KeyOrder::Any;
         }
-        let mut ir = json_schema::parse_from(&key.0, &policy, self.source).map_err(|e| moved(&e, &place))?;
+        let mut ir =
+            json_schema::parse_from(&key.0, &policy, self.source).map_err(|e| relocate_error(&e, &place))?;
         if spelling.any_order {
             ir.free_order();
         }
@@ -81,7 +82,7 @@ impl<'a> Leaves<'a> {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(Prepared::new(style)?),
             };
-            parameters::write(&mut ir, prepared, &policy).map_err(|e| moved(&e, &place))?;
+            parameters::write(&mut ir, prepared, &policy).map_err(|e| relocate_error(&e, &place))?;
         }
         ir.warnings = ir.warnings.into_iter().map(|warning| warning.below(&place)).collect();
         let node = self.ir.append(&ir);
@@ -104,7 +105,7 @@ impl<'a> Leaves<'a> {
 }
 
 /// Moves an error of a schema to the document that contains the schema at `place`.
-fn moved(error: &Error, place: &str) -> Error {
+fn relocate_error(error: &Error, place: &str) -> Error {
     let mut new = Error::new(error.kind(), error.message());
     let mut placed = false;
     for old in error.places() {

@@ -30,9 +30,9 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::ast::Phrase;
-use super::graph::{Follow, Graph, StateIx};
+use super::graph::{Follow, StateIx, TagGraph};
 use super::strict_object::{error, shown};
-use super::trie::{Trie, TrieStates};
+use super::trie::{TrieStates, TriggerTrie};
 use crate::constraint::json::document::Id;
 use crate::constraint::regular::utf8_class;
 use crate::error::{ErrorKind, Result};
@@ -55,7 +55,7 @@ type NodeIx = u32;
 
 impl FreeText {
     /// Builds the states.
-    pub fn build(self, graph: &mut Graph<'_>, follow: Follow) -> Result<()> {
+    pub fn build(self, graph: &mut TagGraph<'_>, follow: Follow) -> Result<()> {
         if let (true, Some(open)) = (self.may_end, follow.open) {
             let message = format!(
                 "a free text must be followed by fixed text or by the end of the output, but #{} follows",
@@ -79,20 +79,33 @@ impl FreeText {
         let tries = openers.trie.states();
         let at = self.at;
         let free = FxHashMap::from_iter([(0, self.entry)]);
-        let todo = vec![Todo::Row(0, Rc::new([]), self.entry)];
+        let todo = vec![PendingState::Row(0, Rc::new([]), self.entry)];
         if end {
             graph.accept(self.entry);
         }
         let rows = FxHashMap::default();
         let sets = FxHashMap::default();
         let (openers, patterns) = (&openers, &patterns);
-        Builder { graph, at, openers, patterns, tries, free, rows, sets, todo, end, wide: None }.run()
+        Builder {
+            graph,
+            at,
+            openers,
+            patterns,
+            tries,
+            free,
+            partial_states: rows,
+            sets,
+            todo,
+            end,
+            non_ascii: None,
+        }
+        .run()
     }
 }
 
 /// The trie of all texts that can follow free text, and the shortest parts that decide.
 struct Openers {
-    trie: Trie,
+    trie: TriggerTrie,
     /// By node of the trie: the opener that ends there, if no shorter opener ends above it.
     fires: Vec<Option<Rc<str>>>,
 }
@@ -100,7 +113,7 @@ struct Openers {
 impl Openers {
     /// Builds the openers. Triggers without tags become excluded texts.
     fn new(text: &FreeText, stops: Vec<(Rc<str>, StateIx)>, excludes: &mut Vec<Rc<str>>) -> Self {
-        let mut trie = Trie::default();
+        let mut trie = TriggerTrie::default();
         for (begin, state) in text.begins.iter() {
             trie.insert(begin, Some(*state));
         }
@@ -139,11 +152,11 @@ impl Openers {
 
 /// The texts that the automaton looks for, with the links of Aho and Corasick.
 struct Patterns {
-    trie: Trie,
+    trie: TriggerTrie,
     /// By node: its longest proper suffix that is also a node.
     fail: Vec<NodeIx>,
     /// By node: the nearest such suffix with a transition that this node lacks; otherwise the root.
-    other: Vec<NodeIx>,
+    fallback: Vec<NodeIx>,
     /// By node: the node of the openers' trie whose opener was just written.
     fires: Vec<Option<NodeIx>>,
     /// By node: whether an excluded text was just written.
@@ -153,8 +166,8 @@ struct Patterns {
 }
 
 impl Patterns {
-    fn new(graph: &Graph<'_>, at: Id, openers: &Openers, excludes: &[Rc<str>]) -> Result<Self> {
-        let mut trie = Trie::default();
+    fn new(graph: &TagGraph<'_>, at: Id, openers: &Openers, excludes: &[Rc<str>]) -> Result<Self> {
+        let mut trie = TriggerTrie::default();
         let fires: Vec<(NodeIx, &Rc<str>)> =
             openers.fires.iter().zip(0..).filter_map(|(f, node)| Some((node, f.as_ref()?))).collect();
         let ends: Vec<NodeIx> = fires.iter().map(|(_, text)| trie.insert(text, None)).collect();
@@ -163,7 +176,7 @@ impl Patterns {
         let mut patterns = Patterns {
             trie,
             fail: vec![0; len],
-            other: vec![0; len],
+            fallback: vec![0; len],
             fires: vec![None; len],
             excluded: vec![false; len],
             opener: vec![None; len],
@@ -230,15 +243,15 @@ impl Patterns {
             while other != 0
                 && self.trie.children(other).iter().all(|&(c, _)| self.trie.child(node, c).is_some())
             {
-                other = self.other[other as usize];
+                other = self.fallback[other as usize];
             }
-            self.other[here] = other;
+            self.fallback[here] = other;
         }
         Ok(())
     }
 
     /// Returns the openers' prefixes that end at a node, as nodes of the openers' trie.
-    fn begun(&self, mut node: NodeIx) -> Vec<NodeIx> {
+    fn open_prefixes(&self, mut node: NodeIx) -> Vec<NodeIx> {
         let mut begun = Vec::new();
         while node != 0 {
             begun.extend(self.opener[node as usize]);
@@ -249,7 +262,7 @@ impl Patterns {
 }
 
 /// A state whose transitions are still to be built.
-enum Todo {
+enum PendingState {
     /// The transitions of a node of the patterns, without those for the given characters (sorted).
     Row(NodeIx, Rc<[char]>, StateIx),
     /// One of these openers has begun and must be completed.
@@ -257,7 +270,7 @@ enum Todo {
 }
 
 struct Builder<'b, 'a> {
-    graph: &'b mut Graph<'a>,
+    graph: &'b mut TagGraph<'a>,
     at: Id,
     openers: &'b Openers,
     patterns: &'b Patterns,
@@ -265,21 +278,21 @@ struct Builder<'b, 'a> {
     /// States by node of the patterns.
     free: FxHashMap<NodeIx, StateIx>,
     /// States with the transitions of a node, except for the given characters.
-    rows: FxHashMap<(NodeIx, Rc<[char]>), StateIx>,
+    partial_states: FxHashMap<(NodeIx, Rc<[char]>), StateIx>,
     sets: FxHashMap<Rc<[NodeIx]>, StateIx>,
-    todo: Vec<Todo>,
+    todo: Vec<PendingState>,
     /// True if the output may end in free text.
     end: bool,
     /// The state that has the transitions of all characters beyond ASCII.
-    wide: Option<StateIx>,
+    non_ascii: Option<StateIx>,
 }
 
 impl Builder<'_, '_> {
     fn run(mut self) -> Result<()> {
         while let Some(todo) = self.todo.pop() {
             match todo {
-                Todo::Row(node, without, state) => self.row(node, &without, state)?,
-                Todo::Set(nodes, state) => self.set_row(&nodes, state)?,
+                PendingState::Row(node, without, state) => self.add_transitions(node, &without, state)?,
+                PendingState::Set(nodes, state) => self.add_set_transitions(&nodes, state)?,
             }
         }
         self.tries.build(self.graph, &self.openers.trie, self.at)
@@ -295,23 +308,23 @@ impl Builder<'_, '_> {
             self.graph.accept(state);
         }
         self.free.insert(node, state);
-        self.todo.push(Todo::Row(node, Rc::new([]), state));
+        self.todo.push(PendingState::Row(node, Rc::new([]), state));
         Ok(state)
     }
 
     /// Returns the state after the last character of a node; `None` if no text can continue there.
-    fn written(&mut self, node: NodeIx) -> Result<Option<StateIx>> {
+    fn state_after(&mut self, node: NodeIx) -> Result<Option<StateIx>> {
         if let Some(fire) = self.patterns.fires[node as usize] {
             return self.tries.reach(self.graph, fire, self.at).map(Some);
         }
         if !self.patterns.excluded[node as usize] {
             return self.free(node).map(Some);
         }
-        self.set(self.patterns.begun(node))
+        self.set(self.patterns.open_prefixes(node))
     }
 
     /// Builds the transitions from a node, without those for the given characters.
-    fn row(&mut self, node: NodeIx, without: &[char], state: StateIx) -> Result<()> {
+    fn add_transitions(&mut self, node: NodeIx, without: &[char], state: StateIx) -> Result<()> {
         let patterns = self.patterns;
         let mut settled = without.to_vec();
         for &(c, child) in patterns.trie.children(node) {
@@ -319,7 +332,7 @@ impl Builder<'_, '_> {
                 continue;
             }
             settled.push(c);
-            if let Some(to) = self.written(child)? {
+            if let Some(to) = self.state_after(child)? {
                 let node = self.graph.char(c);
                 self.graph.edge(state, node, to);
             }
@@ -331,19 +344,19 @@ impl Builder<'_, '_> {
         let mut suffix = patterns.fail[node as usize];
         let known = |node| patterns.trie.children(node).iter().all(|(c, _)| settled.binary_search(c).is_ok());
         while suffix != 0 && known(suffix) {
-            suffix = patterns.other[suffix as usize];
+            suffix = patterns.fallback[suffix as usize];
         }
         let key = (suffix, Rc::from(settled));
-        let rest = match self.rows.get(&key) {
+        let rest = match self.partial_states.get(&key) {
             Some(&rest) => rest,
             None => {
                 let rest = self.graph.state(self.at)?;
-                self.todo.push(Todo::Row(suffix, key.1.clone(), rest));
-                self.rows.insert(key, rest);
+                self.todo.push(PendingState::Row(suffix, key.1.clone(), rest));
+                self.partial_states.insert(key, rest);
                 rest
             }
         };
-        self.graph.also(state, rest);
+        self.graph.add_empty_edge(state, rest);
         Ok(())
     }
 
@@ -354,16 +367,16 @@ impl Builder<'_, '_> {
         if settled.iter().all(char::is_ascii) {
             // All characters beyond ASCII share one state. So states differ in a few bytes only,
             // and their masks are derived from each other.
-            let wide = match self.wide {
+            let wide = match self.non_ascii {
                 Some(wide) => wide,
                 None => {
                     let wide = self.graph.state(self.at)?;
                     let class = utf8_class::class(&[('\u{80}', char::MAX)], self.graph.ir);
                     self.graph.edge(wide, class, start);
-                    *self.wide.insert(wide)
+                    *self.non_ascii.insert(wide)
                 }
             };
-            self.graph.also(state, wide);
+            self.graph.add_empty_edge(state, wide);
             others.retain(|r| r.0.is_ascii());
             others.iter_mut().for_each(|r| r.1 = r.1.min('\x7f'));
         }
@@ -389,11 +402,11 @@ impl Builder<'_, '_> {
         }
         let state = self.graph.state(self.at)?;
         self.sets.insert(nodes.clone(), state);
-        self.todo.push(Todo::Set(nodes, state));
+        self.todo.push(PendingState::Set(nodes, state));
         Ok(Some(state))
     }
 
-    fn set_row(&mut self, nodes: &[NodeIx], state: StateIx) -> Result<()> {
+    fn add_set_transitions(&mut self, nodes: &[NodeIx], state: StateIx) -> Result<()> {
         let openers = self.openers;
         let mut ways: Vec<(char, NodeIx)> =
             nodes.iter().flat_map(|&node| openers.trie.children(node).iter().copied()).collect();

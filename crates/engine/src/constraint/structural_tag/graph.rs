@@ -16,10 +16,10 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ast::{Format, Kind, Many, Phrase, Tag, Triggered};
+use super::ast::{Format, FormatKind, Phrase, Tag, TagCount, Triggered};
 use super::free_text::FreeText;
 use super::strict_object::error;
-use super::trie::Trie;
+use super::trie::TriggerTrie;
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::constraint::json::document::{Doc, Id};
 use crate::error::{Error, ErrorKind, Result};
@@ -32,7 +32,7 @@ const MAX_EDGES: usize = 800_000;
 
 /// Maximum number of characters of triggers, ends and excluded texts, counted once for each free
 /// text that looks for them.
-const MAX_WATCHED: usize = 1_000_000;
+const MAX_WATCHED_CHARS: usize = 1_000_000;
 
 /// Index of a state under construction.
 pub(super) type StateIx = u32;
@@ -71,19 +71,19 @@ pub(super) struct Follow {
 }
 
 /// A free text that is still to be built.
-struct Waiting {
+struct PendingFreeText {
     text: FreeText,
     next: Next,
 }
 
 /// The automaton under construction. States come after those they lead to, except in loops.
-pub(super) struct Graph<'a> {
+pub(super) struct TagGraph<'a> {
     pub doc: &'a Doc,
     pub ir: &'a mut Ir,
     states: Vec<AutomatonState>,
     edges: usize,
     firsts: Vec<First>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingFreeText>,
     chars: FxHashMap<char, NodeId>,
     empty: NodeId,
     /// Number of characters of the texts that free texts look for.
@@ -93,7 +93,7 @@ pub(super) struct Graph<'a> {
 /// Builds the automaton of a format and returns its node.
 pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
     let empty = ir.push(Node::Empty);
-    let mut graph = Graph {
+    let mut graph = TagGraph {
         doc,
         ir,
         states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
@@ -106,14 +106,14 @@ pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
     };
     let start = graph.format(format, Next { state: 0, first: 0 })?.state;
     let waiting = std::mem::take(&mut graph.waiting);
-    for Waiting { text, next } in waiting {
+    for PendingFreeText { text, next } in waiting {
         let follow = graph.follow(next.first);
         text.build(&mut graph, follow)?;
     }
     Ok(graph.finish(start))
 }
 
-impl Graph<'_> {
+impl TagGraph<'_> {
     /// Adds a state.
     pub fn state(&mut self, at: Id) -> Result<StateIx> {
         if self.states.len() >= MAX_STATES || self.edges >= MAX_EDGES {
@@ -126,10 +126,11 @@ impl Graph<'_> {
     /// Adds to the number of characters that free texts look for, and checks the limit.
     pub fn watch(&mut self, chars: usize, at: Id) -> Result<()> {
         self.watched += chars;
-        if self.watched <= MAX_WATCHED {
+        if self.watched <= MAX_WATCHED_CHARS {
             return Ok(());
         }
-        let message = format!("the texts that free texts look for have more than {MAX_WATCHED} characters");
+        let message =
+            format!("the texts that free texts look for have more than {MAX_WATCHED_CHARS} characters");
         Err(error(self.doc, ErrorKind::TooComplex, at, message)
             .hint("use fewer or shorter triggers and ends"))
     }
@@ -147,7 +148,7 @@ impl Graph<'_> {
     }
 
     /// Makes all transitions of `to` possible in `from`, too.
-    pub fn also(&mut self, from: StateIx, to: StateIx) {
+    pub fn add_empty_edge(&mut self, from: StateIx, to: StateIx) {
         self.edge(from, self.empty, to);
     }
 
@@ -170,8 +171,8 @@ impl Graph<'_> {
     /// Returns a continuation with the choice between two others.
     fn either(&mut self, a: Next, b: Next, at: Id) -> Result<Next> {
         let state = self.state(at)?;
-        self.also(state, a.state);
-        self.also(state, b.state);
+        self.add_empty_edge(state, a.state);
+        self.add_empty_edge(state, b.state);
         Ok(Next { state, first: self.first(First::Either(a.first, b.first)) })
     }
 
@@ -179,29 +180,33 @@ impl Graph<'_> {
     fn format(&mut self, format: &Format, next: Next) -> Result<Next> {
         let at = format.at;
         match &format.kind {
-            Kind::Text(text) => self.text(text, next, at),
-            Kind::Node(node) => {
+            FormatKind::Text(text) => self.text(text, next, at),
+            FormatKind::Node(node) => {
                 let state = self.state(at)?;
                 self.edge(state, *node, next.state);
                 Ok(Next { state, first: self.first(First::Open(at)) })
             }
-            Kind::AnyText { excludes } => {
+            FormatKind::AnyText { excludes } => {
                 let (begins, triggers) = (Rc::new([]), Rc::new([]));
                 self.free_text(at, begins, triggers, excludes.clone(), true, next)
             }
-            Kind::Sequence(parts) => parts.iter().rev().try_fold(next, |next, part| self.format(part, next)),
-            Kind::Or(parts) => {
+            FormatKind::Sequence(parts) => {
+                parts.iter().rev().try_fold(next, |next, part| self.format(part, next))
+            }
+            FormatKind::Or(parts) => {
                 let parts: Vec<Next> =
                     parts.iter().map(|part| self.format(part, next)).collect::<Result<_>>()?;
                 self.union(&parts, at)
             }
-            Kind::Repeat { content, min, max } => self.repeat(content, (*min, *max), next),
-            Kind::Tag(tag) => {
+            FormatKind::Repeat { content, min, max } => self.repeat(content, (*min, *max), next),
+            FormatKind::Tag(tag) => {
                 let inner = self.inside(tag, next)?;
                 self.text(&tag.begin.text, inner, at)
             }
-            Kind::Triggered(triggered) => self.triggered(triggered, at, next),
-            Kind::Separated { tags, separator, many } => self.separated(tags, separator, *many, at, next),
+            FormatKind::Triggered(triggered) => self.triggered(triggered, at, next),
+            FormatKind::Separated { tags, separator, many } => {
+                self.separated(tags, separator, *many, at, next)
+            }
         }
     }
 
@@ -222,9 +227,9 @@ impl Graph<'_> {
         }
         let state = self.state(at)?;
         let mut first = one.first;
-        self.also(state, one.state);
+        self.add_empty_edge(state, one.state);
         for part in rest {
-            self.also(state, part.state);
+            self.add_empty_edge(state, part.state);
             first = self.first(First::Either(first, part.first));
         }
         Ok(Next { state, first })
@@ -248,9 +253,9 @@ impl Graph<'_> {
                 let again = Next { state: self.state(at)?, first: self.first(First::End) };
                 let body = self.format(content, again)?;
                 if body.state != again.state {
-                    self.also(again.state, body.state);
+                    self.add_empty_edge(again.state, body.state);
                 }
-                self.also(again.state, next.state);
+                self.add_empty_edge(again.state, next.state);
                 self.firsts[again.first as usize] = First::Either(body.first, next.first);
                 here = again;
                 if min > 0 {
@@ -293,7 +298,7 @@ impl Graph<'_> {
     ) -> Result<Next> {
         let entry = self.state(at)?;
         let text = FreeText { at, entry, begins, triggers, excludes, may_end };
-        self.waiting.push(Waiting { text, next });
+        self.waiting.push(PendingFreeText { text, next });
         Ok(Next { state: entry, first: self.first(First::Open(at)) })
     }
 
@@ -314,7 +319,7 @@ impl Graph<'_> {
             return text(self, !many.at_least_one);
         }
         let free = text(self, true)?;
-        self.also(behind.state, free.state);
+        self.add_empty_edge(behind.state, free.state);
         if many.at_least_one { text(self, false) } else { Ok(free) }
     }
 
@@ -336,7 +341,7 @@ impl Graph<'_> {
         &mut self,
         tags: &[Tag],
         separator: &Rc<str>,
-        many: Many,
+        many: TagCount,
         at: Id,
         next: Next,
     ) -> Result<Next> {
@@ -345,7 +350,7 @@ impl Graph<'_> {
             false => Next { state: self.state(at)?, first: self.first(First::End) },
         };
         let begins = self.begins(tags, behind)?;
-        let mut trie = Trie::default();
+        let mut trie = TriggerTrie::default();
         let mut first = None;
         for (text, inner) in begins {
             trie.insert(&text, Some(inner.state));
@@ -361,8 +366,8 @@ impl Graph<'_> {
         let tags = Next { state, first: first.unwrap_or(next.first) };
         if !many.stop_after_first {
             let again = self.text(separator, tags, at)?;
-            self.also(behind.state, again.state);
-            self.also(behind.state, next.state);
+            self.add_empty_edge(behind.state, again.state);
+            self.add_empty_edge(behind.state, next.state);
             self.firsts[behind.first as usize] = First::Either(again.first, next.first);
         }
         if many.at_least_one { Ok(tags) } else { self.either(tags, next, at) }

@@ -105,7 +105,7 @@ pub(super) fn tags(style: &str) -> Option<parameters::Tags> {
 /// Parses a structural tag with a source text for `x-verbatim` in its schemas.
 pub(super) fn parse_from(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<Ir> {
     let doc = json_schema::document(text)?;
-    let mut leaves = embedded::Leaves::new(policy, source);
+    let mut leaves = embedded::LeafParser::new(policy, source);
     let format = parse::Reader { doc: &doc, leaves: &mut leaves }.document()?;
     let mut ir = leaves.ir;
     if let Some((id, name)) = doc.duplicate {

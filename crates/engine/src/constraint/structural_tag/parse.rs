@@ -8,8 +8,8 @@
 
 use std::rc::Rc;
 
-use super::ast::{Format, Kind, Many, Phrase, Tag, Triggered};
-use super::embedded::{Leaves, Spelling};
+use super::ast::{Format, FormatKind, Phrase, Tag, TagCount, Triggered};
+use super::embedded::{LeafParser, ValueEncoding};
 use super::parameters::Style;
 use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, tag_text};
 use crate::constraint::json::document::{Doc, Id, Value};
@@ -52,7 +52,7 @@ const TOKENS: &str = "constraints are over text; write the text of the tokens";
 /// Parses a document.
 pub(super) struct Reader<'a, 'p> {
     pub doc: &'a Doc,
-    pub leaves: &'a mut Leaves<'p>,
+    pub leaves: &'a mut LeafParser<'p>,
 }
 
 impl Reader<'_, '_> {
@@ -86,13 +86,13 @@ impl Reader<'_, '_> {
             let schema = item.required("schema")?;
             let content = Format {
                 at: schema,
-                kind: Kind::Node(self.leaves.schema(self.doc, schema, Spelling::default())?),
+                kind: FormatKind::Node(self.leaves.schema(self.doc, schema, ValueEncoding::default())?),
             };
             tags.push(Tag { begin, content, ends: vec![end.text] });
         }
         object.list("triggers")?;
         let triggers = object.phrases("triggers")?;
-        let many = Many { at_least_one: false, stop_after_first: false };
+        let many = TagCount { at_least_one: false, stop_after_first: false };
         self.triggered(object.at, Triggered { triggers, tags, excludes: Rc::new([]), many })
     }
 
@@ -115,24 +115,28 @@ impl Reader<'_, '_> {
             "const_string" => {
                 let value = object(&["value"])?.text("value")?;
                 self.leaves.ir.marks.push(value.text.to_string());
-                Kind::Text(value.text)
+                FormatKind::Text(value.text)
             }
             "token" => {
                 let token = object(&["token"])?.token()?;
                 self.leaves.ir.marks.push(token.text.to_string());
-                Kind::Text(token.text)
+                FormatKind::Text(token.text)
             }
             "json_schema" => return self.schema(at),
             "qwen_xml_parameter" => {
                 let schema = object(&["json_schema"])?.required("json_schema")?;
-                let spelling = Spelling { style: Some(Style::Qwen), any_order: false };
-                Kind::Node(self.leaves.schema(doc, schema, spelling)?)
+                let spelling = ValueEncoding { style: Some(Style::Qwen), any_order: false };
+                FormatKind::Node(self.leaves.schema(doc, schema, spelling)?)
             }
-            "regex" => Kind::Node(self.leaves.regex(doc, &object(&["pattern"])?.text("pattern")?)?),
-            "grammar" => Kind::Node(self.leaves.grammar(doc, &object(&["grammar"])?.text("grammar")?)?),
-            "any_text" => Kind::AnyText { excludes: object(&["excludes", "exclude_tokens"])?.excludes()? },
-            "sequence" => Kind::Sequence(self.formats(object(&["elements"])?.list("elements")?, depth)?),
-            "or" => Kind::Or(self.formats(object(&["elements"])?.list("elements")?, depth)?),
+            "regex" => FormatKind::Node(self.leaves.regex(doc, &object(&["pattern"])?.text("pattern")?)?),
+            "grammar" => FormatKind::Node(self.leaves.grammar(doc, &object(&["grammar"])?.text("grammar")?)?),
+            "any_text" => {
+                FormatKind::AnyText { excludes: object(&["excludes", "exclude_tokens"])?.excludes()? }
+            }
+            "sequence" => {
+                FormatKind::Sequence(self.formats(object(&["elements"])?.list("elements")?, depth)?)
+            }
+            "or" => FormatKind::Or(self.formats(object(&["elements"])?.list("elements")?, depth)?),
             "optional" => self.repeat(&object(&["content"])?, (0, Some(1)), depth)?,
             "star" => self.repeat(&object(&["content"])?, (0, None), depth)?,
             "plus" => self.repeat(&object(&["content"])?, (1, None), depth)?,
@@ -141,14 +145,14 @@ impl Reader<'_, '_> {
                 let bounds = self.bounds(&object)?;
                 self.repeat(&object, bounds, depth)?
             }
-            "tag" => Kind::Tag(Box::new(self.tag(at, depth)?)),
+            "tag" => FormatKind::Tag(Box::new(self.tag(at, depth)?)),
             "triggered_tags" => return self.triggered_tags(at, depth),
             "tags_with_separator" => {
                 let object = object(&["tags", "separator", "at_least_one", "stop_after_first"])?;
                 let tags = self.tags(&object, depth)?;
                 let separator = object.text("separator")?.text;
                 self.leaves.ir.marks.push(separator.to_string());
-                Kind::Separated { tags, separator, many: many(&object)? }
+                FormatKind::Separated { tags, separator, many: many(&object)? }
             }
             "dispatch" => {
                 return self.dispatch(&object(&["rules", "loop", "excludes", "exclude_tokens"])?, depth);
@@ -182,8 +186,8 @@ impl Reader<'_, '_> {
         let style = object.optional("style").map(|style| self.style(style)).transpose()?.flatten();
         let any_order = object.flag("any_order", false)?;
         let schema = object.required("json_schema")?;
-        let node = self.leaves.schema(self.doc, schema, Spelling { any_order, style })?;
-        Ok(Format { at, kind: Kind::Node(node) })
+        let node = self.leaves.schema(self.doc, schema, ValueEncoding { any_order, style })?;
+        Ok(Format { at, kind: FormatKind::Node(node) })
     }
 
     /// Reads the style of a schema; `None` is JSON.
@@ -219,9 +223,14 @@ impl Reader<'_, '_> {
         Ok((min, Some(max)))
     }
 
-    fn repeat(&mut self, object: &Object<'_>, (min, max): (u32, Option<u32>), depth: usize) -> Result<Kind> {
+    fn repeat(
+        &mut self,
+        object: &Object<'_>,
+        (min, max): (u32, Option<u32>),
+        depth: usize,
+    ) -> Result<FormatKind> {
         let content = Box::new(self.format(object.required("content")?, depth + 1)?);
-        Ok(Kind::Repeat { content, min, max })
+        Ok(FormatKind::Repeat { content, min, max })
     }
 
     fn tags(&mut self, object: &Object<'_>, depth: usize) -> Result<Vec<Tag>> {
@@ -275,7 +284,7 @@ impl Reader<'_, '_> {
         }
         let triggers = tags.iter().map(|tag| tag.begin.clone()).collect();
         let excludes = object.excludes()?;
-        let many = Many { at_least_one: false, stop_after_first: !object.flag("loop", true)? };
+        let many = TagCount { at_least_one: false, stop_after_first: !object.flag("loop", true)? };
         self.triggered(object.at, Triggered { triggers, tags, excludes, many })
     }
 
@@ -304,12 +313,12 @@ impl Reader<'_, '_> {
                     .hint("a tag starts with one of the `triggers`"));
             }
         }
-        Ok(Format { at, kind: Kind::Triggered(Box::new(triggered)) })
+        Ok(Format { at, kind: FormatKind::Triggered(Box::new(triggered)) })
     }
 }
 
-fn many(object: &Object<'_>) -> Result<Many> {
-    Ok(Many {
+fn many(object: &Object<'_>) -> Result<TagCount> {
+    Ok(TagCount {
         at_least_one: object.flag("at_least_one", false)?,
         stop_after_first: object.flag("stop_after_first", false)?,
     })

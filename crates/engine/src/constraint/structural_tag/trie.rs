@@ -12,13 +12,13 @@
 
 use rustc_hash::FxHashMap;
 
-use super::graph::{Graph, StateIx};
+use super::graph::{StateIx, TagGraph};
 use crate::constraint::json::document::Id;
 use crate::error::Result;
 
 /// A set of texts with the states after them; node 0 is the root.
 #[derive(Debug)]
-pub(super) struct Trie {
+pub(super) struct TriggerTrie {
     edges: FxHashMap<(u32, char), u32>,
     nodes: Vec<TrieNode>,
 }
@@ -29,13 +29,13 @@ struct TrieNode {
     targets: Vec<StateIx>,
 }
 
-impl Default for Trie {
+impl Default for TriggerTrie {
     fn default() -> Self {
-        Trie { edges: FxHashMap::default(), nodes: vec![TrieNode::default()] }
+        TriggerTrie { edges: FxHashMap::default(), nodes: vec![TrieNode::default()] }
     }
 }
 
-impl Trie {
+impl TriggerTrie {
     /// Adds a text and the state after it; returns its node.
     pub fn insert(&mut self, text: &str, target: Option<StateIx>) -> u32 {
         let mut at = 0;
@@ -83,7 +83,7 @@ pub(super) struct TrieStates {
 
 impl TrieStates {
     /// Returns the state of a node; its transitions are built later.
-    pub fn reach(&mut self, graph: &mut Graph<'_>, node: u32, at: Id) -> Result<StateIx> {
+    pub fn reach(&mut self, graph: &mut TagGraph<'_>, node: u32, at: Id) -> Result<StateIx> {
         if let Some(known) = self.of[node as usize] {
             return Ok(known);
         }
@@ -94,11 +94,11 @@ impl TrieStates {
     }
 
     /// Builds the transitions of all reached nodes.
-    pub fn build(&mut self, graph: &mut Graph<'_>, trie: &Trie, at: Id) -> Result<()> {
+    pub fn build(&mut self, graph: &mut TagGraph<'_>, trie: &TriggerTrie, at: Id) -> Result<()> {
         while let Some(node) = self.todo.pop() {
             let state = self.reach(graph, node, at)?;
             let TrieNode { children, targets } = &trie.nodes[node as usize];
-            targets.iter().for_each(|&target| graph.also(state, target));
+            targets.iter().for_each(|&target| graph.add_empty_edge(state, target));
             for &(c, child) in children {
                 let (node, to) = (graph.char(c), self.reach(graph, child, at)?);
                 graph.edge(state, node, to);

@@ -21,7 +21,7 @@ pub(super) const START: u32 = 0;
 /// Marks the end of a list of edges.
 const NIL: u32 = u32::MAX;
 /// States with more edges than this are looked up in the index.
-const NARROW: u32 = 8;
+const INDEX_ABOVE_EDGES: u32 = 8;
 
 /// One state of the automaton.
 #[derive(Debug, Clone)]
@@ -154,7 +154,7 @@ impl SuffixAutomaton {
 
     fn find(&self, state: u32, symbol: u32) -> Option<u32> {
         let s = &self.states[state as usize];
-        if s.degree > NARROW {
+        if s.degree > INDEX_ABOVE_EDGES {
             return self.index.get(&(state, symbol)).copied();
         }
         let mut at = s.edge;
@@ -173,13 +173,13 @@ impl SuffixAutomaton {
         self.edges.push(Edge { symbol, to, next: s.edge });
         s.edge = new;
         s.degree += 1;
-        if s.degree == NARROW + 1 {
+        if s.degree == INDEX_ABOVE_EDGES + 1 {
             let mut at = new;
             while let Some(edge) = self.edges.get(at as usize) {
                 self.index.insert((state, edge.symbol), at);
                 at = edge.next;
             }
-        } else if s.degree > NARROW {
+        } else if s.degree > INDEX_ABOVE_EDGES {
             self.index.insert((state, symbol), new);
         }
     }

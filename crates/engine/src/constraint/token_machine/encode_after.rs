@@ -16,13 +16,13 @@ const CONTEXTS: [&str; 3] = [":", "\n", "a\""];
 
 /// Returns the tokens of `text`, encoded alone or after a context; `None` if no encoding decodes to
 /// the text.
-pub(super) fn alone(vocab: &Vocabulary, text: &str) -> Result<Option<Vec<TokenId>>> {
+pub(super) fn encode_alone(vocab: &Vocabulary, text: &str) -> Result<Option<Vec<TokenId>>> {
     let tokens = vocab.encode(text)?;
     if spells(vocab, &tokens, text) {
         return Ok(Some(tokens));
     }
     for context in CONTEXTS {
-        if let Some((_, tokens)) = behind(vocab, context, text)? {
+        if let Some((_, tokens)) = encode_after(vocab, context, text)? {
             return Ok(Some(tokens));
         }
     }
@@ -31,7 +31,7 @@ pub(super) fn alone(vocab: &Vocabulary, text: &str) -> Result<Option<Vec<TokenId
 
 /// Returns the tokens of `context` and those of `text` after it, if the tokenizer has a boundary
 /// between them.
-pub(super) fn behind(
+pub(super) fn encode_after(
     vocab: &Vocabulary,
     context: &str,
     text: &str,

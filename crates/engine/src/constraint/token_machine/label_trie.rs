@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use super::encode_after::{alone, behind};
+use super::encode_after::{encode_after, encode_alone};
 use super::labels::{Labels, Lead, Several, invalid};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::{TokenId, Vocabulary};
@@ -23,30 +23,30 @@ pub type LabelNode = u32;
 /// Maximum number of nodes of a trie.
 const MAX_NODES: usize = 1 << 25;
 /// No label.
-const NONE: u32 = u32::MAX;
+const NO_LABEL: u32 = u32::MAX;
 /// Maximum number of labels that a warning names.
 const MAX_NAMED: usize = 3;
 
 /// Labels in the tokens of a vocabulary. Cheap to clone.
 #[derive(Clone)]
-pub struct LabelTrie(Arc<Inner>);
+pub struct LabelTrie(Arc<LabelTrieInner>);
 
-struct Inner {
+struct LabelTrieInner {
     vocab: Vocabulary,
     labels: Vec<String>,
     lead: &'static str,
     path_separator: Option<String>,
-    first: Items,
+    first: LabelItems,
     /// Separators and the labels after them.
-    next: Option<Items>,
+    next: Option<LabelItems>,
     several: Option<Several>,
     warnings: Vec<Warning>,
 }
 
 /// The trie for one position of an output: of labels at the beginning, or of separators with
 /// labels.
-pub(crate) struct Items {
-    nodes: Vec<Node>,
+pub(crate) struct LabelItems {
+    nodes: Vec<LabelTrieNode>,
     /// Tokens and target nodes, sorted by token for each node.
     edges: Vec<(TokenId, LabelNode)>,
     /// The labels in the order of their paths.
@@ -55,11 +55,11 @@ pub(crate) struct Items {
     rank: Vec<u32>,
 }
 
-struct Node {
+struct LabelTrieNode {
     parent: LabelNode,
     token: TokenId,
     edges: (u32, u32),
-    /// The label that ends here, or `NONE`.
+    /// The label that ends here, or `NO_LABEL`.
     label: u32,
     /// The labels that end here or below, as a range of `order`.
     ranks: (u32, u32),
@@ -67,7 +67,7 @@ struct Node {
     nearest: u32,
 }
 
-impl Items {
+impl LabelItems {
     /// Builds the trie of the labels' tokens, by number of the label.
     fn new(spellings: &[Vec<TokenId>]) -> Result<Self> {
         let mut order: Vec<u32> = (0..spellings.len() as u32).collect();
@@ -76,13 +76,13 @@ impl Items {
         for (at, &label) in order.iter().enumerate() {
             rank[label as usize] = at as u32;
         }
-        let node = |parent, token, at| Node {
+        let node = |parent, token, at| LabelTrieNode {
             parent,
             token,
             edges: (0, 0),
-            label: NONE,
+            label: NO_LABEL,
             ranks: (at, at),
-            nearest: NONE,
+            nearest: NO_LABEL,
         };
         let mut nodes = vec![node(0, 0, 0)];
         let mut path: Vec<LabelNode> = vec![0];
@@ -108,7 +108,7 @@ impl Items {
             before = tokens;
         }
         let edges = connect(&mut nodes);
-        Ok(Items { nodes, edges, order, rank })
+        Ok(LabelItems { nodes, edges, order, rank })
     }
 
     pub fn children(&self, node: LabelNode) -> &[(TokenId, LabelNode)] {
@@ -122,7 +122,7 @@ impl Items {
     }
 
     pub fn label(&self, node: LabelNode) -> Option<u32> {
-        Some(self.nodes[node as usize].label).filter(|&l| l != NONE)
+        Some(self.nodes[node as usize].label).filter(|&l| l != NO_LABEL)
     }
 
     /// Returns the labels that end at a node or below, as a range of ranks.
@@ -152,7 +152,7 @@ impl Items {
     }
 
     pub fn bytes(&self) -> usize {
-        self.nodes.len() * size_of::<Node>() + self.edges.len() * 8 + self.order.len() * 8
+        self.nodes.len() * size_of::<LabelTrieNode>() + self.edges.len() * 8 + self.order.len() * 8
     }
 
     /// Enumerates the paths to all ends, decodes them, and compares them with the labels.
@@ -191,13 +191,13 @@ impl Items {
 }
 
 /// Builds the edges of nodes in depth-first order, and their distances to the nearest end.
-fn connect(nodes: &mut [Node]) -> Vec<(TokenId, LabelNode)> {
+fn connect(nodes: &mut [LabelTrieNode]) -> Vec<(TokenId, LabelNode)> {
     let mut counts = vec![0u32; nodes.len()];
     for at in (1..nodes.len()).rev() {
         let parent = nodes[at].parent as usize;
         counts[parent] += 1;
         let here = &mut nodes[at];
-        if here.label != NONE {
+        if here.label != NO_LABEL {
             here.nearest = 0;
         }
         // Every node is on the path to an end, so this is finite; children are visited before their
@@ -223,9 +223,9 @@ impl LabelTrie {
     pub(super) fn new(labels: &Labels, vocab: &Vocabulary) -> Result<Self> {
         let texts = labels.resolved()?;
         let (lead, first) = spell_first(vocab, &texts, labels.lead_option())?;
-        let items = Items::new(&first)?;
+        let items = LabelItems::new(&first)?;
         items.prove(vocab, lead, &texts)?;
-        let mut inner = Inner {
+        let mut inner = LabelTrieInner {
             vocab: vocab.clone(),
             labels: texts,
             lead,
@@ -237,10 +237,10 @@ impl LabelTrie {
         };
         if let Some(several) = inner.several.clone() {
             let (next, warnings) = spell_next(vocab, &inner.labels, lead, &first, &several.separator)?;
-            let next = Items::new(&next)?;
+            let next = LabelItems::new(&next)?;
             next.prove(vocab, &several.separator, &inner.labels)?;
             for items in [&inner.first, &next] {
-                one_way_on(vocab, items, &next, &inner.labels, &several.separator)?;
+                check_unambiguous_separator(vocab, items, &next, &inner.labels, &several.separator)?;
             }
             inner.next = Some(next);
             inner.warnings = warnings;
@@ -388,11 +388,11 @@ impl LabelTrie {
         })
     }
 
-    pub(crate) fn first(&self) -> &Items {
+    pub(crate) fn first(&self) -> &LabelItems {
         &self.0.first
     }
 
-    pub(crate) fn next(&self) -> Option<&Items> {
+    pub(crate) fn next(&self) -> Option<&LabelItems> {
         self.0.next.as_ref()
     }
 
@@ -403,7 +403,7 @@ impl LabelTrie {
 
     pub(crate) fn bytes(&self) -> usize {
         let texts: usize = self.0.labels.iter().map(|l| l.len() + size_of::<String>()).sum();
-        self.0.first.bytes() + self.0.next.as_ref().map_or(0, Items::bytes) + texts
+        self.0.first.bytes() + self.0.next.as_ref().map_or(0, LabelItems::bytes) + texts
     }
 }
 
@@ -419,7 +419,7 @@ fn spell_first(
     labels: &[String],
     lead: Lead,
 ) -> Result<(&'static str, Vec<Vec<TokenId>>)> {
-    let spell = |lead: &str, label: &String| alone(vocab, &[lead, label].concat());
+    let spell = |lead: &str, label: &String| encode_alone(vocab, &[lead, label].concat());
     let lead = match lead {
         Lead::Space => " ",
         Lead::Nothing => "",
@@ -461,9 +461,9 @@ fn spell_next(
         let text = [separator, label].concat();
         // The tokens after the probe as the tokenizer encodes them, or else those of the text
         // alone.
-        let (spelling, fits) = match behind(vocab, &probe, &text)? {
+        let (spelling, fits) = match encode_after(vocab, &probe, &text)? {
             Some((_, spelling)) => (Some(spelling), true),
-            None => (alone(vocab, &text)?, false),
+            None => (encode_alone(vocab, &text)?, false),
         };
         let Some(spelling) = spelling else {
             let message = format!("the tokenizer does not give the separator and the label {text:?} back");
@@ -471,7 +471,7 @@ fn spell_next(
         };
         spellings.push(spelling);
         // The tokens of the label before a separator must not change either.
-        let whole = behind(vocab, &[lead, label].concat(), &[separator, &labels[0]].concat())?;
+        let whole = encode_after(vocab, &[lead, label].concat(), &[separator, &labels[0]].concat())?;
         if !fits || !whole.is_some_and(|(front, _)| front.ends_with(tokens)) {
             merged.push(label.as_str());
         }
@@ -493,10 +493,10 @@ fn spell_next(
 
 /// Checks that the token after each label determines whether the label continues or a separator
 /// follows.
-fn one_way_on(
+fn check_unambiguous_separator(
     vocab: &Vocabulary,
-    items: &Items,
-    next: &Items,
+    items: &LabelItems,
+    next: &LabelItems,
     labels: &[String],
     separator: &str,
 ) -> Result<()> {
@@ -518,7 +518,7 @@ fn one_way_on(
 }
 
 /// Checks that the end of an output is unambiguous if the vocabulary has no end token.
-fn can_end(inner: &Inner) -> Result<()> {
+fn can_end(inner: &LabelTrieInner) -> Result<()> {
     if !inner.vocab.eos().is_empty() {
         return Ok(());
     }
@@ -556,10 +556,10 @@ mod tests {
         let labels: Vec<String> = ["sport", "sports", "science"].map(String::from).to_vec();
         let spellings: Vec<_> = labels.iter().map(|l| vocab.encode(l).unwrap()).collect();
         assert!(spells(&vocab, &spellings[0], &labels[0]));
-        let items = Items::new(&spellings).unwrap();
+        let items = LabelItems::new(&spellings).unwrap();
         items.prove(&vocab, "", &labels).unwrap();
         let fails =
-            |items: &Items, front: &str, labels: &[String]| items.prove(&vocab, front, labels).is_err();
+            |items: &LabelItems, front: &str, labels: &[String]| items.prove(&vocab, front, labels).is_err();
         assert!(fails(&items, " ", &labels), "the lead is part of it");
         let mut more = labels.clone();
         more.push("law".into());
@@ -568,8 +568,8 @@ mod tests {
         let mut swapped = labels.clone();
         swapped.swap(0, 2);
         assert!(fails(&items, "", &swapped));
-        let mut lost = Items::new(&spellings).unwrap();
-        lost.nodes.last_mut().unwrap().label = NONE;
+        let mut lost = LabelItems::new(&spellings).unwrap();
+        lost.nodes.last_mut().unwrap().label = NO_LABEL;
         assert!(fails(&lost, "", &labels), "a path that ends without a label");
     }
 }

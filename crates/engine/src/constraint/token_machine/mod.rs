@@ -30,7 +30,7 @@ mod token_set;
 use std::sync::Arc;
 
 pub use fsm::{FsmWalk, MAX_STATES, MAX_TRANSITIONS, State, TokenFsm};
-pub(crate) use label_trie::Items;
+pub(crate) use label_trie::LabelItems;
 pub use label_trie::{LabelNode, LabelTrie};
 pub use labels::{Labels, Lead, Levels, MAX_LABEL_BYTES, MAX_LABELS};
 pub use token_masks::TokenMasks;

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use self::style::{Arguments, Spelling};
+use self::style::{Arguments, CallSyntax};
 use super::policy::Policy;
 use super::{Constraint, structural_tag};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -250,7 +250,7 @@ fn arguments(schema: &str) -> String {
 }
 
 /// Returns the structural-tag format of a reply.
-fn format(spelling: &Spelling, tools: &[&Tool], choice: &ToolChoice) -> Value {
+fn format(spelling: &CallSyntax, tools: &[&Tool], choice: &ToolChoice) -> Value {
     let single = choice.single || matches!(choice.calls, Calls::Function(_));
     let tags: Vec<Value> = tools.iter().map(|tool| tag(spelling, tool)).collect();
     if spelling.messages {
@@ -274,7 +274,7 @@ fn format(spelling: &Spelling, tools: &[&Tool], choice: &ToolChoice) -> Value {
     }
 }
 
-fn tag(spelling: &Spelling, tool: &Tool) -> Value {
+fn tag(spelling: &CallSyntax, tool: &Tool) -> Value {
     let style = |style: &str| json!({"type": "json_schema", "json_schema": tool.schema, "style": style});
     let content = match spelling.arguments {
         Arguments::Json => style("json"),

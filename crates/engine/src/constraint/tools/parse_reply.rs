@@ -18,7 +18,7 @@ use std::cell::Cell;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::style::{Arguments, Spelling};
+use super::style::{Arguments, CallSyntax};
 use super::{Tool, harmony};
 use crate::constraint::structural_tag::{self, Tags};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Maximum nesting of references and alternatives that is followed for the type of a parameter.
 const MAX_DEPTH: usize = 16;
 /// Maximum number of schemas that are inspected for the type of a parameter.
-const MAX_LOOKS: u32 = 2000;
+const MAX_INSPECTED_SCHEMAS: u32 = 2000;
 
 /// A parsed reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-pub(super) fn read(tools: &[Tool], spelling: &Spelling, reply: &str) -> Result<Reply> {
+pub(super) fn read(tools: &[Tool], spelling: &CallSyntax, reply: &str) -> Result<Reply> {
     let mut reader = Reader { tools, spelling, reply, at: 0, out: Reply::default() };
     if spelling.messages {
         harmony::read(&mut reader)?;
@@ -82,7 +82,7 @@ pub(super) fn read(tools: &[Tool], spelling: &Spelling, reply: &str) -> Result<R
 /// A reply that is being read.
 pub(super) struct Reader<'a> {
     pub tools: &'a [Tool],
-    spelling: &'a Spelling,
+    spelling: &'a CallSyntax,
     reply: &'a str,
     /// Position of the next byte.
     pub at: usize,
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
             }
             self.at += tags.open.len();
             let name = self.until(tags.named)?;
-            let look = Look { root: &schema, left: Cell::new(MAX_LOOKS) };
+            let look = TypeInspector { root: &schema, left: Cell::new(MAX_INSPECTED_SCHEMAS) };
             let mut types = look.property(&schema, name, 0);
             if style == "deepseek_xml" {
                 let string = self.until("\">")? == "true";
@@ -244,21 +244,21 @@ impl Types {
 }
 
 /// Inspects a schema for the types of its parameters.
-struct Look<'a> {
+struct TypeInspector<'a> {
     root: &'a Value,
     /// Number of schemas that may still be inspected. References to alternatives could continue
     /// without end.
     left: Cell<u32>,
 }
 
-impl Look<'_> {
+impl TypeInspector<'_> {
     /// Returns the types that a schema permits for the property with this name.
     fn property(&self, schema: &Value, name: &str, depth: usize) -> Types {
         let declared = schema.get("properties").and_then(|p| p.get(name));
         let patterns = schema.get("patternProperties").is_some();
         let own = declared.or_else(|| schema.get("additionalProperties").filter(|_| !patterns));
         let types = own.map_or(Types::ANY, |own| self.value(own, depth + 1));
-        types.and(self.beside(schema, depth, &|schema, depth| self.property(schema, name, depth)))
+        types.and(self.applied_types(schema, depth, &|schema, depth| self.property(schema, name, depth)))
     }
 
     /// Returns the types that a schema permits for a value.
@@ -278,11 +278,11 @@ impl Look<'_> {
         if let Some(value) = schema.get("const") {
             types = types.and(Types::of_value(value));
         }
-        types.and(self.beside(schema, depth, &|schema, depth| self.value(schema, depth)))
+        types.and(self.applied_types(schema, depth, &|schema, depth| self.value(schema, depth)))
     }
 
     /// Returns the types that `of` permits in the schemas that apply together with this one.
-    fn beside(&self, schema: &Value, depth: usize, of: &dyn Fn(&Value, usize) -> Types) -> Types {
+    fn applied_types(&self, schema: &Value, depth: usize, of: &dyn Fn(&Value, usize) -> Types) -> Types {
         let mut types = Types::ANY;
         let left = self.left.get();
         if depth >= MAX_DEPTH || left == 0 {
@@ -319,7 +319,8 @@ mod tests {
             "$defs": {"n": {"anyOf": [{"type": "integer"}, {"type": "array"}]}},
         });
         let look = |schema: &Value, name: &str| {
-            let types = Look { root: schema, left: Cell::new(MAX_LOOKS) }.property(schema, name, 0);
+            let types = TypeInspector { root: schema, left: Cell::new(MAX_INSPECTED_SCHEMAS) }
+                .property(schema, name, 0);
             (types.string, types.other)
         };
         let all = [

@@ -47,7 +47,7 @@ pub(super) enum Arguments {
 
 /// Texts of a style.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spelling {
+pub(super) struct CallSyntax {
     /// Texts around all calls.
     pub section: Option<[&'static str; 2]>,
     /// Texts around the name.
@@ -62,7 +62,7 @@ pub(super) struct Spelling {
     pub messages: bool,
 }
 
-impl Spelling {
+impl CallSyntax {
     /// Returns the text that begins a call: the first tag.
     pub fn trigger(&self) -> &'static str {
         let begin = self.section.map_or(self.name[0], |section| section[0]);
@@ -117,7 +117,7 @@ impl ToolStyle {
         })
     }
 
-    pub(super) fn spelling(self) -> Spelling {
+    pub(super) fn spelling(self) -> CallSyntax {
         use Arguments::{Json, Numbered, Parameters};
         let (section, name, arguments, end, between) = match self {
             ToolStyle::Hermes => {
@@ -170,6 +170,6 @@ impl ToolStyle {
             ToolStyle::FunctionTag => (None, ["<function=", ">"], Json, "</function>", "\n"),
         };
         let messages = self == ToolStyle::Harmony;
-        Spelling { section, name, arguments, end, between, messages }
+        CallSyntax { section, name, arguments, end, between, messages }
     }
 }

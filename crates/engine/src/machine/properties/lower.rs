@@ -141,7 +141,7 @@ impl ProgramBuilder<'_> {
                 max: object.max.unwrap_or(u32::MAX),
                 counted,
                 around: match &object.markup {
-                    None => SyntaxCost::json(self.policy.whitespace.least_gap()),
+                    None => SyntaxCost::json(self.policy.whitespace.min_separator_bytes()),
                     Some(markup) => {
                         let flexible = matches!(self.policy.whitespace, Whitespace::Flexible { .. });
                         SyntaxCost::markup(markup, flexible)
@@ -203,7 +203,7 @@ impl ProgramBuilder<'_> {
             min,
             max: max.unwrap_or(u32::MAX),
             counted: min > 0 || max.is_some(),
-            around: SyntaxCost::items(self.policy.whitespace.least_gap()),
+            around: SyntaxCost::items(self.policy.whitespace.min_separator_bytes()),
         };
         self.rules.registers[register as usize] = Register::Members(Arc::new(members));
         let after = self.nfa.push(State::Dead, 0);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::constraint::token_machine::{Items, LabelNode, LabelTrie};
+use crate::constraint::token_machine::{LabelItems, LabelNode, LabelTrie};
 use crate::machine::{ConfigId, DEAD_CONFIG};
 use crate::vocab::{TokenId, Vocabulary};
 
@@ -68,19 +68,19 @@ impl LabelStates {
         LabelStates::new(self.trie.clone())
     }
 
-    fn items(&self, later: bool) -> Option<&Items> {
+    fn items(&self, later: bool) -> Option<&LabelItems> {
         if later { self.trie.next() } else { Some(self.trie.first()) }
     }
 
     /// Returns the used labels as sorted ranks in a trie.
-    fn ranks(items: &Items, used: &[u32]) -> Vec<u32> {
+    fn ranks(items: &LabelItems, used: &[u32]) -> Vec<u32> {
         let mut ranks: Vec<u32> = used.iter().map(|&label| items.rank(label)).collect();
         ranks.sort_unstable();
         ranks
     }
 
     /// Returns true if an unused label can be completed at a node or below.
-    fn is_open(items: &Items, node: LabelNode, used: &[u32]) -> bool {
+    fn is_open(items: &LabelItems, node: LabelNode, used: &[u32]) -> bool {
         let range = items.ranks(node);
         let below = |end: u32| used.partition_point(|&rank| rank < end);
         below(range.end) - below(range.start) < range.len()
@@ -156,7 +156,7 @@ impl LabelStates {
     pub(super) fn tokens(&self, config: ConfigId) -> Vec<TokenId> {
         let place = self.places[config as usize];
         let mut tokens = Vec::new();
-        let mut add = |items: &Items, node, used: &[u32]| {
+        let mut add = |items: &LabelItems, node, used: &[u32]| {
             let used = Self::ranks(items, used);
             let open = items.children(node).iter().filter(|e| Self::is_open(items, e.1, &used));
             tokens.extend(open.map(|e| e.0));
@@ -225,7 +225,7 @@ impl LabelStates {
 
 /// Returns the nearest node at or below `node` whose label is unused. The search is A* with the
 /// distances that ignore used labels as lower bounds, so it visits few nodes off its path.
-fn nearest(items: &Items, node: LabelNode, used: &[u32]) -> Option<LabelNode> {
+fn nearest(items: &LabelItems, node: LabelNode, used: &[u32]) -> Option<LabelNode> {
     let mut todo = BinaryHeap::from([Reverse((items.nearest(node), 0, node))]);
     let ranks = LabelStates::ranks(items, used);
     while let Some(Reverse((_, depth, node))) = todo.pop() {

@@ -55,7 +55,7 @@ pub(in crate::constraint) struct Tags {
 
 /// A required undeclared property must have more possible names than this. A smaller finite set of
 /// names could run out and is refused.
-const MANY_NAMES: usize = 10_000;
+const MIN_UNDECLARED_NAMES: usize = 10_000;
 
 impl Style {
     /// All styles by name.
@@ -274,7 +274,7 @@ impl Writer<'_> {
         for demand in &mut object.demand {
             let keys = self.undeclared(demand.entry.keys)?;
             if !demand.by_name {
-                self.need_many(keys)?;
+                self.require_many_names(keys)?;
             }
             demand.entry = Extra { keys: Some(keys), value: self.value(demand.entry.value)? };
         }
@@ -315,8 +315,8 @@ impl Writer<'_> {
     }
 
     /// Checks that required undeclared names cannot run out.
-    fn need_many(&self, keys: NodeId) -> Result<()> {
-        match CharDfa::of(self.ir, keys)?.finite(MANY_NAMES) {
+    fn require_many_names(&self, keys: NodeId) -> Result<()> {
+        match CharDfa::from_node(self.ir, keys)?.finite(MIN_UNDECLARED_NAMES) {
             None => Ok(()),
             Some(few) => {
                 let message =
@@ -341,7 +341,7 @@ impl Writer<'_> {
             let value = self.ir.union(values);
             let value = self.clean_below(value)?;
             let (inner, close) = (self.inner(), self.ir.bytes(self.style.tags().close));
-            ways.push(self.behind_name(false, vec![inner, value, inner, close]));
+            ways.push(self.after_name(false, vec![inner, value, inner, close]));
         }
         match free {
             Some(&free) => self.text(free, &mut ways),
@@ -393,12 +393,12 @@ impl Writer<'_> {
                 let max_chars = text.most.map(|most| most.saturating_add(more));
                 lang = self.ir.push(Node::Text { lang, min_chars, max_chars });
             }
-            ways.push(self.behind_name(true, vec![before, lang]));
+            ways.push(self.after_name(true, vec![before, lang]));
         }
     }
 
     /// Prepends the text between a name and its value.
-    fn behind_name(&mut self, text: bool, value: Vec<NodeId>) -> NodeId {
+    fn after_name(&mut self, text: bool, value: Vec<NodeId>) -> NodeId {
         let mut parts = match self.style {
             Style::Qwen | Style::Minimax => Vec::new(),
             Style::Deepseek => vec![self.ir.bytes(if text { "true\">" } else { "false\">" })],
@@ -465,7 +465,7 @@ impl Writer<'_> {
                     // The front end wrote the literals.
                     let doc = json_schema::document(&String::from_utf8_lossy(word))?;
                     let Value::String(text) = doc.value(doc.root()) else { continue };
-                    self.need_open(doc.name(text))?;
+                    self.require_no_closing_tag(doc.name(text))?;
                     strings.push(ByteString::from_slice(doc.name(text).as_bytes()));
                 }
                 _ => others.push(word.clone()),

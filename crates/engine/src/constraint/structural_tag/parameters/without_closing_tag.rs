@@ -19,7 +19,7 @@ use crate::error::Result;
 
 impl Writer<'_> {
     /// Checks that a value does not contain the closing text.
-    pub(super) fn need_open(&self, text: &str) -> Result<()> {
+    pub(super) fn require_no_closing_tag(&self, text: &str) -> Result<()> {
         let close = self.style.tags().close;
         match text.contains(close) {
             false => Ok(()),
@@ -38,7 +38,7 @@ impl Writer<'_> {
             Node::Automaton { quotes: true, .. } => {
                 // Spans of a text without the closing text do not contain it either.
                 for source in &self.ir.sources {
-                    self.need_open(source.text())?;
+                    self.require_no_closing_tag(source.text())?;
                 }
                 lang
             }
@@ -118,11 +118,13 @@ impl Writer<'_> {
                     Node::JsonObject(Box::new(self.clean_names(*object)?))
                 }
                 Node::Bytes(word) => {
-                    self.need_open(&String::from_utf8_lossy(&word))?;
+                    self.require_no_closing_tag(&String::from_utf8_lossy(&word))?;
                     Node::Bytes(word)
                 }
                 Node::Literals(words) => {
-                    words.iter().try_for_each(|word| self.need_open(&String::from_utf8_lossy(word)))?;
+                    words
+                        .iter()
+                        .try_for_each(|word| self.require_no_closing_tag(&String::from_utf8_lossy(word)))?;
                     Node::Literals(words)
                 }
                 node => node,
@@ -164,14 +166,14 @@ impl Writer<'_> {
 
     /// Removes names that close a value from an object in JSON.
     fn clean_names(&mut self, mut object: Object) -> Result<Object> {
-        object.properties.iter().try_for_each(|property| self.need_open(&property.name))?;
+        object.properties.iter().try_for_each(|property| self.require_no_closing_tag(&property.name))?;
         for extra in &mut object.extra {
             extra.keys = Some(extra.keys.map_or(Ok(self.free_here), |keys| self.clean(keys))?);
         }
         for demand in &mut object.demand {
             let keys = demand.entry.keys.map_or(Ok(self.free_here), |keys| self.clean(keys))?;
             if demand.entry.keys != Some(keys) && !demand.by_name {
-                self.need_many(keys)?;
+                self.require_many_names(keys)?;
             }
             demand.entry.keys = Some(keys);
         }
