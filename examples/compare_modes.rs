@@ -1,4 +1,4 @@
-//! The four jump-forward modes on one prompt: forwards, time, and whether the text is that of `off`.
+//! Comparison of the four modes on one prompt: forwards, time, and equality with the text of `off`.
 //!
 //! cargo run --release --example compare_modes
 
@@ -7,7 +7,7 @@ use ffwd::{Engine, Mode, extract};
 fn main() -> ffwd::Result<()> {
     let engine = Engine::embedded()?.with_prefix_bytes(0);
     let (text, schema) = (include_str!("data/invoice.txt"), include_str!("data/invoice.schema.json"));
-    // The first call measures what forwards cost; later ones are timed alike.
+    // Warm up: the first call measures the cost of forwards.
     engine.generate(&extract::request(schema, text)?)?;
     let mut off = String::new();
     println!(

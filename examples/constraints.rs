@@ -1,15 +1,15 @@
-//! One constraint of each kind: what may come first, what is forced, and how an output ends.
+//! One constraint of each kind, with its legal tokens, its forced runs and a complete output.
 //!
 //! cargo run --release --no-default-features --example constraints
 //!
-//! There is no language model here. A toy takes the place of one: it prefers random tokens first, and
-//! the longer the output, the more those that close something. Whatever it prefers, every output
-//! satisfies its constraint.
+//! No language model runs here. A toy model takes its place. It prefers random tokens first, and
+//! the longer the output, the more it prefers tokens that close something. Every output satisfies
+//! its constraint, whatever the model prefers.
 
 use ffwd::constraint::tools::{ToolChoice, ToolStyle, Tools};
 use ffwd::{Compiler, Constraint, Matcher, Policy, Result, TokenId, Vocabulary};
 
-/// The tokenizer of the models that ship with the crate; its end token has id 2.
+/// Tokenizer of the embedded models; its end token has id 2.
 const TOKENIZER: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/tokenizer.json"));
 const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "string", "minLength": 1},
@@ -28,7 +28,7 @@ NAME: /[a-z]{1,8}/
 const TOOLS: &str = include_str!("data/tools.structural_tag.json");
 const LONGEST: usize = 400;
 
-/// A kind of constraint, an example of it, and a text after which to look again.
+/// Name of a kind of constraint, an example, and a prefix for the second look at it.
 type Case = (&'static str, Constraint, &'static str);
 
 fn cases() -> Result<Vec<Case>> {
@@ -51,7 +51,7 @@ fn cases() -> Result<Vec<Case>> {
     ])
 }
 
-/// A reply that calls functions as Qwen3 does, or does not.
+/// Replies with or without calls of functions, in the style of Qwen3.
 fn tools() -> Result<Constraint> {
     let tools = Tools::parse(include_str!("data/tools.json"))?;
     tools.constraint(ToolStyle::Hermes, &ToolChoice::default(), Policy::default())
@@ -75,7 +75,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Prints how many tokens are legal, a few of them, and the forced run.
+/// Prints the number of legal tokens, some of them, and the forced run.
 fn show(place: &str, matcher: &mut Matcher) {
     let vocab = matcher.vocabulary().clone();
     let legal = legal(matcher);
@@ -97,13 +97,14 @@ fn legal(matcher: &mut Matcher) -> Vec<TokenId> {
     (0..row.len() as TokenId * 32).filter(|t| row[*t as usize / 32] >> (t % 32) & 1 == 1).collect()
 }
 
-/// Writes the rest of the output: the toy's favourite among the legal tokens, until that is the end token.
+/// Writes the rest of the output: at each step the legal token that the toy model likes best, up to
+/// the end token.
 fn write(matcher: &mut Matcher, seed: u64) -> (String, bool) {
     let vocab = matcher.vocabulary().clone();
     let mut text = Vec::new();
     for step in 0..LONGEST {
         let best = legal(matcher).into_iter().max_by_key(|&t| liking(vocab.token_bytes(t), t, step, seed));
-        // Never empty: while the output may not end, some token is legal.
+        // Never `None`: at least one token is legal until the output ends.
         let Some(best) = best else { break };
         matcher.accept_token(best).expect("its bit is set");
         if vocab.eos().contains(&best) {
@@ -114,7 +115,8 @@ fn write(matcher: &mut Matcher, seed: u64) -> (String, bool) {
     (String::from_utf8_lossy(&text).into_owned(), false)
 }
 
-/// The toy's preference: noise, growing love of endings, and a dislike of what does not print well.
+/// Score of a token in the toy model: noise, a bonus for endings that grows with each step, and a
+/// penalty for unusual characters.
 fn liking(bytes: &[u8], token: TokenId, step: usize, seed: u64) -> i64 {
     let noise = (u64::from(token) + 1).wrapping_mul(seed * 2 + 0x9e37_79b9_7f4a_7c15) ^ (step as u64) << 40;
     let noise = (noise.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 44) as i64 % 1000;

@@ -1,29 +1,30 @@
-//! Driving the matcher from an inference engine of one's own: masks, drafts, rollback, forced runs.
+//! Integration of the matcher into another inference engine: masks, drafts, rollback, forced runs.
 //!
 //! cargo run --release --no-default-features --example custom_engine
 //!
-//! `logits` stands for the engine. What ffwd needs of it is one row of numbers per position, and that
-//! several positions can be had in one call, which is what makes a draft cheaper than its tokens.
+//! `Engine::logits` takes the place of a real engine. The loops need one row of logits for each
+//! position. A draft saves time because one call returns the rows of several positions.
 
 use ffwd::{Compiler, Constraint, Matcher, Result, TokenId, Vocabulary};
 
-/// The tokenizer of the models that ship with the crate; its end token has id 2.
+/// Tokenizer of the embedded models; its end token has id 2.
 const TOKENIZER: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/tokenizer.json"));
 const SCHEMA: &str = include_str!("data/invoice.schema.json");
-/// What the made-up model would like to write. The constraint keeps it to the record.
+/// Text that the imitated model prefers. The constraint limits it to the record.
 const WISH: &str = r#"Sure: {"invoice_number":"INV-7","vendor":"Glacier","customer":"Mikkel","issue_date":"2024-03-14","total":1840.50,"currency":"EUR"} Anything else?"#;
-/// Tokens drafted at a time.
+/// Maximum number of tokens in a draft.
 const DRAFT: usize = 4;
 
-/// A language model that is none: it likes what continues the wish best after the text so far.
+/// Imitation of a language model: it prefers the tokens that continue the wish after the text so
+/// far.
 struct Engine {
     vocab: Vocabulary,
     calls: usize,
 }
 
 impl Engine {
-    /// The logits after each of `tokens[from..]`, in one call.
+    /// Returns the logits after `tokens[..from]` and after each further token, in one call.
     fn logits(&mut self, tokens: &[TokenId], from: usize) -> Vec<Vec<f32>> {
         self.calls += 1;
         (from..=tokens.len()).map(|end| self.row(&tokens[..end])).collect()
@@ -46,7 +47,7 @@ impl Engine {
         (0..self.vocab.logits_size() as TokenId).map(score).collect()
     }
 
-    /// What follows, in the wish, on the longest end of the text that stands in it.
+    /// Finds the longest suffix of the text in the wish and returns the rest of the wish after it.
     fn rest_of_wish(&self, text: &[u8]) -> &'static [u8] {
         let wish = WISH.as_bytes();
         let tails = (0..text.len()).map(|i| &text[i..]);
@@ -55,13 +56,13 @@ impl Engine {
     }
 }
 
-/// The token with the highest logit among those whose bit is set.
+/// Returns the token with the highest logit among those whose bit is set.
 fn argmax(logits: &[f32], mask: &[u32]) -> Option<TokenId> {
     let legal = (0..logits.len()).filter(|t| mask[t / 32] >> (t % 32) & 1 == 1);
     legal.max_by(|&a, &b| logits[a].total_cmp(&logits[b])).map(|t| t as TokenId)
 }
 
-/// One call for one token; `None` at the end.
+/// Generates one token with one call; returns `None` at the end.
 fn next(engine: &mut Engine, matcher: &mut Matcher, tokens: &[TokenId]) -> Result<Option<TokenId>> {
     let rows = engine.logits(tokens, tokens.len());
     let mut mask = vec![0u32; engine.vocab.bitmask_words()];
@@ -71,7 +72,7 @@ fn next(engine: &mut Engine, matcher: &mut Matcher, tokens: &[TokenId]) -> Resul
     Ok((!engine.vocab.eos().contains(&token)).then_some(token))
 }
 
-/// One call per token: the definition of what the output is.
+/// Plain masked decoding with one call per token. It defines the output.
 fn plain(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
     let mut tokens = Vec::new();
     loop {
@@ -82,14 +83,14 @@ fn plain(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
     }
 }
 
-/// Drafts, one call for each of them: the same output in fewer calls.
+/// Speculative decoding with one call per draft: the same output in fewer calls.
 fn drafted(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
     let words = engine.vocab.bitmask_words();
     let mut tokens = Vec::new();
     let (mut offered, mut accepted) = (0, 0);
     loop {
         let draft = draft(engine, &mut matcher, tokens.last().copied());
-        // The masks along the draft; a real engine would run at the same time.
+        // The masks along the draft. A real engine computes the logits at the same time.
         let mut masks = vec![vec![0u32; words]; draft.len() + 1];
         for (at, mask) in masks.iter_mut().enumerate() {
             matcher.fill_bitmask(mask);
@@ -97,12 +98,13 @@ fn drafted(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
                 matcher.accept_token(token)?;
             }
         }
-        // One call gives the rows after the text and after each drafted token.
+        // One call returns the rows after the text and after each drafted token.
         let known = tokens.len();
         tokens.extend_from_slice(&draft);
         let rows = engine.logits(&tokens, known);
         let choices: Vec<Option<TokenId>> = rows.iter().zip(&masks).map(|(r, m)| argmax(r, m)).collect();
-        // Keep what the engine would have written itself, take the rest back, go on with its choice.
+        // Keep the tokens that the engine chooses itself, roll back the others, add its next
+        // choice.
         let kept = draft.iter().zip(&choices).take_while(|(d, c)| Some(**d) == **c).count();
         matcher.rollback(draft.len() - kept);
         tokens.truncate(known + kept);
@@ -117,11 +119,11 @@ fn drafted(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
     }
 }
 
-/// The forced run if there is one; otherwise what a cheap drafter guesses, as far as it is legal.
+/// Returns the forced run, or else the legal part of a cheap guess.
 fn draft(engine: &Engine, matcher: &mut Matcher, last: Option<TokenId>) -> Vec<TokenId> {
     let mut draft = matcher.forced_prefix(last, DRAFT).tokens;
     if draft.is_empty() {
-        // This drafter always says the same: a real one would be a small model or a look-up.
+        // This guess is always the same. A real drafter is a small model or a lookup in the prompt.
         draft = engine.vocab.encode("Glacier\",\"customer").unwrap_or_default();
     }
     draft.truncate(DRAFT);
@@ -130,8 +132,8 @@ fn draft(engine: &Engine, matcher: &mut Matcher, last: Option<TokenId>) -> Vec<T
     draft
 }
 
-/// Forced runs are taken without asking the engine: fewest calls, but where the engine would have split
-/// the run differently, its own continuation may differ.
+/// Takes forced runs unverified. This needs the fewest calls. The output may differ from that of
+/// the engine, if the engine prefers other tokens for the same run.
 fn jumping(engine: &mut Engine, mut matcher: Matcher) -> Result<Vec<TokenId>> {
     let mut tokens: Vec<TokenId> = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! A typed record out of a text: the schema comes from the struct, the values from the text.
+//! Extraction of a typed record: the schema comes from the struct, the values from the text.
 //!
 //! cargo run --release --example extract_records
 

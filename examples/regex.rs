@@ -1,4 +1,4 @@
-//! Regular expressions as constraints: the shape is certain, the content is the model's.
+//! Regular expressions as constraints: they fix the form, and the model chooses the content.
 //!
 //! cargo run --release --example regex
 

@@ -1,4 +1,4 @@
-//! A character model that can only write a speaker and a word: `UPPER+ ':' ' ' LOWER+ '\n'`.
+//! Element pattern with a character model: a speaker and a word, `UPPER+ ':' ' ' LOWER+ '\n'`.
 //!
 //! cargo run --release --example shakespeare
 

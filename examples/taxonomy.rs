@@ -1,9 +1,9 @@
-//! Labels of a taxonomy: one, several without repetitions, a hierarchy, and how probable each is.
+//! Labels of a taxonomy: one label, several different ones, a hierarchy, and label probabilities.
 //!
 //! cargo run --release --example taxonomy
 //!
-//! The embedded model was trained to fill in records, not to judge what a text is about; a constraint makes
-//! every answer a label, and does not make it the right one.
+//! The constraint makes every answer a label, but not the right one: the embedded model is trained
+//! to fill in records, not to find the topic of a text.
 
 use ffwd::constraint::token_machine::{Labels, Levels};
 use ffwd::decode::LabelOptions;

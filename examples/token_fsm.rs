@@ -1,23 +1,24 @@
-//! A line of a play by rules over tokens: a name in capitals, a colon, a space, small letters, a line break.
+//! Constraints over tokens: a line of a play with a name, a colon, a space, a word and a line
+//! break.
 //!
 //! cargo run --release --example token_fsm
 //!
-//! The tokens of the character model that ships with the crate are single characters, so every token that is
-//! allowed at a step can be listed. The rules are written three times: as a machine by hand, as a set of
-//! tokens for each position, and as a pattern over bytes, for comparison.
+//! Each token of the embedded character model is a single character, so a line can show all tokens
+//! that are allowed at a step. There are three constraints: a state machine over tokens, a set of
+//! tokens for each position, and an element pattern over bytes for comparison.
 
 use ffwd::constraint::token_machine::{TokenFsm, TokenMasks};
 use ffwd::model::{LoadOptions, Model, embedded};
 use ffwd::{Compiler, Constraint, Engine, Prompt, Request, Result, Vocabulary};
 
-/// UPPER+ ':' ' ' LOWER+ '\n', state by state.
+/// State machine of `UPPER+ ':' ' ' LOWER+ '\n'`.
 fn machine(vocab: &Vocabulary) -> Result<TokenFsm> {
     let (upper, lower) = (vocab.tokens_matching("[A-Z]")?, vocab.tokens_matching("[a-z]")?);
     let one = |character: &str| vocab.tokens_where(|bytes| bytes == character.as_bytes());
     let mut fsm = TokenFsm::new();
     fsm.name(0, "start").name(1, "name").name(2, "colon").name(3, "space").name(4, "text").name(5, "end");
     fsm.add_transition(0, &upper, 1); // at least one capital letter
-    fsm.add_transition(1, &upper, 1); // and any number more
+    fsm.add_transition(1, &upper, 1); // and any number of further ones
     fsm.add_transition(1, one(":"), 2);
     fsm.add_transition(2, one(" "), 3);
     fsm.add_transition(3, &lower, 4); // at least one small letter
@@ -27,7 +28,7 @@ fn machine(vocab: &Vocabulary) -> Result<TokenFsm> {
     Ok(fsm)
 }
 
-/// As much of a list of tokens as fits on a line.
+/// Texts of a list of tokens, on one line.
 fn shown(vocab: &Vocabulary, tokens: impl Iterator<Item = u32>) -> String {
     let text = vocab.decode(&tokens.collect::<Vec<_>>());
     String::from_utf8_lossy(&text).escape_debug().to_string()
@@ -71,7 +72,8 @@ fn main() -> Result<()> {
             lines.push(output.text);
         }
     }
-    // Each token is one character here, so both allow the same, and the same seed gives the same line.
+    // Each token is one character here, so the first two constraints allow the same tokens, and the
+    // same seed gives the same line.
     assert_eq!(lines[..5], lines[5..10]);
 
     println!("a state without a way out");

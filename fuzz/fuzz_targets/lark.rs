@@ -1,4 +1,4 @@
-//! Grammars in Lark's notation; with a leading `#` the notation is guessed.
+//! Grammars in Lark's notation; with a leading `#` the notation is detected.
 #![no_main]
 
 use ffwd::Constraint;

@@ -1,5 +1,5 @@
 //! Patterns: regular expressions, ECMA patterns in a schema, element patterns, and their negation.
-//! Where the text can end is compared with the `regex` crate.
+//! The positions at which the text can end are compared with the `regex` crate.
 #![no_main]
 
 use ffwd::Constraint;

@@ -1,5 +1,5 @@
-//! JSON Schemas built from bytes, so that nearly all of them are well-formed; what a walk writes must be
-//! valid for an independent validator.
+//! JSON Schemas built from bytes, so that nearly all of them are well-formed. The output of a walk must
+//! be valid for an independent validator.
 #![no_main]
 
 use ffwd::{Constraint, KeyOrder, Policy, Whitespace};
@@ -34,7 +34,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
     let instance: serde_json::Value = serde_json::from_slice(walk.text())
         .unwrap_or_else(|e| panic!("{text}: {:?} is no JSON: {e}", String::from_utf8_lossy(walk.text())));
-    // A format is a condition for ffwd, as for this validator when it is asked to check them.
+    // A format is a condition for ffwd, and for this validator with this option.
     if let Ok(validator) = jsonschema::draft202012::options().should_validate_formats(true).build(&schema) {
         assert!(validator.is_valid(&instance), "{text} does not allow {instance}");
     }

@@ -40,7 +40,7 @@ fn constraints() -> Result<Vec<Constraint>> {
     ])
 }
 
-/// Compiled once; the tables of a grammar grow from input to input, as they do in a server.
+/// Compiled once; the tables of a grammar grow from input to input, as in a server.
 fn grammars() -> &'static [CompiledGrammar] {
     static GRAMMARS: OnceLock<Vec<CompiledGrammar>> = OnceLock::new();
     GRAMMARS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Tokenizer files: whatever loads must hang together and be usable.
+//! Tokenizer files: a file that loads must be consistent and usable.
 #![no_main]
 
 use std::sync::Once;
@@ -6,7 +6,7 @@ use std::sync::Once;
 use ffwd::{Compiler, Constraint, TokenId, Vocabulary};
 
 /// The tokenizers crate panics on some files, which `Vocabulary::from_bytes` turns into an error. The
-/// fuzzer's hook would end the process at the panic itself; a panic that nobody catches still does.
+/// fuzzer's hook ends the process at the panic itself; without it only an uncaught panic does.
 static QUIET: Once = Once::new();
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

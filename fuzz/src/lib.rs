@@ -1,12 +1,5 @@
-//! What the fuzz targets share: a small vocabulary, reading choices off bytes, and a walk through a
-//! compiled grammar that checks at every step what must hold for any constraint.
-
-#[path = "../../tests/common/random.rs"]
-#[allow(dead_code)]
-pub mod random;
-#[path = "../../tests/common/vocab.rs"]
-#[allow(dead_code)]
-pub mod vocab;
+//! Parts that the fuzz targets share: a small vocabulary, choices read from bytes, and a walk through a
+//! compiled grammar. At every step the walk checks the properties of all constraints.
 
 pub mod schema;
 mod walk;
@@ -14,16 +7,17 @@ mod walk;
 use std::sync::OnceLock;
 
 use ffwd::{CompiledGrammar, Compiler, Constraint, Error};
+use ffwd_testkit::vocab::TestVocab;
 
 pub use walk::Walk;
 
 /// The vocabulary of all targets: every byte, and 200 tokens that cross the boundaries of JSON.
-pub fn vocabulary() -> &'static vocab::TestVocab {
-    static VOCAB: OnceLock<vocab::TestVocab> = OnceLock::new();
-    VOCAB.get_or_init(|| vocab::TestVocab::new(7, 200, &[]))
+pub fn vocabulary() -> &'static TestVocab {
+    static VOCAB: OnceLock<TestVocab> = OnceLock::new();
+    VOCAB.get_or_init(|| TestVocab::new(7, 200, &[]))
 }
 
-/// Bytes of a grammar's tables, few enough that long runs make them anew now and then.
+/// Bytes of a grammar's tables, few enough that long runs rebuild them now and then.
 const TABLES: usize = 16 << 20;
 
 /// One compiler for all inputs; its base grammar is made once.
@@ -43,13 +37,13 @@ pub fn compile(constraint: Result<Constraint, Error>) -> Option<CompiledGrammar>
     }
 }
 
-/// The text of an input and, behind its first zero byte, the script of the walk.
+/// The text of an input and, after its first zero byte, the script of the walk.
 pub fn text_and_script(data: &[u8]) -> (Option<&str>, &[u8]) {
     let end = data.iter().position(|&b| b == 0).unwrap_or(data.len());
     (std::str::from_utf8(&data[..end]).ok(), data.get(end + 1..).unwrap_or_default())
 }
 
-/// Parses, compiles and walks: what every target for texts does.
+/// Parses, compiles and walks, as every target for texts does.
 pub fn try_text(data: &[u8], parse: impl Fn(&str) -> Result<Constraint, Error>) {
     let (Some(text), script) = text_and_script(data) else { return };
     if let Some(grammar) = compile(parse(text)) {
@@ -69,7 +63,7 @@ pub fn try_grammar(data: &[u8], parse: impl Fn(&str) -> Result<Constraint, Error
     }
 }
 
-/// Choices read off a byte string; zeros when it has ended.
+/// Choices read from a byte string; zeros after its end.
 pub struct Bytes<'a> {
     data: &'a [u8],
 }
@@ -99,7 +93,7 @@ impl<'a> Bytes<'a> {
         &list[self.below(list.len())]
     }
 
-    /// What is left.
+    /// The bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.data)
     }

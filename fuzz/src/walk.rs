@@ -1,15 +1,19 @@
-//! A walk through a compiled grammar, steered by bytes: tokens out of the mask, forks, rollbacks.
+//! A walk through a compiled grammar, steered by bytes: tokens of the mask, forks, rollbacks.
 //!
-//! Checked at every step, for any constraint: the mask agrees with `allows` and `validate_tokens`; end
-//! tokens are legal exactly where the output may end; special and padded ids never are; no dead end;
-//! the forced run is what the masks of single bytes say; a rollback and a fork bring back the mask that
-//! was seen there; what is said to complete the output does.
+//! Checks at every step, for any constraint:
+//!
+//! - The mask agrees with `allows` and `validate_tokens`.
+//! - End tokens are legal exactly where the output may end; special and padded ids never are.
+//! - There is no dead end.
+//! - The forced run agrees with the masks of single bytes.
+//! - A rollback and a fork restore the mask that was seen at that position.
+//! - A completion completes the output.
 
 use ffwd::{CompiledGrammar, Matcher, TokenId};
 
 use crate::{Bytes, vocabulary};
 
-/// What was seen at a position.
+/// Observations at a position.
 #[derive(Clone, PartialEq, Debug)]
 struct Seen {
     row: Vec<u32>,
@@ -19,7 +23,7 @@ struct Seen {
     forced: Vec<u8>,
 }
 
-/// A matcher and what it said at each position up to where it stands.
+/// A matcher and its observations at each position until now.
 pub struct Walk {
     matcher: Matcher,
     text: Vec<u8>,
@@ -30,7 +34,7 @@ pub struct Walk {
     forks: Vec<(Matcher, Seen)>,
 }
 
-/// Most bytes of a completion that is looked at.
+/// Most bytes of a completion that is checked.
 const MAX_COMPLETION: usize = 1 << 11;
 /// Most forks kept for the check at the end.
 const MAX_FORKS: usize = 4;
@@ -187,7 +191,7 @@ impl Walk {
         assert_eq!(see(&mut self.matcher), *self.now(), "validating changes nothing");
     }
 
-    /// Takes the forced run in tokens; each way of splitting it must be legal.
+    /// Takes the forced run in tokens; each tokenisation of it must be legal.
     fn take_forced(&mut self) {
         let run = self.now().forced.clone();
         let tokens = self.matcher.forced_tokens();
@@ -201,7 +205,7 @@ impl Walk {
         }
     }
 
-    /// What the mask itself must look like.
+    /// Checks the mask itself.
     fn check(&mut self) {
         let known = vocabulary();
         let seen = self.seen.last().expect("the start was seen");
@@ -232,7 +236,7 @@ impl Walk {
         assert_eq!(!seen.forced.is_empty(), alone, "forced {:?} after {:?}", seen.forced, at());
     }
 
-    /// `allows` says of a few tokens what their bits say, and stepping byte by byte agrees.
+    /// `allows` agrees with the bits of a few tokens, and with stepping byte by byte.
     fn check_some(&mut self, offset: u8) {
         let known = vocabulary();
         let row = self.now().row.clone();

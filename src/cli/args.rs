@@ -34,12 +34,12 @@ const MAX_INPUT: u64 = 64 << 20;
 pub(super) struct ModelArgs {
     /// Load the model from a folder or a GGUF file [default: the embedded model]
     ///
-    /// A folder holds config.json, weights and tokenizer.json. A build with the feature `hub` also takes
-    /// the name of a repository, OWNER/NAME.
+    /// A folder holds config.json, weights and tokenizer.json. A build with the feature `hub` also
+    /// takes the name of a repository, OWNER/NAME.
     #[arg(short, long, value_name = "FOLDER|GGUF", value_hint = ValueHint::AnyPath)]
     model: Option<String>,
-    /// Load the draft model, which needs the same tokenizer, or use none [default: the embedded draft
-    /// model if the model is embedded, otherwise none]
+    /// Load the draft model, which needs the same tokenizer, or use none [default: the embedded
+    /// draft model if the model is embedded, otherwise none]
     #[arg(long, value_name = "FOLDER|GGUF|none", value_hint = ValueHint::AnyPath)]
     draft_model: Option<String>,
     /// Hold weights as in the file (stored), or as f32, q8_0 or q4_k
@@ -114,10 +114,10 @@ fn logit_bias(text: &str) -> Result<(TokenId, f32), String> {
 }
 
 const MODE_HELP: &str = "Choose how drafts are verified\n\n\
-    - off: no drafts, one forward per token\n\
-    - exact: drafts, each token verified; the same output as off\n\
-    - canonical: forced text unverified, as the tokenizer writes it\n\
-    - longest: forced text unverified, by the longest tokens";
+    \x20 - off: no drafts, one forward per token\n\
+    \x20 - exact: drafts, each token verified; the same output as off\n\
+    \x20 - canonical: forced text unverified, as the tokenizer writes it\n\
+    \x20 - longest: forced text unverified, by the longest tokens";
 
 /// Options of drafting, sampling and endings.
 #[derive(Args)]
@@ -289,9 +289,9 @@ pub(super) struct ConstraintArgs {
 }
 
 const WHITESPACE_HELP: &str = "Set the whitespace in JSON: none, single spaces, or up to N characters\n\n\
-    - compact: no whitespace, as the embedded models write JSON\n\
-    - single: one space after each comma and colon\n\
-    - N: at most N characters between two tokens of JSON (1 to 64)";
+    \x20 - compact: no whitespace, as the embedded models write JSON\n\
+    \x20 - single: one space after each comma and colon\n\
+    \x20 - N: at most N characters between two tokens of JSON (1 to 64)";
 
 /// Options of how JSON is written, and of how warnings are treated.
 #[derive(Args)]
@@ -332,8 +332,8 @@ impl JsonArgs {
 }
 
 impl ConstraintArgs {
-    /// Returns the warnings that depend on the vocabulary. Those of the constraint alone are printed by
-    /// [`constraint`](Self::constraint).
+    /// Returns the warnings that depend on the vocabulary. Those of the constraint alone are
+    /// printed by [`constraint`](Self::constraint).
     ///
     /// # Errors
     /// In strict mode, if there are any.

@@ -1,7 +1,7 @@
 //! `ffwd extract`: a JSON record from each text.
 //!
-//! All files share one compiled constraint, unless the schema copies strings from the text: then each
-//! file has its own. A failure of one file does not stop the others.
+//! All files share one compiled constraint, unless the schema copies strings from the text: then
+//! each file has its own. A failure of one file does not stop the others.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,9 @@ const OUTPUT: [&str; 4] = [
 
 /// Extract a JSON record from each text, valid against a JSON Schema
 ///
-/// The model reads the schema and the text, and fills in the record. The schema is also the constraint,
-/// so each record parses and validates. Let the schema allow null where a text may lack a value.
+/// The model reads the schema and the text, and fills in the record. The schema is also the
+/// constraint, so each record parses and validates. Let the schema allow null where a text may lack
+/// a value.
 #[derive(clap::Args)]
 #[command(
     after_help = help::examples(&EXAMPLES),

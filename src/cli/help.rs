@@ -1,7 +1,7 @@
 //! Styles of the help texts, and the sections that follow the options: examples, tables, notes.
 //!
-//! A section is a title line that ends with a colon, and indented lines. The man pages are made from
-//! the same texts, so `man` relies on this form.
+//! A section is a title line that ends with a colon, and indented lines. The man pages are made
+//! from the same texts, so `man` relies on this form.
 
 use clap::builder::StyledStr;
 use clap::builder::styling::{AnsiColor, Styles};

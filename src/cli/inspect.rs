@@ -37,8 +37,8 @@ const EXAMPLES: [(&str, &str); 6] = [
 
 /// Show what a constraint allows after a prefix: tokens, forced run, end
 ///
-/// The report also has the shortest completion, the JSON pointer of the value at this point, and the
-/// size of the automaton. No model runs; only a tokenizer is needed.
+/// The report also has the shortest completion, the JSON pointer of the value at this point, and
+/// the size of the automaton. No model runs; only a tokenizer is needed.
 #[derive(clap::Args)]
 #[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
@@ -48,8 +48,8 @@ pub(super) struct Args {
     /// Explain why this token, or any other text, may or may not follow
     #[arg(long, value_name = "TOKEN_TEXT")]
     why: Option<String>,
-    /// Read the tokenizer from a tokenizer.json, a GGUF file or the folder of a model [default: that of
-    /// the embedded models]
+    /// Read the tokenizer from a tokenizer.json, a GGUF file or the folder of a model [default:
+    /// that of the embedded models]
     #[arg(long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
     /// Print the report as JSON
@@ -176,7 +176,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the vocabulary from a tokenizer file, a GGUF file or the folder of a model, as `--model` does.
+/// Reads the vocabulary from a tokenizer file, a GGUF file or the folder of a model, as `--model`
+/// does.
 fn vocabulary(path: &Path) -> Result<Vocabulary> {
     let is_gguf = || {
         let mut magic = [0; 4];

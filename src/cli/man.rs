@@ -21,8 +21,8 @@ const EXAMPLES: [(&str, &str); 2] = [
 
 /// Print the manual page, or write all pages into a folder
 ///
-/// Without --output, the main page goes to standard output. With it, there is one page for the program
-/// and one for each subcommand: `ffwd.1`, `ffwd-extract.1` and so on.
+/// Without --output, the main page goes to standard output. With it, there is one page for the
+/// program and one for each subcommand: `ffwd.1`, `ffwd-extract.1` and so on.
 #[derive(clap::Args)]
 #[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {

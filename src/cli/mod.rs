@@ -1,8 +1,9 @@
-//! Command line of the program `ffwd`: parses the arguments, runs a subcommand, returns an exit code.
+//! Command line of the program `ffwd`: parses the arguments, runs a subcommand, returns an exit
+//! code.
 //!
 //! Results go to standard output, everything else to standard error. There is one file per
-//! subcommand; `args`, `labels`, `tools`, `schema_refs` and `multi_output` hold the options that they
-//! share, and `help` the styles of the help texts.
+//! subcommand; `args`, `labels`, `tools`, `schema_refs` and `multi_output` hold the options that
+//! they share, and `help` the styles of the help texts.
 
 mod args;
 mod classify;
@@ -37,9 +38,9 @@ const EXAMPLES: [(&str, &str); 4] = [
 
 /// Generate text that always satisfies its constraint, in few forward passes
 ///
-/// A constraint is a JSON Schema, a regular expression, a grammar, a list of choices or labels, a set
-/// of tools, or one of several other kinds. Every output satisfies its constraint. The default build
-/// embeds small models, so each command works without a download.
+/// A constraint is a JSON Schema, a regular expression, a grammar, a list of choices or labels, a
+/// set of tools, or one of several other kinds. Every output satisfies its constraint. The default
+/// build embeds small models, so each command works without a download.
 #[derive(Parser)]
 #[command(
     name = "ffwd",

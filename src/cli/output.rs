@@ -1,7 +1,7 @@
 //! Writing of results: texts to standard output, statistics to files, summaries to standard error.
 //!
-//! A closed pipe is no error: the reader has what it needs. A file is replaced as a whole, so that it
-//! never holds a part of the statistics.
+//! A closed pipe is no error: the reader has what it needs. A file is replaced as a whole, so that
+//! it never holds a part of the statistics.
 
 use std::io::Write;
 use std::path::Path;
@@ -56,7 +56,8 @@ pub(super) fn write_stats(path: &Path, stats: &impl Serialize) -> Result<()> {
     std::fs::rename(partial, path).map_err(|e| Error::io(path, &e))
 }
 
-/// Writes one line of statistics to standard error, and the report of the draft gate if there is one.
+/// Writes one line of statistics to standard error, and the report of the draft gate if there is
+/// one.
 pub(super) fn print_summary(stats: &Stats) {
     eprintln!(
         "{} tokens in {} forwards ({:.1} a forward), {} forced, {} drafted, {} accepted, {:.2} s, {}",

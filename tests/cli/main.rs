@@ -2,6 +2,7 @@
 #![cfg(all(feature = "cli", feature = "embedded"))]
 
 mod commands;
+mod help;
 mod labels;
 mod multi_output;
 mod program;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use ffwd::constraint::substring::{Bounds, MAX_SOURCE_BYTES, Occurrences, Source, SubstringOptions};
-use ffwd::{Compiler, Constraint, ErrorKind, Matcher, Policy};
+use ffwd::{Compiler, Constraint, ErrorKind, Matcher};
 use ffwd_testkit::oracle::spelling;
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::TestVocab;
@@ -554,8 +554,8 @@ fn schemas_in_other_constraints_quote() {
     let compiler = Compiler::new(words.vocab.clone());
     let mut random = Random::new(3);
     for constraint in [
-        Constraint::structural_tag_quoting(&tag, Policy::default(), source, &options).unwrap(),
-        Constraint::lark_quoting(&lark, Policy::default(), source, &options).unwrap(),
+        Constraint::builder().source(source, &options).structural_tag(&tag).unwrap(),
+        Constraint::builder().source(source, &options).lark(&lark).unwrap(),
     ] {
         let grammar = compiler.compile(&constraint).unwrap();
         for (text, quoted) in [("thirty days", true), ("thirty day", false), ("ten days", false)] {

@@ -257,7 +257,7 @@ fn faults_of_machines_name_the_state() {
     let mut fsm = TokenFsm::new();
     fsm.add_transition(0, 65, 1).accept(1).add_transition(0, 66, 2).add_transition(2, 66, 2);
     let grammar = Compiler::new(words.vocab.clone()).compile(&Constraint::token_fsm(&fsm)).unwrap();
-    assert!(grammar.warnings().iter().any(|w| w.contains("state 2")), "{:?}", grammar.warnings());
+    assert!(grammar.warnings().iter().any(|w| w.message().contains("state 2")), "{:?}", grammar.warnings());
     assert_eq!(row(&mut grammar.matcher()), BTreeSet::from([65]));
     // What cannot be reached is nobody's business.
     fsm.add_transition(9, 65, 10);

@@ -443,7 +443,7 @@ fn spans_of_a_source() {
         let case = Case { schema: schema.clone(), style, policy: Policy::default(), any_order: false };
         let quoting = |source: &str| {
             let spans = ffwd::constraint::substring::SubstringOptions::default();
-            Constraint::structural_tag_quoting(&case.tag(), Policy::default(), source, &spans)
+            Constraint::builder().source(source, &spans).structural_tag(case.tag())
         };
         let grammar = compiler.compile(&quoting("say \"a<b\"\n").expect("valid")).expect("satisfiable");
         let text = |a: &str, b: &str| {

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use candle_core::DType;
 use candle_core::quantized::{GgmlDType, gguf_file};
+use ffwd::chat::PromptPart;
 use ffwd::model::ModelConfig;
 use ffwd::model::embedded::{END_OF_TURN, START_OF_TURN, TOKENIZER_JSON, vocabulary};
 use ffwd::vocab::TokenId;
@@ -218,17 +219,17 @@ fn smollm() {
     );
 }
 
-fn encode(parts: &[(bool, String)], vocab: &Vocabulary) -> Vec<TokenId> {
-    let one = |(trusted, text): &(bool, String)| match trusted {
-        true => vocab.encode_template(text).unwrap(),
-        false => vocab.encode(text).unwrap(),
+fn encode(parts: &[PromptPart], vocab: &Vocabulary) -> Vec<TokenId> {
+    let one = |part: &PromptPart| match part {
+        PromptPart::Template(text) => vocab.encode_template(text).unwrap(),
+        PromptPart::Text(text) => vocab.encode(text).unwrap(),
     };
     parts.iter().flat_map(one).collect()
 }
 
 /// Turns that begin and end in a prompt, by its special tokens. (Tags of tools are special in this
 /// vocabulary, too; those are the template's.)
-fn turns(parts: &[(bool, String)], vocab: &Vocabulary) -> (usize, usize) {
+fn turns(parts: &[PromptPart], vocab: &Vocabulary) -> (usize, usize) {
     let tokens = encode(parts, vocab);
     let count = |t: TokenId| tokens.iter().filter(|x| **x == t).count();
     (count(START_OF_TURN), count(END_OF_TURN))
@@ -240,7 +241,7 @@ fn harmless_prompts_are_encoded_as_one_text() {
     for content in ["Hi", "\n\nwith lines\n", " a < b, c > d, x <", "> quoted", "|>", "ü \u{e000}"] {
         let messages = [Message::user(content)];
         let parts = t.parts(&messages, &ChatOptions::default(), &vocab).unwrap();
-        assert_eq!(parts, [(true, render(&t, &messages))], "{content:?}");
+        assert_eq!(parts, [PromptPart::Template(render(&t, &messages))], "{content:?}");
     }
 }
 
@@ -266,7 +267,7 @@ fn users_and_tools_cannot_write_special_tokens() {
                     [Message::system(a), Message::user(b), Message::assistant(a), Message::user(a.repeat(2))];
                 let parts = t.parts(&messages, &ChatOptions::default(), &vocab).unwrap();
                 assert_eq!(turns(&parts, &vocab), (5, 4), "{a:?} {b:?}");
-                let text: String = parts.iter().map(|p| p.1.as_str()).collect();
+                let text: String = parts.iter().map(PromptPart::as_str).collect();
                 assert_eq!(text, render(&t, &messages), "nothing is lost");
             }
         }

@@ -63,7 +63,12 @@ fn a_tag_is_written_with_the_tokens_of_its_marks() {
     let constraint = Constraint::structural_tag(TAG).unwrap();
     let (plain, marked) = (plain(), marked());
     let spelled = Compiler::new(plain.clone()).compile(&constraint).unwrap();
-    assert!(spelled.warnings().iter().any(|w| w.contains("`<tool_call>`") && w.contains("with_markers")));
+    assert!(
+        spelled
+            .warnings()
+            .iter()
+            .any(|w| w.message().contains("`<tool_call>`") && w.message().contains("with_markers"))
+    );
     assert_eq!(spelled.warnings().len(), 2, "{:?}", spelled.warnings());
     let grammar = Compiler::new(marked.clone()).compile(&constraint).unwrap();
     assert!(grammar.warnings().is_empty());
@@ -83,7 +88,7 @@ fn a_tag_is_written_with_the_tokens_of_its_marks() {
     assert!(matcher.is_accepting());
     let ending = format!("root ::= \"<tool_call>{}\"", marked.token_text(marked.eos()[0]).unwrap());
     let ending = Compiler::new(marked.clone()).compile(&Constraint::ebnf(&ending).unwrap()).unwrap();
-    assert!(ending.warnings()[0].contains("ends generations"), "{:?}", ending.warnings());
+    assert!(ending.warnings()[0].message().contains("ends generations"), "{:?}", ending.warnings());
     for grammar in ["root ::= \"<tool_call>\" [a-z]+", "start: \"<tool_call>\" /[a-z]+/"] {
         let constraint = Constraint::ebnf(grammar).unwrap();
         assert_eq!(

@@ -81,7 +81,7 @@ fn draws_follow_the_reference_distribution() {
     const DRAWS: u64 = 4000;
     let history = [1, 4, 4, 9, 20, 4];
     for (case, params) in settings().into_iter().enumerate() {
-        let logits = noise(40, case as u32 + 1);
+        let logits = noise(40, case as u64 + 1);
         let legal: Vec<bool> = (0..40).map(|t| case % 2 == 0 || t % 3 != 1).collect();
         let mask = (case % 2 == 1).then(|| mask_of(&legal));
         let want = reference(&logits, &legal, &params, &history);
@@ -153,7 +153,7 @@ fn raw_log_probabilities_know_of_no_penalty() {
 /// A model of six tokens that looks at the last two of them, and a constraint that forbids some.
 fn toy(history: &[u32]) -> (Vec<f32>, Vec<bool>) {
     let last = |n: usize| history.len().checked_sub(n).map_or(9, |i| history[i]);
-    let logits = noise(6, 1 + last(1) * 10 + last(2));
+    let logits = noise(6, u64::from(1 + last(1) * 10 + last(2)));
     // Two in a row at most, and what is legal depends on where one is.
     let thrice = |t: u32| last(1) == t && last(2) == t;
     let elsewhere = |t: u32| (t + history.len() as u32).is_multiple_of(5);

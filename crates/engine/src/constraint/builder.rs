@@ -176,7 +176,9 @@ impl<'a> ConstraintBuilder<'a> {
     /// short it may be. [`substring::Source::find`] finds where a span occurs.
     ///
     /// # Errors
-    /// As [`substring::parse`]. `InvalidOption` for options that it has no use for.
+    /// As [`substring::Source::new`]. `Unsatisfiable` if there is no span; `TooComplex` if the spans need
+    /// more than [`substring::MAX_SPAN_STATES`] states. `InvalidOption` for options that it has no use
+    /// for.
     pub fn substring(self, source: impl AsRef<str>, options: &SubstringOptions) -> Result<Constraint> {
         self.plain("a substring", |_| substring::parse(source.as_ref(), options))
     }

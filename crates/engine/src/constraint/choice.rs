@@ -1,6 +1,6 @@
 //! Constraint for one text out of a fixed list.
 //!
-//! The list becomes one [`Node::Literals`], which the machine lowers as a trie.
+//! The list becomes one `Node::Literals`, which the machine lowers as a trie.
 //!
 //! # Cost
 //!

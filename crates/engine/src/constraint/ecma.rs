@@ -52,11 +52,6 @@ pub struct Pattern {
 /// Ranges of a class (sorted, disjoint), and the minimum and maximum number of its characters.
 pub type SingleClass = (Vec<(char, char)>, u32, Option<u32>);
 
-/// Returns [`Pattern::single_class`] of a pattern text, or `None` if it does not parse.
-pub fn single_class(pattern: &str) -> Option<SingleClass> {
-    Pattern::parse(pattern).ok()?.single_class()
-}
-
 impl Pattern {
     /// Parses a pattern.
     ///

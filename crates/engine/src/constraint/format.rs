@@ -36,7 +36,7 @@ use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 
 /// Returns the decoded texts that `name` describes, or `None` for unknown names. The caller reports
 /// unknown names and otherwise ignores them, as the standard says.
-pub fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
+pub(crate) fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
     static MADE: [OnceLock<Option<Ir>>; NAMES.len()] = [const { OnceLock::new() }; NAMES.len()];
     let at = NAMES.iter().position(|&n| n == name)?;
     let make = || {
@@ -51,7 +51,7 @@ pub fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
 /// Returns a language that holds every text that `name` describes and perhaps more. It serves
 /// negation: a text outside of it is certainly not of the format. Returns `None` if [`language`]
 /// leaves nothing out or does not know the name.
-pub fn superset(name: &str, ir: &mut Ir) -> Option<NodeId> {
+pub(crate) fn superset(name: &str, ir: &mut Ir) -> Option<NodeId> {
     Some(pattern(
         match name {
             "time" => "^[0-9:.+-]+[zZ]?$",

@@ -295,7 +295,7 @@ pub enum Gap {
 }
 
 /// Numbers without bounds, and how they are written. The policy determines this when a schema is
-/// parsed, as for numbers with bounds. [`super::number::free`] has the texts.
+/// parsed, as for numbers with bounds. `number::free` has the texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FreeNumber {
     /// Only integers, which have no exponents.

@@ -9,19 +9,19 @@
 //! those have limits of their own.
 
 mod builder;
-pub mod choice;
+mod choice;
 mod combinators;
-pub mod ecma;
-pub mod element_pattern;
+pub(crate) mod ecma;
+mod element_pattern;
 pub mod format;
 pub mod grammar;
 #[doc(hidden)]
 pub mod ir;
 pub(crate) mod json;
 pub mod json_schema;
-pub mod number;
-pub mod policy;
-pub mod regex;
+pub(crate) mod number;
+mod policy;
+pub(crate) mod regex;
 pub(crate) mod regular;
 pub mod structural_tag;
 pub mod substring;
@@ -172,7 +172,7 @@ impl Constraint {
     /// ```
     ///
     /// # Errors
-    /// As [`substring::parse`].
+    /// As [`ConstraintBuilder::substring`].
     pub fn substring(source: impl AsRef<str>, options: &SubstringOptions) -> Result<Self> {
         Self::builder().substring(source, options)
     }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::constraint::Policy;
 use crate::constraint::ir::{FreeNumber, Gap, Ir, Node, NodeId, RuleId};
-use crate::constraint::policy::{KeyOrder, Whitespace};
+use crate::constraint::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::alphabet::Alphabet;

@@ -28,12 +28,13 @@ use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
-pub use byte_classes::{ClassSet, Classes, each as each_class, has_plain};
+pub(crate) use byte_classes::{ClassSet, Classes, each as each_class, has_plain};
 use encode_cache::EncodeCache;
-pub use slices::{Slice, SliceKind};
+pub(crate) use slices::{Slice, SliceKind};
 use string_tokens::{Separators, StringTokens};
 pub use token_bytes::TokenSpelling;
-pub use trie::{ByteGroups, Trie, TrieNode, byte_group, byte_set};
+pub(crate) use trie::{ByteGroups, byte_group, byte_set};
+pub use trie::{Trie, TrieNode};
 
 /// The id of a token.
 pub type TokenId = u32;
@@ -369,12 +370,12 @@ impl Vocabulary {
     }
 
     /// Returns, for each node of [`Vocabulary::trie`], the bytes on the edges strictly below it.
-    pub fn byte_sets(&self) -> &[ByteGroups] {
+    pub(crate) fn byte_sets(&self) -> &[ByteGroups] {
         &self.inner.byte_sets
     }
 
     /// Returns, for each of [`Trie::listed`], the bytes on the edge into it and below it.
-    pub fn listed_sets(&self) -> &[ByteGroups] {
+    pub(crate) fn listed_sets(&self) -> &[ByteGroups] {
         &self.inner.listed_sets
     }
 
@@ -384,24 +385,24 @@ impl Vocabulary {
     }
 
     /// Returns the vocabulary slices, widest first.
-    pub fn slices(&self) -> &[Slice] {
+    pub(crate) fn slices(&self) -> &[Slice] {
         &self.inner.slices
     }
 
     /// Returns the bitmaps of tokens by the classes of their bytes.
-    pub fn classes(&self) -> &Classes {
+    pub(crate) fn classes(&self) -> &Classes {
         &self.inner.classes
     }
 
     /// Returns the JSON strings, escaped and with their quotation marks, that tokens may contain as
     /// a whole.
-    pub fn quoted_strings(&self) -> &Arc<FxHashSet<Box<[u8]>>> {
+    pub(crate) fn quoted_strings(&self) -> &Arc<FxHashSet<Box<[u8]>>> {
         &self.inner.quoted.strings
     }
 
     /// Iterates over the tokens that may contain the end of a property name, a comma, and the whole
     /// name again. With `items` also over those that may do so with an array item.
-    pub fn repeating_tokens(&self, items: bool) -> impl Iterator<Item = TokenId> + '_ {
+    pub(crate) fn repeating_tokens(&self, items: bool) -> impl Iterator<Item = TokenId> + '_ {
         let quoted = &self.inner.quoted;
         quoted.names.iter().chain(quoted.items.iter().filter(move |_| items)).copied()
     }

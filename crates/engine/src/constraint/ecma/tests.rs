@@ -171,6 +171,11 @@ fn limits() {
     check("^a{1,1000000}", &["a", "ab"], &["b"]);
 }
 
+/// The single class of a pattern, or `None` if it does not parse.
+fn single_class(pattern: &str) -> Option<SingleClass> {
+    Pattern::parse(pattern).ok()?.single_class()
+}
+
 #[test]
 fn single_classes_are_found() {
     let az = vec![('a', 'z')];

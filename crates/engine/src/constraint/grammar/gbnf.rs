@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 /// All errors have a span, line and column: `InvalidPattern` for text that does not parse and for
 /// names that are undefined or defined twice, `Unsatisfiable` if the grammar matches no text,
 /// `TooComplex` above a limit.
-pub fn parse(text: &str) -> Result<Ir> {
+pub(crate) fn parse(text: &str) -> Result<Ir> {
     compile(&grammar(text)?)
 }
 

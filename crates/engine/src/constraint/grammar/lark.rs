@@ -57,13 +57,11 @@ use crate::warning::{Warning, WarningKind};
 /// - [`ErrorKind::Unsatisfiable`] if the grammar matches no text
 /// - [`ErrorKind::TooComplex`] above a limit
 ///
-/// Errors of an embedded schema are those of [`json_schema::parse`], with the pointer into the
+/// Errors of an embedded schema are those of a JSON Schema, with the pointer into the
 /// schema.
-pub fn parse(text: &str) -> Result<Ir> {
-    parse_from(text, &Policy::default(), None)
-}
-
-/// Parses a grammar with a policy for its schemas and a source text for `x-verbatim` in them.
+///
+/// `policy` is for the JSON values of its schemas, and strings with `x-verbatim` in them copy from
+/// `source`.
 pub(in crate::constraint) fn parse_from(
     text: &str,
     policy: &Policy,

@@ -76,14 +76,15 @@ use super::policy::Policy;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum length of a grammar in bytes.
-pub const MAX_TEXT: usize = 4 << 20;
+pub(crate) const MAX_TEXT: usize = 4 << 20;
 
 /// Parses a grammar: as GBNF if it contains `::=` outside of strings and comments, otherwise as
 /// Lark.
 ///
 /// # Errors
 /// Returns the errors of [`gbnf::parse`] and [`lark::parse`].
-pub fn parse(text: &str) -> Result<Ir> {
+#[cfg(test)]
+fn parse(text: &str) -> Result<Ir> {
     parse_from(text, &Policy::default(), None)
 }
 

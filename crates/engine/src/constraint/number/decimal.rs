@@ -102,16 +102,6 @@ impl Decimal {
         self.digits.is_empty()
     }
 
-    /// Returns true if the number has no fraction (`1.0` and `1e3` have none).
-    pub fn is_integer(&self) -> bool {
-        self.point >= self.digits.len() as i64
-    }
-
-    /// Returns `k` if the value is `10^k`.
-    pub fn power_of_ten(&self) -> Option<i64> {
-        (!self.negative && self.digits == [1]).then_some(self.point - 1)
-    }
-
     /// Returns the number with the opposite sign.
     pub fn negated(&self) -> Self {
         Decimal { negative: !self.negative && !self.is_zero(), ..self.clone() }

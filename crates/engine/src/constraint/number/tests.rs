@@ -281,12 +281,6 @@ fn decimals_compare_exactly() {
     ] {
         assert_eq!(decimal(a), decimal(b));
     }
-    assert!(decimal("1e2").is_integer() && decimal("1.0").is_integer() && decimal("0").is_integer());
-    assert!(!decimal("1.5").is_integer() && !decimal("1e-1").is_integer());
-    assert_eq!(
-        [decimal("0.01").power_of_ten(), decimal("1").power_of_ten(), decimal("3").power_of_ten()],
-        [Some(-2), Some(0), None]
-    );
     assert_eq!(Decimal::from(i64::MIN), decimal("-9223372036854775808"));
     assert_eq!(Decimal::from(0), decimal("-0.0"));
     for text in ["12.5", "-0.001", "0", "100", "9007199254740993"] {

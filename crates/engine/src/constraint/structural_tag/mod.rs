@@ -93,7 +93,7 @@ use crate::warning::{Warning, WarningKind};
 ///   format that does not begin with fixed text
 /// - `InvalidPattern` for an invalid regular expression
 /// - `TooComplex` beyond a limit
-pub fn parse(text: &str, policy: &Policy) -> Result<Ir> {
+pub(crate) fn parse(text: &str, policy: &Policy) -> Result<Ir> {
     parse_from(text, policy, None)
 }
 

@@ -285,7 +285,7 @@ impl Source {
 /// # Errors
 /// The same as [`Source::new`]. `Unsatisfiable` if there is no span. `TooComplex` if the spans of
 /// the minimum length need more than [`MAX_SPAN_STATES`] states.
-pub fn parse(text: &str, options: &SubstringOptions) -> Result<Ir> {
+pub(crate) fn parse(text: &str, options: &SubstringOptions) -> Result<Ir> {
     let mut ir = Ir::new();
     let root = Source::new(text, options)?.node(&mut ir)?;
     ir.add_source(Arc::new(SourceText::new(text, options)));

@@ -2,7 +2,7 @@
 //!
 //! The list has the form that clients of chat servers send. A [`ToolStyle`] describes how a family
 //! of models writes a call. The result is a structural tag
-//! ([`structural_tag`](super::structural_tag)). So free text, the tags around a call and the
+//! ([`structural_tag`]). So free text, the tags around a call and the
 //! schemas of its arguments are one automaton.
 //!
 //! # Cost

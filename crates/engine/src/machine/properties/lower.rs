@@ -14,8 +14,8 @@
 
 use std::sync::Arc;
 
+use crate::constraint::Whitespace;
 use crate::constraint::ir::{Extra, MAX_DEMANDS, Node, NodeId, Object, Property};
-use crate::constraint::policy::Whitespace;
 use crate::error::{Error, ErrorKind, Result};
 
 use rustc_hash::FxHashMap;
