@@ -14,7 +14,7 @@ use ffwd_testkit::{data, tables};
 
 /// Measure adversarial constraints.
 #[derive(Parser)]
-struct Options {
+struct Args {
     /// Accepted and ignored: cargo passes it
     #[arg(long, hide = true)]
     bench: bool,
@@ -112,7 +112,7 @@ fn cases() -> Vec<(&'static str, Make)> {
 }
 
 fn main() {
-    Options::parse();
+    Args::parse();
     let Some(dir) = data::bench_dir() else {
         println!("adversarial: skipped, no benchmark data (set FFWD_BENCH_DIR)");
         return;

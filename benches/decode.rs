@@ -40,7 +40,7 @@ const CACHED: u32 = 300;
 
 /// Measure forwards, modes, drafts and batches.
 #[derive(Parser)]
-struct Options {
+struct Args {
     /// Run one part [default: all but `large`]
     part: Option<Part>,
     /// Accepted and ignored: cargo passes it
@@ -69,7 +69,7 @@ enum Part {
 }
 
 fn main() -> Result<()> {
-    let wanted = Options::parse().part;
+    let wanted = Args::parse().part;
     match wanted {
         None | Some(Part::Forward | Part::Extract) => {}
         Some(Part::Rows) => return rows::run(),

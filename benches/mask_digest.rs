@@ -26,7 +26,7 @@ use ffwd_testkit::{data, remotes};
 
 /// Write a digest of the engine's decisions.
 #[derive(Parser)]
-struct Options {
+struct Args {
     /// Write the digest to FILE
     file: PathBuf,
     /// Accepted and ignored: cargo passes it
@@ -106,7 +106,7 @@ fn along(grammar: &CompiledGrammar, vocab: &Vocabulary, text: &str) -> String {
 }
 
 fn main() {
-    let options = Options::parse();
+    let options = Args::parse();
     let Some(dir) = data::bench_dir() else {
         println!("mask_digest: skipped, no benchmark data (set FFWD_BENCH_DIR)");
         return;

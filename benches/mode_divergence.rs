@@ -21,7 +21,7 @@ use ffwd_testkit::tables;
 
 /// Compare the unverified modes with plain masked decoding.
 #[derive(Parser)]
-struct Options {
+struct Args {
     /// Accepted and ignored: cargo passes it
     #[arg(long, hide = true)]
     bench: bool,
@@ -231,7 +231,7 @@ fn constraints() -> Result<Vec<(&'static str, Constraint, Prompt)>> {
 }
 
 fn main() -> Result<()> {
-    Options::parse();
+    Args::parse();
     let engine = Engine::embedded()?;
     let mut table = String::from(
         "| constraint | texts | left out | mode | unverified tokens | survival | total variation | same best text |\n\

@@ -16,7 +16,7 @@ use ffwd_testkit::{data, tables};
 
 /// Measure one grammar on several threads.
 #[derive(Parser)]
-struct Options {
+struct Args {
     /// Accepted and ignored: cargo passes it
     #[arg(long, hide = true)]
     bench: bool,
@@ -105,7 +105,7 @@ fn together(threads: usize, words: usize, work: impl Fn(usize, &mut [u32]) -> us
 }
 
 fn main() {
-    Options::parse();
+    Args::parse();
     let Some(dir) = data::bench_dir() else {
         println!("threads: skipped, no benchmark data (set FFWD_BENCH_DIR)");
         return;

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 /// Evaluate the embedded models in every mode.
 #[derive(Parser)]
-struct Options {
+struct Args {
     /// Read evaluation texts from FILE, JSON Lines
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -67,7 +67,7 @@ impl Arm {
 }
 
 fn main() -> Result<()> {
-    let Options { files, limit, precision } = Options::parse();
+    let Args { files, limit, precision } = Args::parse();
     let load = |precision| {
         let builder = Engine::builder().options(LoadOptions::with_precision(precision));
         builder.prefix_bytes(0).build()

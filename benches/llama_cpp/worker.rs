@@ -23,7 +23,7 @@ const TAIL: &str = "<|im_end|>\n<|im_start|>assistant\n";
 
 /// Answer generation requests, one JSON object a line.
 #[derive(Parser)]
-struct Options {
+struct Args {
     /// Load the target model from FILE [default: the embedded one]
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
@@ -33,7 +33,7 @@ struct Options {
 }
 
 fn main() -> Result<()> {
-    let options = Options::parse();
+    let options = Args::parse();
     // Every record is read anew, as in llama.cpp.
     let mut builder = Engine::builder().prefix_bytes(0);
     if let Some(path) = options.model {
