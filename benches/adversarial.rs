@@ -1,8 +1,8 @@
-//! Adversarial constraints: the time to an answer (the first mask) or to a refusal, and the peak of the
-//! bytes allocated for it. The goal for each case is less than a second and 200 MB.
+//! Adversarial constraints: the time to an answer (the first mask) or to a refusal, and the peak of
+//! the bytes allocated for it. The goal for each case is less than a second and 200 MB.
 //!
-//! Uses the Llama 3 vocabulary of the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench`). Without it
-//! nothing is measured.
+//! Uses the Llama 3 vocabulary of the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench`).
+//! Without it nothing is measured.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -26,7 +26,8 @@ struct Counting;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator with the same arguments; counting touches no memory of it.
+// SAFETY: every call goes to the system's allocator with the same arguments; counting touches no
+// memory of it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();

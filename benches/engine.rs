@@ -1,10 +1,11 @@
-//! The engine's operations one by one, on the Llama-3 vocabulary of 128,256 tokens: warm and cold masks
-//! for each kind of state, accepting a token, compiling, forced runs, rollback, fork.
+//! The engine's operations one by one, on the Llama-3 vocabulary of 128,256 tokens: warm and cold
+//! masks for each kind of state, accepting a token, compiling, forced runs, rollback, fork.
 //!
-//! *Cold* is the first mask of a state in a freshly compiled grammar (without the time to compile and to
-//! reach the state), *warm* the same mask again. Criterion reads the command line.
+//! *Cold* is the first mask of a state in a freshly compiled grammar (without the time to compile
+//! and to reach the state), *warm* the same mask again. Criterion reads the command line.
 //!
-//! Needs the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench`). Without it nothing is measured.
+//! Needs the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench`). Without it nothing is
+//! measured.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -193,7 +194,8 @@ fn compile(c: &mut Criterion, bench: &Bench) {
     group.finish();
 }
 
-/// Words with the frequencies of a language (Zipf), in sentences and paragraphs, of about `bytes` bytes.
+/// Words with the frequencies of a language (Zipf), in sentences and paragraphs, of about `bytes`
+/// bytes.
 fn prose(bytes: usize) -> String {
     const SYLLABLES: &[&str] =
         &["con", "ta", "re", "mi", "s", "ver", "er", "in", "al", "de", "lo", "ing", "th", "e", "ble", "un"];

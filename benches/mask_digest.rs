@@ -4,15 +4,18 @@
 //! cargo bench --no-default-features --bench mask_digest -- FILE
 //! ```
 //!
-//! Run it before and after the change, with two files, and compare them. Its output is not committed.
+//! Run it before and after the change, with two files, and compare them. Its output is not
+//! committed.
 //!
-//! Each line is a schema of the benchmark data under a policy, the default one or a loose one. It has a
-//! hash of all masks along the schema's first instances, the number of their accepted tokens, and the
-//! warnings; or the error. Messages count only by the first name that they quote, so texts may change.
+//! Each line is a schema of the benchmark data under a policy, the default one or a loose one. It
+//! has a hash of all masks along the schema's first instances, the number of their accepted tokens,
+//! and the warnings; or the error. Messages count only by the first name that they quote, so texts
+//! may change.
 //!
 //! # Alternatives considered
 //!
-//! Printing whole masks was rejected: one row is 16 kB, and a difference is found from the line's id.
+//! Printing whole masks was rejected: one row is 16 kB, and a difference is found from the line's
+//! id.
 
 use std::fmt::Write as _;
 use std::fs::File;

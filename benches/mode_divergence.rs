@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Outputs less likely than the cut are left out; their probability is in the table. Temperature 1,
-//! embedded model. There are no drafts: in the unverified modes the end of a draft decides which tokens
-//! are verified, so the modes are taken as defined. `FFWD_WRITE_TABLES` writes the table `distances` into
-//! `docs/benchmarks.md`.
+//! embedded model. There are no drafts: in the unverified modes the end of a draft decides which
+//! tokens are verified, so the modes are taken as defined. `FFWD_WRITE_TABLES` writes the table
+//! `distances` into `docs/benchmarks.md`.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
-//! One grammar used by 1, 2, ... threads at the same time, up to the number of cores: masks per second,
-//! and their ratio to one thread.
+//! One grammar used by 1, 2, ... threads at the same time, up to the number of cores: masks per
+//! second, and their ratio to one thread.
 //!
-//! *Warm*: every thread follows the same document again and again. *Cold*: each thread follows documents
-//! of its own in a new grammar, so that nearly every mask is computed. *A grammar each*: the same, with a
-//! grammar for each thread: the limit of the machine itself.
+//! *Warm*: every thread follows the same document again and again. *Cold*: each thread follows
+//! documents of its own in a new grammar, so that nearly every mask is computed. *A grammar each*:
+//! the same, with a grammar for each thread: the limit of the machine itself.
 //!
-//! Needs the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench`). Without it nothing is measured.
+//! Needs the benchmark data (`FFWD_BENCH_DIR`, or `../shared/bench`). Without it nothing is
+//! measured.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};

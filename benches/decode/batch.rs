@@ -130,8 +130,8 @@ fn processor_seconds() -> f64 {
     numbers.filter_map(|n| n.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// Tokens a second of eight requests without a constraint: by themselves, with eight more of the same
-/// kind, and with eight that have constraints.
+/// Tokens a second of eight requests without a constraint: by themselves, with eight more of the
+/// same kind, and with eight that have constraints.
 fn neighbours(name: &str, engine: &Arc<Engine>, kinds: &[(String, CompiledGrammar)]) -> Result<()> {
     let endless = || SamplingParams {
         logit_bias: engine.vocabulary().eos().iter().map(|&t| (t, f32::NEG_INFINITY)).collect(),

@@ -1,6 +1,6 @@
-//! Gains from forced runs alone: a document that is forced as a whole against reading it as a
-//! prompt, and records with a growing share of forced tokens against the ceiling that the measured
-//! costs of forwards set.
+//! Gains from forced runs alone. A document that is forced as a whole is compared with reading it
+//! as a prompt. Records with a growing share of forced tokens are compared with the ceiling from
+//! the measured costs of forwards.
 //!
 //! Decoding only: the time for reading the prompt is subtracted. The model's tokenisation of forced
 //! runs is learned from output to output, so the first output of an engine is shown separately.
@@ -50,7 +50,8 @@ fn prompt(engine: &Engine, schema: &str) -> Result<Vec<TokenId>> {
     engine.vocabulary().encode_template(&extract::prompt(schema, TEXT).to_text())
 }
 
-/// Fastest milliseconds of a forward over tokens after others, with the logits of all or of the last.
+/// Fastest milliseconds of a forward over tokens after others, with the logits of all or of the
+/// last.
 fn forward(engine: &Engine, before: &[TokenId], tokens: &[TokenId], all: bool) -> Result<f64> {
     let mut cache = engine.target().new_cache()?;
     if !before.is_empty() {
@@ -156,8 +157,8 @@ fn curve(engine: &Engine) -> Result<()> {
         let (_, off) = run(&schema, |r| r.mode(Mode::Off))?;
         let (first, exact) = run(&schema, |r| r)?;
         let (_, all) = run(&schema, |r| r.without_gate().max_draft(64))?;
-        // Every forced token as a row of the forward before its run, none rejected; forwards take what they take, with
-        // all logits, halfway through the record.
+        // Every forced token as a row of the forward before its run, none rejected; forwards take
+        // what they take, with all logits, halfway through the record.
         let count = off.tokens.len();
         let prompt = prompt(engine, &schema)?;
         let before = [&prompt[..], &off.tokens[..count / 2]].concat();

@@ -64,7 +64,8 @@ fn stock(path: &std::path::Path, m: usize) -> Result<f64> {
     Ok(best)
 }
 
-/// The embedded model with its layers in fewer bits, as files of larger models are; the embedding stays as it is.
+/// The embedded model with its layers in fewer bits, as files of larger models are; the embedding
+/// stays as it is.
 fn in_fewer_bits(from: &str, to: &std::path::Path, blocks: GgmlDType) -> candle_core::Result<()> {
     let mut file = std::fs::File::open(from)?;
     let content = Content::read(&mut file)?;

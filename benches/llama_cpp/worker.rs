@@ -17,7 +17,8 @@ use clap::Parser;
 use ffwd::{Constraint, Engine, Error, ErrorKind, Mode, Result, extract};
 use serde_json::{Value, json};
 
-/// The text before the untrusted part of every prompt of [`extract::prompt`], and the text after it.
+/// The text before the untrusted part of every prompt of [`extract::prompt`], and the text after
+/// it.
 const HEAD: &str = "<|im_start|>user\n";
 const TAIL: &str = "<|im_end|>\n<|im_start|>assistant\n";
 
@@ -70,7 +71,8 @@ fn answer(engine: &Engine, line: &str) -> Result<Value> {
     }
 }
 
-/// The tokens of a prompt as [`Engine::generate`] encodes them: the document apart from the template around it.
+/// The tokens of a prompt as [`Engine::generate`] encodes them: the document apart from the
+/// template around it.
 fn prompt_tokens(engine: &Engine, prompt: &str) -> Result<Vec<u32>> {
     let vocab = engine.vocabulary();
     let at = prompt.find(HEAD).ok_or_else(|| bad("the prompt has no user turn"))? + HEAD.len();

@@ -1,5 +1,5 @@
-//! JSON Schema as text. If it begins with a blank: flexible white space and exponents. If it begins with
-//! a tab: any order, single spaces and every way to write a number.
+//! JSON Schema as text. If it begins with a blank: flexible white space and exponents. If it begins
+//! with a tab: any order, single spaces and every way to write a number.
 #![no_main]
 
 use ffwd::{Constraint, KeyOrder, Policy, Whitespace};

@@ -1,5 +1,5 @@
-//! JSON Schemas built from bytes, so that nearly all of them are well-formed. The output of a walk must
-//! be valid for an independent validator.
+//! JSON Schemas built from bytes, so that nearly all of them are well-formed. The output of a walk
+//! must be valid for an independent validator.
 #![no_main]
 
 use ffwd::{Constraint, KeyOrder, Policy, Whitespace};

@@ -5,8 +5,8 @@ use std::sync::Once;
 
 use ffwd::{Compiler, Constraint, TokenId, Vocabulary};
 
-/// The tokenizers crate panics on some files, which `Vocabulary::from_bytes` turns into an error. The
-/// fuzzer's hook ends the process at the panic itself; without it only an uncaught panic does.
+/// The tokenizers crate panics on some files, which `Vocabulary::from_bytes` turns into an error.
+/// The fuzzer's hook ends the process at the panic itself; without it only an uncaught panic does.
 static QUIET: Once = Once::new();
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

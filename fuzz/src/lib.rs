@@ -1,5 +1,5 @@
-//! Parts that the fuzz targets share: a small vocabulary, choices read from bytes, and a walk through a
-//! compiled grammar. At every step the walk checks the properties of all constraints.
+//! Parts that the fuzz targets share: a small vocabulary, choices read from bytes, and a walk
+//! through a compiled grammar. At every step the walk checks the properties of all constraints.
 
 pub mod schema;
 mod walk;
@@ -51,9 +51,9 @@ pub fn try_text(data: &[u8], parse: impl Fn(&str) -> Result<Constraint, Error>) 
     }
 }
 
-/// As [`try_text`], for grammars that are not known to be slow: ambiguous ones cost a power of the length
-/// and of the counts of their repetitions (see `ffwd::constraint::grammar`), so the counts and the walk
-/// are kept small.
+/// As [`try_text`], for grammars that are not known to be slow: ambiguous ones cost a power of the
+/// length and of the counts of their repetitions (see `ffwd::constraint::grammar`), so the counts
+/// and the walk are kept small.
 pub fn try_grammar(data: &[u8], parse: impl Fn(&str) -> Result<Constraint, Error>) {
     let (Some(text), script) = text_and_script(data) else { return };
     let counts = text.split(|c: char| !c.is_ascii_digit()).filter(|n| n.parse::<u64>().is_ok_and(|n| n > 9));

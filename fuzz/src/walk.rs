@@ -113,7 +113,8 @@ impl Walk {
         assert!(fork.is_accepting(), "{:?} completes nothing", String::from_utf8_lossy(&bytes));
     }
 
-    /// Heads for an end with tokens that close what is open. Whether it got there within `most` tokens.
+    /// Heads for an end with tokens that close what is open. Whether it got there within `most`
+    /// tokens.
     pub fn finish(&mut self, most: usize) -> bool {
         const CLOSING: [&[u8]; 14] =
             [b"\"", b"}", b"]", b"\":", b"0", b"1", b"null", b"true", b"{}", b"[]", b"{", b"[", b",", b"a"];
@@ -139,7 +140,8 @@ impl Walk {
         if !legal.is_empty() {
             return self.push(legal[choice % legal.len()]);
         }
-        // Nothing but an end token: take it, look, and take it back if there is a token to take back.
+        // Nothing but an end token: take it, look, and take it back if there is a token to take
+        // back.
         assert!(self.now().terminated, "nothing is legal but the end, yet it is not terminated");
         let mut fork = self.matcher.fork();
         fork.accept_token(eos[0]).expect("an end token with its bit set");
@@ -217,7 +219,8 @@ impl Walk {
             }
         }
         let singles: Vec<u8> = (0..=255u8).filter(|b| has(&seen.row, TokenId::from(*b))).collect();
-        // The first 256 ids are the bytes in order, and a token can come only if its first byte can.
+        // The first 256 ids are the bytes in order, and a token can come only if its first byte
+        // can.
         assert!(seen.accepting || !singles.is_empty(), "a dead end after {:?}", at());
         assert_eq!(seen.terminated, singles.is_empty(), "terminated after {:?}", at());
         for (id, bytes) in known.tokens.iter().enumerate() {

@@ -214,7 +214,7 @@ fn inspect_reads_tokenizers_of_models() {
     for path in [alone.join("model.gguf"), alone.clone(), folder.join("tokenizer.json"), folder.clone()] {
         assert_eq!(inspect(&path), want, "{path:?}");
     }
-    // What `--model` reads at the same path: the file beside it goes first.
+    // The same path for `--model`: the file next to it has precedence.
     std::fs::write(folder.join("tokenizer.json"), "{}").unwrap();
     std::fs::write(alone.join("model.gguf"), &TARGET_GGUF[..2000]).unwrap();
     for (path, part) in
@@ -231,7 +231,7 @@ fn inspect_reads_tokenizers_of_models() {
 fn values_are_spelled_as_asked() {
     let compact = texts(&ffwd(&["extract", TEXT, "--schema", SCHEMA])).0;
     let (spaced, err) = texts(&ffwd(&["extract", TEXT, "--schema", SCHEMA, "--whitespace", "single"]));
-    // The embedded model knows compact records only, so its values are worth little here.
+    // The embedded model knows compact records only, so its values are poor here.
     let [a, b]: [Value; 2] = [&compact, &spaced].map(|text| serde_json::from_str(text).unwrap());
     let names = |record: &Value| record.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&a), names(&b), "{err}");

@@ -6,7 +6,7 @@ use crate::program::{ffwd, texts};
 
 const NAME: [&str; 4] = ["generate", "Ada: ", "--regex", "[A-Z][a-z]{2,6}"];
 
-/// Lines of the output, and the figures.
+/// Lines of the output, and the statistics.
 fn listed(args: &[&str]) -> (Vec<String>, Value) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("stats.json");

@@ -18,21 +18,21 @@ use ffwd_testkit::vocab::TestVocab;
 const FREE: usize = 60;
 const LONGEST: usize = 3000;
 
-struct Bench {
+struct BenchData {
     entries: Vec<Entry>,
     vocab: Vocabulary,
     compiler: Compiler,
 }
 
-fn bench() -> Option<&'static Bench> {
-    static BENCH: OnceLock<Option<Bench>> = OnceLock::new();
+fn bench() -> Option<&'static BenchData> {
+    static BENCH: OnceLock<Option<BenchData>> = OnceLock::new();
     let bench = BENCH.get_or_init(|| {
         let dir = data::bench_dir()?;
         let all = env::walks_all();
         let file = if all { "maskbench-dev.jsonl.zst" } else { "maskbench-dev-sample.jsonl.zst" };
         let entries = data::load(&dir.join(file)).expect("readable data");
         let vocab = Vocabulary::from_file(dir.join("tokenizers/llama3/tokenizer.json")).expect("a tokenizer");
-        Some(Bench { entries, compiler: Compiler::new(vocab.clone()), vocab })
+        Some(BenchData { entries, compiler: Compiler::new(vocab.clone()), vocab })
     });
     if bench.is_none() {
         eprintln!("skipped: no benchmark data; set FFWD_BENCH_DIR to the folder that holds it");
@@ -101,7 +101,8 @@ fn complete(matcher: &mut Matcher, vocab: &Vocabulary, mut out: Vec<u8>) -> Vec<
     out
 }
 
-/// Follows random legal tokens until the end token, or until it is time to `complete` them; the text, or `None` if it took too long.
+/// Follows random legal tokens until the end token, or until it is time to `complete` them; the
+/// text, or `None` if it took too long.
 fn walk(matcher: &mut Matcher, vocab: &Vocabulary, random: &mut Random, completed: bool) -> Option<Vec<u8>> {
     let mut row = vec![0u32; vocab.bitmask_words()];
     let mut out = Vec::new();
@@ -135,8 +136,9 @@ fn walk(matcher: &mut Matcher, vocab: &Vocabulary, random: &mut Random, complete
     None
 }
 
-/// Whether the validator may be wrong about a JSON text: it calculates in binary floating point, which has no room for more
-/// than fifteen digits, and its `.` takes all line ends but one, where ECMA-262 has four that it does not take.
+/// Whether the validator may be wrong about a JSON text. It calculates in binary floating point,
+/// which keeps fifteen digits only. Its `.` matches all line ends but one; in ECMA-262 it matches
+/// none of four.
 fn is_beyond(text: &str) -> bool {
     let number = |part: &str| part.bytes().filter(u8::is_ascii_digit).count() > 15;
     let outside = text.split('"').step_by(2);

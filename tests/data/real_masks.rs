@@ -105,7 +105,7 @@ impl Walk {
         legal
     }
 
-    /// Compares in so many states along random tokens.
+    /// Compares in a number of states along random tokens.
     fn wander(&mut self, states: usize, random: &mut Random, what: &dyn Fn() -> String) {
         for _ in 0..states {
             let legal = self.compare(what);
@@ -221,7 +221,7 @@ fn random_expressions() {
     assert!(compared > refused, "most of them compile");
 }
 
-/// Rules that end where a search that is bounded may not look, and long tokens that go on behind them.
+/// Rules that end beyond the bound of a search, and long tokens that continue after them.
 #[test]
 fn rules_end_within_long_tokens() {
     const INSIDE: [&str; 8] =
@@ -248,7 +248,8 @@ fn rules_end_within_long_tokens() {
     assert!(behind > 0, "no token goes on behind a rule");
 }
 
-/// Two readings of a text: what one refuses another may allow by ending where text goes on.
+/// Two readings of a text: one may allow a token that the other refuses, by an end before more
+/// text.
 #[test]
 fn what_one_reading_refuses_another_ends_before() {
     for word in ["zz", "qu", "ck", "é", "-"] {

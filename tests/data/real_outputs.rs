@@ -14,9 +14,9 @@ use ffwd_testkit::{data, env};
 
 use crate::exact;
 
-/// How one schema is asked for.
+/// The options of one generation.
 #[derive(Debug)]
-struct Case {
+struct Variant {
     policy: Policy,
     most: usize,
     close: bool,
@@ -24,8 +24,8 @@ struct Case {
     sampling: SamplingParams,
 }
 
-impl Case {
-    fn new(seed: u64) -> Case {
+impl Variant {
+    fn new(seed: u64) -> Variant {
         let mut random = Random::new(seed);
         let spaces = [Whitespace::Compact, Whitespace::SingleSpace, Whitespace::Flexible { max: 2 }];
         let policy = Policy {
@@ -44,12 +44,12 @@ impl Case {
             _ => SamplingParams { temperature: 1.4, top_p: 0.95, repetition_penalty: 1.1, ..base },
         };
         let (most, close) = (*random.pick(&[20, 60, 150, 300]), random.chance(70));
-        Case { policy, most, close, ungated: random.chance(50), sampling }
+        Variant { policy, most, close, ungated: random.chance(50), sampling }
     }
 }
 
-/// Whether an output that is said to be complete is valid; `None` where the validator cannot tell: `serde_json` reads values
-/// nested 127 deep.
+/// Whether a complete output is valid; `None` where the validator cannot decide: `serde_json` reads
+/// values nested 127 deep.
 fn is_valid(validator: &jsonschema::Validator, text: &str) -> Option<bool> {
     match serde_json::from_str(text) {
         Ok(value) => Some(validator.is_valid(&value)),
@@ -59,7 +59,7 @@ fn is_valid(validator: &jsonschema::Validator, text: &str) -> Option<bool> {
 }
 
 /// The outputs of all modes for a schema, if it compiles and can be judged.
-fn outputs(engine: &Engine, entry: &data::Entry, case: &Case) -> Option<Vec<(Mode, Output)>> {
+fn outputs(engine: &Engine, entry: &data::Entry, case: &Variant) -> Option<Vec<(Mode, Output)>> {
     let constraint = Constraint::builder().policy(case.policy.clone()).json_schema(&entry.schema).ok()?;
     let grammar = engine.compiler().compile(&constraint).ok()?;
     let source = entry.tests.iter().find(|t| t.valid).map_or("", |t| &t.data);
@@ -75,7 +75,7 @@ fn outputs(engine: &Engine, entry: &data::Entry, case: &Case) -> Option<Vec<(Mod
         let output =
             engine.generate(&request).unwrap_or_else(|e| panic!("{} {mode:?} {case:?}: {e}", entry.id));
         assert!(output.tokens.len() <= case.most, "{} {mode:?} {case:?}", entry.id);
-        // Each byte is a token, so what has so few bytes fits.
+        // Each byte is a token, so a text of few bytes fits.
         let fits = case.close && grammar.matcher().shortest_completion(case.most).is_some();
         assert!(output.complete || !fits, "{} {mode:?} {case:?} is not closed: {:?}", entry.id, output.text);
         (mode, output)
@@ -103,7 +103,7 @@ fn real_schemas_are_written_in_all_modes() {
         let Ok(validator) = jsonschema::options().should_validate_formats(true).build(&schema) else {
             continue;
         };
-        let case = Case::new(seed as u64);
+        let case = Variant::new(seed as u64);
         let Some(outputs) = outputs(&engine, entry, &case) else { continue };
         let off = outputs.iter().find(|o| o.0 == Mode::Off).expect("all modes").1.clone();
         for (mode, output) in outputs {

@@ -25,7 +25,8 @@ struct Counts {
     /// Valid instances that are only accepted in another order or spelling of numbers.
     respelled: usize,
     wrongly_refused: Vec<String>,
-    /// Strings that break a format, valid in the suite's required tests, which take formats for annotations.
+    /// Strings that break a format, valid in the suite's required tests, which take formats for
+    /// annotations.
     annotations: usize,
     wrongly_accepted: Vec<String>,
 }
@@ -114,8 +115,8 @@ fn run(file: &str, draft: &str) -> Option<Counts> {
 
 #[test]
 fn nothing_invalid_is_accepted() {
-    // The last number is how many were right when it was written, with those that want formats to be annotations:
-    // it may only rise. Each of the 19 formats has one such test.
+    // The last number is how many were right when it was written, with those that want formats to
+    // be annotations: it may only rise. Each of the 19 formats has one such test.
     for (file, draft, right) in [
         ("json-schema-test-suite-2020-12.jsonl.zst", "https://json-schema.org/draft/2020-12/schema", 1_282),
         ("json-schema-test-suite-draft7.jsonl.zst", "http://json-schema.org/draft-07/schema#", 912),

@@ -59,14 +59,18 @@ fn upward(source: &Path, layers: &[&str]) -> Vec<String> {
 #[test]
 fn no_module_uses_one_above_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found = [upward(&root.join("crates/engine/src"), &ENGINE), upward(&root.join("src"), &RUNTIME)].concat();
+    let found =
+        [upward(&root.join("crates/engine/src"), &ENGINE), upward(&root.join("src"), &RUNTIME)].concat();
     assert!(found.is_empty(), "imports that reach up:\n{}", found.join("\n"));
 }
 
 #[test]
 fn an_upward_import_would_be_found() {
     assert_eq!(used("use crate::mask::MaskCache;").collect::<Vec<_>>(), ["mask"]);
-    assert_eq!(used("    a(crate::model::x, crate::cli::y) // crate::decode").collect::<Vec<_>>(), ["model", "cli"]);
+    assert_eq!(
+        used("    a(crate::model::x, crate::cli::y) // crate::decode").collect::<Vec<_>>(),
+        ["model", "cli"]
+    );
     let layers = ["decode", "mask"];
     assert!(layers.iter().position(|l| *l == "mask") > layers.iter().position(|l| *l == "decode"));
 }

@@ -92,7 +92,8 @@ fn the_readme_is_short() {
 fn pages_stay_within_their_bounds() {
     let words = page("docs/decoding.md").split_whitespace().count();
     assert!(words <= 2_500, "docs/decoding.md has {words} words");
-    let terms = page("docs/glossary.md").lines().filter(|l| l.starts_with("- **") || l.starts_with("**")).count();
+    let terms =
+        page("docs/glossary.md").lines().filter(|l| l.starts_with("- **") || l.starts_with("**")).count();
     assert!((1..=40).contains(&terms), "docs/glossary.md has {terms} terms");
 }
 

@@ -20,17 +20,17 @@ fn texts() -> Vec<String> {
     all
 }
 
-struct Setting {
+struct SmallTexts {
     words: TestVocab,
     compiler: Compiler,
     texts: Vec<String>,
 }
 
-impl Setting {
+impl SmallTexts {
     fn new() -> Self {
         let words = TestVocab::new(11, 100, &[]);
         let compiler = Compiler::new(words.vocab.clone());
-        Setting { words, compiler, texts: texts() }
+        SmallTexts { words, compiler, texts: texts() }
     }
 
     /// Which of the texts a constraint allows; `None` for a constraint that nothing satisfies.
@@ -64,7 +64,7 @@ fn pattern(random: &mut Random, depth: usize) -> String {
 
 #[test]
 fn regular_operations_are_those_of_sets() {
-    let setting = Setting::new();
+    let setting = SmallTexts::new();
     let mut random = Random::new(5);
     let (mut empty, mut done) = (0, 0);
     for _ in 0..150 {
@@ -117,7 +117,7 @@ fn regular_operations_are_those_of_sets() {
 
 #[test]
 fn values_can_be_joined_but_not_intersected() {
-    let setting = Setting::new();
+    let setting = SmallTexts::new();
     let number =
         Constraint::json_schema(r#"{"anyOf":[{"const":1},{"type":"array","items":{"const":7}}]}"#).unwrap();
     let recursive = Constraint::json_schema(r##"{"type":"array","items":{"$ref":"#"}}"##).unwrap();
@@ -174,7 +174,7 @@ fn limits_are_errors() {
 
 #[test]
 fn what_stands_behind_a_marker_begins_behind_the_first_one() {
-    let setting = Setting::new();
+    let setting = SmallTexts::new();
     let answers = ["(?:a|ba|)", "[ab]+", "é?b"];
     for marker in ["a", "aa", "ab", "aba", "é", "éé", "bab"] {
         for pattern in answers {

@@ -4,7 +4,7 @@ use ffwd::{Compiler, Constraint, ErrorKind};
 use ffwd_testkit::vocab::TestVocab;
 use serde_json::Value;
 
-/// Of some instances a schema's constraint accepts those that are valid for an independent validator.
+/// A schema's constraint accepts the instances that are valid for an independent validator.
 fn judged(compiler: &Compiler, schema: &str, instances: &[&str]) {
     let document: Value = serde_json::from_str(schema).unwrap();
     let validator = jsonschema::draft202012::new(&document).unwrap();
@@ -18,9 +18,9 @@ fn judged(compiler: &Compiler, schema: &str, instances: &[&str]) {
     }
 }
 
-/// `schema_tree`: a literal of one branch of `oneOf` that another branch allows, too, is valid for neither.
-/// The first branch was dropped as impossible (its only value is not valid for the whole), and then
-/// nothing kept the second from that value.
+/// `schema_tree`: a literal of one branch of `oneOf` that another branch allows, too, is valid for
+/// neither. The first branch was dropped as impossible (its only value is not valid for the whole),
+/// and then nothing kept the second from that value.
 #[test]
 fn literals_in_several_branches_of_one_of() {
     let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
@@ -43,9 +43,9 @@ fn literals_in_several_branches_of_one_of() {
     judged(&compiler, schema, &["{}", "{\"a\":7}", "{\"\":{}}", "[]"]);
 }
 
-/// `gbnf`: many repetitions of what may be empty. Each of the states among them led to all that follow, so a
-/// byte followed the square of their number of calls, once for every rule that was open: 15 ms to 100 ms, and
-/// megabytes of states. How many calls there are shows in the bytes of the grammar.
+/// `gbnf`: many repetitions of an element that may be empty. If each state leads to all later ones,
+/// a byte follows the square of their number of calls, once for every open rule. The bytes of the
+/// grammar show the number of calls.
 #[test]
 fn counted_repetitions_of_what_may_be_empty() {
     let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
@@ -69,9 +69,9 @@ fn counted_repetitions_of_what_may_be_empty() {
     }
 }
 
-/// `schema_tree`: whether arrays of different arrays, nested without end, can have enough items was looked for in
-/// ever deeper brackets. The steps were counted, but not that each had to be told to all arrays around it, whose scans
-/// pushed each other out of what is remembered: minutes for a schema of a few lines.
+/// `schema_tree`: arrays of different arrays, nested without end. The search for enough items can
+/// go through ever deeper brackets. Each step also costs a step for every array around it, and
+/// those count against the limit, too.
 #[test]
 fn different_items_that_nest_without_end() {
     let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
@@ -95,7 +95,8 @@ fn different_items_that_nest_without_end() {
     }
 }
 
-/// `lark`: a grammar that ends too soon behind a character of several bytes. The error quoted the last byte.
+/// `lark`: a grammar that ends too soon behind a character of several bytes. The error quoted the
+/// last byte.
 #[test]
 fn grammars_that_end_in_the_middle() {
     let lark =
@@ -119,8 +120,8 @@ fn grammars_that_end_in_the_middle() {
     assert!(errors > 3000, "{errors}");
 }
 
-/// `lark`, `regex`: a dozen plus signs in a row were written out one inside the other, thousands of copies of what they
-/// repeat, and a mask took a second.
+/// `lark`, `regex`: a dozen plus signs in a row. Written out one inside the other, they are
+/// thousands of copies of the repeated part.
 #[test]
 fn repetitions_of_repetitions() {
     let compiler = Compiler::new(TestVocab::new(7, 200, &[]).vocab);
@@ -142,9 +143,9 @@ fn repetitions_of_repetitions() {
     }
 }
 
-/// `schema_tree`: items of an array with `contains` whose strings stand in the array's own rule. That endlessly many items may
-/// follow behind a comma was taken for the item at hand, so one that could only become what was there already was gone on with:
-/// nothing was legal behind it.
+/// `schema_tree`: items of an array with `contains` whose strings are in the array's own rule.
+/// Infinitely many items may follow a comma. This says nothing about the current item, which must
+/// not begin if it can only repeat an earlier one: nothing would be legal after it.
 #[test]
 fn items_that_can_only_be_what_is_there_are_not_begun() {
     let words = TestVocab::new(7, 200, &[]);
@@ -166,7 +167,8 @@ fn items_that_can_only_be_what_is_there_are_not_begun() {
             for token in compiler.vocabulary().encode(prefix).unwrap() {
                 matcher.accept_token(token).unwrap();
             }
-            // Along the bytes of `null` and of what ends an item or an array, something is legal behind all that is.
+            // Along the bytes of `null` and of what ends an item or an array, something is legal
+            // behind all that is.
             let mut todo = vec![(matcher, 0)];
             while let Some((mut at, depth)) = todo.pop() {
                 let bytes = |t: u32| words.tokens[t as usize].as_slice();
@@ -183,8 +185,9 @@ fn items_that_can_only_be_what_is_there_are_not_begun() {
     }
 }
 
-/// `schema_tree`: a schema that applies to the same value as itself, met first where it was only asked whether anything is left.
-/// That passed over the fault and left marks, by which the schema was known as sound; its negation then allowed everything.
+/// `schema_tree`: a schema that refers to itself for the same value, visited first by the check for
+/// emptiness. That check ignores the fault, and must leave no marks that make the schema count as
+/// sound: its negation would allow everything.
 #[test]
 fn references_to_themselves_are_found_again() {
     for body in [

@@ -8,10 +8,10 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use ffwd::{Compiler, Constraint, ErrorKind, GrammarSizes, Matcher};
+use ffwd::{Constraint, ErrorKind, GrammarSizes, Matcher};
 use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
-use ffwd_testkit::vocab::TestVocab;
+use ffwd_testkit::vocab::Setting;
 
 /// An expression of the reference; characters are ASCII.
 #[derive(Debug, Clone)]
@@ -31,8 +31,8 @@ struct Reference {
     productive: Vec<bool>,
 }
 
-/// What is known of one text: by rule and position, the ends of matches (as bits) and whether the rest
-/// of the text can be the beginning of a match.
+/// What is known of one text: by rule and position, the ends of matches (as bits) and whether the
+/// rest of the text can be the beginning of a match.
 struct Table<'a> {
     text: &'a [u8],
     ends: Vec<Vec<u64>>,
@@ -116,8 +116,8 @@ impl Reference {
         }
     }
 
-    /// Whether a match that begins at one of the positions `from` can reach the end of the text or go on
-    /// beyond it.
+    /// Whether a match that begins at one of the positions `from` can reach the end of the text or
+    /// continue after it.
     fn begins(&self, tree: &Tree, from: u64, table: &Table) -> bool {
         let n = table.text.len();
         let any = |f: &dyn Fn(usize) -> bool| positions(from).any(f);
@@ -271,18 +271,9 @@ fn with_blanks(rules: &[Tree]) -> Vec<Tree> {
     std::iter::once(start).chain(rules.iter().map(spaced)).collect()
 }
 
-struct Setting {
-    words: TestVocab,
-    compiler: Compiler,
-}
-
 fn setting() -> &'static Setting {
     static SETTING: OnceLock<Setting> = OnceLock::new();
-    SETTING.get_or_init(|| {
-        let words = TestVocab::new(11, 300, &[]);
-        let compiler = Compiler::new(words.vocab.clone());
-        Setting { words, compiler }
-    })
+    SETTING.get_or_init(|| Setting::new(11, 300, &[]))
 }
 
 fn token_of(byte: u8) -> u32 {
@@ -529,7 +520,8 @@ NAME: /[a-z]+/
 
 // ---- ambiguity ----
 
-/// The time and the largest number of stacks for a text, with a mask at its end, and whether it ends.
+/// The time and the largest number of stacks for a text, with a mask at its end, and whether it
+/// ends.
 fn cost(text: &str, input: &[u8]) -> (Duration, GrammarSizes, bool) {
     let grammar = setting().compiler.compile(&Constraint::ebnf(text).unwrap()).unwrap();
     let mut matcher = grammar.matcher();

@@ -264,7 +264,7 @@ fn faults_of_labels_name_the_label() {
     says(Labels::new(["a", "b"]).several(", ").at_least(3), ErrorKind::Unsatisfiable, &["3 labels"]);
     says(Labels::new(["a"]).several(", ").at_least(2).at_most(1), ErrorKind::InvalidOption, &["none at all"]);
     says(Labels::new(["a >  > b"]).paths(" > ", Levels::Listed), ErrorKind::InvalidLabels, &["empty part"]);
-    // What the separator begins with may not be how a label goes on.
+    // The beginning of the separator may not be the continuation of a label.
     says(Labels::new(["a", "a,b"]).several(", "), ErrorKind::InvalidLabels, &["\"a\"", "\",\"", "\"a,b\""]);
 
     let no_end = vocab.clone().with_eos(vec![]);
@@ -296,8 +296,8 @@ fn hierarchies_have_the_levels_that_are_asked_for() {
     assert_eq!(trie.labels(), ["Technology > AI > NLP", "Technology > Law", "Sport"]);
 }
 
-/// A tokenizer of single characters with one longer token, in the manner of Llama 2: spaces are U+2581, and
-/// one is put in front of every text.
+/// A tokenizer of single characters with one longer token, in the manner of Llama 2: spaces are
+/// U+2581, and one is put in front of every text.
 fn sentencepiece(more: &[serde_json::Value]) -> Vocabulary {
     let pieces = ["\u{2581}", "\u{2581}s", "s", "p", "o", "r", "t", "l", "a", "w", ":", "\n", ",", "</s>"];
     let vocab: serde_json::Map<String, serde_json::Value> =

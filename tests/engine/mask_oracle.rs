@@ -12,25 +12,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use ffwd::{Compiler, Constraint, ErrorKind, KeyOrder, Matcher, Policy, Whitespace};
+use ffwd::{Constraint, ErrorKind, KeyOrder, Matcher, Policy, Whitespace};
 use ffwd_testkit::env;
 use ffwd_testkit::oracle::{Id, Oracle};
 use ffwd_testkit::random::Random;
 use ffwd_testkit::shapes::{self, Shape};
-use ffwd_testkit::vocab::TestVocab;
+use ffwd_testkit::vocab::Setting;
 
 /// Tokens in a walk.
 const STEPS: usize = 24;
 /// Failures reported by one test before it gives up.
 const REPORTS: usize = 4;
 
-/// How many of the settings have a vocabulary with all bytes; the others lack some.
+/// Settings whose vocabulary has all bytes; the others lack some.
 const WHOLE: usize = 3;
-
-struct Setting {
-    words: TestVocab,
-    compiler: Compiler,
-}
 
 fn settings() -> &'static [Setting] {
     static SETTINGS: OnceLock<Vec<Setting>> = OnceLock::new();
@@ -39,11 +34,7 @@ fn settings() -> &'static [Setting] {
         let no_quote: Vec<u8> = (0..=255).filter(|b| b"\"Ez\x80".contains(b)).collect();
         [(1, 400, vec![]), (2, 150, vec![]), (3, 700, vec![]), (4, 300, missing), (5, 100, no_quote)]
             .into_iter()
-            .map(|(seed, extra, without)| {
-                let words = TestVocab::new(seed, extra, &without);
-                let compiler = Compiler::new(words.vocab.clone());
-                Setting { words, compiler }
-            })
+            .map(|(seed, extra, without)| Setting::new(seed, extra, &without))
             .collect()
     })
 }
@@ -228,7 +219,7 @@ impl Walk<'_> {
         if random.chance(50) {
             return Ok(());
         }
-        // Go on with the copy that was not rolled back.
+        // Continue with the copy that was not rolled back.
         self.matcher = fork;
         self.states.extend(gone);
         self.tokens.extend(undone);

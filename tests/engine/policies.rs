@@ -296,8 +296,8 @@ fn long_lists_of_numbers_have_every_spelling() {
     }
 }
 
-/// How numbers are written is settled when a schema is parsed, with bounds and without, whatever policy comes later; so
-/// numbers are regular, like all that is spelled out.
+/// How numbers are written is settled when a schema is parsed, with bounds and without, whatever
+/// policy comes later; so numbers are regular, like all that is spelled out.
 #[test]
 fn numbers_stay_as_they_were_parsed() {
     let compiler = Compiler::new(TestVocab::new(1, 50, &[]).vocab);

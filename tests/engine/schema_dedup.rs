@@ -104,7 +104,8 @@ fn told_apart(schema: &Value, count: &mut u32) -> Value {
     Value::Object(apart)
 }
 
-/// Writes a random instance, asking that the masks of both grammars are the same; whether it came to its end.
+/// Writes a random instance and requires equal masks of both grammars; true if the instance is
+/// complete.
 fn walk(
     words: &TestVocab,
     grammar: &CompiledGrammar,
@@ -140,8 +141,9 @@ fn walk(
     false
 }
 
-/// In the declared order, a name of a branch that is kept away has its place in it, and need not be looked at where
-/// equal parts are seen to exclude each other. So masks are compared in any order only.
+/// In the declared order, a name of an excluded branch still has its position. It need not be
+/// considered where equal parts are known to exclude each other. So masks are compared in any order
+/// only.
 #[test]
 fn equal_parts_mean_what_different_ones_would() {
     let cases = env::oracle_cases(1500);
@@ -224,8 +226,8 @@ fn accepts(words: &TestVocab, grammar: &CompiledGrammar, text: &str) -> bool {
     bytes.all(|token| matcher.accept_token(token).is_ok()) && matcher.is_accepting()
 }
 
-/// Branches that only their own property tells apart, as programs write them that put parts in place of
-/// references.
+/// Branches that differ only in their own property, as in schemas of programs that replace
+/// references by their parts.
 #[test]
 fn many_branches_of_common_parts() {
     let query = json!({"oneOf": [{"type": "string", "maxLength": 3}, {"type": "object",

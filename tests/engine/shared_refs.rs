@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 const DEFINITIONS: usize = 4;
 
-/// A schema of definitions that refer to each other, mostly in an `anyOf`, with this beside each.
+/// A schema of definitions that refer to each other, mostly in an `anyOf`, with `beside` next to
+/// each.
 fn schema(random: &mut Random, beside: &Value) -> Value {
     let mut definitions = Map::new();
     for i in 0..DEFINITIONS {

@@ -171,7 +171,7 @@ fn completions_of_calls_are_short() {
     assert!(seen.longer * 20 < seen.shortest, "{seen:?}");
 }
 
-/// What must be long is told by the bound alone, or found however much there is to choose from.
+/// Long completions: the bound alone determines them, or the search finds them among many choices.
 #[test]
 fn long_and_wide_constraints() {
     let vocab = TestVocab::new(9, 40, &[]).vocab;
@@ -198,7 +198,8 @@ fn long_and_wide_constraints() {
         completion(json!({"type": "array", "minItems": 9000, "items": {"type": "null"}}), 45_000),
         None
     );
-    // Two quotes, a colon, a digit and a comma, and names of a few characters: too many to find the shortest.
+    // Two quotes, a colon, a digit and a comma, and names of a few characters: too many to find the
+    // shortest.
     let many = completion(object(300), usize::MAX).expect("there are many names");
     assert!((300 * 5..300 * 12).contains(&many), "{many}");
     let words: Vec<String> = (0..20_000).map(|i| format!("{i:05} and more")).collect();
@@ -224,7 +225,8 @@ fn objects_in_any_order_inside_each_other() {
     let vocab = TestVocab::new(9, 40, &[]);
     let compiler = Compiler::new(vocab.vocab.clone());
     let policy = Policy { key_order: KeyOrder::Any, ..Policy::default() };
-    // What an inner object asks for must be known from outside: the names that may be invented are endless.
+    // What an inner object asks for must be known from outside: the names that may be invented are
+    // endless.
     let inner = json!({"type": "object", "properties": {"name": {"type": "integer"}, "uri": {"type": "string"}},
         "required": ["uri", "name"]});
     let outer = |items: u32| {
@@ -233,7 +235,7 @@ fn objects_in_any_order_inside_each_other() {
             "additionalProperties": inner, "minProperties": 2})
     };
     let one = r#"{"name":0,"uri":""}"#.len();
-    // Two orders of each item, and no bound on what stands between.
+    // Two orders of each item, and no bound on the text between.
     for items in [0, 1, 4, 600] {
         let constraint =
             Constraint::builder().policy(policy.clone()).json_schema(&outer(items).to_string()).unwrap();

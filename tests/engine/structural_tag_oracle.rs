@@ -292,8 +292,9 @@ fn tools_in_free_text() {
     assert!(at(&format!("{call}</function><function=add>x")).is_none());
 }
 
-/// A schema in any order matches what it matches by itself under that policy, and the same schema beside it keeps its
-/// order: all orders and choices of some properties, and of what is in them.
+/// A schema in any order matches the same texts as it does alone under that policy, and the same
+/// schema next to it keeps its order: all orders and choices of some properties, and of their
+/// parts.
 #[test]
 fn properties_in_any_order() {
     let words = TestVocab::new(3, 60, &[]);

@@ -10,22 +10,13 @@ use ffwd::constraint::substring::{Bounds, MAX_SOURCE_BYTES, Occurrences, Source,
 use ffwd::{Compiler, Constraint, ErrorKind, Matcher};
 use ffwd_testkit::oracle::spelling;
 use ffwd_testkit::random::Random;
-use ffwd_testkit::vocab::TestVocab;
+use ffwd_testkit::vocab::{Setting, TestVocab};
 
 type Language = BTreeSet<Vec<u8>>;
 
-struct Setting {
-    words: TestVocab,
-    compiler: Compiler,
-}
-
 fn settings() -> Vec<Setting> {
     let missing: Vec<u8> = b"b\\\xa9".to_vec();
-    let make = |(seed, extra, without): (u64, usize, &[u8])| {
-        let words = TestVocab::new(seed, extra, without);
-        let compiler = Compiler::new(words.vocab.clone());
-        Setting { words, compiler }
-    };
+    let make = |(seed, extra, without): (u64, usize, &[u8])| Setting::new(seed, extra, without);
     [(21, 300, &[][..]), (22, 120, &[]), (23, 200, &missing)].map(make).into()
 }
 
@@ -59,7 +50,8 @@ fn places(text: &str, bounds: &Bounds) -> (Vec<usize>, Vec<usize>) {
         let (before, after) = (text[..at].chars().next_back(), text[at..].chars().next());
         match bounds {
             Bounds::Characters => true,
-            // The character that the span begins or ends with is no white space, and no word is cut.
+            // The character that the span begins or ends with is no white space, and no word is
+            // cut.
             Bounds::Words if blank(if first { after } else { before }) => false,
             Bounds::Words => !(word(before) && word(after)),
             Bounds::Offsets(offsets) => at == 0 || at == text.len() || offsets.contains(&at),
@@ -94,14 +86,14 @@ fn quoted(text: &str) -> Vec<u8> {
     [b"\"", &text.bytes().flat_map(spelling).collect::<Vec<u8>>()[..], b"\""].concat()
 }
 
-struct Walk<'a> {
+struct SpanWalk<'a> {
     words: &'a TestVocab,
     language: &'a Language,
     written: Vec<u8>,
     masks: usize,
 }
 
-impl Walk<'_> {
+impl SpanWalk<'_> {
     fn begins(&self, token: &[u8]) -> bool {
         let prefix = [&self.written[..], token].concat();
         self.language.range(prefix.clone()..).next().is_some_and(|member| member.starts_with(&prefix))
@@ -152,7 +144,7 @@ fn walk(
     let mut masks = 0;
     for _ in 0..3 {
         let mut matcher = grammar.matcher();
-        let mut walk = Walk { words: &setting.words, language: &language, written: Vec::new(), masks: 0 };
+        let mut walk = SpanWalk { words: &setting.words, language: &language, written: Vec::new(), masks: 0 };
         loop {
             let legal = walk.compare(&mut matcher, what);
             if legal.is_empty() {
@@ -195,7 +187,7 @@ fn masks_are_those_of_all_spans() {
 
 type Predicate = Box<dyn Fn(&str) -> bool>;
 
-/// Keywords beside `x-verbatim`, and the same said of a text.
+/// Keywords next to `x-verbatim`, and the same conditions for a text.
 fn siblings(random: &mut Random, members: &BTreeSet<String>) -> (String, Predicate) {
     let list: Vec<&String> = members.iter().collect();
     let some = |random: &mut Random| match list.is_empty() || random.chance(20) {
@@ -470,8 +462,8 @@ fn split(words: &TestVocab, mut bytes: &[u8], random: &mut Random) -> Option<Vec
     Some(tokens)
 }
 
-/// Quotes that a matcher reports are those that were written, with the places that the source tells, whatever
-/// stands between them and however the output is split into tokens.
+/// A matcher reports the spans that were written, with their positions in the source, for any text
+/// between them and any tokenisation of the output.
 #[test]
 fn a_matcher_tells_what_was_quoted() {
     let mut random = Random::new(77);

@@ -51,8 +51,8 @@ impl Plain {
         !at.is_disjoint(&self.accept)
     }
 
-    /// Length of the shortest string over `alphabet` that leads to acceptance, found by walking all strings
-    /// of up to as many tokens as there are states; a shortest one passes no state twice.
+    /// Length of the shortest string over `alphabet` that leads to acceptance, found by walking all
+    /// strings of up to as many tokens as there are states; a shortest one passes no state twice.
     fn shortest(&self, at: &BTreeSet<u32>, alphabet: &[TokenId]) -> Option<usize> {
         let mut strings = vec![at.clone()];
         for len in 0..=self.states as usize {
@@ -70,7 +70,7 @@ impl Plain {
         alphabet.iter().copied().filter(completable).collect()
     }
 
-    /// What compiling must complain about: a state that can be reached, does not accept and has no way on.
+    /// The state that compiling must report: reachable, not accepting and without a transition.
     fn empty_states(&self, alphabet: &[TokenId]) -> BTreeSet<u32> {
         let mut reached = BTreeSet::from([0]);
         for _ in 0..self.states {
@@ -114,7 +114,8 @@ fn hand_built_machines_are_what_trying_all_strings_says() {
         let grammar = grammar.expect("a machine that can be completed");
         compiled += 1;
         let mut matcher = grammar.matcher();
-        // Positions so far, the current one last, and forks taken on the way with what they must say.
+        // Positions so far, the current one last, and forks taken on the way with what they must
+        // say.
         let mut path = vec![start];
         let mut tokens: Vec<TokenId> = Vec::new();
         let mut forks: Vec<(Matcher, usize)> = Vec::new();
@@ -259,7 +260,7 @@ fn faults_of_machines_name_the_state() {
     let grammar = Compiler::new(words.vocab.clone()).compile(&Constraint::token_fsm(&fsm)).unwrap();
     assert!(grammar.warnings().iter().any(|w| w.message().contains("state 2")), "{:?}", grammar.warnings());
     assert_eq!(row(&mut grammar.matcher()), BTreeSet::from([65]));
-    // What cannot be reached is nobody's business.
+    // Unreachable states do not matter.
     fsm.add_transition(9, 65, 10);
     assert!(Compiler::new(words.vocab.clone()).compile(&Constraint::token_fsm(&fsm)).is_ok());
 }
@@ -330,8 +331,8 @@ fn sets_of_tokens_match_as_wholes() {
     for pattern in ["(?x) a | ab # comment", "a|b|abc", "(?i-u)[^a]", "", "\\s+", "(?m)^\"$", "(?-u:\\xff)"] {
         let found = words.vocab.tokens_matching(pattern).unwrap();
         let anchored = regex::bytes::RegexBuilder::new(&format!("\\A(?:{pattern}\n)\\z"));
-        // The reference allows for a comment that reaches to the end of the line; without the flag x the
-        // line break is text.
+        // The reference allows for a comment that reaches to the end of the line; without the flag
+        // x the line break is text.
         let reference = match pattern.starts_with("(?x)") {
             true => anchored.build().unwrap(),
             false => regex::bytes::Regex::new(&format!("\\A(?:{pattern})\\z")).unwrap(),

@@ -193,7 +193,7 @@ fn what_is_written_is_accepted_and_read_back() {
             let error = tools.read(style, cut).expect_err(cut);
             assert_eq!(error.kind(), ErrorKind::InvalidReply, "{error}");
         }
-        // No function has the name, no number of days is less than none, and a city is asked for.
+        // No function has the name, a number of days is not negative, and a city is required.
         let city = json!({"city": "Oslo", "days": -1});
         for (name, arguments) in
             [("unknown", &json!({})), ("get_weather", &city), ("get_weather", &json!({}))]
@@ -361,7 +361,8 @@ fn replies_in_channels() {
     assert!(error.to_string().contains("breaks off in a message: \"<|end|>\" is missing"), "{error}");
 }
 
-/// Random messages in all spellings, and what random faults make of them, beside a slow reader of the test's own.
+/// Random messages in all forms, with and without random faults, against a slow reader of the
+/// test's own.
 #[test]
 fn messages_in_channels() {
     let (words, tools, functions) = (TestVocab::new(5, 80, &[]), tools(), functions());

@@ -35,7 +35,7 @@ impl Style {
         }
     }
 
-    /// What stands in front of a name, behind it, and behind a value.
+    /// The texts before a name, after it, and after a value.
     fn tags(self) -> [&'static str; 3] {
         match self {
             Qwen => ["<parameter=", ">", "</parameter>"],
@@ -194,7 +194,7 @@ fn objects(style: Style, flexible: bool, text: &str) -> Vec<String> {
     all
 }
 
-/// A schema and names and values beside those it names.
+/// A schema, and names and values in addition to those that it names.
 fn schemas() -> Vec<Value> {
     let string = json!({"type": "string"});
     let integer = json!({"type": "integer"});
@@ -293,14 +293,14 @@ const VALUES: [&str; 42] = [
     "[[\"b\"],\"a\"]",
 ];
 
-struct Case {
+struct ToolCase {
     schema: Value,
     style: Style,
     policy: Policy,
     any_order: bool,
 }
 
-impl Case {
+impl ToolCase {
     fn tag(&self) -> String {
         let leaf = json!({"type": "json_schema", "json_schema": self.schema, "style": self.style.name(), "any_order": self.any_order});
         json!({"type": "structural_tag", "format": leaf}).to_string()
@@ -351,16 +351,21 @@ impl Case {
     }
 }
 
-fn cases() -> impl Iterator<Item = Case> {
+fn cases() -> impl Iterator<Item = ToolCase> {
     let base = Policy::default();
     let wide = Policy { whitespace: Whitespace::Flexible { max: SPACES as u8 }, ..base.clone() };
     let any = Policy { key_order: KeyOrder::Any, ..base.clone() };
     let ways = [(base.clone(), false), (wide, false), (any, false), (base, true)];
     let all = schemas().into_iter().flat_map(|schema| Style::ALL.map(|style| (schema.clone(), style)));
     all.enumerate().flat_map(move |(i, (schema, style))| {
-        // Usually one way beside the first.
+        // Usually one form in addition to the first.
         let (first, other) = (ways[0].clone(), ways[1 + i % 3].clone());
-        [first, other].map(|(policy, any_order)| Case { schema: schema.clone(), style, policy, any_order })
+        [first, other].map(|(policy, any_order)| ToolCase {
+            schema: schema.clone(),
+            style,
+            policy,
+            any_order,
+        })
     })
 }
 
@@ -440,7 +445,7 @@ fn spans_of_a_source() {
         "b": {"type": "array", "items": {"type": "string", "x-verbatim": true}},
     }});
     for style in Style::ALL {
-        let case = Case { schema: schema.clone(), style, policy: Policy::default(), any_order: false };
+        let case = ToolCase { schema: schema.clone(), style, policy: Policy::default(), any_order: false };
         let quoting = |source: &str| {
             let spans = ffwd::constraint::substring::SubstringOptions::default();
             Constraint::builder().source(source, &spans).structural_tag(case.tag())
@@ -492,13 +497,13 @@ fn what_cannot_be_written() {
         ),
     ];
     for (schema, kind, message) in cases {
-        let case = Case { schema, style: Minimax, policy: Policy::default(), any_order: false };
+        let case = ToolCase { schema, style: Minimax, policy: Policy::default(), any_order: false };
         let error = Constraint::structural_tag(&case.tag()).expect_err(&case.tag());
         assert_eq!((error.kind(), error.pointer()), (kind, Some("/format/json_schema")), "{error}");
         assert!(error.message().contains(message), "{error}");
     }
     // A forbidden name may have any form.
     let schema = object(json!({"a>": false, "b": {"type": "integer"}}));
-    let case = Case { schema, style: Minimax, policy: Policy::default(), any_order: false };
+    let case = ToolCase { schema, style: Minimax, policy: Policy::default(), any_order: false };
     Constraint::structural_tag(&case.tag()).expect("nothing has that name");
 }

@@ -18,8 +18,8 @@ const TEXTS: [&str; 3] = [
     "Ticket: the printer on floor 4 does not print since Monday. Urgent. Reported by A. Novak.",
 ];
 
-/// The `i`-th of many different requests: schemas, expressions, choices, free text; greedy and sampled;
-/// all modes; stops, thinking, closing, log-probabilities.
+/// The `i`-th of many different requests: schemas, expressions, choices, free text; greedy and
+/// sampled; all modes; stops, thinking, closing, log-probabilities.
 fn request(i: usize) -> Request {
     let text = TEXTS[i % TEXTS.len()];
     let request = match i % 9 {
@@ -53,7 +53,7 @@ fn request(i: usize) -> Request {
     }
 }
 
-/// What matters of an output: all but the figures of how it was made.
+/// The parts of an output that are compared: all but the statistics.
 fn essence(output: &Output) -> impl PartialEq + std::fmt::Debug {
     let logprobs: Vec<_> =
         output.logprobs.iter().map(|l| l.map(|l| (l.raw, l.masked, l.legal_mass))).collect();

@@ -49,8 +49,8 @@ fn assert_same(output: &Output, alone: &Output, what: &str) {
     assert_eq!(output.finish, alone.finish, "{what}");
 }
 
-/// Runs the marked request among sound ones with a target that does `fault` to it after a few forwards; the
-/// marked one's result.
+/// Runs the marked request among sound ones with a target that does `fault` to it after a few
+/// forwards; the marked one's result.
 fn with_fault(
     fault: impl Fn(usize, &mut [Vec<f32>]) -> Result<(), Error> + Send + Sync + 'static,
 ) -> Result<Output, Error> {
@@ -379,7 +379,8 @@ fn sequences_take_turns_when_the_rows_do_not_suffice() {
     let handles: Vec<Handle> = (0..5).map(|i| scheduler.submit(turns.watch(i, request())).unwrap()).collect();
     handles.into_iter().for_each(|handle| assert_eq!(handle.wait().unwrap().tokens.len(), 200));
     let turns = turns.0.lock().unwrap().clone();
-    // From when all prompts are through until one has ended nobody gets ahead by more than a round.
+    // After the last prompt, and until the first one has ended, no request is ahead by more than
+    // one round.
     let second = |i| turns.iter().enumerate().filter(|t| *t.1 == i).nth(1).unwrap().0;
     let all = (0..5).map(second).max().unwrap();
     let mut counts = [0usize; 5];
@@ -400,7 +401,7 @@ fn long_prompts_and_long_outputs_do_not_starve_each_other() {
     let mut options = options(6);
     options.rows = 16;
     let scheduler = Scheduler::new(engine.clone(), options).unwrap();
-    // Four that would go on for long, then prompts of many pieces.
+    // Four long generations, then prompts of many pieces.
     let endless: Vec<Handle> = (0..4).map(|_| scheduler.submit(marked(1900)).unwrap()).collect();
     until("four in the batch", || scheduler.stats().running == 4);
     let prompt = || Request::new(Prompt::text("word ".repeat(300))).max_tokens(5);

@@ -15,8 +15,8 @@ use crate::kit::schemas::SCHEMAS;
 const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
     We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
 
-/// Log-probabilities are sums of single-precision numbers of up to a few dozen, each with an exponential
-/// that is off by up to 3e-7.
+/// Log-probabilities are sums of single-precision numbers of up to a few dozen, each with an
+/// exponential that is off by up to 3e-7.
 const TOLERANCE: f64 = 2e-4;
 
 type Make = Box<dyn Fn() -> Request>;
@@ -362,7 +362,7 @@ fn a_search_ends_when_nothing_can_become_better_or_early() {
     };
     let tokens =
         |found: &Ranked| -> Vec<_> { found.outputs.iter().map(|o| o.output.tokens.clone()).collect() };
-    // Without a penalty the three that have ended are better than all that goes on.
+    // Without a penalty the three ended beams are better than all open ones.
     let (whole, early) = (search(0.0, false), search(0.0, true));
     assert!(whole.forwards < 12 && whole.forwards == early.forwards, "{}", whole.forwards);
     assert_eq!(tokens(&whole), tokens(&early));
@@ -405,7 +405,8 @@ fn temperatures() -> Vec<SamplingParams> {
     ]
 }
 
-/// The log-probability of an output by a forward over all of it; of the end token, too, if it was chosen.
+/// The log-probability of an output by a forward over all of it; of the end token, too, if it was
+/// chosen.
 fn log_probability(
     engine: &Engine,
     request: &Request,
@@ -504,8 +505,8 @@ fn the_prompt_runs_once() {
     let engine = Engine::from_parts(counted(plain.target()), None, vocab).unwrap();
     let request = || text().constraint(Constraint::regex("[a-z]{4,8}").unwrap()).mode(Mode::Off);
     let found = engine.best_of(&request().temperature(1.0), 8).unwrap();
-    // The others run the last token of the prompt, whose logits they want; the last token of an output that
-    // ends need not run.
+    // The others run the last token of the prompt, whose logits they want; the last token of an
+    // output that ends need not run.
     let rows: usize = found.outputs.iter().map(|o| o.output.stats.forwards).sum();
     assert_eq!(seen.swap(0, Ordering::Relaxed), prompt - 1 + rows);
     let found = engine.beam_search(&request(), 8, &BeamOptions::default()).unwrap();

@@ -21,7 +21,7 @@ fn branches_have_the_bits_of_separate_forwards() {
             let mut tokens = |most: usize| -> Vec<u32> {
                 (0..1 + random.below(most)).map(|_| random.below(vocab) as u32).collect()
             };
-            // Long trunks, so that branches lie in other pieces than what they go on from.
+            // Long trunks, so that branches are in other pieces than the tokens that they continue.
             let (before, trunk) = (tokens(60), tokens(if round % 5 == 0 { 400 } else { 12 }));
             let ways: Vec<Vec<u32>> = (0..4).map(|_| tokens(9)).collect();
             let branches: Vec<Branch> =

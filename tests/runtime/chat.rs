@@ -378,7 +378,8 @@ fn engines_use_their_models_templates() {
     let config = model_folder(dir.path());
     let engine = |path: &Path| Engine::builder().model(path).build().unwrap();
     let (hi, options) = ([Message::user("hi")], ChatOptions::default());
-    // None: ChatML, since the tokenizer has its tokens; extraction as the embedded models learned it.
+    // None: ChatML, since the tokenizer has its tokens; extraction as the embedded models learned
+    // it.
     let plain = engine(dir.path());
     assert!(plain.chat_template().unwrap().is_none());
     let chatml = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n";
@@ -407,7 +408,7 @@ fn engines_use_their_models_templates() {
     let own = Engine::builder().model(dir.path()).chat_template(own).build().unwrap();
     assert_eq!(own.chat_prompt(&hi, &options).unwrap().to_text(), "own");
     std::fs::remove_file(dir.path().join("chat_template.jinja")).unwrap();
-    // One in a GGUF file, longer than other metadata may be, with named ones beside it.
+    // One in a GGUF file, longer than other metadata may be, next to named ones.
     let c = ModelConfig::from_json(config.to_string().as_bytes()).unwrap();
     let path = dir.path().join("m.gguf");
     let long = format!("{}{{{{ eos_token }}}}{{{{ messages[0].content }}}}", "{# a remark #}".repeat(500));

@@ -62,8 +62,8 @@ fn each_source_saves_forwards() {
     }
     let forwards: Vec<usize> = (0..variants.len()).map(|v| sum(v, |s| s.forwards)).collect();
     assert!(forwards[1] < forwards[0] && forwards[2] < forwards[1] && forwards[3] < forwards[1]);
-    // Copies spare forwards of the draft model, not of the target: it reads them, and takes what it would have
-    // written. A copy that it breaks off costs a forward now and then.
+    // Copies spare forwards of the draft model, not of the target: it reads them, and takes what it
+    // would have written. A copy that it breaks off costs a forward now and then.
     assert!(forwards[4] * 20 <= forwards[3] * 21, "{forwards:?}");
     let calls = |v: usize| sum(v, |s| s.draft_forwards);
     assert!(calls(4) * 10 <= calls(3) * 9);

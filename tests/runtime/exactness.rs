@@ -61,7 +61,8 @@ fn check(exact: &Output, off: &Output, what: &str) {
     let drafted = stats.drafted_by_source;
     assert_eq!(drafted.forced + drafted.lookup + drafted.draft_model + drafted.branch, stats.drafted);
     assert_eq!(stats.tokens, exact.tokens.len());
-    // Every forward gives one token of its own, but the last may give the end instead, or end by a draft.
+    // Every forward gives one token of its own, but the last may give the end instead, or end by a
+    // draft.
     let own = stats.tokens - stats.accepted;
     assert!(own <= stats.forwards && stats.forwards <= own + 1, "{stats:?}");
 }
@@ -98,8 +99,8 @@ fn exact_equals_off_for_all_sources_and_samplings() {
     assert!(saved.1 * 2 <= saved.0);
 }
 
-/// Whether the generation ended by an end token rather than because nothing else was possible: then a
-/// forward was spent on it. Known from the figures of `off` itself.
+/// Whether the generation ended by an end token rather than because nothing else was possible: then
+/// a forward was spent on it. Known from the statistics of `off` itself.
 fn ended(_: &Engine, off: &Output) -> bool {
     off.stats.forwards == off.stats.tokens + 1
 }
@@ -151,8 +152,8 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
         let i = random.below(requests.len());
         let request = || requests[i]().sampling(sampling.clone());
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-        // What may be copied: the text, the output itself, the output in part and something else, nothing
-        // like it.
+        // What may be copied: the text, the output itself, the output in part and something else,
+        // nothing like it.
         let half: String = off.text.chars().take(off.text.chars().count() / 2).collect();
         let source = match random.below(4) {
             0 => TEXT.to_string(),
@@ -186,7 +187,8 @@ fn one_draft_passes_through_several_values() {
     let engine = engine();
     let off = engine.generate(&extract::request(SCHEMAS[0], TEXT).unwrap().mode(Mode::Off)).unwrap();
     assert_eq!(off.finish, Finish::Stop);
-    // The values under their keys, as a form would have them: every one can be copied where it opens.
+    // The values under their keys, as a form would have them: every one can be copied where it
+    // opens.
     let record: serde_json::Value = serde_json::from_str(&off.text).unwrap();
     let form: String =
         ["number", "vendor"].iter().map(|k| format!("{k}: {}\n", record[*k].as_str().unwrap())).collect();
@@ -259,8 +261,8 @@ fn a_prompt_beyond_the_context_is_refused() {
     assert!(error.hint_text().is_some());
 }
 
-/// A draft source between perfect and hopeless: what was chosen without drafts, with errors; legal tokens at
-/// random; or anything.
+/// A draft source between perfect and hopeless: what was chosen without drafts, with errors; legal
+/// tokens at random; or anything.
 fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::decode::DraftOverride {
     let mut random = Random::new(seed);
     Box::new(move |history: &[u32]| {
@@ -279,8 +281,8 @@ fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::de
     })
 }
 
-/// `FFWD_EXACTNESS` generations, each with a text, constraint, sampling, limit and mix of sources of its
-/// own. `FFWD_EXACTNESS_PRECISION` runs them in another precision.
+/// `FFWD_EXACTNESS` generations, each with a text, constraint, sampling, limit and mix of sources
+/// of its own. `FFWD_EXACTNESS_PRECISION` runs them in another precision.
 #[test]
 fn many_generations_are_those_of_off() {
     let wanted = env::exactness();

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use crate::kit::models::{Shape, config, difference, tokens, weights, write_dir};
 
-/// Both sides compute in f32 with sums of at most a few hundred terms in different orders; logits are of
-/// size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.
+/// Both sides compute in f32 with sums of at most a few hundred terms in different orders; logits
+/// are of size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.
 const TOLERANCE: f32 = 1e-4;
 
-/// Logits of the last of some tokens that stand at an offset; keeps its cache, and clears it at offset 0.
+/// Logits of the last of some tokens at an offset; keeps its cache, and clears it at offset 0.
 type Stock = Box<dyn FnMut(&[u32], usize) -> Vec<f32>>;
 
 fn input(tokens: &[u32]) -> Tensor {
@@ -88,7 +88,7 @@ fn all(model: &Model, tokens: &[u32]) -> Vec<Vec<f32>> {
     model.forward(tokens, &mut model.new_cache().unwrap(), 0..tokens.len()).unwrap()
 }
 
-/// What the stock models of Qwen ask for, beside what they use.
+/// Settings that the stock models of Qwen require in addition to those that they use.
 fn qwen(more: Value) -> Value {
     let mut all = json!({"sliding_window": 4096, "max_window_layers": 28, "use_sliding_window": false,
         "attention_bias": false});
@@ -99,7 +99,8 @@ fn qwen(more: Value) -> Value {
 }
 
 fn llama3() -> Value {
-    // Waves of 6 to 60,000 positions: with these numbers some stay, some are interpolated, some stretched.
+    // Waves of 6 to 60,000 positions: with these numbers some stay, some are interpolated, some
+    // stretched.
     json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 64})
 }
@@ -159,9 +160,9 @@ fn every_family_has_the_logits_of_the_stock_model() {
     }
 }
 
-/// The stock models see one position more than the window says and, at offsets, none of its limits; the
-/// definition is that of the models' authors' library, where a window of n is n positions, the token's own
-/// among them. So one pass with n - 1 there is compared with n here.
+/// The stock models see one position more than the window says and, at offsets, none of its limits;
+/// the definition is that of the models' authors' library, where a window of n is n positions, the
+/// token's own among them. So one pass with n - 1 there is compared with n here.
 #[test]
 fn windows_end_where_they_should() {
     for family in ["mistral", "qwen2"] {
@@ -213,15 +214,15 @@ fn only_the_layers_behind_max_window_layers_slide() {
     let (none, second, both) = (first(2), first(1), first(0));
     assert!(none == with(json!({})));
     assert!(none[..3] == both[..3] && none[..3] == second[..3], "the first three positions see everything");
-    // In the second layer only, position 3 sees no less of position 0 than what the first layer tells it.
+    // In the second layer only, position 3 sees position 0 only through the first layer.
     assert!(difference(&none[3..], &second[3..]) > 1e-3);
     assert!(difference(&both[3..], &second[3..]) > 1e-3);
     assert!(second == types(["full_attention", "sliding_attention"]));
     assert!(both == types(["sliding_attention", "sliding_attention"]));
 }
 
-/// The stock model knows no linear scaling; but with an original context of one position every wave is
-/// long, and all frequencies are divided by the factor.
+/// The stock model knows no linear scaling; but with an original context of one position every wave
+/// is long, and all frequencies are divided by the factor.
 #[test]
 fn linear_scaling_divides_all_frequencies() {
     let shape = [50, 64, 96, 2, 4, 2, 16];
@@ -294,10 +295,11 @@ fn gguf_files_of_every_family() {
             let wide = all(&Model::from_gguf(&path, &f32_options()).unwrap(), &tokens);
             let model = Model::from_gguf(&path, &LoadOptions::default()).unwrap();
             assert!(model.is_batch_invariant());
-            // Candle widened the reference, this crate's kernels run on the blocks: the same bits in half precision; before
-            // quantised weights activations are in 8 bits, off by up to a 254th of their block's largest. That is a
-            // hundredth of a product's size where blocks are as narrow as here, and logits of size 3 are off by a few.
-            // The kernel has a bound of its own in its tests; what is wrong by a row or a scale is off by whole units.
+            // Candle widened the reference, this crate's kernels run on the blocks: the same bits
+            // in half precision; before quantised weights activations are in 8 bits, off by up to a
+            // 254th of their block's largest. That is a hundredth of a product's size where blocks
+            // are as narrow as here, and logits of size 3 are off by a few. The kernel has a bound
+            // of its own in its tests; what is wrong by a row or a scale is off by whole units.
             let got = all(&model, &tokens);
             let d = difference(&got, &wide);
             let quantised = !matches!(dtype, GgmlDType::F16 | GgmlDType::BF16);
@@ -306,15 +308,16 @@ fn gguf_files_of_every_family() {
             for (i, t) in tokens.iter().enumerate() {
                 assert!(model.forward(&[*t], &mut cache, 0..1).unwrap()[0] == got[i], "{dtype:?}: row {i}");
             }
-            // Candle's quantised model rounds activations to 8 bits, a relative error of 1/256 in each of a
-            // dozen products; logits are of size 1 to 3.
+            // Candle's quantised model rounds activations to 8 bits, a relative error of 1/256 in
+            // each of a dozen products; logits are of size 1 to 3.
             let d = difference(&[stock_gguf(&path, family)(&tokens, 0)], &wide[19..]);
             assert!(d < 0.1, "{family}, {dtype:?}: {d}");
         }
     }
 }
 
-/// GGUF has the divisors of the frequencies as a tensor; here they are computed from their definition.
+/// GGUF has the divisors of the frequencies as a tensor; here they are computed from their
+/// definition.
 #[test]
 fn rotary_divisors_of_gguf_files_are_the_scaling_of_llama_3() {
     let scaled = config("llama", [50, 64, 96, 2, 4, 2, 16], json!({"rope_scaling": llama3()}));
@@ -367,10 +370,11 @@ fn four_bits_on_request() {
     let tokens = tokens(20, 64, 8);
     let (want, eight, four) = (all(&f, &tokens), all(&q8, &tokens), all(&q4, &tokens));
     let (at_eight, at_four) = (difference(&eight, &want), difference(&four, &want));
-    // Four bits keep a relative error of about 1/30 of a weight, of which sums over 256 average most away;
-    // logits are of size 1 to 3.
+    // Four bits keep a relative error of about 1/30 of a weight, of which sums over 256 average
+    // most away; logits are of size 1 to 3.
     assert!(at_eight < at_four && at_four < 1.0, "{at_eight}, {at_four}");
-    // A four-bit file and four bits on request are the same matrices, the embedding and the head apart.
+    // A four-bit file and four bits on request are the same matrices, the embedding and the head
+    // apart.
     let path = dir.path().join("model.gguf");
     let c = ModelConfig::from_json(config.to_string().as_bytes()).unwrap();
     let wide: HashMap<String, Tensor> =

@@ -87,7 +87,7 @@ fn a_text_cut_in_front_of_a_stop_text_may_be_complete() {
     let constraint = Constraint::regex("(yes|no)( and [a-z ]{3,20}!)?").unwrap();
     let sampling = SamplingParams {
         temperature: 1.0,
-        // Whatever the model thinks: it goes on.
+        // The generation continues, whatever the model prefers.
         logit_bias: engine.vocabulary().eos().iter().map(|&t| (t, f32::NEG_INFINITY)).collect(),
         ..SamplingParams::default()
     };

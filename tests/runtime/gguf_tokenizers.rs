@@ -155,7 +155,8 @@ fn the_tokenizer_of_llama_3() {
     same("llama 3 with a marker", &marked(got), &marked(want), 500);
 }
 
-/// The words that the name `default` cuts have no `tokenizer.json` to compare with; here every word is a token.
+/// The words that the name `default` cuts have no `tokenizer.json` to compare with; here every word
+/// is a token.
 #[test]
 fn the_default_cut() {
     let mut json = embedded_json();
@@ -194,7 +195,8 @@ fn the_default_cut() {
     let cut = |text: &str| -> Vec<String> {
         vocabulary.encode(text).unwrap().iter().map(|&t| vocabulary.token_text(t).unwrap()).collect()
     };
-    // Punctuation by itself, then words with a blank before them, then numbers, of those three digits at once.
+    // Punctuation by itself, then words with a blank before them, then numbers, of those three
+    // digits at once.
     assert_eq!(cut("ab cd..!"), ["ab", "\u{120}cd", "..!"]);
     assert_eq!(cut("ab12345"), ["ab", "123", "45"]);
     assert_eq!(cut("ab 12345$+"), ["ab", "\u{120}", "123", "45", "$+"]);
@@ -468,7 +470,7 @@ fn damaged_metadata_are_errors_or_tokenizers() {
     assert!(outcomes.iter().all(|&n| n > 100), "{outcomes:?}");
 }
 
-/// One file is a whole model; a `tokenizer.json` beside it comes first.
+/// One file is a whole model; a `tokenizer.json` next to it has precedence.
 #[test]
 fn what_stands_in_front_of_a_prompt() {
     let [byte_level, pieces] = small();
@@ -481,7 +483,8 @@ fn what_stands_in_front_of_a_prompt() {
         of(&all).unwrap().bos().to_vec()
     };
     let (id, yes, no) = (("bos_token_id", Meta::Number(3)), Meta::Flag(true), Meta::Flag(false));
-    // A `tokenizer.json` says it in its post-processor, which may put something behind a text as well.
+    // A `tokenizer.json` says it in its post-processor, which may put something behind a text as
+    // well.
     let mut json = embedded_json();
     let named = |id: u32| Vocabulary::from_bytes(TOKENIZER_JSON).unwrap().token_text(id).unwrap();
     let (front, behind, plain) = (named(1), named(2), named(300));

@@ -14,7 +14,7 @@ use crate::kit::{gguf, models};
 /// Far above the need of the files here (a megabyte, widened four times), far below a false count.
 const LIMIT: usize = 64 << 20;
 
-/// A few damaged places in `data[..within]`: random bytes, extreme numbers, bytes lost.
+/// A few damaged positions in `data[..within]`: random bytes, extreme numbers, bytes lost.
 fn damage(data: &mut Vec<u8>, within: usize, random: &mut Random) {
     for _ in 0..=random.below(3) {
         let at = random.below(within.min(data.len().saturating_sub(8)).max(1));

@@ -74,7 +74,7 @@ fn serve(stream: TcpStream) -> std::io::Result<()> {
         CONFIG.len(),
         WEIGHTS.len()
     );
-    // The revision stands behind `tree`, `revision` or `resolve`, as a branch or a commit.
+    // The revision follows `tree`, `revision` or `resolve`, as a branch or a commit.
     let commit = if path.split('/').any(|p| p == "other" || p == OTHER) { OTHER } else { COMMIT };
     let info = format!(r#"{{"id":"someone/tiny","sha":"{commit}"}}"#);
     let body: Option<&[u8]> = match path.split('?').next().unwrap_or("") {

@@ -98,7 +98,8 @@ fn exact_equals_off_and_so_do_the_unverified_modes() {
                 forced += exact.stats.accepted_by_source.forced;
                 saved += off.stats.forwards - exact.stats.forwards;
             }
-            // A single bit in a mask is no guess: what is emitted unverified is what would be chosen.
+            // A single bit in a mask is no guess: what is emitted unverified is what would be
+            // chosen.
             for mode in [Mode::Canonical, Mode::Longest] {
                 let blind = engine.generate(&request().mode(mode).logprobs(false)).unwrap();
                 assert_eq!((&blind.tokens, &blind.finish), (&off.tokens, &off.finish), "{i} {j} {mode:?}");
@@ -204,8 +205,8 @@ fn labels_behind_thinking_are_the_same_in_a_batch() {
     }
 }
 
-/// The probability of a label as a product over its tokens and the end, each from a forward of its own over
-/// everything before, among the tokens of a matcher's mask.
+/// The probability of a label as a product over its tokens and the end, each from a forward of its
+/// own over everything before, among the tokens of a matcher's mask.
 fn by_single_forwards(engine: &Engine, prompt: &str, labels: &Labels, trie: &LabelTrie) -> Vec<f64> {
     let grammar = engine.compiler().compile(&Constraint::labels(labels)).unwrap();
     let vocab = engine.vocabulary();
@@ -347,8 +348,8 @@ fn samples_are_as_frequent_as_they_are_probable() {
         classes += 1;
     }
     assert!(classes >= 3, "the labels are too unequal to be compared");
-    // The quantile 0.999 of chi-square with 5 degrees of freedom, the most there can be, is 20.5. The seeds
-    // are fixed, so the test always ends alike.
+    // The quantile 0.999 of chi-square with 5 degrees of freedom, the most there can be, is 20.5.
+    // The seeds are fixed, so the test always ends alike.
     assert!(statistic < 20.5, "{statistic} in {classes} classes: {counts:?}");
 }
 

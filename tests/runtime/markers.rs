@@ -100,7 +100,8 @@ fn a_tag_is_written_with_the_tokens_of_its_marks() {
     }
 }
 
-/// What ends a message of the last kind is an end token, and legal exactly there; all else are marks.
+/// What ends a message of the last kind is an end token, and legal exactly there; all else are
+/// marks.
 #[test]
 fn messages_in_channels_end_with_end_tokens() {
     const ENDS: [&str; 2] = ["<|call|>", "<|return|>"];

@@ -10,8 +10,8 @@ use ffwd::model::{LoadOptions, Model, ModelConfig, Precision};
 
 use crate::kit::models::{difference, noise, tokens};
 
-/// Both sides compute in f32 with sums of at most a few hundred terms in different orders; logits are of
-/// size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.
+/// Both sides compute in f32 with sums of at most a few hundred terms in different orders; logits
+/// are of size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.
 const TOLERANCE: f32 = 1e-4;
 
 fn f32_options() -> LoadOptions {
@@ -200,7 +200,8 @@ fn only_the_requested_rows_are_returned() {
 
 #[test]
 fn gguf_and_safetensors_hold_the_same_model() {
-    // A GGUF file written here from a random safetensors model, with the rows of q and k in GGUF's order.
+    // A GGUF file written here from a random safetensors model, with the rows of q and k in GGUF's
+    // order.
     let dir = tempfile::tempdir().unwrap();
     let shape = [50, 64, 96, 2, 4, 2, 16];
     let config = random_model(dir.path(), shape, false, DType::F32, 14);
@@ -219,8 +220,9 @@ fn gguf_and_safetensors_hold_the_same_model() {
     assert!(stored == all(&Model::from_dir(dir.path(), &q8).unwrap(), &tokens));
     let d = difference(&stored, &want);
     assert!(d > 1e-4, "8-bit weights are used");
-    // Logits are of size 1 to 2 here; 8 bits keep a relative error of 1/256 per weight and activation. The
-    // largest of 1,500 differences depends on the weights: from 0.07 to 0.17 for the seeds up to 40.
+    // Logits are of size 1 to 2 here; 8 bits keep a relative error of 1/256 per weight and
+    // activation. The largest of 1,500 differences depends on the weights: from 0.07 to 0.17 for
+    // the seeds up to 40.
     assert!(d < 0.1, "{d}");
 }
 
@@ -232,8 +234,9 @@ fn eight_bit_weights_give_nearly_the_logits_of_the_same_weights_widened() {
         let q = load(&LoadOptions::with_precision(Precision::Q8_0)).unwrap();
         assert!(q.weight_bytes() * 3 < f.weight_bytes());
         let (want, got) = (all(&f, &tokens), all(&q, &tokens));
-        // Activations have 8 bits, off by up to a 254th of their block's largest: about a two-hundredth of their size.
-        // Errors of 21 products that have nothing to do with each other add up to four or five times that.
+        // Activations have 8 bits, off by up to a 254th of their block's largest: about a
+        // two-hundredth of their size. Errors of 21 products that have nothing to do with each
+        // other add up to four or five times that.
         let square = |rows: &[Vec<f32>]| rows.iter().flatten().map(|v| f64::from(*v).powi(2)).sum::<f64>();
         let off: Vec<Vec<f32>> =
             want.iter().zip(&got).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a - b).collect()).collect();

@@ -101,8 +101,8 @@ fn draws_follow_the_reference_distribution() {
                 cells += 1;
             }
         }
-        // Mean cells - 1, variance 2 (cells - 1): five standard deviations. Seeds are fixed, so this does
-        // not fail by chance.
+        // Mean cells - 1, variance 2 (cells - 1): five standard deviations. Seeds are fixed, so
+        // this does not fail by chance.
         let freedom = f64::from(cells - 1);
         assert!(chi <= freedom + 5.0 * (2.0 * freedom).sqrt() + 1e-9, "case {case}: {chi} with {freedom}");
     }

@@ -114,7 +114,7 @@ fn plain(model: &Whole) -> Distribution {
 /// What a loop does with a position that has a proposal.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
-    /// Draw; go on in this round if that is the proposal.
+    /// Draw; continue this round if the draw is the proposal.
     SampleAndMatch,
     /// Wrong: take the proposal with its probability, else draw once more from all.
     NoResidual,
@@ -142,7 +142,8 @@ fn drafted(model: &Whole, draft: Drafter, rule: Rule) -> Distribution {
         let known = next.iter().find(|(t, _)| Some(*t) == proposal).map(|n| n.1);
         for (token, p) in next {
             let written = [&prefix[..], &[token]].concat();
-            // Under a wrong mask tokens may be impossible: that output is lost, which is wrong enough.
+            // Under a wrong mask tokens may be impossible: that output is lost, which is wrong
+            // enough.
             let possible = model.next(&prefix).iter().any(|n| n.0 == token);
             if !possible {
                 continue;
@@ -313,8 +314,8 @@ fn draws_with_drafts_have_the_probabilities_of_plain_decoding() {
                  total variation {distance:.4}, {accepted} of {drafted} proposals accepted",
                 want.len()
             );
-            // Mean `freedom`, variance 2 `freedom`: five standard deviations. Seeds are fixed, so this does
-            // not fail by chance.
+            // Mean `freedom`, variance 2 `freedom`: five standard deviations. Seeds are fixed, so
+            // this does not fail by chance.
             assert!(
                 chi <= freedom + 5.0 * (2.0 * freedom).sqrt(),
                 "sampling {s}, variant {v}: {chi}, {freedom}"

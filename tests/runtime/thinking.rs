@@ -49,7 +49,7 @@ fn thinking_ends_by_its_marker_or_by_its_budget() {
                         by_itself += 1;
                         assert!(spent(budget.min(output.tokens.len())) >= at + end.len(), "{what}");
                     }
-                    // The marker stands where the budget ends.
+                    // The marker is at the end of the budget.
                     _ => {
                         by_budget += 1;
                         // A character that was begun is ended before: at most three bytes more.

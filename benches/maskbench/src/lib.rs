@@ -1,27 +1,28 @@
-//! MaskBench: masks along the instances of many schemas, for ffwd, llguidance (feature `llguidance`) and
-//! XGrammar (the package `benches/xgrammar`) in the same process, interleaved schema by schema.
+//! MaskBench: masks along the instances of many schemas, for ffwd, llguidance (feature
+//! `llguidance`) and XGrammar (the package `benches/xgrammar`) in the same process, interleaved
+//! schema by schema.
 //!
-//! Every schema is compiled anew, and nothing is warmed up for it. Some parts depend on the vocabulary
-//! alone, or on nothing (the formats of JSON Schema, `Compiler::warm_up`). They are made once for each
-//! engine, before the first schema.
+//! Every schema is compiled anew, and nothing is warmed up for it. Some parts depend on the
+//! vocabulary alone, or on nothing (the formats of JSON Schema, `Compiler::warm_up`). They are made
+//! once for each engine, before the first schema.
 //!
-//! At every token of every instance, the mask is computed into a caller's row. The token is looked up
-//! in the mask and accepted. At the end an end token must be legal. One thread, wall-clock time of each
-//! single call.
+//! At every token of every instance, the mask is computed into a caller's row. The token is looked
+//! up in the mask and accepted. At the end an end token must be legal. One thread, wall-clock time
+//! of each single call.
 //!
 //! ```text
 //! cargo run --release -p ffwd-maskbench --features llguidance -- [FILE.jsonl[.zst]] [OPTIONS]
 //! cargo run --release --manifest-path benches/xgrammar/Cargo.toml -- [FILE.jsonl[.zst]] [OPTIONS]
 //! ```
 //!
-//! With `--apart` each engine takes all schemas before the next engine starts, as in MaskBench itself.
-//! An engine then finds the processor's caches as it left them; otherwise the other engines have filled
-//! them.
+//! With `--apart` each engine takes all schemas before the next engine starts, as in MaskBench
+//! itself. An engine then finds the processor's caches as it left them; otherwise the other engines
+//! have filled them.
 //!
 //! # Alternatives considered
 //!
-//! Measuring a mask only where the engine has a choice was rejected: it hides the cost of the states
-//! that a server requests most.
+//! Measuring a mask only where the engine has a choice was rejected: it hides the cost of the
+//! states that a server requests most.
 
 // A program that is a library only for `benches/xgrammar`.
 #![allow(missing_docs)]
@@ -38,9 +39,9 @@ use ffwd_engine::Vocabulary;
 use ffwd_testkit::data::{self, Entry};
 use ffwd_testkit::tables;
 
-use engines::{ENGINES, Engine, Make, Prepared, ms};
+use engines::{ENGINES, Make, MaskEngine, Prepared, ms};
 use options::Options;
-use report::{Outcome, Report};
+use report::{EngineReport, Outcome};
 
 /// Runs the program with `further` engines next to those of this package.
 pub fn main(further: &[(&'static str, Make)]) -> ExitCode {
@@ -63,9 +64,9 @@ fn run(options: &Options, further: &[(&'static str, Make)]) -> Result<(), String
     let started = Instant::now();
     let vocab = Vocabulary::from_file(options.tokenizer()).map_err(|e| e.to_string())?;
     println!("vocabulary of {} tokens: {:.0} ms", vocab.len(), ms(started));
-    let mut engines: Vec<(Box<dyn Engine>, Report)> = Vec::new();
+    let mut engines: Vec<(Box<dyn MaskEngine>, EngineReport)> = Vec::new();
     for (name, make) in chosen {
-        engines.push((make(options, &vocab)?, Report::new(name)));
+        engines.push((make(options, &vocab)?, EngineReport::new(name)));
     }
     for (engine, report) in &mut engines {
         report.settings = engine.settings();
@@ -77,7 +78,7 @@ fn run(options: &Options, further: &[(&'static str, Make)]) -> Result<(), String
     // By engine, for each schema.
     let mut outcomes: Vec<Vec<Outcome>> =
         engines.iter().map(|_| Vec::with_capacity(prepared.len())).collect();
-    let one = |engine: &mut Box<dyn Engine>, prepared: &Prepared| {
+    let one = |engine: &mut Box<dyn MaskEngine>, prepared: &Prepared| {
         // The first run counts; further ones only lower the noise of the times.
         let mut outcome = engine.run(prepared);
         for _ in 1..options.repeat {
@@ -104,7 +105,7 @@ fn run(options: &Options, further: &[(&'static str, Make)]) -> Result<(), String
             report.add(p, outcome, common);
         }
     }
-    let reports: Vec<&Report> = engines.iter().map(|(_, r)| r).collect();
+    let reports: Vec<&EngineReport> = engines.iter().map(|(_, r)| r).collect();
     report::print(&reports, options.failures, options.slowest);
     if options.filter.is_none() && options.limit == usize::MAX && !options.apart {
         let table = report::to_markdown(&reports);

@@ -11,7 +11,8 @@ use crate::engines::Make;
 #[derive(Debug, Parser)]
 #[command(name = "maskbench")]
 pub struct Options {
-    /// Read schemas from FILE, JSON Lines with `.jsonl` or `.jsonl.zst` [default: the sample of the benchmark data]
+    /// Read schemas from FILE, JSON Lines with `.jsonl` or `.jsonl.zst` [default: the sample of the
+    /// benchmark data]
     pub file: Option<PathBuf>,
     /// Use the tokenizer in FILE [default: the Llama 3 tokenizer of the benchmark data]
     #[arg(long, value_name = "FILE")]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::engines::{Prepared, Walk};
+use crate::engines::{Prepared, TokenizedInstance};
 
 /// Why a walk ended before the instance did, or how it ended.
 pub enum End {
@@ -46,7 +46,7 @@ impl Outcome {
     pub fn follow<S>(
         &mut self,
         number: usize,
-        walk: &Walk,
+        walk: &TokenizedInstance,
         state: &mut S,
         mut mask: impl FnMut(&mut S, u32) -> bool,
         mut accept: impl FnMut(&mut S, u32) -> Result<(), String>,
@@ -78,7 +78,7 @@ impl Outcome {
         }
     }
 
-    pub fn end(&mut self, number: usize, walk: &Walk, end: End) {
+    pub fn end(&mut self, number: usize, walk: &TokenizedInstance, end: End) {
         match (end, walk.valid) {
             (End::Accepted, false) => self.wrongly_accepted.push(format!("instance {number}")),
             (End::Refused(at), true) => {
@@ -110,7 +110,7 @@ impl Outcome {
 }
 
 /// All schemas under one engine.
-pub struct Report {
+pub struct EngineReport {
     pub name: &'static str,
     pub settings: String,
     schemas: usize,
@@ -139,9 +139,9 @@ pub struct Report {
     bytes: Vec<usize>,
 }
 
-impl Report {
+impl EngineReport {
     pub fn new(name: &'static str) -> Self {
-        Report {
+        EngineReport {
             name,
             settings: String::new(),
             schemas: 0,
@@ -332,7 +332,7 @@ impl Times {
     }
 }
 
-pub fn print(reports: &[&Report], failures: usize, slowest: usize) {
+pub fn print(reports: &[&EngineReport], failures: usize, slowest: usize) {
     let mut text = String::from("\n");
     let columns: Vec<Vec<(&str, String)>> = reports.iter().map(|r| r.rows()).collect();
     // Writing to a string cannot fail.
@@ -374,8 +374,8 @@ pub fn print(reports: &[&Report], failures: usize, slowest: usize) {
 }
 
 /// The table of the documentation, a column for each engine.
-pub fn to_markdown(reports: &[&Report]) -> String {
-    type Cell = fn(&Report) -> String;
+pub fn to_markdown(reports: &[&EngineReport]) -> String {
+    type Cell = fn(&EngineReport) -> String;
     let rows: [(&str, Cell); 14] = [
         ("schemas", |r| r.schemas.to_string()),
         ("schemas passing", |r| {
@@ -414,7 +414,7 @@ pub fn to_markdown(reports: &[&Report]) -> String {
     text
 }
 
-pub fn to_json(reports: &[&Report], file: &Path) -> String {
+pub fn to_json(reports: &[&EngineReport], file: &Path) -> String {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned());
     let engines: Vec<Value> = reports.iter().map(|r| r.json()).collect();
     serde_json::to_string_pretty(&json!({"file": name, "engines": engines})).expect("plain values") + "\n"

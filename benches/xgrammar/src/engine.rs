@@ -1,15 +1,15 @@
 //! XGrammar as an engine of MaskBench.
 //!
-//! Its bindings build the C++ library. White space is off and the separators are compact, as for the
-//! other engines; one thread, no cache of compiled grammars. The masks of a schema's states are
-//! computed when it is compiled. So work that others do at the first visit of a state is in the time
-//! of its first mask.
+//! Its bindings build the C++ library. White space is off and the separators are compact, as for
+//! the other engines; one thread, no cache of compiled grammars. The masks of a schema's states are
+//! computed when it is compiled. So work that others do at the first visit of a state is in the
+//! time of its first mask.
 //!
-//! `strict` is its own default. It forbids properties and items that the schema does not name. Without
-//! it the keywords mean the same as in JSON Schema.
+//! `strict` is its own default. It forbids properties and items that the schema does not name.
+//! Without it the keywords mean the same as in JSON Schema.
 //!
-//! Some schemas end the process (by a signal, without a message), others take minutes. Each is tried in
-//! a child process first, and a schema that ends the child counts as refused.
+//! Some schemas end the process (by a signal, without a message), others take minutes. Each is
+//! tried in a child process first, and a schema that ends the child counts as refused.
 //!
 //! # Alternatives considered
 //!
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use dlpark::prelude::{SafeManagedTensorVersioned, TensorView};
 use ffwd_engine::Vocabulary;
-use ffwd_maskbench::engines::{Engine, Prepared, ms};
+use ffwd_maskbench::engines::{MaskEngine, Prepared, ms};
 use ffwd_maskbench::options::Options;
 use ffwd_maskbench::report::Outcome;
 use xgrammar::{CompiledGrammar, GrammarCompiler, GrammarMatcher, TokenizerInfo};
@@ -111,8 +111,8 @@ const LIMIT: u64 = 60;
 
 /// Whether a child process does the work to its end; why not, if it does not.
 fn survives(work: impl FnOnce()) -> Result<(), String> {
-    // SAFETY: the child runs on this thread alone, unwinds into nothing, and leaves without running what is
-    // registered for the end of the process.
+    // SAFETY: the child runs on this thread alone, unwinds into nothing, and leaves without running
+    // what is registered for the end of the process.
     let child = unsafe { libc::fork() };
     match child {
         -1 => Err("no child process can be started".into()),
@@ -138,13 +138,14 @@ fn survives(work: impl FnOnce()) -> Result<(), String> {
     }
 }
 
-/// Whether a token's bit is set. The row is all ones where the engine says that it need not be applied.
+/// Whether a token's bit is set. The row is all ones where the engine says that it need not be
+/// applied.
 fn allowed(row: &SafeManagedTensorVersioned, token: u32) -> bool {
     let words: &[i32] = row.as_slice_contiguous().expect("a row of 32-bit words");
     words[token as usize / 32] >> (token % 32) & 1 == 1
 }
 
-impl Engine for XGrammar {
+impl MaskEngine for XGrammar {
     fn settings(&self) -> String {
         format!(
             "0.2.8 (crate 0.6.0), any_whitespace false, strict_mode {}, one thread, cache off; set up in {:.0} ms",

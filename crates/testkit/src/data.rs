@@ -17,7 +17,8 @@ pub struct Instance {
     pub valid: bool,
 }
 
-/// The folder with the benchmark data: `FFWD_BENCH_DIR`, or `../shared/bench` next to the repository.
+/// The folder with the benchmark data: `FFWD_BENCH_DIR`, or `../shared/bench` next to the
+/// repository.
 pub fn bench_dir() -> Option<PathBuf> {
     let dir = match crate::env::bench_dir() {
         Some(dir) => PathBuf::from(dir),

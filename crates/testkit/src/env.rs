@@ -1,4 +1,5 @@
-//! The environment variables that tests and benchmarks read: one function for each, with its default.
+//! The environment variables that tests and benchmarks read: one function for each, with its
+//! default.
 //!
 //! The table in `CONTRIBUTING.md` has the same variables. A value that is not a number counts as
 //! not set. A variable that switches something on does so with any value.

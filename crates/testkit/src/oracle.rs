@@ -36,7 +36,8 @@ enum Expr {
     Both(Id, Id),
     /// Decoded text: any bytes but these words.
     NoneOf(Vec<Vec<u8>>),
-    /// Decoded text: well-formed UTF-8 of so many further characters. Inside a character, `left`
+    /// Decoded text: well-formed UTF-8 of a number of further characters. Inside a character,
+    /// `left`
     /// continuation bytes are missing, the next of them within `lo..=hi`.
     Utf8 {
         min: u32,
@@ -50,11 +51,11 @@ enum Expr {
     Quoted(Id, Vec<u8>),
     /// The rest of a text as it is, of which this is still to come.
     Raw(Id),
-    /// The rest of an undeclared property of an object from within its name, of which this is still to
-    /// come, and of the object.
+    /// The rest of an undeclared property of an object from within its name, of which this is still
+    /// to come, and of the object.
     Fresh(Id, Box<Fresh>),
-    /// The rest of an item of an array of different items, of which this is still to come, and of the
-    /// array; `name` is the spelled item so far.
+    /// The rest of an item of an array of different items, of which this is still to come, and of
+    /// the array; `name` is the spelled item so far.
     Item(Id, Box<Fresh>),
     /// The rest of an array without equal items, and what was written of it.
     Unique(Id, Box<unique::Items>),
@@ -67,7 +68,7 @@ enum Name {
     Rule(RuleId),
     /// An automaton in one of its states.
     State(NodeId, u32),
-    /// What may follow in an array that has so many items.
+    /// The continuations of an array with a number of items.
     Items(NodeId, u32),
     /// What may follow in an object, by its index in [`Oracle::objects`].
     Members(u32),
@@ -201,7 +202,8 @@ impl<'a> Oracle<'a> {
         live
     }
 
-    /// The bytes that leave no choice: as long as exactly one can follow and the output may not end.
+    /// The bytes that leave no choice: as long as exactly one can follow and the output may not
+    /// end.
     pub fn forced(&mut self, mut state: Id) -> Vec<u8> {
         let mut run = Vec::new();
         while !self.nullable(state) && run.len() < 10_000 {
@@ -307,7 +309,7 @@ impl<'a> Oracle<'a> {
         self.cat(open, rest)
     }
 
-    /// What stands behind commas and colons.
+    /// The text after commas and colons.
     fn gap(&mut self) -> Id {
         match self.policy.whitespace {
             Whitespace::SingleSpace => self.lit(b" "),
@@ -325,7 +327,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// What stands at a place of a markup.
+    /// The text at a position of a markup.
     fn line(&mut self, gap: Gap) -> Id {
         let line = self.lit(b"\n");
         match (self.policy.whitespace, gap) {
@@ -455,7 +457,7 @@ impl<'a> Oracle<'a> {
             let space = self.space();
             let comma = if count == 0 { EMPTY } else { self.lit(b",") };
             let gap = if count == 0 { EMPTY } else { self.gap() };
-            // Where nothing depends on the count any more, it stands still.
+            // The count stops where nothing depends on it.
             let settled = max.is_none() && count >= *min && count as usize >= prefix.len() && count > 0;
             let again = self.name(Name::Items(id, if settled { count } else { count + 1 }));
             parts.push(self.cats(&[comma, gap, item, space, again]));

@@ -1,5 +1,6 @@
-//! The documents to which the groups `refRemote`, `dynamicRef` and `vocabulary` of the JSON Schema Test
-//! Suite refer, at its address `http://localhost:1234/`. They say what the tests require of them.
+//! The documents to which the groups `refRemote`, `dynamicRef` and `vocabulary` of the JSON Schema
+//! Test Suite refer, at its address `http://localhost:1234/`. They say what the tests require of
+//! them.
 
 /// Path, and the schema with `DEFS` for the keyword of definitions in its draft.
 const REMOTES: &[(&str, &str)] = &[

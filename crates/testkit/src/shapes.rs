@@ -1,4 +1,5 @@
-//! Constraints as trees, which can be built into an [`Ir`] and shrunk when they fail; `draw` makes random ones.
+//! Constraints as trees, which can be built into an [`Ir`] and shrunk when they fail; `draw` makes
+//! random ones.
 
 mod draw;
 
@@ -53,7 +54,7 @@ pub enum Shape {
     Any,
     /// A rule with this body.
     Rule(Box<Shape>),
-    /// The rule so many levels further out (0: the innermost); none there: nothing.
+    /// The rule N levels further out (0: the innermost); nothing if there is none.
     Back(usize),
 }
 

@@ -5,7 +5,8 @@
 //!
 //! # Alternatives considered
 //!
-//! Generating whole pages was rejected: the text around a table explains it, and is written by hand.
+//! Generating whole pages was rejected: the text around a table explains it, and is written by
+//! hand.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
-//! Small vocabularies built for the tests: byte-level, with tokens that cross every boundary of JSON.
+//! Small vocabularies built for the tests: byte-level, with tokens that cross every boundary of
+//! JSON.
 
 use std::collections::{BTreeSet, HashSet};
 
-use ffwd_engine::{CompiledGrammar, Matcher, TokenId, Vocabulary};
+use ffwd_engine::{CompiledGrammar, Compiler, Matcher, TokenId, Vocabulary};
 use serde_json::{Map, Value, json};
 
 use super::random::Random;
@@ -90,7 +91,7 @@ const PIECES: &[&[u8]] = &[
     b"\x7f",
 ];
 
-/// The character that stands for a byte in byte-level tokenizer files.
+/// The character that represents a byte in byte-level tokenizer files.
 fn symbol(byte: u8) -> char {
     let plain = |b: u8| (0x21..=0x7e).contains(&b) || (0xa1..=0xac).contains(&b) || b >= 0xae;
     if plain(byte) {
@@ -130,7 +131,8 @@ impl TestVocab {
         for (id, token) in tokens.iter().enumerate() {
             entries.insert(token.iter().map(|&b| symbol(b)).collect(), json!(id));
         }
-        // Added tokens are written as they are, not byte by byte, so these repeat bytes known above.
+        // Added tokens are written as they are, not byte by byte, so these repeat bytes known
+        // above.
         let mut added = Vec::new();
         let mut add = |text: &str, special: bool, tokens: &mut Vec<Vec<u8>>| {
             added.push(json!({
@@ -166,6 +168,21 @@ impl TestVocab {
         }
         tokens.resize(vocab.logits_size(), vec![]);
         TestVocab { vocab, tokens, eos, alphabet }
+    }
+}
+
+/// A test vocabulary with its compiler.
+pub struct Setting {
+    pub words: TestVocab,
+    pub compiler: Compiler,
+}
+
+impl Setting {
+    /// As [`TestVocab::new`].
+    pub fn new(seed: u64, extra: usize, without: &[u8]) -> Self {
+        let words = TestVocab::new(seed, extra, without);
+        let compiler = Compiler::new(words.vocab.clone());
+        Setting { words, compiler }
     }
 }
 

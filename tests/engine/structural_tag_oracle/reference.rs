@@ -1,7 +1,7 @@
 //! The slow, obvious matcher for structural tags: backtracking over the tree of formats.
 //!
-//! What is still to be matched is a list; a free text asks the list with which texts it can begin, and
-//! then tries every place at which it could end.
+//! What is still to be matched is a list; a free text asks the list with which texts it can begin,
+//! and then tries every place at which it could end.
 
 use std::rc::Rc;
 

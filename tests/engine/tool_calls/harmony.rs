@@ -1,7 +1,7 @@
 //! The slow, obvious reader of messages in channels, and random ones.
 //!
-//! Regular expressions for the headers, and every place at which a value could end: nothing here knows of structural tags
-//! or of the reader in the crate.
+//! Regular expressions for the headers, and every place at which a value could end: nothing here
+//! knows of structural tags or of the reader in the crate.
 
 use ffwd::constraint::tools::Calls;
 use jsonschema::Validator;

@@ -8,7 +8,8 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use ffwd::model::{Architecture, ModelConfig};
 
-/// Puts the two halves of each head's rows in turns, as GGUF files of the `llama` architecture have them.
+/// Puts the two halves of each head's rows in turns, as GGUF files of the `llama` architecture have
+/// them.
 fn interleave(t: &Tensor, head_dim: usize) -> Tensor {
     let rows = t.dim(0).unwrap();
     let order: Vec<u32> = (0..rows)

@@ -1,4 +1,5 @@
-//! Writes GGUF metadata byte by byte, also such as no converter would write, and turns a `tokenizer.json` into them.
+//! Writes GGUF metadata byte by byte, also such as no converter would write, and turns a
+//! `tokenizer.json` into them.
 
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ pub enum Meta {
     Texts(Vec<Vec<u8>>),
     Numbers(Vec<i32>),
     Floats(Vec<f32>),
-    /// An array of this type that says to have so many entries and has none.
+    /// An array of this type that claims a number of entries and has none.
     Claimed(u32, u64),
 }
 

@@ -54,8 +54,8 @@ fn number(config: &Value, name: &str) -> usize {
     config[name].as_u64().unwrap() as usize
 }
 
-/// Random weights for a configuration: of size 1/sqrt(inputs), norms near 1, so that activations stay of
-/// size 1.
+/// Random weights for a configuration: of size 1/sqrt(inputs), norms near 1, so that activations
+/// stay of size 1.
 pub fn weights(config: &Value, dtype: DType, seed: u64) -> HashMap<String, Tensor> {
     let n = |name: &str| number(config, name);
     let family = config["model_type"].as_str().unwrap();

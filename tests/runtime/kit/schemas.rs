@@ -1,6 +1,7 @@
 //! Schemas for generation.
 
-/// Constraints with long forced runs, and the texts they are filled from: strings, numbers, lists, choices, quotes.
+/// Constraints with long forced runs, and the texts they are filled from: strings, numbers, lists,
+/// choices, quotes.
 pub const SCHEMAS: [&str; 4] = [
     r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string","maxLength":40},
         "total":{"type":"number"},"currency":{"enum":["EUR","USD"]}},"required":["number","vendor","total","currency"],

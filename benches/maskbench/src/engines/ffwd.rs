@@ -1,14 +1,14 @@
 //! ffwd as an engine of MaskBench.
 //!
-//! After the measured pass, the same instances are followed once more (*warm*): into a row, and with
-//! masks that are only borrowed. The bytes are those that the grammar holds after the first pass,
-//! without the parts that all grammars share.
+//! After the measured pass, the same instances are followed once more (*warm*): into a row, and
+//! with masks that are only borrowed. The bytes are those that the grammar holds after the first
+//! pass, without the parts that all grammars share.
 
 use std::time::Instant;
 
 use ffwd_engine::{CompiledGrammar, Compiler, Constraint, Policy, Vocabulary};
 
-use crate::engines::{Engine, Prepared, ms};
+use crate::engines::{MaskEngine, Prepared, ms};
 use crate::report::Outcome;
 
 /// The policy of all measurements.
@@ -58,7 +58,7 @@ impl Ffwd {
     }
 }
 
-impl Engine for Ffwd {
+impl MaskEngine for Ffwd {
     fn settings(&self) -> String {
         format!("{:?}; set up in {:.0} ms", policy(), self.setup_ms)
     }

@@ -1,5 +1,5 @@
-//! llguidance as an engine of MaskBench, with its own settings for JSON Schema. Only white space is off,
-//! as for ffwd.
+//! llguidance as an engine of MaskBench, with its own settings for JSON Schema. Only white space is
+//! off, as for ffwd.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{Matcher, ParserFactory};
 
-use crate::engines::{Engine, Prepared, ms};
+use crate::engines::{MaskEngine, Prepared, ms};
 use crate::options::Options;
 use crate::report::Outcome;
 
@@ -48,7 +48,7 @@ impl LlGuidance {
     }
 }
 
-impl Engine for LlGuidance {
+impl MaskEngine for LlGuidance {
     fn settings(&self) -> String {
         format!(
             "1.9.1, JSON slices, whitespace_flexible false, default limits, ff_tokens off in masks; set up in {:.0} ms",

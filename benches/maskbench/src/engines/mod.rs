@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::report::Outcome;
 
 /// Makes an engine.
-pub type Make = fn(&Options, &Vocabulary) -> Result<Box<dyn Engine>, String>;
+pub type Make = fn(&Options, &Vocabulary) -> Result<Box<dyn MaskEngine>, String>;
 
 /// The engines of this package, by the names of `--engine`.
 pub const ENGINES: &[(&str, Make)] = &[
@@ -28,7 +28,7 @@ pub fn ms(since: Instant) -> f64 {
 }
 
 /// An engine under measurement.
-pub trait Engine {
+pub trait MaskEngine {
     /// Its version and its options, in words.
     fn settings(&self) -> String;
     /// Compiles the schema, then follows every instance.
@@ -39,13 +39,13 @@ pub trait Engine {
 pub struct Prepared<'a> {
     pub id: &'a str,
     pub schema: &'a str,
-    pub instances: Vec<Walk>,
+    pub instances: Vec<TokenizedInstance>,
     /// Instances left out: their text is no Unicode, so no vocabulary of text can spell it.
     pub unspellable: usize,
 }
 
 /// An instance in tokens.
-pub struct Walk {
+pub struct TokenizedInstance {
     pub tokens: Vec<TokenId>,
     pub valid: bool,
     /// Whether one of its numbers has more digits than ffwd's policy allows.
@@ -61,7 +61,7 @@ impl<'a> Prepared<'a> {
                 let tokens = vocab.encode(&text).map_err(|e| e.to_string())?;
                 let (integer, fraction) = data::longest_digits(&text);
                 let long_number = integer > cap || fraction > cap;
-                instances.push(Walk { tokens, valid: test.valid, long_number });
+                instances.push(TokenizedInstance { tokens, valid: test.valid, long_number });
             }
         }
         let unspellable = entry.tests.len() - instances.len();

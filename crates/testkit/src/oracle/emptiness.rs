@@ -1,5 +1,5 @@
-//! Whether anything can follow in the reference: a least fixpoint over what an expression is made of, and
-//! for texts a search over their derivatives.
+//! Whether anything can follow in the reference: a least fixpoint over what an expression is made
+//! of, and for texts a search over their derivatives.
 
 use std::collections::HashSet;
 
@@ -120,8 +120,8 @@ impl Oracle<'_> {
         if raw { self.alphabet[decoded as usize] } else { self.spellable(decoded) }
     }
 
-    /// Whether a text expression contains a word that the alphabet can spell, as it is or in a string: search over its
-    /// derivatives, one byte of each range that it treats alike.
+    /// Whether a text expression contains a word that the alphabet can spell, as it is or in a
+    /// string: search over its derivatives, one byte of each range that it treats alike.
     fn text_has_word(&mut self, text: Id, raw: bool) -> bool {
         let mut seen = HashSet::from([text]);
         let mut todo = vec![text];

@@ -1,4 +1,5 @@
-//! Objects and arrays of different items in the reference: what is written is part of the expression.
+//! Objects and arrays of different items in the reference: what is written is part of the
+//! expression.
 
 use std::collections::HashSet;
 
@@ -61,7 +62,8 @@ impl Oracle<'_> {
         }
     }
 
-    /// The declared properties that may be written next, by index, and whether some must be written.
+    /// The declared properties that may be written next, by index, and whether some must be
+    /// written.
     fn open_properties(&self, object: u32) -> (Vec<usize>, bool) {
         let written = &self.objects[object as usize];
         let Object { properties, any_order, .. } = self.content(written.node);
@@ -251,8 +253,8 @@ impl Oracle<'_> {
         if rest == NEVER { NEVER } else { self.intern(Expr::Fresh(rest, Box::new(fresh))) }
     }
 
-    /// The shortest name that an undeclared property can still get and that its object does not have. Any
-    /// will do: names of one kind lead to the same choices.
+    /// The shortest name that an undeclared property can still get and that its object does not
+    /// have. Any will do: names of one kind lead to the same choices.
     pub(super) fn fresh_name(&mut self, text: Id, fresh: &Fresh) -> Option<Vec<u8>> {
         if !fresh.raw && !self.alphabet[b'"' as usize] {
             return None;

@@ -1,6 +1,6 @@
-//! Arrays no two items of which are equal in the reference: the items so far, as another parser reads
-//! them, are part of the expression; whether it can be ended is found by writing it to its end, the
-//! shortest way first.
+//! Arrays no two items of which are equal in the reference: the items so far, as another parser
+//! reads them, are part of the expression; whether it can be ended is found by writing it to its
+//! end, the shortest way first.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{EMPTY, Expr, Id, NEVER, Oracle};
 
-/// Most beginnings of one array that are looked at. It takes more only where an item that has endlessly
-/// many values takes the last one of an item behind it.
+/// Most beginnings of one array that are looked at. It takes more only where an item that has
+/// endlessly many values takes the last one of an item behind it.
 const MAX_SEARCH: usize = 60_000;
 /// What a panic says beyond that.
 pub const TOO_MUCH: &str = "too much for the reference";
@@ -28,7 +28,8 @@ pub(super) struct Items {
     escaped: bool,
 }
 
-/// A number in one spelling: sign, digits without zeros at the ends, and the exponent of the last one.
+/// A number in one spelling: sign, digits without zeros at the ends, and the exponent of the last
+/// one.
 fn number(text: &str) -> Option<String> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
@@ -54,7 +55,8 @@ fn plain(item: &[u8]) -> String {
     value.map_or_else(|| format!("{item:?}"), |value| sorted(&value))
 }
 
-/// The value of a text: numbers become strings that no string is, then another parser does the rest.
+/// The value of a text: numbers become strings that no string is, then another parser does the
+/// rest.
 fn json(text: &str) -> Option<Value> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(first) = rest.chars().next() {
