@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 FFWD_WRITE_TABLES=1
 export FFWD_WRITE_TABLES
-cargo run --release -p ffwd-maskbench --features llguidance
+cargo run --release -p ffwd-maskbench --features ffwd-maskbench/llguidance
 cargo bench --no-default-features --bench engine
 RAYON_NUM_THREADS=1 cargo run --release --example evaluate -- \
     tests/data/eval/synthetic_seen.jsonl tests/data/eval/handwritten_dev.jsonl

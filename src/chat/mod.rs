@@ -34,6 +34,12 @@ const MAX_TEMPLATE: usize = 1 << 17;
 const MAX_ROLE: usize = 64;
 
 /// One message of a conversation.
+///
+/// ```
+/// use ffwd::Message;
+///
+/// let conversation = [Message::system("Answer in one word."), Message::user("What is red and round?")];
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message(Map<String, Value>);
 
@@ -139,6 +145,17 @@ impl ChatOptions {
 }
 
 /// The chat templates of a model, and the special tokens that they mention by name.
+///
+/// ```
+/// # fn main() -> ffwd::Result<()> {
+/// use ffwd::{ChatOptions, ChatTemplate, Message};
+///
+/// let template = ChatTemplate::new("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")?;
+/// let text = template.render(&[Message::user("Hello")], &ChatOptions::default())?;
+/// assert_eq!(text, "user: Hello\n");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
     /// The templates by name, sorted; `default` is the usual one.

@@ -46,7 +46,20 @@ pub struct Output {
     pub stats: Stats,
 }
 
-/// Target model, draft model and vocabulary.
+/// Target model, draft model and vocabulary: the entry point for generation.
+///
+#[cfg_attr(feature = "embedded", doc = "```")]
+#[cfg_attr(not(feature = "embedded"), doc = "```ignore")]
+/// use ffwd::{Constraint, Engine, Prompt, Request};
+///
+/// # fn main() -> ffwd::Result<()> {
+/// let engine = Engine::embedded()?; // or Engine::builder().model("path/to/model").build()?
+/// let request = Request::new(Prompt::text("Answer: ")).constraint(Constraint::choice(["yes", "no"])?);
+/// let output = engine.generate(&request)?;
+/// assert!(output.complete && ["yes", "no"].contains(&output.text.as_str()));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Engine {
     target: Model,
     draft: Option<Model>,

@@ -41,14 +41,15 @@ impl Prompt {
         self
     }
 
-    /// Creates a prompt from the parts of a conversation; values are likely to be copied from `source`.
+    /// Creates a prompt from the parts of a conversation; values are likely to be copied from
+    /// `source`.
     pub(super) fn of_chat(parts: Vec<PromptPart>, source: String) -> Self {
         // Templates write the tokens that begin a conversation.
         Prompt { parts, source: Some(source), bare: true }
     }
 
-    /// Leaves out the tokens that the tokenizer puts before a text ([`Vocabulary::bos`]): for prompts
-    /// that continue another one.
+    /// Leaves out the tokens that the tokenizer puts before a text ([`Vocabulary::bos`]): for
+    /// prompts that continue another one.
     pub fn without_bos(mut self) -> Self {
         self.bare = true;
         self
@@ -74,7 +75,8 @@ impl Prompt {
             };
             tokens.extend(encoded?);
         }
-        // Some templates write the first token themselves. An empty prompt stays empty: it is refused.
+        // Some templates write the first token themselves. An empty prompt stays empty: it is
+        // refused.
         if !self.bare && !tokens.is_empty() && !tokens.starts_with(vocab.bos()) {
             tokens.splice(0..0, vocab.bos().iter().copied());
         }

@@ -117,8 +117,8 @@ impl Request {
         self
     }
 
-    /// Sets the text from which values are likely to be copied (default: the parts of the prompt that
-    /// come from outside).
+    /// Sets the text from which values are likely to be copied (default: the parts of the prompt
+    /// that come from outside).
     pub fn source(mut self, text: impl Into<String>) -> Self {
         self.source = Some(text.into());
         self
@@ -153,7 +153,8 @@ impl Request {
         self
     }
 
-    /// Sets the maximum number of output tokens (default: 512). The model's context is a limit, too.
+    /// Sets the maximum number of output tokens (default: 512). The model's context is a limit,
+    /// too.
     pub fn max_tokens(mut self, n: usize) -> Self {
         self.max_tokens = n;
         self
@@ -167,35 +168,36 @@ impl Request {
         self
     }
 
-    /// Adds a token that ends the output and is not part of it. Under a constraint the token must be
-    /// legal to be chosen, so this is for tokens of text.
+    /// Adds a token that ends the output and is not part of it. Under a constraint the token must
+    /// be legal to be chosen, so this is for tokens of text.
     pub fn stop_token(mut self, token: TokenId) -> Self {
         self.stop_tokens.push(token);
         self
     }
 
-    /// Completes the output within [`max_tokens`](Self::max_tokens) (default: no). Before a token after
-    /// which it could no longer be complete in time, a short completion is emitted without a forward
-    /// pass, and the generation ends with [`Finish::Closed`](super::Finish::Closed). This has no effect
-    /// without a constraint, or if no completion fits at the start. The search is bounded; for large
-    /// constraints it may close earlier than necessary.
+    /// Completes the output within [`max_tokens`](Self::max_tokens) (default: no). Before a token
+    /// after which it could no longer be complete in time, a short completion is emitted without a
+    /// forward pass, and the generation ends with [`Finish::Closed`](super::Finish::Closed). This
+    /// has no effect without a constraint, or if no completion fits at the start. The search is
+    /// bounded; for large constraints it may close earlier than necessary.
     pub fn close_before_limit(mut self, on: bool) -> Self {
         self.close_before_limit = on;
         self
     }
 
-    /// Lets the model think before it answers: any text up to `end`, then an answer that satisfies the
-    /// constraint. After `budget` tokens without `end`, it is emitted without a forward pass at the end
-    /// of a character, which may cost a few tokens more. See [`Output::answer`](super::Output::answer).
-    /// Needs a constraint that is not compiled yet. A marker that is a special token of the tokenizer
-    /// must be made text first ([`EngineBuilder::markers`](super::EngineBuilder::markers)).
+    /// Lets the model think before it answers: any text up to `end`, then an answer that satisfies
+    /// the constraint. After `budget` tokens without `end`, it is emitted without a forward pass at
+    /// the end of a character, which may cost a few tokens more. See
+    /// [`Output::answer`](super::Output::answer). Needs a constraint that is not compiled yet. A
+    /// marker that is a special token of the tokenizer must be made text first
+    /// ([`EngineBuilder::markers`](super::EngineBuilder::markers)).
     pub fn think_until(mut self, end: impl Into<String>, budget: usize) -> Self {
         self.thinking = Some(Thinking::new(end.into(), budget));
         self
     }
 
-    /// Reports log-probabilities of all tokens (default: no). Each costs a copy of the logits and two
-    /// passes of exponentials.
+    /// Reports log-probabilities of all tokens (default: no). Each costs a copy of the logits and
+    /// two passes of exponentials.
     pub fn logprobs(mut self, on: bool) -> Self {
         self.logprobs = on;
         self
@@ -231,8 +233,8 @@ impl Request {
         self
     }
 
-    /// Turns the cost gate off: drafts are as long as allowed, so the number of forwards does not depend
-    /// on measured times.
+    /// Turns the cost gate off: drafts are as long as allowed, so the number of forwards does not
+    /// depend on measured times.
     pub fn without_gate(mut self) -> Self {
         self.without_gate = true;
         self
@@ -244,15 +246,15 @@ impl Request {
         self
     }
 
-    /// Makes a [`Scheduler`](super::Scheduler) send events through the handle (default: no). This has no
-    /// effect on an [`Engine`](super::Engine), which has methods for events.
+    /// Makes a [`Scheduler`](super::Scheduler) send events through the handle (default: no). This
+    /// has no effect on an [`Engine`](super::Engine), which has methods for events.
     pub fn events(mut self, on: bool) -> Self {
         self.events = on;
         self
     }
 
-    /// Replaces all draft sources by one that may propose anything: a hook for tests of exactness. The
-    /// first generation of this request takes it.
+    /// Replaces all draft sources by one that may propose anything: a hook for tests of exactness.
+    /// The first generation of this request takes it.
     #[doc(hidden)]
     pub fn draft_override(mut self, source: DraftOverride) -> Self {
         self.draft_override = Mutex::new(Some(source));

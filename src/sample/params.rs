@@ -11,6 +11,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::TokenId;
 
 /// The rules for choosing among the legal tokens. The default is greedy: the most probable token.
+///
+/// ```
+/// use ffwd::sample::SamplingParams;
+///
+/// let params = SamplingParams { temperature: 0.7, top_p: 0.9, seed: 11, ..SamplingParams::default() };
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
     /// Divides the logits; 0 takes the most probable token.

@@ -1,5 +1,5 @@
-//! Bounds that keep the documents short and the code easy to find: lengths of pages and files, names
-//! of types, links.
+//! Bounds that keep the documents short and the code easy to find: lengths of pages and files,
+//! names of types, links.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -147,7 +147,7 @@ fn no_type_name_is_defined_three_times() {
             let words: Vec<&str> = words.into_iter().filter(|w| !w.is_empty()).collect();
             let defines = |w: &&str| ["struct", "enum", "trait", "union"].contains(w);
             let top = !line.starts_with(' ') && !line.starts_with("//");
-            if let Some(at) = words.iter().position(|w| defines(w)).filter(|_| top)
+            if let Some(at) = words.iter().position(defines).filter(|_| top)
                 && let Some(defined) = words.get(at + 1)
             {
                 places.entry((*defined).to_owned()).or_default().push(format!("{name}:{}", i + 1));

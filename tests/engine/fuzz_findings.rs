@@ -129,7 +129,7 @@ fn repetitions_of_repetitions() {
     let regexes =
         [format!("a{pluses}b"), "((((((a?)*)+)?)*)+)?b".into(), "(a{2,}){3,}b".into(), "(?:a??)*?b".into()];
     let lark = format!("start: x{} /a{pluses}b/\nx: \"a\"*", "*".repeat(25));
-    let constraints = regexes.iter().map(|r| Constraint::regex(r)).chain([Constraint::builder().lark(&lark)]);
+    let constraints = regexes.iter().map(Constraint::regex).chain([Constraint::builder().lark(&lark)]);
     let fewest = [1, 0, 6, 0, 1];
     for (constraint, fewest) in constraints.zip(fewest) {
         let grammar = compiler.compile(&constraint.unwrap()).unwrap();

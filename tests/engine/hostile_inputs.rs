@@ -85,11 +85,11 @@ fn regular_expressions_and_patterns() {
     let (mut good, mut bad) = (0, 0);
     for i in 0..20_000 {
         let constraint = match i % 3 {
-            0 => Constraint::regex(&text(&mut random, &regex, 12)),
-            1 => Constraint::pattern(&text(&mut random, &pattern, 8)),
+            0 => Constraint::regex(text(&mut random, &regex, 12)),
+            1 => Constraint::pattern(text(&mut random, &pattern, 8)),
             _ => {
                 let pattern = serde_json::Value::String(text(&mut random, &regex, 10));
-                Constraint::json_schema(&format!("{{\"type\":\"string\",\"pattern\":{pattern}}}"))
+                Constraint::json_schema(format!("{{\"type\":\"string\",\"pattern\":{pattern}}}"))
             }
         };
         match constraint.and_then(|c| compiler.compile(&c)) {

@@ -257,7 +257,7 @@ fn schemas_inside_other_constraints_are_spelled_as_the_policy_says() {
     let compiler = Compiler::new(TestVocab::new(1, 50, &[]).vocab);
     for constraint in [
         Constraint::builder().policy(single.clone()).ebnf(&grammar).unwrap(),
-        Constraint::builder().policy(single.clone()).structural_tag(&tag.to_string()).unwrap(),
+        Constraint::builder().policy(single.clone()).structural_tag(tag.to_string()).unwrap(),
     ] {
         let grammar = compiler.compile(&constraint).unwrap();
         assert!(accepts(&grammar, r#"x{"a": [1, 2]}"#) && accepts(&grammar, r#"x{"a": [1.0, 2]}"#));

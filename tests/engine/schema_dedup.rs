@@ -158,8 +158,7 @@ fn equal_parts_mean_what_different_ones_would() {
             let numbers = Policy { max_integer_digits: 2, max_fraction_digits: 1, ..Policy::default() };
             let policy = Policy { key_order, exponent: false, ..numbers };
             let compile = |schema: &Value| {
-                let constraint =
-                    Constraint::builder().policy(policy.clone()).json_schema(&schema.to_string());
+                let constraint = Constraint::builder().policy(policy.clone()).json_schema(schema.to_string());
                 constraint.and_then(|constraint| compiler.compile(&constraint))
             };
             let (grammar, expected) = match (compile(&schema), compile(&apart)) {
@@ -203,7 +202,7 @@ fn parts_of_embedded_resources() {
         "required": ["a", "b"], "additionalProperties": false});
     let words = TestVocab::new(5, 50, &[]);
     let compiler = Compiler::new(words.vocab.clone());
-    let constraint = Constraint::json_schema(&schema.to_string()).expect("a schema");
+    let constraint = Constraint::json_schema(schema.to_string()).expect("a schema");
     let grammar = compiler.compile(&constraint).expect("satisfiable");
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
     for (text, valid) in [
@@ -243,7 +242,7 @@ fn many_branches_of_common_parts() {
     let words = TestVocab::new(5, 50, &[]);
     let compiler = Compiler::new(words.vocab.clone());
     let compile = |schema: &Value| {
-        Constraint::json_schema(&schema.to_string()).and_then(|constraint| compiler.compile(&constraint))
+        Constraint::json_schema(schema.to_string()).and_then(|constraint| compiler.compile(&constraint))
     };
     let grammar = compile(&schema).expect("equal parts need no look inside");
     let error = compile(&told_apart(&schema, &mut 0)).expect_err("and different ones do");

@@ -77,7 +77,7 @@ fn shared_alternatives_mean_what_expanded_ones_do() {
         for key_order in [KeyOrder::Declared, KeyOrder::Any] {
             let compile = |schema: &Value| {
                 let policy = Policy { key_order, ..Policy::default() };
-                let constraint = Constraint::builder().policy(policy).json_schema(&schema.to_string());
+                let constraint = Constraint::builder().policy(policy).json_schema(schema.to_string());
                 constraint.and_then(|constraint| compiler.compile(&constraint))
             };
             let (grammar, expected) = match (compile(&shared), compile(&expanded)) {

@@ -176,7 +176,7 @@ fn completions_of_calls_are_short() {
 fn long_and_wide_constraints() {
     let vocab = TestVocab::new(9, 40, &[]).vocab;
     let completion = |schema: serde_json::Value, most: usize| {
-        let constraint = Constraint::json_schema(&schema.to_string()).expect("a schema");
+        let constraint = Constraint::json_schema(schema.to_string()).expect("a schema");
         let grammar = Compiler::new(vocab.clone()).compile(&constraint).expect("it compiles");
         grammar.matcher().shortest_completion(most).map(|bytes| bytes.len())
     };
@@ -238,7 +238,7 @@ fn objects_in_any_order_inside_each_other() {
     // Two orders of each item, and no bound on the text between.
     for items in [0, 1, 4, 600] {
         let constraint =
-            Constraint::builder().policy(policy.clone()).json_schema(&outer(items).to_string()).unwrap();
+            Constraint::builder().policy(policy.clone()).json_schema(outer(items).to_string()).unwrap();
         let matcher = compiler.compile(&constraint).unwrap().matcher();
         let found = matcher.shortest_completion(usize::MAX).map(|bytes| bytes.len());
         let list = items as usize * (one + 1) - usize::from(items > 0);

@@ -225,7 +225,7 @@ fn random_formats() {
     for case in 0..env::oracle_cases(500) {
         let mut random = Random::new(seed + case);
         let format = format(&mut random, 0);
-        let constraint = match Constraint::structural_tag(&format.json()) {
+        let constraint = match Constraint::structural_tag(format.json()) {
             Ok(constraint) => constraint,
             Err(e) => {
                 assert_eq!(e.kind(), ErrorKind::Unsupported, "{e} for {}", format.json());
@@ -372,8 +372,7 @@ fn what_names_share_is_forced() {
         .collect();
     let tag = serde_json::json!({"type": "structural_tag", "format": {
         "type": "triggered_tags", "triggers": ["<to"], "tags": tags}});
-    let grammar =
-        compiler.compile(&Constraint::structural_tag(&tag.to_string()).expect("valid")).expect("ok");
+    let grammar = compiler.compile(&Constraint::structural_tag(tag.to_string()).expect("valid")).expect("ok");
     let forced = |text: &str| words.after(&grammar, text.as_bytes()).expect("a beginning").forced_bytes();
     assert_eq!(forced("<to"), b"ol>get_");
     assert_eq!(forced("x<tool>get_17"), b"");

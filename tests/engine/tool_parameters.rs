@@ -314,11 +314,11 @@ impl ToolCase {
     fn grammars(&self, compiler: &Compiler) -> [CompiledGrammar; 2] {
         let tag = Constraint::builder()
             .policy(self.policy.clone())
-            .structural_tag(&self.tag())
+            .structural_tag(self.tag())
             .unwrap_or_else(|e| panic!("{e}: {}", self.tag()));
         let order = if self.any_order { KeyOrder::Any } else { self.policy.key_order };
         let policy = Policy { key_order: order, ..self.policy.clone() };
-        let own = Constraint::builder().policy(policy).json_schema(&self.schema.to_string()).expect("valid");
+        let own = Constraint::builder().policy(policy).json_schema(self.schema.to_string()).expect("valid");
         [tag, own].map(|c| compiler.compile(&c).unwrap_or_else(|e| panic!("{e}: {}", self.tag())))
     }
 
@@ -498,12 +498,12 @@ fn what_cannot_be_written() {
     ];
     for (schema, kind, message) in cases {
         let case = ToolCase { schema, style: Minimax, policy: Policy::default(), any_order: false };
-        let error = Constraint::structural_tag(&case.tag()).expect_err(&case.tag());
+        let error = Constraint::structural_tag(case.tag()).expect_err(&case.tag());
         assert_eq!((error.kind(), error.pointer()), (kind, Some("/format/json_schema")), "{error}");
         assert!(error.message().contains(message), "{error}");
     }
     // A forbidden name may have any form.
     let schema = object(json!({"a>": false, "b": {"type": "integer"}}));
     let case = ToolCase { schema, style: Minimax, policy: Policy::default(), any_order: false };
-    Constraint::structural_tag(&case.tag()).expect("nothing has that name");
+    Constraint::structural_tag(case.tag()).expect("nothing has that name");
 }

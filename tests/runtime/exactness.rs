@@ -256,7 +256,7 @@ fn unverified_modes_keep_to_the_constraint_and_report_their_survival() {
 
 #[test]
 fn a_prompt_beyond_the_context_is_refused() {
-    let error = engine().generate(&extract::request(SCHEMAS[0], &"word ".repeat(4000)).unwrap()).unwrap_err();
+    let error = engine().generate(&extract::request(SCHEMAS[0], "word ".repeat(4000)).unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PromptTooLong);
     assert!(error.hint_text().is_some());
 }

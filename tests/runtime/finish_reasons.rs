@@ -290,7 +290,7 @@ fn outputs_are_closed_whenever_the_shortest_fits() {
     for round in 0..60 {
         let (schema, texts, all) = small_schema(&mut random);
         let least = texts.iter().map(|t| fewest(&tokens, longest, t)).min().unwrap();
-        let constraint = Constraint::json_schema(&schema.to_string()).unwrap();
+        let constraint = Constraint::json_schema(schema.to_string()).unwrap();
         let sampling = SamplingParams {
             temperature: [0.0, 1.0, 2.0][random.below(3)],
             seed: round,

@@ -11,7 +11,7 @@
 //! of each single call.
 //!
 //! ```text
-//! cargo run --release -p ffwd-maskbench --features llguidance -- [FILE.jsonl[.zst]] [OPTIONS]
+//! cargo run --release -p ffwd-maskbench --features ffwd-maskbench/llguidance -- [FILE.jsonl[.zst]] [OPTIONS]
 //! cargo run --release --manifest-path benches/xgrammar/Cargo.toml -- [FILE.jsonl[.zst]] [OPTIONS]
 //! ```
 //!

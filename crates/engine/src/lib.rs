@@ -1,10 +1,11 @@
 //! The constraint engine of `ffwd`: exact token bitmasks for structured generation.
 //!
 //! A [`Constraint`] says what an output may be: a JSON Schema, a regular expression, a context-free
-//! grammar, a choice, an element pattern, any JSON object, tool calls in free text, a span of a given
-//! text. A [`Compiler`] turns it into a byte-level automaton for a [`Vocabulary`]. A [`Matcher`]
-//! follows one generation: at each step it gives a packed bitmask of the tokens that keep the output
-//! completable. The mask is exact in both directions and never empty before the end.
+//! grammar, a choice, an element pattern, any JSON object, tool calls in free text, a span of a
+//! given text. A [`Compiler`] turns it into a byte-level automaton for a [`Vocabulary`]. A
+//! [`Matcher`] follows one generation: at each step it gives a packed bitmask of the tokens that
+//! keep the output completable. The mask is exact in both directions and never empty before the
+//! end.
 //!
 //! ```
 //! use ffwd_engine::{Compiler, Constraint, Vocabulary};
@@ -33,8 +34,8 @@
 //! ```
 //!
 //! The modules depend on each other in one direction: `vocab` and `constraint`, then `machine`,
-//! `mask` and `matcher`. `machine` (automata over bytes) and `mask` (bitmasks of configurations) are
-//! private. The crate has no `unsafe` code and does not depend on a model runner.
+//! `mask` and `matcher`. `machine` (automata over bytes) and `mask` (bitmasks of configurations)
+//! are private. The crate has no `unsafe` code and does not depend on a model runner.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Warnings: what a constraint means differently from what its author may expect.
 //!
-//! A warning has a [`WarningKind`] to match on, a message, and a JSON pointer if it concerns a location
-//! in a JSON document, as errors have. Plain texts were rejected: a program cannot sort or show them
-//! by location.
+//! A warning has a [`WarningKind`] to match on, a message, and a JSON pointer if it concerns a
+//! location in a JSON document, as errors have. Plain texts were rejected: a program cannot sort or
+//! show them by location.
 
 use std::fmt;
 
@@ -94,8 +94,8 @@ impl Warning {
         self.kind
     }
 
-    /// Returns the JSON pointer of the location, if it is in a JSON document. The empty pointer is the
-    /// whole document.
+    /// Returns the JSON pointer of the location, if it is in a JSON document. The empty pointer is
+    /// the whole document.
     pub fn pointer(&self) -> Option<&str> {
         self.pointer.as_deref()
     }

@@ -8,6 +8,8 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
+    /// The next 64 bits.
+    #[allow(clippy::should_implement_trait)] // a generator of numbers, not of items
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -130,6 +130,23 @@ pub struct SchedulerStats {
 
 /// Runs requests together. It can be shared between threads; dropping it cancels unfinished
 /// requests.
+///
+#[cfg_attr(feature = "embedded", doc = "```")]
+#[cfg_attr(not(feature = "embedded"), doc = "```ignore")]
+/// use std::sync::Arc;
+///
+/// use ffwd::{Constraint, Engine, Prompt, Request, Scheduler, SchedulerOptions};
+///
+/// # fn main() -> ffwd::Result<()> {
+/// let scheduler = Scheduler::new(Arc::new(Engine::embedded()?), SchedulerOptions::default())?;
+/// let request = |text| Request::new(Prompt::text(text)).max_tokens(4);
+/// let handles = ["One ", "Two "].map(|text| scheduler.submit(request(text)));
+/// for handle in handles {
+///     assert!(handle?.wait()?.tokens.len() <= 4);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Scheduler {
     queue: Arc<Queue>,
     figures: Arc<Mutex<SchedulerStats>>,

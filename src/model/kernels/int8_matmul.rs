@@ -116,7 +116,7 @@ impl<B: QuantMatrix> Groups<'_, B> {
         unsafe {
             while V::HAS_32_REGISTERS
                 && R <= 6
-                && self.x.tiling == TileShape::Near
+                && self.x.tiling == TileShape::Cached
                 && at + 2 * GROUP <= self.to
             {
                 self.groups::<V, R, 2>(first, at);
@@ -443,12 +443,12 @@ mod tests {
                 let x = Rows::new(&self.0, self.0.len() / w.width(), w.width());
                 // SAFETY: nothing special is needed for the first kind; the others are checked.
                 unsafe {
-                    let want = with_kind::<Portable<true>, B>(&x, w, TileShape::Few);
+                    let want = with_kind::<Portable<true>, B>(&x, w, TileShape::FewRegisters);
                     #[cfg(target_arch = "x86_64")]
                     if super::super::simd8::has_avx2() {
                         assert_eq!(whole(&self.0, w), want, "{kind}");
-                        assert_eq!(with_kind::<Avx2, B>(&x, w, TileShape::Few), want, "{kind}");
-                        for tiling in [TileShape::Few, TileShape::Near, TileShape::Far] {
+                        assert_eq!(with_kind::<Avx2, B>(&x, w, TileShape::FewRegisters), want, "{kind}");
+                        for tiling in [TileShape::FewRegisters, TileShape::Cached, TileShape::Streamed] {
                             if has_avx512() {
                                 assert_eq!(with_kind::<Avx512, B>(&x, w, tiling), want, "{kind} {tiling:?}");
                             }

@@ -49,23 +49,23 @@ pub(super) struct Int8Rows {
 pub(super) enum TileShape {
     /// For vectors with few registers: six rows and a group of outputs fill them.
     #[default]
-    Few,
+    FewRegisters,
     /// For many registers ([`Simd16::HAS_32_REGISTERS`]) and weights in the caches: six rows and
     /// two groups, so that each load is used twice. For up to nine rows one group is faster than
     /// two tiles.
-    Near,
+    Cached,
     /// For many registers and weights from memory: one group, which is one stream of weights, and
     /// up to twelve rows, so that each load is used as often as possible.
-    Far,
+    Streamed,
 }
 
 impl TileShape {
     /// Returns the tiling for a number of weights.
     pub fn new(many: bool, weights: usize) -> Self {
         match many {
-            false => TileShape::Few,
-            true if weights < STREAMED_FROM_WEIGHTS => TileShape::Near,
-            true => TileShape::Far,
+            false => TileShape::FewRegisters,
+            true if weights < STREAMED_FROM_WEIGHTS => TileShape::Cached,
+            true => TileShape::Streamed,
         }
     }
 
@@ -74,9 +74,9 @@ impl TileShape {
     /// of more.
     pub fn rows(self, left: usize) -> usize {
         match (left, self) {
-            (_, TileShape::Far) => left.div_ceil(left.div_ceil(MOST_ROWS).max(1)),
+            (_, TileShape::Streamed) => left.div_ceil(left.div_ceil(MOST_ROWS).max(1)),
             (0..=6, _) => left,
-            (7..=9, TileShape::Near) => left,
+            (7..=9, TileShape::Cached) => left,
             (7 | 8, _) => 4,
             (9 | 10, _) => 5,
             _ => 6,
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn activations_are_off_by_half_a_step_at_most_and_the_sums_are_theirs() {
         let sizes = [(1, 32), (2, 96), (7, 64), (16, 352), (33, 32)];
-        let tilings = [TileShape::Few, TileShape::Near, TileShape::Far];
+        let tilings = [TileShape::FewRegisters, TileShape::Cached, TileShape::Streamed];
         for ((rows, width), tiling) in sizes.into_iter().flat_map(|size| tilings.map(|tiling| (size, tiling)))
         {
             let x = noise(rows * width, 1);

@@ -1,5 +1,5 @@
-//! The builder of constraints that need more than their own text: a policy, other documents, a source
-//! text to copy from.
+//! The builder of constraints that need more than their own text: a policy, other documents, a
+//! source text to copy from.
 //!
 //! # Cost
 //! The builder only collects; its last call, which names the kind of constraint, does the work.
@@ -47,16 +47,18 @@ impl<'a> ConstraintBuilder<'a> {
         self
     }
 
-    /// Supplies a JSON document that `$ref` may name by this URI, or by its own `$id` once something
-    /// else led to it. The metaschemas of drafts 4, 6, 7, 2019-09 and 2020-12 are built in.
+    /// Supplies a JSON document that `$ref` may name by this URI, or by its own `$id` once
+    /// something else led to it. The metaschemas of drafts 4, 6, 7, 2019-09 and 2020-12 are built
+    /// in.
     pub fn document(mut self, uri: &str, text: impl Into<Cow<'a, str>>) -> Self {
         self.documents.add(uri, text.into());
         self
     }
 
     /// Sets the function that finds documents which were not supplied. It gets the URI without
-    /// fragment, resolved against the `$id` around the reference, and returns the JSON text or `None`.
-    /// It is called once for each URI, also for references in parts of the schema that are not used.
+    /// fragment, resolved against the `$id` around the reference, and returns the JSON text or
+    /// `None`. It is called once for each URI, also for references in parts of the schema that are
+    /// not used.
     pub fn resolver(mut self, resolver: impl Fn(&str) -> Result<Option<String>> + 'a) -> Self {
         self.documents.ask(Box::new(resolver));
         self
@@ -84,8 +86,8 @@ impl<'a> ConstraintBuilder<'a> {
     ///
     /// # Errors
     /// `InvalidJson` with line and column; `InvalidSchema`, `Unsupported`, `Unsatisfiable` and
-    /// `TooComplex` with the JSON pointer of the location; the errors of the resolver; if `x-verbatim`
-    /// is used, also those of [`substring::Source::new`].
+    /// `TooComplex` with the JSON pointer of the location; the errors of the resolver; if
+    /// `x-verbatim` is used, also those of [`substring::Source::new`].
     pub fn json_schema(self, schema: impl AsRef<str>) -> Result<Constraint> {
         let source = self.source.as_ref().map(|(text, options)| (&**text, options));
         let ir = json_schema::parse_with(schema.as_ref(), &self.policy, &self.documents, source)?;
@@ -96,8 +98,9 @@ impl<'a> ConstraintBuilder<'a> {
     /// [`structural_tag`] for its forms and their exact meaning.
     ///
     /// # Errors
-    /// With JSON pointer and hint: not JSON, not a structural tag, something unsupported or ambiguous,
-    /// a schema or a regular expression with a fault. `InvalidOption` if documents were supplied.
+    /// With JSON pointer and hint: not JSON, not a structural tag, something unsupported or
+    /// ambiguous, a schema or a regular expression with a fault. `InvalidOption` if documents were
+    /// supplied.
     pub fn structural_tag(self, tag: impl AsRef<str>) -> Result<Constraint> {
         self.refuse_documents("a structural tag")?;
         let source = self.source.as_ref().map(|(text, options)| (&**text, options));
@@ -105,8 +108,8 @@ impl<'a> ConstraintBuilder<'a> {
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
-    /// Parses a context-free grammar: GBNF if `::=` occurs outside of strings and comments, otherwise
-    /// the subset of Lark's notation. See [`grammar`] for both.
+    /// Parses a context-free grammar: GBNF if `::=` occurs outside of strings and comments,
+    /// otherwise the subset of Lark's notation. See [`grammar`] for both.
     ///
     /// # Errors
     /// As [`gbnf`](Self::gbnf) and [`lark`](Self::lark).
@@ -117,17 +120,19 @@ impl<'a> ConstraintBuilder<'a> {
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
-    /// Parses a grammar in the notation of llama.cpp: `root ::= "yes" | "no"`. See [`grammar::gbnf`].
+    /// Parses a grammar in the notation of llama.cpp: `root ::= "yes" | "no"`. See
+    /// [`grammar::gbnf`].
     ///
     /// # Errors
     /// With the span of the fault: `InvalidPattern` for what does not parse or is not defined,
-    /// `Unsatisfiable` if no text ends, `TooComplex` above a limit. `InvalidOption` for options that
-    /// such a grammar has no use for.
+    /// `Unsatisfiable` if no text ends, `TooComplex` above a limit. `InvalidOption` for options
+    /// that such a grammar has no use for.
     pub fn gbnf(self, text: impl AsRef<str>) -> Result<Constraint> {
         self.plain("a GBNF grammar", |_| grammar::gbnf::parse(text.as_ref()))
     }
 
-    /// Parses a grammar in a subset of Lark's notation: `start: "yes" | "no"`. See [`grammar::lark`].
+    /// Parses a grammar in a subset of Lark's notation: `start: "yes" | "no"`. See
+    /// [`grammar::lark`].
     ///
     /// # Errors
     /// As [`gbnf`](Self::gbnf), and `Unsupported` for features outside of the subset.
@@ -138,11 +143,12 @@ impl<'a> ConstraintBuilder<'a> {
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
-    /// Parses a regular expression in the syntax of the crate `regex-syntax`, anchored at both ends.
+    /// Parses a regular expression in the syntax of the crate `regex-syntax`, anchored at both
+    /// ends.
     ///
     /// # Errors
-    /// With the span of the fault, if the expression does not parse or is too large. `InvalidOption` for
-    /// options that it has no use for.
+    /// With the span of the fault, if the expression does not parse or is too large.
+    /// `InvalidOption` for options that it has no use for.
     pub fn regex(self, pattern: impl AsRef<str>) -> Result<Constraint> {
         self.plain("a regular expression", |_| regex::parse(pattern.as_ref()))
     }
@@ -172,13 +178,13 @@ impl<'a> ConstraintBuilder<'a> {
         self.plain("any JSON object", |_| Ok(Ir::json_object()))
     }
 
-    /// A span of `source`, byte for byte; [`SubstringOptions`] says where it may begin and end, and how
-    /// short it may be. [`substring::Source::find`] finds where a span occurs.
+    /// A span of `source`, byte for byte; [`SubstringOptions`] says where it may begin and end, and
+    /// how short it may be. [`substring::Source::find`] finds where a span occurs.
     ///
     /// # Errors
-    /// As [`substring::Source::new`]. `Unsatisfiable` if there is no span; `TooComplex` if the spans need
-    /// more than [`substring::MAX_SPAN_STATES`] states. `InvalidOption` for options that it has no use
-    /// for.
+    /// As [`substring::Source::new`]. `Unsatisfiable` if there is no span; `TooComplex` if the
+    /// spans need more than [`substring::MAX_SPAN_STATES`] states. `InvalidOption` for options that
+    /// it has no use for.
     pub fn substring(self, source: impl AsRef<str>, options: &SubstringOptions) -> Result<Constraint> {
         self.plain("a substring", |_| substring::parse(source.as_ref(), options))
     }

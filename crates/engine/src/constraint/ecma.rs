@@ -45,7 +45,8 @@ pub fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
 /// A parsed pattern, for callers that ask more than one question about it.
 pub struct Pattern {
     hir: Hir,
-    /// Look-arounds of the pattern. In `hir`, the entries of [`lookaround::LOOKAROUND_SLOTS`] represent them.
+    /// Look-arounds of the pattern. In `hir`, the entries of [`lookaround::LOOKAROUND_SLOTS`]
+    /// represent them.
     looks: Vec<Look>,
 }
 

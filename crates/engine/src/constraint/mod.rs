@@ -1,8 +1,9 @@
 //! Constraints: the front ends that parse them, and their common representation.
 //!
-//! Each front end has a file or folder of its own and yields the same small representation (`ir`). The
-//! [`Policy`] says how JSON values are written. Nothing here knows tokens except [`token_machine`],
-//! whose constraints are made of them. Errors carry a JSON pointer or a span of the pattern, and a hint.
+//! Each front end has a file or folder of its own and yields the same small representation (`ir`).
+//! The [`Policy`] says how JSON values are written. Nothing here knows tokens except
+//! [`token_machine`], whose constraints are made of them. Errors carry a JSON pointer or a span of
+//! the pattern, and a hint.
 //!
 //! # Cost
 //! Parsing takes time linear in the text, except where schemas must be merged or automata combined;
@@ -92,8 +93,8 @@ impl Constraint {
         Ok(Self::token_fsm(&masks.fsm()?))
     }
 
-    /// One of many labels, or several, each in the tokens in which it follows a prompt; see [`Labels`].
-    /// The list is checked when it is compiled, with the vocabulary.
+    /// One of many labels, or several, each in the tokens in which it follows a prompt; see
+    /// [`Labels`]. The list is checked when it is compiled, with the vocabulary.
     pub fn labels(labels: &Labels) -> Self {
         Self::from_tokens(TokenMachine::Labels(Arc::new(labels.clone())))
     }
@@ -222,8 +223,8 @@ impl Constraint {
         &self.policy
     }
 
-    /// Replaces the policy. For a JSON Schema, the policy for numbers, for arrays with `contains`, and for
-    /// the arrays and objects of `enum` and `const` is fixed when it is parsed (see
+    /// Replaces the policy. For a JSON Schema, the policy for numbers, for arrays with `contains`,
+    /// and for the arrays and objects of `enum` and `const` is fixed when it is parsed (see
     /// [`ConstraintBuilder::policy`]); whitespace and order elsewhere take effect here.
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -235,8 +236,8 @@ impl Constraint {
         &self.ir.warnings
     }
 
-    /// Turns warnings into an error: an unknown format, a misspelt keyword, a rule that nothing uses.
-    /// Warnings that depend on the vocabulary come when the constraint is compiled
+    /// Turns warnings into an error: an unknown format, a misspelt keyword, a rule that nothing
+    /// uses. Warnings that depend on the vocabulary come when the constraint is compiled
     /// ([`CompiledGrammar::warnings`](crate::CompiledGrammar::warnings)).
     ///
     /// # Errors

@@ -43,6 +43,20 @@ pub enum KeyOrder {
 }
 
 /// Encoding policy for everything that a constraint generates.
+///
+/// ```
+/// # fn main() -> ffwd_engine::Result<()> {
+/// use ffwd_engine::{Constraint, KeyOrder, Policy, Whitespace};
+///
+/// let policy = Policy {
+///     whitespace: Whitespace::SingleSpace,
+///     key_order: KeyOrder::Any,
+///     ..Policy::default()
+/// };
+/// let object = Constraint::builder().policy(policy).json_schema(r#"{"type": "object"}"#)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whitespace in JSON text.

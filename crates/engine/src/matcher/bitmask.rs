@@ -15,6 +15,20 @@ use crate::mask::Mask;
 use crate::vocab::TokenId;
 
 /// The legal tokens of a position, as [`Matcher::bitmask`](super::Matcher::bitmask) lends them.
+///
+/// ```
+/// # fn main() -> ffwd_engine::Result<()> {
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// use ffwd_engine::{Compiler, Constraint, Vocabulary};
+///
+/// let vocab = Vocabulary::from_bytes(tokenizer)?;
+/// let mut matcher = Compiler::new(vocab.clone()).compile(&Constraint::choice(["7"])?)?.matcher();
+/// let mask = matcher.bitmask();
+/// assert_eq!(mask.count(), 1);
+/// assert!(mask.contains(vocab.encode("7")?[0]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Bitmask<'a> {
     pub(super) mask: Option<&'a Mask>,

@@ -1,12 +1,12 @@
 //! Compiles constraints for a vocabulary, and holds what compiled grammars share.
 //!
-//! For each policy of whitespace and numbers there is one *base*: the rules of strings, numbers and any
-//! JSON value with all of their masks. It is made once and shared by every grammar.
+//! For each policy of whitespace and numbers there is one *base*: the rules of strings, numbers and
+//! any JSON value with all of their masks. It is made once and shared by every grammar.
 //!
 //! # Cost
-//! Making a base takes some tens of milliseconds for a vocabulary of 128k tokens. Compiling is one pass
-//! over the constraint; states and masks of its own rules are made when a generation first reaches
-//! them.
+//! Making a base takes some tens of milliseconds for a vocabulary of 128k tokens. Compiling is one
+//! pass over the constraint; states and masks of its own rules are made when a generation first
+//! reaches them.
 
 use std::sync::{Arc, Mutex};
 
@@ -75,21 +75,22 @@ impl Compiler {
         compiler
     }
 
-    /// Sets how many bytes the tables of one grammar may hold before they are made anew, for each thread
-    /// that uses the grammar at the same time (default: 256 MiB).
+    /// Sets how many bytes the tables of one grammar may hold before they are made anew, for each
+    /// thread that uses the grammar at the same time (default: 256 MiB).
     pub fn with_table_limit(self, bytes: usize) -> Self {
         Compiler { table_limit: bytes, ..self }
     }
 
-    /// Sets on how many threads masks of one grammar are made at the same time without waiting for each
-    /// other (default: the number of cores). Each thread costs a copy of the grammar's tables, once it is
-    /// needed.
+    /// Sets on how many threads masks of one grammar are made at the same time without waiting for
+    /// each other (default: the number of cores). Each thread costs a copy of the grammar's tables,
+    /// once it is needed.
     pub fn with_replicas(self, most: usize) -> Self {
         Compiler { replicas: most, ..self }
     }
 
     /// Makes the automata of the formats of JSON Schema now, once in a process. Otherwise the first
-    /// constraint that uses a format makes them. Servers call this at startup to keep requests short.
+    /// constraint that uses a format makes them. Servers call this at startup to keep requests
+    /// short.
     pub fn warm_up(&self) {
         prepare_formats();
     }
@@ -99,8 +100,8 @@ impl Compiler {
         &self.vocab
     }
 
-    /// Returns the bytes of the tables that all grammars share: the automata and masks of plain values,
-    /// for each policy. At most 16 policies are kept.
+    /// Returns the bytes of the tables that all grammars share: the automata and masks of plain
+    /// values, for each policy. At most 16 policies are kept.
     pub fn shared_bytes(&self) -> usize {
         let bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
         bases.iter().map(|(_, base)| base.masks.bytes() + base.program.bytes()).sum()
@@ -254,6 +255,20 @@ impl GrammarSizes {
 }
 
 /// A constraint compiled for a vocabulary. Cheap to clone; can be shared between threads.
+///
+/// ```
+/// # fn main() -> ffwd_engine::Result<()> {
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// use ffwd_engine::{Compiler, Constraint, Vocabulary};
+///
+/// let compiler = Compiler::new(Vocabulary::from_bytes(tokenizer)?);
+/// let grammar = compiler.compile(&Constraint::json_schema(r#"{"type": "integer"}"#)?)?;
+/// let (mut one, mut other) = (grammar.matcher(), grammar.matcher()); // two generations
+/// assert_eq!(one.legal_count(), other.legal_count());
+/// assert!(grammar.warnings().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct CompiledGrammar(Arc<Grammar>);
 
@@ -309,7 +324,7 @@ impl CompiledGrammar {
     /// configurations and their masks only.
     pub fn sizes(&self) -> GrammarSizes {
         let replica = self.0.replicas.least_used();
-        let sizes = match &replica.lock().tables {
+        match &replica.lock().tables {
             Tables::Bytes { machine, masks } => GrammarSizes::of(machine, masks),
             Tables::Tokens(tables) => {
                 let [configurations, masks] = tables.sizes();
@@ -324,13 +339,11 @@ impl CompiledGrammar {
                     ..text
                 }
             }
-        };
-        sizes
+        }
     }
 
-    /// Returns the bytes held now. What replicas share is counted once, what all grammars share is not
-    /// counted: see
-    /// [`Compiler::shared_bytes`].
+    /// Returns the bytes held now. What replicas share is counted once, what all grammars share is
+    /// not counted: see [`Compiler::shared_bytes`].
     pub fn memory(&self) -> Memory {
         let mut all = Memory::default();
         for replica in self.0.replicas.all() {

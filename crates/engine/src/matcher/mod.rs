@@ -38,6 +38,27 @@ use history::History;
 use tables::Replica;
 
 /// One generation: the tokens that may come next, and the transitions on them.
+///
+/// ```
+/// # fn main() -> ffwd_engine::Result<()> {
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// use ffwd_engine::{Compiler, Constraint, Vocabulary};
+///
+/// let vocab = Vocabulary::from_bytes(tokenizer)?;
+/// let compiler = Compiler::new(vocab.clone());
+/// let mut matcher = compiler.compile(&Constraint::regex("id-[0-9]{3}")?)?.matcher();
+/// assert_eq!(matcher.forced_bytes(), b"id-");
+/// for token in vocab.encode("id-4")? {
+///     matcher.accept_token(token)?;
+/// }
+/// let five = vocab.encode("5")?[0];
+/// assert!(matcher.allows(five) && !matcher.is_accepting());
+/// matcher.accept_token(five)?;
+/// matcher.rollback(1); // back to "id-4"
+/// assert!(matcher.allows(five));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Matcher {
     grammar: CompiledGrammar,
     /// The tables that the configurations of the history belong to.

@@ -40,6 +40,20 @@ pub use trie::{Trie, TrieNode};
 pub type TokenId = u32;
 
 /// A tokenizer's vocabulary, prepared for constraints. Cheap to clone.
+///
+/// ```
+/// # fn main() -> ffwd_engine::Result<()> {
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// use ffwd_engine::Vocabulary;
+///
+/// // Usually `Vocabulary::from_file("tokenizer.json")?`.
+/// let vocab = Vocabulary::from_bytes(tokenizer)?;
+/// let tokens = vocab.encode("a date")?;
+/// assert_eq!(vocab.decode(&tokens), b"a date");
+/// assert_eq!(vocab.bitmask_words(), vocab.logits_size().div_ceil(32));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Vocabulary {
     inner: Arc<VocabularyInner>,

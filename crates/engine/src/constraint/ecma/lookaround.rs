@@ -66,7 +66,8 @@ pub(super) struct Look {
     pub body: Hir,
 }
 
-/// Returns the texts that contain a match of `hir`, which refers to `looks` by [`LOOKAROUND_SLOTS`].
+/// Returns the texts that contain a match of `hir`, which refers to `looks` by
+/// [`LOOKAROUND_SLOTS`].
 pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> Result<NodeId> {
     let mut builder = Builder {
         pattern,

@@ -108,8 +108,8 @@ struct Path {
 pub(super) struct SchemaLowering<'p> {
     pub context: SchemaContext<'p>,
     conjunctions: Vec<Conjunction>,
-    /// Conjunctions of a single schema, by the id of the schema, or [`NO_CONJUNCTION`]; most are of this
-    /// kind.
+    /// Conjunctions of a single schema, by the id of the schema, or [`NO_CONJUNCTION`]; most are of
+    /// this kind.
     single: Vec<ConjunctionId>,
     /// Conjunction of no terms.
     free: Option<ConjunctionId>,

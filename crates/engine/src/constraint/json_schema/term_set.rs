@@ -27,7 +27,8 @@ const MIN_INDEXED_TERMS: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub(super) struct TermSet {
     list: Terms,
-    /// Bit of each term, once there are more than [`MAX_SCANNED_TERMS`]; different terms may share one.
+    /// Bit of each term, once there are more than [`MAX_SCANNED_TERMS`]; different terms may share
+    /// one.
     bits: u128,
     /// All terms, once there are at least [`MIN_INDEXED_TERMS`].
     index: FxHashSet<Term>,

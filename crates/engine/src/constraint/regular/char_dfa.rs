@@ -127,7 +127,7 @@ impl CharDfa {
     }
 
     /// Returns the automaton of a regular node.
-    pub fn from_node(ir: &Ir, node: NodeId) -> Result<CharDfa> {
+    pub fn predecessors(ir: &Ir, node: NodeId) -> Result<CharDfa> {
         CharDfa::from_nfa(&ByteNfa::new(ir, node)?)
     }
 
@@ -270,7 +270,7 @@ impl CharDfa {
         let mut live: Vec<bool> = self.accept.iter().map(|&a| a == accept).collect();
         let mut todo: Vec<u32> = (0..live.len() as u32).filter(|&q| live[q as usize]).collect();
         while let Some(q) = todo.pop() {
-            for &p in back.from_node(q) {
+            for &p in back.predecessors(q) {
                 if !live[p as usize] {
                     live[p as usize] = true;
                     todo.push(p);
@@ -353,7 +353,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub(crate) fn from_node(&self, to: u32) -> &[u32] {
+    pub(crate) fn predecessors(&self, to: u32) -> &[u32] {
         &self.from[self.first[to as usize] as usize..self.first[to as usize + 1] as usize]
     }
 }

@@ -102,7 +102,7 @@ impl CharDfa {
             round.iter().for_each(|&q| is_dirty[q as usize] = false);
             dirty.clear();
             for q in moved.drain(..) {
-                for &p in back.from_node(q) {
+                for &p in back.predecessors(q) {
                     if !blocks.is_single(p) && !std::mem::replace(&mut is_dirty[p as usize], true) {
                         dirty.push(p);
                     }
@@ -128,7 +128,7 @@ impl CharDfa {
         let mut next = 0;
         while let Some(&q) = met.get(next) {
             next += 1;
-            for &p in back.from_node(q) {
+            for &p in back.predecessors(q) {
                 if far[p as usize] == u32::MAX / 2 && self.accept[p as usize] == self.accept[q as usize] {
                     far[p as usize] = far[q as usize] + 1;
                     met.push(p);

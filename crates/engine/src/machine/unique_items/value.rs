@@ -5,9 +5,9 @@
 //! numbers. Strings are compared with their escapes, because a constraint writes every character in
 //! one way.
 //!
-//! A [`ValueCursor`] follows a text that may still become a given value, byte by byte. It may accept too
-//! much while a number is unfinished, because an exponent could still move the point. It never
-//! gives up too early, and at the end of the text it is exact.
+//! A [`ValueCursor`] follows a text that may still become a given value, byte by byte. It may
+//! accept too much while a number is unfinished, because an exponent could still move the point. It
+//! never gives up too early, and at the end of the text it is exact.
 //!
 //! # Cost
 //!
