@@ -127,7 +127,7 @@ impl CharDfa {
     }
 
     /// Returns the automaton of a regular node.
-    pub fn predecessors(ir: &Ir, node: NodeId) -> Result<CharDfa> {
+    pub fn from_node(ir: &Ir, node: NodeId) -> Result<CharDfa> {
         CharDfa::from_nfa(&ByteNfa::new(ir, node)?)
     }
 
