@@ -297,7 +297,7 @@ mod tests {
         let required: Vec<&String> = names.iter().step_by(2).collect();
         let schema = serde_json::json!({"type": "object", "properties": properties, "required": required});
         let compiler = Compiler::new(vocabulary());
-        let grammar = compiler.compile(&Constraint::json_schema(&schema.to_string()).unwrap()).unwrap();
+        let grammar = compiler.compile(&Constraint::json_schema(schema.to_string()).unwrap()).unwrap();
         let mut matcher = grammar.matcher();
         let closer = CompletionKeeper::new(&matcher, None, 2000).expect("there is one");
         let tokens = closer.tokens(matcher.vocabulary());

@@ -160,7 +160,7 @@ mod tests {
     fn a_run_that_was_left_is_not_gone_on_with() {
         let vocab = vocabulary(&["a", "b", "ab"]);
         let grammar = Compiler::new(vocab.clone())
-            .compile(&Constraint::regex(&format!("({0}a|{0}b){0}", "ab".repeat(40))).unwrap())
+            .compile(&Constraint::regex(format!("({0}a|{0}b){0}", "ab".repeat(40))).unwrap())
             .unwrap();
         let (mut matcher, mut ahead) = (grammar.matcher(), ForcedRunCache::default());
         let start = ahead.start(&vocab, &matcher, (b"", None), 4);

@@ -272,7 +272,7 @@ fn rules_that_end_inside_tokens() {
         let end = Constraint::choice([close]).expect("a text");
         let text = pattern(&mut random);
         let made = match case % 3 {
-            0 => Constraint::regex(&format!("(?s).*{}.*", close.replace('.', "\\.")))
+            0 => Constraint::regex(format!("(?s).*{}.*", close.replace('.', "\\.")))
                 .and_then(|with| with.not()?.then(&end)),
             1 => Constraint::regex(&text).and_then(|text| text.then(&end)),
             _ => Constraint::regex(&text),
