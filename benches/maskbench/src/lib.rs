@@ -40,12 +40,12 @@ use ffwd_testkit::data::{self, Entry};
 use ffwd_testkit::tables;
 
 use engines::{ENGINES, Make, MaskEngine, Prepared, ms};
-use options::Options;
+use options::Args;
 use report::{EngineReport, Outcome};
 
 /// Runs the program with `further` engines next to those of this package.
 pub fn main(further: &[(&'static str, Make)]) -> ExitCode {
-    match run(&Options::parse(), further) {
+    match run(&Args::parse(), further) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("maskbench: {message}");
@@ -54,7 +54,7 @@ pub fn main(further: &[(&'static str, Make)]) -> ExitCode {
     }
 }
 
-fn run(options: &Options, further: &[(&'static str, Make)]) -> Result<(), String> {
+fn run(options: &Args, further: &[(&'static str, Make)]) -> Result<(), String> {
     let chosen = options.select(&[ENGINES, further].concat())?;
     let Some(file) = options.schemas() else {
         println!("maskbench: skipped, no benchmark data (set FFWD_BENCH_DIR or name a file)");

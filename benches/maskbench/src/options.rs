@@ -10,7 +10,7 @@ use crate::engines::Make;
 /// Measure masks along the instances of many schemas.
 #[derive(Debug, Parser)]
 #[command(name = "maskbench")]
-pub struct Options {
+pub struct Args {
     /// Read schemas from FILE, JSON Lines with `.jsonl` or `.jsonl.zst` [default: the sample of the
     /// benchmark data]
     pub file: Option<PathBuf>,
@@ -50,7 +50,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse::<usize>().map(|n| n.max(1)).map_err(|e| e.to_string())
 }
 
-impl Options {
+impl Args {
     /// The tokenizer's file.
     pub fn tokenizer(&self) -> PathBuf {
         self.tokenizer.clone().unwrap_or_else(|| inside("tokenizers/llama3/tokenizer.json"))

@@ -21,7 +21,7 @@ use std::time::Instant;
 use dlpark::prelude::{SafeManagedTensorVersioned, TensorView};
 use ffwd_engine::Vocabulary;
 use ffwd_maskbench::engines::{MaskEngine, Prepared, ms};
-use ffwd_maskbench::options::Options;
+use ffwd_maskbench::options::Args;
 use ffwd_maskbench::report::Outcome;
 use xgrammar::{CompiledGrammar, GrammarCompiler, GrammarMatcher, TokenizerInfo};
 
@@ -34,7 +34,7 @@ pub struct XGrammar {
 }
 
 impl XGrammar {
-    pub fn new(options: &Options, vocab: &Vocabulary, strict: bool) -> Result<Self, String> {
+    pub fn new(options: &Args, vocab: &Vocabulary, strict: bool) -> Result<Self, String> {
         let started = Instant::now();
         let text = std::fs::read_to_string(options.tokenizer()).map_err(|e| e.to_string())?;
         let ends = vocab.eos().iter().map(|&id| id as i32).collect();

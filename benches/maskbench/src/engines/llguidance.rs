@@ -9,7 +9,7 @@ use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{Matcher, ParserFactory};
 
 use crate::engines::{MaskEngine, Prepared, ms};
-use crate::options::Options;
+use crate::options::Args;
 use crate::report::Outcome;
 
 /// The compiler of llguidance.
@@ -19,7 +19,7 @@ pub struct LlGuidance {
 }
 
 impl LlGuidance {
-    pub fn new(options: &Options, vocab: &Vocabulary) -> Result<Self, String> {
+    pub fn new(options: &Args, vocab: &Vocabulary) -> Result<Self, String> {
         let started = Instant::now();
         let text = |e: &dyn std::fmt::Display| e.to_string();
         let mut tokenizer =

@@ -9,11 +9,11 @@ use std::time::Instant;
 use ffwd_engine::{TokenId, Vocabulary};
 use ffwd_testkit::data::{self, Entry};
 
-use crate::options::Options;
+use crate::options::Args;
 use crate::report::Outcome;
 
 /// Makes an engine.
-pub type Make = fn(&Options, &Vocabulary) -> Result<Box<dyn MaskEngine>, String>;
+pub type Make = fn(&Args, &Vocabulary) -> Result<Box<dyn MaskEngine>, String>;
 
 /// The engines of this package, by the names of `--engine`.
 pub const ENGINES: &[(&str, Make)] = &[
