@@ -147,7 +147,8 @@ impl Gate {
         Gate { fixed: true, ..Gate::new(&target, Some(&draft), max, AcceptanceRates::default()) }
     }
 
-    /// Returns a gate that lets every draft grow to `max` tokens, whatever the cost. For tests.
+    /// Returns a gate that lets every draft grow to `max` tokens, whatever the cost.
+    #[doc(hidden)]
     pub fn unlimited(max: usize) -> Self {
         Gate {
             unlimited: true,

@@ -60,6 +60,7 @@ pub struct Segment<'a> {
 
 /// A function that sees the tokens of a segment, the number of segments in the forward, and the
 /// logits, which it may change. If it returns an error, the forward fails.
+#[doc(hidden)]
 pub type LogitsHook = dyn Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync;
 
 /// The part of a segment that runs in one chunk.
@@ -231,6 +232,7 @@ impl Model {
     }
 
     /// Returns the same model with a hook that may change its logits. For tests of failing models.
+    #[doc(hidden)]
     pub fn with_logits_hook(
         mut self,
         tamper: impl Fn(&[TokenId], usize, &mut [Vec<f32>]) -> Result<()> + Send + Sync + 'static,

@@ -61,6 +61,7 @@ pub(super) struct DraftSources {
 pub(super) type OnEvent<'a, 'b> = &'a mut Option<&'b mut dyn FnMut(Event)>;
 
 /// A draft source for tests, which may propose any tokens.
+#[doc(hidden)]
 pub type DraftOverride = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
 
 /// Log-probabilities of a token.

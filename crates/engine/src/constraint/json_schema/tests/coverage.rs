@@ -5,7 +5,6 @@
 //! Without it the tests report this and pass.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -24,10 +23,10 @@ pub(super) struct Case {
 }
 
 pub(super) fn corpus(file: &str) -> Option<Vec<Case>> {
-    let dir = std::env::var_os("FFWD_BENCH_DIR").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/bench"),
-        PathBuf::from,
-    );
+    let Some(dir) = ffwd_testkit::data::bench_dir() else {
+        eprintln!("skipped: no benchmark data (set FFWD_BENCH_DIR)");
+        return None;
+    };
     let path = dir.join(file);
     let Ok(packed) = std::fs::File::open(&path) else {
         eprintln!("skipped: no {} (set FFWD_BENCH_DIR)", path.display());
@@ -57,7 +56,7 @@ fn case(line: &str) -> Case {
 
 #[test]
 fn corpus_is_covered() {
-    let file = std::env::var("FFWD_CORPUS").unwrap_or("maskbench-dev-sample.jsonl.zst".into());
+    let file = ffwd_testkit::env::corpus();
     let Some(cases) = corpus(&file) else { return };
     let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut times, mut wrong) = (Vec::new(), Vec::new());
@@ -181,8 +180,8 @@ fn suite_is_not_violated() {
 /// Shows one schema of the corpus: `FFWD_CASE=id`.
 #[test]
 fn one_case() {
-    let Ok(id) = std::env::var("FFWD_CASE") else { return };
-    let file = std::env::var("FFWD_CORPUS").unwrap_or("maskbench-dev-sample.jsonl.zst".into());
+    let Some(id) = ffwd_testkit::env::case() else { return };
+    let file = ffwd_testkit::env::corpus();
     for case in corpus(&file).unwrap_or_default().iter().filter(|c| c.id.contains(&id)) {
         match parse(&case.schema, &Policy::default()) {
             Ok(ir) => {
