@@ -138,19 +138,28 @@ fn files_are_short() {
     }
 }
 
+/// The name of the type that a line of code at the top of a file defines.
+fn defined(line: &str) -> Option<&str> {
+    let line = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1,
+        Some(rest) => rest,
+        None if line.starts_with(' ') => return None,
+        None => line,
+    };
+    let keywords = ["struct ", "enum ", "trait ", "union "];
+    let rest = keywords.iter().find_map(|keyword| line.trim_start().strip_prefix(keyword))?;
+    rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
 #[test]
 fn no_type_name_is_defined_three_times() {
+    assert_eq!(defined("pub(in crate::constraint) struct Shape<'a> {"), Some("Shape"));
+    assert_eq!((defined("enum Kind {"), defined("use super::union::Union;")), (Some("Kind"), None));
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, text) in sources() {
         for (i, line) in text.lines().enumerate() {
-            let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-            let words: Vec<&str> = words.into_iter().filter(|w| !w.is_empty()).collect();
-            let defines = |w: &&str| ["struct", "enum", "trait", "union"].contains(w);
-            let top = !line.starts_with(' ') && !line.starts_with("//");
-            if let Some(at) = words.iter().position(defines).filter(|_| top)
-                && let Some(defined) = words.get(at + 1)
-            {
-                places.entry((*defined).to_owned()).or_default().push(format!("{name}:{}", i + 1));
+            if let Some(defined) = defined(line) {
+                places.entry(defined.to_owned()).or_default().push(format!("{name}:{}", i + 1));
             }
         }
     }
