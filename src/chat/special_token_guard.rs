@@ -1,4 +1,5 @@
-//! Prevents the text of users and tools from becoming special tokens in a chat prompt.
+//! Marks the texts of special tokens in text from outside before a template is rendered, and cuts
+//! the prompt so that only the template's are special.
 //!
 //! A chat template mixes its own text, in which `<|im_end|>` ends a turn, with text from outside,
 //! in which the same letters mean nothing. Outside text may contain the spelling of a special

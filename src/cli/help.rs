@@ -1,4 +1,5 @@
-//! Styles of the help texts, and the sections that follow the options: examples, tables, notes.
+//! Styles of the help texts, the sections that follow the options, and the tables of environment
+//! variables and exit codes.
 //!
 //! A section is a title line that ends with a colon, and indented lines. The man pages are made
 //! from the same texts, so `man` relies on this form.

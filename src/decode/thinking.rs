@@ -1,4 +1,5 @@
-//! Thinking: free text up to an end marker, then the constraint.
+//! Thinking before an answer: the end marker, which becomes part of the constraint, and the budget
+//! after which it is emitted.
 //!
 //! The marker is part of the constraint ([`Constraint::behind_marker`]): text up to the first
 //! marker, then the answer. So masks, forced runs and drafts see one machine, and a draft may span

@@ -1,4 +1,5 @@
-//! Several sequences in one forward: segments, branches, and their cut into chunks and shards.
+//! `Model::forward_batch`: one forward over several sequences (segments with branches), cut into
+//! chunks and shards.
 //!
 //! The rows of all segments run through the linear layers together, so the weights are read once
 //! for all of them. Attention runs sequence by sequence over each one's own cache.

@@ -1,4 +1,5 @@
-//! Verification of the logits of a forward against a draft, position by position.
+//! Verifies a draft and its branches against the logits of a forward; also scores tokens that were
+//! emitted without verification.
 
 use super::branches::Branch;
 use super::{Ending, Session, SubmittedDraft, TokenLogprob, Verified};

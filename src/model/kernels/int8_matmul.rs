@@ -1,4 +1,4 @@
-//! Matrix products in integers: rows of activations times quantised weights.
+//! Products of activations rounded to 8 bits with a matrix in any quantised format (`QuantMatrix`).
 //!
 //! Activations are rounded to 8 bits ([`super::quantize`]). Their products with the weights are
 //! added up exactly, block by block. The sums of the blocks, times their scales, are added in

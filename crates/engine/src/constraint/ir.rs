@@ -1,4 +1,5 @@
-//! The intermediate representation (IR) of constraints, which every front end produces.
+//! The intermediate representation (IR) of constraints, which every front end produces: byte
+//! languages and JSON values, as nodes of one arena.
 //!
 //! A constraint is a graph of [`Node`]s in one arena. Regular nodes (`Bytes`, `Class`, `Concat`,
 //! `Union`, `Repeat`) describe byte strings directly. The `Json*` nodes describe *values* and leave

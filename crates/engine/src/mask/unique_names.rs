@@ -1,5 +1,5 @@
-//! Masks of names that must not repeat, derived from the masks of the same text without that
-//! condition.
+//! Masks of names that must not repeat: the masks without that condition, less the tokens that
+//! repeat a known name or contain one twice.
 //!
 //! A name is complete where it ends. In plain text only the exits that complete a known name are
 //! wrong. In a language of names, the tokens that can only become a known name are wrong, too.

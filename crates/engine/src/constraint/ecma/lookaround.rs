@@ -1,4 +1,5 @@
-//! Look-around assertions and word boundaries, resolved into automata.
+//! ECMA patterns with look-around or word boundaries, compiled to the language of texts that
+//! contain a match.
 //!
 //! The text *before* a position is known once the position is reached. So a lookbehind is answered
 //! by a deterministic automaton that runs from the start of the text. The text *after* a position

@@ -1,4 +1,5 @@
-//! The language of JSON Schema's format `regex`: ECMA-262 patterns with the `u` flag.
+//! A regular expression for JSON Schema's format `regex`: ECMA-262 patterns with the `u` flag whose
+//! groups nest at most three deep.
 //!
 //! The full syntax is a grammar with nesting. Backreferences, group names and the order of a range
 //! also need counting. The language here is regular: each of its texts is a pattern by the

@@ -1,4 +1,5 @@
-//! Makes equal schemas of a document one: the first of them replaces all others.
+//! Unifies equal schemas of a document before they are read, so that equal parts of branches are
+//! seen to be equal.
 //!
 //! Generated schemas repeat their parts instead of referring to them. The separation of `oneOf`
 //! branches then needs to see that `S` and "not `S`" exclude each other without a look inside.

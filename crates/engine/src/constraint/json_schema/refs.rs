@@ -1,4 +1,5 @@
-//! Targets of references: JSON pointers, anchors, `$id`-relative references, and other documents.
+//! Resources of a schema: the targets of references (JSON pointers, anchors, `$id`, other
+//! documents), with their draft and vocabulary.
 //!
 //! References lead to resources that the document embeds, or to documents that the caller supplies.
 //! Nothing is ever fetched. Values that are data (`enum`, `const`, `default`, `examples`) are not

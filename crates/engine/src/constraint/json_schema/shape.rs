@@ -1,4 +1,5 @@
-//! The normalised conjunction: everything that the schemas of one value assert together.
+//! Data of the normalised conjunction: `Shape`, the constraints for each JSON type, and `Term`, one
+//! condition that is not merged yet.
 //!
 //! A [`Shape`] holds the constraints per JSON type after merging: intersected types and bounds, the
 //! union of required names, and for each property the *list of terms* that its value must satisfy.

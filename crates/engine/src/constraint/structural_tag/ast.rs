@@ -1,4 +1,5 @@
-//! The syntax tree of a structural tag: one node per format of the document.
+//! The syntax tree of a structural tag: the kinds of format, whose leaves (schemas, patterns,
+//! grammars) are compiled to IR nodes already.
 //!
 //! Each node has its position in the document, for errors. Leaves (schemas, regular expressions,
 //! grammars) are already nodes of the intermediate representation. `optional`, `plus`, `star` and

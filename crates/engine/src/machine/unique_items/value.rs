@@ -1,4 +1,5 @@
-//! JSON values of items, compared as values and not as texts.
+//! JSON values of items, interned so that equal values have one number, and a cursor over texts
+//! that may still become a given value.
 //!
 //! Two items of an array are equal whatever the order of their properties, and `1` equals `1.0`. So
 //! a value is a small tree, and equal trees have one number. Comparing two values is comparing two

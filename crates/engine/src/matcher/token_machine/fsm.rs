@@ -1,4 +1,5 @@
-//! Hand-built machines over tokens: checked, trimmed, and determinised lazily.
+//! States of a user's `TokenFsm`: checked and trimmed at compile time, determinised lazily, with
+//! shortest completions.
 //!
 //! # Cost
 //!
