@@ -49,7 +49,7 @@ impl Matcher {
     ///         Constraint::builder().source(letter, &SubstringOptions::words()).json_schema(schema)?;
     ///     let mut matcher = Compiler::new(vocab).compile(&constraint)?.matcher();
     ///     tokens.iter().try_for_each(|&token| matcher.accept_token(token))?;
-    ///     for quote in matcher.quotes() {
+    ///     for quote in matcher.source_spans() {
     ///         println!("{:?} is at {:?} of the letter", quote.text, quote.found.first);
     ///     }
     ///     Ok(())
