@@ -28,6 +28,7 @@ mod load;
 mod repack;
 mod rope;
 mod safetensors;
+mod tensor_names;
 mod transformer;
 mod weights;
 

@@ -26,7 +26,8 @@ use super::config::{ModelConfig, bad};
 use super::kernels::{
     Attention, Rotation, add, on_every_thread, rms_norm, rms_norm_heads, silu_times, threads,
 };
-use super::weights::{FusedLinear, LayerTensor, Matrix, TensorId, TensorSource};
+use super::tensor_names::{LayerTensor, TensorId};
+use super::weights::{FusedLinear, Matrix, TensorSource};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of tokens that run together.

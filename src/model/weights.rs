@@ -1,4 +1,4 @@
-//! Weight matrices: storage, fusion of projections, products, and the tensor names in files.
+//! Weight matrices: storage, fusion of projections, and products.
 //!
 //! Matrices are held as `f32`, `Q8_0`, `Q4_K` or `Q6_K` and multiplied by this crate's kernels.
 //! Other block formats of GGUF are multiplied by candle.
@@ -25,6 +25,7 @@ use super::kernels::{
 };
 use super::repack::{PackedQ4K, PackedQ6K, PackedQ8_0};
 use super::safetensors::Safetensors;
+use super::tensor_names::{LayerTensor, TensorId, gguf_name, safetensors_name};
 use crate::error::{Error, Result};
 use crate::model::gguf::file::Gguf;
 
@@ -328,85 +329,10 @@ impl FusedLinear {
     }
 }
 
-/// Kinds of a layer's tensors, the same for both file formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LayerTensor {
-    Q,
-    K,
-    V,
-    O,
-    Gate,
-    Up,
-    Down,
-    AttentionNorm,
-    FeedForwardNorm,
-    QNorm,
-    KNorm,
-}
-
-/// Identifies a tensor of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TensorId {
-    Embedding,
-    Output,
-    FinalNorm,
-    Layer(usize, LayerTensor),
-    /// Added to the output of the matrix of the same name.
-    Bias(usize, LayerTensor),
-}
-
 /// A file with weights.
 pub(crate) enum TensorSource<R> {
     Gguf(Gguf<R>),
     Safetensors(Safetensors<R>),
-}
-
-fn gguf_name(slot: TensorId) -> String {
-    let (layer, part, end) = match slot {
-        TensorId::Embedding => return "token_embd.weight".into(),
-        TensorId::Output => return "output.weight".into(),
-        TensorId::FinalNorm => return "output_norm.weight".into(),
-        TensorId::Layer(layer, part) => (layer, part, "weight"),
-        TensorId::Bias(layer, part) => (layer, part, "bias"),
-    };
-    let part = match part {
-        LayerTensor::Q => "attn_q",
-        LayerTensor::K => "attn_k",
-        LayerTensor::V => "attn_v",
-        LayerTensor::O => "attn_output",
-        LayerTensor::Gate => "ffn_gate",
-        LayerTensor::Up => "ffn_up",
-        LayerTensor::Down => "ffn_down",
-        LayerTensor::AttentionNorm => "attn_norm",
-        LayerTensor::FeedForwardNorm => "ffn_norm",
-        LayerTensor::QNorm => "attn_q_norm",
-        LayerTensor::KNorm => "attn_k_norm",
-    };
-    format!("blk.{layer}.{part}.{end}")
-}
-
-fn safetensors_name(slot: TensorId) -> String {
-    let (layer, part, end) = match slot {
-        TensorId::Embedding => return "model.embed_tokens.weight".into(),
-        TensorId::Output => return "lm_head.weight".into(),
-        TensorId::FinalNorm => return "model.norm.weight".into(),
-        TensorId::Layer(layer, part) => (layer, part, "weight"),
-        TensorId::Bias(layer, part) => (layer, part, "bias"),
-    };
-    let part = match part {
-        LayerTensor::Q => "self_attn.q_proj",
-        LayerTensor::K => "self_attn.k_proj",
-        LayerTensor::V => "self_attn.v_proj",
-        LayerTensor::O => "self_attn.o_proj",
-        LayerTensor::Gate => "mlp.gate_proj",
-        LayerTensor::Up => "mlp.up_proj",
-        LayerTensor::Down => "mlp.down_proj",
-        LayerTensor::AttentionNorm => "input_layernorm",
-        LayerTensor::FeedForwardNorm => "post_attention_layernorm",
-        LayerTensor::QNorm => "self_attn.q_norm",
-        LayerTensor::KNorm => "self_attn.k_norm",
-    };
-    format!("model.layers.{layer}.{part}.{end}")
 }
 
 impl<R: Read + Seek> TensorSource<R> {

@@ -1,0 +1,89 @@
+//! The names of tensors in GGUF and safetensors files.
+//!
+//! A tensor has one name in each format, whatever the family. Where families give one name to
+//! tensors of different use, these are different kinds of tensors here.
+//!
+//! # Cost
+//!
+//! One short string for each tensor that is read.
+//!
+//! # Alternatives considered
+//!
+//! A table of names for each family was rejected: nearly all names are the same.
+
+/// Kinds of a layer's tensors, the same for both file formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LayerTensor {
+    Q,
+    K,
+    V,
+    O,
+    Gate,
+    Up,
+    Down,
+    AttentionNorm,
+    FeedForwardNorm,
+    QNorm,
+    KNorm,
+}
+
+/// Identifies a tensor of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TensorId {
+    Embedding,
+    Output,
+    FinalNorm,
+    Layer(usize, LayerTensor),
+    /// Added to the output of the matrix of the same name.
+    Bias(usize, LayerTensor),
+}
+
+/// Returns the name of a tensor in GGUF files.
+pub(crate) fn gguf_name(slot: TensorId) -> String {
+    let (layer, part, end) = match slot {
+        TensorId::Embedding => return "token_embd.weight".into(),
+        TensorId::Output => return "output.weight".into(),
+        TensorId::FinalNorm => return "output_norm.weight".into(),
+        TensorId::Layer(layer, part) => (layer, part, "weight"),
+        TensorId::Bias(layer, part) => (layer, part, "bias"),
+    };
+    let part = match part {
+        LayerTensor::Q => "attn_q",
+        LayerTensor::K => "attn_k",
+        LayerTensor::V => "attn_v",
+        LayerTensor::O => "attn_output",
+        LayerTensor::Gate => "ffn_gate",
+        LayerTensor::Up => "ffn_up",
+        LayerTensor::Down => "ffn_down",
+        LayerTensor::AttentionNorm => "attn_norm",
+        LayerTensor::FeedForwardNorm => "ffn_norm",
+        LayerTensor::QNorm => "attn_q_norm",
+        LayerTensor::KNorm => "attn_k_norm",
+    };
+    format!("blk.{layer}.{part}.{end}")
+}
+
+/// Returns the name of a tensor in safetensors files, as Hugging Face models have it.
+pub(crate) fn safetensors_name(slot: TensorId) -> String {
+    let (layer, part, end) = match slot {
+        TensorId::Embedding => return "model.embed_tokens.weight".into(),
+        TensorId::Output => return "lm_head.weight".into(),
+        TensorId::FinalNorm => return "model.norm.weight".into(),
+        TensorId::Layer(layer, part) => (layer, part, "weight"),
+        TensorId::Bias(layer, part) => (layer, part, "bias"),
+    };
+    let part = match part {
+        LayerTensor::Q => "self_attn.q_proj",
+        LayerTensor::K => "self_attn.k_proj",
+        LayerTensor::V => "self_attn.v_proj",
+        LayerTensor::O => "self_attn.o_proj",
+        LayerTensor::Gate => "mlp.gate_proj",
+        LayerTensor::Up => "mlp.up_proj",
+        LayerTensor::Down => "mlp.down_proj",
+        LayerTensor::AttentionNorm => "input_layernorm",
+        LayerTensor::FeedForwardNorm => "post_attention_layernorm",
+        LayerTensor::QNorm => "self_attn.q_norm",
+        LayerTensor::KNorm => "self_attn.k_norm",
+    };
+    format!("model.layers.{layer}.{part}.{end}")
+}
