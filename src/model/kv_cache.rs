@@ -12,6 +12,7 @@
 
 use super::config::ModelConfig;
 use super::kernels::KEY_BLOCK;
+use super::kv_layer::Layer;
 
 /// Number of positions by which the memory of a cache grows; whole blocks of keys.
 const STEP: usize = 256;
@@ -23,31 +24,6 @@ pub struct KvCache {
     pub(super) layers: Vec<Layer>,
     pub(super) len: usize,
     pub(super) kv_dim: usize,
-}
-
-/// Keys and values of one layer.
-#[derive(Clone, Default)]
-pub(super) struct Layer {
-    /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`: attention reads contiguous memory. In
-    /// the last block, positions beyond the length hold zeros or old values.
-    pub k: Vec<f32>,
-    /// `[position][kv_head][head_dim]`.
-    pub v: Vec<f32>,
-}
-
-impl Layer {
-    /// Appends a position; all earlier ones must be present.
-    pub fn push(&mut self, key: &[f32], value: &[f32]) {
-        let (width, position) = (key.len(), self.v.len() / key.len());
-        let start = position / KEY_BLOCK * width * KEY_BLOCK;
-        // If a block of keys begins, this adds it; otherwise the block already has room for this
-        // position.
-        self.k.resize(start + width * KEY_BLOCK, 0.0);
-        for (element, block) in key.iter().zip(self.k[start..].chunks_exact_mut(KEY_BLOCK)) {
-            block[position % KEY_BLOCK] = *element;
-        }
-        self.v.extend_from_slice(value);
-    }
 }
 
 impl KvCache {
@@ -79,16 +55,7 @@ impl KvCache {
             return;
         }
         let width = self.kv_dim;
-        for layer in &mut self.layers {
-            layer.v.copy_within(from * width..(from + len) * width, at * width);
-            for i in 0..len {
-                let place = |p: usize| p / KEY_BLOCK * KEY_BLOCK * width + p % KEY_BLOCK;
-                let (to, from) = (place(at + i), place(from + i));
-                for element in 0..width {
-                    layer.k[to + element * KEY_BLOCK] = layer.k[from + element * KEY_BLOCK];
-                }
-            }
-        }
+        self.layers.iter_mut().for_each(|layer| layer.take_branch(width, at, from, len));
         self.len = at + len;
     }
 
@@ -96,24 +63,14 @@ impl KvCache {
     /// their keys and values: a small part of computing them.
     pub fn prefix(&self, len: usize) -> KvCache {
         let len = len.min(self.len);
-        let (keys, values) = self.used(len);
-        let copy = |l: &Layer| Layer { k: l.k[..keys].to_vec(), v: l.v[..values].to_vec() };
-        KvCache { layers: self.layers.iter().map(copy).collect(), len, kv_dim: self.kv_dim }
-    }
-
-    /// Returns the numbers of elements that the keys and the values of `len` positions take in each
-    /// layer.
-    fn used(&self, len: usize) -> (usize, usize) {
-        (len.next_multiple_of(KEY_BLOCK) * self.kv_dim, len * self.kv_dim)
+        let layers = self.layers.iter().map(|layer| layer.prefix(self.kv_dim, len)).collect();
+        KvCache { layers, len, kv_dim: self.kv_dim }
     }
 
     /// Sets the length to `len` positions that hold zeros or old values. For measuring.
     pub(super) fn set_len_for_timing(&mut self, len: usize) {
-        let (keys, values) = self.used(len);
-        for layer in &mut self.layers {
-            layer.k.resize(keys, 0.0);
-            layer.v.resize(values, 0.0);
-        }
+        let width = self.kv_dim;
+        self.layers.iter_mut().for_each(|layer| layer.resize(width, len));
         self.len = len;
     }
 
@@ -125,19 +82,14 @@ impl KvCache {
 
     /// Returns the bytes of memory taken.
     pub fn bytes(&self) -> usize {
-        self.layers.iter().map(|l| (l.k.capacity() + l.v.capacity()) * size_of::<f32>()).sum()
+        self.layers.iter().map(Layer::bytes).sum()
     }
 
     /// Drops everything beyond the length, and reserves room for `rows` more positions.
     pub(super) fn prepare(&mut self, rows: usize) {
-        let (keys, values) = self.used(self.len);
-        let wanted = (self.len + rows).next_multiple_of(STEP) * self.kv_dim;
-        for layer in &mut self.layers {
-            for (side, used) in [(&mut layer.k, keys), (&mut layer.v, values)] {
-                side.truncate(used);
-                side.reserve_exact(wanted - used);
-            }
-        }
+        let (width, len) = (self.kv_dim, self.len);
+        let room = (len + rows).next_multiple_of(STEP);
+        self.layers.iter_mut().for_each(|layer| layer.prepare(width, len, room));
     }
 }
 

@@ -24,6 +24,7 @@ mod gguf;
 pub mod hub;
 mod kernels;
 pub(crate) mod kv_cache;
+mod kv_layer;
 mod load;
 mod repack;
 mod rope;
