@@ -8,26 +8,23 @@
 //!
 //! One pass over the tensor names.
 
-use std::io::{Read, Seek};
-
-use candle_core::quantized::GgmlDType;
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::ChatSources;
 use crate::model::config::{Architecture, ModelConfig, bad};
 use crate::model::gguf::file::{Gguf, TEMPLATE};
 use crate::model::rope::{RopeScaling, refused};
+use crate::model::tensor_type::TensorType;
 
 /// Name of the tensor with the divisors of the rotary frequencies.
 const DIVISORS: &str = "rope_freqs.weight";
 
 /// Metadata of one architecture, whose name is the prefix of their keys.
-struct Keys<'a, R> {
-    file: &'a Gguf<R>,
+struct Keys<'a> {
+    file: &'a Gguf<'a>,
     name: &'static str,
 }
 
-impl<R: Read + Seek> Keys<'_, R> {
+impl Keys<'_> {
     fn key(&self, rest: &str) -> String {
         format!("{}.{rest}", self.name)
     }
@@ -66,15 +63,14 @@ fn architecture(name: Option<&str>) -> Result<(Architecture, &'static str)> {
     }
 }
 
-impl<R: Read + Seek> Gguf<R> {
+impl Gguf<'_> {
     /// Reads the shape and constants of the model.
     ///
     /// # Errors
     /// Returns an error if the architecture is another one, a feature is used that the runner
     /// lacks, or a number is missing or out of range.
-    pub fn config(&mut self) -> Result<ModelConfig> {
+    pub fn config(&self) -> Result<ModelConfig> {
         let (architecture, name) = architecture(self.text("general.architecture"))?;
-        // Read first: it needs mutable access to the file.
         let divisors = self.divisors()?;
         let keys = Keys { file: self, name };
         keys.check_features()?;
@@ -157,10 +153,10 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(ends)
     }
 
-    fn divisors(&mut self) -> Result<Option<Vec<f32>>> {
+    fn divisors(&self) -> Result<Option<Vec<f32>>> {
         match self.info(DIVISORS) {
             None => Ok(None),
-            Some(t) if t.dtype == GgmlDType::F32 && t.shape.len() == 1 => {
+            Some(t) if t.dtype == TensorType::F32 && t.shape.len() == 1 => {
                 let bytes = self.read(DIVISORS)?;
                 let number = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
                 Ok(Some(bytes.chunks_exact(4).map(number).collect()))
@@ -170,7 +166,7 @@ impl<R: Read + Seek> Gguf<R> {
     }
 }
 
-impl<R: Read + Seek> Keys<'_, R> {
+impl Keys<'_> {
     /// Returns the rotary scaling. Files with a factor but no type mean linear scaling.
     fn scaling(&self, divisors: Option<Vec<f32>>) -> Result<RopeScaling> {
         let factor = match self.float("rope.scaling.factor")? {

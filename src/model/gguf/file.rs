@@ -1,11 +1,12 @@
-//! Reader of GGUF files: metadata, the table of tensors, and the bytes of one tensor at a time.
+//! Reader of GGUF files: metadata, the table of tensors, and the bytes of each tensor.
 //!
-//! Every count and size is checked against the length of the file before memory is taken, and
-//! nothing recurses.
+//! A model in several files (`-00001-of-00003.gguf`) is read as one. Every count and size is checked
+//! against the length of the file before memory is taken, and nothing recurses.
 //!
 //! # Cost
 //!
-//! The header is read once, in time linear in its size. Tensor data is read only on request.
+//! The header is read once, in time linear in its size. Tensor data and lists are slices of the
+//! file; nothing is copied.
 //!
 //! # Alternatives considered
 //!
@@ -14,12 +15,11 @@
 //! tokenizer's lists) as a tagged value.
 
 use std::collections::HashMap;
-use std::io::{Read, Seek, SeekFrom};
-
-use candle_core::quantized::GgmlDType;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::config::bad;
+use crate::model::file_data::FileData;
+use crate::model::tensor_type::TensorType;
 
 /// Maximum number of metadata entries and of tensors.
 const MAX_ENTRIES: u64 = 1 << 16;
@@ -33,7 +33,10 @@ pub(crate) const TEMPLATE: &str = "tokenizer.chat_template";
 /// Maximum number of dimensions of a tensor.
 const MAX_DIMENSIONS: u32 = 4;
 /// Largest alignment of tensor data accepted.
-const MAX_ALIGNMENT: u64 = 1 << 20;
+const MAX_ALIGNMENT: usize = 1 << 20;
+/// The key for the number of files of a model, and that for the index of a file.
+const SPLIT_COUNT: &str = "split.count";
+const SPLIT_INDEX: &str = "split.no";
 
 /// A value of the metadata. Arrays and long texts are skipped; the position of an array is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,51 +54,61 @@ enum Meta {
 struct Array {
     kind: u32,
     count: u64,
-    start: u64,
+    start: usize,
 }
 
-/// The position of a tensor in the file, its type and its shape.
+/// The position of a tensor, its type and its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct TensorInfo {
-    pub dtype: GgmlDType,
+    pub dtype: TensorType,
     /// Outermost dimension first, unlike in the file.
     pub shape: Vec<usize>,
-    start: u64,
-    bytes: u64,
+    /// Index of the file.
+    file: usize,
+    start: usize,
+    bytes: usize,
 }
 
-/// An open GGUF file.
-pub(crate) struct Gguf<R> {
-    input: R,
+/// An open GGUF model: one file, or all files of a split one.
+pub(crate) struct Gguf<'a> {
+    files: Vec<FileData<'a>>,
     metadata: HashMap<String, Meta>,
     tensors: HashMap<String, TensorInfo>,
-    length: u64,
+    wide: bool,
+}
+
+/// The header of one file.
+struct Header {
+    metadata: HashMap<String, Meta>,
+    tensors: Vec<(String, TensorInfo)>,
     wide: bool,
 }
 
 /// Reads little-endian numbers and tracks its position.
-struct Cursor<'a, R> {
-    input: &'a mut R,
-    position: u64,
-    length: u64,
+struct Cursor<'a> {
+    data: &'a [u8],
+    position: usize,
     /// Width of counts and lengths: 4 bytes in version 1, 8 bytes in later ones.
     wide: bool,
 }
 
-impl<R: Read> Cursor<'_, R> {
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut buffer = [0; N];
-        self.need(N as u64)?;
-        self.input.read_exact(&mut buffer).map_err(|e| read_error(&e))?;
-        self.position += N as u64;
-        Ok(buffer)
+impl<'a> Cursor<'a> {
+    /// Returns the next `n` bytes.
+    fn take(&mut self, n: u64) -> Result<&'a [u8]> {
+        let rest = &self.data[self.position..];
+        match usize::try_from(n).ok().and_then(|n| rest.get(..n)) {
+            Some(bytes) => {
+                self.position += bytes.len();
+                Ok(bytes)
+            }
+            None => Err(bad(format!("the GGUF file ends early: {n} bytes wanted at {}", self.position))),
+        }
     }
 
-    fn need(&self, n: u64) -> Result<()> {
-        if n > self.length - self.position {
-            return Err(bad(format!("the GGUF file ends early: {n} bytes wanted at {}", self.position)));
-        }
-        Ok(())
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut buffer = [0; N];
+        buffer.copy_from_slice(self.take(N as u64)?);
+        Ok(buffer)
     }
 
     fn u32(&mut self) -> Result<u32> {
@@ -110,29 +123,16 @@ impl<R: Read> Cursor<'_, R> {
         if self.wide { self.u64() } else { self.u32().map(u64::from) }
     }
 
-    fn skip(&mut self, n: u64) -> Result<()> {
-        self.need(n)?;
-        std::io::copy(&mut self.input.by_ref().take(n), &mut std::io::sink()).map_err(|e| read_error(&e))?;
-        self.position += n;
-        Ok(())
-    }
-
-    /// Reads a string and returns it if it is short enough to keep.
-    fn text(&mut self, limit: u64) -> Result<Option<String>> {
+    /// Reads a string, and returns it if it is short enough to keep and UTF-8.
+    fn text(&mut self, limit: u64) -> Result<Option<&'a str>> {
         let n = self.count()?;
-        if n > limit {
-            self.skip(n)?;
-            return Ok(None);
-        }
-        self.need(n)?;
-        let mut buffer = vec![0; n as usize];
-        self.input.read_exact(&mut buffer).map_err(|e| read_error(&e))?;
-        self.position += n;
-        Ok(String::from_utf8(buffer).ok())
+        let bytes = self.take(n)?;
+        Ok(if n > limit { None } else { std::str::from_utf8(bytes).ok() })
     }
 
     fn name(&mut self) -> Result<String> {
-        self.text(MAX_KEPT_STRING)?.ok_or_else(|| bad("a name in the GGUF file is too long or not UTF-8"))
+        let name = self.text(MAX_KEPT_STRING)?;
+        name.map(str::to_owned).ok_or_else(|| bad("a name in the GGUF file is too long or not UTF-8"))
     }
 
     fn meta(&mut self, kind: u32, limit: u64) -> Result<Meta> {
@@ -145,7 +145,7 @@ impl<R: Read> Cursor<'_, R> {
             5 => Meta::Int(i32::from_le_bytes(self.bytes()?).into()),
             6 => Meta::Float(f32::from_le_bytes(self.bytes()?).into()),
             7 => Meta::Bool(self.bytes::<1>()? != [0]),
-            8 => self.text(limit)?.map_or(Meta::Skipped, Meta::Text),
+            8 => self.text(limit)?.map_or(Meta::Skipped, |text| Meta::Text(text.to_owned())),
             9 => Meta::Array(self.skip_array()?),
             10 => Meta::Int(self.u64()?.into()),
             11 => Meta::Int(i64::from_le_bytes(self.bytes()?).into()),
@@ -163,21 +163,20 @@ impl<R: Read> Cursor<'_, R> {
             4..=6 => 4,
             10..=12 => 8,
             8 => {
-                // Each string takes at least its length prefix, so a false count runs into the end.
-                self.need(n.saturating_mul(4))?;
+                // A false count runs into the end of the file.
                 for _ in 0..n {
                     let len = self.count()?;
-                    self.skip(len)?;
+                    self.take(len)?;
                 }
                 return Ok(array);
             }
             _ => return Err(bad(format!("a GGUF array of type {kind}"))),
         };
-        self.skip(n.checked_mul(size).ok_or_else(|| bad("a GGUF array is larger than the file"))?)?;
+        self.take(n.checked_mul(size).ok_or_else(|| bad("a GGUF array is larger than the file"))?)?;
         Ok(array)
     }
 
-    fn tensor(&mut self) -> Result<(String, TensorInfo)> {
+    fn tensor(&mut self, file: usize) -> Result<(String, TensorInfo)> {
         let name = self.name()?;
         let rank = self.u32()?;
         if rank == 0 || rank > MAX_DIMENSIONS {
@@ -189,89 +188,83 @@ impl<R: Read> Cursor<'_, R> {
             shape.push(usize::try_from(d).map_err(|_| bad(format!("tensor `{name}` is too large")))?);
         }
         shape.reverse();
-        let dtype = dtype(self.u32()?).map_err(|e| e.hint(format!("in tensor `{name}`")))?;
-        let elements = shape.iter().try_fold(1usize, |a, d| a.checked_mul(*d));
-        // Rows consist of whole blocks, so that a row can be cut out.
-        let whole = shape.last().is_some_and(|d| d.is_multiple_of(dtype.block_size()));
-        let bytes =
-            elements.filter(|_| whole).and_then(|n| (n / dtype.block_size()).checked_mul(dtype.type_size()));
+        let dtype = TensorType::from_gguf(self.u32()?, &name)?;
+        let bytes = dtype.bytes(&shape);
         let bytes = bytes.ok_or_else(|| bad(format!("tensor `{name}` has an impossible shape {shape:?}")))?;
-        let start = self.u64()?;
-        Ok((name, TensorInfo { dtype, shape, start, bytes: bytes as u64 }))
+        let start = usize::try_from(self.u64()?);
+        let start = start.map_err(|_| bad(format!("tensor `{name}` lies outside the file")))?;
+        Ok((name, TensorInfo { dtype, shape, file, start, bytes }))
     }
 }
 
-fn read_error(e: &std::io::Error) -> Error {
-    Error::new(ErrorKind::Io, e.to_string())
+/// Reads the header of the `file`-th file.
+fn header(data: &[u8], file: usize) -> Result<Header> {
+    let mut cursor = Cursor { data, position: 0, wide: true };
+    if cursor.bytes::<4>()? != *b"GGUF" {
+        return Err(bad("not a GGUF file: it does not begin with `GGUF`"));
+    }
+    match cursor.u32()? {
+        1 => cursor.wide = false,
+        2 | 3 => {}
+        v => return Err(bad(format!("GGUF version {v} is unknown"))),
+    }
+    let (tensor_count, meta_count) = (cursor.count()?, cursor.count()?);
+    if tensor_count > MAX_ENTRIES || meta_count > MAX_ENTRIES {
+        return Err(bad(format!(
+            "{tensor_count} tensors and {meta_count} metadata entries; the limit is {MAX_ENTRIES}"
+        )));
+    }
+    let mut metadata = HashMap::new();
+    for _ in 0..meta_count {
+        let key = cursor.name()?;
+        let kind = cursor.u32()?;
+        let limit = if key.starts_with(TEMPLATE) { MAX_TEMPLATE } else { MAX_KEPT_STRING };
+        let value = cursor.meta(kind, limit)?;
+        metadata.insert(key, value);
+    }
+    let mut tensors = Vec::new();
+    for _ in 0..tensor_count {
+        tensors.push(cursor.tensor(file)?);
+    }
+    let start = align(cursor.position, alignment(&metadata)?);
+    for (name, t) in &mut tensors {
+        t.start = start
+            .checked_add(t.start)
+            .filter(|s| s.checked_add(t.bytes).is_some_and(|end| end <= data.len()))
+            .ok_or_else(|| bad(format!("tensor `{name}` lies outside the file")))?;
+    }
+    Ok(Header { metadata, tensors, wide: cursor.wide })
 }
 
-/// Returns the storage type for a type number, if candle can multiply with it.
-fn dtype(id: u32) -> Result<GgmlDType> {
-    Ok(match id {
-        0 => GgmlDType::F32,
-        1 => GgmlDType::F16,
-        2 => GgmlDType::Q4_0,
-        3 => GgmlDType::Q4_1,
-        6 => GgmlDType::Q5_0,
-        7 => GgmlDType::Q5_1,
-        8 => GgmlDType::Q8_0,
-        10 => GgmlDType::Q2K,
-        11 => GgmlDType::Q3K,
-        12 => GgmlDType::Q4K,
-        13 => GgmlDType::Q5K,
-        14 => GgmlDType::Q6K,
-        30 => GgmlDType::BF16,
-        _ => return Err(Error::new(ErrorKind::Unsupported, format!("the GGUF tensor type {id}"))),
-    })
-}
-
-impl<R: Read + Seek> Gguf<R> {
-    /// Reads the header.
+impl<'a> Gguf<'a> {
+    /// Reads the headers of a model's files, in their order. The metadata are those of the first.
     ///
     /// # Errors
-    /// Returns an error if the file is not GGUF or contradicts itself.
-    pub fn open(mut input: R) -> Result<Self> {
-        let length = input.seek(SeekFrom::End(0)).map_err(|e| read_error(&e))?;
-        input.seek(SeekFrom::Start(0)).map_err(|e| read_error(&e))?;
-        let mut cursor = Cursor { input: &mut input, position: 0, length, wide: true };
-        if cursor.bytes::<4>()? != *b"GGUF" {
-            return Err(bad("not a GGUF file: it does not begin with `GGUF`"));
-        }
-        match cursor.u32()? {
-            1 => cursor.wide = false,
-            2 | 3 => {}
-            v => return Err(bad(format!("GGUF version {v} is unknown"))),
-        }
-        let (tensor_count, meta_count) = (cursor.count()?, cursor.count()?);
-        if tensor_count > MAX_ENTRIES || meta_count > MAX_ENTRIES {
-            return Err(bad(format!(
-                "{tensor_count} tensors and {meta_count} metadata entries; the limit is {MAX_ENTRIES}"
-            )));
-        }
-        let mut metadata = HashMap::new();
-        for _ in 0..meta_count {
-            let key = cursor.name()?;
-            let kind = cursor.u32()?;
-            let limit = if key.starts_with(TEMPLATE) { MAX_TEMPLATE } else { MAX_KEPT_STRING };
-            let value = cursor.meta(kind, limit)?;
-            metadata.insert(key, value);
-        }
+    /// Returns an error if a file is not GGUF or contradicts itself, or files are missing.
+    pub fn open(files: Vec<FileData<'a>>) -> Result<Self> {
+        let mut all: Option<Header> = None;
         let mut tensors = HashMap::new();
-        for _ in 0..tensor_count {
-            let (name, info) = cursor.tensor()?;
-            if tensors.insert(name.clone(), info).is_some() {
-                return Err(bad(format!("tensor `{name}` occurs twice")));
+        for (i, file) in files.iter().enumerate() {
+            let mut header = header(file, i)?;
+            for (name, info) in std::mem::take(&mut header.tensors) {
+                if tensors.insert(name.clone(), info).is_some() {
+                    return Err(bad(format!("tensor `{name}` occurs twice")));
+                }
             }
+            let index = number(&header.metadata, SPLIT_INDEX)?;
+            let count = number(&header.metadata, SPLIT_COUNT)?.unwrap_or(1).max(1);
+            if count != files.len() || files.len() > 1 && index != Some(i) {
+                let index = index.unwrap_or(0);
+                return Err(bad(format!(
+                    "part {index} (from 0) of {count} parts is at place {i} of {} files",
+                    files.len()
+                ))
+                .hint("keep all parts in one folder, with names that end in -00001-of-00003.gguf"));
+            }
+            all.get_or_insert(header);
         }
-        let data = align(cursor.position, alignment(&metadata)?);
-        let wide = cursor.wide;
-        for (name, t) in &mut tensors {
-            t.start = data
-                .checked_add(t.start)
-                .filter(|s| s.checked_add(t.bytes).is_some_and(|end| end <= length))
-                .ok_or_else(|| bad(format!("tensor `{name}` lies outside the file")))?;
-        }
-        Ok(Gguf { input, metadata, tensors, length, wide })
+        let Header { metadata, wide, .. } = all.ok_or_else(|| bad("no GGUF file"))?;
+        Ok(Gguf { files, metadata, tensors, wide })
     }
 
     /// Returns the tensor's entry, if it exists.
@@ -279,14 +272,18 @@ impl<R: Read + Seek> Gguf<R> {
         self.tensors.get(name)
     }
 
-    /// Reads the tensor's bytes as stored.
-    pub fn read(&mut self, name: &str) -> Result<Vec<u8>> {
+    /// Returns the tensor's bytes as stored.
+    pub fn read(&self, name: &str) -> Result<&[u8]> {
         let t = self.tensors.get(name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
-        self.input.seek(SeekFrom::Start(t.start)).map_err(|e| read_error(&e))?;
-        // The size was checked against the length of the file when it was opened.
-        let mut buffer = vec![0; t.bytes as usize];
-        self.input.read_exact(&mut buffer).map_err(|e| read_error(&e))?;
-        Ok(buffer)
+        // The range was checked against the length of the file when it was opened.
+        Ok(&self.files[t.file][t.start..t.start + t.bytes])
+    }
+
+    /// Gives the memory of the tensor's bytes back; reading them again is possible.
+    pub fn release(&self, name: &str) {
+        if let Some(t) = self.tensors.get(name) {
+            self.files[t.file].release(t.start..t.start + t.bytes);
+        }
     }
 
     /// Returns the names of all tensors.
@@ -317,11 +314,7 @@ impl<R: Read + Seek> Gguf<R> {
 
     /// Returns a whole number of the metadata.
     pub fn optional(&self, key: &str) -> Result<Option<usize>> {
-        match self.metadata.get(key) {
-            None => Ok(None),
-            Some(Meta::Int(n)) => usize::try_from(*n).map(Some).map_err(|_| bad(format!("`{key}` is {n}"))),
-            Some(other) => Err(bad(format!("`{key}` is not a whole number but {}", other.kind()))),
-        }
+        number(&self.metadata, key)
     }
 
     /// Reads a list of texts of the metadata: at most `most` texts with at most `bytes` bytes in
@@ -330,25 +323,20 @@ impl<R: Read + Seek> Gguf<R> {
     /// # Errors
     /// Returns an error if the entry is not a list of texts, is larger than the limits, or is not
     /// UTF-8.
-    pub fn string_list(&mut self, key: &str, most: u64, bytes: u64) -> Result<Option<Vec<String>>> {
+    pub fn string_list(&self, key: &str, most: u64, bytes: u64) -> Result<Option<Vec<&str>>> {
         let Some(array) = self.array(key, most)? else { return Ok(None) };
         if array.kind != 8 {
             return Err(bad(format!("`{key}` is not a list of texts")));
         }
-        let mut cursor = self.at(array)?;
-        let (mut list, mut left) = (Vec::new(), bytes);
+        let mut cursor = self.at(array);
+        let (mut list, mut left) = (Vec::with_capacity(array.count as usize), bytes);
         for i in 0..array.count {
             let n = cursor.count()?;
-            cursor.need(n)?;
             left = left.checked_sub(n).ok_or_else(|| {
                 Error::new(ErrorKind::TooComplex, format!("`{key}` has more than the limit of {bytes} bytes"))
             })?;
-            let mut buffer = vec![0; n as usize];
-            cursor.input.read_exact(&mut buffer).map_err(|e| read_error(&e))?;
-            cursor.position += n;
-            list.push(
-                String::from_utf8(buffer).map_err(|_| bad(format!("entry {i} of `{key}` is not UTF-8")))?,
-            );
+            let text = std::str::from_utf8(cursor.take(n)?);
+            list.push(text.map_err(|_| bad(format!("entry {i} of `{key}` is not UTF-8")))?);
         }
         Ok(Some(list))
     }
@@ -357,10 +345,10 @@ impl<R: Read + Seek> Gguf<R> {
     ///
     /// # Errors
     /// Returns an error if the entry is not a list of whole numbers or of floats, or is too long.
-    pub fn number_list(&mut self, key: &str, most: u64) -> Result<Option<Vec<f64>>> {
+    pub fn number_list(&self, key: &str, most: u64) -> Result<Option<Vec<f64>>> {
         let Some(array) = self.array(key, most)? else { return Ok(None) };
-        let mut cursor = self.at(array)?;
-        let number = |cursor: &mut Cursor<'_, R>| match cursor.meta(array.kind, 0)? {
+        let mut cursor = self.at(array);
+        let number = |cursor: &mut Cursor<'_>| match cursor.meta(array.kind, 0)? {
             Meta::Int(n) => Ok(n as f64),
             Meta::Float(f) => Ok(f),
             other => Err(bad(format!("`{key}` is not a list of numbers but holds {}", other.kind()))),
@@ -380,11 +368,10 @@ impl<R: Read + Seek> Gguf<R> {
         }
     }
 
-    /// Returns a reader at the elements of an array.
-    fn at(&mut self, array: Array) -> Result<Cursor<'_, R>> {
-        self.input.seek(SeekFrom::Start(array.start)).map_err(|e| read_error(&e))?;
-        let (length, wide) = (self.length, self.wide);
-        Ok(Cursor { input: &mut self.input, position: array.start, length, wide })
+    /// Returns a reader at the elements of an array of the metadata, which are those of the first
+    /// file.
+    fn at(&self, array: Array) -> Cursor<'_> {
+        Cursor { data: &self.files[0], position: array.start, wide: self.wide }
     }
 
     /// Returns a boolean of the metadata.
@@ -419,11 +406,19 @@ impl Meta {
     }
 }
 
-fn alignment(metadata: &HashMap<String, Meta>) -> Result<u64> {
+fn number(metadata: &HashMap<String, Meta>, key: &str) -> Result<Option<usize>> {
+    match metadata.get(key) {
+        None => Ok(None),
+        Some(Meta::Int(n)) => usize::try_from(*n).map(Some).map_err(|_| bad(format!("`{key}` is {n}"))),
+        Some(other) => Err(bad(format!("`{key}` is not a whole number but {}", other.kind()))),
+    }
+}
+
+fn alignment(metadata: &HashMap<String, Meta>) -> Result<usize> {
     match metadata.get("general.alignment") {
         None => Ok(32),
         Some(Meta::Int(n)) => {
-            u64::try_from(*n).ok().filter(|n| n.is_power_of_two() && *n <= MAX_ALIGNMENT).ok_or_else(|| {
+            usize::try_from(*n).ok().filter(|n| n.is_power_of_two() && *n <= MAX_ALIGNMENT).ok_or_else(|| {
                 bad(format!("the GGUF alignment {n} is not a power of two up to {MAX_ALIGNMENT}"))
             })
         }
@@ -433,6 +428,6 @@ fn alignment(metadata: &HashMap<String, Meta>) -> Result<u64> {
 
 /// Rounds `position` up. Cannot overflow: both numbers are bounded by the size of a file that is
 /// read.
-fn align(position: u64, alignment: u64) -> u64 {
+fn align(position: usize, alignment: usize) -> usize {
     position.div_ceil(alignment) * alignment
 }

@@ -16,8 +16,6 @@
 //! Writing a `tokenizer.json` and parsing it again was rejected. It doubles the work, and errors
 //! would name positions that no file has.
 
-use std::fs::File;
-use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -25,6 +23,7 @@ use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::model::file_data::FileData;
 use crate::model::gguf::file::Gguf;
 use crate::model::gguf::sentencepiece::{self, Piece, SPACE};
 use crate::vocab::{TokenSpelling, Vocabulary};
@@ -102,9 +101,8 @@ enum TokenKind {
 /// itself.
 pub fn vocabulary_from_gguf(path: impl AsRef<Path>) -> Result<Vocabulary> {
     let path = path.as_ref();
-    let file = File::open(path).map_err(|e| Error::io(path, &e))?;
-    let vocabulary = Gguf::open(BufReader::new(file)).and_then(|mut gguf| gguf.vocabulary());
-    vocabulary.map_err(|e| e.at(Place::File(path.to_owned())))
+    let gguf = Gguf::open(vec![FileData::map(path)?]);
+    gguf.and_then(|gguf| gguf.vocabulary()).map_err(|e| e.at(Place::File(path.to_owned())))
 }
 
 /// Reads the tokenizer of a GGUF file in memory; see [`vocabulary_from_gguf`].
@@ -112,12 +110,12 @@ pub fn vocabulary_from_gguf(path: impl AsRef<Path>) -> Result<Vocabulary> {
 /// # Errors
 /// Returns the errors of [`vocabulary_from_gguf`].
 pub fn vocabulary_from_gguf_bytes(bytes: &[u8]) -> Result<Vocabulary> {
-    Gguf::open(std::io::Cursor::new(bytes))?.vocabulary()
+    Gguf::open(vec![FileData::Borrowed(bytes)])?.vocabulary()
 }
 
-impl<R: Read + Seek> Gguf<R> {
+impl Gguf<'_> {
     /// Reads the tokenizer of the metadata.
-    fn vocabulary(&mut self) -> Result<Vocabulary> {
+    fn vocabulary(&self) -> Result<Vocabulary> {
         let kind = self.text(MODEL).map(str::to_owned);
         let (tokenizer, spelling) = match kind.as_deref() {
             Some("gpt2") => (self.byte_level()?, TokenSpelling::ByteLevel),
@@ -144,7 +142,7 @@ impl<R: Read + Seek> Gguf<R> {
     }
 
     /// Builds a byte-level BPE tokenizer.
-    fn byte_level(&mut self) -> Result<Tokenizer> {
+    fn byte_level(&self) -> Result<Tokenizer> {
         let name = self.text(PRE).ok_or_else(|| fault(format!("the GGUF metadata lack `{PRE}`")))?;
         let pre = pre_tokenizer(name)
             .ok_or_else(|| unsupported(format!("the pre-tokenizer `{}` of `{PRE}`", name.escape_debug())))?;
@@ -170,7 +168,7 @@ impl<R: Read + Seek> Gguf<R> {
     }
 
     /// Builds a SentencePiece BPE tokenizer.
-    fn sentence_piece(&mut self) -> Result<Tokenizer> {
+    fn sentence_piece(&self) -> Result<Tokenizer> {
         let tokens = self.tokens()?;
         let vocab = tokens.vocab()?;
         let scores = self
@@ -204,7 +202,7 @@ impl<R: Read + Seek> Gguf<R> {
         Ok(tokenizer)
     }
 
-    fn tokens(&mut self) -> Result<Tokens> {
+    fn tokens(&self) -> Result<Tokens<'_>> {
         let texts = self
             .string_list(TOKENS, MAX_TOKENS, MAX_TEXT)?
             .ok_or_else(|| fault(format!("the GGUF metadata lack `{TOKENS}`")))?;
@@ -226,19 +224,19 @@ impl<R: Read + Seek> Gguf<R> {
 }
 
 /// The tokens of a file with their types.
-struct Tokens {
-    texts: Vec<String>,
+struct Tokens<'a> {
+    texts: Vec<&'a str>,
     kinds: Vec<TokenKind>,
 }
 
-impl Tokens {
+impl Tokens<'_> {
     /// Returns ids by text. Unused and empty entries are no tokens.
     fn vocab(&self) -> Result<Vocab> {
         let mut vocab = Vocab::default();
         for (id, (text, kind)) in self.texts.iter().zip(&self.kinds).enumerate() {
             if *kind != TokenKind::Unused
                 && !text.is_empty()
-                && let Some(first) = vocab.insert(text.clone(), id as u32)
+                && let Some(first) = vocab.insert((*text).to_owned(), id as u32)
             {
                 let text = text.escape_debug();
                 return Err(fault(format!("the tokens {first} and {id} of `{TOKENS}` are both `{text}`")));
@@ -254,7 +252,7 @@ impl Tokens {
         for (text, kind) in self.texts.iter().zip(&self.kinds) {
             if matches!(kind, TokenKind::Special | TokenKind::UserDefined) && !text.is_empty() {
                 bytes += text.len();
-                added.push(AddedToken::from(text.as_str(), *kind == TokenKind::Special).normalized(false));
+                added.push(AddedToken::from(*text, *kind == TokenKind::Special).normalized(false));
             }
         }
         if added.len() > MAX_ADDED || bytes > MAX_ADDED_TEXT {
@@ -271,9 +269,9 @@ impl Tokens {
 }
 
 /// Returns the two sides of each merge, all of them tokens.
-fn pairs(merges: &[String], vocab: &Vocab) -> Result<Merges> {
+fn pairs(merges: &[&str], vocab: &Vocab) -> Result<Merges> {
     let mut whole = String::new();
-    let pair = |(i, merge): (usize, &String)| {
+    let pair = |(i, merge): (usize, &&str)| {
         // Tokens contain no spaces. The first character belongs to the left side in any case.
         let cut = merge.char_indices().skip(1).find(|(_, c)| *c == ' ').map(|(at, _)| at);
         let (left, right) = cut.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| {

@@ -1,11 +1,14 @@
 //! Matrix products in single precision: rows times the transpose of a matrix.
 //!
-//! Quantised weights are multiplied in integers; see [`super::int8_matmul`].
+//! Weights may have 16 bits; they are widened in registers. Quantised weights are multiplied in
+//! integers; see [`super::int8_matmul`].
 //!
 //! # Cost
 //!
 //! m rows times an n x k matrix cost m * n * k multiply-adds and, for small m, the time to read the
 //! matrix.
+
+use half::{bf16, f16};
 
 use super::simd8::{LANES8, Simd8, Work, run};
 use super::{Target, parallel_for};
@@ -13,27 +16,91 @@ use super::{Target, parallel_for};
 /// Number of columns of one work item, so that their weights stay in the caches of the core for all
 /// rows.
 const COLUMNS_PER_ITEM: usize = 48;
+
+/// A float that is multiplied in single precision.
+pub(crate) trait Number: Copy + Send + Sync + 'static {
+    /// Returns the number in single precision, exactly.
+    fn wide(self) -> f32;
+
+    /// Loads a vector of numbers.
+    ///
+    /// # Safety
+    /// As for all of [`Simd8`].
+    unsafe fn load<V: Simd8>(from: *const Self) -> V;
+
+    /// Loads the first `n < LANES8` numbers, and zeros in the other lanes.
+    ///
+    /// # Safety
+    /// As for all of [`Simd8`].
+    #[inline(always)]
+    unsafe fn load_part<V: Simd8>(from: *const Self, n: usize) -> V {
+        let mut v = [0.0; LANES8];
+        for (i, v) in v.iter_mut().enumerate().take(n) {
+            // SAFETY: the caller promises n elements.
+            *v = unsafe { *from.add(i) }.wide();
+        }
+        // SAFETY: a whole array.
+        unsafe { V::load(v.as_ptr()) }
+    }
+}
+
+impl Number for f32 {
+    fn wide(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn load<V: Simd8>(from: *const Self) -> V {
+        // SAFETY: by the caller's promise.
+        unsafe { V::load(from) }
+    }
+}
+
+impl Number for f16 {
+    fn wide(self) -> f32 {
+        self.to_f32()
+    }
+
+    #[inline(always)]
+    unsafe fn load<V: Simd8>(from: *const Self) -> V {
+        // SAFETY: by the caller's promise.
+        unsafe { V::load_f16(from) }
+    }
+}
+
+impl Number for bf16 {
+    fn wide(self) -> f32 {
+        self.to_f32()
+    }
+
+    #[inline(always)]
+    unsafe fn load<V: Simd8>(from: *const Self) -> V {
+        // SAFETY: by the caller's promise.
+        unsafe { V::load_bf16(from) }
+    }
+}
+
 /// A matrix by rows, possibly with gaps between them.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a> {
-    pub data: &'a [f32],
+pub(crate) struct Rows<'a, T = f32> {
+    pub data: &'a [T],
     pub rows: usize,
     pub width: usize,
     pub stride: usize,
 }
 
-impl<'a> Rows<'a> {
-    pub fn new(data: &'a [f32], rows: usize, width: usize) -> Self {
+impl<'a, T> Rows<'a, T> {
+    pub fn new(data: &'a [T], rows: usize, width: usize) -> Self {
         Rows::strided(data, rows, width, width)
     }
 
-    pub fn strided(data: &'a [f32], rows: usize, width: usize, stride: usize) -> Self {
+    pub fn strided(data: &'a [T], rows: usize, width: usize, stride: usize) -> Self {
         assert!(rows == 0 || (rows - 1) * stride + width <= data.len(), "matrix larger than its data");
         Rows { data, rows, width, stride }
     }
 
     #[inline(always)]
-    pub fn row(&self, i: usize) -> &'a [f32] {
+    pub fn row(&self, i: usize) -> &'a [T] {
         &self.data[i * self.stride..i * self.stride + self.width]
     }
 }
@@ -49,7 +116,10 @@ pub(crate) struct Out<'a> {
 /// # Safety
 /// As for all of [`Simd8`].
 #[inline(always)]
-unsafe fn tile<V: Simd8, const R: usize, const C: usize>(x: [&[f32]; R], w: [&[f32]; C]) -> [[f32; C]; R] {
+unsafe fn tile<V: Simd8, T: Number, const R: usize, const C: usize>(
+    x: [&[f32]; R],
+    w: [&[T]; C],
+) -> [[f32; C]; R] {
     let k = x[0].len();
     assert!(x.iter().all(|s| s.len() == k) && w.iter().all(|s| s.len() == k));
     let whole = k - k % LANES8;
@@ -61,11 +131,11 @@ unsafe fn tile<V: Simd8, const R: usize, const C: usize>(x: [&[f32]; R], w: [&[f
         while at < whole {
             let mut b = [V::splat(0.0); C];
             for c in 0..C {
-                b[c] = V::load(w[c].as_ptr().add(at));
+                b[c] = T::load(w[c].as_ptr().add(at));
                 // Rows are mostly contiguous, so this is the same offset in the rows that come
                 // next.
                 if at.is_multiple_of(2 * LANES8) {
-                    V::prefetch(w[c].as_ptr().wrapping_add(C * k + at));
+                    V::prefetch(w[c].as_ptr().wrapping_add(C * k + at).cast());
                 }
             }
             for r in 0..R {
@@ -80,7 +150,7 @@ unsafe fn tile<V: Simd8, const R: usize, const C: usize>(x: [&[f32]; R], w: [&[f
             for r in 0..R {
                 let a = V::load_part(x[r].as_ptr().add(at), k - at);
                 for c in 0..C {
-                    let b = V::load_part(w[c].as_ptr().add(at), k - at);
+                    let b = T::load_part(w[c].as_ptr().add(at), k - at);
                     acc[r][c] = acc[r][c].multiply_add(a, b);
                 }
             }
@@ -100,15 +170,15 @@ unsafe fn tile<V: Simd8, const R: usize, const C: usize>(x: [&[f32]; R], w: [&[f
 }
 
 /// A work item: the columns `from..to` of all rows.
-struct Columns<'a> {
+struct Columns<'a, T> {
     x: &'a Rows<'a>,
-    w: &'a Rows<'a>,
+    w: &'a Rows<'a, T>,
     from: usize,
     to: usize,
     out: &'a Target,
 }
 
-impl Columns<'_> {
+impl<T: Number> Columns<'_, T> {
     /// Computes R rows from `first` on; returns R.
     ///
     /// # Safety
@@ -119,7 +189,7 @@ impl Columns<'_> {
         let mut c = self.from;
         while c + C <= self.to {
             // SAFETY: by the caller's promise.
-            let y = unsafe { tile::<V, R, C>(xs, std::array::from_fn(|i| self.w.row(c + i))) };
+            let y = unsafe { tile::<V, T, R, C>(xs, std::array::from_fn(|i| self.w.row(c + i))) };
             for (r, row) in y.iter().enumerate() {
                 self.out.put_all(first + r, c, row);
             }
@@ -127,7 +197,7 @@ impl Columns<'_> {
         }
         while c < self.to {
             // SAFETY: by the caller's promise.
-            let y = unsafe { tile::<V, R, 1>(xs, [self.w.row(c)]) };
+            let y = unsafe { tile::<V, T, R, 1>(xs, [self.w.row(c)]) };
             for (r, row) in y.iter().enumerate() {
                 self.out.put(first + r, c, row[0]);
             }
@@ -137,7 +207,7 @@ impl Columns<'_> {
     }
 }
 
-impl Work for Columns<'_> {
+impl<T: Number> Work for Columns<'_, T> {
     /// Cuts the rows into tiles that keep eight to twelve sums in registers: enough to hide the
     /// latency of a multiply-add. A tile of few rows costs as much as one of more, so tiles have
     /// similar sizes: seven rows are four and three, not six and one.
@@ -162,7 +232,7 @@ impl Work for Columns<'_> {
 }
 
 /// Computes the columns `from..to` of a product, on this thread.
-pub(super) fn product_range(x: &Rows, w: &Rows, from: usize, to: usize, out: &Target) {
+pub(super) fn product_range<T: Number>(x: &Rows, w: &Rows<'_, T>, from: usize, to: usize, out: &Target) {
     run(Columns { x, w, from, to, out });
 }
 
@@ -186,20 +256,20 @@ pub(super) fn in_items(
 }
 
 /// Computes `out[r][c] = x.row(r) . w.row(c)`.
-pub(crate) fn matmul_f32(x: &Rows, w: &Rows, out: Out<'_>) {
+pub(crate) fn matmul_f32<T: Number>(x: &Rows, w: &Rows<'_, T>, out: Out<'_>) {
     assert_eq!(x.width, w.width, "widths of a product");
     in_items(x, w.rows, COLUMNS_PER_ITEM, out, |from, to, target| product_range(x, w, from, to, target));
 }
 
 /// Some columns of one row's product: `out[i] = x . w.row(columns[i])`.
-struct Chosen<'a> {
+struct Chosen<'a, T> {
     x: &'a [f32],
-    w: &'a Rows<'a>,
+    w: &'a Rows<'a, T>,
     columns: &'a [u32],
     out: &'a mut [f32],
 }
 
-impl Work for Chosen<'_> {
+impl<T: Number> Work for Chosen<'_, T> {
     #[inline(always)]
     unsafe fn with<V: Simd8>(self) {
         const C: usize = 8;
@@ -209,11 +279,11 @@ impl Work for Chosen<'_> {
         // SAFETY: by the caller's promise.
         unsafe {
             for (c, out) in parts.by_ref().zip(out.by_ref()) {
-                let y = tile::<V, 1, C>([self.x], std::array::from_fn(|i| row(c[i])));
+                let y = tile::<V, T, 1, C>([self.x], std::array::from_fn(|i| row(c[i])));
                 out.copy_from_slice(&y[0]);
             }
             for (c, out) in parts.remainder().iter().zip(out.into_remainder()) {
-                *out = tile::<V, 1, 1>([self.x], [row(*c)])[0][0];
+                *out = tile::<V, T, 1, 1>([self.x], [row(*c)])[0][0];
             }
         }
     }
@@ -222,7 +292,12 @@ impl Work for Chosen<'_> {
 /// Computes the elements of a product in row `x` and some columns. They have the same bits as in
 /// the whole product, at a cost that grows with their number. Runs on this thread, since they are
 /// few.
-pub(crate) fn matmul_f32_columns(x: &[f32], w: &Rows, columns: &[u32], out: &mut [f32]) {
+pub(crate) fn matmul_f32_columns<T: Number>(
+    x: &[f32],
+    w: &Rows<'_, T>,
+    columns: &[u32],
+    out: &mut [f32],
+) {
     assert_eq!(columns.len(), out.len());
     run(Chosen { x, w, columns, out });
 }
@@ -231,6 +306,29 @@ pub(crate) fn matmul_f32_columns(x: &[f32], w: &Rows, columns: &[u32], out: &mut
 mod tests {
     use super::super::tests::noise;
     use super::*;
+
+    #[test]
+    fn numbers_of_16_bits_give_the_bits_of_the_same_numbers_in_32() {
+        fn check<T: Number>(narrow: impl Fn(f32) -> T) {
+            for (m, n, k) in [(1, 9, 7), (2, 50, 33), (5, 20, 64), (13, 17, 352)] {
+                let (x, w) = (noise(m * k, 1), noise(n * k, 2));
+                let w: Vec<T> = w.into_iter().map(&narrow).collect();
+                let wide: Vec<f32> = w.iter().map(|w| w.wide()).collect();
+                let (mut got, mut want) = (vec![0.0; m * n], vec![0.0; m * n]);
+                let x = Rows::new(&x, m, k);
+                matmul_f32(&x, &Rows::new(&w, n, k), Out { data: &mut got, stride: n });
+                matmul_f32(&x, &Rows::new(&wide, n, k), Out { data: &mut want, stride: n });
+                assert_eq!(got, want);
+                let columns: Vec<u32> = (0..n as u32).rev().collect();
+                let mut some = vec![0.0; n];
+                matmul_f32_columns(x.row(m - 1), &Rows::new(&w, n, k), &columns, &mut some);
+                some.reverse();
+                assert_eq!(some, want[(m - 1) * n..]);
+            }
+        }
+        check(f16::from_f32);
+        check(bf16::from_f32);
+    }
 
     #[test]
     fn products_agree_with_the_definition_and_do_not_depend_on_the_number_of_rows() {

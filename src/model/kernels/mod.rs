@@ -24,10 +24,12 @@ use candle_core::utils::barrier_pool;
 
 mod argmax;
 mod attention;
+mod dense;
 mod f32_matmul;
+mod formats;
 mod int8_matmul;
-mod k_quants;
-mod q8_0;
+mod matrix;
+mod packed;
 mod quantize;
 mod simd16;
 mod simd8;
@@ -37,13 +39,13 @@ use simd16::{LANES16, Simd16, Simd16Work};
 
 pub(crate) use argmax::{COMPARED_AT_ONCE, next_group_above};
 pub(crate) use attention::{Attention, KEY_BLOCK};
-pub(crate) use f32_matmul::{Out, Rows, matmul_f32, matmul_f32_columns};
-pub(crate) use int8_matmul::{GROUP, matmul_int8, matmul_int8_columns};
-pub(crate) use k_quants::{
-    HIGH_BITS_BYTES, K_BLOCK, LOW_NIBBLE_BYTES, PackedIndex, Q4, Q6, SCALES_PER_GROUP, blocks,
+pub(crate) use dense::Dense;
+pub(crate) use f32_matmul::{Out, Rows};
+pub(crate) use formats::{
+    BlockFormat, Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
 };
-pub(crate) use q8_0::Q8;
-pub(crate) use quantize::{BLOCK, ZERO};
+pub(crate) use matrix::Matrix;
+pub(crate) use packed::Packed;
 
 /// Number of multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;

@@ -7,6 +7,8 @@
 //! Leaving vectorisation to the compiler was rejected: it depends on details of the surrounding
 //! code, and the loss is a factor of four.
 
+use half::{bf16, f16};
+
 /// Number of lanes. It is part of the definition of the results, the same on every machine.
 pub(super) const LANES8: usize = 8;
 
@@ -18,6 +20,10 @@ pub(crate) trait Simd8: Copy {
     /// otherwise). They need no alignment.
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
+    /// Loads numbers of half precision.
+    unsafe fn load_f16(from: *const f16) -> Self;
+    /// Loads numbers of 16 bits, the upper half of those in single precision.
+    unsafe fn load_bf16(from: *const bf16) -> Self;
     unsafe fn store(self, to: *mut f32);
     /// Returns `a * b + self`.
     unsafe fn multiply_add(self, a: Self, b: Self) -> Self;
@@ -68,6 +74,16 @@ impl<const FMA: bool> Simd8 for Portable<FMA> {
     }
 
     #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        Portable(unsafe { from.cast::<[f16; LANES8]>().read_unaligned() }.map(f16::to_f32))
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self {
+        Portable(unsafe { from.cast::<[bf16; LANES8]>().read_unaligned() }.map(bf16::to_f32))
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         unsafe { to.cast::<[f32; LANES8]>().write_unaligned(self.0) }
     }
@@ -96,10 +112,10 @@ impl<const FMA: bool> Simd8 for Portable<FMA> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LANES8, Simd8};
+    use super::{LANES8, Simd8, bf16, f16};
     use std::arch::x86_64::*;
 
-    /// Needs AVX2 and FMA.
+    /// Needs AVX2, FMA and F16C.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Avx2(__m256);
 
@@ -116,6 +132,19 @@ mod x86 {
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
             Avx2(unsafe { _mm256_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_f16(from: *const f16) -> Self {
+            Avx2(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) })
+        }
+
+        #[inline(always)]
+        unsafe fn load_bf16(from: *const bf16) -> Self {
+            unsafe {
+                let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+                Avx2(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide)))
+            }
         }
 
         #[inline(always)]
@@ -179,7 +208,7 @@ pub(super) use x86::Avx2;
 /// Returns true if this processor has the instructions for `Avx2`; the answer is cached.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
 }
 
 /// Work that can be done with any kind of vector.
@@ -194,7 +223,7 @@ pub(super) trait Work<T = ()> {
 pub(super) fn run<T>(work: impl Work<T>) -> T {
     #[cfg(target_arch = "x86_64")]
     {
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         fn with_avx2<T>(work: impl Work<T>) -> T {
             // SAFETY: this function has these instructions.
             unsafe { work.with::<Avx2>() }

@@ -7,7 +7,7 @@ use super::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp_parts as exp;
 use std::arch::x86_64::*;
 
-/// Needs AVX2 and FMA.
+/// Needs AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Avx2([__m256; 2]);
 
@@ -82,30 +82,27 @@ impl Simd16 for Avx2 {
         unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
     }
 
+    // The shifts are by constants once loops are unrolled.
     #[inline(always)]
-    unsafe fn low(b: Self::Bytes) -> Self::Bytes {
+    unsafe fn field(b: Self::Bytes, from: usize, count: u32, to: usize) -> Self::Bytes {
         unsafe {
-            let bits = _mm256_set1_epi8(0x0f);
-            [_mm256_and_si256(b[0], bits), _mm256_and_si256(b[1], bits)]
+            let moved = if from < to {
+                let by = _mm_cvtsi32_si128((to - from) as i32);
+                [_mm256_sll_epi16(b[0], by), _mm256_sll_epi16(b[1], by)]
+            } else {
+                let by = _mm_cvtsi32_si128((from - to) as i32);
+                [_mm256_srl_epi16(b[0], by), _mm256_srl_epi16(b[1], by)]
+            };
+            let bits = _mm256_set1_epi8((((1 << count) - 1) << to) as i8);
+            [_mm256_and_si256(moved[0], bits), _mm256_and_si256(moved[1], bits)]
         }
     }
 
     #[inline(always)]
-    unsafe fn high(b: Self::Bytes) -> Self::Bytes {
-        unsafe { Self::low([_mm256_srli_epi16::<4>(b[0]), _mm256_srli_epi16::<4>(b[1])]) }
-    }
-
-    #[inline(always)]
-    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes {
+    unsafe fn lookup(b: Self::Bytes, table: &[u8; 16]) -> Self::Bytes {
         unsafe {
-            let moved = match k {
-                0 => [_mm256_slli_epi16::<4>(b[0]), _mm256_slli_epi16::<4>(b[1])],
-                1 => [_mm256_slli_epi16::<2>(b[0]), _mm256_slli_epi16::<2>(b[1])],
-                2 => b,
-                _ => [_mm256_srli_epi16::<2>(b[0]), _mm256_srli_epi16::<2>(b[1])],
-            };
-            let bits = _mm256_set1_epi8(0x30);
-            [_mm256_and_si256(moved[0], bits), _mm256_and_si256(moved[1], bits)]
+            let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+            [_mm256_shuffle_epi8(table, b[0]), _mm256_shuffle_epi8(table, b[1])]
         }
     }
 
@@ -127,9 +124,60 @@ impl Simd16 for Avx2 {
         }
     }
 
+    // The weights get their sign back here. Without sign they would overflow the sixteen bits of a
+    // sum of two products.
+    #[inline(always)]
+    unsafe fn dot_bytes(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers {
+        unsafe {
+            let (x, ones) = (_mm256_set1_epi32(x), _mm256_set1_epi16(1));
+            let sign = _mm256_set1_epi8(i8::MIN);
+            let mut out = sums;
+            for half in 0..2 {
+                let signed = _mm256_xor_si256(w[half], sign);
+                // Two products are at most 2 * 128 * 127, which sixteen bits just hold.
+                let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(signed), _mm256_sign_epi8(x, signed));
+                out[half] = _mm256_add_epi32(sums[half], _mm256_madd_epi16(pairs, ones));
+            }
+            out
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn zero_of_bytes(_: i32) -> Self::Integers {
+        unsafe { Self::integers(0) }
+    }
+
     #[inline(always)]
     unsafe fn floats(x: Self::Integers) -> Self {
         Avx2(unsafe { [_mm256_cvtepi32_ps(x[0]), _mm256_cvtepi32_ps(x[1])] })
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u16) -> Self {
+        Avx2(unsafe {
+            [
+                _mm256_cvtph_ps(_mm_loadu_si128(from.cast())),
+                _mm256_cvtph_ps(_mm_loadu_si128(from.add(8).cast())),
+            ]
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn load_u8(from: *const u8) -> Self {
+        unsafe {
+            let all = _mm_loadu_si128(from.cast());
+            let (low, high) = (_mm256_cvtepu8_epi32(all), _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(all)));
+            Avx2([_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        unsafe {
+            let all = _mm_loadu_si128(from.cast());
+            let (low, high) = (_mm256_cvtepi8_epi32(all), _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(all)));
+            Avx2([_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)])
+        }
     }
 
     #[inline(always)]
@@ -167,54 +215,6 @@ impl Simd16 for Avx2 {
             let sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b01_00_11_10>(sum));
             let sum = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b10_11_00_01>(sum));
             (back, _mm_cvtsi128_si32(sum))
-        }
-    }
-
-    #[allow(clippy::needless_range_loop)]
-    #[inline(always)]
-    unsafe fn block_sums<const R: usize, const G: usize>(
-        x: *const i8,
-        // Unused: the weights get their sign back here. Without sign they would overflow the
-        // sixteen bits of a sum of two products.
-        _less: *const i32,
-        w: [*const u8; G],
-    ) -> [[Self; R]; G] {
-        unsafe {
-            let (sign, ones) = (_mm256_set1_epi8(i8::MIN), _mm256_set1_epi16(1));
-            let mut sums = [[[_mm256_setzero_si256(); 2]; R]; G];
-            for four in 0..8 {
-                let mut weights = [[_mm256_setzero_si256(); 2]; G];
-                let mut sizes = weights;
-                for g in 0..G {
-                    for half in 0..2 {
-                        let eight = w[g].add(four * 4 * LANES16 + half * 2 * LANES16);
-                        weights[g][half] = _mm256_xor_si256(_mm256_loadu_si256(eight.cast()), sign);
-                        sizes[g][half] = _mm256_abs_epi8(weights[g][half]);
-                    }
-                }
-                for r in 0..R {
-                    let all = x.add(r * 32 + 4 * four).cast::<i32>().read_unaligned();
-                    let all = _mm256_set1_epi32(all);
-                    for g in 0..G {
-                        for half in 0..2 {
-                            // Two products are at most 2 * 128 * 127, which sixteen bits just hold.
-                            let signed = _mm256_sign_epi8(all, weights[g][half]);
-                            let pairs = _mm256_maddubs_epi16(sizes[g][half], signed);
-                            let fours = _mm256_madd_epi16(pairs, ones);
-                            sums[g][r][half] = _mm256_add_epi32(sums[g][r][half], fours);
-                        }
-                    }
-                }
-            }
-            let mut out = [[Avx2([_mm256_setzero_ps(); 2]); R]; G];
-            for g in 0..G {
-                for r in 0..R {
-                    for half in 0..2 {
-                        out[g][r].0[half] = _mm256_cvtepi32_ps(sums[g][r][half]);
-                    }
-                }
-            }
-            out
         }
     }
 }

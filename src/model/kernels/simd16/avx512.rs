@@ -118,26 +118,24 @@ impl Simd16 for Avx512 {
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
+    // The shifts are by constants once loops are unrolled.
     #[inline(always)]
-    unsafe fn low(b: Self::Bytes) -> Self::Bytes {
-        unsafe { _mm512_and_si512(b, _mm512_set1_epi8(0x0f)) }
-    }
-
-    #[inline(always)]
-    unsafe fn high(b: Self::Bytes) -> Self::Bytes {
-        unsafe { Self::low(_mm512_srli_epi16::<4>(b)) }
-    }
-
-    #[inline(always)]
-    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes {
+    unsafe fn field(b: Self::Bytes, from: usize, count: u32, to: usize) -> Self::Bytes {
         unsafe {
-            let moved = match k {
-                0 => _mm512_slli_epi16::<4>(b),
-                1 => _mm512_slli_epi16::<2>(b),
-                2 => b,
-                _ => _mm512_srli_epi16::<2>(b),
+            let moved = if from < to {
+                _mm512_sll_epi16(b, _mm_cvtsi32_si128((to - from) as i32))
+            } else {
+                _mm512_srl_epi16(b, _mm_cvtsi32_si128((from - to) as i32))
             };
-            _mm512_and_si512(moved, _mm512_set1_epi8(0x30))
+            _mm512_and_si512(moved, _mm512_set1_epi8((((1 << count) - 1) << to) as i8))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn lookup(b: Self::Bytes, table: &[u8; 16]) -> Self::Bytes {
+        unsafe {
+            let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
+            _mm512_shuffle_epi8(table, b)
         }
     }
 
@@ -152,8 +150,33 @@ impl Simd16 for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn dot_bytes(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers {
+        unsafe { Self::dot(sums, w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn zero_of_bytes(correction: i32) -> Self::Integers {
+        unsafe { Self::integers(correction) }
+    }
+
+    #[inline(always)]
     unsafe fn floats(x: Self::Integers) -> Self {
         Avx512(unsafe { _mm512_cvtepi32_ps(x) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u16) -> Self {
+        Avx512(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_u8(from: *const u8) -> Self {
+        Avx512(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        Avx512(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) })
     }
 
     #[inline(always)]
@@ -176,43 +199,6 @@ impl Simd16 for Avx512 {
             _mm_storeu_si128(out.cast(), _mm512_cvtepi32_epi8(a));
             _mm_storeu_si128(out.add(16).cast(), _mm512_cvtepi32_epi8(b));
             (back, _mm512_reduce_add_epi32(_mm512_add_epi32(a, b)))
-        }
-    }
-
-    #[allow(clippy::needless_range_loop)]
-    #[inline(always)]
-    unsafe fn block_sums<const R: usize, const G: usize>(
-        x: *const i8,
-        less: *const i32,
-        w: [*const u8; G],
-    ) -> [[Self; R]; G] {
-        unsafe {
-            let mut sums = [[_mm512_setzero_si512(); R]; G];
-            for g in 0..G {
-                for r in 0..R {
-                    sums[g][r] = _mm512_set1_epi32(less.add(r).read_unaligned());
-                }
-            }
-            for four in 0..8 {
-                let mut weights = [_mm512_setzero_si512(); G];
-                for g in 0..G {
-                    weights[g] = _mm512_loadu_si512(w[g].add(four * 4 * LANES16).cast());
-                }
-                for r in 0..R {
-                    let all = _mm512_set1_epi32(x.add(r * 32 + 4 * four).cast::<i32>().read_unaligned());
-                    for g in 0..G {
-                        // Adds the four products of each lane to its sum; no step can overflow.
-                        sums[g][r] = _mm512_dpbusd_epi32(sums[g][r], weights[g], all);
-                    }
-                }
-            }
-            let mut out = [[Avx512(_mm512_setzero_ps()); R]; G];
-            for g in 0..G {
-                for r in 0..R {
-                    out[g][r] = Avx512(_mm512_cvtepi32_ps(sums[g][r]));
-                }
-            }
-            out
         }
     }
 }

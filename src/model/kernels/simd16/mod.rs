@@ -106,17 +106,28 @@ pub(crate) trait Simd16: Copy {
     type Bytes: Copy;
     unsafe fn integers(x: i32) -> Self::Integers;
     unsafe fn bytes(from: *const u8) -> Self::Bytes;
-    /// Returns the lower four bits of each byte.
-    unsafe fn low(b: Self::Bytes) -> Self::Bytes;
-    /// Returns the upper four bits of each byte.
-    unsafe fn high(b: Self::Bytes) -> Self::Bytes;
-    /// Returns bits 2k and 2k + 1 of each byte, k below 4, as its bits 4 and 5.
-    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes;
+    /// Returns the `count` bits of each byte from bit `from` on, as bits from `to` on.
+    unsafe fn field(b: Self::Bytes, from: usize, count: u32, to: usize) -> Self::Bytes;
+    /// Returns the entry of the table for each byte, which is below 16.
+    unsafe fn lookup(b: Self::Bytes, table: &[u8; 16]) -> Self::Bytes;
     unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
     /// Adds to each integer the products of its four bytes of `w`, each below 64, with the four
     /// signed bytes of `x`.
     unsafe fn dot(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers;
+    /// Adds to each integer the products of its four bytes of `w`, which have 128 added to them,
+    /// with the four signed bytes of `x`. The sums must begin with
+    /// [`zero_of_bytes`](Self::zero_of_bytes).
+    unsafe fn dot_bytes(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers;
+    /// Returns the start of sums for [`dot_bytes`](Self::dot_bytes). `correction` is -128 times the
+    /// sum of all activations that follow.
+    unsafe fn zero_of_bytes(correction: i32) -> Self::Integers;
     unsafe fn floats(x: Self::Integers) -> Self;
+    /// Loads numbers of half precision.
+    unsafe fn load_f16(from: *const u16) -> Self;
+    /// Loads bytes without sign.
+    unsafe fn load_u8(from: *const u8) -> Self;
+    /// Loads bytes with sign.
+    unsafe fn load_i8(from: *const i8) -> Self;
     /// Prefetches the memory at the address, which need not exist, into the caches.
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {
@@ -126,19 +137,6 @@ pub(crate) trait Simd16: Copy {
     /// Returns the scale of the integers and their sum. Subnormal blocks round to zero. If a number
     /// is infinite or NaN, the scale is NaN and the other results have no meaning.
     unsafe fn round_block(x: *const f32, out: *mut i8) -> (f32, i32);
-    /// Computes the products of 32 activations and weights, added up, for G groups of sixteen
-    /// outputs and R rows. They are integers of at most 2^19, so single precision holds them
-    /// exactly.
-    ///
-    /// `x` points to the 32 activations of each row, -127 to 127, the rows in order. `less` has a
-    /// number for each row: -128 times the sum of these activations. `w` points to the weights of
-    /// each group, each with 128 added: 8 times four inputs, and for each four the four weights of
-    /// sixteen outputs.
-    unsafe fn block_sums<const R: usize, const G: usize>(
-        x: *const i8,
-        less: *const i32,
-        w: [*const u8; G],
-    ) -> [[Self; R]; G];
 }
 
 /// The largest rounded number.
@@ -186,12 +184,12 @@ pub(super) trait Simd16Work<T = ()> {
 pub(super) fn run<T>(work: impl Simd16Work<T>) -> T {
     #[cfg(target_arch = "x86_64")]
     {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma,f16c")]
         fn with_avx512<T>(work: impl Simd16Work<T>) -> T {
             // SAFETY: this function has these instructions.
             unsafe { work.with::<Avx512>() }
         }
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         fn with_avx2<T>(work: impl Simd16Work<T>) -> T {
             // SAFETY: this function has these instructions.
             unsafe { work.with::<Avx2>() }

@@ -76,18 +76,13 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
     }
 
     #[inline(always)]
-    unsafe fn low(b: Self::Bytes) -> Self::Bytes {
-        b.map(|b| b & 0x0f)
+    unsafe fn field(b: Self::Bytes, from: usize, count: u32, to: usize) -> Self::Bytes {
+        b.map(|b| (b >> from & ((1 << count) - 1)) << to)
     }
 
     #[inline(always)]
-    unsafe fn high(b: Self::Bytes) -> Self::Bytes {
-        b.map(|b| b >> 4)
-    }
-
-    #[inline(always)]
-    unsafe fn upper(b: Self::Bytes, k: usize) -> Self::Bytes {
-        b.map(|b| (b >> (2 * k) & 3) << 4)
+    unsafe fn lookup(b: Self::Bytes, table: &[u8; 16]) -> Self::Bytes {
+        b.map(|b| table[usize::from(b & 15)])
     }
 
     #[inline(always)]
@@ -107,8 +102,34 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
     }
 
     #[inline(always)]
+    unsafe fn dot_bytes(sums: Self::Integers, w: Self::Bytes, x: i32) -> Self::Integers {
+        unsafe { Self::dot(sums, w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn zero_of_bytes(correction: i32) -> Self::Integers {
+        [correction; LANES16]
+    }
+
+    #[inline(always)]
     unsafe fn floats(x: Self::Integers) -> Self {
         Portable(x.map(|x| x as f32))
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u16) -> Self {
+        let bits = unsafe { from.cast::<[u16; LANES16]>().read_unaligned() };
+        Portable(bits.map(|bits| half::f16::from_bits(bits).to_f32()))
+    }
+
+    #[inline(always)]
+    unsafe fn load_u8(from: *const u8) -> Self {
+        Portable(unsafe { from.cast::<[u8; LANES16]>().read() }.map(f32::from))
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(from: *const i8) -> Self {
+        Portable(unsafe { from.cast::<[i8; LANES16]>().read() }.map(f32::from))
     }
 
     #[inline(always)]
@@ -121,31 +142,5 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
             sum += i32::from(*out);
         }
         (back, sum)
-    }
-
-    #[inline(always)]
-    unsafe fn block_sums<const R: usize, const G: usize>(
-        x: *const i8,
-        less: *const i32,
-        w: [*const u8; G],
-    ) -> [[Self; R]; G] {
-        let mut out = [[Portable([0.0; LANES16]); R]; G];
-        // Arrays of bytes need no more alignment than the data has.
-        let x = unsafe { &*x.cast::<[[[i8; 4]; 8]; R]>() };
-        for (out, w) in out.iter_mut().zip(w) {
-            let w = unsafe { &*w.cast::<[[[u8; 4]; LANES16]; 8]>() };
-            for (r, (out, x)) in out.iter_mut().zip(x).enumerate() {
-                let mut sums = [unsafe { less.add(r).read_unaligned() }; LANES16];
-                for (x, w) in x.iter().zip(w) {
-                    for (sum, w) in sums.iter_mut().zip(w) {
-                        for (x, w) in x.iter().zip(w) {
-                            *sum += i32::from(*x) * i32::from(*w);
-                        }
-                    }
-                }
-                *out = Portable(sums.map(|sum| sum as f32));
-            }
-        }
-        out
     }
 }

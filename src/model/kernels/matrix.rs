@@ -1,0 +1,22 @@
+//! A weight matrix in memory, whatever the format of its numbers.
+
+use super::{Out, Rows};
+
+/// A matrix of weights: a row for each output, as wide as the input.
+///
+/// Each element of a product depends on its row of activations and its output only, so it has the
+/// same bits in all of these functions.
+pub(crate) trait Matrix: Send + Sync {
+    /// Returns the number of outputs.
+    fn outputs(&self) -> usize;
+    /// Returns the number of inputs.
+    fn inputs(&self) -> usize;
+    /// Computes the product of each row of `x` with each output.
+    fn multiply(&self, x: &Rows, out: Out<'_>);
+    /// Computes the product of one row with some outputs. Runs on this thread, since they are few.
+    fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]);
+    /// Writes the weights of an output in single precision.
+    fn row(&self, output: usize, out: &mut [f32]);
+    /// Returns the bytes of memory that the weights take.
+    fn bytes(&self) -> usize;
+}

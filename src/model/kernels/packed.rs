@@ -1,0 +1,169 @@
+//! A matrix of quantised weights in memory: the tiles of its outputs, by sixteen.
+//!
+//! # Cost
+//!
+//! Packing passes over the blocks once and runs on all threads of rayon's pool.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use memmap2::MmapMut;
+use rayon::prelude::*;
+
+use super::formats::{BlockFormat, GROUP};
+use super::quantize::BLOCK;
+use super::simd16::{LANES16, Portable, Simd16};
+use super::f32_matmul::{Out, Rows};
+use super::int8_matmul::{matmul_int8, matmul_int8_columns};
+use super::matrix::Matrix;
+
+/// Bytes from which memory is taken in huge pages, so that reading it needs few translations of
+/// addresses.
+const HUGE_FROM: usize = 1 << 21;
+
+/// Zeroed memory for tiles.
+enum TileBuffer {
+    Small(Vec<u8>),
+    Large(MmapMut),
+}
+
+impl TileBuffer {
+    fn new(len: usize) -> Self {
+        if len >= HUGE_FROM
+            && let Ok(map) = MmapMut::map_anon(len)
+        {
+            // Only the speed depends on it.
+            #[cfg(target_os = "linux")]
+            let _ = map.advise(memmap2::Advice::HugePage);
+            return TileBuffer::Large(map);
+        }
+        TileBuffer::Small(vec![0; len])
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            TileBuffer::Small(bytes) => bytes,
+            TileBuffer::Large(map) => map,
+        }
+    }
+}
+
+impl Deref for TileBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            TileBuffer::Small(bytes) => bytes,
+            TileBuffer::Large(map) => map,
+        }
+    }
+}
+
+/// A matrix of weights in the format F. The last group of outputs may have some that do not exist.
+pub(crate) struct Packed<F> {
+    /// For each group its tiles, in the order of the inputs.
+    tiles: TileBuffer,
+    rows: usize,
+    width: usize,
+    format: PhantomData<F>,
+}
+
+impl<F: BlockFormat> Packed<F> {
+    /// Packs the blocks of each output, which has `width` inputs.
+    ///
+    /// # Panics
+    /// If the width is not a number of whole blocks, or a row has another number of them.
+    pub fn new(rows: &[&[u8]], width: usize) -> Self {
+        assert!(width > 0 && width.is_multiple_of(F::BLOCK_WEIGHTS), "rows of whole blocks");
+        let row_bytes = width / F::BLOCK_WEIGHTS * F::BLOCK_BYTES;
+        assert!(rows.iter().all(|row| row.len() == row_bytes), "rows of the same width");
+        let group_bytes = width / F::BLOCK_WEIGHTS * F::TILE;
+        let mut tiles = TileBuffer::new(rows.len().div_ceil(GROUP) * group_bytes);
+        let groups = tiles.bytes().par_chunks_exact_mut(group_bytes).zip(rows.par_chunks(GROUP));
+        groups.for_each(|(group, rows)| {
+            // Tile by tile, so that a tile is written while it is in the caches.
+            for (i, tile) in group.chunks_exact_mut(F::TILE).enumerate() {
+                for (lane, row) in rows.iter().enumerate() {
+                    F::pack(&row[i * F::BLOCK_BYTES..][..F::BLOCK_BYTES], lane, tile);
+                }
+            }
+        });
+        Packed { tiles, rows: rows.len(), width, format: PhantomData }
+    }
+
+    /// Returns the number of outputs.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns the number of inputs.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Returns the tiles of a group.
+    pub fn group(&self, group: usize) -> &[u8] {
+        let bytes = self.width / F::BLOCK_WEIGHTS * F::TILE;
+        &self.tiles[group * bytes..][..bytes]
+    }
+
+    /// Returns the weights of part `part` of a tile: `[k][output][i]` for input 4k + i.
+    fn widen_part(tile: &[u8], part: usize) -> [[[f32; 4]; GROUP]; BLOCK / 4] {
+        type V = Portable<false>;
+        let mut out = [[[0.0; 4]; GROUP]; BLOCK / 4];
+        let tile = &tile[..F::TILE];
+        assert!(part < F::PARTS);
+        for (k, out) in out.iter_mut().enumerate() {
+            let half = 4 * k / F::SCALED;
+            let (mut scales, mut minimums) = ([0.0; LANES16], [0.0; LANES16]);
+            // SAFETY: a whole tile, the part exists, and plain arrays need no special instructions.
+            let values = unsafe {
+                F::scale::<V>(tile.as_ptr(), part, half).store(scales.as_mut_ptr());
+                F::minimum::<V>(tile.as_ptr(), part, half).store(minimums.as_mut_ptr());
+                F::four::<V>(tile.as_ptr().add(part * F::PART), k)
+            };
+            for (lane, out) in out.iter_mut().enumerate() {
+                for (i, out) in out.iter_mut().enumerate() {
+                    let value = i32::from(values[4 * lane + i]) - F::OFFSET;
+                    *out = value as f32 * scales[lane] - minimums[lane];
+                }
+            }
+        }
+        out
+    }
+}
+
+impl<F: BlockFormat> Matrix for Packed<F> {
+    fn outputs(&self) -> usize {
+        self.rows
+    }
+
+    fn inputs(&self) -> usize {
+        self.width
+    }
+
+    fn multiply(&self, x: &Rows, out: Out<'_>) {
+        matmul_int8(x, self, out);
+    }
+
+    fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {
+        matmul_int8_columns(x, self, outputs, out);
+    }
+
+    fn row(&self, output: usize, out: &mut [f32]) {
+        assert!(output < self.rows && out.len() == self.width);
+        let tiles = self.group(output / GROUP).chunks_exact(F::TILE);
+        for (tile, out) in tiles.zip(out.chunks_exact_mut(F::BLOCK_WEIGHTS)) {
+            for (part, out) in out.chunks_exact_mut(BLOCK).enumerate() {
+                let part = Self::widen_part(tile, part);
+                for (four, out) in part.iter().zip(out.chunks_exact_mut(4)) {
+                    out.copy_from_slice(&four[output % GROUP]);
+                }
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.tiles.len()
+    }
+}
