@@ -2,8 +2,8 @@
 //!
 //! # Cost
 //!
-//! Loading reads each weight once and, on request, changes its precision. A model of five million
-//! parameters takes some tens of milliseconds.
+//! Files are mapped into memory. Loading reads each weight once, on all threads, and changes its
+//! precision on request.
 //!
 //! # Alternatives considered
 //!
@@ -11,17 +11,17 @@
 //! a wrong guess gives worse errors.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::config::{ModelConfig, bad};
+use super::file_data::FileData;
 use super::safetensors::Safetensors;
 use super::transformer::Transformer;
 use super::weights::TensorSource;
 use super::{ChatSources, LoadOptions, Model};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::model::gguf::file::Gguf;
-use crate::model::gguf::vocabulary_from_gguf;
+use crate::model::gguf::{file::Gguf, open_gguf, split_files, vocabulary_from_gguf};
 use crate::vocab::Vocabulary;
 
 /// Maximum size of a JSON file in bytes.
@@ -49,19 +49,20 @@ impl Model {
         };
         let path = dir.join("config.json");
         let config = ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(Place::File(path)))?;
-        let files: Result<Vec<_>> = shards.iter().map(|p| open(p)).collect();
+        let files: Result<Vec<_>> = shards.iter().map(|p| FileData::map(p)).collect();
         Safetensors::open(files?)
             .and_then(|s| load(config, TensorSource::Safetensors(s), options, ChatSources::default()))
             .map_err(|e| e.at(Place::File(dir.to_owned())))
     }
 
-    /// Loads a GGUF file of an architecture `transformer`, `mistral`, `qwen2` or `qwen3`.
+    /// Loads a GGUF file, or all parts of a split one by the path of any of them. The files must not
+    /// change meanwhile. `docs/models.md` lists the architectures and the formats.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read, is not valid, or holds another kind of model.
     pub fn from_gguf(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
         let path = path.as_ref();
-        gguf(open(path)?, options).map_err(|e| e.at(Place::File(path.to_owned())))
+        open_gguf(path).and_then(|file| gguf(file, options)).map_err(|e| e.at(Place::File(path.to_owned())))
     }
 
     /// Loads a GGUF file from memory.
@@ -69,7 +70,7 @@ impl Model {
     /// # Errors
     /// Returns the errors of [`from_gguf`](Model::from_gguf).
     pub fn from_gguf_bytes(bytes: &[u8], options: &LoadOptions) -> Result<Model> {
-        gguf(std::io::Cursor::new(bytes), options)
+        gguf(Gguf::open(vec![FileData::Borrowed(bytes)])?, options)
     }
 
     /// Loads a `config.json` and a safetensors file from memory.
@@ -79,7 +80,7 @@ impl Model {
     /// kind of model.
     pub fn from_safetensors_bytes(config: &[u8], weights: &[u8], options: &LoadOptions) -> Result<Model> {
         let config = ModelConfig::from_json(config)?;
-        let source = Safetensors::open(vec![std::io::Cursor::new(weights)])?;
+        let source = Safetensors::open(vec![FileData::Borrowed(weights)])?;
         load(config, TensorSource::Safetensors(source), options, ChatSources::default())
     }
 }
@@ -109,23 +110,18 @@ fn has_safetensors(dir: &Path) -> bool {
     ["model.safetensors", "model.safetensors.index.json"].iter().any(|name| dir.join(name).is_file())
 }
 
-fn gguf<R: Read + Seek>(input: R, options: &LoadOptions) -> Result<Model> {
-    let mut file = Gguf::open(input)?;
+fn gguf(file: Gguf<'_>, options: &LoadOptions) -> Result<Model> {
     let (config, chat) = (file.config()?, file.chat_sources()?);
     load(config, TensorSource::Gguf(file), options, chat)
 }
 
-fn load<R: Read + Seek>(
+fn load(
     config: ModelConfig,
-    mut source: TensorSource<R>,
+    source: TensorSource<'_>,
     options: &LoadOptions,
     chat: ChatSources,
 ) -> Result<Model> {
-    Ok(Model::from_transformer(Transformer::load(config, &mut source, options)?, chat))
-}
-
-fn open(path: &Path) -> Result<BufReader<File>> {
-    File::open(path).map(BufReader::new).map_err(|e| Error::io(path, &e))
+    Ok(Model::from_transformer(Transformer::load(config, &source, options)?, chat))
 }
 
 fn read_json(path: &Path) -> Result<Vec<u8>> {
@@ -167,6 +163,7 @@ fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
         .collect()
 }
 
+/// Returns the GGUF file of a folder, or the first part if all files are parts of one model.
 fn only_gguf(dir: &Path) -> Result<PathBuf> {
     let entries = std::fs::read_dir(dir).map_err(|e| Error::io(dir, &e))?;
     let mut found: Vec<PathBuf> = entries
@@ -174,12 +171,13 @@ fn only_gguf(dir: &Path) -> Result<PathBuf> {
         .filter(|p| p.extension().is_some_and(|x| x.eq_ignore_ascii_case("gguf")) && p.is_file())
         .collect();
     found.sort();
-    match found.len() {
-        1 => Ok(found.swap_remove(0)),
-        0 => Err(bad("no model in this folder")
+    let first = found.first().map(|first| split_files(first));
+    match (found.len(), first) {
+        (0, _) | (_, None) => Err(bad("no model in this folder")
             .at(Place::File(dir.to_owned()))
             .hint("expected model.safetensors with config.json, or a .gguf file")),
-        n => Err(bad(format!("{n} GGUF files in this folder"))
+        (n, Some(parts)) if n == 1 || parts == found => Ok(found.swap_remove(0)),
+        (n, _) => Err(bad(format!("{n} GGUF files in this folder"))
             .at(Place::File(dir.to_owned()))
             .hint(format!("name one of them, such as {}", found[0].display()))),
     }

@@ -19,6 +19,7 @@ pub(crate) mod config;
 pub(crate) mod cost_table;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+mod file_data;
 mod gguf;
 #[cfg(feature = "hub")]
 pub mod hub;
@@ -26,10 +27,11 @@ mod kernels;
 pub(crate) mod kv_cache;
 mod kv_layer;
 mod load;
-mod repack;
+mod precision;
 mod rope;
 mod safetensors;
 mod tensor_names;
+mod tensor_type;
 mod transformer;
 mod weights;
 
@@ -179,7 +181,7 @@ impl Model {
     /// Returns true if the logits of a position are the same bits however many tokens run together;
     /// see [`LoadOptions::batch_invariant`].
     pub fn is_batch_invariant(&self) -> bool {
-        !self.inner.transformer.varies()
+        true
     }
 
     /// Returns the bytes of memory that the weight matrices take. Candle may keep a second,

@@ -17,17 +17,16 @@
 //! shortened, and rounds differently for different m.
 
 use std::cell::Cell;
-use std::io::{Read, Seek};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::LoadOptions;
 use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
 use super::config::{ModelConfig, bad};
 use super::kernels::{
-    Attention, Rotation, add, on_every_thread, rms_norm, rms_norm_heads, silu_times, threads,
+    Attention, Matrix, Rotation, add, on_every_thread, rms_norm, rms_norm_heads, silu_times, threads,
 };
 use super::tensor_names::{LayerTensor, TensorId};
-use super::weights::{FusedLinear, Matrix, TensorSource};
+use super::weights::{FusedLinear, TensorSource};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of tokens that run together.
@@ -55,14 +54,11 @@ struct TransformerLayer {
 /// The weights, ready to run.
 pub(super) struct Transformer {
     pub config: ModelConfig,
-    embedding: Matrix,
+    embedding: Arc<dyn Matrix>,
     blocks: Vec<TransformerLayer>,
     final_norm: Vec<f32>,
     head: FusedLinear,
     frequencies: Vec<f32>,
-    /// True if each thread may run rows of its own, which needs layers without candle's products.
-    /// Those use the same thread pool, so nesting them would deadlock.
-    shareable: bool,
 }
 
 thread_local! {
@@ -105,13 +101,13 @@ impl Workspace {
 }
 
 impl Transformer {
-    pub fn load<R: Read + Seek>(
+    pub fn load(
         mut config: ModelConfig,
-        source: &mut TensorSource<R>,
+        source: &TensorSource<'_>,
         options: &LoadOptions,
     ) -> Result<Self> {
         let c = &config;
-        let how = (options.precision, options.batch_invariant);
+        let how = options.precision;
         let embedding = source.matrix(TensorId::Embedding, c.vocab_size, c.hidden, options.precision)?;
         let mut blocks = Vec::new();
         for i in 0..c.layers {
@@ -126,7 +122,7 @@ impl Transformer {
                     c,
                 )?,
                 qk_norm: if c.qk_norm {
-                    let mut norm = |part| source.vector(TensorId::Layer(i, part), c.head_dim);
+                    let norm = |part| source.vector(TensorId::Layer(i, part), c.head_dim);
                     Some([norm(LayerTensor::QNorm)?, norm(LayerTensor::KNorm)?])
                 } else {
                     None
@@ -158,12 +154,8 @@ impl Transformer {
         if let Some(limit) = options.max_context {
             config.context = config.context.min(limit.max(1));
         }
-        let head = FusedLinear::single(head, options.batch_invariant);
-        let by_candle = |b: &TransformerLayer| {
-            [&b.qkv, &b.o, &b.gate_up, &b.down].into_iter().any(FusedLinear::by_candle)
-        };
-        let shareable = !embedding.by_candle() && !blocks.iter().any(by_candle);
-        Ok(Transformer { config, embedding, blocks, final_norm, head, frequencies, shareable })
+        let head = FusedLinear::single(head);
+        Ok(Transformer { config, embedding, blocks, final_norm, head, frequencies })
     }
 
     /// Returns the bytes of the weight matrices.
@@ -175,16 +167,6 @@ impl Transformer {
             .sum();
         // A tied head shares its memory with the embedding.
         blocks + self.head.bytes() + if self.config.tied_embeddings { 0 } else { self.embedding.bytes() }
-    }
-
-    /// Returns true if a row's logits may depend, in the last bits, on the number of rows that run
-    /// with it.
-    pub fn varies(&self) -> bool {
-        self.head.varies()
-            || self
-                .blocks
-                .iter()
-                .any(|b| b.qkv.varies() || b.o.varies() || b.gate_up.varies() || b.down.varies())
     }
 
     /// Returns the logits that each segment wants. After a failure the caches are unchanged.
@@ -298,7 +280,7 @@ impl Transformer {
     fn shard_count(&self, rows: usize) -> usize {
         let threads = threads();
         let pays = threads > 1 && pays_to_read_weights_for(rows / threads, || self.bytes());
-        if pays && self.shareable { threads } else { 1 }
+        if pays { threads } else { 1 }
     }
 
     /// Takes all shards through all layers. After the last layer only rows with logits are left.
@@ -331,7 +313,7 @@ impl Transformer {
         for span in &share.spans {
             let rows = share.s.x[span.first * width..].chunks_exact_mut(width);
             for (id, row) in segments[span.segment].tokens[span.tokens.clone()].iter().zip(rows) {
-                self.embedding.row(*id, row)?;
+                self.embedding.row(*id as usize, row);
             }
         }
         Ok(())
@@ -365,11 +347,11 @@ impl Transformer {
                 all += 1;
             } else {
                 let mut some = vec![0.0; only.len()];
-                self.head.forward_columns(&s.normed[row], only, &mut some)?;
+                self.head.forward_columns(&s.normed[row], only, &mut some);
                 few.push(some);
             }
         }
-        self.head.forward(&s.normed[..all * width], all, &mut s.update)?;
+        self.head.forward(&s.normed[..all * width], all, &mut s.update);
         let (mut rows, mut few) = (s.update.chunks_exact(self.config.vocab_size), few.into_iter());
         for (segment, only) in wants {
             let row = if only.is_empty() { rows.next().map(<[f32]>::to_vec) } else { None };
@@ -388,7 +370,7 @@ impl Transformer {
         let m = s.x.len() / c.hidden;
         s.normed.resize(s.x.len(), 0.0);
         rms_norm(&s.x, &block.attention_norm, c.norm_eps, &mut s.normed);
-        block.qkv.forward(&s.normed, m, &mut s.qkv)?;
+        block.qkv.forward(&s.normed, m, &mut s.qkv);
         let (q_dim, kv_dim) = (c.q_dim(), c.kv_dim());
         for (r, row) in s.qkv.chunks_exact_mut(block.qkv.outputs).enumerate() {
             if let Some([q, k]) = &block.qk_norm {
@@ -457,7 +439,7 @@ impl Transformer {
         s.x.truncate(kept * c.hidden);
         s.attended.resize(kept * c.q_dim(), 0.0);
         Attention::run(&parts, &mut s.attended);
-        block.o.forward(&s.attended, kept, &mut s.update)?;
+        block.o.forward(&s.attended, kept, &mut s.update);
         add(&mut s.x, &s.update);
         Ok(())
     }
@@ -470,10 +452,10 @@ impl Transformer {
             let rows = x.len() / c.hidden;
             s.normed.resize(x.len(), 0.0);
             rms_norm(x, &block.feed_forward_norm, c.norm_eps, &mut s.normed);
-            block.gate_up.forward(&s.normed, rows, &mut s.gate_up)?;
+            block.gate_up.forward(&s.normed, rows, &mut s.gate_up);
             s.active.resize(rows * c.feed_forward, 0.0);
             silu_times(&s.gate_up, c.feed_forward, &mut s.active);
-            block.down.forward(&s.active, rows, &mut s.update)?;
+            block.down.forward(&s.active, rows, &mut s.update);
             add(x, &s.update);
         }
         Ok(())

@@ -300,7 +300,7 @@ impl<'a> Gguf<'a> {
     }
 
     /// Returns the metadata texts whose keys begin with `prefix`, with the rest of their keys.
-    pub fn texts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub fn texts<'s>(&'s self, prefix: &'s str) -> impl Iterator<Item = (&'s str, &'s str)> {
         self.metadata.iter().filter_map(move |(key, value)| match value {
             Meta::Text(t) => Some((key.strip_prefix(prefix)?, t.as_str())),
             _ => None,

@@ -3,6 +3,8 @@
 pub(super) mod config;
 pub(super) mod file;
 mod sentencepiece;
+mod split;
 mod tokenizer;
 
+pub(crate) use split::{open_gguf, split_files};
 pub use tokenizer::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};

@@ -25,6 +25,7 @@ use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::model::file_data::FileData;
 use crate::model::gguf::file::Gguf;
+use crate::model::gguf::open_gguf;
 use crate::model::gguf::sentencepiece::{self, Piece, SPACE};
 use crate::vocab::{TokenSpelling, Vocabulary};
 
@@ -101,8 +102,7 @@ enum TokenKind {
 /// itself.
 pub fn vocabulary_from_gguf(path: impl AsRef<Path>) -> Result<Vocabulary> {
     let path = path.as_ref();
-    let gguf = Gguf::open(vec![FileData::map(path)?]);
-    gguf.and_then(|gguf| gguf.vocabulary()).map_err(|e| e.at(Place::File(path.to_owned())))
+    open_gguf(path).and_then(|gguf| gguf.vocabulary()).map_err(|e| e.at(Place::File(path.to_owned())))
 }
 
 /// Reads the tokenizer of a GGUF file in memory; see [`vocabulary_from_gguf`].

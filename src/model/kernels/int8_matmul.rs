@@ -10,8 +10,13 @@
 //! m rows cost m * n * k multiply-adds, 64 to an instruction (AVX-512 with VNNI) or 32 to three or
 //! four instructions. For small m the cost is the time to read the matrix.
 //!
+//! Products of several rows unpack the weights of sixteen outputs once for all rows, except those of
+//! `Q8_0`, which need no unpacking. Meanwhile the next ones are prefetched.
+//!
 //! # Alternatives considered
 //!
+//! - Compiling the products of every number of rows for every format was rejected: it takes minutes,
+//!   and unpacking again for each few rows is slower for long inputs.
 //! - Widening the weights to single precision was rejected: an instruction then has a quarter of
 //!   the products.
 //! - The matrix unit of newer Intel processors (AMX) was rejected. It adds up a block for sixteen
@@ -19,8 +24,10 @@
 //!   overlap with their work. The gain is small, begins at sixteen rows, and needs much code and a
 //!   system call.
 
+use std::cell::Cell;
+
 use super::f32_matmul::in_items;
-use super::formats::{BlockFormat, GROUP};
+use super::formats::{BlockFormat, GROUP, Q8_0, Unpacked, unpack_part};
 use super::packed::Packed;
 use super::quantize::{BLOCK, Int8Rows, TileShape, ZERO};
 use super::simd16::{LANES16, Simd16, Simd16Work, has_32_registers, run};
@@ -43,29 +50,41 @@ const PREFETCH_BYTES: usize = 8192;
 /// Number of outputs of one work item.
 const OUTPUTS_PER_ITEM: usize = 64;
 
+/// The tiles of groups of outputs that follow each other, as a product reads them.
+#[derive(Clone, Copy)]
+struct Tiles {
+    /// The first tile of the first group.
+    start: *const u8,
+    /// Bytes of a group.
+    group: usize,
+    /// True if the minimums are used.
+    minimums: bool,
+    /// Memory that will be read next, which is prefetched in `blocks` steps of `ahead_step` bytes.
+    ahead: *const u8,
+    ahead_step: usize,
+}
+
 /// Computes the tile of R rows from `first` on times G groups of outputs, one output in each lane.
 ///
 /// # Safety
-/// As for all of [`Simd16`].
+/// The groups exist, as wide as the rows; and as for all of [`Simd16`].
 #[inline(always)]
 unsafe fn tile<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     x: &Int8Rows,
     first: usize,
-    w: &Packed<F>,
-    group: usize,
+    w: Tiles,
 ) -> [[V; R]; G] {
-    assert!(x.width == w.width() && (group + G) * GROUP <= w.rows().next_multiple_of(GROUP));
     let blocks = x.width / BLOCK;
     let rows = &x.quants[first * x.width..][..R * x.width];
     let (scales, corrections) =
         (&x.scales[first * blocks..][..R * blocks], &x.zero_correction[first * blocks..][..R * blocks]);
     let halves = if F::SCALED < BLOCK { &x.half_sums[first * blocks..][..R * blocks] } else { &[] };
-    let mut tiles = [w.group(group).as_ptr(); G];
-    for g in 1..G {
-        tiles[g] = w.group(group + g).as_ptr();
-    }
     // SAFETY: in bounds by the lengths above; a group has a tile for each `PARTS` blocks.
     unsafe {
+        let mut tiles = [w.start; G];
+        for g in 1..G {
+            tiles[g] = w.start.add(g * w.group);
+        }
         let mut acc = [[V::splat(0.0); R]; G];
         let mut block = 0;
         while block < blocks {
@@ -77,7 +96,11 @@ unsafe fn tile<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                     // Empty unless needed.
                     half_sums: halves.as_ptr().wrapping_add(block * R),
                 };
-                add_part::<V, F, R, G>(x, tiles, part, &mut acc);
+                let ahead = w.ahead.wrapping_add(block * w.ahead_step);
+                for line in 0..w.ahead_step.div_ceil(64) {
+                    V::prefetch(ahead.wrapping_add(line * 64).cast());
+                }
+                add_part::<V, F, R, G>(x, tiles, part, w.minimums, &mut acc);
                 block += 1;
             }
             for tile in &mut tiles {
@@ -100,16 +123,9 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     x: TileInput,
     tiles: [*const u8; G],
     part: usize,
+    minimums: bool,
     acc: &mut [[V; R]; G],
 ) {
-    let mut parts = tiles;
-    for g in 0..G {
-        parts[g] = parts[g].wrapping_add(part * F::PART);
-        for line in 0..F::PART.div_ceil(64) {
-            // SAFETY: the address need not exist.
-            unsafe { V::prefetch(parts[g].wrapping_add(PREFETCH_BYTES + line * 64).cast()) };
-        }
-    }
     let halves = BLOCK / F::SCALED;
     // SAFETY: by the caller's promise.
     unsafe {
@@ -134,9 +150,9 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
             for step in 0..8 / halves {
                 // Fours 16 inputs apart share bytes, so they follow each other.
                 let k = if halves == 1 { step / 2 + step % 2 * 4 } else { half * 4 + step };
-                let mut w = [V::bytes(parts[0]); G];
+                let mut w = [V::bytes(tiles[0]); G];
                 for g in 0..G {
-                    w[g] = F::four::<V>(parts[g], k);
+                    w[g] = F::four::<V>(tiles[g].add(part * F::PART), k);
                 }
                 for r in 0..R {
                     let x = x.quants.add(r * BLOCK + 4 * k).cast::<i32>().read_unaligned();
@@ -154,7 +170,7 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                     let both = scale.mul(V::splat(*x.scales.add(r)));
                     acc[g][r] = acc[g][r].multiply_add(V::floats(sums[g][r]), both);
                 }
-                if F::MINIMUMS {
+                if F::MINIMUMS && minimums {
                     let minimum = F::minimum::<V>(tiles[g], part, half);
                     for r in 0..R {
                         let less = negative_sums[r] as f32 * *x.scales.add(r);
@@ -166,51 +182,25 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     }
 }
 
-/// A work item: the outputs `from..to` of all rows; `from` begins a group.
-pub(super) struct Groups<'a, F> {
-    pub x: &'a Int8Rows,
-    pub w: &'a Packed<F>,
-    pub from: usize,
-    pub to: usize,
-    pub out: &'a Target,
+/// The outputs `from..to`, which begin a group, of all rows.
+struct Outputs<'a> {
+    from: usize,
+    to: usize,
+    out: &'a Target,
 }
 
-impl<F: BlockFormat> Groups<'_, F> {
-    /// Computes R rows from `first` on; returns R.
+impl Outputs<'_> {
+    /// Writes the results of R rows and G groups, beginning at output `at`.
     ///
     /// # Safety
     /// As for all of [`Simd16`].
     #[inline(always)]
-    unsafe fn rows<V: Simd16, const R: usize>(&self, first: usize) -> usize {
-        let mut at = self.from;
-        // SAFETY: by the caller's promise.
-        unsafe {
-            while V::HAS_32_REGISTERS
-                && R <= 6
-                && self.x.tiling == TileShape::Cached
-                && at + 2 * GROUP <= self.to
-            {
-                self.groups::<V, R, 2>(first, at);
-                at += 2 * GROUP;
-            }
-            while at < self.to {
-                self.groups::<V, R, 1>(first, at);
-                at += GROUP;
-            }
-        }
-        R
-    }
-
-    /// # Safety
-    /// As for all of [`Simd16`].
-    #[inline(always)]
-    unsafe fn groups<V: Simd16, const R: usize, const G: usize>(&self, first: usize, at: usize) {
-        // SAFETY: by the caller's promise; and a whole array.
-        unsafe {
-            let y = tile::<V, F, R, G>(self.x, first, self.w, at / GROUP);
-            for (g, y) in y.iter().enumerate() {
-                let at = at + g * GROUP;
-                for (r, y) in y.iter().enumerate() {
+    unsafe fn put<V: Simd16, const R: usize, const G: usize>(&self, first: usize, at: usize, y: [[V; R]; G]) {
+        for (g, y) in y.iter().enumerate() {
+            let at = at + g * GROUP;
+            for (r, y) in y.iter().enumerate() {
+                // SAFETY: by the caller's promise; and a whole array.
+                unsafe {
                     if at + LANES16 <= self.to {
                         self.out.put_wide(first + r, at, *y);
                         continue;
@@ -224,39 +214,209 @@ impl<F: BlockFormat> Groups<'_, F> {
     }
 }
 
-impl<F: BlockFormat> Simd16Work for Groups<'_, F> {
+/// A work item for one row.
+struct OneRow<'a, F> {
+    x: &'a Int8Rows,
+    w: &'a Packed<F>,
+    outputs: Outputs<'a>,
+}
+
+impl<F: BlockFormat> Simd16Work for OneRow<'_, F> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
-        let (mut r, rows, tiling) = (0, self.x.rows, self.x.tiling);
-        // SAFETY: by the caller's promise.
-        unsafe {
-            while r < rows {
-                r += match tiling.rows(rows - r) {
-                    1 => self.rows::<V, 1>(r),
-                    2 => self.rows::<V, 2>(r),
-                    3 => self.rows::<V, 3>(r),
-                    4 => self.rows::<V, 4>(r),
-                    5 => self.rows::<V, 5>(r),
-                    6 => self.rows::<V, 6>(r),
-                    7 if V::HAS_32_REGISTERS => self.rows::<V, 7>(r),
-                    8 if V::HAS_32_REGISTERS => self.rows::<V, 8>(r),
-                    9 if V::HAS_32_REGISTERS => self.rows::<V, 9>(r),
-                    10 if V::HAS_32_REGISTERS => self.rows::<V, 10>(r),
-                    11 if V::HAS_32_REGISTERS => self.rows::<V, 11>(r),
-                    12 if V::HAS_32_REGISTERS => self.rows::<V, 12>(r),
-                    n => unreachable!("a tile of {n} rows"),
-                };
+        for at in (self.outputs.from..self.outputs.to).step_by(GROUP) {
+            // SAFETY: by the caller's promise.
+            unsafe {
+                let y = tile::<V, F, 1, 1>(self.x, 0, tiles(self.w, at / GROUP));
+                self.outputs.put(0, at, y);
             }
         }
     }
 }
 
+/// Returns the tiles from a group on.
+fn tiles<F: BlockFormat>(w: &Packed<F>, group: usize) -> Tiles {
+    let tiles = w.group(group);
+    let ahead = tiles.as_ptr().wrapping_add(PREFETCH_BYTES);
+    Tiles { start: tiles.as_ptr(), group: tiles.len(), minimums: true, ahead, ahead_step: F::PART }
+}
+
+/// A work item for several rows, of tiles that are read as they are.
+struct Direct<'a, F> {
+    x: &'a Int8Rows,
+    w: &'a Packed<F>,
+    outputs: Outputs<'a>,
+}
+
+impl<F: BlockFormat> Simd16Work for Direct<'_, F> {
+    #[inline(always)]
+    unsafe fn with<V: Simd16>(self) {
+        let Direct { x, w, outputs } = self;
+        let mut r = 0;
+        while r < x.rows {
+            let rows = x.tiling.rows(x.rows - r);
+            let mut at = outputs.from;
+            // SAFETY: by the caller's promise.
+            unsafe {
+                while V::HAS_32_REGISTERS
+                    && rows <= 6
+                    && x.tiling == TileShape::Cached
+                    && at + 2 * GROUP <= outputs.to
+                {
+                    row_tile::<V, F, 2>(x, (r, rows), tiles(w, at / GROUP), at, &outputs);
+                    at += 2 * GROUP;
+                }
+                while at < outputs.to {
+                    row_tile::<V, F, 1>(x, (r, rows), tiles(w, at / GROUP), at, &outputs);
+                    at += GROUP;
+                }
+            }
+            r += rows;
+        }
+    }
+}
+
+/// Computes `rows` rows, from `first` on, of G groups whose outputs begin at `at`.
+///
+/// # Safety
+/// As for [`tile`]; no more than six rows unless [`Simd16::HAS_32_REGISTERS`] and one group.
+#[inline(always)]
+unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
+    x: &Int8Rows,
+    (first, rows): (usize, usize),
+    w: Tiles,
+    at: usize,
+    outputs: &Outputs<'_>,
+) {
+    macro_rules! rows {
+        ($r:literal) => {
+            outputs.put(first, at, tile::<V, F, $r, G>(x, first, w))
+        };
+    }
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match rows {
+            1 => rows!(1),
+            2 => rows!(2),
+            3 => rows!(3),
+            4 => rows!(4),
+            5 => rows!(5),
+            6 => rows!(6),
+            7 if V::HAS_32_REGISTERS && G == 1 => rows!(7),
+            8 if V::HAS_32_REGISTERS && G == 1 => rows!(8),
+            9 if V::HAS_32_REGISTERS && G == 1 => rows!(9),
+            10 if V::HAS_32_REGISTERS && G == 1 => rows!(10),
+            11 if V::HAS_32_REGISTERS && G == 1 => rows!(11),
+            12 if V::HAS_32_REGISTERS && G == 1 => rows!(12),
+            n => unreachable!("a tile of {n} rows"),
+        }
+    }
+}
+
+thread_local! {
+    /// The unpacked group that a thread works on, kept for its memory.
+    static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A work item that unpacks the weights of a group.
+struct Unpack<'a, F> {
+    w: &'a Packed<F>,
+    group: usize,
+    /// Room for the group in the format [`Unpacked`].
+    to: &'a mut [u8],
+    /// Bytes of a part in this format.
+    part: usize,
+}
+
+impl<F: BlockFormat> Simd16Work for Unpack<'_, F> {
+    #[inline(always)]
+    unsafe fn with<V: Simd16>(self) {
+        let tiles = self.w.group(self.group).chunks_exact(F::TILE);
+        let parts = tiles.flat_map(|tile| (0..F::PARTS).map(move |part| (tile, part)));
+        for ((tile, part), to) in parts.zip(self.to.chunks_exact_mut(self.part)) {
+            // SAFETY: whole tiles and parts; and by the caller's promise.
+            unsafe { unpack_part::<V, F>(tile.as_ptr(), part, to.as_mut_ptr()) };
+        }
+    }
+}
+
+/// A work item for several rows of an unpacked group.
+struct UnpackedRows<'a, const SCALED: usize> {
+    x: &'a Int8Rows,
+    w: Tiles,
+    outputs: Outputs<'a>,
+}
+
+impl<const SCALED: usize> Simd16Work for UnpackedRows<'_, SCALED> {
+    #[inline(always)]
+    unsafe fn with<V: Simd16>(self) {
+        let mut r = 0;
+        while r < self.x.rows {
+            let rows = self.x.tiling.rows(self.x.rows - r);
+            let (at, outputs) = (self.outputs.from, &self.outputs);
+            // SAFETY: by the caller's promise.
+            unsafe { row_tile::<V, Unpacked<SCALED>, 1>(self.x, (r, rows), self.w, at, outputs) };
+            r += rows;
+        }
+    }
+}
+
+/// Unpacks a group at a time and multiplies it with all rows.
+fn unpacked<F: BlockFormat, const SCALED: usize>(x: &Int8Rows, w: &Packed<F>, all: &Outputs<'_>) {
+    let part = Unpacked::<SCALED>::PART;
+    let blocks = w.width() / BLOCK;
+    let mut buffer = UNPACKED.take();
+    buffer.resize(blocks * part, 0);
+    for at in (all.from..all.to).step_by(GROUP) {
+        let group = at / GROUP;
+        run(Unpack { w, group, to: &mut buffer, part });
+        // The next group comes from memory while this one is multiplied.
+        let packed = w.group(group);
+        let tiles = Tiles {
+            start: buffer.as_ptr(),
+            group: buffer.len(),
+            minimums: F::MINIMUMS,
+            ahead: packed.as_ptr().wrapping_add(packed.len()),
+            ahead_step: packed.len().div_ceil(blocks),
+        };
+        let outputs = Outputs { from: at, to: all.to.min(at + GROUP), out: all.out };
+        run(UnpackedRows::<SCALED> { x, w: tiles, outputs });
+    }
+    UNPACKED.set(buffer);
+}
+
 /// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
-pub(crate) fn matmul_int8<F: BlockFormat>(x: &Rows, w: &Packed<F>, out: Out<'_>) {
+pub(super) fn matmul_int8<F: BlockFormat>(x: &Rows, w: &Packed<F>, out: Out<'_>) {
+    product(x, w, out, |x, outputs| unpacked_rows(x, w, outputs));
+}
+
+/// Computes the same for the format whose tiles are read as they are.
+pub(super) fn matmul_bytes(x: &Rows, w: &Packed<Q8_0>, out: Out<'_>) {
+    product(x, w, out, |x, outputs| run(Direct { x, w, outputs }));
+}
+
+fn unpacked_rows<F: BlockFormat>(x: &Int8Rows, w: &Packed<F>, outputs: Outputs<'_>) {
+    match F::SCALED {
+        BLOCK => unpacked::<F, BLOCK>(x, w, &outputs),
+        _ => unpacked::<F, 16>(x, w, &outputs),
+    }
+}
+
+fn product<F: BlockFormat>(
+    x: &Rows,
+    w: &Packed<F>,
+    out: Out<'_>,
+    several: impl Fn(&Int8Rows, Outputs<'_>) + Sync,
+) {
     assert_eq!(x.width, w.width(), "widths of a product");
-    let rounded = Int8Rows::new(x, TileShape::new(has_32_registers(), w.rows() * w.width()), F::SCALED < BLOCK);
+    let shape = TileShape::new(has_32_registers(), w.rows() * w.width());
+    let rounded = Int8Rows::new(x, shape, F::SCALED < BLOCK);
     in_items(x, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {
-        run(Groups { x: &rounded, w, from, to, out: target })
+        let outputs = Outputs { from, to, out: target };
+        match rounded.rows {
+            1 => run(OneRow { x: &rounded, w, outputs }),
+            _ => several(&rounded, outputs),
+        }
     });
     rounded.recycle();
 }
@@ -280,7 +440,9 @@ impl<F: BlockFormat> Simd16Work for ChosenInt8<'_, F> {
             if column / GROUP != group {
                 group = column / GROUP;
                 // SAFETY: by the caller's promise; and a whole array.
-                unsafe { tile::<V, F, 1, 1>(self.x, 0, self.w, group)[0][0].store(values.as_mut_ptr()) };
+                unsafe {
+                    tile::<V, F, 1, 1>(self.x, 0, tiles(self.w, group))[0][0].store(values.as_mut_ptr());
+                }
             }
             *out = values[column % GROUP];
         }
@@ -289,7 +451,7 @@ impl<F: BlockFormat> Simd16Work for ChosenInt8<'_, F> {
 
 /// Computes the elements of a product in row `x` and some columns. They have the same bits as in
 /// the whole product, at the cost of their groups. Runs on this thread, since they are few.
-pub(crate) fn matmul_int8_columns<F: BlockFormat>(
+pub(super) fn matmul_int8_columns<F: BlockFormat>(
     x: &[f32],
     w: &Packed<F>,
     columns: &[u32],
@@ -300,4 +462,3 @@ pub(crate) fn matmul_int8_columns<F: BlockFormat>(
     run(ChosenInt8 { x: &rounded, w, columns, out });
     rounded.recycle();
 }
-

@@ -14,7 +14,7 @@ use super::formats::{BlockFormat, GROUP};
 use super::quantize::BLOCK;
 use super::simd16::{LANES16, Portable, Simd16};
 use super::f32_matmul::{Out, Rows};
-use super::int8_matmul::{matmul_int8, matmul_int8_columns};
+use super::int8_matmul::matmul_int8_columns;
 use super::matrix::Matrix;
 
 /// Bytes from which memory is taken in huge pages, so that reading it needs few translations of
@@ -107,29 +107,27 @@ impl<F: BlockFormat> Packed<F> {
         &self.tiles[group * bytes..][..bytes]
     }
 
-    /// Returns the weights of part `part` of a tile: `[k][output][i]` for input 4k + i.
-    fn widen_part(tile: &[u8], part: usize) -> [[[f32; 4]; GROUP]; BLOCK / 4] {
+    /// Writes the weights of output `lane` of a tile.
+    fn widen(tile: &[u8], lane: usize, out: &mut [f32]) {
         type V = Portable<false>;
-        let mut out = [[[0.0; 4]; GROUP]; BLOCK / 4];
-        let tile = &tile[..F::TILE];
-        assert!(part < F::PARTS);
-        for (k, out) in out.iter_mut().enumerate() {
-            let half = 4 * k / F::SCALED;
+        assert!(tile.len() == F::TILE && lane < GROUP && out.len() == F::BLOCK_WEIGHTS);
+        for (at, out) in out.chunks_exact_mut(F::SCALED).enumerate() {
+            let (part, half) = (at * F::SCALED / BLOCK, at % (BLOCK / F::SCALED));
             let (mut scales, mut minimums) = ([0.0; LANES16], [0.0; LANES16]);
             // SAFETY: a whole tile, the part exists, and plain arrays need no special instructions.
-            let values = unsafe {
+            unsafe {
                 F::scale::<V>(tile.as_ptr(), part, half).store(scales.as_mut_ptr());
                 F::minimum::<V>(tile.as_ptr(), part, half).store(minimums.as_mut_ptr());
-                F::four::<V>(tile.as_ptr().add(part * F::PART), k)
-            };
-            for (lane, out) in out.iter_mut().enumerate() {
-                for (i, out) in out.iter_mut().enumerate() {
-                    let value = i32::from(values[4 * lane + i]) - F::OFFSET;
-                    *out = value as f32 * scales[lane] - minimums[lane];
+            }
+            for (k, out) in out.chunks_exact_mut(4).enumerate() {
+                let k = half * F::SCALED / 4 + k;
+                // SAFETY: as above.
+                let values = unsafe { F::four::<V>(tile.as_ptr().add(part * F::PART), k) };
+                for (out, value) in out.iter_mut().zip(&values[4 * lane..]) {
+                    *out = (i32::from(*value) - F::OFFSET) as f32 * scales[lane] - minimums[lane];
                 }
             }
         }
-        out
     }
 }
 
@@ -143,7 +141,7 @@ impl<F: BlockFormat> Matrix for Packed<F> {
     }
 
     fn multiply(&self, x: &Rows, out: Out<'_>) {
-        matmul_int8(x, self, out);
+        F::multiply(x, self, out);
     }
 
     fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {
@@ -154,12 +152,7 @@ impl<F: BlockFormat> Matrix for Packed<F> {
         assert!(output < self.rows && out.len() == self.width);
         let tiles = self.group(output / GROUP).chunks_exact(F::TILE);
         for (tile, out) in tiles.zip(out.chunks_exact_mut(F::BLOCK_WEIGHTS)) {
-            for (part, out) in out.chunks_exact_mut(BLOCK).enumerate() {
-                let part = Self::widen_part(tile, part);
-                for (four, out) in part.iter().zip(out.chunks_exact_mut(4)) {
-                    out.copy_from_slice(&four[output % GROUP]);
-                }
-            }
+            Self::widen(tile, output % GROUP, out);
         }
     }
 

@@ -33,8 +33,7 @@ mod q5_1;
 mod q5_k;
 mod q6_k;
 mod q8_0;
-
-use half::f16;
+mod unpacked;
 
 pub(crate) use iq4_nl::Iq4Nl;
 pub(crate) use iq4_xs::Iq4Xs;
@@ -48,7 +47,11 @@ pub(crate) use q5_1::Q5_1;
 pub(crate) use q5_k::Q5K;
 pub(crate) use q6_k::Q6K;
 pub(crate) use q8_0::Q8_0;
+pub(super) use unpacked::{Unpacked, unpack_part};
 
+use super::f32_matmul::{Out, Rows};
+use super::int8_matmul::matmul_int8;
+use super::packed::Packed;
 use super::quantize::BLOCK;
 use super::simd16::{LANES16, Simd16};
 
@@ -88,6 +91,11 @@ pub(crate) trait BlockFormat: Copy + Send + Sync + 'static {
 
     /// Number of parts of a tile.
     const PARTS: usize = Self::BLOCK_WEIGHTS / BLOCK;
+
+    /// Multiplies several rows, or one, by a matrix of this format.
+    fn multiply(x: &Rows, w: &Packed<Self>, out: Out<'_>) {
+        matmul_int8(x, w, out);
+    }
 
     /// Writes a block of output `lane` to a tile, whose bits for this output are zero.
     fn pack(block: &[u8], lane: usize, tile: &mut [u8]);
@@ -239,9 +247,4 @@ unsafe fn two_levels<V: Simd16>(halves: *const u8, whole: *const u8, signed: boo
         let whole = if signed { V::load_i8(whole.cast()) } else { V::load_u8(whole) };
         V::load_f16(halves.cast()).mul(whole)
     }
-}
-
-/// Returns the half-precision number at the start.
-fn half(bytes: &[u8]) -> f32 {
-    f16::from_le_bytes([bytes[0], bytes[1]]).to_f32()
 }
