@@ -17,7 +17,6 @@ use rayon::prelude::*;
 
 use super::Precision;
 use super::config::bad;
-use super::kernels::Matrix;
 use super::tensor_type::TensorType;
 use super::weights::{RawTensor, matrix};
 use crate::error::{Error, Result};
@@ -47,7 +46,6 @@ pub(super) fn with_precision(raw: RawTensor<'_>, precision: Precision) -> Result
     let rows = (CHUNK / raw.inputs.max(1)).max(1);
     let chunks = raw.bytes.par_chunks(row * rows).map(|bytes| {
         let chunk = RawTensor {
-            name: String::new(),
             dtype: raw.dtype,
             bytes: Cow::Borrowed(bytes),
             outputs: bytes.len() / row,
@@ -77,7 +75,7 @@ pub(super) fn widened(raw: &RawTensor) -> Vec<f32> {
         return Vec::new();
     }
     let rows: Vec<&[u8]> = raw.bytes.chunks_exact(row).collect();
-    let matrix: std::sync::Arc<dyn Matrix> = matrix(raw.dtype, &rows, raw.inputs);
+    let matrix = matrix(raw.dtype, &rows, raw.inputs);
     let mut out = vec![0.0; raw.outputs * raw.inputs];
     for (i, out) in out.chunks_exact_mut(raw.inputs).enumerate() {
         matrix.row(i, out);

@@ -101,11 +101,7 @@ impl Workspace {
 }
 
 impl Transformer {
-    pub fn load(
-        mut config: ModelConfig,
-        source: &TensorSource<'_>,
-        options: &LoadOptions,
-    ) -> Result<Self> {
+    pub fn load(mut config: ModelConfig, source: &TensorSource<'_>, options: &LoadOptions) -> Result<Self> {
         let c = &config;
         let how = options.precision;
         let embedding = source.matrix(TensorId::Embedding, c.vocab_size, c.hidden, options.precision)?;

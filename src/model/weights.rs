@@ -22,7 +22,7 @@ use super::gguf::file::Gguf;
 use super::kernels::{
     Dense, Iq4Nl, Iq4Xs, Matrix, Out, Packed, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Rows,
 };
-use super::precision::{with_precision, widened};
+use super::precision::{widened, with_precision};
 use super::safetensors::Safetensors;
 use super::tensor_names::{LayerTensor, TensorId, gguf_name, safetensors_name};
 use super::tensor_type::TensorType;
@@ -30,7 +30,6 @@ use crate::error::Result;
 
 /// A tensor in a file, or a converted copy of one.
 pub(crate) struct RawTensor<'a> {
-    pub name: String,
     pub dtype: TensorType,
     pub bytes: std::borrow::Cow<'a, [u8]>,
     /// Number of outputs, or 1 for a vector.
@@ -169,7 +168,7 @@ impl TensorSource<'_> {
         };
         let inputs = shape.last().copied().unwrap_or(1);
         let outputs = shape[..shape.len().saturating_sub(1)].iter().product();
-        Ok(RawTensor { name, dtype, bytes: bytes.into(), outputs, inputs })
+        Ok(RawTensor { dtype, bytes: bytes.into(), outputs, inputs })
     }
 
     /// Gives the memory of a tensor's bytes back.

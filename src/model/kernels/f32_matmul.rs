@@ -292,12 +292,7 @@ impl<T: Number> Work for Chosen<'_, T> {
 /// Computes the elements of a product in row `x` and some columns. They have the same bits as in
 /// the whole product, at a cost that grows with their number. Runs on this thread, since they are
 /// few.
-pub(crate) fn matmul_f32_columns<T: Number>(
-    x: &[f32],
-    w: &Rows<'_, T>,
-    columns: &[u32],
-    out: &mut [f32],
-) {
+pub(crate) fn matmul_f32_columns<T: Number>(x: &[f32], w: &Rows<'_, T>, columns: &[u32], out: &mut [f32]) {
     assert_eq!(columns.len(), out.len());
     run(Chosen { x, w, columns, out });
 }

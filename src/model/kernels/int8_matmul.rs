@@ -462,3 +462,6 @@ pub(super) fn matmul_int8_columns<F: BlockFormat>(
     run(ChosenInt8 { x: &rounded, w, columns, out });
     rounded.recycle();
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,9 +41,7 @@ pub(crate) use argmax::{COMPARED_AT_ONCE, next_group_above};
 pub(crate) use attention::{Attention, KEY_BLOCK};
 pub(crate) use dense::Dense;
 pub(crate) use f32_matmul::{Out, Rows};
-pub(crate) use formats::{
-    Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
-};
+pub(crate) use formats::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 pub(crate) use matrix::Matrix;
 pub(crate) use packed::Packed;
 

@@ -10,12 +10,12 @@ use std::ops::Deref;
 use memmap2::MmapMut;
 use rayon::prelude::*;
 
-use super::formats::{BlockFormat, GROUP};
-use super::quantize::BLOCK;
-use super::simd16::{LANES16, Portable, Simd16};
 use super::f32_matmul::{Out, Rows};
+use super::formats::{BlockFormat, GROUP};
 use super::int8_matmul::matmul_int8_columns;
 use super::matrix::Matrix;
+use super::quantize::BLOCK;
+use super::simd16::{LANES16, Portable, Simd16};
 
 /// Bytes from which memory is taken in huge pages, so that reading it needs few translations of
 /// addresses.

@@ -1,9 +1,7 @@
 //! `Q2_K`: 2 bits with a scale and a minimum of four bits for each 16 inputs, and one of each in half
 //! precision for each 256.
 
-use super::{
-    BlockFormat, GROUP, HALVES, K_BLOCK, PAIRS, fields_of, pairs, put_half, put_pairs, two_levels,
-};
+use super::{BlockFormat, GROUP, HALVES, K_BLOCK, PAIRS, fields_of, pairs, put_half, put_pairs, two_levels};
 use crate::model::kernels::simd16::Simd16;
 
 /// A part: the values, the scales of both halves, and their minimums. A tile ends with the scales

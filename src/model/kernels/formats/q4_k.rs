@@ -2,7 +2,8 @@
 //! precision for each 256.
 
 use super::{
-    BlockFormat, GROUP, HALVES, K_BLOCK, NIBBLES, fields_of, nibbles, put_half, put_nibbles, six_bits, two_levels,
+    BlockFormat, GROUP, HALVES, K_BLOCK, NIBBLES, fields_of, nibbles, put_half, put_nibbles, six_bits,
+    two_levels,
 };
 use crate::model::kernels::simd16::Simd16;
 
@@ -50,8 +51,6 @@ impl BlockFormat for Q4K {
     #[inline(always)]
     unsafe fn minimum<V: Simd16>(tile: *const u8, part: usize, _: usize) -> V {
         // SAFETY: by the caller's promise.
-        unsafe {
-            two_levels(tile.add(ALL + HALVES), tile.add(part * Self::PART + VALUES + GROUP), false)
-        }
+        unsafe { two_levels(tile.add(ALL + HALVES), tile.add(part * Self::PART + VALUES + GROUP), false) }
     }
 }

@@ -1,6 +1,9 @@
 //! `Q5_0`: 5 bits with a half-precision scale for each 32 inputs.
 
-use super::{BITS, BLOCK, BlockFormat, HALVES, NIBBLES, bits, nibbles, nibbles_of, put_bits, put_half, put_nibbles, spread, word};
+use super::{
+    BITS, BLOCK, BlockFormat, HALVES, NIBBLES, bits, nibbles, nibbles_of, put_bits, put_half, put_nibbles,
+    spread, word,
+};
 use crate::model::kernels::simd16::Simd16;
 
 /// A part: the lower four bits, the fifth bits, the scales.
