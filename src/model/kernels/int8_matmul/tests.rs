@@ -90,7 +90,7 @@ fn blocks_widen_as_candle_widens_them() {
     of_each_kind(19, 512, &Widens);
 }
 
-/// Blocks of the formats that candle lacks, with their weights as the Python package `gguf` 0.17
+/// Blocks of the formats that candle lacks, with their weights as the Python package `gguf` 0.19
 /// computes them: a block on each line, as bytes of a file and as little-endian floats.
 const IQ4_BLOCKS: &str = include_str!("iq4_blocks.txt");
 
