@@ -15,42 +15,22 @@
 
 use serde_json::Value;
 
+use super::family::{Activation, Architecture, AttentionBias, FAMILIES, Family, KNOWN};
+use super::layer_patterns::{LayerRotary, rotary, windows};
 use super::rope::RopeScaling;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Largest width, head count or feed-forward size accepted.
 const MAX_WIDTH: usize = 1 << 20;
 /// Largest number of layers accepted.
-const MAX_LAYERS: usize = 1 << 12;
+pub(super) const MAX_LAYERS: usize = 1 << 12;
 /// Largest vocabulary accepted.
 const MAX_VOCAB: usize = 1 << 24;
 /// Largest context accepted.
-const MAX_CONTEXT: usize = 1 << 24;
+pub(super) const MAX_CONTEXT: usize = 1 << 24;
 
-/// Head width of Qwen3 if the file has none.
-const QWEN3_HEAD: usize = 128;
-
-/// The supported families: one forward pass with switches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Architecture {
-    /// Llama 1 to 3, SmolLM, and other names for the same architecture.
-    Llama,
-    /// Mistral: sliding windows.
-    Mistral,
-    /// Qwen2 and Qwen2.5: queries, keys and values have biases.
-    Qwen2,
-    /// Qwen3: queries and keys are normed.
-    Qwen3,
-}
-
-/// The names in a `config.json`: class and type.
-const NAMES: [(Architecture, &str, &str); 4] = [
-    (Architecture::Llama, "LlamaForCausalLM", "llama"),
-    (Architecture::Mistral, "MistralForCausalLM", "mistral"),
-    (Architecture::Qwen2, "Qwen2ForCausalLM", "qwen2"),
-    (Architecture::Qwen3, "Qwen3ForCausalLM", "qwen3"),
-];
+/// Rotary base of layers with a window, if the file has none.
+pub(super) const DEFAULT_LOCAL_THETA: f32 = 10_000.0;
 
 /// The shape and constants of a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,18 +53,34 @@ pub struct ModelConfig {
     pub kv_heads: usize,
     /// Width of one head.
     pub head_dim: usize,
+    /// Number of elements at the start of each head with rotary positions.
+    pub rotary_dim: usize,
     /// Added to the mean square in RMSNorm.
     pub norm_eps: f32,
     /// Base of the rotary frequencies.
     pub rope_theta: f32,
     /// Scaling of the rotary frequencies.
     pub rope_scaling: RopeScaling,
+    /// Base of the rotary frequencies in layers with [`LayerRotary::Local`].
+    pub rope_local_theta: f32,
+    /// The rotary positions of each layer.
+    pub rotary: Vec<LayerRotary>,
     /// True if queries, keys and values have a bias.
     pub qkv_bias: bool,
     /// True if the output of the attention has a bias.
     pub attention_output_bias: bool,
-    /// True if each head's queries and keys are normed before they are rotated.
+    /// True if queries and keys are normed before they are rotated.
     pub qk_norm: bool,
+    /// The function of the gate in the feed-forward.
+    pub activation: Activation,
+    /// Multiplies the embeddings of tokens.
+    pub embedding_scale: f32,
+    /// Multiplies the products of queries and keys.
+    pub attention_scale: f32,
+    /// Multiplies what the attention and the feed-forward add to the residual stream.
+    pub residual_scale: f32,
+    /// Multiplies the logits.
+    pub logit_scale: f32,
     /// For each layer the number of positions that a token sees, itself among them; `None` for all.
     pub windows: Vec<Option<usize>>,
     /// True if the output projection is the embedding table.
@@ -107,40 +103,59 @@ impl ModelConfig {
         if !value.is_object() {
             return Err(bad("the model configuration is not a JSON object"));
         }
-        let architecture = architecture(&value)?;
-        let attention_bias = check_features(&value, architecture)?;
+        let family = family(&value)?;
+        let attention_bias = check_features(&value, family)?;
         let heads = number(&value, "num_attention_heads", MAX_WIDTH)?;
         let hidden = number(&value, "hidden_size", MAX_WIDTH)?;
         let layers = number(&value, "num_hidden_layers", MAX_LAYERS)?;
         let kv_heads = optional(&value, "num_key_value_heads", MAX_WIDTH)?;
+        let head_dim = match (optional(&value, "head_dim", MAX_WIDTH)?, family.default_head_dim) {
+            (Some(n), _) | (None, Some(n)) => n,
+            (None, None) if hidden.is_multiple_of(heads) => hidden / heads,
+            (None, None) => return Err(bad("`hidden_size` is not a multiple of `num_attention_heads`")),
+        };
+        let windows = windows(&value, family, layers)?;
+        let multiplier = |name: &str| match family.multipliers {
+            true => float(&value, name, Some(1.0)),
+            false => Ok(1.0),
+        };
         let config = ModelConfig {
-            architecture,
+            architecture: family.architecture,
             vocab_size: number(&value, "vocab_size", MAX_VOCAB)?,
             context: number(&value, "max_position_embeddings", MAX_CONTEXT)?,
             hidden,
             feed_forward: number(&value, "intermediate_size", MAX_WIDTH)?,
             layers,
             heads,
-            kv_heads: match (kv_heads, architecture) {
-                (Some(n), _) => n,
-                (None, Architecture::Llama) => heads,
-                // The libraries' defaults differ here, and a wrong guess would go unnoticed.
-                (None, _) => return Err(bad("the model configuration lacks `num_key_value_heads`")),
-            },
-            head_dim: match optional(&value, "head_dim", MAX_WIDTH)? {
+            kv_heads: match kv_heads {
                 Some(n) => n,
-                None if architecture == Architecture::Qwen3 => QWEN3_HEAD,
-                None if hidden.is_multiple_of(heads) => hidden / heads,
-                None => return Err(bad("`hidden_size` is not a multiple of `num_attention_heads`")),
+                None if family.kv_heads_default_to_heads => heads,
+                // The libraries' defaults differ here, and a wrong guess would go unnoticed.
+                None => return Err(bad("the model configuration lacks `num_key_value_heads`")),
             },
-            norm_eps: float(&value, "rms_norm_eps", Some(1e-6))?,
-            rope_theta: rope_theta(&value)?,
+            head_dim,
+            rotary_dim: rotary_dim(&value, family, head_dim)?,
+            norm_eps: float(&value, "rms_norm_eps", Some(family.default_norm_eps))?,
+            rope_theta: rope_theta(&value, family)?,
             rope_scaling: RopeScaling::from_json(&value)?,
-            qkv_bias: attention_bias || architecture == Architecture::Qwen2,
+            rope_local_theta: rope_local_theta(&value)?,
+            rotary: rotary(&value, family, &windows)?,
+            qkv_bias: attention_bias || family.qkv_bias,
             attention_output_bias: attention_bias,
-            qk_norm: architecture == Architecture::Qwen3,
-            windows: windows(&value, architecture, layers)?,
-            tied_embeddings: flag(&value, "tie_word_embeddings")?,
+            qk_norm: family.qk_norm,
+            activation: family.activation,
+            embedding_scale: match family.root_embedding_scale {
+                true => (hidden as f32).sqrt(),
+                false => multiplier("embedding_multiplier")?,
+            },
+            attention_scale: attention_scale(&value, family, head_dim)?,
+            residual_scale: multiplier("residual_multiplier")?,
+            logit_scale: 1.0 / multiplier("logits_scaling")?,
+            windows,
+            tied_embeddings: match value.get("tie_word_embeddings") {
+                None | Some(Value::Null) => family.default_tied,
+                Some(_) => flag(&value, "tie_word_embeddings")?,
+            },
             eos: eos_ids(&value),
         };
         config.check()?;
@@ -169,19 +184,37 @@ impl ModelConfig {
                 self.heads, self.kv_heads
             )));
         }
-        if !self.head_dim.is_multiple_of(2) {
-            return Err(bad(format!("the head width {} is odd, rotary positions need pairs", self.head_dim)));
+        if !self.rotary_dim.is_multiple_of(2) || !(1..=self.head_dim).contains(&self.rotary_dim) {
+            return Err(bad(format!(
+                "rotary positions on {} of {} elements of a head: they need pairs",
+                self.rotary_dim, self.head_dim
+            )));
         }
         if !(self.norm_eps >= 0.0 && self.norm_eps < 1.0) {
             return Err(bad(format!("the norm epsilon {} is not in [0, 1)", self.norm_eps)));
         }
-        if !(self.rope_theta >= 1.0 && self.rope_theta.is_finite()) {
-            return Err(bad(format!("the rotary base {} is not a number from 1 up", self.rope_theta)));
+        for theta in [self.rope_theta, self.rope_local_theta] {
+            if !(theta >= 1.0 && theta.is_finite()) {
+                return Err(bad(format!("the rotary base {theta} is not a number from 1 up")));
+            }
+        }
+        for (name, scale) in [
+            ("embeddings", self.embedding_scale),
+            ("scores", self.attention_scale),
+            ("residuals", self.residual_scale),
+            ("logits", self.logit_scale),
+        ] {
+            if !(scale > 0.0 && scale.is_finite()) {
+                return Err(bad(format!("the scale {scale} of {name} is not a positive number")));
+            }
+        }
+        if self.rotary.len() != self.layers {
+            return Err(bad("the rotary positions do not fit the layers"));
         }
         if self.windows.len() != self.layers || self.windows.contains(&Some(0)) {
             return Err(bad("the sliding windows do not fit the layers"));
         }
-        self.rope_scaling.check(self.head_dim / 2)
+        self.rope_scaling.check(self.rotary_dim / 2)
     }
 
     /// Returns the width of the queries of all heads.
@@ -199,25 +232,25 @@ pub(crate) fn bad(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Model, message)
 }
 
-fn unsupported(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Unsupported, message)
-        .hint("this runner knows Llama, Mistral, Qwen2 and Qwen3, each in its dense form")
+pub(super) fn unsupported(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unsupported, message).hint(KNOWN)
 }
 
 /// Returns the family by the names in the file, and refuses everything else.
-fn architecture(value: &Value) -> Result<Architecture> {
+fn family(value: &Value) -> Result<&'static Family> {
     let model_type = value.get("model_type").and_then(Value::as_str);
     let class = value.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
     if class.is_none() && model_type.is_none() {
         return Err(bad("the model configuration names no architecture")
             .hint("a `config.json` of a Llama model has \"model_type\": \"llama\""));
     }
-    let by_class = NAMES.iter().find(|(_, c, _)| class.is_none_or(|class| class == *c));
-    let found = NAMES.iter().find(|(_, c, t)| {
-        class.is_none_or(|class| class == *c) && model_type.is_none_or(|model_type| model_type == *t)
-    });
+    let of_class = |f: &&Family| class.is_none_or(|class| class == f.class);
+    let by_class = FAMILIES.iter().find(of_class);
+    let found = FAMILIES
+        .iter()
+        .find(|f| of_class(f) && model_type.is_none_or(|model_type| model_type == f.model_type));
     match found {
-        Some((architecture, ..)) => Ok(*architecture),
+        Some(family) => Ok(family),
         None => Err(unsupported(match (class, model_type, by_class) {
             (Some(class), Some(model_type), Some(_)) => {
                 format!("the model architecture {class} with the type {model_type}")
@@ -230,60 +263,72 @@ fn architecture(value: &Value) -> Result<Architecture> {
 
 /// Refuses unsupported features that would change the logits. Returns true if `attention_bias` is
 /// set.
-fn check_features(value: &Value, architecture: Architecture) -> Result<bool> {
-    if flag(value, "mlp_bias")? {
-        return Err(unsupported("a model with `mlp_bias`"));
+fn check_features(value: &Value, family: &Family) -> Result<bool> {
+    for name in ["mlp_bias", "use_bidirectional_attention"] {
+        if flag(value, name)? {
+            return Err(unsupported(format!("a model with `{name}`")));
+        }
+    }
+    for name in ["attn_logit_softcapping", "final_logit_softcapping", "clip_qkv"] {
+        if value.get(name).is_some_and(|v| !v.is_null()) {
+            return Err(unsupported(format!("a model with `{name}`")));
+        }
     }
     let bias = flag(value, "attention_bias")?;
-    if bias && matches!(architecture, Architecture::Mistral | Architecture::Qwen2) {
+    if bias && family.attention_bias == AttentionBias::Refused {
         return Err(unsupported("`attention_bias` in a model of this architecture"));
     }
-    match value.get("hidden_act") {
-        None | Some(Value::Null) => {}
-        Some(Value::String(s)) if s == "silu" => {}
-        Some(other) => return Err(unsupported(format!("the activation {}", short(other)))),
-    }
-    match value.get("partial_rotary_factor").and_then(Value::as_f64) {
-        None | Some(1.0) => Ok(bias),
-        Some(f) => Err(unsupported(format!("`partial_rotary_factor` {f}"))),
+    let known = match family.activation {
+        Activation::Silu => "silu",
+        Activation::GeluTanh => "gelu_pytorch_tanh",
+    };
+    match value.get(family.activation_key) {
+        None | Some(Value::Null) => Ok(bias),
+        Some(Value::String(s)) if s == known => Ok(bias),
+        Some(other) => Err(unsupported(format!("the activation {}", short(other)))),
     }
 }
 
-/// Returns the window of each layer. Llama has no windows and ignores the entry. Qwen has a switch,
-/// and a number of first layers that see everything.
-fn windows(value: &Value, architecture: Architecture, layers: usize) -> Result<Vec<Option<usize>>> {
-    let on = match architecture {
-        Architecture::Llama => false,
-        Architecture::Mistral => true,
-        Architecture::Qwen2 | Architecture::Qwen3 => flag(value, "use_sliding_window")?,
-    };
-    let window = if on { optional(value, "sliding_window", MAX_CONTEXT)? } else { None };
-    let Some(types) = value.get("layer_types").filter(|t| !t.is_null()) else {
-        let first = match (window, architecture) {
-            (Some(_), Architecture::Qwen2 | Architecture::Qwen3) => match value.get("max_window_layers") {
-                Some(v) if v.as_u64() == Some(0) => 0,
-                _ => number(value, "max_window_layers", MAX_LAYERS)?,
-            },
-            _ => 0,
-        };
-        return Ok((0..layers).map(|i| window.filter(|_| i >= first)).collect());
-    };
-    let at = |e: Error| e.at(Place::Pointer("/layer_types".into()));
-    let types = types.as_array().filter(|t| t.len() == layers);
-    let types = types.ok_or_else(|| at(bad(format!("`layer_types` is not a list of {layers} entries"))))?;
-    let one = |t: &Value| match (t.as_str(), window) {
-        (Some("full_attention"), _) => Ok(None),
-        (Some("sliding_attention"), Some(_)) => Ok(window),
-        (Some("sliding_attention"), None) => Err(at(bad("a layer slides, but there is no window in use"))),
-        _ => Err(at(unsupported(format!("a layer of type {}", short(t))))),
-    };
-    types.iter().map(one).collect()
+/// Returns the number of elements of a head with rotary positions.
+fn rotary_dim(value: &Value, family: &Family, head_dim: usize) -> Result<usize> {
+    const NAME: &str = "partial_rotary_factor";
+    let newer = value.get("rope_parameters").and_then(|p| p.get(NAME));
+    match newer.or(value.get(NAME)).and_then(Value::as_f64) {
+        None => Ok(head_dim),
+        Some(1.0) => Ok(head_dim),
+        // `as` turns negative numbers and others out of range into ones that `check` refuses.
+        Some(f) if family.partial_rotary => Ok((head_dim as f64 * f) as usize),
+        Some(f) => Err(unsupported(format!("`{NAME}` {f}"))),
+    }
 }
 
-fn rope_theta(value: &Value) -> Result<f32> {
-    match value.get("rope_parameters").filter(|p| p.get("rope_theta").is_some()) {
+fn attention_scale(value: &Value, family: &Family, head_dim: usize) -> Result<f32> {
+    if family.multipliers {
+        return float(value, "attention_multiplier", Some(1.0));
+    }
+    let width = match family.default_query_scalar {
+        Some(_) => float(value, "query_pre_attn_scalar", family.default_query_scalar)?,
+        None => head_dim as f32,
+    };
+    Ok(1.0 / width.sqrt())
+}
+
+fn rope_theta(value: &Value, family: &Family) -> Result<f32> {
+    let parameters = value.get("rope_parameters").map(|p| p.get("full_attention").unwrap_or(p));
+    match parameters.filter(|p| p.get("rope_theta").is_some()) {
         Some(parameters) => float(parameters, "rope_theta", None),
-        None => float(value, "rope_theta", Some(10_000.0)),
+        None => float(value, "rope_theta", Some(family.default_rope_theta)),
+    }
+}
+
+/// Returns the rotary base of layers with a window, in families where it differs.
+fn rope_local_theta(value: &Value) -> Result<f32> {
+    let Some(parameters) = value.get("rope_parameters").and_then(|p| p.get("sliding_attention")) else {
+        return float(value, "rope_local_base_freq", Some(DEFAULT_LOCAL_THETA));
+    };
+    match parameters.get("rope_type").map(|t| t.as_str().unwrap_or("?")) {
+        None | Some("default") => float(parameters, "rope_theta", Some(DEFAULT_LOCAL_THETA)),
+        Some(other) => Err(unsupported(format!("the rotary scaling `{other:.40}` in layers with a window"))),
     }
 }
 
@@ -296,11 +341,11 @@ fn eos_ids(value: &Value) -> Vec<u32> {
     }
 }
 
-fn number(value: &Value, name: &str, max: usize) -> Result<usize> {
+pub(super) fn number(value: &Value, name: &str, max: usize) -> Result<usize> {
     optional(value, name, max)?.ok_or_else(|| bad(format!("the model configuration lacks `{name}`")))
 }
 
-fn optional(value: &Value, name: &str, max: usize) -> Result<Option<usize>> {
+pub(super) fn optional(value: &Value, name: &str, max: usize) -> Result<Option<usize>> {
     match value.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(v) => match v.as_u64().and_then(|n| usize::try_from(n).ok()) {
@@ -321,7 +366,7 @@ pub(super) fn float(value: &Value, name: &str, default: Option<f32>) -> Result<f
     }
 }
 
-fn flag(value: &Value, name: &str) -> Result<bool> {
+pub(super) fn flag(value: &Value, name: &str) -> Result<bool> {
     match value.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(b)) => Ok(*b),
@@ -403,8 +448,81 @@ mod tests {
         assert_eq!(switches(&family("qwen2", none()).unwrap()), (true, false, false, 16));
         assert_eq!(switches(&family("qwen3", none()).unwrap()), (false, false, true, 128));
         assert_eq!(switches(&family("qwen3", bias()).unwrap()), (true, true, true, 128));
-        assert!(family("qwen2", bias()).is_err() && family("mistral", bias()).is_err());
+        assert_eq!(switches(&family("gemma3_text", gemma()).unwrap()), (false, false, true, 256));
+        assert_eq!(switches(&family("olmo2", none()).unwrap()), (false, false, true, 16));
+        assert_eq!(switches(&family("phi3", none()).unwrap()), (false, false, false, 16));
+        assert!(["qwen2", "mistral", "phi3"].iter().all(|name| family(name, bias()).is_err()));
         assert!(family("mistral", serde_json::json!({"num_key_value_heads": null})).is_err());
+    }
+
+    fn gemma() -> Value {
+        serde_json::json!({"sliding_window": 4, "hidden_activation": "gelu_pytorch_tanh"})
+    }
+
+    #[test]
+    fn scales_and_defaults_of_the_families() {
+        let scales =
+            |c: &ModelConfig| [c.embedding_scale, c.attention_scale, c.residual_scale, c.logit_scale];
+        let read = |name: &str, more: Value| family(name, more).unwrap();
+        assert_eq!(scales(&read("llama", serde_json::json!({}))), [1.0, 0.25, 1.0, 1.0]);
+        let multipliers = serde_json::json!({"embedding_multiplier": 12.0, "attention_multiplier": 0.5,
+            "residual_multiplier": 0.22, "logits_scaling": 8.0});
+        assert_eq!(scales(&read("granite", multipliers.clone())), [12.0, 0.5, 0.22, 0.125]);
+        assert_eq!(scales(&read("llama", multipliers)), [1.0, 0.25, 1.0, 1.0]);
+        assert!(family("granite", serde_json::json!({"logits_scaling": 0.0})).is_err());
+        assert!(family("granite", serde_json::json!({"residual_multiplier": -1.0})).is_err());
+        let c = read("gemma3_text", gemma());
+        assert_eq!(scales(&c), [8.0, 0.0625, 1.0, 1.0]);
+        assert_eq!((c.activation, c.tied_embeddings), (Activation::GeluTanh, true));
+        let mut newer = gemma();
+        newer["rope_theta"] = Value::Null;
+        newer["rope_parameters"] = serde_json::json!({
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}});
+        let c = read("gemma3_text", newer.clone());
+        assert_eq!((c.rope_theta, c.rope_local_theta), (5e5, 2e4));
+        assert_eq!(c.rope_scaling, RopeScaling::Linear { factor: 8.0 });
+        newer["rope_parameters"]["sliding_attention"]["rope_type"] = "linear".into();
+        assert!(family("gemma3_text", newer).is_err());
+        for (name, v) in [
+            ("final_logit_softcapping", serde_json::json!(30.0)),
+            ("use_bidirectional_attention", true.into()),
+            ("hidden_activation", "gelu".into()),
+            ("query_pre_attn_scalar", 0.into()),
+            ("sliding_window", Value::Null),
+        ] {
+            let mut changed = gemma();
+            changed[name] = v;
+            assert!(family("gemma3_text", changed).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn rotary_positions_are_where_the_family_has_them() {
+        let rotary = |name: &str, more: Value| family(name, more).map(|c| (c.rotary_dim, c.rotary));
+        let (none, global, local) = (LayerRotary::None, LayerRotary::Global, LayerRotary::Local);
+        let layers = |n: usize, mut more: Value| {
+            more["num_hidden_layers"] = n.into();
+            more
+        };
+        assert_eq!(rotary("llama", serde_json::json!({})).unwrap(), (16, vec![global; 2]));
+        let partial = |f: f64| serde_json::json!({"partial_rotary_factor": f});
+        assert_eq!(rotary("phi3", partial(0.75)).unwrap(), (12, vec![global; 2]));
+        for f in [-1.0, 0.0, 0.1, 0.2, 1.5] {
+            assert!(rotary("phi3", partial(f)).is_err(), "{f}");
+        }
+        assert!(rotary("llama", partial(0.75)).is_err());
+        let mut seven = vec![local; 7];
+        seven[5] = global;
+        assert_eq!(rotary("gemma3_text", layers(7, gemma())).unwrap().1, seven);
+        let list = |l: Value| serde_json::json!({"no_rope_layers": l});
+        assert_eq!(rotary("smollm3", list(serde_json::json!([0, 1]))).unwrap().1, [none, global]);
+        assert!(rotary("smollm3", list(serde_json::json!([0]))).is_err());
+        assert!(rotary("smollm3", list(serde_json::json!([0, 2]))).is_err());
+        let all = rotary("smollm3", layers(4, serde_json::json!({}))).unwrap().1;
+        assert_eq!(all, [global, global, global, none]);
+        let other = serde_json::json!({"no_rope_layer_interval": 2});
+        assert_eq!(rotary("smollm3", other).unwrap().1, [global, none]);
     }
 
     #[test]
@@ -428,6 +546,17 @@ mod tests {
         assert!(windows("qwen2", types(slides, full, false)).is_err());
         assert!(windows("qwen2", types("linear_attention", full, true)).is_err());
         assert!(windows("mistral", serde_json::json!({"sliding_window": 0})).is_err());
+        let mut pattern = gemma();
+        pattern["sliding_window_pattern"] = 2.into();
+        assert_eq!(windows("gemma3_text", pattern).unwrap(), w([Some(4), None]));
+        let mut listed = gemma();
+        listed["layer_types"] = serde_json::json!([full, slides]);
+        assert_eq!(windows("gemma3_text", listed).unwrap(), w([None, Some(4)]));
+        assert_eq!(windows("phi3", four()).unwrap(), w([Some(4), Some(4)]));
+        assert_eq!(windows("olmo2", four()).unwrap(), w([None, None]));
+        assert!(
+            windows("smollm3", serde_json::json!({"sliding_window": 4, "use_sliding_window": true})).is_err()
+        );
         assert!(windows("mistral", serde_json::json!({"layer_types": [full]})).is_err());
     }
 

@@ -19,6 +19,7 @@ pub(crate) mod config;
 pub(crate) mod cost_table;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+mod family;
 mod file_data;
 mod gguf;
 #[cfg(feature = "hub")]
@@ -26,6 +27,7 @@ pub mod hub;
 mod kernels;
 pub(crate) mod kv_cache;
 mod kv_layer;
+mod layer_patterns;
 mod load;
 mod precision;
 mod rope;
@@ -39,11 +41,13 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 pub use batch::{Branch, LogitsHook, Segment};
-pub use config::{Architecture, ModelConfig};
+pub use config::ModelConfig;
 pub use cost_table::CostTable;
+pub use family::{Activation, Architecture};
 pub use gguf::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};
 pub(crate) use kernels::{COMPARED_AT_ONCE, next_group_above};
 pub use kv_cache::KvCache;
+pub use layer_patterns::LayerRotary;
 pub use load::vocabulary_of;
 pub use rope::RopeScaling;
 

@@ -6,13 +6,14 @@
 //!
 //! # Alternatives considered
 //!
-//! Only scalings that change nothing but the frequencies are supported. Those that also change the
-//! size of the scores (`yarn`, `longrope`) or depend on the length of the input (`dynamic`) are
-//! refused: supporting a part of them would give wrong logits without an error.
+//! - Scalings that depend on the length of the input (`dynamic`) are refused, and so is `yarn`:
+//!   supporting a part of them would give wrong logits without an error.
+//! - `longrope` by the length of the input was rejected. Keys in the cache would change when a text
+//!   grows beyond the original context. The context of the model decides, once.
 
 use serde_json::Value;
 
-use super::config::{bad, float, short};
+use super::config::{MAX_CONTEXT, bad, float, optional, short};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Maximum factor for stretching positions.
@@ -43,10 +44,31 @@ pub enum RopeScaling {
     },
     /// Each frequency divided by its own number, one per pair, as GGUF files hold them.
     Divisors(Vec<f32>),
+    /// The rule of Phi-3: one list of divisors for contexts up to the original one, and another for
+    /// longer ones.
+    LongRope {
+        /// Divisors in contexts up to `original_context`, one per pair.
+        short: Vec<f32>,
+        /// Divisors in longer contexts, one per pair.
+        long: Vec<f32>,
+        /// Context length without the scaling.
+        original_context: usize,
+        /// Multiplies rotated queries and keys.
+        attention_factor: f32,
+    },
+}
+
+/// The rotary frequencies of a model.
+pub(super) struct RotaryTable {
+    /// The angle of each pair per position.
+    pub frequencies: Vec<f32>,
+    /// Multiplies rotated elements.
+    pub scale: f32,
 }
 
 impl RopeScaling {
-    /// Reads `rope_scaling` or its newer name `rope_parameters` from a `config.json`.
+    /// Reads `rope_scaling` or its newer name `rope_parameters` from a `config.json`. Where layers
+    /// have parameters by their type, reads those of full attention.
     pub(super) fn from_json(config: &Value) -> Result<Self> {
         let mut found = RopeScaling::None;
         for name in ["rope_scaling", "rope_parameters"] {
@@ -54,7 +76,8 @@ impl RopeScaling {
                 None | Some(Value::Null) => continue,
                 Some(v) => v,
             };
-            let scaling = one(value, name).map_err(|e| e.at(Place::Pointer(format!("/{name}"))))?;
+            let value = value.get("full_attention").unwrap_or(value);
+            let scaling = one(config, value, name).map_err(|e| e.at(Place::Pointer(format!("/{name}"))))?;
             if found != RopeScaling::None && scaling != RopeScaling::None && found != scaling {
                 return Err(bad("`rope_scaling` and `rope_parameters` contradict each other"));
             }
@@ -65,7 +88,7 @@ impl RopeScaling {
         Ok(found)
     }
 
-    /// Checks the numbers; `pairs` is half the head width.
+    /// Checks the numbers; `pairs` is half the rotated width of a head.
     pub(super) fn check(&self, pairs: usize) -> Result<()> {
         let factor_is_fine = |f: f32| (1.0..=MAX_FACTOR).contains(&f);
         match self {
@@ -87,24 +110,41 @@ impl RopeScaling {
                     "rotary scaling with frequency factors {low} and {high} of {original_context} positions"
                 )))
             }
-            RopeScaling::Divisors(d) if d.len() != pairs => {
-                Err(bad(format!("{} rotary divisors for {pairs} pairs", d.len())))
+            RopeScaling::Divisors(d) => check_divisors(d, pairs),
+            RopeScaling::LongRope { short, long, original_context, attention_factor } => {
+                check_divisors(short, pairs)?;
+                check_divisors(long, pairs)?;
+                if *original_context == 0 || !(*attention_factor > 0.0 && attention_factor.is_finite()) {
+                    return Err(bad(format!(
+                        "rotary scaling by {attention_factor} from {original_context} positions on"
+                    )));
+                }
+                Ok(())
             }
-            RopeScaling::Divisors(d) => match d.iter().find(|d| !(d.is_finite() && **d > 0.0)) {
-                Some(d) => Err(bad(format!("the rotary divisor {d} is not a positive number"))),
-                None => Ok(()),
-            },
         }
     }
 
+    /// Returns the frequencies for heads with `width` rotated elements in a context.
+    pub(super) fn table(&self, theta: f32, width: usize, context: usize) -> RotaryTable {
+        let scale = match self {
+            RopeScaling::LongRope { attention_factor, .. } => *attention_factor,
+            _ => 1.0,
+        };
+        RotaryTable { frequencies: self.frequencies(theta, width, context), scale }
+    }
+
     /// Returns the angle of each pair per position.
-    pub(super) fn frequencies(&self, theta: f32, head_dim: usize) -> Vec<f32> {
-        let d = head_dim as f32;
-        let plain = (0..head_dim / 2).map(|i| 1.0 / theta.powf(2.0 * i as f32 / d));
+    fn frequencies(&self, theta: f32, width: usize, context: usize) -> Vec<f32> {
+        let d = width as f32;
+        let plain = (0..width / 2).map(|i| 1.0 / theta.powf(2.0 * i as f32 / d));
         match self {
             RopeScaling::None => plain.collect(),
             RopeScaling::Linear { factor } => plain.map(|f| f / factor).collect(),
             RopeScaling::Divisors(divisors) => plain.zip(divisors).map(|(f, d)| f / d).collect(),
+            RopeScaling::LongRope { short, long, original_context, .. } => {
+                let divisors = if context > *original_context { long } else { short };
+                plain.zip(divisors).map(|(f, d)| f / d).collect()
+            }
             RopeScaling::Llama3 {
                 factor,
                 low_freq_factor: low,
@@ -128,7 +168,18 @@ impl RopeScaling {
     }
 }
 
-fn one(value: &Value, name: &str) -> Result<RopeScaling> {
+fn check_divisors(divisors: &[f32], pairs: usize) -> Result<()> {
+    if divisors.len() != pairs {
+        return Err(bad(format!("{} rotary divisors for {pairs} pairs", divisors.len())));
+    }
+    match divisors.iter().find(|d| !(d.is_finite() && **d > 0.0)) {
+        Some(d) => Err(bad(format!("the rotary divisor {d} is not a positive number"))),
+        None => Ok(()),
+    }
+}
+
+/// Reads the scaling in the entry `name` of a configuration.
+fn one(config: &Value, value: &Value, name: &str) -> Result<RopeScaling> {
     if !value.is_object() {
         return Err(bad(format!("`{name}` is {}, not an object", short(value))));
     }
@@ -146,7 +197,44 @@ fn one(value: &Value, name: &str) -> Result<RopeScaling> {
             high_freq_factor: float(value, "high_freq_factor", None)?,
             original_context: float(value, "original_max_position_embeddings", None)?,
         }),
+        "longrope" | "su" => long_rope(config, value),
         other => Err(refused(other)),
+    }
+}
+
+fn long_rope(config: &Value, value: &Value) -> Result<RopeScaling> {
+    let divisors = |name: &str| -> Result<Vec<f32>> {
+        let list = value.get(name).and_then(Value::as_array);
+        let numbers = list.and_then(|l| l.iter().map(|v| v.as_f64().map(|f| f as f32)).collect());
+        numbers.ok_or_else(|| bad(format!("`{name}` is not a list of numbers")))
+    };
+    let (context, original) = ("max_position_embeddings", "original_max_position_embeddings");
+    let original_context = match optional(config, original, MAX_CONTEXT)? {
+        Some(n) => n,
+        None => optional(value, original, MAX_CONTEXT)?
+            .ok_or_else(|| bad(format!("the model configuration lacks `{original}`")))?,
+    };
+    let stretch = match optional(config, context, MAX_CONTEXT)? {
+        Some(n) => n as f32 / original_context as f32,
+        None => 1.0,
+    };
+    let attention_factor = match value.get("attention_factor") {
+        None | Some(Value::Null) => attention_factor(stretch, original_context),
+        Some(_) => float(value, "attention_factor", None)?,
+    };
+    Ok(RopeScaling::LongRope {
+        short: divisors("short_factor")?,
+        long: divisors("long_factor")?,
+        original_context,
+        attention_factor,
+    })
+}
+
+/// Returns the usual factor of `longrope` for contexts that are stretched.
+fn attention_factor(stretch: f32, original_context: usize) -> f32 {
+    match stretch > 1.0 && original_context > 1 {
+        true => (1.0 + stretch.ln() / (original_context as f32).ln()).sqrt(),
+        false => 1.0,
     }
 }
 
@@ -154,7 +242,7 @@ fn one(value: &Value, name: &str) -> Result<RopeScaling> {
 pub(super) fn refused(kind: &str) -> Error {
     let kind: String = kind.chars().take(40).collect();
     Error::new(ErrorKind::Unsupported, format!("rotary positions scaled by `{kind}`")).hint(
-        "`linear` and `llama3` are known; without the entry the model runs, right within its original \
+        "`linear`, `llama3` and `longrope` are known; without the entry the model runs, right within its original \
          context only",
     )
 }
@@ -189,7 +277,7 @@ mod tests {
             changed[name] = v.clone();
             assert!(read(changed).is_err(), "{name}: {v}");
         }
-        for kind in ["yarn", "dynamic", "longrope", "su"] {
+        for kind in ["yarn", "dynamic"] {
             let e = read(serde_json::json!({"rope_type": kind, "factor": 2.0})).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Unsupported);
             assert!(e.message().contains(kind), "{e}");
@@ -200,6 +288,39 @@ mod tests {
         assert!(RopeScaling::from_json(&both).is_err());
         let newer = serde_json::json!({"rope_parameters": {"rope_theta": 5.0}});
         assert_eq!(RopeScaling::from_json(&newer).unwrap(), RopeScaling::None);
+    }
+
+    #[test]
+    fn long_rope_takes_the_divisors_of_its_context() {
+        let read = |change: &dyn Fn(&mut Value)| {
+            let mut config = serde_json::json!({"max_position_embeddings": 64,
+                "original_max_position_embeddings": 16, "rope_scaling": {"type": "longrope",
+                "short_factor": [1.0, 1.5], "long_factor": [1.0, 8.0]}});
+            change(&mut config);
+            RopeScaling::from_json(&config).and_then(|s| s.check(2).map(|()| s))
+        };
+        let scaling = read(&|_| ()).unwrap();
+        // sqrt(1 + ln 4 / ln 16)
+        let factor = 1.5f32.sqrt();
+        for (context, second) in [(16, 0.01 / 1.5), (17, 0.01 / 8.0)] {
+            let table = scaling.table(10_000.0, 4, context);
+            assert!((table.scale - factor).abs() < 1e-6, "{}", table.scale);
+            assert_eq!(table.frequencies[0], 1.0);
+            assert!((table.frequencies[1] - second).abs() < 1e-8);
+        }
+        let factor = |change: &dyn Fn(&mut Value)| read(change).map(|s| s.table(10_000.0, 4, 16).scale);
+        assert_eq!(factor(&|c| c["rope_scaling"]["attention_factor"] = 1.25.into()).unwrap(), 1.25);
+        assert_eq!(factor(&|c| c["max_position_embeddings"] = 16.into()).unwrap(), 1.0);
+        for (name, v) in [
+            ("short_factor", serde_json::json!([1.0])),
+            ("long_factor", serde_json::json!([1.0, 0.0])),
+            ("long_factor", serde_json::json!([1.0, "x"])),
+            ("long_factor", Value::Null),
+            ("attention_factor", serde_json::json!(-1.0)),
+        ] {
+            assert!(read(&|c| c["rope_scaling"][name] = v.clone()).is_err(), "{name}: {v}");
+        }
+        assert!(read(&|c| c["original_max_position_embeddings"] = Value::Null).is_err());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The forward pass of a transformer over new tokens of one or more sequences, each at any offset.
 //!
-//! One pass serves all families. They differ in switches: biases in the projections, norms of
-//! queries and keys, rotary frequencies, windows. Long inputs run in chunks of [`CHUNK`] tokens,
-//! which bounds the working memory. Rows of all sequences lie next to each other without padding;
-//! only attention considers their sequences.
+//! One pass serves all families, whose differences are in their descriptions
+//! ([`Family`](super::family::Family)) and in the configuration. Long inputs run in chunks of
+//! [`CHUNK`] tokens, which bounds the working memory. Rows of all sequences lie next to each other
+//! without padding; only attention considers their sequences.
 //!
 //! # Cost
 //!
@@ -22,9 +22,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::LoadOptions;
 use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
 use super::config::{ModelConfig, bad};
+use super::family::{Norms, QkNorm};
 use super::kernels::{
-    Attention, Matrix, Rotation, add, on_every_thread, rms_norm, rms_norm_heads, silu_times, threads,
+    Attention, Matrix, Rotation, add, gated, on_every_thread, rms_norm, rms_norm_heads, scale, threads,
 };
+use super::layer_patterns::LayerRotary;
+use super::rope::{RopeScaling, RotaryTable};
 use super::tensor_names::{LayerTensor, TensorId};
 use super::weights::{FusedLinear, TensorSource};
 use crate::error::{Error, ErrorKind, Result};
@@ -39,16 +42,24 @@ const FEED_FORWARD_ROWS: usize = 48;
 const FEED_BYTES: usize = 1 << 20;
 
 struct TransformerLayer {
-    attention_norm: Vec<f32>,
+    attention_norms: LayerNorms,
     qkv: FusedLinear,
-    /// Norms of each head's queries and keys.
+    /// Norms of queries and keys: of each head, or of all together.
     qk_norm: Option<[Vec<f32>; 2]>,
+    /// Index of the rotary table, if the layer has rotary positions.
+    rotary: Option<usize>,
     /// Number of positions that a token sees.
     window: usize,
     o: FusedLinear,
-    feed_forward_norm: Vec<f32>,
+    feed_forward_norms: LayerNorms,
     gate_up: FusedLinear,
     down: FusedLinear,
+}
+
+/// The norms around the attention or the feed-forward.
+struct LayerNorms {
+    before: Option<Vec<f32>>,
+    after: Option<Vec<f32>>,
 }
 
 /// The weights, ready to run.
@@ -58,7 +69,8 @@ pub(super) struct Transformer {
     blocks: Vec<TransformerLayer>,
     final_norm: Vec<f32>,
     head: FusedLinear,
-    frequencies: Vec<f32>,
+    /// Rotary frequencies: those of all layers, or of layers without and with a window.
+    tables: Vec<RotaryTable>,
 }
 
 thread_local! {
@@ -73,7 +85,8 @@ const MAX_KEPT_WORKSPACE: usize = 16 << 20;
 /// Rows of a chunk that go through the layers on one thread.
 struct RowShard {
     spans: Vec<Span>,
-    rotation: Rotation,
+    /// Of each rotary table.
+    rotations: Vec<Rotation>,
     s: Workspace,
     /// The error, if something failed.
     outcome: Result<()>,
@@ -100,44 +113,83 @@ impl Workspace {
     }
 }
 
+impl TransformerLayer {
+    /// Loads layer `i`.
+    fn load(i: usize, source: &TensorSource<'_>, c: &ModelConfig, options: &LoadOptions) -> Result<Self> {
+        let family = c.architecture.family();
+        let how = options.precision;
+        let (q, kv, f) = (c.q_dim(), c.kv_dim(), c.feed_forward);
+        let outputs = |part: LayerTensor| match part {
+            LayerTensor::Q => q,
+            LayerTensor::K | LayerTensor::V => kv,
+            LayerTensor::Qkv => q + 2 * kv,
+            LayerTensor::GateUp => 2 * f,
+            _ => f,
+        };
+        let wanted = |parts: &[LayerTensor]| parts.iter().map(|p| (*p, outputs(*p))).collect::<Vec<_>>();
+        let [q_norm, k_norm] = match family.qk_norm_range {
+            QkNorm::Heads => [c.head_dim; 2],
+            QkNorm::Whole => [q, kv],
+        };
+        Ok(TransformerLayer {
+            attention_norms: LayerNorms::load(i, family.attention_norms, source, c)?,
+            qkv: source.projection(i, &wanted(family.qkv), c.hidden, how, c)?,
+            qk_norm: if c.qk_norm {
+                let norm = |part, width| source.norm(TensorId::Layer(i, part), width, c);
+                Some([norm(LayerTensor::QNorm, q_norm)?, norm(LayerTensor::KNorm, k_norm)?])
+            } else {
+                None
+            },
+            rotary: match c.rotary[i] {
+                LayerRotary::None => None,
+                LayerRotary::Global => Some(0),
+                LayerRotary::Local => Some(1),
+            },
+            window: c.windows[i].unwrap_or(usize::MAX),
+            o: source.projection(i, &[(LayerTensor::O, c.hidden)], q, how, c)?,
+            feed_forward_norms: LayerNorms::load(i, family.feed_forward_norms, source, c)?,
+            gate_up: source.projection(i, &wanted(family.gate_up), c.hidden, how, c)?,
+            down: source.projection(i, &[(LayerTensor::Down, c.hidden)], f, how, c)?,
+        })
+    }
+}
+
+impl LayerNorms {
+    fn load(i: usize, names: Norms, source: &TensorSource<'_>, c: &ModelConfig) -> Result<Self> {
+        let norm = |name: Option<LayerTensor>| {
+            name.map(|name| source.norm(TensorId::Layer(i, name), c.hidden, c)).transpose()
+        };
+        Ok(LayerNorms { before: norm(names.before)?, after: norm(names.after)? })
+    }
+
+    /// Returns the normed rows, which are in `normed` if there is a norm.
+    fn before<'a>(&self, x: &'a [f32], eps: f32, normed: &'a mut Vec<f32>) -> &'a [f32] {
+        let Some(weight) = &self.before else { return x };
+        normed.resize(x.len(), 0.0);
+        rms_norm(x, weight, eps, normed);
+        normed
+    }
+
+    /// Adds an update to the residual stream, normed and scaled as the family has it.
+    fn add(&self, x: &mut [f32], update: &mut [f32], c: &ModelConfig, normed: &mut Vec<f32>) {
+        scale(update, c.residual_scale);
+        let Some(weight) = &self.after else { return add(x, update) };
+        normed.resize(update.len(), 0.0);
+        rms_norm(update, weight, c.norm_eps, normed);
+        add(x, normed);
+    }
+}
+
 impl Transformer {
     pub fn load(mut config: ModelConfig, source: &TensorSource<'_>, options: &LoadOptions) -> Result<Self> {
-        let c = &config;
-        let how = options.precision;
-        let embedding = source.matrix(TensorId::Embedding, c.vocab_size, c.hidden, options.precision)?;
-        let mut blocks = Vec::new();
-        for i in 0..c.layers {
-            let (q, kv, f) = (c.q_dim(), c.kv_dim(), c.feed_forward);
-            blocks.push(TransformerLayer {
-                attention_norm: source.vector(TensorId::Layer(i, LayerTensor::AttentionNorm), c.hidden)?,
-                qkv: source.projection(
-                    i,
-                    &[(LayerTensor::Q, q), (LayerTensor::K, kv), (LayerTensor::V, kv)],
-                    c.hidden,
-                    how,
-                    c,
-                )?,
-                qk_norm: if c.qk_norm {
-                    let norm = |part| source.vector(TensorId::Layer(i, part), c.head_dim);
-                    Some([norm(LayerTensor::QNorm)?, norm(LayerTensor::KNorm)?])
-                } else {
-                    None
-                },
-                window: c.windows[i].unwrap_or(usize::MAX),
-                o: source.projection(i, &[(LayerTensor::O, c.hidden)], q, how, c)?,
-                feed_forward_norm: source
-                    .vector(TensorId::Layer(i, LayerTensor::FeedForwardNorm), c.hidden)?,
-                gate_up: source.projection(
-                    i,
-                    &[(LayerTensor::Gate, f), (LayerTensor::Up, f)],
-                    c.hidden,
-                    how,
-                    c,
-                )?,
-                down: source.projection(i, &[(LayerTensor::Down, c.hidden)], f, how, c)?,
-            });
+        if let Some(limit) = options.max_context {
+            config.context = config.context.min(limit.max(1));
         }
-        let final_norm = source.vector(TensorId::FinalNorm, c.hidden)?;
+        let c = &config;
+        let embedding = source.matrix(TensorId::Embedding, c.vocab_size, c.hidden, options.precision)?;
+        let blocks = (0..c.layers).map(|i| TransformerLayer::load(i, source, c, options));
+        let blocks: Vec<TransformerLayer> = blocks.collect::<Result<_>>()?;
+        let final_norm = source.norm(TensorId::FinalNorm, c.hidden, c)?;
         let head = if c.tied_embeddings || !source.has_output() {
             if !c.tied_embeddings {
                 return Err(bad("the output matrix is missing and `tie_word_embeddings` is false"));
@@ -146,12 +198,12 @@ impl Transformer {
         } else {
             source.matrix(TensorId::Output, c.vocab_size, c.hidden, options.precision)?
         };
-        let frequencies = c.rope_scaling.frequencies(c.rope_theta, c.head_dim);
-        if let Some(limit) = options.max_context {
-            config.context = config.context.min(limit.max(1));
+        let mut tables = vec![c.rope_scaling.table(c.rope_theta, c.rotary_dim, c.context)];
+        if c.rotary.contains(&LayerRotary::Local) {
+            tables.push(RopeScaling::None.table(c.rope_local_theta, c.rotary_dim, c.context));
         }
         let head = FusedLinear::single(head);
-        Ok(Transformer { config, embedding, blocks, final_norm, head, frequencies })
+        Ok(Transformer { config, embedding, blocks, final_norm, head, tables })
     }
 
     /// Returns the bytes of the weight matrices.
@@ -240,7 +292,7 @@ impl Transformer {
         buffers.resize_with(buffers.len().max(count), Workspace::default);
         let spare = buffers.split_off(count);
         let made = shards(spans, count).into_iter().zip(buffers).map(|(spans, s)| RowShard {
-            rotation: Rotation::default(),
+            rotations: Vec::new(),
             outcome: Ok(()),
             spans,
             s,
@@ -305,11 +357,14 @@ impl Transformer {
         let width = self.config.hidden;
         let rows = share.spans.iter().map(|s| s.tokens.len()).sum::<usize>();
         share.s.x.resize(rows * width, 0.0);
-        share.rotation = Rotation::new(&self.frequencies, share.spans.iter().flat_map(Span::positions));
+        let positions = || share.spans.iter().flat_map(Span::positions);
+        let rotation = |t: &RotaryTable| Rotation::new(&t.frequencies, t.scale, positions());
+        share.rotations = self.tables.iter().map(rotation).collect();
         for span in &share.spans {
             let rows = share.s.x[span.first * width..].chunks_exact_mut(width);
             for (id, row) in segments[span.segment].tokens[span.tokens.clone()].iter().zip(rows) {
                 self.embedding.row(*id as usize, row);
+                scale(row, self.config.embedding_scale);
             }
         }
         Ok(())
@@ -344,10 +399,12 @@ impl Transformer {
             } else {
                 let mut some = vec![0.0; only.len()];
                 self.head.forward_columns(&s.normed[row], only, &mut some);
+                scale(&mut some, self.config.logit_scale);
                 few.push(some);
             }
         }
         self.head.forward(&s.normed[..all * width], all, &mut s.update);
+        scale(&mut s.update, self.config.logit_scale);
         let (mut rows, mut few) = (s.update.chunks_exact(self.config.vocab_size), few.into_iter());
         for (segment, only) in wants {
             let row = if only.is_empty() { rows.next().map(<[f32]>::to_vec) } else { None };
@@ -364,16 +421,18 @@ impl Transformer {
     fn project(&self, block: &TransformerLayer, share: &mut RowShard) -> Result<()> {
         let (c, s) = (&self.config, &mut share.s);
         let m = s.x.len() / c.hidden;
-        s.normed.resize(s.x.len(), 0.0);
-        rms_norm(&s.x, &block.attention_norm, c.norm_eps, &mut s.normed);
-        block.qkv.forward(&s.normed, m, &mut s.qkv);
+        let input = block.attention_norms.before(&s.x, c.norm_eps, &mut s.normed);
+        block.qkv.forward(input, m, &mut s.qkv);
         let (q_dim, kv_dim) = (c.q_dim(), c.kv_dim());
+        let rotation = block.rotary.map(|table| &share.rotations[table]);
         for (r, row) in s.qkv.chunks_exact_mut(block.qkv.outputs).enumerate() {
             if let Some([q, k]) = &block.qk_norm {
                 rms_norm_heads(&mut row[..q_dim], q, c.norm_eps);
                 rms_norm_heads(&mut row[q_dim..q_dim + kv_dim], k, c.norm_eps);
             }
-            share.rotation.apply(r, &mut row[..q_dim + kv_dim]);
+            if let Some(rotation) = rotation {
+                rotation.apply(r, c.head_dim, &mut row[..q_dim + kv_dim]);
+            }
         }
         Ok(())
     }
@@ -429,6 +488,7 @@ impl Transformer {
                 heads: c.heads,
                 kv_heads: c.kv_heads,
                 head_dim: c.head_dim,
+                scale: c.attention_scale,
                 window: block.window,
             });
         }
@@ -436,7 +496,7 @@ impl Transformer {
         s.attended.resize(kept * c.q_dim(), 0.0);
         Attention::run(&parts, &mut s.attended);
         block.o.forward(&s.attended, kept, &mut s.update);
-        add(&mut s.x, &s.update);
+        block.attention_norms.add(&mut s.x, &mut s.update, c, &mut s.normed);
         Ok(())
     }
 
@@ -446,13 +506,12 @@ impl Transformer {
         let small = block.gate_up.bytes() + block.down.bytes() <= FEED_BYTES;
         for x in s.x.chunks_mut(if small { FEED_FORWARD_ROWS } else { CHUNK } * c.hidden) {
             let rows = x.len() / c.hidden;
-            s.normed.resize(x.len(), 0.0);
-            rms_norm(x, &block.feed_forward_norm, c.norm_eps, &mut s.normed);
-            block.gate_up.forward(&s.normed, rows, &mut s.gate_up);
+            let input = block.feed_forward_norms.before(x, c.norm_eps, &mut s.normed);
+            block.gate_up.forward(input, rows, &mut s.gate_up);
             s.active.resize(rows * c.feed_forward, 0.0);
-            silu_times(&s.gate_up, c.feed_forward, &mut s.active);
+            gated(c.activation, &s.gate_up, c.feed_forward, &mut s.active);
             block.down.forward(&s.active, rows, &mut s.update);
-            add(x, &s.update);
+            block.feed_forward_norms.add(x, &mut s.update, c, &mut s.normed);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 
 use super::Precision;
-use super::config::{Architecture, ModelConfig, bad};
+use super::config::{ModelConfig, bad};
 use super::gguf::file::Gguf;
 use super::kernels::{
     Dense, Iq4Nl, Iq4Xs, Matrix, Out, Packed, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Rows,
@@ -187,6 +187,18 @@ impl TensorSource<'_> {
         Ok(widened(&self.raw(slot, &[width])?))
     }
 
+    /// Reads the weights of a norm, as they are multiplied.
+    ///
+    /// # Errors
+    /// Returns an error if the tensor is missing or has another shape.
+    pub fn norm(&self, slot: TensorId, width: usize, config: &ModelConfig) -> Result<Vec<f32>> {
+        let mut weights = self.vector(slot, width)?;
+        if config.architecture.family().norms_less_one && matches!(self, TensorSource::Safetensors(_)) {
+            weights.iter_mut().for_each(|w| *w += 1.0);
+        }
+        Ok(weights)
+    }
+
     /// Reads the embedding table or the output matrix. Rounding here affects every token, and four
     /// bits are too few. So `Q4K` keeps quantised values as they are and rounds others to eight
     /// bits.
@@ -250,13 +262,13 @@ impl TensorSource<'_> {
 
     /// Returns the row in the file of a matrix's output `row`.
     ///
-    /// GGUF files of the `llama` architecture order the rows of each query and key head so that
+    /// GGUF files of some families order the rows of each query and key head so that
     /// rotary pairs are neighbours. Elsewhere the first elements of all pairs come before the second
     /// ones, as the kernels need them.
     fn row_in_file(&self, part: LayerTensor, row: usize, config: &ModelConfig) -> usize {
         let in_pairs = matches!(self, TensorSource::Gguf(_))
             && matches!(part, LayerTensor::Q | LayerTensor::K)
-            && matches!(config.architecture, Architecture::Llama | Architecture::Mistral);
+            && config.architecture.family().pairs_in_gguf;
         if !in_pairs {
             return row;
         }

@@ -87,6 +87,11 @@ fn byte_level_tokenizers_of_every_known_name() {
     let bytes = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
     // As the tokenizer.json of these models have it.
     let qwen2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    let gpt4o = concat!(
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    );
     let digits = json!({"type": "Digits", "individual_digits": true});
     let mut json = embedded_json();
     // A token that is looked for in texts, and no control token.
@@ -95,7 +100,14 @@ fn byte_level_tokenizers_of_every_known_name() {
     );
     let own = json["pre_tokenizer"].clone();
     for (names, normalizer, cut, ignore_merges) in [
-        (&["llama-bpe", "llama3", "llama-v3"][..], Value::Null, own, true),
+        (&["llama-bpe", "llama3", "llama-v3"][..], Value::Null, own.clone(), true),
+        (&["dbrx"], Value::Null, own, false),
+        (
+            &["gpt-4o", "llama4"],
+            Value::Null,
+            json!({"type": "Sequence", "pretokenizers": [split(gpt4o), bytes(false)]}),
+            false,
+        ),
         (&["gpt-2", "phi-2"], Value::Null, bytes(true), false),
         (
             &["qwen2", "deepseek-r1-qwen"],
@@ -294,6 +306,36 @@ fn scores_join_as_sentence_piece_does() {
             let prefix: &[u8] = if text.is_empty() { b"" } else { b" " };
             assert_eq!(vocabulary.decode(&want), [prefix, &spelled].concat());
         }
+    }
+}
+
+/// The tokenizers of Phi-3 drop white space after most control tokens; files of other models that
+/// look the same keep it.
+#[test]
+fn control_tokens_of_phi_3_take_the_white_space_after_them() {
+    let of_architecture = |name: &str| {
+        let mut metadata = sentence_piece(&[("a".into(), -1.0), ("\u{2581}".into(), -2.0)]);
+        if let Meta::Texts(tokens) = value(&mut metadata, "tokens") {
+            tokens.extend(["<|user|>", "<|endoftext|>"].map(|t| t.as_bytes().to_vec()));
+        }
+        if let Meta::Numbers(types) = value(&mut metadata, "token_type") {
+            types.extend([3, 3]);
+        }
+        if let Meta::Floats(scores) = value(&mut metadata, "scores") {
+            scores.extend([0.0, 0.0]);
+        }
+        metadata.push(("general.architecture".into(), text(name)));
+        let vocabulary = of(&metadata).unwrap();
+        move |text: &str| vocabulary.encode_template(text).unwrap()
+    };
+    let (phi, other) = (of_architecture("phi3"), of_architecture("llama"));
+    for token in ["<|user|>", "</s>"] {
+        assert_eq!(phi(&format!("{token}\n \t a")), phi(&format!("{token}a")), "{token}");
+        assert_ne!(other(&format!("{token}\n a")), other(&format!("{token}a")), "{token}");
+    }
+    for token in ["<|endoftext|>", "<s>"] {
+        assert_eq!(phi(&format!("{token}\n a")), other(&format!("{token}\n a")), "{token}");
+        assert_ne!(phi(&format!("{token}\n a")), phi(&format!("{token}a")), "{token}");
     }
 }
 

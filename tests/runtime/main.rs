@@ -15,6 +15,7 @@ mod draft_target_pairs;
 mod evaluation;
 mod exactness;
 mod families;
+mod family_definitions;
 mod finish_reasons;
 mod gguf_tokenizers;
 mod hostile_models;

@@ -56,6 +56,8 @@ const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Qwen2: the same with single digits.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// GPT-4o: letters are cut where lower case ends and upper case begins, with a contraction at the end.
+const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// A single digit, or another character that is a number.
 const DIGIT: &str = r"\p{N}";
 
@@ -77,10 +79,16 @@ fn pre_tokenizer(name: &str) -> Option<PreTokenizer> {
         "default" => plain(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
         "smollm" | "starcoder" | "refact" => plain(&[DIGIT, GPT2]),
         "llama-bpe" | "llama3" | "llama-v3" => PreTokenizer { ignore_merges: true, ..plain(&[LLAMA3]) },
+        // OLMo 2 and Phi-4 have the pattern of Llama 3, but merges decide.
+        "dbrx" => plain(&[LLAMA3]),
+        "gpt-4o" | "llama4" => plain(&[GPT4O]),
         "qwen2" | "deepseek-r1-qwen" => PreTokenizer { composed: true, ..plain(&[QWEN2]) },
         _ => return None,
     })
 }
+
+/// The control tokens of Phi-3 that leave the white space after them.
+const KEEPING: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
 
 /// The type of a token, as numbered in the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +177,8 @@ impl Gguf<'_> {
 
     /// Builds a SentencePiece BPE tokenizer.
     fn sentence_piece(&self) -> Result<Tokenizer> {
-        let tokens = self.tokens()?;
+        let mut tokens = self.tokens()?;
+        tokens.strips = self.text("general.architecture") == Some("phi3");
         let vocab = tokens.vocab()?;
         let scores = self
             .number_list(SCORES, MAX_TOKENS)?
@@ -219,7 +228,7 @@ impl Gguf<'_> {
             _ => Err(fault(format!("entry {i} of `{TYPES}` is {n}; 1 to 6 are known"))),
         };
         let kinds: Vec<TokenKind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
-        Ok(Tokens { texts, kinds })
+        Ok(Tokens { texts, kinds, strips: false })
     }
 }
 
@@ -227,6 +236,9 @@ impl Gguf<'_> {
 struct Tokens<'a> {
     texts: Vec<&'a str>,
     kinds: Vec<TokenKind>,
+    /// True if control tokens take the white space after them, except those of [`KEEPING`]. The
+    /// tokenizers of Phi-3 do, and their GGUF files do not say so.
+    strips: bool,
 }
 
 impl Tokens<'_> {
@@ -252,7 +264,9 @@ impl Tokens<'_> {
         for (text, kind) in self.texts.iter().zip(&self.kinds) {
             if matches!(kind, TokenKind::Special | TokenKind::UserDefined) && !text.is_empty() {
                 bytes += text.len();
-                added.push(AddedToken::from(*text, *kind == TokenKind::Special).normalized(false));
+                let special = *kind == TokenKind::Special;
+                let strips = self.strips && special && !KEEPING.contains(text);
+                added.push(AddedToken::from(*text, special).normalized(false).rstrip(strips));
             }
         }
         if added.len() > MAX_ADDED || bytes > MAX_ADDED_TEXT {

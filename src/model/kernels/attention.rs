@@ -47,6 +47,8 @@ pub(crate) struct Attention<'a> {
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
+    /// Multiplies the products of queries and keys.
+    pub scale: f32,
     /// Number of positions that a row sees, itself among them; at least 1.
     pub window: usize,
 }
@@ -127,7 +129,7 @@ impl Attention<'_> {
         scores.resize(scores.len().max(queries.len() * stride), 0.0);
         let scores = &mut scores[..queries.len() * stride];
         simd16::run(Scores { a: self, queries: &queries, kv_head, blocks, out: scores, stride });
-        let scale = 1.0 / (d as f32).sqrt();
+        let scale = self.scale;
         for (query, s) in queries.iter().zip(scores.chunks_exact_mut(stride)) {
             if self.shift > 0 {
                 // Moves the scores of the branch, so that all are by position from here on.
@@ -457,6 +459,7 @@ mod tests {
                 heads,
                 kv_heads: kv,
                 head_dim: d,
+                scale: 0.3,
                 window,
             };
             Attention::run(&[part(0, rows)], &mut out);
@@ -491,7 +494,7 @@ mod tests {
                 };
                 let here = start + r;
                 let seen: Vec<usize> = (0..=here).filter(|j| here - j < window).collect();
-                let p: Vec<f64> = seen.iter().map(|j| (dot(*j) / (d as f64).sqrt()).exp()).collect();
+                let p: Vec<f64> = seen.iter().map(|j| (dot(*j) * f64::from(0.3f32)).exp()).collect();
                 let sum: f64 = p.iter().sum();
                 for i in 0..d {
                     let value = |j: &usize| f64::from(v[(j * kv + h / (heads / kv)) * d + i]);

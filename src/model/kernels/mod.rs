@@ -22,6 +22,7 @@ use std::cell::Cell;
 
 use candle_core::utils::barrier_pool;
 
+mod activation;
 mod argmax;
 mod attention;
 mod dense;
@@ -37,6 +38,7 @@ mod simd8;
 use simd8::{LANES8, Simd8, Work, run};
 use simd16::{LANES16, Simd16, Simd16Work};
 
+pub(crate) use activation::gated;
 pub(crate) use argmax::{COMPARED_AT_ONCE, next_group_above};
 pub(crate) use attention::{Attention, KEY_BLOCK};
 pub(crate) use dense::Dense;
@@ -210,44 +212,6 @@ fn total(v: &[f32; LANES8]) -> f32 {
     ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
 }
 
-/// Computes `out = silu(gate) * up`. Each row holds its gate and then its up values.
-pub(crate) fn silu_times(gate_up: &[f32], width: usize, out: &mut [f32]) {
-    for (row, out) in gate_up.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
-        let (gate, up) = row.split_at(width);
-        simd16::run(SiluTimes { gate, up, out });
-    }
-}
-
-struct SiluTimes<'a> {
-    gate: &'a [f32],
-    up: &'a [f32],
-    out: &'a mut [f32],
-}
-
-impl Simd16Work for SiluTimes<'_> {
-    #[inline(always)]
-    unsafe fn with<V: Simd16>(self) {
-        let n = self.out.len();
-        assert!(self.gate.len() == n && self.up.len() == n);
-        for i in (0..n).step_by(LANES16) {
-            // SAFETY: no more than the elements from `i` on; and by the caller's promise.
-            unsafe {
-                let gate = V::load_part(self.gate.as_ptr().add(i), n - i, 0.0);
-                let up = V::load_part(self.up.as_ptr().add(i), n - i, 0.0);
-                silu(gate).mul(up).store_part(self.out.as_mut_ptr().add(i), n - i);
-            }
-        }
-    }
-}
-
-/// # Safety
-/// As for all of [`Simd16`].
-#[inline(always)]
-unsafe fn silu<V: Simd16>(x: V) -> V {
-    // SAFETY: by the caller's promise.
-    unsafe { x.div(x.mul(V::splat(-1.0)).exp().add(V::splat(1.0))) }
-}
-
 /// Cosines and sines for some positions: `[position][pair]`.
 #[derive(Default)]
 pub(crate) struct Rotation {
@@ -257,32 +221,34 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// Returns the cosines and sines of these positions. Costs one sine and cosine per pair, so no
-    /// table over the whole context is kept.
-    pub fn new(frequencies: &[f32], positions: impl Iterator<Item = usize>) -> Self {
+    /// Returns the cosines and sines of these positions, multiplied by `scale`. Costs one sine and
+    /// cosine per pair, so no table over the whole context is kept.
+    pub fn new(frequencies: &[f32], scale: f32, positions: impl Iterator<Item = usize>) -> Self {
         let half = frequencies.len();
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         for position in positions {
             for f in frequencies {
                 let (s, c) = (position as f32 * f).sin_cos();
-                cos.push(c);
-                sin.push(s);
+                cos.push(c * scale);
+                sin.push(s * scale);
             }
         }
         Rotation { cos, sin, half }
     }
 
-    /// Rotates the heads in `row` (consecutive, each `2 * half` wide) by the angles of the `i`-th
-    /// position. Pairs are (j, j + half), as in Hugging Face models.
-    pub fn apply(&self, i: usize, row: &mut [f32]) {
+    /// Rotates the heads in `row` (consecutive, each of `width` elements) by the angles of the
+    /// `i`-th position. Pairs are (j, j + half), as in Hugging Face models. Elements of a head after
+    /// these stay as they are.
+    pub fn apply(&self, i: usize, width: usize, row: &mut [f32]) {
         let angles = i * self.half..(i + 1) * self.half;
-        simd16::run(Rotate { cos: &self.cos[angles.clone()], sin: &self.sin[angles], row });
+        simd16::run(Rotate { cos: &self.cos[angles.clone()], sin: &self.sin[angles], width, row });
     }
 }
 
 struct Rotate<'a> {
     cos: &'a [f32],
     sin: &'a [f32],
+    width: usize,
     row: &'a mut [f32],
 }
 
@@ -290,9 +256,9 @@ impl Simd16Work for Rotate<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let half = self.cos.len();
-        assert!(self.sin.len() == half);
-        for head in self.row.chunks_exact_mut(2 * half) {
-            let (a, b) = head.split_at_mut(half);
+        assert!(self.sin.len() == half && 2 * half <= self.width);
+        for head in self.row.chunks_exact_mut(self.width) {
+            let (a, b) = head[..2 * half].split_at_mut(half);
             for j in (0..half).step_by(LANES16) {
                 let n = LANES16.min(half - j);
                 // SAFETY: n elements of each; and by the caller's promise.
@@ -307,6 +273,13 @@ impl Simd16Work for Rotate<'_> {
                 }
             }
         }
+    }
+}
+
+/// Multiplies all elements by `factor`.
+pub(crate) fn scale(x: &mut [f32], factor: f32) {
+    if factor != 1.0 {
+        x.iter_mut().for_each(|x| *x *= factor);
     }
 }
 

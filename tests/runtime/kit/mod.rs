@@ -5,4 +5,5 @@ pub mod exact;
 pub mod gguf;
 pub mod metadata;
 pub mod models;
+pub mod reference;
 pub mod schemas;

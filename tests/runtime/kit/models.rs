@@ -69,32 +69,50 @@ pub fn weights(config: &Value, dtype: DType, seed: u64) -> HashMap<String, Tenso
     if !on("tie_word_embeddings") {
         names.push(("lm_head.weight".into(), vec![n("vocab_size"), hidden]));
     }
+    let gemma = family == "gemma3_text";
     for i in 0..n("num_hidden_layers") {
         let mut add =
             |part: &str, shape: &[usize]| names.push((format!("model.layers.{i}.{part}"), shape.to_vec()));
-        for (part, outputs, inputs) in
-            [("q", q, hidden), ("k", kv, hidden), ("v", kv, hidden), ("o", hidden, q)]
-        {
-            add(&format!("self_attn.{part}_proj.weight"), &[outputs, inputs]);
-            if on("attention_bias") || family == "qwen2" && part != "o" {
-                add(&format!("self_attn.{part}_proj.bias"), &[outputs]);
+        if family == "phi3" {
+            add("self_attn.qkv_proj.weight", &[q + 2 * kv, hidden]);
+            add("self_attn.o_proj.weight", &[hidden, q]);
+            add("mlp.gate_up_proj.weight", &[2 * ffn, hidden]);
+        } else {
+            for (part, outputs, inputs) in
+                [("q", q, hidden), ("k", kv, hidden), ("v", kv, hidden), ("o", hidden, q)]
+            {
+                add(&format!("self_attn.{part}_proj.weight"), &[outputs, inputs]);
+                if on("attention_bias") || family == "qwen2" && part != "o" {
+                    add(&format!("self_attn.{part}_proj.bias"), &[outputs]);
+                }
             }
+            add("mlp.gate_proj.weight", &[ffn, hidden]);
+            add("mlp.up_proj.weight", &[ffn, hidden]);
         }
-        if family == "qwen3" {
-            add("self_attn.q_norm.weight", &[dim]);
-            add("self_attn.k_norm.weight", &[dim]);
-        }
-        add("mlp.gate_proj.weight", &[ffn, hidden]);
-        add("mlp.up_proj.weight", &[ffn, hidden]);
         add("mlp.down_proj.weight", &[hidden, ffn]);
-        add("input_layernorm.weight", &[hidden]);
+        let [q_norm, k_norm] = if family == "olmo2" { [q, kv] } else { [dim, dim] };
+        if ["qwen3", "gemma3_text", "olmo2"].contains(&family) {
+            add("self_attn.q_norm.weight", &[q_norm]);
+            add("self_attn.k_norm.weight", &[k_norm]);
+        }
         add("post_attention_layernorm.weight", &[hidden]);
+        if family != "olmo2" {
+            add("input_layernorm.weight", &[hidden]);
+        }
+        if gemma {
+            add("pre_feedforward_layernorm.weight", &[hidden]);
+        }
+        if gemma || family == "olmo2" {
+            add("post_feedforward_layernorm.weight", &[hidden]);
+        }
     }
     let mut next = noise(seed);
     let mut tensor = |name: &str, shape: &[usize]| {
         let (scale, shift) = match shape {
             [_, inputs] => (1.7 / (*inputs as f32).sqrt(), 0.0),
             _ if name.ends_with(".bias") => (0.5, 0.0),
+            // Files of Gemma hold the weights of norms less 1.
+            _ if gemma => (0.3, 0.0),
             _ => (0.3, 1.0),
         };
         let data = (0..shape.iter().product()).map(|_| next() * scale + shift).collect::<Vec<f32>>();
