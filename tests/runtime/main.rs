@@ -26,6 +26,7 @@ mod labels;
 mod markers;
 mod model_parity;
 mod prefix_cache;
+mod reference_tokens;
 mod sampling;
 mod statistics;
 mod thinking;
