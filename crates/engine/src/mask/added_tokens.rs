@@ -67,8 +67,8 @@ impl MaskCache {
         let need = ByteFilter { groups, reach: u32::MAX };
         let mut found = WalkResult::default();
         let thread = [Thread { local, stack: UNKNOWN_STACK }];
-        self.walker.walk(machine, &slice.residue, &thread, (need, None), &mut found);
-        let exits = found.exits.iter().flat_map(|e| below(&slice.residue, e.0)).collect();
+        self.walker.walk(machine, slice.residue(), &thread, (need, None), &mut found);
+        let exits = found.exits.iter().flat_map(|e| below(slice.residue(), e.0)).collect();
         let mask = self.local_mask(None, found.tokens.iter().map(|t| t.0), exits);
         self.own.heap += mask.bytes();
         self.own.outside.insert(local.state, mask.clone());

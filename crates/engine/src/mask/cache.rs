@@ -424,7 +424,7 @@ impl MaskCache {
             None => (vocab.trie(), ByteFilter::NOTHING),
             Some(contained) => {
                 self.take_slice(machine, &vocab, (0, local), contained, &mut walked);
-                (&vocab.slices()[contained.slice].residue, contained.need)
+                (vocab.slices()[contained.slice].residue(), contained.need)
             }
         };
         let spaced = if sliced && contained.is_none_or(|c| c.slice > 0) {
@@ -465,7 +465,7 @@ impl MaskCache {
         }
         self.take_slice(machine, vocab, (blank, after), &contained, walked);
         walked.tokens.extend(vocab.trie().tokens_at(blank).iter().map(|&t| (t, after.n)));
-        let (trie, need) = (&vocab.slices()[contained.slice].residue, contained.need);
+        let (trie, need) = (vocab.slices()[contained.slice].residue(), contained.need);
         let mut found = WalkResult::default();
         self.walker.walk(machine, trie, &[Thread { local: after, stack }], (need, None), &mut found);
         walked.tokens.append(&mut found.tokens);

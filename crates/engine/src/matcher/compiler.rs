@@ -88,10 +88,11 @@ impl Compiler {
         Compiler { replicas: most, ..self }
     }
 
-    /// Makes the automata of the formats of JSON Schema now, once in a process. Otherwise the first
-    /// constraint that uses a format makes them. Servers call this at startup to keep requests
-    /// short.
+    /// Makes everything now that the first constraint to need it would otherwise make: the automata
+    /// of the formats of JSON Schema, once in a process, and the vocabulary's tables for text under
+    /// patterns. Servers call this at startup to keep requests short.
     pub fn warm_up(&self) {
+        self.vocab.prepare();
         prepare_formats();
     }
 

@@ -16,10 +16,11 @@ mod encode_cache;
 mod markers;
 mod slices;
 mod string_tokens;
+mod texts;
 mod token_bytes;
+mod token_table;
 mod trie;
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -33,6 +34,7 @@ use encode_cache::EncodeCache;
 pub(crate) use slices::{Slice, SliceKind};
 use string_tokens::{Separators, StringTokens};
 pub use token_bytes::TokenSpelling;
+use token_table::TokenTable;
 pub(crate) use trie::{ByteGroups, byte_group, byte_set};
 pub use trie::{Trie, TrieNode};
 
@@ -69,11 +71,9 @@ struct VocabularyInner {
     literal: OnceLock<Tokenizer>,
     /// Tokens of texts that were encoded for drafts.
     memo: EncodeCache,
-    /// Byte strings of all tokens, concatenated.
-    bytes: Vec<u8>,
-    /// `bytes[starts[t]..starts[t + 1]]` are the bytes of token t.
-    starts: Vec<u32>,
-    special: HashSet<TokenId>,
+    /// The bytes of all tokens.
+    tokens: Arc<TokenTable>,
+    special: FxHashSet<TokenId>,
     special_texts: Vec<String>,
     /// Special tokens of the tokenizer file that are treated as text.
     made_text: Vec<String>,
@@ -88,14 +88,20 @@ struct VocabularyInner {
     /// Number of tokens left out because they contain bytes outside the alphabet.
     unreachable: usize,
     trie: Trie,
-    /// For each trie node, the bytes below it.
-    byte_sets: Box<[ByteGroups]>,
-    /// For each listed child of the trie, the bytes on its edge and below it.
-    listed_sets: Box<[ByteGroups]>,
     slices: Vec<Slice>,
-    classes: Classes,
-    quoted: StringTokens,
+    /// The rest is made at its first use.
+    node_sets: OnceLock<NodeSets>,
+    classes: OnceLock<Classes>,
+    quoted: OnceLock<StringTokens>,
     max_token_len: usize,
+}
+
+/// Sets of bytes in the trie.
+struct NodeSets {
+    /// For each node, the bytes below it.
+    below: Box<[ByteGroups]>,
+    /// For each listed child, the bytes on its edge and below it.
+    listed: Box<[ByteGroups]>,
 }
 
 impl std::fmt::Debug for Vocabulary {
@@ -146,72 +152,35 @@ impl Vocabulary {
         let inner = Self::inner(tokenizer, spelling)?;
         let eos = guess_eos(&inner.tokenizer, &inner.special);
         let bos = in_front(&inner.tokenizer, &inner.special);
-        let logits_size = inner.starts.len() - 1;
+        let logits_size = inner.tokens.len();
         Ok(Vocabulary { inner: Arc::new(inner), bos: bos.into(), eos: eos.into(), logits_size })
     }
 
     fn inner(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<VocabularyInner> {
-        let entries = tokenizer.get_vocab(true);
-        let len = entries.values().max().map_or(0, |&id| id as usize + 1);
-        if len == 0 || len > MAX_TOKENS {
-            let message = format!("the vocabulary has {len} tokens, expected 1 to {MAX_TOKENS}");
-            return Err(Error::new(ErrorKind::Tokenizer, message));
-        }
-        let mut of_id: Vec<Option<Vec<u8>>> = vec![None; len];
-        for (text, &id) in &entries {
-            of_id[id as usize] = spelling.bytes(text);
-        }
-        let mut special = HashSet::new();
+        let mut table = texts::token_table(&tokenizer, spelling)?;
+        let mut special = FxHashSet::default();
         let mut special_texts = Vec::new();
         let mut normalises_special = false;
-        for (&id, added) in tokenizer.get_added_tokens_decoder().iter() {
-            if added.special {
-                special.insert(id);
-                special_texts.push(added.content.clone());
-                normalises_special |= added.normalized && tokenizer.get_normalizer().is_some();
-                of_id[id as usize] = None;
-            } else {
-                of_id[id as usize] = Some(added.content.as_bytes().to_vec());
-            }
+        for (&id, token) in tokenizer.get_added_tokens_decoder().iter().filter(|added| added.1.special) {
+            special.insert(id);
+            special_texts.push(token.content.clone());
+            normalises_special |= token.normalized && tokenizer.get_normalizer().is_some();
         }
-        let mut alphabet = [false; 256];
-        for bytes in of_id.iter().flatten() {
-            if let [byte] = bytes[..] {
-                alphabet[byte as usize] = true;
-            }
-        }
-        let mut unreachable = 0;
-        for entry in &mut of_id {
-            if entry.as_ref().is_some_and(|b| b.iter().any(|&b| !alphabet[b as usize])) {
-                *entry = None;
-                unreachable += 1;
-            }
-        }
+        let alphabet = table.alphabet();
+        let unreachable = table.keep_only(&alphabet);
         if unreachable > 0 {
             tracing::warn!(unreachable, "tokens left out: some of their bytes are no tokens of their own");
         }
-        let mut bytes = Vec::new();
-        let mut starts = vec![0];
-        for entry in &of_id {
-            bytes.extend_from_slice(entry.as_deref().unwrap_or_default());
-            starts.push(bytes.len() as u32);
-        }
-        let pairs = || of_id.iter().enumerate().filter_map(|(i, b)| b.as_deref().map(|b| (b, i as TokenId)));
-        let trie = Trie::new(pairs());
-        let byte_sets = trie.byte_sets();
-        let set = |&p: &TrieNode| byte_sets[p as usize] | byte_set(trie.byte(p));
-        let listed_sets = trie.listed().iter().map(set).collect();
-        let slices = Slice::all(pairs, len);
-        let classes = Classes::new(pairs(), len);
-        let quoted = StringTokens::new(pairs());
-        let max_token_len = pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
+        let tokens = Arc::new(table.finish());
+        let trie = tokens.trie();
+        let slices = Slice::all(&tokens);
+        let max_token_len = tokens.pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         Ok(VocabularyInner {
             tokenizer,
             spelling,
             literal: OnceLock::new(),
             memo: EncodeCache::default(),
-            bytes,
-            starts,
+            tokens,
             special,
             special_texts,
             made_text: Vec::new(),
@@ -219,12 +188,11 @@ impl Vocabulary {
             normalises_special,
             alphabet,
             unreachable,
-            byte_sets,
-            listed_sets,
             trie,
             slices,
-            classes,
-            quoted,
+            node_sets: OnceLock::new(),
+            classes: OnceLock::new(),
+            quoted: OnceLock::new(),
             max_token_len,
         })
     }
@@ -269,7 +237,7 @@ impl Vocabulary {
 
     /// Returns the number of ids known to the tokenizer (highest id + 1).
     pub fn len(&self) -> usize {
-        self.inner.starts.len() - 1
+        self.inner.tokens.len()
     }
 
     /// Returns true if there are no tokens. Never the case; exists because of `len`.
@@ -290,11 +258,7 @@ impl Vocabulary {
     /// Returns the bytes of a token; empty for special and unknown ids.
     #[inline]
     pub fn token_bytes(&self, id: TokenId) -> &[u8] {
-        let starts = &self.inner.starts;
-        match starts.get(id as usize..id as usize + 2) {
-            Some(&[from, to]) => &self.inner.bytes[from as usize..to as usize],
-            _ => &[],
-        }
+        self.inner.tokens.token(id)
     }
 
     /// Returns true if the token is special, that is, never text.
@@ -385,12 +349,34 @@ impl Vocabulary {
 
     /// Returns, for each node of [`Vocabulary::trie`], the bytes on the edges strictly below it.
     pub(crate) fn byte_sets(&self) -> &[ByteGroups] {
-        &self.inner.byte_sets
+        &self.node_sets().below
     }
 
     /// Returns, for each of [`Trie::listed`], the bytes on the edge into it and below it.
     pub(crate) fn listed_sets(&self) -> &[ByteGroups] {
-        &self.inner.listed_sets
+        &self.node_sets().listed
+    }
+
+    fn node_sets(&self) -> &NodeSets {
+        let trie = &self.inner.trie;
+        self.inner.node_sets.get_or_init(|| {
+            let below = trie.byte_sets();
+            let set = |&p: &TrieNode| below[p as usize] | byte_set(trie.byte(p));
+            let listed = trie.listed().iter().map(set).collect();
+            NodeSets { below, listed }
+        })
+    }
+
+    /// Builds the tables that are otherwise built when a constraint first needs them.
+    pub(crate) fn prepare(&self) {
+        self.inner.slices.iter().for_each(Slice::prepare);
+        self.node_sets();
+        self.classes();
+        self.quoted();
+    }
+
+    fn quoted(&self) -> &StringTokens {
+        self.inner.quoted.get_or_init(|| StringTokens::new(self.inner.tokens.pairs()))
     }
 
     /// Returns the byte trie of all tokens with bytes.
@@ -405,25 +391,25 @@ impl Vocabulary {
 
     /// Returns the bitmaps of tokens by the classes of their bytes.
     pub(crate) fn classes(&self) -> &Classes {
-        &self.inner.classes
+        self.inner.classes.get_or_init(|| Classes::new(self.inner.tokens.pairs(), self.len()))
     }
 
     /// Returns the JSON strings, escaped and with their quotation marks, that tokens may contain as
     /// a whole.
     pub(crate) fn quoted_strings(&self) -> &Arc<FxHashSet<Box<[u8]>>> {
-        &self.inner.quoted.strings
+        &self.quoted().strings
     }
 
     /// Iterates over the tokens that may contain the end of a property name, a comma, and the whole
     /// name again. With `items` also over those that may do so with an array item.
     pub(crate) fn repeating_tokens(&self, items: bool) -> impl Iterator<Item = TokenId> + '_ {
-        let quoted = &self.inner.quoted;
+        let quoted = self.quoted();
         quoted.names.iter().chain(quoted.items.iter().filter(move |_| items)).copied()
     }
 
     /// Returns the tokens that can end an array item and begin another.
     pub(crate) fn separators(&self) -> &Separators {
-        &self.inner.quoted.separators
+        &self.quoted().separators
     }
 
     /// Returns true if `byte` is a token by itself. Constraints are restricted to such bytes, so a
@@ -463,7 +449,7 @@ fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<TokenId>> {
 }
 
 /// Returns the special tokens that the tokenizer puts in front of a text when it adds any.
-fn in_front(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
+fn in_front(tokenizer: &Tokenizer, special: &FxHashSet<TokenId>) -> Vec<TokenId> {
     if tokenizer.get_post_processor().is_none() {
         return Vec::new();
     }
@@ -481,7 +467,7 @@ fn in_front(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
 }
 
 /// Returns the first of the usual end tokens that exists and is special.
-fn guess_eos(tokenizer: &Tokenizer, special: &HashSet<TokenId>) -> Vec<TokenId> {
+fn guess_eos(tokenizer: &Tokenizer, special: &FxHashSet<TokenId>) -> Vec<TokenId> {
     ["<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "</s>", "<|endoftext|>", "<eos>", "<|end|>"]
         .iter()
         .filter_map(|name| tokenizer.token_to_id(name))

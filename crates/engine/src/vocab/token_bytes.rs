@@ -47,22 +47,30 @@ impl TokenSpelling {
         Ok(TokenSpelling::Plain)
     }
 
-    /// Returns the bytes of one vocabulary entry; `None` if the entry is not a text in this token
-    /// spelling.
-    pub(super) fn bytes(self, token: &str) -> Option<Vec<u8>> {
+    /// Appends the bytes of one vocabulary entry to `bytes`. Returns false if the entry is not a
+    /// text in this token spelling; `bytes` may then have some of them.
+    pub(super) fn append(self, token: &str, bytes: &mut Vec<u8>) -> bool {
         match self {
-            TokenSpelling::Plain => Some(token.as_bytes().to_vec()),
-            TokenSpelling::ByteLevel => token.chars().map(byte_of_char).collect(),
+            TokenSpelling::Plain => bytes.extend_from_slice(token.as_bytes()),
+            TokenSpelling::ByteLevel => return append_byte_level(token, bytes),
             TokenSpelling::SentencePiece => {
                 if let Some(hex) = token.strip_prefix("<0x").and_then(|t| t.strip_suffix('>'))
                     && hex.len() == 2
                     && let Ok(byte) = u8::from_str_radix(hex, 16)
                 {
-                    return Some(vec![byte]);
+                    bytes.push(byte);
+                } else {
+                    let mut rest = token;
+                    while let Some((before, after)) = rest.split_once('\u{2581}') {
+                        bytes.extend_from_slice(before.as_bytes());
+                        bytes.push(b' ');
+                        rest = after;
+                    }
+                    bytes.extend_from_slice(rest.as_bytes());
                 }
-                Some(token.replace('\u{2581}', " ").into_bytes())
             }
         }
+        true
     }
 }
 
@@ -74,40 +82,69 @@ fn mentions(part: &Value, kind: &str) -> bool {
             .any(|list| part[list].as_array().is_some_and(|parts| parts.iter().any(|p| p["type"] == kind)))
 }
 
-/// Inverts the table of byte-level BPE: printable Latin-1 characters are themselves, and the other
-/// 68 bytes follow from U+0100 in order.
-fn byte_of_char(c: char) -> Option<u8> {
-    let itself = |b: u32| matches!(b, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-    let code = c as u32;
-    if code < 0x100 {
-        return itself(code).then_some(code as u8);
+/// Number of characters in the table of byte-level BPE, counted from U+0000.
+const CHARS: usize = 0x144;
+
+/// The byte of each character of byte-level BPE plus one, or 0 for a character without one.
+/// Printable Latin-1 characters are themselves, and the other 68 bytes follow from U+0100 in order.
+const BYTE_OF_CHAR: [u16; CHARS] = {
+    let mut table = [0; CHARS];
+    let (mut byte, mut next) = (0, 0x100);
+    while byte < 256 {
+        if matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff) {
+            table[byte] = byte as u16 + 1;
+        } else {
+            table[next] = byte as u16 + 1;
+            next += 1;
+        }
+        byte += 1;
     }
-    (0u32..256).filter(|&b| !itself(b)).nth((code - 0x100) as usize).map(|b| b as u8)
+    assert!(next == CHARS);
+    table
+};
+
+fn append_byte_level(token: &str, bytes: &mut Vec<u8>) -> bool {
+    for c in token.chars() {
+        match BYTE_OF_CHAR.get(c as usize) {
+            None | Some(0) => return false,
+            Some(byte) => bytes.push((byte - 1) as u8),
+        }
+    }
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn bytes(spelling: TokenSpelling, token: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        spelling.append(token, &mut bytes).then_some(bytes)
+    }
+
     #[test]
     fn byte_level_table_is_a_bijection() {
+        let byte_of = |c: char| bytes(TokenSpelling::ByteLevel, c.encode_utf8(&mut [0; 4]));
         let mut seen = [false; 256];
         for c in (0u32..0x144).filter_map(char::from_u32) {
-            if let Some(b) = byte_of_char(c) {
-                assert!(!std::mem::replace(&mut seen[b as usize], true));
+            if let Some(bytes) = byte_of(c) {
+                let [byte] = bytes[..] else { panic!("{c:?}") };
+                assert!(!std::mem::replace(&mut seen[byte as usize], true));
             }
         }
         assert!(seen.iter().all(|&s| s));
-        assert_eq!(byte_of_char('Ġ'), Some(b' '));
-        assert_eq!(byte_of_char('Ċ'), Some(b'\n'));
-        assert_eq!(byte_of_char('\u{2581}'), None);
+        assert_eq!(byte_of('Ġ'), Some(vec![b' ']));
+        assert_eq!(byte_of('Ċ'), Some(vec![b'\n']));
+        assert_eq!(byte_of('\u{2581}'), None);
+        assert_eq!(bytes(TokenSpelling::ByteLevel, "aĠ"), Some(b"a ".to_vec()));
+        assert_eq!(bytes(TokenSpelling::ByteLevel, "a "), None);
     }
 
     #[test]
     fn sentencepiece_bytes() {
-        let s = TokenSpelling::SentencePiece;
-        assert_eq!(s.bytes("<0x0A>"), Some(vec![10]));
-        assert_eq!(s.bytes("\u{2581}the"), Some(b" the".to_vec()));
-        assert_eq!(s.bytes("<0xZZ>"), Some(b"<0xZZ>".to_vec()));
+        let s = |token| bytes(TokenSpelling::SentencePiece, token);
+        assert_eq!(s("<0x0A>"), Some(vec![10]));
+        assert_eq!(s("\u{2581}\u{2581}the\u{2581}é"), Some("  the é".into()));
+        assert_eq!(s("<0xZZ>"), Some(b"<0xZZ>".to_vec()));
     }
 }

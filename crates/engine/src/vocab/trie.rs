@@ -13,6 +13,7 @@
 //! are no longer contiguous. Contiguous tokens allow accepting a whole subtree at once.
 
 use super::TokenId;
+use super::token_table::{Ordered, sorted};
 use crate::byte_set::ByteSet;
 
 /// Index of a trie node; 0 is the root.
@@ -73,18 +74,31 @@ impl Trie {
     /// Builds the trie of `(bytes, id)` pairs; empty byte strings and ones longer than
     /// [`Trie::MAX_DEPTH`] are left out.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a [u8], TokenId)>) -> Self {
-        let fits = |bytes: &[u8]| !bytes.is_empty() && bytes.len() <= Self::MAX_DEPTH;
-        let pairs: Vec<(&[u8], TokenId)> = pairs.into_iter().filter(|(b, _)| fits(b)).collect();
-        let order = sorted(&pairs);
+        let pairs: Vec<(&[u8], TokenId)> = pairs.into_iter().collect();
+        // Equal strings are in the order of their ids only if the pairs are.
+        let mut by_id: Vec<u32> = (0..pairs.len() as u32).collect();
+        by_id.sort_by_key(|&i| pairs[i as usize].1);
+        let pair = |i: u32| pairs[by_id[i as usize] as usize];
+        let order = sorted(pairs.len(), |i| pair(i).0);
+        Trie::of_sorted(order.into_iter().map(|o| {
+            let (bytes, token) = pair(o.token);
+            (bytes, Ordered { token, ..o })
+        }))
+    }
+
+    /// Builds the trie of tokens in the order of their bytes, each with the number of bytes that it
+    /// shares with the one before it.
+    pub(super) fn of_sorted<'a>(order: impl Iterator<Item = (&'a [u8], Ordered)>) -> Self {
         let root = NodeData { end: 0, first_token: 0, depth: 0, groups: 0, height: 0, byte: 0, fan: false };
-        let mut nodes = vec![root];
-        let mut tokens = Vec::with_capacity(order.len());
+        let most = order.size_hint().1.unwrap_or(0);
+        let mut nodes = Vec::with_capacity(most);
+        nodes.push(root);
+        let mut tokens = Vec::with_capacity(most);
         let mut path: Vec<u32> = vec![0];
-        let mut previous: &[u8] = &[];
-        for (bytes, id) in order.into_iter().map(|i| pairs[i as usize]) {
-            let common = bytes.iter().zip(previous).take_while(|(a, b)| a == b).count();
+        for (bytes, Ordered { token, common }) in order {
+            // `path` always holds the root. Before the first token it holds nothing else.
+            let common = usize::from(common).min(path.len() - 1);
             while path.len() > common + 1 {
-                // `path` always holds the root, so the pop cannot fail.
                 let closed = path.pop().unwrap_or(0);
                 close(&mut nodes, closed, path.last().copied());
             }
@@ -94,8 +108,7 @@ impl Trie {
                 let first_token = tokens.len() as u32;
                 nodes.push(NodeData { first_token, depth, groups, byte, ..root });
             }
-            tokens.push(id);
-            previous = bytes;
+            tokens.push(token);
         }
         let total = nodes.len() as u32;
         while let Some(open) = path.pop() {
@@ -103,6 +116,8 @@ impl Trie {
         }
         let first_token = tokens.len() as u32;
         nodes.push(NodeData { end: total + 1, first_token, ..root });
+        nodes.shrink_to_fit();
+        tokens.shrink_to_fit();
         let (fans, fan_of, children) = Default::default();
         let mut trie = Trie { nodes, tokens, first: Box::new([0; 256]), fans, fan_of, children };
         for child in trie.children(0).collect::<Vec<_>>() {
@@ -117,25 +132,31 @@ impl Trie {
     /// Smallest number of nodes of a trie with child lists; smaller tries stay in the cache.
     const LARGE: u32 = 1_000;
     /// Smallest number of children of a node with a child list.
-    const MANY: u32 = 4;
+    const MANY: usize = 4;
 
     fn list_children(&mut self) {
         self.fan_of = vec![0; self.len() as usize];
         for p in 0..self.len() {
-            let first = self.children.len() as u32;
-            let (mut child, mut bytes) = (p + 1, ByteSet::default());
-            while child < self.end(p) {
-                bytes.insert(self.byte(child), self.byte(child));
+            // Most nodes have one child or none.
+            let end = self.end(p);
+            if p + 1 >= end || self.end(p + 1) == end {
+                continue;
+            }
+            let first = self.children.len();
+            let mut child = p + 1;
+            while child < end {
                 self.children.push(child);
                 child = self.end(child);
             }
-            if bytes.len() < Self::MANY {
-                self.children.truncate(first as usize);
+            if self.children.len() - first < Self::MANY {
+                self.children.truncate(first);
                 continue;
             }
+            let mut bytes = ByteSet::default();
+            self.children[first..].iter().for_each(|&child| bytes.add(self.nodes[child as usize].byte));
             self.nodes[p as usize].fan = true;
             self.fan_of[p as usize] = self.fans.len() as u32;
-            self.fans.push(ChildList { bytes, first });
+            self.fans.push(ChildList { bytes, first: first as u32 });
         }
     }
 
@@ -218,19 +239,11 @@ impl Trie {
     /// nodes.
     pub fn byte_sets(&self) -> Box<[ByteGroups]> {
         let mut sets: Box<[ByteGroups]> = vec![0; self.len() as usize].into();
-        let mut parents: Vec<TrieNode> = vec![0];
-        let mut above = vec![0; self.len() as usize];
-        for p in 1..self.len() {
-            while parents.last().is_some_and(|&parent| p >= self.end(parent)) {
-                parents.pop();
-            }
-            above[p as usize] = parents.last().copied().unwrap_or(0);
-            parents.push(p);
-        }
         // Children come after their parents, so a backward pass has visited everything below a
         // node.
-        for p in (1..self.len() as usize).rev() {
-            sets[above[p] as usize] |= sets[p] | byte_set(self.nodes[p].byte);
+        for p in (0..self.len()).rev() {
+            sets[p as usize] =
+                self.children(p).fold(0, |set, c| set | sets[c as usize] | byte_set(self.byte(c)));
         }
         sets
     }
@@ -306,36 +319,6 @@ impl Trie {
         }
         best
     }
-}
-
-/// Returns the indices of the pairs in the order of their bytes, then of their ids. Most byte
-/// strings differ in the first eight bytes or are no longer than that; as numbers they are compared
-/// without a branch.
-fn sorted(pairs: &[(&[u8], TokenId)]) -> Vec<u32> {
-    let number = |(i, (bytes, _)): (usize, &(&[u8], TokenId))| {
-        let len = bytes.len().min(9) as u128;
-        u128::from(beginning(bytes)) << 64 | len << 32 | i as u128
-    };
-    let mut numbers: Vec<u128> = pairs.iter().enumerate().map(number).collect();
-    numbers.sort_unstable();
-    let mut order: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
-    let mut first = 0;
-    for alike in numbers.chunk_by(|a, b| a >> 32 == b >> 32) {
-        let part = &mut order[first..first + alike.len()];
-        first += alike.len();
-        if part.len() > 1 {
-            part.sort_unstable_by_key(|&i| pairs[i as usize]);
-        }
-    }
-    order
-}
-
-/// Returns the first eight bytes as a number that sorts like them, padded with zeros.
-fn beginning(bytes: &[u8]) -> u64 {
-    let mut first = [0; 8];
-    let n = bytes.len().min(8);
-    first[..n].copy_from_slice(&bytes[..n]);
-    u64::from_be_bytes(first)
 }
 
 /// Ends the subtree of `node` and adds its groups and height to its parent.
