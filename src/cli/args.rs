@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::CompiledGrammar;
 #[cfg(feature = "hub")]
 use crate::model::hub::FetchOptions;
-use crate::model::{LoadOptions, Precision};
+use crate::model::{Device, LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
 
@@ -45,6 +45,13 @@ pub(super) struct ModelArgs {
     /// Hold weights as in the file (stored), or as f32, q8_0 or q4_k
     #[arg(long, value_name = "stored|f32|q8_0|q4_k", default_value = "stored")]
     precision: Precision,
+    /// Run the models with candle on a device instead of with the program's own kernels
+    ///
+    /// cuda and metal need builds with these features, and take a number, as in cuda:1. Drafts are
+    /// verified with other rounding than single tokens have, so in rare cases the mode exact differs
+    /// from off.
+    #[arg(long, value_name = "cpu|cuda|metal")]
+    device: Option<Device>,
     /// Use the chat template (Jinja) in FILE instead of the model's own
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
@@ -65,8 +72,8 @@ impl ModelArgs {
 
     /// Loads an engine for outputs that contain these markers.
     pub(super) fn engine_with(&self, markers: Vec<String>) -> Result<Engine> {
-        let mut builder =
-            Engine::builder().options(LoadOptions::with_precision(self.precision)).markers(markers);
+        let options = LoadOptions { device: self.device, ..LoadOptions::with_precision(self.precision) };
+        let mut builder = Engine::builder().options(options).markers(markers);
         if let Some(model) = &self.model {
             builder = builder.model(self.locate(model, true)?);
         }

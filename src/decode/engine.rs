@@ -17,7 +17,7 @@ use crate::draft::{
 };
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
-use crate::model::{LoadOptions, Model};
+use crate::model::{Device, LoadOptions, Model};
 use crate::sample::{Sampler, SamplingParams};
 use crate::vocab::{TokenId, Vocabulary};
 
@@ -132,6 +132,13 @@ impl EngineBuilder {
     /// Sets how weights are loaded.
     pub fn options(mut self, options: LoadOptions) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Runs the models with candle on a device instead of on this crate's kernels; see
+    /// [`LoadOptions::device`]. Call it after [`options`](Self::options).
+    pub fn device(mut self, device: Device) -> Self {
+        self.options.device = Some(device);
         self
     }
 

@@ -15,9 +15,11 @@
 
 use std::ops::Range;
 
+use super::config::{ModelConfig, bad};
 use super::kernels::{has_pool, single_threaded};
+use super::runner::Runner;
 use super::{KvCache, Model};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::TokenId;
 
 /// Number of rows from which a forward is bound by arithmetic, whatever the size of the weights.
@@ -86,6 +88,42 @@ impl Segment<'_> {
     /// segment.
     pub(super) fn trunk(&self) -> usize {
         self.tokens.len().saturating_sub(self.branches.iter().map(|b| b.len).sum())
+    }
+
+    /// Checks rows, tokens and branches, and that the context suffices.
+    pub(super) fn check(&self, c: &ModelConfig) -> Result<()> {
+        let (tokens, rows, cached) = (self.tokens, &self.rows, self.cache.len());
+        if rows.start > rows.end || rows.end > tokens.len() {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                format!("logits of rows {rows:?} of {} tokens", tokens.len()),
+            ));
+        }
+        let mut ids = tokens.iter().chain(self.only.iter().flatten());
+        if let Some(id) = ids.find(|id| **id as usize >= c.vocab_size) {
+            return Err(bad(format!("token {id} is not below the model's vocabulary size {}", c.vocab_size))
+                .hint("use the tokenizer that belongs to the model"));
+        }
+        let trunk = self.trunk();
+        let branched: usize = self.branches.iter().map(|b| b.len).sum();
+        if trunk + branched != tokens.len() || self.branches.iter().any(|b| b.after > trunk || b.len == 0) {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                format!("branches {:?} of {} tokens", self.branches, tokens.len()),
+            ));
+        }
+        if cached + tokens.len() > c.context {
+            return Err(Error::new(
+                ErrorKind::PromptTooLong,
+                format!(
+                    "{} tokens after {cached} in the cache exceed the context of {}",
+                    tokens.len(),
+                    c.context
+                ),
+            )
+            .hint("shorten the prompt or use a model with a longer context"));
+        }
+        Ok(())
     }
 }
 
@@ -171,7 +209,7 @@ impl Model {
     /// separate forwards, bit for bit.
     pub fn forward_batch(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
         let mut results: Vec<_> =
-            segments.iter().map(|s| self.inner.transformer.check(s).map(|()| Vec::new())).collect();
+            segments.iter().map(|s| self.inner.runner.check(s).map(|()| Vec::new())).collect();
         let valid = results.iter().map(Result::is_ok).collect::<Vec<_>>();
         let mut runnable: Vec<Segment> = segments
             .iter_mut()
@@ -209,6 +247,10 @@ impl Model {
     /// instead of at every product, but each reads the weights. This pays while the weights are
     /// small or the rows many. The largest part has `largest` of `rows` rows.
     pub(crate) fn runs_in_parts(&self, rows: usize, parts: usize, largest: usize) -> bool {
+        // Candle distributes its products itself, over threads that may not wait for each other.
+        if matches!(self.inner.runner, Runner::Tensors(_)) {
+            return false;
+        }
         let each = rows / parts;
         let cheap = pays_to_read_weights_for(each, || self.weight_bytes());
         // A part with nearly all rows would leave the other threads idle. Without a pool they are
@@ -219,7 +261,7 @@ impl Model {
     /// Runs all segments or none: after a failure the caches are unchanged.
     fn run(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
-        let mut logits = self.inner.transformer.forward(segments)?;
+        let mut logits = self.inner.runner.forward(segments)?;
         let Some(tamper) = &self.hook else { return Ok(logits) };
         let count = segments.len();
         let mut seen = segments.iter().zip(&mut logits);
@@ -244,6 +286,6 @@ impl Model {
 
     /// Returns the bytes that a cache takes with `positions` tokens.
     pub fn cache_bytes(&self, positions: usize) -> usize {
-        KvCache::bytes_for(self.config(), positions)
+        self.inner.runner.cache_bytes(positions)
     }
 }

@@ -13,6 +13,7 @@
 use super::config::ModelConfig;
 use super::kernels::KEY_BLOCK;
 use super::kv_layer::Layer;
+use super::tensors::TensorCache;
 
 /// Number of positions by which the memory of a cache grows; whole blocks of keys.
 const STEP: usize = 256;
@@ -24,12 +25,32 @@ pub struct KvCache {
     pub(super) layers: Vec<Layer>,
     pub(super) len: usize,
     pub(super) kv_dim: usize,
+    /// Holds keys and values in place of `layers`, which are then none.
+    tensors: Option<TensorCache>,
 }
 
 impl KvCache {
     pub(super) fn new(config: &ModelConfig) -> Self {
         let layers = (0..config.layers).map(|_| Layer::default()).collect();
-        KvCache { layers, len: 0, kv_dim: config.kv_dim() }
+        KvCache { layers, len: 0, kv_dim: config.kv_dim(), tensors: None }
+    }
+
+    /// Returns a cache that holds tensors.
+    pub(super) fn of_tensors(tensors: TensorCache) -> Self {
+        KvCache { layers: Vec::new(), len: 0, kv_dim: 0, tensors: Some(tensors) }
+    }
+
+    /// Returns true if the cache holds layers of this shape for this crate's kernels.
+    pub(super) fn has_layers_of(&self, config: &ModelConfig) -> bool {
+        self.layers.len() == config.layers && self.kv_dim == config.kv_dim()
+    }
+
+    pub(super) fn tensors(&self) -> Option<&TensorCache> {
+        self.tensors.as_ref()
+    }
+
+    pub(super) fn tensors_mut(&mut self) -> Option<&mut TensorCache> {
+        self.tensors.as_mut()
     }
 
     /// Returns the number of tokens held.
@@ -54,17 +75,21 @@ impl KvCache {
         if at > from || from + len > self.len {
             return;
         }
+        if let Some(tensors) = &mut self.tensors {
+            tensors.take_branch(at, from, len);
+        }
         let width = self.kv_dim;
         self.layers.iter_mut().for_each(|layer| layer.take_branch(width, at, from, len));
         self.len = at + len;
     }
 
     /// Returns a copy of the first `len` tokens, or of all if there are fewer. Costs the copy of
-    /// their keys and values: a small part of computing them.
+    /// their keys and values: a small part of computing them. On a device it shares the memory
+    /// until one of the two appends tokens.
     pub fn prefix(&self, len: usize) -> KvCache {
         let len = len.min(self.len);
         let layers = self.layers.iter().map(|layer| layer.prefix(self.kv_dim, len)).collect();
-        KvCache { layers, len, kv_dim: self.kv_dim }
+        KvCache { layers, len, kv_dim: self.kv_dim, tensors: self.tensors.clone() }
     }
 
     /// Sets the length to `len` positions that hold zeros or old values. For measuring.
@@ -82,7 +107,13 @@ impl KvCache {
 
     /// Returns the bytes of memory taken.
     pub fn bytes(&self) -> usize {
-        self.layers.iter().map(Layer::bytes).sum()
+        let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
+        layers + self.tensors.as_ref().map_or(0, TensorCache::bytes)
+    }
+
+    /// Counts `rows` more tokens, whose keys and values were written.
+    pub(super) fn append(&mut self, rows: usize) {
+        self.len += rows;
     }
 
     /// Drops everything beyond the length, and reserves room for `rows` more positions.

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 
 use super::config::{ModelConfig, bad};
 use super::file_data::FileData;
+use super::runner::Runner;
 use super::safetensors::Safetensors;
+use super::tensors::TensorTransformer;
 use super::transformer::Transformer;
 use super::weights::TensorSource;
 use super::{ChatSources, LoadOptions, Model};
@@ -121,7 +123,11 @@ fn load(
     options: &LoadOptions,
     chat: ChatSources,
 ) -> Result<Model> {
-    Ok(Model::from_transformer(Transformer::load(config, &source, options)?, chat))
+    let runner = match options.device {
+        None => Runner::Kernels(Transformer::load(config, &source, options)?),
+        Some(device) => Runner::Tensors(TensorTransformer::load(config, &source, options, device.open()?)?),
+    };
+    Ok(Model::from_runner(runner, chat))
 }
 
 fn read_json(path: &Path) -> Result<Vec<u8>> {

@@ -1,8 +1,9 @@
-//! Causal language models on the CPU: loading, the forward pass, the KV cache, and costs.
+//! Causal language models: loading, the forward pass, the KV cache, and costs.
 //!
 //! A forward pass runs m new tokens of one or more sequences. The KV cache can be shortened, and
-//! the cost of a pass is measured. The thread pool, and the products of formats without a kernel of
-//! this crate, come from candle.
+//! the cost of a pass is measured. There are two forwards with one interface: this crate's kernels
+//! on the processor, and candle's tensors on any device. The thread pool, and the products of
+//! formats without a kernel of this crate, come from candle.
 //!
 //! # Cost
 //!
@@ -17,6 +18,7 @@
 mod batch;
 pub(crate) mod config;
 pub(crate) mod cost_table;
+mod device;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod family;
@@ -31,9 +33,11 @@ mod layer_patterns;
 mod load;
 mod precision;
 mod rope;
+mod runner;
 mod safetensors;
 mod tensor_names;
 mod tensor_type;
+mod tensors;
 mod transformer;
 mod weights;
 
@@ -43,6 +47,7 @@ use std::sync::{Arc, OnceLock};
 pub use batch::{Branch, LogitsHook, Segment};
 pub use config::ModelConfig;
 pub use cost_table::CostTable;
+pub use device::Device;
 pub use family::{Activation, Architecture};
 pub use gguf::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};
 pub(crate) use kernels::{COMPARED_AT_ONCE, next_group_above};
@@ -50,6 +55,8 @@ pub use kv_cache::KvCache;
 pub use layer_patterns::LayerRotary;
 pub use load::vocabulary_of;
 pub use rope::RopeScaling;
+
+use runner::Runner;
 
 use crate::error::Result;
 use crate::vocab::TokenId;
@@ -91,17 +98,26 @@ pub struct LoadOptions {
     /// Format of weight matrices in memory.
     pub precision: Precision,
     /// Makes the logits of a position the same, bit for bit, whether it runs alone or among others.
-    /// `F32`, `Q8_0`, `Q6_K` and `Q4_K` have this property at no cost, and on x86-64 all other
-    /// formats, too. Elsewhere those run one row at a time, which makes verifying drafts as slow as
-    /// plain decoding.
+    /// This crate's kernels always do. On a `device` each row then runs alone, which makes verifying
+    /// drafts as slow as plain decoding.
     pub batch_invariant: bool,
     /// Limits the context to fewer positions than the model allows.
     pub max_context: Option<usize>,
+    /// Runs the model with candle's operations on this device, instead of this crate's kernels on
+    /// the processor. Quantised weights are then multiplied by candle.
+    ///
+    /// Candle's products round differently for different numbers of rows; see `batch_invariant`.
+    pub device: Option<Device>,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        LoadOptions { precision: Precision::AsStored, batch_invariant: false, max_context: None }
+        LoadOptions {
+            precision: Precision::AsStored,
+            batch_invariant: false,
+            max_context: None,
+            device: None,
+        }
     }
 }
 
@@ -120,7 +136,7 @@ pub struct Model {
 }
 
 struct ModelInner {
-    transformer: transformer::Transformer,
+    runner: Runner,
     costs: OnceLock<CostTable>,
     chat: ChatSources,
 }
@@ -135,8 +151,8 @@ pub(crate) struct ChatSources {
 }
 
 impl Model {
-    fn from_transformer(llama: transformer::Transformer, chat: ChatSources) -> Self {
-        Model { inner: Arc::new(ModelInner { transformer: llama, costs: OnceLock::new(), chat }), hook: None }
+    fn from_runner(runner: Runner, chat: ChatSources) -> Self {
+        Model { inner: Arc::new(ModelInner { runner, costs: OnceLock::new(), chat }), hook: None }
     }
 
     /// Returns the chat templates that came with the weights.
@@ -146,7 +162,7 @@ impl Model {
 
     /// Returns the shape and constants of the model.
     pub fn config(&self) -> &ModelConfig {
-        &self.inner.transformer.config
+        self.inner.runner.config()
     }
 
     /// Returns an empty cache for one generation.
@@ -154,7 +170,7 @@ impl Model {
     /// # Errors
     /// None at present; memory is taken as tokens arrive.
     pub fn new_cache(&self) -> Result<KvCache> {
-        Ok(KvCache::new(self.config()))
+        Ok(self.inner.runner.new_cache())
     }
 
     /// Runs `tokens` at the positions after those in `cache` and appends them to it. Returns the
@@ -185,13 +201,13 @@ impl Model {
     /// Returns true if the logits of a position are the same bits however many tokens run together;
     /// see [`LoadOptions::batch_invariant`].
     pub fn is_batch_invariant(&self) -> bool {
-        true
+        !self.inner.runner.varies()
     }
 
     /// Returns the bytes of memory that the weight matrices take. Candle may keep a second,
     /// rearranged copy of quantised ones.
     pub fn weight_bytes(&self) -> usize {
-        self.inner.transformer.bytes()
+        self.inner.runner.bytes()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The number types of weights in files: floats, and blocks of quantised numbers.
 
-#[cfg(test)]
 use candle_core::quantized::GgmlDType;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -89,7 +88,6 @@ impl TensorType {
     }
 
     /// Returns the name that people use.
-    #[cfg(test)]
     pub fn name(self) -> &'static str {
         self.entry().2
     }
@@ -114,7 +112,6 @@ impl TensorType {
     }
 
     /// Returns candle's name of the type, if it has one.
-    #[cfg(test)]
     pub fn candle(self) -> Option<GgmlDType> {
         Some(match self {
             TensorType::F32 => GgmlDType::F32,

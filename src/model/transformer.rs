@@ -30,7 +30,7 @@ use super::layer_patterns::LayerRotary;
 use super::rope::{RopeScaling, RotaryTable};
 use super::tensor_names::{LayerTensor, TensorId};
 use super::weights::{FusedLinear, TensorSource};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// Maximum number of tokens that run together.
 const CHUNK: usize = 256;
@@ -230,50 +230,6 @@ impl Transformer {
             }
         }
         Ok(logits)
-    }
-
-    /// Checks that the segment can run.
-    pub fn check(&self, segment: &Segment) -> Result<()> {
-        let (tokens, cache, rows) = (segment.tokens, &*segment.cache, &segment.rows);
-        let c = &self.config;
-        if rows.start > rows.end || rows.end > tokens.len() {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                format!("logits of rows {rows:?} of {} tokens", tokens.len()),
-            ));
-        }
-        if cache.layers.len() != c.layers || cache.kv_dim != c.kv_dim() {
-            return Err(
-                bad("the cache belongs to another model").hint("make it with this model's `new_cache`")
-            );
-        }
-        let mut ids = tokens.iter().chain(segment.only.iter().flatten());
-        if let Some(id) = ids.find(|id| **id as usize >= c.vocab_size) {
-            return Err(bad(format!("token {id} is not below the model's vocabulary size {}", c.vocab_size))
-                .hint("use the tokenizer that belongs to the model"));
-        }
-        let trunk = segment.trunk();
-        let branched: usize = segment.branches.iter().map(|b| b.len).sum();
-        if trunk + branched != tokens.len() || segment.branches.iter().any(|b| b.after > trunk || b.len == 0)
-        {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                format!("branches {:?} of {} tokens", segment.branches, tokens.len()),
-            ));
-        }
-        if cache.len + tokens.len() > c.context {
-            return Err(Error::new(
-                ErrorKind::PromptTooLong,
-                format!(
-                    "{} tokens after {} in the cache exceed the context of {}",
-                    tokens.len(),
-                    cache.len,
-                    c.context
-                ),
-            )
-            .hint("shorten the prompt or use a model with a longer context"));
-        }
-        Ok(())
     }
 
     fn forward_chunk(

@@ -40,7 +40,7 @@ pub(crate) struct RawTensor<'a> {
 
 impl RawTensor<'_> {
     /// Returns the bytes of each output.
-    fn rows(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes.chunks_exact(self.bytes.len() / self.outputs.max(1))
     }
 }
@@ -172,7 +172,7 @@ impl TensorSource<'_> {
     }
 
     /// Gives the memory of a tensor's bytes back.
-    fn release(&self, slot: TensorId) {
+    pub(super) fn release(&self, slot: TensorId) {
         match self {
             TensorSource::Safetensors(s) => s.release(&self.name(slot)),
             TensorSource::Gguf(g) => g.release(&self.name(slot)),
@@ -265,7 +265,7 @@ impl TensorSource<'_> {
     /// GGUF files of some families order the rows of each query and key head so that
     /// rotary pairs are neighbours. Elsewhere the first elements of all pairs come before the second
     /// ones, as the kernels need them.
-    fn row_in_file(&self, part: LayerTensor, row: usize, config: &ModelConfig) -> usize {
+    pub(super) fn row_in_file(&self, part: LayerTensor, row: usize, config: &ModelConfig) -> usize {
         let in_pairs = matches!(self, TensorSource::Gguf(_))
             && matches!(part, LayerTensor::Q | LayerTensor::K)
             && config.architecture.family().pairs_in_gguf;
@@ -278,7 +278,7 @@ impl TensorSource<'_> {
 }
 
 impl ModelConfig {
-    fn has_bias(&self, part: LayerTensor) -> bool {
+    pub(super) fn has_bias(&self, part: LayerTensor) -> bool {
         match part {
             LayerTensor::Q | LayerTensor::K | LayerTensor::V => self.qkv_bias,
             LayerTensor::O => self.attention_output_bias,

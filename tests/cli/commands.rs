@@ -21,6 +21,8 @@ fn extract_prints_a_valid_record_and_the_figures() {
     assert_eq!(order(&record), order(&schema["properties"]));
     assert_eq!(record["invoice_number"], "INV-20417");
     assert!(err.contains("forwards"), "{err}");
+    let (by_candle, err) = texts(&ffwd(&["extract", TEXT, "--schema", SCHEMA, "--device", "cpu"]));
+    assert_eq!(by_candle, out, "{err}");
     let stats: Value = serde_json::from_str(&std::fs::read_to_string(stats).unwrap()).unwrap();
     for field in [
         "tokens",

@@ -29,6 +29,7 @@ mod prefix_cache;
 mod reference_tokens;
 mod sampling;
 mod statistics;
+mod tensor_forward;
 mod thinking;
 mod thread_determinism;
 

@@ -117,6 +117,11 @@ pub fn exactness_precision() -> Option<String> {
     std::env::var("FFWD_EXACTNESS_PRECISION").ok()
 }
 
+/// `FFWD_EXACTNESS_DEVICE`: a device such as `cpu` (default: this crate's kernels).
+pub fn exactness_device() -> Option<String> {
+    std::env::var("FFWD_EXACTNESS_DEVICE").ok()
+}
+
 /// `FFWD_DRAWS`: draws for the chi-square test (default 4000).
 pub fn draws() -> u64 {
     number("FFWD_DRAWS").unwrap_or(4000)

@@ -1,0 +1,86 @@
+//! The two forward passes behind one interface: this crate's kernels, and candle's tensors on a
+//! device.
+//!
+//! # Alternatives considered
+//!
+//! A trait was rejected: the two are all that there are, and a match shows what differs.
+
+use super::KvCache;
+use super::batch::Segment;
+use super::config::{ModelConfig, bad};
+use super::tensors::TensorTransformer;
+use super::transformer::Transformer;
+use crate::error::Result;
+
+/// A forward pass with its weights.
+pub(super) enum Runner {
+    /// This crate's kernels, on the processor.
+    Kernels(Transformer),
+    /// Candle's tensors, on any device.
+    Tensors(TensorTransformer),
+}
+
+impl Runner {
+    pub fn config(&self) -> &ModelConfig {
+        match self {
+            Runner::Kernels(t) => &t.config,
+            Runner::Tensors(t) => &t.config,
+        }
+    }
+
+    /// Returns an empty cache.
+    pub fn new_cache(&self) -> KvCache {
+        match self {
+            Runner::Kernels(t) => KvCache::new(&t.config),
+            Runner::Tensors(t) => KvCache::of_tensors(t.new_cache()),
+        }
+    }
+
+    /// Returns the bytes that a cache takes with `positions` tokens.
+    pub fn cache_bytes(&self, positions: usize) -> usize {
+        match self {
+            Runner::Kernels(t) => KvCache::bytes_for(&t.config, positions),
+            Runner::Tensors(t) => t.cache_shape().bytes(positions),
+        }
+    }
+
+    /// Returns the bytes of the weight matrices.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Runner::Kernels(t) => t.bytes(),
+            Runner::Tensors(t) => t.bytes(),
+        }
+    }
+
+    /// Returns true if a row's logits may depend, in the last bits, on the number of rows that run
+    /// with it.
+    pub fn varies(&self) -> bool {
+        match self {
+            // No kernel depends on it.
+            Runner::Kernels(_) => false,
+            Runner::Tensors(t) => t.varies(),
+        }
+    }
+
+    /// Checks that the segment can run.
+    pub fn check(&self, segment: &Segment) -> Result<()> {
+        let own = match self {
+            Runner::Kernels(t) => segment.cache.has_layers_of(&t.config),
+            Runner::Tensors(t) => segment.cache.tensors().is_some_and(|held| held.fits(t.cache_shape())),
+        };
+        if !own {
+            return Err(
+                bad("the cache belongs to another model").hint("make it with this model's `new_cache`")
+            );
+        }
+        segment.check(self.config())
+    }
+
+    /// Returns the logits that each segment wants. After a failure the caches are unchanged.
+    pub fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
+        match self {
+            Runner::Kernels(t) => t.forward(segments),
+            Runner::Tensors(t) => t.forward(segments),
+        }
+    }
+}
