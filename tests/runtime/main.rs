@@ -32,6 +32,7 @@ mod statistics;
 mod tensor_forward;
 mod thinking;
 mod thread_determinism;
+mod weight_formats;
 
 #[global_allocator]
 static ALLOCATOR: kit::allocations::Watching = kit::allocations::Watching;

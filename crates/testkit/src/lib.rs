@@ -3,6 +3,7 @@
 //! - [`random`]: the one generator of pseudo-random numbers; equal seeds give equal tests.
 //! - [`vocab`]: the one test vocabulary, small and hostile.
 //! - [`oracle`]: the slow reference for masks, by derivatives; [`shapes`] draws constraints for it.
+//! - [`gguf_file`]: model files with random weights of any block format.
 //! - [`data`]: readers of the benchmark files; [`remotes`] has the documents that suites refer to.
 //! - [`env`]: the environment variables of tests and benchmarks.
 //! - [`child`]: tests that need a process of their own.
@@ -14,6 +15,7 @@
 pub mod child;
 pub mod data;
 pub mod env;
+pub mod gguf_file;
 pub mod oracle;
 pub mod random;
 pub mod remotes;
