@@ -10,8 +10,8 @@
 //! m rows cost m * n * k multiply-adds, 64 to an instruction (AVX-512 with VNNI) or 32 to three or
 //! four instructions. For small m the cost is the time to read the matrix.
 //!
-//! Products of several rows unpack the weights of sixteen outputs once for all rows, except those of
-//! `Q8_0`, which need no unpacking. Meanwhile the next ones are prefetched.
+//! Products of several rows unpack a few blocks of sixteen outputs once for all rows. Those of `Q8_0`
+//! need no unpacking.
 //!
 //! # Alternatives considered
 //!
@@ -25,6 +25,8 @@
 //!   system call.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Range;
 
 use super::f32_matmul::in_items;
 use super::formats::{BlockFormat, GROUP, Q8_0, Unpacked, unpack_part};
@@ -59,9 +61,6 @@ struct Tiles {
     group: usize,
     /// True if the minimums are used.
     minimums: bool,
-    /// Memory that will be read next, which is prefetched in `blocks` steps of `ahead_step` bytes.
-    ahead: *const u8,
-    ahead_step: usize,
 }
 
 /// Computes the tile of R rows from `first` on times G groups of outputs, one output in each lane.
@@ -74,7 +73,29 @@ unsafe fn tile<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     first: usize,
     w: Tiles,
 ) -> [[V; R]; G] {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let mut acc = [[V::splat(0.0); R]; G];
+        add_blocks::<V, F, R, G>(x, first, w, 0..x.width / BLOCK, &mut acc);
+        acc
+    }
+}
+
+/// Adds the products of some blocks of R rows, from `first` on, with G groups to `acc`. The tiles
+/// begin with those of the first block.
+///
+/// # Safety
+/// As for [`tile`]; the blocks are whole tiles.
+#[inline(always)]
+unsafe fn add_blocks<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
+    x: &Int8Rows,
+    first: usize,
+    w: Tiles,
+    range: Range<usize>,
+    acc: &mut [[V; R]; G],
+) {
     let blocks = x.width / BLOCK;
+    assert!(range.end <= blocks);
     let rows = &x.quants[first * x.width..][..R * x.width];
     let (scales, corrections) =
         (&x.scales[first * blocks..][..R * blocks], &x.zero_correction[first * blocks..][..R * blocks]);
@@ -85,9 +106,8 @@ unsafe fn tile<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
         for g in 1..G {
             tiles[g] = w.start.add(g * w.group);
         }
-        let mut acc = [[V::splat(0.0); R]; G];
-        let mut block = 0;
-        while block < blocks {
+        let mut block = range.start;
+        while block < range.end {
             for part in 0..F::PARTS {
                 let x = TileInput {
                     quants: rows.as_ptr().add(block * BLOCK * R),
@@ -96,18 +116,19 @@ unsafe fn tile<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                     // Empty unless needed.
                     half_sums: halves.as_ptr().wrapping_add(block * R),
                 };
-                let ahead = w.ahead.wrapping_add(block * w.ahead_step);
-                for line in 0..w.ahead_step.div_ceil(64) {
-                    V::prefetch(ahead.wrapping_add(line * 64).cast());
+                if F::IS_STORED {
+                    let ahead = tiles[0].wrapping_add(PREFETCH_BYTES + part * F::PART);
+                    for line in 0..F::PART.div_ceil(64) {
+                        V::prefetch(ahead.wrapping_add(line * 64).cast());
+                    }
                 }
-                add_part::<V, F, R, G>(x, tiles, part, w.minimums, &mut acc);
+                add_part::<V, F, R, G>(x, tiles, part, w.minimums, acc);
                 block += 1;
             }
             for tile in &mut tiles {
                 *tile = tile.add(F::TILE);
             }
         }
-        acc
     }
 }
 
@@ -237,8 +258,7 @@ impl<F: BlockFormat> Simd16Work for OneRow<'_, F> {
 /// Returns the tiles from a group on.
 fn tiles<F: BlockFormat>(w: &Packed<F>, group: usize) -> Tiles {
     let tiles = w.group(group);
-    let ahead = tiles.as_ptr().wrapping_add(PREFETCH_BYTES);
-    Tiles { start: tiles.as_ptr(), group: tiles.len(), minimums: true, ahead, ahead_step: F::PART }
+    Tiles { start: tiles.as_ptr(), group: tiles.len(), minimums: true }
 }
 
 /// A work item for several rows, of tiles that are read as they are.
@@ -313,74 +333,124 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
     }
 }
 
-thread_local! {
-    /// The unpacked group that a thread works on, kept for its memory.
-    static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+/// The unpacked weights that a thread works on, and the sums of all rows.
+#[derive(Default)]
+struct Strip {
+    bytes: Vec<u8>,
+    sums: Vec<f32>,
 }
 
-/// A work item that unpacks the weights of a group.
+thread_local! {
+    /// Kept for its memory, which is a few times [`STRIP`] blocks and a few rows of a chunk.
+    static UNPACKED: Cell<Strip> = const { Cell::new(Strip { bytes: Vec::new(), sums: Vec::new() }) };
+}
+
+/// A work item that unpacks some tiles of a group.
 struct Unpack<'a, F> {
-    w: &'a Packed<F>,
-    group: usize,
-    /// Room for the group in the format [`Unpacked`].
+    tiles: &'a [u8],
+    /// Room for them in the format [`Unpacked`].
     to: &'a mut [u8],
     /// Bytes of a part in this format.
     part: usize,
+    format: PhantomData<F>,
 }
 
 impl<F: BlockFormat> Simd16Work for Unpack<'_, F> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
-        let tiles = self.w.group(self.group).chunks_exact(F::TILE);
-        let parts = tiles.flat_map(|tile| (0..F::PARTS).map(move |part| (tile, part)));
-        for ((tile, part), to) in parts.zip(self.to.chunks_exact_mut(self.part)) {
-            // SAFETY: whole tiles and parts; and by the caller's promise.
-            unsafe { unpack_part::<V, F>(tile.as_ptr(), part, to.as_mut_ptr()) };
+        let tiles = self.tiles.chunks_exact(F::TILE);
+        for (tile, to) in tiles.zip(self.to.chunks_exact_mut(F::PARTS * self.part)) {
+            for (part, to) in to.chunks_exact_mut(self.part).enumerate() {
+                let ahead = tile.as_ptr().wrapping_add(PREFETCH_BYTES + part * F::PART);
+                // SAFETY: a whole tile and part, and what is prefetched need not exist; and by the
+                // caller's promise.
+                unsafe {
+                    for line in 0..F::PART.div_ceil(64) {
+                        V::prefetch(ahead.wrapping_add(line * 64).cast());
+                    }
+                    unpack_part::<V, F>(tile.as_ptr(), part, to.as_mut_ptr());
+                }
+            }
         }
     }
 }
 
-/// A work item for several rows of an unpacked group.
+/// A work item for all rows of some unpacked blocks of a group.
 struct UnpackedRows<'a, const SCALED: usize> {
     x: &'a Int8Rows,
     w: Tiles,
-    outputs: Outputs<'a>,
+    blocks: Range<usize>,
+    /// The sums of each row, [`LANES16`] for each, to which the products are added.
+    sums: &'a mut [f32],
 }
 
 impl<const SCALED: usize> Simd16Work for UnpackedRows<'_, SCALED> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
-        let mut r = 0;
-        while r < self.x.rows {
-            let rows = self.x.tiling.rows(self.x.rows - r);
-            let (at, outputs) = (self.outputs.from, &self.outputs);
-            // SAFETY: by the caller's promise.
-            unsafe { row_tile::<V, Unpacked<SCALED>, 1>(self.x, (r, rows), self.w, at, outputs) };
-            r += rows;
+        let UnpackedRows { x, w, blocks, sums } = self;
+        let mut first = 0;
+        while first < x.rows {
+            let rows = x.tiling.rows(x.rows - first);
+            let sums = &mut sums[first * LANES16..][..rows * LANES16];
+            macro_rules! rows {
+                ($r:literal) => {{
+                    let mut acc = [[V::splat(0.0); $r]];
+                    for r in 0..$r {
+                        acc[0][r] = V::load(sums.as_ptr().add(r * LANES16));
+                    }
+                    add_blocks::<V, Unpacked<SCALED>, $r, 1>(x, first, w, blocks.clone(), &mut acc);
+                    for r in 0..$r {
+                        acc[0][r].store(sums.as_mut_ptr().add(r * LANES16));
+                    }
+                }};
+            }
+            // SAFETY: by the caller's promise; and the sums of each row exist.
+            unsafe {
+                match rows {
+                    1 => rows!(1),
+                    2 => rows!(2),
+                    3 => rows!(3),
+                    4 => rows!(4),
+                    5 => rows!(5),
+                    6 => rows!(6),
+                    7 if V::HAS_32_REGISTERS => rows!(7),
+                    8 if V::HAS_32_REGISTERS => rows!(8),
+                    9 if V::HAS_32_REGISTERS => rows!(9),
+                    10 if V::HAS_32_REGISTERS => rows!(10),
+                    11 if V::HAS_32_REGISTERS => rows!(11),
+                    12 if V::HAS_32_REGISTERS => rows!(12),
+                    n => unreachable!("a tile of {n} rows"),
+                }
+            }
+            first += rows;
         }
     }
 }
 
-/// Unpacks a group at a time and multiplies it with all rows.
+/// Number of blocks that are unpacked together: a tile of the largest formats. They stay in the
+/// first-level cache until they are multiplied.
+const STRIP: usize = 8;
+
+/// Unpacks some blocks of a group at a time and multiplies them with all rows.
 fn unpacked<F: BlockFormat, const SCALED: usize>(x: &Int8Rows, w: &Packed<F>, all: &Outputs<'_>) {
     let part = Unpacked::<SCALED>::PART;
     let blocks = w.width() / BLOCK;
     let mut buffer = UNPACKED.take();
-    buffer.resize(blocks * part, 0);
+    buffer.bytes.resize(STRIP * part, 0);
     for at in (all.from..all.to).step_by(GROUP) {
-        let group = at / GROUP;
-        run(Unpack { w, group, to: &mut buffer, part });
-        // The next group comes from memory while this one is multiplied.
-        let packed = w.group(group);
-        let tiles = Tiles {
-            start: buffer.as_ptr(),
-            group: buffer.len(),
-            minimums: F::MINIMUMS,
-            ahead: packed.as_ptr().wrapping_add(packed.len()),
-            ahead_step: packed.len().div_ceil(blocks),
-        };
-        let outputs = Outputs { from: at, to: all.to.min(at + GROUP), out: all.out };
-        run(UnpackedRows::<SCALED> { x, w: tiles, outputs });
+        buffer.sums.clear();
+        buffer.sums.resize(x.rows * LANES16, 0.0);
+        let strips = w.group(at / GROUP).chunks(STRIP / F::PARTS * F::TILE);
+        for (i, tiles) in strips.enumerate() {
+            let range = i * STRIP..blocks.min((i + 1) * STRIP);
+            run(Unpack::<F> { tiles, to: &mut buffer.bytes, part, format: PhantomData });
+            let w = Tiles { start: buffer.bytes.as_ptr(), group: 0, minimums: F::MINIMUMS };
+            run(UnpackedRows::<SCALED> { x, w, blocks: range, sums: &mut buffer.sums });
+        }
+        let outputs = GROUP.min(all.to - at);
+        for (row, sums) in buffer.sums.chunks_exact(LANES16).enumerate() {
+            all.out.put_all(row, at, &sums[..outputs]);
+        }
     }
     UNPACKED.set(buffer);
 }

@@ -86,6 +86,8 @@ pub(crate) trait BlockFormat: Copy + Send + Sync + 'static {
     const SCALED: usize = BLOCK;
     /// Subtracted from each value: 0 or a power of two up to 128.
     const OFFSET: i32;
+    /// True if tiles are weights in memory, and not unpacked a moment ago.
+    const IS_STORED: bool = true;
     /// True if there are minimums.
     const MINIMUMS: bool = false;
 

@@ -1,6 +1,6 @@
 //! Unpacked weights: any format, as products of several rows read them.
 //!
-//! The weights of a group are unpacked once for all rows of a product. The kinds of products, which
+//! Weights are unpacked once for all rows of a product. The kinds of products, which
 //! differ in their numbers of rows, are compiled for this format and for `Q8_0` only.
 
 use super::{BYTES, BlockFormat, GROUP};
@@ -22,6 +22,7 @@ impl<const SCALED: usize> BlockFormat for Unpacked<SCALED> {
     const TILE: usize = Self::PART;
     const SCALED: usize = SCALED;
     const OFFSET: i32 = 128;
+    const IS_STORED: bool = false;
     const MINIMUMS: bool = true;
 
     fn pack(_: &[u8], _: usize, _: &mut [u8]) {

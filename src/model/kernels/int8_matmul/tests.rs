@@ -262,15 +262,23 @@ unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, tiling: 
             return out;
         }
         let part = if F::SCALED == BLOCK { Unpacked::<BLOCK>::PART } else { Unpacked::<16>::PART };
-        let mut buffer = vec![0; w.width() / BLOCK * part];
+        let blocks = w.width() / BLOCK;
+        let mut bytes = vec![0; blocks * part];
         for at in (0..w.rows()).step_by(GROUP) {
-            Unpack { w, group: at / GROUP, to: &mut buffer, part }.with::<V>();
-            let (group, minimums, start) = (buffer.len(), F::MINIMUMS, buffer.as_ptr());
-            let tiles = Tiles { start, group, minimums, ahead: start, ahead_step: 0 };
-            let outputs = Outputs { from: at, to: w.rows().min(at + GROUP), out: &target };
+            let tiles = w.group(at / GROUP);
+            Unpack::<F> { tiles, to: &mut bytes, part, format: PhantomData }.with::<V>();
+            let tiles = Tiles { start: bytes.as_ptr(), group: 0, minimums: F::MINIMUMS };
+            let mut sums = vec![0.0; x.rows * LANES16];
+            let sums_of = &mut sums[..];
             match F::SCALED {
-                BLOCK => UnpackedRows::<BLOCK> { x: &rounded, w: tiles, outputs }.with::<V>(),
-                _ => UnpackedRows::<16> { x: &rounded, w: tiles, outputs }.with::<V>(),
+                BLOCK => UnpackedRows::<BLOCK> { x: &rounded, w: tiles, blocks: 0..blocks, sums: sums_of }
+                    .with::<V>(),
+                _ => {
+                    UnpackedRows::<16> { x: &rounded, w: tiles, blocks: 0..blocks, sums: sums_of }.with::<V>()
+                }
+            }
+            for (row, sums) in sums.chunks_exact(LANES16).enumerate() {
+                target.put_all(row, at, &sums[..GROUP.min(w.rows() - at)]);
             }
         }
     }
