@@ -341,7 +341,7 @@ struct Strip {
 }
 
 thread_local! {
-    /// Kept for its memory, which is a few times [`STRIP`] blocks and a few rows of a chunk.
+    /// Kept for its memory: a group of outputs, and sixteen sums for each row of a chunk.
     static UNPACKED: Cell<Strip> = const { Cell::new(Strip { bytes: Vec::new(), sums: Vec::new() }) };
 }
 
@@ -427,22 +427,26 @@ impl<const SCALED: usize> Simd16Work for UnpackedRows<'_, SCALED> {
     }
 }
 
-/// Number of blocks that are unpacked together: a tile of the largest formats. They stay in the
-/// first-level cache until they are multiplied.
+/// Number of blocks that are unpacked together for few rows: a tile of the largest formats. They
+/// stay in the first-level cache until they are multiplied, and memory is read without pauses.
 const STRIP: usize = 8;
+/// Maximum number of rows that are few. For more rows the second-level cache is fast enough, and
+/// sums are kept in registers for longer.
+const FEW_ROWS: usize = 16;
 
 /// Unpacks some blocks of a group at a time and multiplies them with all rows.
 fn unpacked<F: BlockFormat, const SCALED: usize>(x: &Int8Rows, w: &Packed<F>, all: &Outputs<'_>) {
     let part = Unpacked::<SCALED>::PART;
     let blocks = w.width() / BLOCK;
+    let strip = if x.rows <= FEW_ROWS { STRIP } else { blocks.next_multiple_of(STRIP) };
     let mut buffer = UNPACKED.take();
-    buffer.bytes.resize(STRIP * part, 0);
+    buffer.bytes.resize(strip * part, 0);
     for at in (all.from..all.to).step_by(GROUP) {
         buffer.sums.clear();
         buffer.sums.resize(x.rows * LANES16, 0.0);
-        let strips = w.group(at / GROUP).chunks(STRIP / F::PARTS * F::TILE);
+        let strips = w.group(at / GROUP).chunks(strip / F::PARTS * F::TILE);
         for (i, tiles) in strips.enumerate() {
-            let range = i * STRIP..blocks.min((i + 1) * STRIP);
+            let range = i * strip..blocks.min((i + 1) * strip);
             run(Unpack::<F> { tiles, to: &mut buffer.bytes, part, format: PhantomData });
             let w = Tiles { start: buffer.bytes.as_ptr(), group: 0, minimums: F::MINIMUMS };
             run(UnpackedRows::<SCALED> { x, w, blocks: range, sums: &mut buffer.sums });
