@@ -2,8 +2,7 @@
 //!
 //! A forward pass runs m new tokens of one or more sequences. The KV cache can be shortened, and
 //! the cost of a pass is measured. There are two forwards with one interface: this crate's kernels
-//! on the processor, and candle's tensors on any device. The thread pool, and the products of
-//! formats without a kernel of this crate, come from candle.
+//! on the processor, and candle's tensors on any device. The thread pool comes from candle.
 //!
 //! # Cost
 //!
@@ -73,7 +72,7 @@ pub enum Precision {
     /// at a visible loss. The embedding table and the output matrix keep the blocks that they have
     /// in the file, or become `Q8_0`.
     Q4K,
-    /// The format of the file; half precision is widened to `F32`.
+    /// The format of the file.
     #[default]
     AsStored,
 }
@@ -204,8 +203,7 @@ impl Model {
         !self.inner.runner.varies()
     }
 
-    /// Returns the bytes of memory that the weight matrices take. Candle may keep a second,
-    /// rearranged copy of quantised ones.
+    /// Returns the bytes of memory that the weight matrices take.
     pub fn weight_bytes(&self) -> usize {
         self.inner.runner.bytes()
     }
