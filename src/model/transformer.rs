@@ -187,9 +187,7 @@ impl Transformer {
         }
         let c = &config;
         let embedding = source.matrix(TensorId::Embedding, c.vocab_size, c.hidden, options.precision)?;
-        let blocks = (0..c.layers).map(|i| TransformerLayer::load(i, source, c, options));
-        let blocks: Vec<TransformerLayer> = blocks.collect::<Result<_>>()?;
-        let final_norm = source.norm(TensorId::FinalNorm, c.hidden, c)?;
+        // Large matrices come first: while one is packed, its pages of the file take memory, too.
         let head = if c.tied_embeddings || !source.has_output() {
             if !c.tied_embeddings {
                 return Err(bad("the output matrix is missing and `tie_word_embeddings` is false"));
@@ -198,6 +196,9 @@ impl Transformer {
         } else {
             source.matrix(TensorId::Output, c.vocab_size, c.hidden, options.precision)?
         };
+        let blocks = (0..c.layers).map(|i| TransformerLayer::load(i, source, c, options));
+        let blocks: Vec<TransformerLayer> = blocks.collect::<Result<_>>()?;
+        let final_norm = source.norm(TensorId::FinalNorm, c.hidden, c)?;
         let mut tables = vec![c.rope_scaling.table(c.rope_theta, c.rotary_dim, c.context)];
         if c.rotary.contains(&LayerRotary::Local) {
             tables.push(RopeScaling::None.table(c.rope_local_theta, c.rotary_dim, c.context));

@@ -1,7 +1,7 @@
 //! Whole models in every format of weights, in one file or in several.
 
 use ffwd::model::{LoadOptions, Model, Precision};
-use ffwd_testkit::gguf_file::{self, FORMATS, Tensor, Value, llama};
+use ffwd_testkit::gguf_file::{self, FORMATS, MetaValue, Tensor, llama};
 use ffwd_testkit::random::Random;
 
 const SHAPE: [usize; 5] = [64, 256, 512, 2, 4];
@@ -98,8 +98,9 @@ fn a_model_in_several_files_is_one() {
     let want = all(&whole, &tokens());
     let dir = tempfile::tempdir().unwrap();
     let name = |i: usize| dir.path().join(format!("model-{:05}-of-00003.gguf", i + 1));
-    let write = |i: usize, metadata: &[(String, Value)], index: u16, count: u16, tensors: &[Tensor]| {
-        let split = [("split.no", index), ("split.count", count)].map(|(k, n)| (k.to_owned(), Value::U16(n)));
+    let write = |i: usize, metadata: &[(String, MetaValue)], index: u16, count: u16, tensors: &[Tensor]| {
+        let split =
+            [("split.no", index), ("split.count", count)].map(|(k, n)| (k.to_owned(), MetaValue::U16(n)));
         let all: Vec<_> = metadata.iter().cloned().chain(split).collect();
         std::fs::write(name(i), gguf_file::file(&all, tensors)).unwrap();
     };

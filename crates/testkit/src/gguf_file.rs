@@ -21,7 +21,7 @@ pub const FORMATS: [(u32, &str, usize, usize, &[usize]); 12] = [
 
 /// A value of the metadata.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum MetaValue {
     U16(u16),
     U32(u32),
     F32(f32),
@@ -40,7 +40,7 @@ pub struct Tensor {
 }
 
 /// Returns a GGUF file.
-pub fn file(metadata: &[(String, Value)], tensors: &[Tensor]) -> Vec<u8> {
+pub fn file(metadata: &[(String, MetaValue)], tensors: &[Tensor]) -> Vec<u8> {
     let mut out = b"GGUF".to_vec();
     out.extend(3u32.to_le_bytes());
     out.extend((tensors.len() as u64).to_le_bytes());
@@ -52,19 +52,19 @@ pub fn file(metadata: &[(String, Value)], tensors: &[Tensor]) -> Vec<u8> {
     for (key, value) in metadata {
         text(&mut out, key);
         match value {
-            Value::U16(n) => {
+            MetaValue::U16(n) => {
                 out.extend(2u32.to_le_bytes());
                 out.extend(n.to_le_bytes());
             }
-            Value::U32(n) => {
+            MetaValue::U32(n) => {
                 out.extend(4u32.to_le_bytes());
                 out.extend(n.to_le_bytes());
             }
-            Value::F32(n) => {
+            MetaValue::F32(n) => {
                 out.extend(6u32.to_le_bytes());
                 out.extend(n.to_le_bytes());
             }
-            Value::Text(t) => {
+            MetaValue::Text(t) => {
                 out.extend(8u32.to_le_bytes());
                 text(&mut out, t);
             }
@@ -113,18 +113,18 @@ pub fn random_blocks(kind: u32, weights: usize, random: &mut Random) -> Vec<u8> 
 
 /// Returns the metadata and the tensors of a model of the architecture `llama`, with matrices of the
 /// layers in the format `kind`. `shape` is vocabulary, width, feed-forward width, layers and heads.
-pub fn llama(kind: u32, shape: [usize; 5], random: &mut Random) -> (Vec<(String, Value)>, Vec<Tensor>) {
+pub fn llama(kind: u32, shape: [usize; 5], random: &mut Random) -> (Vec<(String, MetaValue)>, Vec<Tensor>) {
     let [vocab, hidden, feed, layers, heads] = shape;
-    let number = |key: &str, n: usize| (format!("llama.{key}"), Value::U32(n as u32));
+    let number = |key: &str, n: usize| (format!("llama.{key}"), MetaValue::U32(n as u32));
     let metadata = vec![
-        ("general.architecture".to_owned(), Value::Text("llama".to_owned())),
+        ("general.architecture".to_owned(), MetaValue::Text("llama".to_owned())),
         number("context_length", 512),
         number("embedding_length", hidden),
         number("feed_forward_length", feed),
         number("block_count", layers),
         number("attention.head_count", heads),
         number("attention.head_count_kv", heads),
-        ("llama.attention.layer_norm_rms_epsilon".to_owned(), Value::F32(1e-5)),
+        ("llama.attention.layer_norm_rms_epsilon".to_owned(), MetaValue::F32(1e-5)),
     ];
     let mut tensors = Vec::new();
     let mut floats = |name: &str, shape: Vec<usize>, number: &mut dyn FnMut() -> f32| {

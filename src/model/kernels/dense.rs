@@ -12,7 +12,7 @@
 
 use half::{bf16, f16};
 
-use super::f32_matmul::{Number, Out, Rows, matmul_f32, matmul_f32_columns};
+use super::f32_matmul::{Out, Rows, Weight, matmul_f32, matmul_f32_columns};
 use super::matrix::Matrix;
 
 /// A matrix of numbers of type T.
@@ -23,7 +23,7 @@ pub(crate) struct Dense<T> {
 }
 
 /// A float in a file, little-endian.
-pub(crate) trait Stored: Number {
+pub(crate) trait Stored: Weight {
     fn from_bytes(bytes: &[u8]) -> Self;
 }
 

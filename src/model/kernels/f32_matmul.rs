@@ -18,7 +18,7 @@ use super::{Target, parallel_for};
 const COLUMNS_PER_ITEM: usize = 48;
 
 /// A float that is multiplied in single precision.
-pub(crate) trait Number: Copy + Send + Sync + 'static {
+pub(crate) trait Weight: Copy + Send + Sync + 'static {
     /// Returns the number in single precision, exactly.
     fn wide(self) -> f32;
 
@@ -44,7 +44,7 @@ pub(crate) trait Number: Copy + Send + Sync + 'static {
     }
 }
 
-impl Number for f32 {
+impl Weight for f32 {
     fn wide(self) -> f32 {
         self
     }
@@ -56,7 +56,7 @@ impl Number for f32 {
     }
 }
 
-impl Number for f16 {
+impl Weight for f16 {
     fn wide(self) -> f32 {
         self.to_f32()
     }
@@ -68,7 +68,7 @@ impl Number for f16 {
     }
 }
 
-impl Number for bf16 {
+impl Weight for bf16 {
     fn wide(self) -> f32 {
         self.to_f32()
     }
@@ -116,7 +116,7 @@ pub(crate) struct Out<'a> {
 /// # Safety
 /// As for all of [`Simd8`].
 #[inline(always)]
-unsafe fn tile<V: Simd8, T: Number, const R: usize, const C: usize>(
+unsafe fn tile<V: Simd8, T: Weight, const R: usize, const C: usize>(
     x: [&[f32]; R],
     w: [&[T]; C],
 ) -> [[f32; C]; R] {
@@ -178,7 +178,7 @@ struct Columns<'a, T> {
     out: &'a Target,
 }
 
-impl<T: Number> Columns<'_, T> {
+impl<T: Weight> Columns<'_, T> {
     /// Computes R rows from `first` on; returns R.
     ///
     /// # Safety
@@ -207,7 +207,7 @@ impl<T: Number> Columns<'_, T> {
     }
 }
 
-impl<T: Number> Work for Columns<'_, T> {
+impl<T: Weight> Work for Columns<'_, T> {
     /// Cuts the rows into tiles that keep eight to twelve sums in registers: enough to hide the
     /// latency of a multiply-add. A tile of few rows costs as much as one of more, so tiles have
     /// similar sizes: seven rows are four and three, not six and one.
@@ -232,7 +232,7 @@ impl<T: Number> Work for Columns<'_, T> {
 }
 
 /// Computes the columns `from..to` of a product, on this thread.
-pub(super) fn product_range<T: Number>(x: &Rows, w: &Rows<'_, T>, from: usize, to: usize, out: &Target) {
+pub(super) fn product_range<T: Weight>(x: &Rows, w: &Rows<'_, T>, from: usize, to: usize, out: &Target) {
     run(Columns { x, w, from, to, out });
 }
 
@@ -256,7 +256,7 @@ pub(super) fn in_items(
 }
 
 /// Computes `out[r][c] = x.row(r) . w.row(c)`.
-pub(crate) fn matmul_f32<T: Number>(x: &Rows, w: &Rows<'_, T>, out: Out<'_>) {
+pub(crate) fn matmul_f32<T: Weight>(x: &Rows, w: &Rows<'_, T>, out: Out<'_>) {
     assert_eq!(x.width, w.width, "widths of a product");
     in_items(x, w.rows, COLUMNS_PER_ITEM, out, |from, to, target| product_range(x, w, from, to, target));
 }
@@ -269,7 +269,7 @@ struct Chosen<'a, T> {
     out: &'a mut [f32],
 }
 
-impl<T: Number> Work for Chosen<'_, T> {
+impl<T: Weight> Work for Chosen<'_, T> {
     #[inline(always)]
     unsafe fn with<V: Simd8>(self) {
         const C: usize = 8;
@@ -292,7 +292,7 @@ impl<T: Number> Work for Chosen<'_, T> {
 /// Computes the elements of a product in row `x` and some columns. They have the same bits as in
 /// the whole product, at a cost that grows with their number. Runs on this thread, since they are
 /// few.
-pub(crate) fn matmul_f32_columns<T: Number>(x: &[f32], w: &Rows<'_, T>, columns: &[u32], out: &mut [f32]) {
+pub(crate) fn matmul_f32_columns<T: Weight>(x: &[f32], w: &Rows<'_, T>, columns: &[u32], out: &mut [f32]) {
     assert_eq!(columns.len(), out.len());
     run(Chosen { x, w, columns, out });
 }
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn numbers_of_16_bits_give_the_bits_of_the_same_numbers_in_32() {
-        fn check<T: Number>(narrow: impl Fn(f32) -> T) {
+        fn check<T: Weight>(narrow: impl Fn(f32) -> T) {
             for (m, n, k) in [(1, 9, 7), (2, 50, 33), (5, 20, 64), (13, 17, 352)] {
                 let (x, w) = (noise(m * k, 1), noise(n * k, 2));
                 let w: Vec<T> = w.into_iter().map(&narrow).collect();
