@@ -56,7 +56,7 @@ fn main() -> Result<()> {
             &args,
             "embedded",
             embedded::TARGET_GGUF.len() as u64,
-            || embedded::vocabulary(),
+            embedded::vocabulary,
             Some(&|| Model::embedded_target(&options)),
         );
     }

@@ -125,10 +125,10 @@ fn entry(value: &Value, shard: usize, data: u64, length: u64) -> Option<TensorEn
     if start > end || end > length {
         return None;
     }
-    if let Some(kind) = kind {
-        if kind.bytes(&shape)? as u64 != end - start {
-            return None;
-        }
+    if let Some(kind) = kind
+        && kind.bytes(&shape)? as u64 != end - start
+    {
+        return None;
     }
     Some(TensorEntry { shard, kind, shape, start: start as usize, end: end as usize })
 }

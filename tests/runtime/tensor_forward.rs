@@ -220,19 +220,20 @@ fn quantised_blocks_are_multiplied_by_candle() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.gguf");
     let tokens = tokens(30, 64, 8);
-    let one = |_: &str, dtype| dtype;
-    let types: [(&str, &dyn Fn(&str) -> GgmlDType); 5] = [
-        ("Q8_0", &|name| one(name, GgmlDType::Q8_0)),
-        ("Q4_K", &|name| one(name, GgmlDType::Q4K)),
-        ("Q5_0", &|name| one(name, GgmlDType::Q5_0)),
-        ("Q6_K", &|name| one(name, GgmlDType::Q6K)),
+    /// The type of a tensor by its name.
+    type TypeOf = fn(&str) -> GgmlDType;
+    let types: [(&str, TypeOf); 5] = [
+        ("Q8_0", |_| GgmlDType::Q8_0),
+        ("Q4_K", |_| GgmlDType::Q4K),
+        ("Q5_0", |_| GgmlDType::Q5_0),
+        ("Q6_K", |_| GgmlDType::Q6K),
         // As in most files: the values and the embedding in more bits.
-        ("mixed", &|name| {
+        ("mixed", |name| {
             if name.contains("attn_v") || name.contains("token") { GgmlDType::Q6K } else { GgmlDType::Q4K }
         }),
     ];
     for (name, dtype) in types {
-        write_gguf_with(&path, &weights, &c, dtype);
+        write_gguf_with(&path, &weights, &c, &dtype);
         let [kernels, tensors] = options(Precision::AsStored).map(|o| Model::from_gguf(&path, &o).unwrap());
         // The same weights widened, without rounding of activations.
         let wide = Model::from_gguf(&path, &LoadOptions::with_precision(Precision::F32)).unwrap();

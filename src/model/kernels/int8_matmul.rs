@@ -103,8 +103,8 @@ unsafe fn add_blocks<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     // SAFETY: in bounds by the lengths above; a group has a tile for each `PARTS` blocks.
     unsafe {
         let mut tiles = [w.start; G];
-        for g in 1..G {
-            tiles[g] = w.start.add(g * w.group);
+        for (g, tile) in tiles.iter_mut().enumerate() {
+            *tile = tile.add(g * w.group);
         }
         let mut block = range.start;
         while block < range.end {

@@ -183,7 +183,7 @@ impl<'a> PlainForward<'a> {
         let window = self.config["sliding_window"].as_u64().map_or(usize::MAX, |n| n as usize);
         match self.family {
             "phi3" => window,
-            "gemma3_text" if (layer + 1) % self.size("sliding_window_pattern") != 0 => window,
+            "gemma3_text" if !(layer + 1).is_multiple_of(self.size("sliding_window_pattern")) => window,
             _ => usize::MAX,
         }
     }
@@ -192,7 +192,7 @@ impl<'a> PlainForward<'a> {
         if self.family == "smollm3" {
             let rotates = match self.config["no_rope_layers"].as_array() {
                 Some(list) => list[layer] == 1,
-                None => (layer + 1) % self.size("no_rope_layer_interval") != 0,
+                None => !(layer + 1).is_multiple_of(self.size("no_rope_layer_interval")),
             };
             if !rotates {
                 return;
