@@ -149,8 +149,20 @@ fn damaged_files_of_other_families() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.gguf");
     let mut random = Random::new(0xfa11);
-    for family in ["llama", "qwen2", "qwen3"] {
-        let config = models::config(family, [64, 256, 256, 1, 4, 2, 64], serde_json::json!({}));
+    let long_rope = serde_json::json!({"partial_rotary_factor": 0.125,
+        "original_max_position_embeddings": 64, "rope_scaling": {"rope_type": "longrope",
+        "short_factor": [1.0, 1.0, 1.5, 2.0], "long_factor": [1.0, 2.0, 8.0, 20.0]}});
+    for (family, more) in [
+        ("llama", serde_json::json!({})),
+        ("qwen2", serde_json::json!({})),
+        ("qwen3", serde_json::json!({})),
+        ("gemma3_text", serde_json::json!({"sliding_window": 5, "tie_word_embeddings": true})),
+        ("phi3", long_rope),
+        ("granite", serde_json::json!({"embedding_multiplier": 12.0, "logits_scaling": 8.0})),
+        ("olmo2", serde_json::json!({})),
+        ("smollm3", serde_json::json!({})),
+    ] {
+        let config = models::config(family, [64, 256, 256, 1, 4, 2, 64], more);
         let mut weights = models::weights(&config, DType::F32, 3);
         if family == "llama" {
             let divisors = Tensor::ones(32, DType::F32, &Device::Cpu).unwrap();
