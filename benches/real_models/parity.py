@@ -19,6 +19,12 @@ import llama_cpp
 import numpy
 
 TOKENS = 48
+# Longer than the sliding window of Gemma 3.
+TOWNS = ["Oslo", "Lima", "Accra", "Turin", "Osaka", "Quito", "Perth"]
+LONG = "".join(
+    f"Day {day}: in {TOWNS[day % 7]} the highest temperature was {(day * 37) % 31} degrees.\n"
+    for day in range(1, 41)
+)
 PROMPTS = [
     "The capital of France is",
     "Once upon a time, in a village at the foot of a mountain,",
@@ -30,6 +36,7 @@ PROMPTS = [
     "1. Wash the rice.\n2. Boil the water.\n3.",
     "SELECT customers.name, SUM(orders.total) FROM customers",
     "Q: Why is the sky blue?\nA:",
+    LONG + "Day 41: in",
 ]
 
 
@@ -83,7 +90,7 @@ def main():
         wide = Path(folder) / "wide.gguf"
         widen(arguments.model, wide)
         model = llama_cpp.Llama(
-            str(wide), n_ctx=256, n_threads=arguments.threads, n_threads_batch=arguments.threads,
+            str(wide), n_ctx=1024, n_threads=arguments.threads, n_threads_batch=arguments.threads,
             type_k=llama_cpp.GGML_TYPE_F32, type_v=llama_cpp.GGML_TYPE_F32, flash_attn=False, verbose=False,
         )
         prompts = [greedy(model, prompt) for prompt in PROMPTS]
