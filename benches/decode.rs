@@ -125,7 +125,7 @@ fn modes(criterion: &mut Criterion) -> Result<()> {
     let grammar = engine.compiler().compile(&Constraint::json_schema(SCHEMA)?)?;
     let mut group = criterion.benchmark_group("extract");
     for mode in Mode::ALL {
-        let request = extract::request(SCHEMA, TEXT)?.grammar(grammar.clone()).mode(mode);
+        let request = extract::embedded::request(SCHEMA, TEXT)?.grammar(grammar.clone()).mode(mode);
         group.bench_function(mode.name(), |b| {
             b.iter(|| engine.generate(black_box(&request)).map(|o| o.tokens.len()))
         });

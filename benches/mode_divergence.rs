@@ -177,7 +177,7 @@ fn best(d: &Distribution) -> Option<&String> {
 
 fn constraints() -> Result<Vec<(&'static str, Constraint, Prompt)>> {
     let schema = |name, schema: &str| -> Result<_> {
-        Ok((name, Constraint::json_schema(schema)?, extract::prompt(schema, TEXT)))
+        Ok((name, Constraint::json_schema(schema)?, extract::embedded::prompt(schema, TEXT)))
     };
     let object = |members: &str, required: &str| {
         format!(

@@ -195,7 +195,7 @@ fn markdown(rows: &[Row], arms: &[Arm]) -> String {
 fn request(entry: &Value) -> Result<Request> {
     let text = entry["text"].as_str().unwrap_or_default();
     let Some(labels) = entry["labels"].as_array() else {
-        return extract::request(entry["schema"].to_string(), text);
+        return extract::embedded::request(entry["schema"].to_string(), text);
     };
     let labels: Vec<&str> = labels.iter().filter_map(Value::as_str).collect();
     let prompt = Prompt::default()

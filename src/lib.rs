@@ -72,3 +72,8 @@ pub use ffwd_engine::{
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The program of the page on extraction is a test.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../docs/extracting.md")]
+struct Extracting;

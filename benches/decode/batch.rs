@@ -43,7 +43,7 @@ pub(super) fn run() -> Result<()> {
             let request = |i: usize| {
                 let (schema, grammar) = &kinds[i];
                 let prompt = match long_prompt {
-                    true => extract::prompt(schema, TEXT),
+                    true => extract::embedded::prompt(schema, TEXT),
                     false => Prompt::text("Records:\n"),
                 };
                 Request::new(prompt).grammar(grammar.clone()).source(TEXT).mode(mode).max_tokens(TOKENS)

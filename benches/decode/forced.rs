@@ -24,7 +24,7 @@ fn run(schema: &str, change: fn(Request) -> Request) -> Result<(Run, Run)> {
     let engine = engine()?;
     let prompt = forward(&engine, &[], &prompt(&engine, schema)?, false)?;
     let once = || -> Result<Run> {
-        let request = extract::request(schema, TEXT)?.lookup(false).draft_model(false);
+        let request = extract::embedded::request(schema, TEXT)?.lookup(false).draft_model(false);
         let output = engine.generate(&change(request.max_tokens(400)))?;
         let (tokens, stats) = (output.tokens, output.stats);
         let (forwards, forced) = (stats.forwards, stats.forced);
@@ -47,7 +47,7 @@ fn engine() -> Result<Engine> {
 }
 
 fn prompt(engine: &Engine, schema: &str) -> Result<Vec<TokenId>> {
-    engine.vocabulary().encode_template(&extract::prompt(schema, TEXT).to_text())
+    engine.vocabulary().encode_template(&extract::embedded::prompt(schema, TEXT).to_text())
 }
 
 /// Fastest milliseconds of a forward over tokens after others, with the logits of all or of the

@@ -40,17 +40,17 @@ struct Sum {
 }
 
 fn record(task: &Task) -> Result<Request> {
-    Ok(extract::request(&task.schema, &task.text)?.grammar(task.grammar.clone()))
+    Ok(extract::embedded::request(&task.schema, &task.text)?.grammar(task.grammar.clone()))
 }
 
 /// Free text: nothing is forced, nothing masked.
 fn free(task: &Task) -> Result<Request> {
-    Ok(Request::new(extract::prompt(&task.schema, &task.text)).source(&task.text).max_tokens(48))
+    Ok(Request::new(extract::embedded::prompt(&task.schema, &task.text)).source(&task.text).max_tokens(48))
 }
 
 /// Letters only: a constraint that forces nothing.
 fn letters(task: &Task) -> Result<Request> {
-    Ok(Request::new(extract::prompt(&task.schema, &task.text))
+    Ok(Request::new(extract::embedded::prompt(&task.schema, &task.text))
         .constraint(Constraint::regex("[A-Za-z ]{1,200}")?)
         .source(&task.text)
         .max_tokens(48))

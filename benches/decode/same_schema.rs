@@ -70,7 +70,7 @@ pub(super) fn run(engine: impl Fn() -> Result<Engine>, rounds: usize, texts: usi
     for n in 0..(rounds + 1) * texts {
         let mut same = None;
         for (i, (name, _, change)) in arms.iter().enumerate() {
-            let request = change(extract::request(SCHEMA, text(n))?.grammar(grammars[i].clone()));
+            let request = change(extract::embedded::request(SCHEMA, text(n))?.grammar(grammars[i].clone()));
             let output = engines[i].generate(&request)?;
             assert_eq!(*same.get_or_insert(output.text.clone()), output.text, "{name}");
             if n < texts {

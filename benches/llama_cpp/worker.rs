@@ -17,7 +17,7 @@ use clap::Parser;
 use ffwd::{Constraint, Engine, Error, ErrorKind, Mode, Result, extract};
 use serde_json::{Value, json};
 
-/// The text before the untrusted part of every prompt of [`extract::prompt`], and the text after
+/// The text before the untrusted part of every prompt of [`extract::embedded::prompt`], and the text after
 /// it.
 const HEAD: &str = "<|im_start|>user\n";
 const TAIL: &str = "<|im_end|>\n<|im_start|>assistant\n";
@@ -63,7 +63,7 @@ fn answer(engine: &Engine, line: &str) -> Result<Value> {
     match field("op")? {
         "prompt" => {
             engine.compiler().compile(&Constraint::json_schema(schema)?)?;
-            let prompt = extract::prompt(schema, text).to_text();
+            let prompt = extract::embedded::prompt(schema, text).to_text();
             Ok(json!({ "tokens": prompt_tokens(engine, &prompt)?, "prompt": prompt }))
         }
         "run" => run(engine, &asked, schema, text, field("mode")?),
@@ -90,7 +90,7 @@ fn run(engine: &Engine, asked: &Value, schema: &str, text: &str, mode: &str) -> 
     let constraint = Constraint::json_schema(schema)?;
     let grammar = engine.compiler().compile(&constraint)?;
     let compile = start.elapsed().as_secs_f64();
-    let request = extract::request_for(constraint, schema, text)?
+    let request = extract::embedded::request_for(constraint, schema, text)?
         .grammar(grammar)
         .mode(mode)
         .draft_model(asked["draft_model"] != false)

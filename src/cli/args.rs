@@ -296,6 +296,7 @@ pub(super) struct ConstraintArgs {
 }
 
 const WHITESPACE_HELP: &str = "Set the whitespace in JSON: none, single spaces, or up to N characters\n\n\
+    \x20 - auto: compact for the embedded models, single for all others\n\
     \x20 - compact: no whitespace, as the embedded models write JSON\n\
     \x20 - single: one space after each comma and colon\n\
     \x20 - N: at most N characters between two tokens of JSON (1 to 64)";
@@ -307,12 +308,12 @@ pub(super) struct JsonArgs {
     /// Set the whitespace in JSON: none, single spaces, or up to N characters
     #[arg(
         long,
-        value_name = "compact|single|N",
-        default_value = "compact",
+        value_name = "auto|compact|single|N",
+        default_value = "auto",
         value_parser = whitespace,
         long_help = WHITESPACE_HELP
     )]
-    whitespace: Whitespace,
+    whitespace: WhitespaceArg,
     /// Accept the properties of objects in any order, not only in that of the schema
     #[arg(long)]
     any_order: bool,
@@ -324,10 +325,14 @@ pub(super) struct JsonArgs {
     strict: bool,
 }
 
+/// Value of `--whitespace`; `None` is `auto`.
+type WhitespaceArg = Option<Whitespace>;
+
 impl JsonArgs {
-    pub(super) fn policy(&self) -> Policy {
+    /// Returns the policy, with the whitespace `auto` where none is named.
+    pub(super) fn policy(&self, auto: Whitespace) -> Policy {
         let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
-        let (whitespace, equal_numbers) = (self.whitespace, self.equal_numbers);
+        let (whitespace, equal_numbers) = (self.whitespace.unwrap_or(auto), self.equal_numbers);
         Policy { whitespace, key_order, equal_numbers, ..Policy::default() }
     }
 
@@ -355,6 +360,17 @@ impl ConstraintArgs {
                 Err(Error::new(ErrorKind::Unsupported, format!("not in strict mode: {first}")))
             }
             _ => Ok(others),
+        }
+    }
+
+    /// Returns the constraint with the whitespace in JSON that suits a model, unless an option names
+    /// one.
+    pub(super) fn suited(&self, constraint: Constraint, engine: &Engine) -> Constraint {
+        let policy = self.json.policy(engine.whitespace());
+        if constraint.policy().whitespace == policy.whitespace {
+            constraint
+        } else {
+            constraint.with_policy(policy)
         }
     }
 
@@ -404,7 +420,7 @@ impl ConstraintArgs {
         if kind.tools.is_none() {
             self.calls.require_tools()?;
         }
-        let policy = self.json.policy();
+        let policy = self.json.policy(Whitespace::Compact);
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
         let source = self.source.as_deref().map(read_text).transpose()?;
         let mut builder = Constraint::builder().policy(policy.clone());
@@ -453,12 +469,13 @@ impl ConstraintArgs {
 }
 
 /// Parses the value of `--whitespace`.
-fn whitespace(text: &str) -> std::result::Result<Whitespace, String> {
+fn whitespace(text: &str) -> std::result::Result<WhitespaceArg, String> {
     match (text, text.parse()) {
-        ("compact", _) => Ok(Whitespace::Compact),
-        ("single", _) => Ok(Whitespace::SingleSpace),
-        (_, Ok(max @ 1..=64)) => Ok(Whitespace::Flexible { max }),
-        _ => Err("must be `compact`, `single` or a number from 1 to 64".to_owned()),
+        ("auto", _) => Ok(None),
+        ("compact", _) => Ok(Some(Whitespace::Compact)),
+        ("single", _) => Ok(Some(Whitespace::SingleSpace)),
+        (_, Ok(max @ 1..=64)) => Ok(Some(Whitespace::Flexible { max })),
+        _ => Err("must be `auto`, `compact`, `single` or a number from 1 to 64".to_owned()),
     }
 }
 

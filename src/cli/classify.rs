@@ -10,11 +10,22 @@ use super::args::{ModelArgs, read_text};
 use super::labels::LabelArgs;
 use super::{help, output};
 use crate::chat::{ChatOptions, Message};
+use crate::constraint::token_machine::{LabelTrie, Lead};
 use crate::decode::{Engine, LabelOptions, LabelProbabilities, Prompt};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::extract::Template;
 
-/// Placeholder of the text in a template of prompts.
-const PLACEHOLDER: &str = "{text}";
+/// Placeholders of a template of prompts.
+const PLACEHOLDERS: &[&str] = &["labels", "text"];
+/// The system message of the prompt without --prompt, which the embedded models were trained on.
+const SYSTEM: &str = "You are a text classifier. Answer with the label only.";
+/// The user message of the prompt without --prompt.
+const USER: &str = "Classify the text into one of these labels: {labels}.\n\nText: {text}";
+/// Maximum length of the list of labels in a prompt in bytes.
+const MAX_LISTED: usize = 16 << 10;
+/// Share of the model's probability on labels below which there is a warning: most of it is on
+/// other texts.
+const LOW_MASS: f64 = 0.5;
 
 const EXAMPLES: [(&str, &str); 3] = [
     ("Print the probability of each topic", "ffwd classify mail.txt --labels topics.txt"),
@@ -25,7 +36,7 @@ const EXAMPLES: [(&str, &str); 3] = [
     (
         "Read the text from standard input, with another prompt",
         "echo 'I want my money back.' | ffwd classify - -l topics.txt \\\n  \
-            --prompt 'Mail: {text}\\n\\nTopic:'",
+            --prompt 'Mail: {text}\\n\\nTopics: {labels}\\n\\nTopic:'",
     ),
 ];
 
@@ -61,12 +72,13 @@ pub(super) struct Args {
     /// Read the labels from FILE: one on each line, a JSON array, or a JSON tree of paths
     #[arg(short, long, value_name = "FILE")]
     labels: PathBuf,
-    /// Prompt the model with TEMPLATE, in which `{text}` is the text and `\n` a line break
+    /// Prompt the model with TEMPLATE, in which `{text}` is the text, `{labels}` the list of labels and
+    /// `\n` a line break [default: a chat that asks for one of the labels]
     ///
-    /// The label follows the prompt.
-    #[arg(long, value_name = "TEMPLATE", default_value = "{text}\\n\\nCategory:")]
-    prompt: String,
-    /// Put the prompt into a chat, by the model's chat template (ChatML if it has none)
+    /// The label follows the prompt. {{ and }} are braces.
+    #[arg(long, value_name = "TEMPLATE")]
+    prompt: Option<String>,
+    /// Put the prompt of --prompt into a chat, by the model's chat template (ChatML if it has none)
     #[arg(long)]
     chat: bool,
     /// Print only the N most probable labels
@@ -93,21 +105,22 @@ struct Line<'a> {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    let template = args.prompt.replace("\\n", "\n");
-    let Some((before, after)) = template.split_once(PLACEHOLDER) else {
-        let message = "the prompt has no place for the text";
-        return Err(
-            Error::new(ErrorKind::InvalidOption, message).hint(format!("write {PLACEHOLDER} where it goes"))
-        );
-    };
+    let template = args.prompt.as_ref().map(|prompt| prompt.replace("\\n", "\n"));
+    let template = Template::new(template.as_deref().unwrap_or(USER), PLACEHOLDERS, &["text"])?;
     let options =
         LabelOptions { top: args.top, min_probability: args.min_probability, ..LabelOptions::default() };
     let labels = args.names.read(&args.labels)?;
     let engine = args.models.engine()?;
+    let asked = Asked { template, chat: args.chat || args.prompt.is_none(), system: args.prompt.is_none() };
+    // The answer in a chat begins without a space.
+    let labels = match asked.chat && engine.has_chat() && args.names.has_default_lead() {
+        true => labels.lead(Lead::Nothing),
+        false => labels,
+    };
     let trie = engine.label_trie(&labels).map_err(|e| e.at(Place::File(args.labels.clone())))?;
     let as_table = std::io::stdout().is_terminal() && !args.json;
     for file in &args.files {
-        let prompt = prompt(args, &engine, [before, read_text(file)?.trim_end(), after].concat())?;
+        let prompt = asked.prompt(&engine, &trie, read_text(file)?.trim_end())?;
         let found = engine
             .label_probabilities(&prompt, &trie, &options)
             .map_err(|e| e.at(Place::File(file.clone())))?;
@@ -130,15 +143,58 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             found.forwards,
             100.0 * found.legal_mass
         );
+        if found.legal_mass < LOW_MASS {
+            eprintln!(
+                "warning: most of the model's probability was on texts that are no labels, so these \
+                 probabilities say little; name the labels in the prompt ({{labels}}), or use a model that \
+                 follows instructions"
+            );
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn prompt(args: &Args, engine: &Engine, text: String) -> Result<Prompt> {
-    match args.chat {
-        false => Ok(Prompt::text(text)),
-        true => engine.chat_prompt(&[Message::user(&text)], &ChatOptions::default()),
+/// The question to the model.
+struct Asked {
+    template: Template,
+    chat: bool,
+    /// True if the system message of the default prompt belongs to it.
+    system: bool,
+}
+
+impl Asked {
+    /// Returns the prompt about a text.
+    fn prompt(&self, engine: &Engine, trie: &LabelTrie, text: &str) -> Result<Prompt> {
+        let labels = match self.template.has("labels") {
+            true => listed(trie)?,
+            false => String::new(),
+        };
+        let user = self.template.render(&[&labels, text]);
+        match (self.chat && engine.has_chat(), self.system) {
+            (true, true) => {
+                let both = [Message::system(SYSTEM), Message::user(&user)];
+                let options = ChatOptions::default();
+                // Some templates have no place for a system message.
+                engine.chat_prompt(&both, &options).or_else(|_| {
+                    engine.chat_prompt(&[Message::user(format!("{SYSTEM}\n\n{user}"))], &options)
+                })
+            }
+            (false, true) => Ok(Prompt::text(format!("{SYSTEM}\n\n{user}\n\nLabel:"))),
+            (_, false) if self.chat => engine.chat_prompt(&[Message::user(&user)], &ChatOptions::default()),
+            _ => Ok(Prompt::text(user)),
+        }
     }
+}
+
+/// Returns the labels as a list for a prompt.
+fn listed(trie: &LabelTrie) -> Result<String> {
+    let size: usize = trie.labels().iter().map(|label| label.len() + 2).sum();
+    if size > MAX_LISTED {
+        let message = format!("{} labels are too many to list in a prompt", trie.len());
+        return Err(Error::new(ErrorKind::TooComplex, message)
+            .hint("write a prompt without {labels}, such as --prompt '{text}\\n\\nCategory:'"));
+    }
+    Ok(trie.labels().join(", "))
 }
 
 /// The output for one text as a table: probabilities in per cent, and labels.

@@ -15,14 +15,13 @@ use serde_json::value::RawValue;
 use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
 use super::schema_refs::{Documents, ReferenceArgs};
 use super::{help, output};
-use crate::constraint::Constraint;
 use crate::constraint::substring::SubstringOptions;
+use crate::constraint::{Constraint, Policy, Whitespace};
 use crate::decode::{Engine, Event, Finish, Handle, Output, Request, Scheduler, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::extract;
-use crate::matcher::CompiledGrammar;
+use crate::extract::{self, Example, Extractor};
 
-const EXAMPLES: [(&str, &str); 3] = [
+const EXAMPLES: [(&str, &str); 4] = [
     ("Extract one record", "ffwd extract invoice.txt --schema invoice.schema.json"),
     (
         "Read the text from standard input, and print statistics too",
@@ -31,6 +30,11 @@ const EXAMPLES: [(&str, &str); 3] = [
     (
         "Process many files in batches of 16",
         "ffwd extract inbox/*.txt -s ticket.schema.json --batch 16 > records.jsonl",
+    ),
+    (
+        "Tell a model more about the record, and look at the prompt",
+        "ffwd extract mail.txt -s ticket.schema.json -m qwen.gguf --example solved.json \\\n  \
+            --instructions 'The customer is the sender.' --show-prompt",
     ),
 ];
 
@@ -45,7 +49,7 @@ const OUTPUT: [&str; 4] = [
 ///
 /// The model reads the schema and the text, and fills in the record. The schema is also the
 /// constraint, so each record parses and validates. Let the schema allow null where a text may lack
-/// a value.
+/// a value. Objects have no properties that the schema does not mention, unless it says otherwise.
 #[derive(clap::Args)]
 #[command(
     after_help = help::examples(&EXAMPLES),
@@ -58,6 +62,15 @@ pub(super) struct Args {
     /// Generate records that are valid against the JSON Schema in FILE
     #[arg(short, long, value_name = "FILE")]
     schema: PathBuf,
+    /// Allow properties that the schema does not mention, as the JSON Schema standard does
+    ///
+    /// Without this option, objects are closed: they have the properties that the schema declares
+    /// or requires. Objects without declared properties stay open, as do those with
+    /// patternProperties, additionalProperties or unevaluatedProperties.
+    #[arg(long)]
+    open_objects: bool,
+    #[command(flatten)]
+    prompt: PromptArgs,
     /// Print each value while it is generated, as JSON Lines, before the record
     ///
     /// Each line has `pointer`, `state` (pending, partial or done) and `value`. Only for one file.
@@ -86,6 +99,31 @@ pub(super) struct Args {
     decode: DecodeArgs,
     #[command(flatten)]
     models: ModelArgs,
+}
+
+/// Options of the prompt.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Prompt")]
+struct PromptArgs {
+    /// Print the prompt for each text, and generate nothing
+    #[arg(long, conflicts_with_all = ["stream", "stats"])]
+    show_prompt: bool,
+    /// Replace the user message of the prompt by the template in FILE
+    ///
+    /// Its placeholders are {text}, which it needs, {schema}, {fields} (the properties as a list),
+    /// {notes} (on dates, numbers and the like), {instructions} and {examples}. {{ and }} are
+    /// braces. A placeholder on a line of its own disappears with its line if it has no value.
+    #[arg(long, value_name = "FILE")]
+    prompt: Option<PathBuf>,
+    /// Set the system message of the prompt
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// Add TEXT to the prompt, such as what a property means
+    #[arg(long, value_name = "TEXT")]
+    instructions: Option<String>,
+    /// Show the model the example in FILE, JSON with `text` and `record` (repeatable)
+    #[arg(long, value_name = "FILE")]
+    example: Vec<PathBuf>,
 }
 
 /// A line of the output for several files.
@@ -129,29 +167,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             .hint("stream one file at a time"));
     }
     let (schema, documents) = (read_text(&args.schema)?, args.references.read()?);
-    let in_schema = |e: Error| e.at(Place::File(args.schema.clone()));
-    // A constraint that copies from the text differs from file to file.
-    let constraint = match extract::is_quoting(&schema) {
-        true => None,
-        false => {
-            let builder = documents.add_to(Constraint::builder().policy(args.json.policy()));
-            let constraint = builder.json_schema(&schema).and_then(|c| args.json.check_warnings(c));
-            Some(constraint.map_err(in_schema)?)
-        }
-    };
-    if let Some(constraint) = &constraint {
-        output::print_warnings(constraint.warnings());
-    }
+    check_schema(args, &schema, &documents)?;
     let engine = Arc::new(args.models.engine()?);
-    let compile = |constraint: &Constraint| engine.compiler().compile(constraint).map_err(in_schema);
-    let grammar = constraint.as_ref().map(compile).transpose()?;
-    let job = Job {
-        args,
-        engine: &engine,
-        schema: &schema,
-        documents: &documents,
-        shared: constraint.zip(grammar),
-    };
+    let extractor = extractor(args, &engine, &schema, &documents)?;
+    if args.prompt.show_prompt {
+        return show_prompts(args, &extractor);
+    }
+    output::print_warnings(extractor.warnings());
+    let job = Job { args, engine: &engine, extractor: &extractor };
     if let [file] = &args.files[..] {
         let outcome = extract_file(&job, file, true)?;
         if outcome.incomplete.is_none() {
@@ -166,6 +189,54 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return Err(error);
     }
     extract_all(&job)
+}
+
+/// Reads the schema before a model is loaded, so that a wrong one fails at once.
+fn check_schema(args: &Args, schema: &str, documents: &Documents) -> Result<()> {
+    // Strings that are spans of a text need one.
+    if schema.contains("\"x-verbatim\"") {
+        return Ok(());
+    }
+    let policy = Policy { closed_objects: !args.open_objects, ..args.json.policy(Whitespace::Compact) };
+    let read = documents.add_to(Constraint::builder().policy(policy)).json_schema(schema);
+    match read.and_then(|constraint| args.json.check_warnings(constraint)) {
+        // The extractor has a hint about closed objects.
+        Err(e) if e.kind() != ErrorKind::Unsatisfiable => Err(e.at(Place::File(args.schema.clone()))),
+        _ => Ok(()),
+    }
+}
+
+/// Builds the extractor that all files share.
+fn extractor(args: &Args, engine: &Engine, schema: &str, documents: &Documents) -> Result<Extractor> {
+    let policy = Policy { closed_objects: !args.open_objects, ..args.json.policy(engine.whitespace()) };
+    let spans = if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
+    let mut builder = Extractor::builder(engine).policy(policy).spans(spans);
+    for (uri, text) in &documents.0 {
+        builder = builder.document(uri, text);
+    }
+    let PromptArgs { prompt, system, instructions, example, .. } = &args.prompt;
+    let template = prompt.as_deref().map(read_text).transpose()?;
+    for file in example {
+        let example = Example::from_json(read_text(file)?).map_err(|e| e.at(Place::File(file.clone())))?;
+        builder = builder.example(example.in_file(file));
+    }
+    builder = template.iter().fold(builder, |builder, text| builder.prompt(text.trim_end_matches('\n')));
+    builder = system.iter().fold(builder, |builder, text| builder.system(text));
+    builder = instructions.iter().fold(builder, |builder, text| builder.instructions(text));
+    builder.build(schema).map_err(|e| match prompt {
+        _ if e.places().iter().any(|place| matches!(place, Place::File(_))) => e,
+        Some(file) if e.kind() == ErrorKind::InvalidOption => e.at(Place::File(file.clone())),
+        _ => e.at(Place::File(args.schema.clone())),
+    })
+}
+
+/// Prints the prompt for each file.
+fn show_prompts(args: &Args, extractor: &Extractor) -> Result<ExitCode> {
+    for file in &args.files {
+        let prompt = extractor.prompt(read_text(file)?).map_err(|e| e.at(Place::File(file.clone())))?;
+        output::print_line(prompt.to_text().trim_end_matches('\n'))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Outcome {
@@ -184,38 +255,23 @@ impl Outcome {
 struct Job<'a> {
     args: &'a Args,
     engine: &'a Arc<Engine>,
-    schema: &'a str,
-    documents: &'a Documents,
-    /// The constraint, if it is the same for all files.
-    shared: Option<(Constraint, CompiledGrammar)>,
+    extractor: &'a Extractor,
 }
 
 /// Builds the request for one file.
 fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
-    let Job { args, engine, schema, documents, .. } = *job;
+    let Job { args, extractor, .. } = *job;
     let text = read_text(file)?;
     let in_file = |e: Error| e.at(Place::File(file.into()));
-    let request = match &job.shared {
-        Some((constraint, grammar)) => {
-            extract::request_for(constraint.clone(), schema, &text)?.grammar(grammar.clone())
+    if extractor.shared_constraint().is_none() {
+        let in_schema = |e: Error| in_file(e.at(Place::File(args.schema.clone())));
+        let constraint = extractor.constraint(Some(&text)).map_err(in_schema)?;
+        let constraint = args.json.check_warnings(constraint).map_err(in_schema)?;
+        if first {
+            output::print_warnings(constraint.warnings());
         }
-        None => {
-            let bounds =
-                if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
-            let builder = Constraint::builder().policy(args.json.policy()).source(&text, &bounds);
-            let constraint = documents
-                .add_to(builder)
-                .json_schema(schema)
-                .and_then(|constraint| args.json.check_warnings(constraint))
-                .map_err(|e| in_file(e.at(Place::File(args.schema.clone()))))?;
-            if first {
-                output::print_warnings(constraint.warnings());
-            }
-            extract::request_for(constraint, schema, &text)?
-        }
-    };
-    let prompt = engine.extraction_prompt(schema, &text).map_err(in_file)?;
-    Ok(args.decode.apply(request.prompt(prompt)))
+    }
+    Ok(args.decode.apply(extractor.request(&text).map_err(in_file)?))
 }
 
 fn extract_file(job: &Job, file: &Path, first: bool) -> Result<Outcome> {

@@ -10,7 +10,7 @@ use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
 use super::multi_output::{self, MultiOutputArgs};
 use super::{help, output};
 use crate::chat::{ChatOptions, Message};
-use crate::constraint::tools::{Reply, ToolCall};
+use crate::constraint::tools::{Reply, ToolCall, Tools};
 use crate::decode::{Finish, Output, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -88,7 +88,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let tools = args.constraint.tools()?;
     let marks = constraint.iter().flat_map(|constraint| constraint.ir().marks.clone());
     let engine = args.models.engine_with(marks.chain(args.think_until.clone()).collect())?;
-    let prompt = match args.chat || args.system.is_some() {
+    let is_chat = args.chat || args.system.is_some();
+    if tools.is_some() && !is_chat {
+        eprintln!(
+            "warning: the model does not see the tools: without --chat the prompt is sent as it is; add --chat, \
+             or describe the tools in the prompt"
+        );
+    }
+    let prompt = match is_chat {
         false => Prompt::text(&args.prompt),
         true => {
             let system = args.system.iter().map(Message::system);
@@ -99,7 +106,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     };
     let mut request = args.decode.apply(Request::new(prompt));
     let constrained = constraint.is_some();
-    if let Some(constraint) = constraint {
+    if let Some(constraint) = constraint.map(|constraint| args.constraint.suited(constraint, &engine)) {
         let grammar = engine.compiler().compile(&constraint)?;
         output::print_warnings(args.constraint.vocabulary_warnings(&constraint, &grammar)?);
         request = match args.think_until.is_none() {
@@ -130,9 +137,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let complete = if constrained { require_complete(&output) } else { Ok(()) };
     if !args.stream && complete.is_ok() {
         let text = printed_text(args, &output);
+        let other = tools.and_then(|(tools, _)| other_reply(args, tools, &text));
         match tools.filter(|_| args.calls) {
             Some((tools, _)) => {
-                let mut reply = args.constraint.reply(tools, &text)?;
+                let mut reply = other.map_or_else(|| args.constraint.reply(tools, &text), Ok)?;
                 if let Some(end) = &args.think_until {
                     reply.thoughts.insert_str(0, thoughts(&output, end));
                 }
@@ -157,6 +165,21 @@ fn thoughts<'o>(output: &'o Output, end: &str) -> &'o str {
     let answer = output.answer.as_deref().unwrap_or_default();
     let before = output.text.strip_suffix(answer).unwrap_or_default();
     before.strip_suffix(end).unwrap_or(before)
+}
+
+/// Returns a reply with calls in another spelling than the style has, if it has no others, and says
+/// so.
+fn other_reply(args: &Args, tools: &Tools, text: &str) -> Option<Reply> {
+    if args.constraint.reply(tools, text).is_ok_and(|reply| !reply.calls.is_empty()) {
+        return None;
+    }
+    let reply = tools.read_other(text)?;
+    let what = if args.calls { "was read" } else { "is in the text (--calls reads it)" };
+    eprintln!(
+        "note: a call in another spelling {what}; its arguments were not checked against their schema; the \
+         right --tool-style, or --tool-choice required, keeps calls in one"
+    );
+    Some(reply)
 }
 
 /// Returns a reply as JSON, with the arguments of its calls as objects.

@@ -98,6 +98,11 @@ impl LabelArgs {
         }))
     }
 
+    /// Returns true if no option names the text before the first label.
+    pub(super) fn has_default_lead(&self) -> bool {
+        matches!(self.labels_lead, None | Some(LeadArg::Auto))
+    }
+
     fn is_empty(&self) -> bool {
         self.labels_path.is_none() && self.labels_levels.is_none() && self.labels_lead.is_none()
     }

@@ -33,7 +33,7 @@ pub(super) struct ReferenceArgs {
 }
 
 /// Pairs of URI and text.
-pub(super) struct Documents(Vec<(String, String)>);
+pub(super) struct Documents(pub(super) Vec<(String, String)>);
 
 impl ReferenceArgs {
     pub(super) fn is_empty(&self) -> bool {

@@ -11,7 +11,7 @@ use super::request::Request;
 use super::session::{DraftSources, Session, SessionOptions, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
-use crate::chat::{self, ChatOptions, ChatTemplate, Message};
+use crate::chat::{ChatOptions, ChatTemplate, Message};
 use crate::draft::{
     AcceptanceRates, DraftModel, ForcedRunCache, Gate, PromptLookup, TokenizationMemory, always_listed,
 };
@@ -74,6 +74,8 @@ pub struct Engine {
     always: OnceLock<Arc<Vec<TokenId>>>,
     /// The KV cache of prefixes of prompts so far.
     prefixes: Mutex<PrefixCache>,
+    /// True if the vocabulary is that of the embedded models.
+    embedded: bool,
 }
 
 /// Chooses the models of an [`Engine`].
@@ -209,6 +211,22 @@ fn embedded_draft(_: &LoadOptions) -> Result<Option<Model>> {
     Ok(None)
 }
 
+/// Returns true for the vocabulary of the embedded extraction models.
+#[cfg(feature = "embedded")]
+fn is_embedded_vocabulary(vocab: &Vocabulary) -> bool {
+    use crate::model::embedded;
+    // Declared markers change which tokens are special.
+    let same = |known: Vocabulary| {
+        (0..vocab.len() as TokenId).all(|token| vocab.token_text(token) == known.token_text(token))
+    };
+    vocab.len() == embedded::VOCABULARY_SIZE && embedded::vocabulary().is_ok_and(same)
+}
+
+#[cfg(not(feature = "embedded"))]
+fn is_embedded_vocabulary(_: &Vocabulary) -> bool {
+    false
+}
+
 /// Loads a model, and the vocabulary from its folder or from the file itself.
 fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
     let model =
@@ -271,12 +289,13 @@ impl Engine {
             return Err(Error::new(ErrorKind::Model, message)
                 .hint("use a draft model with the same tokenizer, or none"));
         }
+        let embedded = is_embedded_vocabulary(&vocab);
         let size = target.config().vocab_size;
         let compiler = Compiler::new(vocab.with_logits_size(size)?);
         let kept = DEFAULT_BYTES.max(target.weight_bytes() / SHARE_KEPT);
         let prefixes = Mutex::new(PrefixCache::new(kept));
         let (estimates, splits, always) = (Arc::default(), Arc::default(), OnceLock::new());
-        Ok(Engine { target, draft, compiler, chat: None, estimates, splits, always, prefixes })
+        Ok(Engine { target, draft, compiler, chat: None, estimates, splits, always, prefixes, embedded })
     }
 
     /// Sets the maximum number of bytes of the prefix cache.
@@ -317,19 +336,19 @@ impl Engine {
     /// # Errors
     /// Returns an error if the model has neither, or if the template refuses the messages.
     pub fn chat_prompt(&self, messages: &[Message], options: &ChatOptions) -> Result<Prompt> {
-        let vocab = self.vocabulary();
-        let parts = match self.chat_template()? {
-            Some(template) => template.parts(messages, options, vocab)?,
-            None => {
-                let known = |t: &str| vocab.token_id(t).is_some_and(|id| vocab.is_special(id));
-                if !known("<|im_start|>") || !known("<|im_end|>") {
-                    return Err(Error::new(ErrorKind::Unsupported, "the model has no chat template")
-                        .hint("use a plain prompt, or name a template (--chat-template)"));
-                }
-                chat::chatml(messages, options)?
-            }
-        };
-        Ok(Prompt::of_chat(parts, chat::words(messages)))
+        Prompt::chat(messages, options, self.chat_template()?, self.vocabulary())
+    }
+
+    /// Returns true if conversations can be rendered: the model has a chat template, or the tokens of
+    /// ChatML.
+    pub fn has_chat(&self) -> bool {
+        self.chat.is_some() || Prompt::has_chatml(self.vocabulary())
+    }
+
+    /// Returns true if the model is the embedded extraction model, also if it was loaded from a
+    /// file: its vocabulary is the embedded one.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.embedded
     }
 
     /// The vocabulary.

@@ -1,7 +1,7 @@
 //! The prompt of a request.
 
-use crate::chat::PromptPart;
-use crate::error::Result;
+use crate::chat::{self, ChatOptions, ChatTemplate, Message, PromptPart};
+use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// A prompt: parts of a trusted template, in which special tokens are recognised, and text from
@@ -41,11 +41,34 @@ impl Prompt {
         self
     }
 
-    /// Creates a prompt from the parts of a conversation; values are likely to be copied from
-    /// `source`.
-    pub(super) fn of_chat(parts: Vec<PromptPart>, source: String) -> Self {
+    /// Renders a conversation: by a chat template, or in ChatML if there is none and the vocabulary
+    /// has its tokens. Values are likely to be copied from the words of the messages.
+    ///
+    /// # Errors
+    /// If there is neither, or if the template refuses the messages.
+    pub(crate) fn chat(
+        messages: &[Message],
+        options: &ChatOptions,
+        template: Option<&ChatTemplate>,
+        vocab: &Vocabulary,
+    ) -> Result<Self> {
+        let parts = match template {
+            Some(template) => template.parts(messages, options, vocab)?,
+            None if Self::has_chatml(vocab) => chat::chatml(messages, options)?,
+            None => {
+                return Err(Error::new(ErrorKind::Unsupported, "the model has no chat template")
+                    .hint("use a plain prompt, or name a template (--chat-template)"));
+            }
+        };
         // Templates write the tokens that begin a conversation.
-        Prompt { parts, source: Some(source), bare: true }
+        Ok(Prompt { parts, source: Some(chat::words(messages)), bare: true })
+    }
+
+    /// Returns true if a vocabulary has the special tokens of ChatML.
+    pub(crate) fn has_chatml(vocab: &Vocabulary) -> bool {
+        ["<|im_start|>", "<|im_end|>"]
+            .iter()
+            .all(|token| vocab.token_id(token).is_some_and(|id| vocab.is_special(id)))
     }
 
     /// Leaves out the tokens that the tokenizer puts before a text ([`Vocabulary::bos`]): for

@@ -17,6 +17,8 @@ use crate::vocab::{TokenId, Vocabulary};
 
 /// The tokenizer that [`Model::embedded_target`] and [`Model::embedded_draft`] share.
 pub const TOKENIZER_JSON: &[u8] = include_bytes!("../../assets/extract-5m/tokenizer.json");
+/// Number of tokens of that tokenizer.
+pub(crate) const VOCABULARY_SIZE: usize = 4_096;
 /// Token at the beginning of a turn of a conversation.
 pub const START_OF_TURN: TokenId = 1;
 /// Token at the end of a turn: the extraction models' end of sequence.

@@ -6,4 +6,5 @@ mod help;
 mod labels;
 mod multi_output;
 mod program;
+mod prompts;
 mod stream;

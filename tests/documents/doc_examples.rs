@@ -92,6 +92,10 @@ fn the_examples_hold() {
                 let equal = Policy { equal_numbers: true, ..Policy::default() };
                 Constraint::builder().policy(equal).json_schema(text)?
             }
+            "json_schema_closed" => {
+                let closed = Policy { closed_objects: true, ..Policy::default() };
+                Constraint::builder().policy(closed).json_schema(text)?
+            }
             "regex" => Constraint::regex(text)?,
             "pattern" => Constraint::pattern(text)?,
             "gbnf" => Constraint::builder().gbnf(text)?,

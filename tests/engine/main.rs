@@ -2,6 +2,7 @@
 //!
 //! Each module is one subject. `cargo test --release --test engine mask_oracle` runs one of them.
 
+mod closed_objects;
 mod combinators;
 mod explain;
 mod forced_prefixes;

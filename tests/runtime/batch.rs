@@ -23,12 +23,12 @@ const TEXTS: [&str; 3] = [
 fn request(i: usize) -> Request {
     let text = TEXTS[i % TEXTS.len()];
     let request = match i % 9 {
-        0..4 => extract::request(SCHEMAS[i % 4], text).unwrap().max_tokens(100),
+        0..4 => extract::embedded::request(SCHEMAS[i % 4], text).unwrap().max_tokens(100),
         4 => Request::new(Prompt::text(text))
             .constraint(Constraint::regex("(yes|no|maybe not), because [a-z ]{5,30}\\.").unwrap()),
         5 => Request::new(Prompt::text(text))
             .constraint(Constraint::choice(["invoice", "invoice reminder", "letter"]).unwrap()),
-        6 => Request::new(extract::prompt(SCHEMAS[0], text)).max_tokens(30 + i % 7),
+        6 => Request::new(extract::embedded::prompt(SCHEMAS[0], text)).max_tokens(30 + i % 7),
         7 => Request::new(Prompt::text(text)).constraint(Constraint::json_object()).max_tokens(40),
         _ => Request::new(Prompt::text(text.repeat(1 + i % 4)))
             .constraint(Constraint::choice(["yes", "no"]).unwrap())

@@ -20,9 +20,9 @@ const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string"
 /// Sound requests of several kinds.
 fn sound(i: usize) -> Request {
     let request = match i % 3 {
-        0 => extract::request(SCHEMA, TEXT).unwrap().max_tokens(80),
+        0 => extract::embedded::request(SCHEMA, TEXT).unwrap().max_tokens(80),
         1 => Request::new(Prompt::text(TEXT)).constraint(Constraint::regex("[a-z ]{20,60}\\.").unwrap()),
-        _ => Request::new(extract::prompt("{}", TEXT)).max_tokens(40),
+        _ => Request::new(extract::embedded::prompt("{}", TEXT)).max_tokens(40),
     };
     request.temperature(if i.is_multiple_of(2) { 0.0 } else { 0.9 }).seed(i as u64)
 }

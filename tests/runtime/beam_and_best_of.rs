@@ -34,7 +34,7 @@ fn regex(regex: &'static str) -> Make {
 fn requests(engine: &Engine) -> Vec<Make> {
     let letter = engine.vocabulary().encode("a").unwrap()[0];
     let mut all: Vec<Make> = vec![
-        Box::new(|| extract::request(SCHEMAS[0], TEXT).unwrap().max_tokens(40)),
+        Box::new(|| extract::embedded::request(SCHEMAS[0], TEXT).unwrap().max_tokens(40)),
         regex("[A-Z][a-z]+( [A-Z][a-z]+){0,3}"),
         regex("(yes|no|maybe not), because [a-z ]{5,20}\\."),
         Box::new(|| text().max_tokens(12)),

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use candle_core::DType;
 use candle_core::quantized::{GgmlDType, gguf_file};
 use ffwd::chat::PromptPart;
+use ffwd::extract::Extractor;
 use ffwd::model::ModelConfig;
 use ffwd::model::embedded::{END_OF_TURN, START_OF_TURN, TOKENIZER_JSON, vocabulary};
 use ffwd::vocab::TokenId;
@@ -384,20 +385,21 @@ fn engines_use_their_models_templates() {
     assert!(plain.chat_template().unwrap().is_none());
     let chatml = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n";
     assert_eq!(plain.chat_prompt(&hi, &options).unwrap().to_text(), chatml);
-    assert_eq!(
-        plain.extraction_prompt("{}", "x").unwrap().to_text(),
-        ffwd::extract::prompt("{}", "x").to_text()
-    );
+    let extraction_prompt = |engine: &Engine, schema: &str, text: &str| {
+        Extractor::new(engine, schema).unwrap().prompt(text).unwrap().to_text()
+    };
+    let trained = ffwd::extract::embedded::prompt("{}", "x").to_text();
+    assert_eq!(extraction_prompt(&plain, "{}", "x"), trained);
     // One in the folder.
     std::fs::write(dir.path().join("chat_template.jinja"), "U:{{ messages[-1].content }} A:").unwrap();
     let with = engine(dir.path());
     assert_eq!(with.chat_prompt(&hi, &options).unwrap().to_text(), "U:hi A:");
-    let prompt = with.extraction_prompt("{\"type\": \"object\"}", "the text").unwrap().to_text();
+    let prompt = extraction_prompt(&with, "{\"type\": \"object\"}", "the text");
     assert!(prompt.starts_with("U:Extract") && prompt.ends_with("the text A:"), "{prompt}");
     // A template without system messages gets everything in the user's.
     let strict = "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}{{ messages[0].content }}";
     std::fs::write(dir.path().join("chat_template.jinja"), strict).unwrap();
-    let prompt = engine(dir.path()).extraction_prompt("{}", "the text").unwrap().to_text();
+    let prompt = extraction_prompt(&engine(dir.path()), "{}", "the text");
     assert!(prompt.starts_with("You extract") && prompt.ends_with("the text"), "{prompt}");
     // A broken one is an error for those who chat only.
     std::fs::write(dir.path().join("chat_template.jinja"), "{% for %}").unwrap();

@@ -31,12 +31,13 @@ fn each_source_saves_forwards() {
         for line in lines.lines().take(slice) {
             let entry: Value = serde_json::from_str(line).unwrap();
             let (schema, text) = (entry["schema"].to_string(), entry["text"].as_str().unwrap());
-            if extract::request(&schema, text).is_err() {
+            if extract::embedded::request(&schema, text).is_err() {
                 continue;
             }
             let mut tokens = None;
             for (((_, variant), engine), sums) in variants.iter().zip(&engines).zip(&mut sums) {
-                let output = engine.generate(&variant(extract::request(&schema, text).unwrap())).unwrap();
+                let output =
+                    engine.generate(&variant(extract::embedded::request(&schema, text).unwrap())).unwrap();
                 assert_eq!(tokens.get_or_insert(output.tokens.clone()), &output.tokens, "{}", entry["id"]);
                 sums.push(output.stats);
             }
@@ -79,7 +80,7 @@ fn a_constant_written_before_is_written_in_as_few_forwards_as_drafts_allow() {
     let schema = format!("{{\"const\":{{{}}}}}", members.join(","));
     let engine = Engine::embedded().unwrap();
     let request = || {
-        let request = extract::request(&schema, "Bright Glacier Consulting sells lamps.").unwrap();
+        let request = extract::embedded::request(&schema, "Bright Glacier Consulting sells lamps.").unwrap();
         request.lookup(false).draft_model(false).branches(false).without_gate().max_draft(DRAFT)
     };
     let off = engine.generate(&request().mode(Mode::Off)).unwrap();

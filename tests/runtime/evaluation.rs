@@ -20,13 +20,13 @@ fn records_validate_and_modes_agree() {
         for line in lines.lines().take(slice) {
             let entry: Value = serde_json::from_str(line).unwrap();
             let (schema, text) = (entry["schema"].to_string(), entry["text"].as_str().unwrap());
-            if let Err(error) = extract::request(&schema, text) {
+            if let Err(error) = extract::embedded::request(&schema, text) {
                 // The only keyword in these schemas that is refused.
                 assert!(error.message().contains("uniqueItems"), "{}: {error}", entry["id"]);
                 refused += 1;
                 continue;
             }
-            let request = || extract::request(&schema, text).unwrap();
+            let request = || extract::embedded::request(&schema, text).unwrap();
             let off = engine.generate(&request().mode(Mode::Off)).unwrap();
             let exact = engine.generate(&request()).unwrap();
             let open = engine.generate(&request().without_gate()).unwrap();

@@ -15,7 +15,7 @@ const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 
 fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();
     for schema in SCHEMAS {
-        requests.push(Box::new(move || extract::request(schema, TEXT).unwrap().max_tokens(120)));
+        requests.push(Box::new(move || extract::embedded::request(schema, TEXT).unwrap().max_tokens(120)));
     }
     for regex in ["[A-Z][a-z]+( [A-Z][a-z]+){0,3}", "(yes|no|maybe not), because [a-z ]{5,30}\\."] {
         let constraint = Constraint::regex(regex).unwrap();
@@ -110,7 +110,8 @@ fn bad_drafts_change_nothing() {
     let engine = engine();
     let schema = SCHEMAS[0];
     for sampling in samplings().into_iter().take(5) {
-        let request = || extract::request(schema, TEXT).unwrap().max_tokens(120).sampling(sampling.clone());
+        let request =
+            || extract::embedded::request(schema, TEXT).unwrap().max_tokens(120).sampling(sampling.clone());
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
         let prompt = off.stats.prompt_tokens;
         let truth = off.tokens.clone();
@@ -185,15 +186,17 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
 #[test]
 fn one_draft_passes_through_several_values() {
     let engine = engine();
-    let off = engine.generate(&extract::request(SCHEMAS[0], TEXT).unwrap().mode(Mode::Off)).unwrap();
+    let off =
+        engine.generate(&extract::embedded::request(SCHEMAS[0], TEXT).unwrap().mode(Mode::Off)).unwrap();
     assert_eq!(off.finish, Finish::Stop);
     // The values under their keys, as a form would have them: every one can be copied where it
     // opens.
     let record: serde_json::Value = serde_json::from_str(&off.text).unwrap();
     let form: String =
         ["number", "vendor"].iter().map(|k| format!("{k}: {}\n", record[*k].as_str().unwrap())).collect();
-    let request =
-        || extract::request(SCHEMAS[0], TEXT).unwrap().without_gate().draft_model(false).max_draft(64);
+    let request = || {
+        extract::embedded::request(SCHEMAS[0], TEXT).unwrap().without_gate().draft_model(false).max_draft(64)
+    };
     let without = engine.generate(&request().lookup(false)).unwrap();
     let with = engine.generate(&request().source(form)).unwrap();
     check(&with, &off, "copied");
@@ -206,7 +209,7 @@ fn one_draft_passes_through_several_values() {
 #[test]
 fn free_text_is_copied_without_a_constraint() {
     let engine = engine();
-    let request = || Request::new(extract::prompt(SCHEMAS[0], TEXT)).max_tokens(48);
+    let request = || Request::new(extract::embedded::prompt(SCHEMAS[0], TEXT)).max_tokens(48);
     let off = engine.generate(&request().mode(Mode::Off)).unwrap();
     let exact = engine.generate(&request().without_gate().source(&off.text)).unwrap();
     check(&exact, &off, "free text");
@@ -217,10 +220,11 @@ fn free_text_is_copied_without_a_constraint() {
 fn every_token_limit_cuts_both_alike() {
     let engine = engine();
     let schema = SCHEMAS[1];
-    let whole =
-        engine.generate(&extract::request(schema, TEXT).unwrap().mode(Mode::Off).max_tokens(200)).unwrap();
+    let whole = engine
+        .generate(&extract::embedded::request(schema, TEXT).unwrap().mode(Mode::Off).max_tokens(200))
+        .unwrap();
     for limit in 1..whole.tokens.len().min(40) {
-        let request = || extract::request(schema, TEXT).unwrap().max_tokens(limit);
+        let request = || extract::embedded::request(schema, TEXT).unwrap().max_tokens(limit);
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
         let exact = engine.generate(&request().without_gate()).unwrap();
         check(&exact, &off, &format!("limit {limit}"));
@@ -233,7 +237,7 @@ fn every_token_limit_cuts_both_alike() {
 fn streamed_pieces_are_the_text() {
     let engine = engine();
     let mut pieces = String::new();
-    let request = extract::request(SCHEMAS[0], TEXT).unwrap().max_tokens(120);
+    let request = extract::embedded::request(SCHEMAS[0], TEXT).unwrap().max_tokens(120);
     let output = engine.generate_streaming(&request, &mut |piece| pieces.push_str(piece)).unwrap();
     assert_eq!(pieces, output.text);
     assert_eq!(output.text.as_bytes(), engine.vocabulary().decode(&output.tokens));
@@ -243,8 +247,9 @@ fn streamed_pieces_are_the_text() {
 fn unverified_modes_keep_to_the_constraint_and_report_their_survival() {
     let engine = engine();
     for mode in [Mode::Canonical, Mode::Longest] {
-        let output =
-            engine.generate(&extract::request(SCHEMAS[0], TEXT).unwrap().mode(mode).max_tokens(300)).unwrap();
+        let output = engine
+            .generate(&extract::embedded::request(SCHEMAS[0], TEXT).unwrap().mode(mode).max_tokens(300))
+            .unwrap();
         let survival = output.stats.survival.unwrap();
         assert!((0.0..=1.0 + 1e-6).contains(&survival), "{survival}");
         assert!(output.stats.forced > 0);
@@ -256,7 +261,9 @@ fn unverified_modes_keep_to_the_constraint_and_report_their_survival() {
 
 #[test]
 fn a_prompt_beyond_the_context_is_refused() {
-    let error = engine().generate(&extract::request(SCHEMAS[0], "word ".repeat(4000)).unwrap()).unwrap_err();
+    let error = engine()
+        .generate(&extract::embedded::request(SCHEMAS[0], "word ".repeat(4000)).unwrap())
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PromptTooLong);
     assert!(error.hint_text().is_some());
 }

@@ -19,7 +19,7 @@ const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string"
     "total":{"type":"number"}},"required":["number","vendor","items","total"],"additionalProperties":false}"#;
 
 fn request() -> Request {
-    extract::request(SCHEMA, TEXT).unwrap().max_tokens(150)
+    extract::embedded::request(SCHEMA, TEXT).unwrap().max_tokens(150)
 }
 
 /// Both ways to decode: token by token, and with drafts as long as can be.

@@ -14,6 +14,7 @@ mod draft_sources;
 mod draft_target_pairs;
 mod evaluation;
 mod exactness;
+mod extractor;
 mod families;
 mod family_definitions;
 mod finish_reasons;

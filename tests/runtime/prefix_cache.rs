@@ -22,7 +22,7 @@ const TEXTS: [&str; 6] = [
 ];
 
 fn request(text: &str) -> Request {
-    extract::request(SCHEMA, text).unwrap()
+    extract::embedded::request(SCHEMA, text).unwrap()
 }
 
 /// What must not depend on what was read before.

@@ -17,7 +17,7 @@ fn engine() -> Engine {
 }
 
 fn request() -> Request {
-    extract::request(SCHEMA, TEXT).unwrap().max_tokens(90)
+    extract::embedded::request(SCHEMA, TEXT).unwrap().max_tokens(90)
 }
 
 fn both(engine: &Engine, request: impl Fn() -> Request) -> Output {

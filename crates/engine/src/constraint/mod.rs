@@ -223,9 +223,9 @@ impl Constraint {
         &self.policy
     }
 
-    /// Replaces the policy. For a JSON Schema, the policy for numbers, for arrays with `contains`,
-    /// and for the arrays and objects of `enum` and `const` is fixed when it is parsed (see
-    /// [`ConstraintBuilder::policy`]); whitespace and order elsewhere take effect here.
+    /// Replaces the policy. For a JSON Schema, the policy for numbers, for closed objects, for arrays
+    /// with `contains`, and for the arrays and objects of `enum` and `const` is fixed when it is
+    /// parsed (see [`ConstraintBuilder::policy`]); whitespace and order elsewhere take effect here.
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self

@@ -74,6 +74,14 @@ pub struct Policy {
     /// also `1.0` and `1.00`, except in a schema of draft 4, where these are not integers. For
     /// texts from other sources.
     pub equal_numbers: bool,
+    /// Closes the objects of a JSON Schema that declares some of their properties (default false:
+    /// the standard's reading, any other property is allowed). Such an object then has its declared
+    /// and required properties only, as with `"unevaluatedProperties": false` at the outermost
+    /// schema that applies to it, in every draft. So `allOf` and `$ref` still compose. Objects
+    /// without declared properties stay open, as do those with `patternProperties`,
+    /// `additionalProperties` or `unevaluatedProperties` in a schema that applies, and those that
+    /// could not have enough properties otherwise.
+    pub closed_objects: bool,
 }
 
 impl Default for Policy {
@@ -85,6 +93,7 @@ impl Default for Policy {
             max_fraction_digits: 20,
             exponent: false,
             equal_numbers: false,
+            closed_objects: false,
         }
     }
 }

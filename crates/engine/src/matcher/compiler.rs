@@ -181,6 +181,8 @@ impl Compiler {
     }
 
     fn base(&self, policy: &Policy) -> Result<Arc<Base>> {
+        // It concerns objects with declared properties only, which no base has.
+        let policy = &Policy { closed_objects: false, ..policy.clone() };
         let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(at) = bases.iter().position(|(p, _)| p == policy) {
             let known = bases.remove(at);

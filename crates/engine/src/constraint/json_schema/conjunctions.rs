@@ -335,10 +335,13 @@ impl<'p> SchemaLowering<'p> {
                 here
             }
         };
-        let shapes = match fork {
+        let mut shapes = match fork {
             Some(fork) => self.context.expand(fork, Mode::Exact)?.unwrap_or_default(),
             None => Shapes::new(),
         };
+        if self.context.policy.closed_objects {
+            self.context.close_objects(&mut shapes)?;
+        }
         self.conjunctions[goal as usize].culprit = self.context.culprit.take();
         let free = shapes.iter().any(|shape| shape.is_free());
         for shape in shapes {

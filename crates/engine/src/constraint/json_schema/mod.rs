@@ -18,7 +18,8 @@
 //! - `normalize` turns a conjunction into shapes (`shape`, `term_set`, `small_map`). It uses
 //!   `properties`, `negate`, `alternatives` (`oneOf`, empty forks), `unevaluated`, `contains` and
 //!   `exists_property`. `shared_refs` handles an `anyOf` of references. `synthetic` makes the
-//!   schemas that a merge needs and no document has.
+//!   schemas that a merge needs and no document has. `closed_objects` applies the policy of that
+//!   name.
 //! - `to_ir` turns shapes into nodes, with `undeclared` (names that no schema declares),
 //!   `literal_nodes`, `unique_items`, `multiple_of` and `verbatim` (spans of a source text).
 //! - `keywords`, `keyword_set` and `keyword_values` read keywords. `context` holds the state of one
@@ -46,6 +47,7 @@
 //! `$ref` siblings only make sense together.
 
 mod alternatives;
+mod closed_objects;
 mod conjunctions;
 mod contains;
 mod context;

@@ -439,6 +439,7 @@ impl SchemaContext<'_> {
             }
             kw::MIN_CONTAINS | kw::MAX_CONTAINS => {}
             kw::UNEVALUATED_ITEMS | kw::UNEVALUATED_PROPERTIES => {
+                shape.object.open |= name == kw::UNEVALUATED_PROPERTIES;
                 // First, so that the choices of its siblings are already decided.
                 if let Some(item) = self.unevaluated(id, name, at)? {
                     items.insert(0, item);
@@ -450,6 +451,9 @@ impl SchemaContext<'_> {
                 }
                 for name in self.names(at)? {
                     require(shape, name);
+                    if self.policy.closed_objects {
+                        shape.object.asked.push(name);
+                    }
                 }
             }
             kw::PROPERTY_NAMES => add_term(&mut shape.object.names, Term::Pos(at)),

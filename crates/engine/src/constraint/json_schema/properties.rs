@@ -63,6 +63,7 @@ impl SchemaContext<'_> {
         };
         let properties = list(self, kw::PROPERTIES)?;
         let patterns = list(self, kw::PATTERN_PROPERTIES)?;
+        fork.shape.object.open |= additional.is_some() || !patterns.is_empty();
         self.merge_group(fork, (properties, patterns), additional, id)
     }
 

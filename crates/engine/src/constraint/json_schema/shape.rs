@@ -306,6 +306,10 @@ pub(super) struct ObjectPart {
     pub demands: Vec<ExistsProperty>,
     /// Location of a bound on the number of properties.
     pub count_at: Option<Id>,
+    /// True if a schema says which undeclared properties are allowed; see `closed_objects`.
+    pub open: bool,
+    /// Names that the keyword `required` lists, if objects are closed by policy.
+    pub asked: NameList,
 }
 
 impl ObjectPart {

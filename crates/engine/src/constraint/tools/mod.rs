@@ -15,6 +15,7 @@
 //! well in the form they were trained on and badly in any other.
 
 mod harmony;
+mod other_spellings;
 mod parse_reply;
 mod style;
 
@@ -182,6 +183,24 @@ impl Tools {
     /// `InvalidReply` with the byte at which a call breaks off or is not written in the style.
     pub fn read(&self, style: ToolStyle, reply: &str) -> Result<Reply> {
         parse_reply::read(&self.list, &style.spelling(), reply)
+    }
+
+    /// Parses calls that a model wrote in another spelling than it was asked for: JSON with a `name`
+    /// and `arguments`, bare or in a code fence. Returns `None` if there are none. The arguments are
+    /// an object, but nothing checked them against the schema of the function.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// use ffwd_engine::constraint::tools::Tools;
+    ///
+    /// let tools = Tools::parse(r#"[{"name": "add", "parameters": {"type": "object"}}]"#)?;
+    /// let reply = tools.read_other("Sure.\n```json\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n```");
+    /// assert_eq!(reply.unwrap().calls[0].arguments, r#"{"a":1}"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_other(&self, reply: &str) -> Option<Reply> {
+        other_spellings::read(|name| self.names().any(|known| known == name), reply)
     }
 }
 

@@ -1,0 +1,99 @@
+//! Examples in a prompt: texts with the records that they give.
+//!
+//! A record that the schema refuses would teach the model a wrong form, so each record is checked
+//! by the constraint itself.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::constraint::substring::SubstringOptions;
+use crate::constraint::{ConstraintBuilder, KeyOrder, Policy, Whitespace};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::matcher::{Compiler, Verdict};
+
+/// A text and the record that it gives, shown to the model before its own text.
+///
+/// ```
+/// use ffwd::extract::Example;
+///
+/// # fn main() -> ffwd::Result<()> {
+/// let example = Example::from_json(r#"{"text": "Two lamps, please.", "record": {"lamps": 2}}"#)?;
+/// assert_eq!(example, Example::new("Two lamps, please.", serde_json::json!({"lamps": 2})));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Example {
+    /// The text.
+    pub text: String,
+    /// The record.
+    pub record: Value,
+    /// The file that it comes from, for error messages.
+    #[serde(skip)]
+    file: Option<PathBuf>,
+}
+
+impl Example {
+    /// Creates an example.
+    pub fn new(text: impl Into<String>, record: Value) -> Self {
+        Example { text: text.into(), record, file: None }
+    }
+
+    /// Reads an example from a JSON object with `text` and `record`.
+    ///
+    /// # Errors
+    /// `InvalidJson` with line and column.
+    pub fn from_json(json: impl AsRef<str>) -> Result<Self> {
+        serde_json::from_str(json.as_ref()).map_err(|e| {
+            Error::new(ErrorKind::InvalidJson, format!("the example: {e}"))
+                .at(Place::LineColumn(e.line(), e.column()))
+                .hint("an example is an object with `text` (a string) and `record` (as the schema has it)")
+        })
+    }
+
+    /// Sets the file that the example comes from, for error messages.
+    pub fn in_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Checks the record against the schema, as `builder` compiles it, under a policy that permits
+    /// every order of properties and every way to write a number.
+    pub(super) fn check(
+        &self,
+        compiler: &Compiler,
+        builder: ConstraintBuilder<'_>,
+        policy: &Policy,
+        schema: &str,
+    ) -> Result<()> {
+        let policy = Policy {
+            whitespace: Whitespace::Compact,
+            key_order: KeyOrder::Any,
+            exponent: true,
+            equal_numbers: true,
+            ..policy.clone()
+        };
+        let builder = builder.policy(policy).source(&self.text, &SubstringOptions::default());
+        let grammar = compiler.compile(&builder.json_schema(schema)?)?;
+        let text = self.record.to_string();
+        let found = grammar.matcher().explain_bytes(text.as_bytes());
+        if found.verdict == Verdict::Legal && found.may_end {
+            return Ok(());
+        }
+        let rest: String = String::from_utf8_lossy(&text.as_bytes()[found.fits..]).chars().take(40).collect();
+        let message = match found.verdict {
+            Verdict::Legal => "the record of the example is not complete".to_owned(),
+            _ => format!("the record of the example does not fit the schema from `{rest}` on"),
+        };
+        let error = Error::new(ErrorKind::InvalidOption, message)
+            .at(Place::Pointer(format!("/record{}", found.path)))
+            .hint("correct the record or the schema; a wrong example misleads the model");
+        Err(match &self.file {
+            Some(file) => error.at(Place::File(file.clone())),
+            None => error,
+        })
+    }
+}

@@ -1,0 +1,325 @@
+//! An extractor: one schema made ready for one model, for any number of texts.
+//!
+//! # Cost
+//! Building one parses and compiles the schema. A request copies the prompt, and shares the
+//! compiled schema unless it has strings that are spans of the text (`x-verbatim`).
+//!
+//! # Alternatives considered
+//! A function from schema and text to a request was rejected. It knows no model, so it can only
+//! use the wording of one of them, and it parses the schema for each text.
+
+use serde_json::Value;
+
+use super::example::Example;
+use super::json_style::to_text;
+use super::notes::notes;
+use super::outline::outline;
+use super::wording::{Values, Wording};
+use crate::Warning;
+use crate::chat::ChatTemplate;
+use crate::constraint::substring::SubstringOptions;
+use crate::constraint::{Constraint, ConstraintBuilder, Policy, Whitespace};
+use crate::decode::{Engine, Prompt, Request};
+use crate::error::{Error, ErrorKind, Result};
+use crate::matcher::CompiledGrammar;
+use crate::vocab::Vocabulary;
+
+/// A schema made ready for the extraction of records by one model. `Send` and `Sync`, and
+/// independent of the lifetime of the engine.
+///
+#[cfg_attr(feature = "embedded", doc = "```")]
+#[cfg_attr(not(feature = "embedded"), doc = "```ignore")]
+/// use ffwd::Engine;
+/// use ffwd::extract::{self, Extractor};
+///
+/// # fn main() -> ffwd::Result<()> {
+/// let engine = Engine::embedded()?;
+/// let schema = r#"{"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}"#;
+/// let extractor = Extractor::new(&engine, schema)?;
+/// for text in ["Total: 12.50 EUR", "To pay: 7 EUR"] {
+///     let output = engine.generate(&extractor.request(text)?)?;
+///     assert!(extract::finished(output)?.record["total"].is_number());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Extractor {
+    vocab: Vocabulary,
+    chat: Option<ChatTemplate>,
+    wording: Wording,
+    values: Values,
+    schema: String,
+    documents: Vec<(String, String)>,
+    spans: SubstringOptions,
+    policy: Policy,
+    /// The constraint, if it is the same for all texts.
+    shared: Option<(Constraint, CompiledGrammar)>,
+}
+
+/// Collects the options of an [`Extractor`]; [`build`](Self::build) reads the schema.
+#[must_use]
+pub struct ExtractorBuilder<'e> {
+    engine: &'e Engine,
+    policy: Policy,
+    documents: Vec<(String, String)>,
+    spans: SubstringOptions,
+    system: Option<String>,
+    prompt: Option<String>,
+    instructions: String,
+    examples: Vec<Example>,
+}
+
+impl<'e> ExtractorBuilder<'e> {
+    /// Sets how JSON is written, and whether objects are closed (default:
+    /// [`Engine::extraction_policy`]).
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Reads objects as the standard does: properties that the schema does not mention are allowed
+    /// unless it forbids them (default: they are not; see [`Policy::closed_objects`]).
+    pub fn open_objects(mut self) -> Self {
+        self.policy.closed_objects = false;
+        self
+    }
+
+    /// Supplies a JSON document that `$ref` may name by this URI.
+    pub fn document(mut self, uri: impl Into<String>, text: impl Into<String>) -> Self {
+        self.documents.push((uri.into(), text.into()));
+        self
+    }
+
+    /// Sets where strings with `"x-verbatim": true` begin and end (default: anywhere).
+    pub fn spans(mut self, options: SubstringOptions) -> Self {
+        self.spans = options;
+        self
+    }
+
+    /// Sets the system message. An empty one is left out.
+    pub fn system(mut self, text: impl Into<String>) -> Self {
+        self.system = Some(text.into());
+        self
+    }
+
+    /// Replaces the user message by a template. Its placeholders are `{text}`, which is needed,
+    /// `{schema}`, `{fields}` (the properties as a list), `{notes}` (on dates, numbers and the
+    /// like), `{instructions}` and `{examples}`; `{{` and `}}` are braces. A placeholder on a line
+    /// of its own disappears with its line if it has no value.
+    pub fn prompt(mut self, template: impl Into<String>) -> Self {
+        self.prompt = Some(template.into());
+        self
+    }
+
+    /// Adds instructions for this schema to the prompt.
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.instructions = text.into();
+        self
+    }
+
+    /// Adds an example to the prompt.
+    pub fn example(mut self, example: Example) -> Self {
+        self.examples.push(example);
+        self
+    }
+
+    /// Reads a JSON Schema (JSON text) and prepares the prompt.
+    ///
+    /// # Errors
+    /// Fails if the schema is not JSON, not supported or cannot be satisfied, if the template has
+    /// unknown placeholders or no place for the options that were given, if an example does not fit
+    /// the schema, or if the model's chat template does not parse.
+    pub fn build(self, schema: impl AsRef<str>) -> Result<Extractor> {
+        let schema = schema.as_ref();
+        let parsed: Value = serde_json::from_str(schema)
+            .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the schema: {e}")))?;
+        let wording = self.wording()?;
+        let mut extractor = Extractor {
+            vocab: self.engine.vocabulary().clone(),
+            chat: self.engine.chat_template()?.cloned(),
+            wording,
+            values: Values::default(),
+            schema: schema.to_owned(),
+            documents: self.documents,
+            spans: self.spans,
+            policy: self.policy,
+            shared: None,
+        };
+        if !is_quoting(&parsed) {
+            let constraint = extractor.constraint(None)?;
+            let grammar = self.engine.compiler().compile(&constraint)?;
+            extractor.shared = Some((constraint, grammar));
+        }
+        for example in &self.examples {
+            example.check(self.engine.compiler(), extractor.with_documents(), &extractor.policy, schema)?;
+        }
+        let schema = parsed.to_string();
+        extractor.values = Values {
+            fields: outline(&parsed).unwrap_or_else(|| schema.clone()),
+            schema,
+            notes: notes(&parsed),
+            instructions: self.instructions,
+            examples: shown(&self.examples, extractor.policy.whitespace),
+        };
+        Ok(extractor)
+    }
+
+    /// Returns the wording of the prompt.
+    ///
+    /// # Errors
+    /// If a template lacks the placeholder of an option that was given.
+    fn wording(&self) -> Result<Wording> {
+        let plain = self.instructions.is_empty() && self.examples.is_empty();
+        let wording = match (&self.prompt, &self.system) {
+            (Some(template), system) => {
+                let wording = Wording::new(system.as_deref().unwrap_or_default(), template)?;
+                for (name, given) in
+                    [("instructions", !self.instructions.is_empty()), ("examples", !self.examples.is_empty())]
+                {
+                    if given && !wording.user.has(name) {
+                        let message = format!("there are {name}, but the template has no {{{name}}}");
+                        return Err(Error::new(ErrorKind::InvalidOption, message)
+                            .hint(format!("write {{{name}}} where they go")));
+                    }
+                }
+                return Ok(wording);
+            }
+            // The embedded models know no other wording, but cannot be told anything in it.
+            (None, None) if self.engine.is_embedded() && plain => Wording::trained()?,
+            (None, _) => Wording::general()?,
+        };
+        let system = self.system.clone().unwrap_or(wording.system);
+        Ok(Wording { system, ..wording })
+    }
+}
+
+impl Extractor {
+    /// Reads a JSON Schema (JSON text) with default options.
+    ///
+    /// # Errors
+    /// As [`ExtractorBuilder::build`].
+    pub fn new(engine: &Engine, schema: impl AsRef<str>) -> Result<Self> {
+        Self::builder(engine).build(schema)
+    }
+
+    /// Starts an extractor with options.
+    pub fn builder(engine: &Engine) -> ExtractorBuilder<'_> {
+        ExtractorBuilder {
+            engine,
+            policy: engine.extraction_policy(),
+            documents: Vec::new(),
+            spans: SubstringOptions::default(),
+            system: None,
+            prompt: None,
+            instructions: String::new(),
+            examples: Vec::new(),
+        }
+    }
+
+    /// Returns a request for the record in a text; set further options on it. It gives the same
+    /// record on an [`Engine`] and on a [`Scheduler`](crate::Scheduler).
+    ///
+    /// # Errors
+    /// Fails if the model's chat template refuses the messages, and for a schema with `x-verbatim`
+    /// if the text has no span that fits.
+    pub fn request(&self, text: impl AsRef<str>) -> Result<Request> {
+        let text = text.as_ref();
+        let request = Request::new(self.prompt(text)?).source(text);
+        Ok(match &self.shared {
+            Some((constraint, grammar)) => request.constraint(constraint.clone()).grammar(grammar.clone()),
+            None => request.constraint(self.constraint(Some(text))?),
+        })
+    }
+
+    /// Returns the prompt about a text.
+    ///
+    /// # Errors
+    /// Fails if the model's chat template refuses the messages.
+    pub fn prompt(&self, text: impl AsRef<str>) -> Result<Prompt> {
+        self.wording.prompt(&self.values, text.as_ref(), self.chat.as_ref(), &self.vocab)
+    }
+
+    /// Returns the constraint, if it is the same for all texts: the schema has no strings that are
+    /// spans of the text.
+    pub fn shared_constraint(&self) -> Option<&Constraint> {
+        self.shared.as_ref().map(|shared| &shared.0)
+    }
+
+    /// Returns the warnings about the schema. A schema with strings that are spans of the text is
+    /// read for each text, so its warnings are those of the constraint of a request.
+    pub fn warnings(&self) -> &[Warning] {
+        self.shared_constraint().map_or(&[], Constraint::warnings)
+    }
+
+    /// Returns the policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Returns the constraint of the schema for a text.
+    ///
+    /// # Errors
+    /// As [`ConstraintBuilder::json_schema`].
+    pub fn constraint(&self, text: Option<&str>) -> Result<Constraint> {
+        let with_source = |builder| match text {
+            Some(text) => ConstraintBuilder::source(builder, text, &self.spans),
+            None => builder,
+        };
+        let read =
+            |policy: Policy| with_source(self.with_documents().policy(policy)).json_schema(&self.schema);
+        read(self.policy.clone()).map_err(|e| {
+            let open = Policy { closed_objects: false, ..self.policy.clone() };
+            match e.kind() == ErrorKind::Unsatisfiable && self.policy.closed_objects && read(open).is_ok() {
+                true => e.hint(
+                    "objects are closed here; the schema can be satisfied with open ones (--open-objects)",
+                ),
+                false => e,
+            }
+        })
+    }
+
+    /// Returns a builder of constraints with the supplied documents.
+    fn with_documents(&self) -> ConstraintBuilder<'_> {
+        let documents = self.documents.iter();
+        documents.fold(Constraint::builder(), |builder, (uri, text)| builder.document(uri, text.as_str()))
+    }
+}
+
+impl Engine {
+    /// Returns the policy that extraction uses by default: objects are closed
+    /// ([`Policy::closed_objects`]), and JSON has the whitespace that suits the model. The embedded
+    /// models were trained on compact JSON. Others write better values with single spaces, as they
+    /// saw JSON in training.
+    pub fn extraction_policy(&self) -> Policy {
+        Policy { whitespace: self.whitespace(), closed_objects: true, ..Policy::default() }
+    }
+
+    /// Returns the whitespace in JSON that suits the model.
+    pub fn whitespace(&self) -> Whitespace {
+        if self.is_embedded() { Whitespace::Compact } else { Whitespace::SingleSpace }
+    }
+}
+
+/// Returns true if a schema has strings that are spans of the text, so that each text has its own
+/// constraint.
+fn is_quoting(schema: &Value) -> bool {
+    let mut todo = vec![schema];
+    while let Some(value) = todo.pop() {
+        match value {
+            Value::Array(list) => todo.extend(list),
+            Value::Object(members) if members.get("x-verbatim") == Some(&Value::Bool(true)) => return true,
+            Value::Object(members) => todo.extend(members.values()),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Returns the examples as they are shown to the model.
+fn shown(examples: &[Example], whitespace: Whitespace) -> String {
+    let one = |example: &Example| {
+        format!("Example text:\n{}\n\nExample JSON:\n{}", example.text, to_text(&example.record, whitespace))
+    };
+    examples.iter().map(one).collect::<Vec<_>>().join("\n\n")
+}

@@ -1,0 +1,86 @@
+//! Wording of the prompt for a record.
+//!
+//! The embedded models have the wording that they were trained on. Other models get a wording that
+//! was chosen by measurement (`docs/extracting.md`), or that of a template. Schema, notes,
+//! instructions and examples come before the text, so that requests with one schema share the
+//! beginning of their prompts in the prefix cache.
+
+use super::template::Template;
+use crate::chat::{ChatOptions, ChatTemplate, Message};
+use crate::decode::Prompt;
+use crate::error::Result;
+use crate::vocab::Vocabulary;
+
+/// Placeholders of a prompt template.
+const PLACEHOLDERS: &[&str] = &["schema", "fields", "notes", "instructions", "examples", "text"];
+
+/// The system message for models that were not trained on extraction by this project.
+pub(super) const SYSTEM: &str = "You extract structured data from text.";
+
+/// The user message for models that were not trained on extraction by this project.
+pub(super) const USER: &str = include_str!("prompt.txt");
+
+/// The user message that the embedded models were trained on.
+const TRAINED: &str = "Extract the data as JSON matching this schema:\n{schema}\n\nText:\n{text}";
+
+/// The messages of a prompt.
+#[derive(Debug, Clone)]
+pub(super) struct Wording {
+    pub system: String,
+    pub user: Template,
+}
+
+/// The values of the placeholders that do not depend on the text.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Values {
+    pub schema: String,
+    pub fields: String,
+    pub notes: String,
+    pub instructions: String,
+    pub examples: String,
+}
+
+impl Wording {
+    /// Reads the user message as a template.
+    pub fn new(system: &str, user: &str) -> Result<Self> {
+        Ok(Wording { system: system.to_owned(), user: Template::new(user, PLACEHOLDERS, &["text"])? })
+    }
+
+    /// Returns the wording that the embedded models were trained on.
+    pub fn trained() -> Result<Self> {
+        Wording::new(SYSTEM, TRAINED)
+    }
+
+    /// Returns the wording for all other models.
+    pub fn general() -> Result<Self> {
+        Wording::new(SYSTEM, USER.trim_end())
+    }
+
+    /// Renders the prompt about a text: by a chat template, or in ChatML if there is none and the
+    /// vocabulary has its tokens, or as plain text. The system message goes into the user's if a
+    /// template has no place for it.
+    pub fn prompt(
+        &self,
+        values: &Values,
+        text: &str,
+        template: Option<&ChatTemplate>,
+        vocab: &Vocabulary,
+    ) -> Result<Prompt> {
+        let Values { schema, fields, notes, instructions, examples } = values;
+        let user = self.user.render(&[schema, fields, notes, instructions, examples, text]);
+        let joined = || match self.system.is_empty() {
+            true => user.clone(),
+            false => format!("{}\n\n{user}", self.system),
+        };
+        let options = ChatOptions::default();
+        if template.is_none() && !Prompt::has_chatml(vocab) {
+            return Ok(Prompt::text(joined() + "\n\nJSON:\n"));
+        }
+        if self.system.is_empty() {
+            return Prompt::chat(&[Message::user(&user)], &options, template, vocab);
+        }
+        let both = [Message::system(&self.system), Message::user(&user)];
+        Prompt::chat(&both, &options, template, vocab)
+            .or_else(|_| Prompt::chat(&[Message::user(joined())], &options, template, vocab))
+    }
+}
