@@ -1,7 +1,11 @@
-//! Outline of a schema: its properties as a list that is easier to read than JSON Schema.
+//! Outline of a schema: its properties as a list that models understand better than JSON Schema.
 //!
 //! # Cost
 //! One walk, bounded in depth and size. A schema that the list cannot describe has no outline.
+//!
+//! # Alternatives considered
+//! Rules about dates, numbers and copying below the schema were measured, and give fewer right
+//! fields than the list alone. They remain available as a placeholder, for other models.
 
 use std::fmt::Write;
 
@@ -120,4 +124,42 @@ fn follow<'s>(mut value: &'s Value, root: &'s Value) -> Option<&'s Value> {
         value = root.pointer(reference.as_str()?.strip_prefix('#')?)?;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(schema: &str) -> Option<String> {
+        outline(&serde_json::from_str(schema).unwrap())
+    }
+
+    #[test]
+    fn properties_are_lines() {
+        let schema = r##"{"$defs": {"item": {"type": "object", "properties": {"name": {"type": "string"},
+            "size": {"enum": ["S", 2]}}}}, "type": "object", "properties": {
+            "due": {"type": "string", "format": "date", "description": "Day of\npayment."},
+            "paid": {"type": ["boolean", "null"]}, "total": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            "items": {"type": "array", "items": {"$ref": "#/$defs/item"}}, "kind": {"const": "bill"}}}"##;
+        let expected = "- due: date, YYYY-MM-DD (Day of payment.)\n- paid: true or false or null\n\
+            - total: number or null\n- items: array of object\n  - name: string\n  - size: one of \"S\", 2\n\
+            - kind: \"bill\"";
+        assert_eq!(of(schema).unwrap(), expected);
+    }
+
+    #[test]
+    fn schemas_that_are_not_simple_have_none() {
+        for schema in [
+            "true",
+            r#"{"type": "string"}"#,
+            r#"{"properties": {"a": {}}}"#,
+            r#"{"properties": {"a": {"type": "string"}}, "allOf": []}"#,
+            r##"{"$ref": "#"}"##,
+            r##"{"properties": {"a": {"$ref": "#"}}}"##,
+            r##"{"properties": {"a": {"$ref": "https://example.com/x"}}}"##,
+            r#"{"properties": {"a": {"type": "array"}}}"#,
+        ] {
+            assert_eq!(of(schema), None, "{schema}");
+        }
+    }
 }

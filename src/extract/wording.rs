@@ -1,7 +1,7 @@
 //! Wording of the prompt for a record.
 //!
 //! The embedded models have the wording that they were trained on. Other models get a wording that
-//! was chosen by measurement (`docs/extracting.md`), or that of a template. Schema, notes,
+//! was chosen by measurement (`docs/benchmarks.md`), or that of a template. Schema, notes,
 //! instructions and examples come before the text, so that requests with one schema share the
 //! beginning of their prompts in the prefix cache.
 
