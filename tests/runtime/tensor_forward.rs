@@ -340,11 +340,11 @@ fn engine(batch_invariant: bool) -> Engine {
 #[test]
 fn the_embedded_models_give_the_same_record() {
     let kernels = Engine::builder().build().unwrap();
-    let want = kernels.generate(&extract::request(SCHEMA, TEXT).unwrap()).unwrap();
+    let want = kernels.generate(&extract::embedded::request(SCHEMA, TEXT).unwrap()).unwrap();
     for batch_invariant in [false, true] {
         let engine = engine(batch_invariant);
         for mode in [Mode::Off, Mode::Exact] {
-            let got = engine.generate(&extract::request(SCHEMA, TEXT).unwrap().mode(mode)).unwrap();
+            let got = engine.generate(&extract::embedded::request(SCHEMA, TEXT).unwrap().mode(mode)).unwrap();
             assert_eq!(got.text, want.text, "{mode:?}, {batch_invariant}");
         }
     }
