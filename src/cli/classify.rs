@@ -143,15 +143,19 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             found.forwards,
             100.0 * found.legal_mass
         );
-        if found.legal_mass < LOW_MASS {
-            eprintln!(
-                "warning: most of the model's probability was on texts that are no labels, so these \
-                 probabilities say little; name the labels in the prompt ({{labels}}), or use a model that \
-                 follows instructions"
-            );
+        if let Some(warning) = low_mass(found.legal_mass) {
+            eprintln!("{warning}");
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns a warning if the model expects other texts than labels.
+fn low_mass(mass: f64) -> Option<&'static str> {
+    (mass < LOW_MASS).then_some(
+        "warning: most of the model's probability was on texts that are no labels, so these probabilities say \
+         little; name the labels in the prompt ({labels}), or use a model that follows instructions",
+    )
 }
 
 /// The question to the model.
@@ -205,4 +209,15 @@ fn table(found: &LabelProbabilities) -> String {
         rows.push(row(found.rest, "(all others)"));
     }
     rows.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_share_on_labels_is_a_warning() {
+        assert!(low_mass(0.0).is_some() && low_mass(0.49).is_some_and(|text| text.contains("{labels}")));
+        assert!(low_mass(0.5).is_none() && low_mass(1.0).is_none());
+    }
 }

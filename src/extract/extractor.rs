@@ -148,7 +148,10 @@ impl<'e> ExtractorBuilder<'e> {
         };
         if !is_quoting(&parsed) {
             let constraint = extractor.constraint(None)?;
-            let grammar = self.engine.compiler().compile(&constraint)?;
+            let compile = |constraint: &Constraint| self.engine.compiler().compile(constraint);
+            let opens =
+                || extractor.read(&extractor.open_policy(), None).is_ok_and(|open| compile(&open).is_ok());
+            let grammar = compile(&constraint).map_err(|e| extractor.hinted(e, opens))?;
             extractor.shared = Some((constraint, grammar));
         }
         for example in &self.examples {
@@ -262,21 +265,29 @@ impl Extractor {
     /// # Errors
     /// As [`ConstraintBuilder::json_schema`].
     pub fn constraint(&self, text: Option<&str>) -> Result<Constraint> {
-        let with_source = |builder| match text {
-            Some(text) => ConstraintBuilder::source(builder, text, &self.spans),
-            None => builder,
-        };
-        let read =
-            |policy: Policy| with_source(self.with_documents().policy(policy)).json_schema(&self.schema);
-        read(self.policy.clone()).map_err(|e| {
-            let open = Policy { closed_objects: false, ..self.policy.clone() };
-            match e.kind() == ErrorKind::Unsatisfiable && self.policy.closed_objects && read(open).is_ok() {
-                true => e.hint(
-                    "objects are closed here; the schema can be satisfied with open ones (--open-objects)",
-                ),
-                false => e,
-            }
-        })
+        let opens = || self.read(&self.open_policy(), text).is_ok();
+        self.read(&self.policy, text).map_err(|e| self.hinted(e, opens))
+    }
+
+    fn read(&self, policy: &Policy, text: Option<&str>) -> Result<Constraint> {
+        let builder = self.with_documents().policy(policy.clone());
+        match text {
+            Some(text) => builder.source(text, &self.spans).json_schema(&self.schema),
+            None => builder.json_schema(&self.schema),
+        }
+    }
+
+    fn open_policy(&self) -> Policy {
+        Policy { closed_objects: false, ..self.policy.clone() }
+    }
+
+    /// Adds a hint to the error of a schema that can only be satisfied with open objects.
+    fn hinted(&self, error: Error, opens: impl Fn() -> bool) -> Error {
+        match error.kind() == ErrorKind::Unsatisfiable && self.policy.closed_objects && opens() {
+            true => error
+                .hint("objects are closed here; with open ones the schema can be satisfied (--open-objects)"),
+            false => error,
+        }
     }
 
     /// Returns a builder of constraints with the supplied documents.

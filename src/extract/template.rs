@@ -18,13 +18,13 @@ const MAX_TEMPLATE: usize = 1 << 20;
 /// A text with placeholders.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePart>,
     /// Names of the placeholders.
     names: &'static [&'static str],
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Piece {
+enum TemplatePart {
     Literal(String),
     /// A placeholder, by its index in the names.
     Value(usize),
@@ -59,11 +59,11 @@ impl Template {
             let fault = |message: String| fault(text, from, message);
             match (name, index) {
                 (Some(name), Some(index)) => {
-                    if template.pieces.contains(&Piece::Value(index)) {
+                    if template.pieces.contains(&TemplatePart::Value(index)) {
                         return Err(fault(format!("the placeholder {{{name}}} occurs twice")));
                     }
-                    template.pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-                    template.pieces.push(Piece::Value(index));
+                    template.pieces.push(TemplatePart::Literal(std::mem::take(&mut literal)));
+                    template.pieces.push(TemplatePart::Value(index));
                     rest = &rest[at + name.len() + 2..];
                 }
                 (Some(name), None) if is_word(name) => {
@@ -79,7 +79,7 @@ impl Template {
             }
         }
         literal.push_str(rest);
-        template.pieces.push(Piece::Literal(literal));
+        template.pieces.push(TemplatePart::Literal(literal));
         for needed in needed {
             if !template.has(needed) {
                 let message = format!("the template has no {{{needed}}}");
@@ -92,29 +92,29 @@ impl Template {
 
     /// Returns true if a placeholder occurs.
     pub fn has(&self, name: &str) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Value(i) if self.names[*i] == name))
+        self.pieces.iter().any(|piece| matches!(piece, TemplatePart::Value(i) if self.names[*i] == name))
     }
 
     /// Replaces the placeholders; `values` are in the order of their names.
     pub fn render(&self, values: &[&str]) -> String {
         let size = self.pieces.iter().map(|piece| match piece {
-            Piece::Literal(text) => text.len(),
-            Piece::Value(i) => values[*i].len(),
+            TemplatePart::Literal(text) => text.len(),
+            TemplatePart::Value(i) => values[*i].len(),
         });
         let mut out = String::with_capacity(size.sum());
         let mut skipped = false;
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(text) if skipped => {
+                TemplatePart::Literal(text) if skipped => {
                     let text = text.strip_prefix('\n').unwrap_or(text);
                     out.push_str(text.strip_prefix('\n').unwrap_or(text));
                 }
-                Piece::Literal(text) => out.push_str(text),
-                Piece::Value(i) => out.push_str(values[*i]),
+                TemplatePart::Literal(text) => out.push_str(text),
+                TemplatePart::Value(i) => out.push_str(values[*i]),
             }
             skipped = match piece {
-                Piece::Value(i) => values[*i].is_empty() && (out.is_empty() || out.ends_with('\n')),
-                Piece::Literal(_) => false,
+                TemplatePart::Value(i) => values[*i].is_empty() && (out.is_empty() || out.ends_with('\n')),
+                TemplatePart::Literal(_) => false,
             };
         }
         out

@@ -98,7 +98,7 @@ fn examples_are_shown_to_the_model() {
         let bad = file(dir.path(), "bad.json", text);
         let (code, out, err) = extract(&schema, &["--example", &good, "--example", &bad]);
         assert!(matches!(code, Some(1 | 2)) && out.is_empty(), "{out}");
-        assert!(err.contains(part) && err.contains("bad.json") && err.lines().count() <= 2, "{err}");
+        assert!(err.contains(part) && err.contains("bad.json") && err.starts_with("error: "), "{err}");
     }
 }
 
@@ -149,12 +149,12 @@ fn classify_names_the_labels() {
         assert!(output.status.success(), "{err}");
         (serde_json::from_str::<Value>(&out).unwrap(), err)
     };
-    // As the embedded models were trained, most of their probability is on labels.
-    let (named, err) = run(&[]);
-    assert!(named["legal_mass"].as_f64().unwrap() > 0.5 && !err.contains("warning"), "{named} {err}");
-    let (hidden, err) = run(&["--prompt", "{text}\\n\\nZ"]);
-    assert!(hidden["legal_mass"].as_f64().unwrap() < 0.5, "{hidden}");
-    assert!(err.contains("warning: most of the model's probability"), "{err}");
+    // The same limit for every prompt.
+    for prompt in [&[][..], &["--prompt", "{text}\\n\\nZ"]] {
+        let (found, err) = run(prompt);
+        let low = found["legal_mass"].as_f64().unwrap() < 0.5;
+        assert_eq!(err.contains("warning: most of the model's probability"), low, "{found} {err}");
+    }
     let (_, err) = run(&["--prompt", "Labels: {labels}\\n{text}\\n{{}}"]);
     assert!(err.contains("3 of 3 labels"), "{err}");
     let output = ffwd_reading(&["classify", "-", "-l", &labels, "--prompt", "{label} {text}"], "x");

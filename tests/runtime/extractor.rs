@@ -120,7 +120,8 @@ fn examples_must_fit_the_schema() {
         (json!(["Zork"]), "/record"),
     ] {
         let error = build(record).unwrap_err();
-        assert_eq!((error.kind(), error.pointer()), (ErrorKind::InvalidOption, Some(pointer)), "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+        assert!(error.pointer().is_some_and(|found| found.starts_with(pointer)), "{error}");
     }
     // A span of its own text.
     let verbatim =
