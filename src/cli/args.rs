@@ -374,6 +374,11 @@ impl ConstraintArgs {
         }
     }
 
+    /// Returns true if the output is a JSON value.
+    pub(super) fn is_json(&self) -> bool {
+        self.kind.json_schema.is_some() || self.kind.json_object
+    }
+
     /// Returns true if the output consists of labels.
     pub(super) fn has_labels(&self) -> bool {
         self.kind.labels.is_some()

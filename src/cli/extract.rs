@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
 use super::schema_refs::{Documents, ReferenceArgs};
+use super::value_args::{self, ValueArgs};
 use super::{help, output};
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, Policy, Whitespace};
@@ -95,6 +96,8 @@ pub(super) struct Args {
     json: JsonArgs,
     #[command(flatten)]
     references: ReferenceArgs,
+    #[command(flatten)]
+    values: ValueArgs,
     #[command(flatten)]
     decode: DecodeArgs,
     #[command(flatten)]
@@ -271,7 +274,8 @@ fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
             output::print_warnings(constraint.warnings());
         }
     }
-    Ok(args.decode.apply(extractor.request(&text).map_err(in_file)?))
+    let request = extractor.request(&text).map_err(in_file)?;
+    Ok(args.values.apply(args.decode.apply(request)))
 }
 
 fn extract_file(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
@@ -302,6 +306,12 @@ fn outcome_of(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome>
             "closed before the limit of {} tokens; the last values are not the model's",
             job.args.decode.max_tokens()
         );
+    }
+    for message in value_args::messages(&stats) {
+        match job.args.files.len() {
+            1 => eprintln!("{message}"),
+            _ => eprintln!("{}: {message}", file.display()),
+        }
     }
     let incomplete = extract::finished(output).err().map(in_file);
     Ok(Outcome { text, finish, stats, incomplete })

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
 use super::multi_output::{self, MultiOutputArgs};
+use super::value_args::{self, ValueArgs};
 use super::{help, output};
 use crate::chat::{ChatOptions, Message};
 use crate::constraint::tools::{Reply, ToolCall, Tools};
@@ -77,6 +78,8 @@ pub(super) struct Args {
     #[command(flatten)]
     constraint: ConstraintArgs,
     #[command(flatten)]
+    values: ValueArgs,
+    #[command(flatten)]
     decode: DecodeArgs,
     #[command(flatten)]
     models: ModelArgs,
@@ -105,6 +108,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     let mut request = args.decode.apply(Request::new(prompt));
+    if args.constraint.is_json() {
+        request = args.values.apply(request);
+    }
     let constrained = constraint.is_some();
     if let Some(constraint) = constraint.map(|constraint| args.constraint.suited(constraint, &engine)) {
         let grammar = engine.compiler().compile(&constraint)?;
@@ -148,6 +154,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             }
             None => output::print_line(&text)?,
         }
+    }
+    for message in value_args::messages(&output.stats) {
+        eprintln!("{message}");
     }
     if complete.is_ok() && !matches!(output.finish, Finish::Stop) {
         eprintln!("ended by {}", output.finish.name());

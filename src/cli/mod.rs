@@ -18,6 +18,7 @@ mod multi_output;
 mod output;
 mod schema_refs;
 mod tools;
+mod value_args;
 
 use std::process::ExitCode;
 

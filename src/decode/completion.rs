@@ -79,7 +79,7 @@ impl CompletionKeeper {
     }
 
     /// Checks whether the output can be completed within `left` tokens after `next`, the state
-    /// after a token of `bytes`. If so, that completion is kept; otherwise nothing changes.
+    /// after a token of `bytes`, or another state if `bytes` are empty. If so, that completion is kept; otherwise nothing changes.
     pub(super) fn advance(&mut self, next: &Matcher, bytes: &[u8], left: usize) -> bool {
         if self.of_tokens.is_some() {
             let completion = next.token_completion().filter(|tokens| tokens.len() <= left);
@@ -109,7 +109,9 @@ impl CompletionKeeper {
     /// completes the output.
     fn adapt(&self, next: &Matcher, bytes: &[u8]) -> Option<Vec<u8>> {
         let kept = &self.completion;
-        if let Some(rest) = kept.strip_prefix(bytes) {
+        if !bytes.is_empty()
+            && let Some(rest) = kept.strip_prefix(bytes)
+        {
             return Some(rest.to_vec());
         }
         (0..=kept.len()).rev().map(|i| &kept[i..]).find(|rest| completes(next, rest)).map(<[u8]>::to_vec)

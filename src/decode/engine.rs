@@ -11,6 +11,7 @@ use super::request::Request;
 use super::session::{DraftSources, Session, SessionOptions, TokenLogprob};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
+use super::watch::{OutputWatch, PlainTokens, WatchOptions};
 use crate::chat::{ChatOptions, ChatTemplate, Message};
 use crate::draft::{
     AcceptanceRates, DraftModel, ForcedRunCache, Gate, PromptLookup, TokenizationMemory, always_listed,
@@ -72,6 +73,8 @@ pub struct Engine {
     splits: Arc<Mutex<TokenizationMemory>>,
     /// The tokens that are always in the vocabulary of draft models.
     always: OnceLock<Arc<Vec<TokenId>>>,
+    /// The tokens of plain text, for strings near their limits.
+    plain: OnceLock<Arc<PlainTokens>>,
     /// The KV cache of prefixes of prompts so far.
     prefixes: Mutex<PrefixCache>,
     /// True if the vocabulary is that of the embedded models.
@@ -294,8 +297,20 @@ impl Engine {
         let compiler = Compiler::new(vocab.with_logits_size(size)?);
         let kept = DEFAULT_BYTES.max(target.weight_bytes() / SHARE_KEPT);
         let prefixes = Mutex::new(PrefixCache::new(kept));
-        let (estimates, splits, always) = (Arc::default(), Arc::default(), OnceLock::new());
-        Ok(Engine { target, draft, compiler, chat: None, estimates, splits, always, prefixes, embedded })
+        let (estimates, splits) = (Arc::default(), Arc::default());
+        let (always, plain) = (OnceLock::new(), OnceLock::new());
+        Ok(Engine {
+            target,
+            draft,
+            compiler,
+            chat: None,
+            estimates,
+            splits,
+            always,
+            plain,
+            prefixes,
+            embedded,
+        })
     }
 
     /// Sets the maximum number of bytes of the prefix cache.
@@ -516,11 +531,25 @@ impl Engine {
             max_tokens: request.max_tokens,
             stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
             close: request.close_before_limit,
+            watch: self.watch(request),
             thinking: request.thinking.clone(),
             logprobs,
             cancel: request.cancel.iter().cloned().chain(cancel).collect(),
         };
         Session::new(&self.target, self.vocabulary(), prompt, grammar.map(|g| g.matcher()), setup)
+    }
+
+    /// Returns the watch over the values of an output, if the request wants one.
+    pub(super) fn watch(&self, request: &Request) -> Option<OutputWatch> {
+        let (guard, thinking) = (request.guard, request.thinking.clone());
+        let plain = || self.plain.get_or_init(|| Arc::new(PlainTokens::new(self.vocabulary()))).clone();
+        let plain = request.end_at_words.then(plain);
+        if !guard && plain.is_none() {
+            return None;
+        }
+        let source = request.source.clone().or_else(|| request.prompt.source.clone());
+        let source = source.unwrap_or_else(|| request.prompt.outside_text());
+        Some(OutputWatch::new(WatchOptions { guard, plain, source, thinking }))
     }
 
     fn drafting(&self, request: &Request) -> Result<DraftSources> {

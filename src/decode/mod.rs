@@ -19,6 +19,7 @@ mod session;
 mod stats;
 mod stop;
 mod thinking;
+mod watch;
 
 pub use engine::{Engine, EngineBuilder, Output};
 pub use events::{CancelToken, Event};

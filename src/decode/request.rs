@@ -53,6 +53,8 @@ pub struct Request {
     pub(super) stop: Vec<String>,
     pub(super) stop_tokens: Vec<TokenId>,
     pub(super) close_before_limit: bool,
+    pub(super) guard: bool,
+    pub(super) end_at_words: bool,
     pub(super) thinking: Option<Thinking>,
     pub(super) logprobs: bool,
     pub(super) cancel: Option<CancelToken>,
@@ -85,6 +87,8 @@ impl Request {
             stop: Vec::new(),
             stop_tokens: Vec::new(),
             close_before_limit: false,
+            guard: false,
+            end_at_words: false,
             thinking: None,
             logprobs: false,
             cancel: None,
@@ -182,6 +186,25 @@ impl Request {
     /// bounded; for large constraints it may close earlier than necessary.
     pub fn close_before_limit(mut self, on: bool) -> Self {
         self.close_before_limit = on;
+        self
+    }
+
+    /// Ends values of a JSON output that repeat themselves (default: no, but yes in requests of
+    /// [`extract`](crate::extract)). A string then closes, an array gets no further item, and the generation continues after it. [`Stats::guarded`](super::Stats::guarded) names
+    /// the values. All modes decide alike. A text that the source repeats in the same way counts as
+    /// no repetition.
+    pub fn guard(mut self, on: bool) -> Self {
+        self.guard = on;
+        self
+    }
+
+    /// Ends a JSON string that does not fit into its `maxLength` at a sentence or a word (default:
+    /// no, but yes in requests of [`extract`](crate::extract)). Without this, the string is filled
+    /// with what fits. [`Stats::shortened`](super::Stats::shortened) names the strings. All modes
+    /// decide alike. Strings with a pattern, a format or a list of values are left alone. This has
+    /// no effect on a beam search.
+    pub fn end_at_words(mut self, on: bool) -> Self {
+        self.end_at_words = on;
         self
     }
 

@@ -138,6 +138,16 @@ pub struct Stats {
     /// Output tokens emitted without verification: completions before the limit, and ends of
     /// thinking.
     pub unverified: usize,
+    /// JSON pointers of values that repeated themselves and were ended
+    /// ([`Request::guard`](super::Request::guard)).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guarded: Vec<String>,
+    /// JSON pointers of strings that were ended before their `maxLength`
+    /// ([`Request::end_at_words`](super::Request::end_at_words)).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shortened: Vec<String>,
+    /// Tokens after the ends of these strings, which were taken back.
+    pub taken_back: usize,
     /// Tokens proposed for verification.
     pub drafted: usize,
     /// Proposed tokens that the target model agreed with.

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::check_text;
 use crate::constraint::Constraint;
 use crate::constraint::substring::SubstringOptions;
 use crate::decode::{Prompt, Request};
@@ -35,13 +36,14 @@ pub fn request(schema: impl AsRef<str>, text: impl AsRef<str>) -> Result<Request
 /// Returns a request like [`request`], with a constraint already made from the schema.
 ///
 /// # Errors
-/// Fails if the schema is not JSON.
+/// Fails if the schema is not JSON, or the text is blank.
 pub fn request_for(
     constraint: Constraint,
     schema: impl AsRef<str>,
     text: impl AsRef<str>,
 ) -> Result<Request> {
     let text = text.as_ref();
+    check_text(text)?;
     let compact = serde_json::from_str::<Value>(schema.as_ref())
         .map(|v| v.to_string())
         .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the schema: {e}")))?;

@@ -10,6 +10,7 @@
 
 use serde_json::Value;
 
+use super::check_text;
 use super::example::Example;
 use super::json_style::to_text;
 use super::notes::notes;
@@ -224,11 +225,12 @@ impl Extractor {
     /// record on an [`Engine`] and on a [`Scheduler`](crate::Scheduler).
     ///
     /// # Errors
-    /// Fails if the model's chat template refuses the messages, and for a schema with `x-verbatim`
-    /// if the text has no span that fits.
+    /// Fails if the text is blank, the model's chat template refuses the messages, or a schema with
+    /// `x-verbatim` finds no span in the text that fits.
     pub fn request(&self, text: impl AsRef<str>) -> Result<Request> {
         let text = text.as_ref();
-        let request = Request::new(self.prompt(text)?).source(text);
+        check_text(text)?;
+        let request = Request::new(self.prompt(text)?).source(text).guard(true).end_at_words(true);
         Ok(match &self.shared {
             Some((constraint, grammar)) => request.constraint(constraint.clone()).grammar(grammar.clone()),
             None => request.constraint(self.constraint(Some(text))?),

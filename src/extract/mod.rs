@@ -6,7 +6,9 @@
 //!
 //! An [`Extractor`] is made once from a model and a schema, and makes the request for each text.
 //! Its prompt is in the model's own chat template, with the wording that suits the model. Objects
-//! are closed: they have the properties that the schema mentions, unless it says otherwise.
+//! are closed: they have the properties that the schema mentions, unless it says otherwise. Its
+//! requests end values that repeat themselves ([`Request::guard`]), and strings at words
+//! ([`Request::end_at_words`]).
 
 pub mod embedded;
 mod example;
@@ -43,6 +45,17 @@ pub struct Extraction {
     pub stats: Stats,
 }
 
+/// # Errors
+/// Fails if a text is blank: a record of it would be invented.
+fn check_text(text: &str) -> Result<()> {
+    if !text.trim().is_empty() {
+        return Ok(());
+    }
+    let what = if text.is_empty() { "empty" } else { "blank" };
+    Err(Error::new(ErrorKind::InvalidOption, format!("the text is {what}"))
+        .hint("there is nothing to extract; a record would be invented"))
+}
+
 impl Engine {
     /// Extracts a typed record. The schema is that of `T`.
     ///
@@ -73,7 +86,7 @@ impl Engine {
     /// [`Extractor`] reads the schema only once.
     ///
     /// # Errors
-    /// Fails if the schema does not compile or the text is too long. `Incomplete` if the record
+    /// Fails if the schema does not compile, or the text is blank or too long. `Incomplete` if the record
     /// does not end within the token limit.
     pub fn extract_json(&self, schema: impl AsRef<str>, text: impl AsRef<str>) -> Result<Extraction> {
         finished(self.generate(&Extractor::new(self, schema)?.request(text)?)?)

@@ -109,14 +109,42 @@ impl Sampler {
     ) -> Result<Sampled> {
         let raw = self.report_raw.then(|| logits.to_vec());
         let (best, chosen) = self.pick(logits, mask, position, history)?;
+        Ok(self.describe(logits, mask, (best, chosen), raw))
+    }
+
+    /// Returns the values that [`sample`](Self::sample) reports for a legal token, if it is chosen
+    /// in another way.
+    ///
+    /// # Errors
+    /// Returns the errors of [`sample`](Self::sample).
+    pub(crate) fn report(
+        &self,
+        logits: &mut [f32],
+        mask: Option<&[u32]>,
+        history: &[TokenId],
+        token: TokenId,
+    ) -> Result<Sampled> {
+        let raw = self.report_raw.then(|| logits.to_vec());
+        self.adjust(logits, history)?;
+        let chosen = Candidate { token, logit: logits[token as usize] };
+        Ok(self.describe(logits, mask, (best(logits, mask)?, chosen), raw))
+    }
+
+    fn describe(
+        &self,
+        logits: &[f32],
+        mask: Option<&[u32]>,
+        (best, chosen): (Candidate, Candidate),
+        raw: Option<Vec<f32>>,
+    ) -> Sampled {
         let total = log_sum(logits, mask, best.logit);
         let legal_mass = self.report_legal_mass.then(|| legal_mass(logits, best.logit, total));
-        Ok(Sampled {
+        Sampled {
             token: chosen.token,
             logprob: chosen.logit - best.logit - total,
             legal_mass,
             raw_logprob: raw.map(|raw| log_softmax(&raw, chosen.token as usize)),
-        })
+        }
     }
 
     /// Returns the token that [`sample`](Self::sample) chooses, without its log-probability. This

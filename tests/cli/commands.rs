@@ -459,3 +459,57 @@ fn a_batch_prints_the_same_lines() {
     }
     assert_eq!(ffwd(&["extract", TEXT, "--schema", SCHEMA, "--batch", "0"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_blank_text_is_no_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let (blank, whole) = (dir.path().join("blank.txt"), dir.path().join("whole.txt"));
+    std::fs::write(&blank, " \n").unwrap();
+    std::fs::copy(TEXT, &whole).unwrap();
+    let (blank, whole) = (blank.to_str().unwrap(), whole.to_str().unwrap());
+    let output = ffwd(&["extract", blank, "--schema", SCHEMA]);
+    let (out, err) = texts(&output);
+    assert!(!output.status.success() && out.is_empty());
+    assert!(err.contains("the text is blank") && err.contains("blank.txt"), "{err}");
+    let output = ffwd(&["extract", blank, whole, "--schema", SCHEMA]);
+    let (out, _) = texts(&output);
+    assert_eq!(output.status.code(), Some(1));
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines[0]["error"].as_str().unwrap().contains("blank") && lines[0]["record"].is_null());
+    assert_eq!(lines[1]["record"]["invoice_number"], "INV-20417");
+}
+
+#[test]
+fn values_that_were_ended_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = dir.path().join("schema.json");
+    let text = r#"{"type":"object","properties":{"a":{"type":"string","minLength":400},"b":{"type":"boolean"}},
+        "required":["a","b"],"additionalProperties":false}"#;
+    std::fs::write(&schema, text).unwrap();
+    let schema = schema.to_str().unwrap();
+    // A bias makes the model repeat a word.
+    let vocab = ffwd::Vocabulary::from_bytes(&std::fs::read("assets/extract-5m/tokenizer.json").unwrap());
+    let bias = format!("{}=90", vocab.unwrap().encode(" the").unwrap()[0]);
+    let run = |command: &[&str], more: &[&str]| {
+        let options = ["--logit-bias", &bias, "-n", "700"];
+        let output = ffwd(&[command, &options, more].concat());
+        let (out, err) = texts(&output);
+        (output.status.success(), out, err)
+    };
+    for command in [&["extract", TEXT, "--schema", schema], &["generate", "x", "--json-schema", schema]] {
+        let (ok, out, err) = run(command, &[]);
+        assert!(ok && err.contains("warning: #/a repeated itself"), "{err}");
+        let record: Value = serde_json::from_str(&out).unwrap();
+        assert!(record["a"].as_str().unwrap().len() >= 400 && record["b"].is_boolean());
+        let (ok, _, err) = run(command, &["--no-guard"]);
+        assert!(!ok && !err.contains("repeated itself"), "{err}");
+    }
+    let limited = text.replace("minLength\":400", "maxLength\":45");
+    std::fs::write(schema, limited).unwrap();
+    let (ok, out, err) = run(&["extract", TEXT, "--schema", schema], &[]);
+    assert!(ok && err.contains("#/a did not fit into its maxLength"), "{err}");
+    let record: Value = serde_json::from_str(&out).unwrap();
+    assert!(record["a"].as_str().unwrap().len() < 45);
+    let (ok, _, err) = run(&["extract", TEXT, "--schema", schema], &["--fill-strings"]);
+    assert!(ok && !err.contains("did not fit"), "{err}");
+}

@@ -33,6 +33,7 @@ mod statistics;
 mod tensor_forward;
 mod thinking;
 mod thread_determinism;
+mod watched_values;
 mod weight_formats;
 
 #[global_allocator]

@@ -24,6 +24,7 @@ use crate::decode::request::{Request, room};
 use crate::decode::session::TokenLogprob;
 use crate::decode::stats::{Finish, Mode, Stats};
 use crate::decode::stop::{Stops, satisfies};
+use crate::decode::watch::OutputWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::{CompiledGrammar, Matcher};
 use crate::model::{KvCache, Segment};
@@ -135,6 +136,9 @@ struct Beam {
     choices: usize,
     logprobs: Vec<Option<TokenLogprob>>,
     matcher: Option<Matcher>,
+    watch: Option<OutputWatch>,
+    /// Pointers of values that the guard ended.
+    guarded: Vec<String>,
 }
 
 impl Beam {
@@ -146,6 +150,8 @@ impl Beam {
             choices: self.choices,
             logprobs: self.logprobs.clone(),
             matcher: self.matcher.as_ref().map(Matcher::fork),
+            watch: self.watch.clone(),
+            guarded: self.guarded.clone(),
         }
     }
 }
@@ -210,7 +216,8 @@ impl<'a> Search<'a> {
             forwards: 0,
             begun: Instant::now(),
         };
-        Ok((search, Beam { history, matcher: grammar.map(|g| g.matcher()), ..Beam::default() }))
+        let (matcher, watch) = (grammar.map(|g| g.matcher()), engine.watch(request));
+        Ok((search, Beam { history, matcher, watch, ..Beam::default() }))
     }
 
     fn run(mut self, root: Beam) -> Result<Ranked> {
@@ -278,6 +285,8 @@ impl<'a> Search<'a> {
         for (i, (beam, mut logits)) in self.live.iter_mut().zip(rows).enumerate() {
             let mask = beam.matcher.as_mut().map(|matcher| {
                 matcher.fill_bitmask(&mut mask);
+                let ended = beam.watch.as_mut().and_then(|watch| watch.end_runaway(matcher, &mut mask));
+                beam.guarded.extend(ended.filter(|ended| beam.guarded.last() != Some(ended)));
                 &mask[..]
             });
             let found = match self.sampler.most_probable(&mut logits, mask, &beam.history, most) {
@@ -341,7 +350,11 @@ impl<'a> Search<'a> {
             matcher.accept_token(sampled.token)?;
         }
         beam.history.push(sampled.token);
-        beam.text.extend_from_slice(self.engine.vocabulary().token_bytes(sampled.token));
+        let bytes = self.engine.vocabulary().token_bytes(sampled.token);
+        beam.text.extend_from_slice(bytes);
+        if let Some(watch) = &mut beam.watch {
+            watch.advance(bytes);
+        }
         if self.logprobs {
             let known = sampled.raw_logprob.zip(sampled.legal_mass);
             beam.logprobs.push(known.map(|(raw, legal_mass)| TokenLogprob {
@@ -379,7 +392,7 @@ impl<'a> Search<'a> {
 
     /// Makes an output of a beam, with the text up to `cut`, and keeps it if it is among the best.
     fn end(&mut self, beam: Beam, finish: &Finish, cut: Option<usize>) {
-        let Beam { mut history, mut text, log_probability, choices, logprobs, matcher } = beam;
+        let Beam { mut history, mut text, log_probability, choices, logprobs, matcher, guarded, .. } = beam;
         let tokens = history.split_off(self.prompt);
         text.truncate(cut.unwrap_or(text.len()));
         let complete = matcher.is_none_or(|m| satisfies(&m, &tokens, &text, self.engine.vocabulary()));
@@ -388,6 +401,7 @@ impl<'a> Search<'a> {
             forwards: self.forwards,
             prompt_tokens: self.prompt,
             mode: Mode::Off,
+            guarded,
             ..Stats::default()
         };
         stats.close(finish, self.begun.elapsed().as_secs_f64());

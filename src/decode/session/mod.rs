@@ -13,6 +13,7 @@
 //! One forward per round; the rest is lookups.
 
 mod branches;
+mod choice;
 mod drafting;
 mod step;
 mod unverified;
@@ -29,6 +30,7 @@ use super::request::room;
 use super::stats::{BySource, Finish, Mode, Stats};
 use super::stop::{Stops, satisfies};
 use super::thinking::Thinking;
+use super::watch::{CutPoint, OutputWatch};
 use crate::draft::{
     AcceptanceRates, DraftModel, ForcedRunCache, Gate, PromptLookup, Proposal, Source, TokenizationMemory,
 };
@@ -84,6 +86,7 @@ pub(super) struct SessionOptions {
     pub max_tokens: usize,
     pub stops: Stops,
     pub close: bool,
+    pub watch: Option<OutputWatch>,
     pub thinking: Option<Thinking>,
     pub logprobs: bool,
     pub cancel: Vec<CancelToken>,
@@ -100,6 +103,8 @@ pub(super) struct Session {
     max_tokens: usize,
     stops: Stops,
     completion_keeper: Option<CompletionKeeper>,
+    /// The watch over the values of the output, after its last token.
+    watch: Option<OutputWatch>,
     thinking: Option<Thinking>,
     /// Byte offset of the answer in the text: 0 unless the model thinks first, `None` while it
     /// thinks.
@@ -176,6 +181,7 @@ impl SubmittedDraft {
 }
 
 /// The result of a verification.
+#[derive(Default)]
 struct Verified {
     /// Tokens chosen by the target, in order.
     tokens: Vec<TokenId>,
@@ -189,6 +195,14 @@ struct Verified {
     branch: Option<(usize, usize)>,
     /// The reason if the output ends after the tokens.
     ending: Option<Ending>,
+    /// The earlier position to which the output is cut back after the tokens.
+    cut: Option<CutPoint>,
+    /// The watch after the tokens.
+    watch: Option<OutputWatch>,
+    /// JSON pointers of values that repeated themselves, and of strings that ended before their
+    /// limit.
+    guarded: Vec<String>,
+    shortened: Vec<String>,
 }
 
 impl Session {
@@ -203,6 +217,7 @@ impl Session {
         let end = setup.thinking.as_ref().map(Thinking::end);
         let closed = matcher.as_ref().filter(|_| setup.close);
         let closer = closed.and_then(|m| CompletionKeeper::new(m, end, max_tokens));
+        let watch = setup.watch.filter(|_| matcher.as_ref().is_some_and(|m| !m.is_token_level()));
         Ok(Session {
             target: target.clone(),
             vocab: vocab.clone(),
@@ -213,6 +228,7 @@ impl Session {
             max_tokens,
             stops: setup.stops,
             completion_keeper: closer,
+            watch,
             answer: setup.thinking.is_none().then_some(0),
             thinking: setup.thinking,
             cancel: setup.cancel,
@@ -344,6 +360,14 @@ impl Session {
         closer.advance(next, self.vocab.token_bytes(token), self.max_tokens - emitted)
     }
 
+    /// Appends a token that the matcher has accepted, without verification.
+    fn emit_unverified(&mut self, token: TokenId) {
+        if let Some(watch) = &mut self.watch {
+            watch.advance(self.vocab.token_bytes(token));
+        }
+        self.emit(token, None);
+    }
+
     /// Appends a token that the matcher has accepted.
     fn emit(&mut self, token: TokenId, logprob: Option<TokenLogprob>) {
         let bytes = self.vocab.token_bytes(token);
@@ -420,8 +444,18 @@ impl Session {
         }
         self.ending = verified.ending;
         self.end_logprob = verified.end_logprob;
+        self.watch = verified.watch;
+        for pointer in verified.guarded {
+            if self.stats.guarded.last() != Some(&pointer) {
+                self.stats.guarded.push(pointer);
+            }
+        }
+        self.stats.shortened.extend(verified.shortened);
         for (&token, logprob) in verified.tokens.iter().zip(verified.logprobs) {
             self.emit(token, logprob);
+        }
+        if let Some(to) = verified.cut {
+            self.take_back(to);
         }
         if matches!(self.ending, Some(Ending::Closed)) {
             self.emit_completion();
@@ -438,7 +472,10 @@ impl Session {
             true => self.text.len(),
             false => match self.ending {
                 Some(Ending::Text { cut, .. }) => cut,
-                _ => self.text.len() - self.stops.undecided(&self.text),
+                _ => {
+                    let cut = self.watch.as_ref().map_or(0, OutputWatch::undecided);
+                    self.text.len() - self.stops.undecided(&self.text).max(cut)
+                }
             },
         };
         let rest = &self.text[self.streamed..decided.max(self.streamed)];

@@ -21,6 +21,7 @@ use super::{Finish, OnEvent, Session, SubmittedDraft};
 use crate::decode::Event;
 use crate::decode::engine::Output;
 use crate::decode::stats::{Mode, TimeBreakdown};
+use crate::decode::watch::OutputWatch;
 use crate::draft::ModelRole;
 use crate::error::Result;
 use crate::matcher::Matcher;
@@ -80,6 +81,9 @@ pub(super) fn legal_if_few(matcher: &mut Matcher, most: usize) -> Vec<TokenId> {
     tokens.dedup();
     if tokens.len() > most { Vec::new() } else { tokens }
 }
+
+/// A position in a draft.
+type Drafted = (Matcher, Option<OutputWatch>);
 
 /// A job that fills the mask rows of a draft's positions, on any thread and at any time before
 /// verification.
@@ -252,25 +256,42 @@ impl Session {
             return only;
         }
         let most = self.vocab.len() / FEW_LEGAL_DIVISOR;
-        let mut at = matcher.fork();
-        only.push(legal_if_few(&mut at, most));
+        let mut at = (matcher.fork(), self.watch.clone());
+        only.push(self.logits_needed_at(&mut at, most));
         for proposal in &draft.proposals {
-            if at.accept_token(proposal.token).is_err() {
+            if !self.follow(&mut at, proposal.token) {
                 return only;
             }
-            only.push(legal_if_few(&mut at, most));
+            only.push(self.logits_needed_at(&mut at, most));
         }
         for branch in &draft.branches {
-            let mut at = matcher.fork();
-            let trunk = draft.proposals[..branch.after].iter().all(|p| at.accept_token(p.token).is_ok());
+            let mut at = (matcher.fork(), self.watch.clone());
+            let trunk = draft.proposals[..branch.after].iter().all(|p| self.follow(&mut at, p.token));
             for proposal in &branch.proposals {
-                if !trunk || at.accept_token(proposal.token).is_err() {
+                if !trunk || !self.follow(&mut at, proposal.token) {
                     return only;
                 }
-                only.push(legal_if_few(&mut at, most));
+                only.push(self.logits_needed_at(&mut at, most));
             }
         }
         only
+    }
+
+    /// Returns the tokens whose logits a position needs, where these are few. Near the limit of a
+    /// string it needs all of them.
+    fn logits_needed_at(&self, (matcher, watch): &mut Drafted, most: usize) -> Vec<TokenId> {
+        if watch.as_ref().is_some_and(|watch| watch.room(matcher).is_some()) {
+            return Vec::new();
+        }
+        legal_if_few(matcher, most)
+    }
+
+    /// Advances by a proposal; returns false if it is not legal.
+    fn follow(&self, (matcher, watch): &mut Drafted, token: TokenId) -> bool {
+        if let Some(watch) = watch {
+            watch.advance(self.vocab.token_bytes(token));
+        }
+        matcher.accept_token(token).is_ok()
     }
 
     /// Continues with the logits of the segment.

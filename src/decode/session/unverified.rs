@@ -17,6 +17,10 @@ impl Session {
     pub(super) fn emit_forced_run(&mut self) {
         let last = self.history.last().copied();
         let Some(matcher) = &mut self.matcher else { return };
+        // Near the limit of a string, what fits may not be what the model would write.
+        if self.watch.as_ref().is_some_and(|watch| watch.room(matcher).is_some()) {
+            return;
+        }
         let before = matcher.fork();
         let tokens = match self.mode {
             Mode::Longest => matcher.forced_tokens(),
@@ -39,7 +43,7 @@ impl Session {
             self.matcher = Some(next);
             self.stats.forced += 1;
             taken += 1;
-            self.emit(token, None);
+            self.emit_unverified(token);
             if self.ending.is_some() {
                 break;
             }
@@ -67,7 +71,7 @@ impl Session {
             }
             self.matcher = Some(next);
             self.stats.unverified += 1;
-            self.emit(token, None);
+            self.emit_unverified(token);
             if self.ending.is_some() || self.emitted() >= self.max_tokens || self.answer.is_some() {
                 break;
             }
@@ -84,7 +88,7 @@ impl Session {
                 break;
             }
             self.stats.unverified += 1;
-            self.emit(token, None);
+            self.emit_unverified(token);
             if matches!(self.ending, Some(Ending::Text { .. })) {
                 break;
             }

@@ -2,10 +2,10 @@
 //! emitted without verification.
 
 use super::branches::Branch;
-use super::{Ending, Session, SubmittedDraft, TokenLogprob, Verified};
+use super::choice::TokenChoice;
+use super::{Ending, Session, SubmittedDraft, Verified};
 use crate::error::Result;
 use crate::matcher::Matcher;
-use crate::sample::Sampled;
 use crate::vocab::TokenId;
 
 impl Session {
@@ -48,14 +48,8 @@ impl Session {
     /// decoding.
     fn verify(&mut self, draft: &SubmittedDraft, rows: &mut [Vec<f32>]) -> Result<Verified> {
         let mut matcher = self.matcher.as_ref().map(Matcher::fork);
-        let mut verified = Verified {
-            tokens: Vec::new(),
-            logprobs: Vec::new(),
-            end_logprob: None,
-            matched: 0,
-            branch: None,
-            ending: None,
-        };
+        let mut verified = Verified::default();
+        let mut watch = self.watch.clone();
         let mut history = self.history.clone();
         // The end of the text, as far as a stop text may reach back.
         let memory = self.stops.memory().max(self.thinking.as_ref().map_or(0, |t| t.end().len()));
@@ -65,25 +59,18 @@ impl Session {
         // The row of the position to be verified.
         let mut i = 0;
         while let Some(logits) = rows.get_mut(i) {
-            let mask = match &mut matcher {
-                Some(matcher) => {
-                    let words = self.row.len();
-                    let ahead = self.masks.get(i * words..(i + 1) * words);
-                    let ahead = ahead.filter(|_| verified.branch.is_none());
-                    if ahead.is_none() {
-                        matcher.fill_bitmask(&mut self.row);
-                    }
-                    Some(ahead.unwrap_or(&self.row))
+            if let Some(matcher) = &mut matcher {
+                self.fill_row(matcher, (i, verified.branch.is_some()));
+            }
+            let choice = self.choose(logits, matcher.as_ref(), watch.as_mut(), &history, &mut verified)?;
+            let (token, logprob) = match choice {
+                TokenChoice::Token(token, logprob) => (token, logprob),
+                TokenChoice::Cut(to) => {
+                    verified.cut = Some(to);
+                    break;
                 }
-                None => None,
             };
             let position = history.len() - self.prompt;
-            let (token, logprob) = if self.sampler.reports() {
-                let sampled = self.sampler.sample(logits, mask, position as u64, &history)?;
-                (sampled.token, logprob(&sampled))
-            } else {
-                (self.sampler.choose(logits, mask, position as u64, &history)?, None)
-            };
             verified.ending = match token {
                 _ if self.vocab.eos().contains(&token) => Some(Ending::Model),
                 _ if self.stops.is_stop(token) => Some(Ending::Token(token)),
@@ -108,6 +95,9 @@ impl Session {
             let next = verified.agrees(draft, token);
             let bytes = self.vocab.token_bytes(token);
             text.extend_from_slice(bytes);
+            if let Some(watch) = &mut watch {
+                watch.advance(bytes);
+            }
             // The text is cut where the tokens become output.
             answering |=
                 self.thinking.as_ref().is_some_and(|t| t.answer_begins(&text, bytes.len()).is_some());
@@ -120,7 +110,18 @@ impl Session {
                 _ => break,
             }
         }
+        verified.watch = watch;
         Ok(verified)
+    }
+
+    /// Fills `self.row` with the mask of the position of a forward row, from those filled in
+    /// advance if it is there.
+    fn fill_row(&mut self, matcher: &mut Matcher, (row, in_branch): (usize, bool)) {
+        let words = self.row.len();
+        match self.masks.get(row * words..(row + 1) * words).filter(|_| !in_branch) {
+            Some(ahead) => self.row.copy_from_slice(ahead),
+            None => matcher.fill_bitmask(&mut self.row),
+        }
     }
 }
 
@@ -145,12 +146,6 @@ impl Verified {
         self.branch = Some((number, 1));
         Some(draft.row_of(number, 1))
     }
-}
-
-/// Returns the log-probabilities of a token, if the sampler reports them.
-fn logprob(sampled: &Sampled) -> Option<TokenLogprob> {
-    let (raw, legal_mass) = sampled.raw_logprob.zip(sampled.legal_mass)?;
-    Some(TokenLogprob { raw, masked: sampled.logprob, legal_mass })
 }
 
 /// Iterates over the logits of legal tokens.

@@ -188,6 +188,20 @@ impl Machine {
         self.configs[config as usize].threads.iter().any(|t| self.dfa.state(t.local.state).in_text())
     }
 
+    /// Returns the fewest and the most characters that can follow in the open JSON string, if it is
+    /// counted and nothing else matters to it.
+    pub fn text_bounds(&self, config: ConfigId) -> Option<(u32, u32)> {
+        let threads = self.configs[config as usize].threads.iter();
+        threads.filter(|t| self.dfa.state(t.local.state).in_text()).try_fold(None, |bounds, thread| {
+            if matches!(self.registers[thread.local.register as usize], Register::Chars { raw: true, .. }) {
+                return None;
+            }
+            let (least, most) = self.char_bounds(thread.local)?;
+            let (all_least, all_most) = bounds.unwrap_or((least, most));
+            Some(Some((least.min(all_least), most.max(all_most))))
+        })?
+    }
+
     /// Returns true if the next byte can only be text of a JSON string, or close it.
     pub fn only_in_text(&self, config: ConfigId) -> bool {
         self.configs[config as usize].threads.iter().all(|t| self.dfa.state(t.local.state).in_text())

@@ -254,6 +254,36 @@ impl Matcher {
         !self.ended && self.replica.lock().in_text(self.history.current())
     }
 
+    /// Returns the fewest and the most characters that can follow in the open JSON string, by its
+    /// `minLength` and `maxLength`; the second is `None` without a limit. Returns `None` outside of
+    /// strings, without either keyword, and where more than the number of characters matters: with
+    /// a pattern, a format, or a list of values.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+    /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
+    ///
+    /// let vocab = Vocabulary::from_bytes(tokenizer)?;
+    /// let schema = Constraint::json_schema(r#"{"type": "string", "maxLength": 8}"#)?;
+    /// let mut matcher = Compiler::new(vocab.clone()).compile(&schema)?.matcher();
+    /// for token in vocab.encode("\"café")? {
+    ///     matcher.accept_token(token)?;
+    /// }
+    /// assert_eq!(matcher.string_bounds(), Some((0, Some(4))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn string_bounds(&self) -> Option<(usize, Option<usize>)> {
+        if self.ended {
+            return None;
+        }
+        let (least, most) = self.replica.lock().text_bounds(self.history.current())?;
+        // Without a limit the number is that of the largest limit, less the characters so far.
+        let limited = most <= u32::MAX / 2;
+        Some((least as usize, limited.then_some(most as usize)))
+    }
+
     /// Returns the JSON pointer of the current position in the output; empty at the top level.
     pub fn path(&self) -> String {
         if self.token_level {

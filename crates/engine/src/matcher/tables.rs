@@ -178,6 +178,15 @@ impl GrammarTables {
         }
     }
 
+    /// Returns the fewest and the most characters that can follow in the open JSON string, if it is
+    /// counted and nothing else matters to it.
+    pub(super) fn text_bounds(&self, config: ConfigId) -> Option<(u32, u32)> {
+        match &self.tables {
+            Tables::Bytes { machine, .. } => machine.text_bounds(config),
+            Tables::Tokens(_) | Tables::PrefixedTokens(_) => None,
+        }
+    }
+
     /// Returns the machine over bytes, if there is one.
     pub(super) fn machine(&mut self) -> Option<&mut Machine> {
         match &mut self.tables {
