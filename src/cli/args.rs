@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::CompiledGrammar;
 #[cfg(feature = "hub")]
 use crate::model::hub::FetchOptions;
-use crate::model::{Device, LoadOptions, Precision};
+use crate::model::{Device, KvPrecision, LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
 
@@ -52,6 +52,9 @@ pub(super) struct ModelArgs {
     /// from off.
     #[arg(long, value_name = "cpu|cuda|metal")]
     device: Option<Device>,
+    /// Hold keys and values in single or in half precision; f16 takes half of the memory and rounds
+    #[arg(long, value_name = "f32|f16", default_value = "f32")]
+    kv: KvPrecision,
     /// Use the chat template (Jinja) in FILE instead of the model's own
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
@@ -72,7 +75,8 @@ impl ModelArgs {
 
     /// Loads an engine for outputs that contain these markers.
     pub(super) fn engine_with(&self, markers: Vec<String>) -> Result<Engine> {
-        let options = LoadOptions { device: self.device, ..LoadOptions::with_precision(self.precision) };
+        let options =
+            LoadOptions { device: self.device, kv: self.kv, ..LoadOptions::with_precision(self.precision) };
         let mut builder = Engine::builder().options(options).markers(markers);
         if let Some(model) = &self.model {
             builder = builder.model(self.locate(model, true)?);

@@ -153,26 +153,18 @@ impl EngineBuilder {
     /// Returns an error if a file is missing or not a model, or if draft and target have different
     /// vocabularies.
     pub fn build(self) -> Result<Engine> {
-        let (target, vocab, chat) = match &self.model {
-            Some(path) => {
-                let (target, vocab) = load(path, &self.options)?;
-                let chat = template(path, &target, &vocab);
-                (target, vocab, chat)
-            }
-            None => {
-                let (target, vocab) = embedded_target(&self.options)?;
-                (target, vocab, None)
-            }
+        let ((target, vocab), draft) = match &self.model {
+            Some(path) => (load(path, &self.options)?, None),
+            None => embedded(&self.options, self.draft.is_none() && !self.no_draft)?,
         };
-        let draft = match (&self.draft, &self.model) {
-            _ if self.no_draft => None,
-            (Some(path), _) => {
+        let chat = self.model.as_ref().and_then(|path| template(path, &target, &vocab));
+        let draft = match &self.draft {
+            Some(path) if !self.no_draft => {
                 let (draft, draft_vocab) = load(path, &self.options)?;
                 same_vocabulary(&vocab, &draft_vocab).map_err(|e| e.at(Place::File(path.clone())))?;
                 Some(draft)
             }
-            (None, None) => embedded_draft(&self.options)?,
-            (None, Some(_)) => None,
+            _ => draft,
         };
         let engine = Engine::from_parts(target, draft, vocab.with_markers(&self.markers)?)?;
         let engine = match self.prefix_bytes {
@@ -193,25 +185,24 @@ fn template(path: &Path, model: &Model, vocab: &Vocabulary) -> Option<Result<Cha
     }
 }
 
+/// A target model with its vocabulary, and a draft model.
+type Loaded = ((Model, Vocabulary), Option<Model>);
+
+/// Loads the embedded target model, and the draft model if it `is_drafted`.
 #[cfg(feature = "embedded")]
-fn embedded_target(options: &LoadOptions) -> Result<(Model, Vocabulary)> {
-    Ok((Model::embedded_target(options)?, crate::model::embedded::vocabulary()?))
+fn embedded(options: &LoadOptions, is_drafted: bool) -> Result<Loaded> {
+    let models = || {
+        let draft = is_drafted.then(|| Model::embedded_draft(options)).transpose()?;
+        Ok((Model::embedded_target(options)?, draft))
+    };
+    let ((target, draft), vocab) = together(models, crate::model::embedded::vocabulary)?;
+    Ok(((target, vocab), draft))
 }
 
 #[cfg(not(feature = "embedded"))]
-fn embedded_target(_: &LoadOptions) -> Result<(Model, Vocabulary)> {
+fn embedded(_: &LoadOptions, _: bool) -> Result<Loaded> {
     Err(Error::new(ErrorKind::InvalidOption, "this build has no embedded model")
         .hint("name one with --model"))
-}
-
-#[cfg(feature = "embedded")]
-fn embedded_draft(options: &LoadOptions) -> Result<Option<Model>> {
-    Model::embedded_draft(options).map(Some)
-}
-
-#[cfg(not(feature = "embedded"))]
-fn embedded_draft(_: &LoadOptions) -> Result<Option<Model>> {
-    Ok(None)
 }
 
 /// Returns true for the vocabulary of the embedded extraction models.
@@ -232,13 +223,27 @@ fn is_embedded_vocabulary(_: &Vocabulary) -> bool {
 
 /// Loads a model, and the vocabulary from its folder or from the file itself.
 fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
-    let model =
-        if path.is_dir() { Model::from_dir(path, options)? } else { Model::from_gguf(path, options)? };
-    let mut vocab = crate::model::vocabulary_of(path)?;
-    if vocab.eos().is_empty() {
-        vocab = vocab.with_eos(model.config().eos.clone());
-    }
+    let model = || match path.is_dir() {
+        true => Model::from_dir(path, options),
+        false => Model::from_gguf(path, options),
+    };
+    let (model, vocab) = together(model, || crate::model::vocabulary_of(path))?;
+    let vocab = if vocab.eos().is_empty() { vocab.with_eos(model.config().eos.clone()) } else { vocab };
     Ok((model, vocab))
+}
+
+/// Loads weights on this thread and a vocabulary on another, which takes as long with a small
+/// model. The error of the weights comes first.
+fn together<M>(
+    model: impl FnOnce() -> Result<M>,
+    vocabulary: impl FnOnce() -> Result<Vocabulary> + Send,
+) -> Result<(M, Vocabulary)> {
+    std::thread::scope(|scope| {
+        let vocabulary = scope.spawn(vocabulary);
+        let model = model();
+        let vocabulary = vocabulary.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((model?, vocabulary?))
+    })
 }
 
 /// Checks that two vocabularies are the same: drafts are token ids, which must mean the same in
@@ -384,13 +389,6 @@ impl Engine {
     /// The draft model, if there is one.
     pub fn draft(&self) -> Option<&Model> {
         self.draft.as_ref()
-    }
-
-    /// Measures the cost of forwards, unless it is known.
-    pub(super) fn measure(&self) {
-        for model in self.draft.iter().chain([&self.target]) {
-            model.cost_table();
-        }
     }
 
     /// Generates an output.
@@ -568,7 +566,7 @@ impl Engine {
             _ if request.without_gate || !on => Gate::unlimited(max),
             None => Gate::fixed(max),
             Some(shared) => {
-                let (target, draft) = (self.target.cost_table(), draft.map(Model::cost_table));
+                let (target, draft) = (self.target.cost_estimate(), draft.map(Model::cost_estimate));
                 let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 known.measured(target, draft);
                 Gate::new(target, draft, max, known.clone())

@@ -1,18 +1,21 @@
-//! The cost table: milliseconds of a forward pass over m tokens, measured on this machine.
+//! The cost table: milliseconds of a forward pass over m tokens on this machine.
 //!
-//! The draft gate compares these numbers; only their ratios matter. Other work on the machine can
-//! only add to a time, so the fastest of several rounds counts. Rounds continue until they find
-//! nothing faster. Forwards of generations then move the table to the times in real use
-//! ([`CostTable::observe`]).
+//! The draft gate compares these numbers; only their ratios matter. A table begins as an estimate
+//! from the sizes of the model ([`CostTable::estimate`]), and the forwards of generations move it
+//! to the times in real use ([`CostTable::observe`]).
+//!
+//! A table can also be measured ([`CostTable::measure`]). Other work on the machine can only add to
+//! a time, so the fastest of several rounds counts. Rounds continue until they find nothing faster.
 //!
 //! # Alternatives considered
 //!
-//! A formula was rejected: between machines and precisions, the cost of eight rows varies by a
-//! factor of more than three relative to one row.
+//! A formula alone was rejected: between machines and precisions, the cost of eight rows varies by
+//! a factor of more than three relative to one row.
 
 use std::time::{Duration, Instant};
 
 use super::Model;
+use super::cost_law::CostLaw;
 
 /// Numbers of tokens that are measured.
 const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];
@@ -42,9 +45,20 @@ pub struct CostTable {
     points: Vec<(usize, f64)>,
     /// Milliseconds that a cached position adds to each row.
     cached: f64,
+    /// The law that the points follow, until enough forwards were seen.
+    law: Option<CostLaw>,
 }
 
 impl CostTable {
+    /// Returns a table estimated from the sizes of the model. It costs nothing.
+    pub fn estimate(model: &Model) -> Self {
+        let law = CostLaw::of(model.config(), model.weight_bytes());
+        let context = model.config().context;
+        let points = SIZES.into_iter().filter(|m| *m <= context).map(|m| (m, law.ms(m)));
+        let table = CostTable::from_points(points).with_cached(CostLaw::cached(model.config()));
+        CostTable { law: Some(law), ..table }
+    }
+
     /// Returns a table from measured points.
     ///
     /// A time is lowered where a larger m takes less, and where smaller passes over the same tokens
@@ -54,7 +68,7 @@ impl CostTable {
             points.into_iter().filter(|p| p.0 > 0 && p.1.is_finite() && p.1 >= 0.0).collect();
         points.sort_by_key(|p| p.0);
         points.dedup_by_key(|p| p.0);
-        let mut table = CostTable { points, cached: 0.0 };
+        let mut table = CostTable { points, cached: 0.0, law: None };
         table.straighten(false);
         table
     }
@@ -83,10 +97,24 @@ impl CostTable {
     /// Moves the table a little towards the observed time of a forward over `m` tokens after
     /// `cached` positions.
     ///
-    /// The two points around m each make a step of fixed size. So they approach the median of the
-    /// times, wherever they began, and a pause of the machine moves them no further than anything
-    /// else.
+    /// An estimated table is moved as a whole, and the first forwards move it far. Otherwise the two
+    /// points around m each make a step of fixed size. So they approach the median of the times,
+    /// wherever they began, and a pause of the machine moves them no further than anything else.
     pub fn observe(&mut self, m: usize, cached: usize, ms: f64) {
+        if let Some(law) = &mut self.law {
+            if m == 0 || !ms.is_finite() {
+                return;
+            }
+            let prompt = self.points.last().is_some_and(|last| m > last.0);
+            // Tokens also see those before them in the same forward.
+            let seen = (cached + m / 2) as f64 - SHORT_CACHE_POSITIONS as f64;
+            law.observe(m, prompt, ms - self.cached * m as f64 * seen);
+            self.points.iter_mut().for_each(|(m, ms)| *ms = law.ms(*m));
+            if law.is_settled() {
+                self.law = None;
+            }
+            return;
+        }
         let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else { return };
         if m < first.0 || m > last.0 || !ms.is_finite() {
             return;
@@ -153,7 +181,9 @@ impl CostTable {
         }
     }
 
-    pub(super) fn measure(model: &Model) -> Self {
+    /// Measures forwards of a model: tens of milliseconds for a small model, at most a few forwards
+    /// of each size for a large one. See also [`Model::cost_table`].
+    pub fn measure(model: &Model) -> Self {
         let context = model.config().context;
         let largest = SIZES[SIZES.len() - 1];
         let near = SHORT_CACHE_POSITIONS.min(context.saturating_sub(largest));
@@ -246,6 +276,28 @@ mod tests {
         let mut one = CostTable::from_points([(1, 1.0)]);
         (0..100).for_each(|_| one.observe(1, 64, 3.0));
         assert!((one.ms(1) / 3.0 - 1.0).abs() < 5.0 * STEP, "{one:?}");
+    }
+
+    #[cfg(feature = "embedded")]
+    #[test]
+    fn forwards_correct_an_estimate() {
+        let model = Model::embedded_draft(&Default::default()).unwrap();
+        let mut t = CostTable::estimate(&model);
+        assert_eq!(t.points().iter().map(|p| p.0).collect::<Vec<_>>(), SIZES);
+        assert!(t.points().is_sorted_by(|a, b| 0.0 < a.1 && a.1 <= b.1), "{t:?}");
+        assert!(t.cached() > 0.0);
+        let long = t.clone();
+        [(0, 1.0), (1, f64::INFINITY)].iter().for_each(|&(m, ms)| t.observe(m, 64, ms));
+        assert_eq!(t, long);
+        // A machine on which everything takes much longer, and rows nothing.
+        for i in 0..200 {
+            let (m, cached) = ([1, 2, 4, 12][i % 4], 64 + i);
+            t.observe(m, cached, 7.0);
+        }
+        assert!(t.law.is_none());
+        for m in [1, 2, 4, 12] {
+            assert!((t.ms(m) / 7.0 - 1.0).abs() < 0.2, "{m}: {t:?}");
+        }
     }
 
     #[test]

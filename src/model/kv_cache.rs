@@ -2,8 +2,9 @@
 //!
 //! # Cost
 //!
-//! Appending costs the copy of one row per layer, truncation only changes a length. Memory grows in
-//! steps with the positions used, and never beyond the model's context.
+//! Appending costs the copy of one row per layer, truncation only changes a length. A position
+//! takes two numbers for each layer, key head and element of a head. Memory grows in steps with the
+//! positions used, and never beyond the model's context.
 //!
 //! # Alternatives considered
 //!
@@ -12,7 +13,7 @@
 
 use super::config::ModelConfig;
 use super::kernels::KEY_BLOCK;
-use super::kv_layer::Layer;
+use super::kv_layer::{KvPrecision, Layer};
 use super::tensors::TensorCache;
 
 /// Number of positions by which the memory of a cache grows; whole blocks of keys.
@@ -25,24 +26,26 @@ pub struct KvCache {
     pub(super) layers: Vec<Layer>,
     pub(super) len: usize,
     pub(super) kv_dim: usize,
+    precision: KvPrecision,
     /// Holds keys and values in place of `layers`, which are then none.
     tensors: Option<TensorCache>,
 }
 
 impl KvCache {
-    pub(super) fn new(config: &ModelConfig) -> Self {
-        let layers = (0..config.layers).map(|_| Layer::default()).collect();
-        KvCache { layers, len: 0, kv_dim: config.kv_dim(), tensors: None }
+    pub(super) fn new(config: &ModelConfig, precision: KvPrecision) -> Self {
+        let layers = (0..config.layers).map(|_| Layer::new(precision)).collect();
+        KvCache { layers, len: 0, kv_dim: config.kv_dim(), precision, tensors: None }
     }
 
     /// Returns a cache that holds tensors.
     pub(super) fn of_tensors(tensors: TensorCache) -> Self {
-        KvCache { layers: Vec::new(), len: 0, kv_dim: 0, tensors: Some(tensors) }
+        KvCache { layers: Vec::new(), len: 0, kv_dim: 0, precision: KvPrecision::F32, tensors: Some(tensors) }
     }
 
-    /// Returns true if the cache holds layers of this shape for this crate's kernels.
-    pub(super) fn has_layers_of(&self, config: &ModelConfig) -> bool {
-        self.layers.len() == config.layers && self.kv_dim == config.kv_dim()
+    /// Returns true if the cache holds layers of this shape and precision for this crate's kernels.
+    pub(super) fn has_layers_of(&self, config: &ModelConfig, precision: KvPrecision) -> bool {
+        let shape = (self.layers.len(), self.kv_dim, self.precision);
+        shape == (config.layers, config.kv_dim(), precision)
     }
 
     pub(super) fn tensors(&self) -> Option<&TensorCache> {
@@ -89,7 +92,8 @@ impl KvCache {
     pub fn prefix(&self, len: usize) -> KvCache {
         let len = len.min(self.len);
         let layers = self.layers.iter().map(|layer| layer.prefix(self.kv_dim, len)).collect();
-        KvCache { layers, len, kv_dim: self.kv_dim, tensors: self.tensors.clone() }
+        let (kv_dim, precision, tensors) = (self.kv_dim, self.precision, self.tensors.clone());
+        KvCache { layers, len, kv_dim, precision, tensors }
     }
 
     /// Sets the length to `len` positions that hold zeros or old values. For measuring.
@@ -100,9 +104,9 @@ impl KvCache {
     }
 
     /// Returns the bytes that a cache for this model takes with `positions` tokens.
-    pub(super) fn bytes_for(config: &ModelConfig, positions: usize) -> usize {
+    pub(super) fn bytes_for(config: &ModelConfig, precision: KvPrecision, positions: usize) -> usize {
         let positions = positions.next_multiple_of(STEP);
-        config.layers.saturating_mul(2 * config.kv_dim() * size_of::<f32>()).saturating_mul(positions)
+        config.layers.saturating_mul(2 * config.kv_dim() * precision.bytes()).saturating_mul(positions)
     }
 
     /// Returns the bytes of memory taken.

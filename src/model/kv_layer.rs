@@ -1,4 +1,4 @@
-//! Keys and values of one layer, as attention reads them.
+//! Keys and values of one layer, as attention reads them, in single or in half precision.
 //!
 //! # Cost
 //!
@@ -6,18 +6,92 @@
 //!
 //! # Alternatives considered
 //!
-//! Keys by position were rejected: see [`Attention`](super::kernels::Attention).
+//! - Keys by position were rejected: see [`Attention`](super::kernels::Attention).
+//! - Halves with eight bits of exponent (BF16) were rejected: their mantissa is three bits shorter,
+//!   and keys and values do not need the range.
 
-use super::kernels::KEY_BLOCK;
+use half::f16;
 
-/// Keys and values of one layer. `width` is that of the keys of a position, in all methods.
+use super::kernels::{KEY_BLOCK, KvElement};
+
+/// The format of keys and values in a [`KvCache`](super::KvCache).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum KvPrecision {
+    /// Single precision: the cache changes no number.
+    #[default]
+    F32,
+    /// Half precision: half of the memory. Keys and values are rounded once, when they enter the
+    /// cache. So the text may differ from that with [`F32`](Self::F32), but all modes still read
+    /// the same numbers and give the same text.
+    F16,
+}
+
+impl KvPrecision {
+    /// Returns the bytes of a number.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            KvPrecision::F32 => size_of::<f32>(),
+            KvPrecision::F16 => size_of::<f16>(),
+        }
+    }
+}
+
+impl std::str::FromStr for KvPrecision {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "f32" => Ok(KvPrecision::F32),
+            "f16" => Ok(KvPrecision::F16),
+            _ => Err(format!("{text:?} is neither f32 nor f16")),
+        }
+    }
+}
+
+/// Keys and values of one layer.
+#[derive(Clone)]
+pub(super) enum Layer {
+    Single(KeysAndValues<f32>),
+    Half(KeysAndValues<f16>),
+}
+
+/// Keys and values of one layer in one format. `width` is that of the keys of a position, in all
+/// methods.
 #[derive(Clone, Default)]
-pub(super) struct Layer {
+pub(super) struct KeysAndValues<E> {
     /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`: attention reads contiguous memory. In
     /// the last block, positions beyond the length hold zeros or old values.
-    pub k: Vec<f32>,
+    pub k: Vec<E>,
     /// `[position][kv_head][head_dim]`.
-    pub v: Vec<f32>,
+    pub v: Vec<E>,
+}
+
+/// A format of keys and values.
+pub(super) trait KvFormat: KvElement {
+    /// Returns the keys and values of a layer that has this format.
+    fn of_layer(layer: &Layer) -> Option<&KeysAndValues<Self>>;
+}
+
+impl KvFormat for f32 {
+    fn of_layer(layer: &Layer) -> Option<&KeysAndValues<f32>> {
+        if let Layer::Single(both) = layer { Some(both) } else { None }
+    }
+}
+
+impl KvFormat for f16 {
+    fn of_layer(layer: &Layer) -> Option<&KeysAndValues<f16>> {
+        if let Layer::Half(both) = layer { Some(both) } else { None }
+    }
+}
+
+/// Runs an expression on the keys and values of a layer, whatever their format.
+macro_rules! either {
+    ($layer:expr, $both:ident => $result:expr) => {
+        match $layer {
+            Layer::Single($both) => $result,
+            Layer::Half($both) => $result,
+        }
+    };
 }
 
 /// Returns the numbers of elements that the keys and the values of `len` positions take.
@@ -25,22 +99,20 @@ fn used(width: usize, len: usize) -> (usize, usize) {
     (len.next_multiple_of(KEY_BLOCK) * width, len * width)
 }
 
-impl Layer {
-    /// Appends a position; all earlier ones must be present.
-    pub fn push(&mut self, key: &[f32], value: &[f32]) {
+impl<E: KvElement> KeysAndValues<E> {
+    fn push(&mut self, key: &[f32], value: &[f32]) {
         let (width, position) = (key.len(), self.v.len() / key.len());
         let start = position / KEY_BLOCK * width * KEY_BLOCK;
         // If a block of keys begins, this adds it; otherwise the block already has room for this
         // position.
-        self.k.resize(start + width * KEY_BLOCK, 0.0);
+        self.k.resize(start + width * KEY_BLOCK, E::default());
         for (element, block) in key.iter().zip(self.k[start..].chunks_exact_mut(KEY_BLOCK)) {
-            block[position % KEY_BLOCK] = *element;
+            block[position % KEY_BLOCK] = E::of(*element);
         }
-        self.v.extend_from_slice(value);
+        self.v.extend(value.iter().map(|&x| E::of(x)));
     }
 
-    /// Moves `len` positions from entry `from` to entry `at`, which is not after it.
-    pub fn take_branch(&mut self, width: usize, at: usize, from: usize, len: usize) {
+    fn take_branch(&mut self, width: usize, at: usize, from: usize, len: usize) {
         self.v.copy_within(from * width..(from + len) * width, at * width);
         for i in 0..len {
             let place = |p: usize| p / KEY_BLOCK * KEY_BLOCK * width + p % KEY_BLOCK;
@@ -51,21 +123,18 @@ impl Layer {
         }
     }
 
-    /// Returns a copy of the first `len` positions.
-    pub fn prefix(&self, width: usize, len: usize) -> Layer {
+    fn prefix(&self, width: usize, len: usize) -> Self {
         let (keys, values) = used(width, len);
-        Layer { k: self.k[..keys].to_vec(), v: self.v[..values].to_vec() }
+        KeysAndValues { k: self.k[..keys].to_vec(), v: self.v[..values].to_vec() }
     }
 
-    /// Sets the length to `len` positions that hold zeros or old values.
-    pub fn resize(&mut self, width: usize, len: usize) {
+    fn resize(&mut self, width: usize, len: usize) {
         let (keys, values) = used(width, len);
-        self.k.resize(keys, 0.0);
-        self.v.resize(values, 0.0);
+        self.k.resize(keys, E::default());
+        self.v.resize(values, E::default());
     }
 
-    /// Drops everything beyond `len` positions, and takes memory for `room` positions.
-    pub fn prepare(&mut self, width: usize, len: usize, room: usize) {
+    fn prepare(&mut self, width: usize, len: usize, room: usize) {
         let (keys, values) = used(width, len);
         for (side, used) in [(&mut self.k, keys), (&mut self.v, values)] {
             side.truncate(used);
@@ -73,8 +142,49 @@ impl Layer {
         }
     }
 
+    fn bytes(&self) -> usize {
+        (self.k.capacity() + self.v.capacity()) * size_of::<E>()
+    }
+}
+
+impl Layer {
+    pub fn new(precision: KvPrecision) -> Self {
+        match precision {
+            KvPrecision::F32 => Layer::Single(KeysAndValues::default()),
+            KvPrecision::F16 => Layer::Half(KeysAndValues::default()),
+        }
+    }
+
+    /// Appends a position; all earlier ones must be present.
+    pub fn push(&mut self, key: &[f32], value: &[f32]) {
+        either!(self, both => both.push(key, value));
+    }
+
+    /// Moves `len` positions from entry `from` to entry `at`, which is not after it.
+    pub fn take_branch(&mut self, width: usize, at: usize, from: usize, len: usize) {
+        either!(self, both => both.take_branch(width, at, from, len));
+    }
+
+    /// Returns a copy of the first `len` positions.
+    pub fn prefix(&self, width: usize, len: usize) -> Layer {
+        match self {
+            Layer::Single(both) => Layer::Single(both.prefix(width, len)),
+            Layer::Half(both) => Layer::Half(both.prefix(width, len)),
+        }
+    }
+
+    /// Sets the length to `len` positions that hold zeros or old values.
+    pub fn resize(&mut self, width: usize, len: usize) {
+        either!(self, both => both.resize(width, len));
+    }
+
+    /// Drops everything beyond `len` positions, and takes memory for `room` positions.
+    pub fn prepare(&mut self, width: usize, len: usize, room: usize) {
+        either!(self, both => both.prepare(width, len, room));
+    }
+
     /// Returns the bytes of memory taken.
     pub fn bytes(&self) -> usize {
-        (self.k.capacity() + self.v.capacity()) * size_of::<f32>()
+        either!(self, both => both.bytes())
     }
 }

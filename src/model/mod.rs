@@ -6,8 +6,8 @@
 //!
 //! # Cost
 //!
-//! For small m a pass costs about one reading of the weights. [`Model::cost_table`] has the
-//! measured milliseconds.
+//! For small m a pass costs about one reading of the weights. [`Model::cost_table`] measures the
+//! milliseconds.
 //!
 //! # Alternatives considered
 //!
@@ -16,6 +16,7 @@
 
 mod batch;
 pub(crate) mod config;
+mod cost_law;
 pub(crate) mod cost_table;
 mod device;
 #[cfg(feature = "embedded")]
@@ -51,6 +52,7 @@ pub use family::{Activation, Architecture};
 pub use gguf::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};
 pub(crate) use kernels::{COMPARED_AT_ONCE, next_group_above};
 pub use kv_cache::KvCache;
+pub use kv_layer::KvPrecision;
 pub use layer_patterns::LayerRotary;
 pub use load::vocabulary_of;
 pub use rope::RopeScaling;
@@ -107,6 +109,8 @@ pub struct LoadOptions {
     ///
     /// Candle's products round differently for different numbers of rows; see `batch_invariant`.
     pub device: Option<Device>,
+    /// Format of keys and values in the cache.
+    pub kv: KvPrecision,
 }
 
 impl Default for LoadOptions {
@@ -116,6 +120,7 @@ impl Default for LoadOptions {
             batch_invariant: false,
             max_context: None,
             device: None,
+            kv: KvPrecision::F32,
         }
     }
 }
@@ -137,6 +142,7 @@ pub struct Model {
 struct ModelInner {
     runner: Runner,
     costs: OnceLock<CostTable>,
+    estimate: OnceLock<CostTable>,
     chat: ChatSources,
 }
 
@@ -151,7 +157,8 @@ pub(crate) struct ChatSources {
 
 impl Model {
     fn from_runner(runner: Runner, chat: ChatSources) -> Self {
-        Model { inner: Arc::new(ModelInner { runner, costs: OnceLock::new(), chat }), hook: None }
+        let (costs, estimate) = (OnceLock::new(), OnceLock::new());
+        Model { inner: Arc::new(ModelInner { runner, costs, estimate, chat }), hook: None }
     }
 
     /// Returns the chat templates that came with the weights.
@@ -195,6 +202,15 @@ impl Model {
     /// tens of milliseconds for a small model, at most a few passes for a large one.
     pub fn cost_table(&self) -> &CostTable {
         self.inner.costs.get_or_init(|| CostTable::measure(self))
+    }
+
+    /// Returns the table of [`cost_table`](Self::cost_table) if it was measured, otherwise one that
+    /// is estimated from sizes and costs nothing. Generations begin with it and correct it.
+    pub fn cost_estimate(&self) -> &CostTable {
+        self.inner
+            .costs
+            .get()
+            .unwrap_or_else(|| self.inner.estimate.get_or_init(|| CostTable::estimate(self)))
     }
 
     /// Returns true if the logits of a position are the same bits however many tokens run together;

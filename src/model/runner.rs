@@ -31,7 +31,7 @@ impl Runner {
     /// Returns an empty cache.
     pub fn new_cache(&self) -> KvCache {
         match self {
-            Runner::Kernels(t) => KvCache::new(&t.config),
+            Runner::Kernels(t) => KvCache::new(&t.config, t.kv),
             Runner::Tensors(t) => KvCache::of_tensors(t.new_cache()),
         }
     }
@@ -39,7 +39,7 @@ impl Runner {
     /// Returns the bytes that a cache takes with `positions` tokens.
     pub fn cache_bytes(&self, positions: usize) -> usize {
         match self {
-            Runner::Kernels(t) => KvCache::bytes_for(&t.config, positions),
+            Runner::Kernels(t) => KvCache::bytes_for(&t.config, t.kv, positions),
             Runner::Tensors(t) => t.cache_shape().bytes(positions),
         }
     }
@@ -65,7 +65,7 @@ impl Runner {
     /// Checks that the segment can run.
     pub fn check(&self, segment: &Segment) -> Result<()> {
         let own = match self {
-            Runner::Kernels(t) => segment.cache.has_layers_of(&t.config),
+            Runner::Kernels(t) => segment.cache.has_layers_of(&t.config, t.kv),
             Runner::Tensors(t) => segment.cache.tensors().is_some_and(|held| held.fits(t.cache_shape())),
         };
         if !own {

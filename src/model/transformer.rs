@@ -19,6 +19,8 @@
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use half::f16;
+
 use super::LoadOptions;
 use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
 use super::config::{ModelConfig, bad};
@@ -26,6 +28,7 @@ use super::family::{Norms, QkNorm};
 use super::kernels::{
     Attention, Matrix, Rotation, add, gated, on_every_thread, rms_norm, rms_norm_heads, scale, threads,
 };
+use super::kv_layer::{KvFormat, KvPrecision};
 use super::layer_patterns::LayerRotary;
 use super::rope::{RopeScaling, RotaryTable};
 use super::tensor_names::{LayerTensor, TensorId};
@@ -71,6 +74,8 @@ pub(super) struct Transformer {
     head: FusedLinear,
     /// Rotary frequencies: those of all layers, or of layers without and with a window.
     tables: Vec<RotaryTable>,
+    /// Format of keys and values.
+    pub kv: KvPrecision,
 }
 
 thread_local! {
@@ -204,7 +209,7 @@ impl Transformer {
             tables.push(RopeScaling::None.table(c.rope_local_theta, c.rotary_dim, c.context));
         }
         let head = FusedLinear::single(head);
-        Ok(Transformer { config, embedding, blocks, final_norm, head, tables })
+        Ok(Transformer { config, embedding, blocks, final_norm, head, tables, kv: options.kv })
     }
 
     /// Returns the bytes of the weight matrices.
@@ -302,7 +307,10 @@ impl Transformer {
             let segments = &*segments;
             for_each_shard(shares, |share| {
                 let RowShard { spans, s, .. } = share;
-                self.attention(block, (segments, i), (spans, i == last), s)?;
+                match self.kv {
+                    KvPrecision::F32 => self.attention::<f32>(block, (segments, i), (spans, i == last), s)?,
+                    KvPrecision::F16 => self.attention::<f16>(block, (segments, i), (spans, i == last), s)?,
+                }
                 self.feed_forward(block, s)
             })?;
         }
@@ -413,7 +421,7 @@ impl Transformer {
     }
 
     /// Adds the attention to the rows of a shard. In the last layer only rows with logits are kept.
-    fn attention(
+    fn attention<E: KvFormat>(
         &self,
         block: &TransformerLayer,
         (segments, i): (&[Segment], usize),
@@ -432,7 +440,9 @@ impl Transformer {
             let from = span.first + rows.start;
             s.x.copy_within(from * c.hidden..(from + rows.len()) * c.hidden, kept * c.hidden);
             kept += rows.len();
-            let layer = &segments[span.segment].cache.layers[i];
+            // All caches have this format, see `check`.
+            let layer = E::of_layer(&segments[span.segment].cache.layers[i])
+                .ok_or_else(|| bad("the cache has another format"))?;
             parts.push(Attention {
                 q: &s.qkv[from * stride..],
                 q_stride: stride,

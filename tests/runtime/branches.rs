@@ -1,7 +1,7 @@
 //! Several continuations in one forward. The logits of each token are those of a forward over its
 //! own path. The part of the cache that is kept is as if no other path had run.
 
-use ffwd::model::{Branch, LoadOptions, Model, Precision, Segment};
+use ffwd::model::{Branch, KvPrecision, LoadOptions, Model, Precision, Segment};
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, ErrorKind, Mode, Prompt, Request};
 use ffwd_testkit::random::Random;
@@ -11,7 +11,9 @@ use crate::kit::{exact, models};
 #[test]
 fn branches_have_the_bits_of_separate_forwards() {
     let embedded = |precision| Model::embedded_target(&LoadOptions::with_precision(precision)).unwrap();
-    for model in [embedded(Precision::F32), embedded(Precision::Q8_0), models::windowed()] {
+    let halves = LoadOptions { kv: KvPrecision::F16, ..LoadOptions::default() };
+    let halves = Model::embedded_target(&halves).unwrap();
+    for model in [embedded(Precision::F32), embedded(Precision::Q8_0), models::windowed(), halves] {
         if !model.is_batch_invariant() {
             continue;
         }

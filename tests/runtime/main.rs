@@ -23,6 +23,7 @@ mod hostile_models;
 #[cfg(feature = "hub")]
 mod hub;
 mod kit;
+mod kv_precision;
 mod labels;
 mod markers;
 mod model_parity;

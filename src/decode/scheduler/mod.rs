@@ -154,14 +154,12 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts the threads. Measures the cost of forwards, unless that was done.
+    /// Starts the threads.
     ///
     /// # Errors
     /// Fails if an option is out of range or a thread cannot be started.
     pub fn new(engine: Arc<Engine>, options: SchedulerOptions) -> Result<Scheduler> {
         options.check()?;
-        // While other forwards run, the measurement would be wrong.
-        engine.measure();
         let queue = Arc::new(Queue::new(options.queue));
         let figures = Arc::new(Mutex::new(SchedulerStats::default()));
         let runner = Runner::new(engine.clone(), queue.clone(), figures.clone(), &options)?;

@@ -157,7 +157,7 @@ impl Runner {
         if plain == 0 || plain == sequences {
             return BatchContext { sequences, max_draft: None };
         }
-        let costs = self.engine.target().cost_table();
+        let costs = self.engine.target().cost_estimate();
         let most = costs.ms(sequences) * (1.0 + f64::from(self.options.slack) / 100.0);
         let drafting = sequences - plain;
         // Rows for each drafting sequence, as long as the forward stays within the slack.

@@ -159,9 +159,11 @@ impl Gguf<'_> {
         let merges = self
             .string_list(MERGES, MAX_MERGES, MAX_TEXT)?
             .ok_or_else(|| fault(format!("the GGUF metadata lack `{MERGES}`")))?;
-        let merges = pairs(&merges, &vocab)?;
-        let bpe = BPE::builder().vocab_and_merges(vocab, merges).ignore_merges(pre.ignore_merges).build();
-        let mut tokenizer = Tokenizer::new(bpe.map_err(inconsistent)?);
+        let pairs = pairs(&merges, tokens.longest())?;
+        let bpe = BPE::builder().vocab_and_merges(vocab, pairs).ignore_merges(pre.ignore_merges).build();
+        // The builder looks up every merge. Only if it fails, the faulty one is searched again.
+        let bpe = bpe.map_err(|e| tokens.faulty_merge(&merges).unwrap_or_else(|| inconsistent(e)))?;
+        let mut tokenizer = Tokenizer::new(bpe);
         if pre.composed {
             let normalizer: NormalizerWrapper = part(json!({ "type": "NFC" }))?;
             tokenizer.with_normalizer(Some(normalizer)).map_err(inconsistent)?;
@@ -244,7 +246,7 @@ struct Tokens<'a> {
 impl Tokens<'_> {
     /// Returns ids by text. Unused and empty entries are no tokens.
     fn vocab(&self) -> Result<Vocab> {
-        let mut vocab = Vocab::default();
+        let mut vocab = Vocab::with_capacity(self.texts.len());
         for (id, (text, kind)) in self.texts.iter().zip(&self.kinds).enumerate() {
             if *kind != TokenKind::Unused
                 && !text.is_empty()
@@ -255,6 +257,23 @@ impl Tokens<'_> {
             }
         }
         Ok(vocab)
+    }
+
+    /// Returns the length of the longest token in bytes.
+    fn longest(&self) -> usize {
+        let used = self.texts.iter().zip(&self.kinds).filter(|t| *t.1 != TokenKind::Unused);
+        used.map(|(text, _)| text.len()).max().unwrap_or(0)
+    }
+
+    /// Returns the error of the first merge that needs a token which does not exist.
+    fn faulty_merge(&self, merges: &[&str]) -> Option<Error> {
+        let vocab = self.vocab().ok()?;
+        merges.iter().enumerate().find_map(|(i, merge)| {
+            let (left, right) = sides(merge)?;
+            let whole = [left, right].concat();
+            let missing = [left, right, &whole].into_iter().find(|t| !vocab.contains_key(*t))?;
+            Some(missing_token(i, missing))
+        })
     }
 
     /// Makes the tokenizer match control tokens and user-defined tokens.
@@ -282,26 +301,32 @@ impl Tokens<'_> {
     }
 }
 
-/// Returns the two sides of each merge, all of them tokens.
-fn pairs(merges: &[&str], vocab: &Vocab) -> Result<Merges> {
-    let mut whole = String::new();
+/// Returns the two sides of each merge. Together they have at most `longest` bytes, which the
+/// tokenizers crate does not check.
+fn pairs(merges: &[&str], longest: usize) -> Result<Merges> {
     let pair = |(i, merge): (usize, &&str)| {
-        // Tokens contain no spaces. The first character belongs to the left side in any case.
-        let cut = merge.char_indices().skip(1).find(|(_, c)| *c == ' ').map(|(at, _)| at);
-        let (left, right) = cut.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| {
+        let (left, right) = sides(merge).ok_or_else(|| {
             fault(format!("entry {i} of `{MERGES}` is `{}`, not two tokens", merge.escape_debug()))
         })?;
-        whole.clear();
-        whole.extend([left, right]);
-        match [left, right, &whole].into_iter().find(|t| !vocab.contains_key(*t)) {
-            None => Ok((left.to_owned(), right.to_owned())),
-            Some(t) => {
-                let t = t.escape_debug();
-                Err(fault(format!("entry {i} of `{MERGES}` needs the token `{t}`, which `{TOKENS}` lacks")))
-            }
+        match left.len() + right.len() > longest {
+            true => Err(missing_token(i, &[left, right].concat())),
+            false => Ok((left.to_owned(), right.to_owned())),
         }
     };
     merges.iter().enumerate().map(pair).collect()
+}
+
+/// Returns the two sides of a merge. Tokens contain no spaces; the first character belongs to the
+/// left side in any case.
+fn sides(merge: &str) -> Option<(&str, &str)> {
+    let first = merge.chars().next()?.len_utf8();
+    let at = first + merge[first..].find(' ')?;
+    Some((&merge[..at], &merge[at + 1..]))
+}
+
+fn missing_token(i: usize, token: &str) -> Error {
+    let token = token.escape_debug();
+    fault(format!("entry {i} of `{MERGES}` needs the token `{token}`, which `{TOKENS}` lacks"))
 }
 
 fn same_length(key: &str, got: usize, want: usize) -> Result<()> {

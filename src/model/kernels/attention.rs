@@ -16,6 +16,8 @@
 //! - Keys by position were rejected: each score is then a sum across a vector, which takes many
 //!   more instructions.
 
+use half::f16;
+
 use super::simd16::{LANES16, Simd16, Simd16Work};
 use super::{Target, parallel_for, simd16};
 
@@ -27,16 +29,64 @@ pub(crate) const KEY_BLOCK: usize = LANES16;
 /// in the registers.
 const QUERIES: usize = 6;
 
+/// A number of a key or value as it is held. Products and sums are in single precision; every half
+/// is a number of single precision, so reading one changes nothing.
+pub(crate) trait KvElement: Copy + Default + Send + Sync {
+    /// Returns the nearest number that can be held.
+    fn of(x: f32) -> Self;
+    fn single(self) -> f32;
+    /// Loads a whole vector.
+    ///
+    /// # Safety
+    /// As for all of [`Simd16`].
+    unsafe fn load<V: Simd16>(from: *const Self) -> V;
+}
+
+impl KvElement for f32 {
+    #[inline(always)]
+    fn of(x: f32) -> Self {
+        x
+    }
+
+    #[inline(always)]
+    fn single(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn load<V: Simd16>(from: *const Self) -> V {
+        // SAFETY: by the caller's promise.
+        unsafe { V::load(from) }
+    }
+}
+
+impl KvElement for f16 {
+    /// A number beyond the largest half becomes that: infinity would make every sum NaN.
+    fn of(x: f32) -> Self {
+        f16::from_f32(x.clamp(f16::MIN.to_f32_const(), f16::MAX.to_f32_const()))
+    }
+
+    fn single(self) -> f32 {
+        self.to_f32()
+    }
+
+    #[inline(always)]
+    unsafe fn load<V: Simd16>(from: *const Self) -> V {
+        // SAFETY: by the caller's promise.
+        unsafe { V::load_half(from) }
+    }
+}
+
 /// The inputs of causal attention: rows of queries, and the keys and values by position.
-pub(crate) struct Attention<'a> {
+pub(crate) struct Attention<'a, E> {
     /// Queries, `[row][head][head_dim]`, with `q_stride` floats per row.
     pub q: &'a [f32],
     pub q_stride: usize,
     /// `[block of positions][kv_head][head_dim][KEY_BLOCK]`. In the last block, positions after
     /// those of the rows may hold anything.
-    pub k: &'a [f32],
+    pub k: &'a [E],
     /// `[position][kv_head][head_dim]`.
-    pub v: &'a [f32],
+    pub v: &'a [E],
     /// Position of the first query row.
     pub start: usize,
     /// Position from which keys and values belong to a branch, not after `start`. They lie `shift`
@@ -53,13 +103,13 @@ pub(crate) struct Attention<'a> {
     pub window: usize,
 }
 
-impl Attention<'_> {
+impl<E: KvElement> Attention<'_, E> {
     /// Computes the attention of all parts and writes `[row][head][head_dim]`, the parts in order.
     ///
     /// Row i attends only to the last `window` of the positions `0..=start + i`. So no mask is
     /// needed, and half the work of a prefill is saved. All parts have the same heads. Rows of all
     /// parts are shared out together, so that many sequences of one row each keep all threads busy.
-    pub fn run(parts: &[Attention], out: &mut [f32]) {
+    pub fn run(parts: &[Attention<E>], out: &mut [f32]) {
         let Some(one) = parts.first() else { return };
         let (width, kv_heads) = (one.heads * one.head_dim, one.kv_heads);
         let rows_together = (QUERIES * kv_heads / one.heads).max(1);
@@ -163,8 +213,8 @@ struct Query<'a> {
 
 /// Products of queries with the keys of some blocks: `out[query][position]`, from the first of the
 /// blocks on.
-struct Scores<'a> {
-    a: &'a Attention<'a>,
+struct Scores<'a, E> {
+    a: &'a Attention<'a, E>,
     queries: &'a [Query<'a>],
     kv_head: usize,
     blocks: std::ops::Range<usize>,
@@ -172,7 +222,7 @@ struct Scores<'a> {
     stride: usize,
 }
 
-impl Scores<'_> {
+impl<E: KvElement> Scores<'_, E> {
     /// Computes R queries from `first` on, B blocks at a time; returns R.
     ///
     /// # Safety
@@ -215,7 +265,7 @@ impl Scores<'_> {
             for i in 0..d {
                 let mut k = [V::splat(0.0); B];
                 for b in 0..B {
-                    k[b] = V::load(keys.add((b * width + i) * KEY_BLOCK));
+                    k[b] = E::load(keys.add((b * width + i) * KEY_BLOCK));
                 }
                 for r in 0..R {
                     let q = V::splat(*queries[r].get_unchecked(i));
@@ -233,7 +283,7 @@ impl Scores<'_> {
     }
 }
 
-impl Simd16Work for Scores<'_> {
+impl<E: KvElement> Simd16Work for Scores<'_, E> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(mut self) {
         let mut i = 0;
@@ -295,8 +345,8 @@ impl Simd16Work for Softmax<'_> {
 }
 
 /// For each query the sum of the values times their weights, in the order of the positions.
-struct WeightedSums<'a> {
-    a: &'a Attention<'a>,
+struct WeightedSums<'a, E> {
+    a: &'a Attention<'a, E>,
     queries: &'a [Query<'a>],
     kv_head: usize,
     /// The first position that the queries see, and the position of the first weight.
@@ -308,7 +358,7 @@ struct WeightedSums<'a> {
     out: &'a Target,
 }
 
-impl WeightedSums<'_> {
+impl<E: KvElement> WeightedSums<'_, E> {
     /// Computes all columns of R queries from `first` on, C vectors at a time; returns R.
     ///
     /// # Safety
@@ -332,7 +382,7 @@ impl WeightedSums<'_> {
             for c in at..d {
                 let mut sum = 0.0;
                 for j in self.from..query.end {
-                    let value = self.a.v[self.a.place(j) * width + self.kv_head * d + c];
+                    let value = self.a.v[self.a.place(j) * width + self.kv_head * d + c].single();
                     sum += self.weights[i * self.stride + j - self.origin] * value;
                 }
                 self.out.put(query.row, query.column + c, sum);
@@ -367,7 +417,7 @@ impl WeightedSums<'_> {
                 for j in positions {
                     let mut v = [V::splat(0.0); C];
                     for c in 0..C {
-                        v[c] = V::load(values.add((j + shift) * width + c * LANES16));
+                        v[c] = E::load(values.add((j + shift) * width + c * LANES16));
                     }
                     for r in 0..R {
                         let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
@@ -383,8 +433,8 @@ impl WeightedSums<'_> {
                     let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
                     let place = j + self.a.shift;
                     for c in 0..C {
-                        acc[r][c] =
-                            acc[r][c].multiply_add(weight, V::load(values.add(place * width + c * LANES16)));
+                        let v = E::load(values.add(place * width + c * LANES16));
+                        acc[r][c] = acc[r][c].multiply_add(weight, v);
                     }
                 }
                 let query = &self.queries[first + r];
@@ -396,7 +446,7 @@ impl WeightedSums<'_> {
     }
 }
 
-impl Simd16Work for WeightedSums<'_> {
+impl<E: KvElement> Simd16Work for WeightedSums<'_, E> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let mut i = 0;
@@ -433,6 +483,49 @@ mod tests {
         {
             agree(rows, start, heads, kv, d);
         }
+    }
+
+    #[test]
+    fn halves_are_read_as_the_same_numbers() {
+        for (rows, start, heads, kv, d) in [(3, 5, 4, 2, 10), (7, 30, 4, 2, 64), (9, 0, 3, 3, 40)] {
+            let q = noise(rows * heads * d, 3);
+            let halves = |n: usize, seed| -> Vec<f16> { noise(n, seed).into_iter().map(f16::of).collect() };
+            let singles = |halves: &[f16]| -> Vec<f32> { halves.iter().map(|x| x.single()).collect() };
+            let keys = halves((start + rows).next_multiple_of(KEY_BLOCK) * kv * d, 4);
+            let values = halves((start + rows) * kv * d, 5);
+            for window in [3, usize::MAX] {
+                fn run<E: KvElement>(
+                    (q, k, v): (&[f32], &[E], &[E]),
+                    [rows, start, heads, kv_heads, head_dim, window]: [usize; 6],
+                ) -> Vec<f32> {
+                    let mut out = vec![0.0; rows * heads * head_dim];
+                    let q_stride = heads * head_dim;
+                    let (fork, shift) = (0, 0);
+                    let all = Attention {
+                        q,
+                        q_stride,
+                        k,
+                        v,
+                        start,
+                        fork,
+                        shift,
+                        rows,
+                        heads,
+                        kv_heads,
+                        head_dim,
+                        window,
+                    };
+                    Attention::run(&[all], &mut out);
+                    out
+                }
+                let shape = [rows, start, heads, kv, d, window];
+                let want = run((&q, &singles(&keys), &singles(&values)), shape);
+                assert_eq!(run((&q, &keys, &values), shape), want);
+            }
+        }
+        assert_eq!(f16::of(1e9), f16::MAX);
+        assert_eq!(f16::of(-1e9), f16::MIN);
+        assert_eq!(f16::of(0.1).single(), 0.099975586);
     }
 
     fn agree(rows: usize, start: usize, heads: usize, kv: usize, d: usize) {

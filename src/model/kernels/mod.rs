@@ -40,7 +40,7 @@ use simd16::{LANES16, Simd16, Simd16Work};
 
 pub(crate) use activation::gated;
 pub(crate) use argmax::{COMPARED_AT_ONCE, next_group_above};
-pub(crate) use attention::{Attention, KEY_BLOCK};
+pub(crate) use attention::{Attention, KEY_BLOCK, KvElement};
 pub(crate) use dense::Dense;
 pub(crate) use f32_matmul::{Out, Rows};
 pub(crate) use formats::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
@@ -120,6 +120,11 @@ pub(crate) fn has_pool() -> bool {
 /// Returns the number of threads that may share the work of this thread.
 pub(crate) fn threads() -> usize {
     if SINGLE_THREADED.get() { 1 } else { barrier_pool().n_workers() + 1 }
+}
+
+/// Returns true if the processor has the widest vectors that the kernels use.
+pub(crate) fn has_wide_vectors() -> bool {
+    simd16::has_32_registers()
 }
 
 /// Runs `work` over `0..count`, each call on one thread of the pool without help from others.

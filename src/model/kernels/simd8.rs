@@ -205,7 +205,8 @@ mod x86 {
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::Avx2;
 
-/// Returns true if this processor has the instructions for `Avx2`; the answer is cached.
+/// Returns true if this processor has the instructions for `Avx2`, and those that convert halves;
+/// the answer is cached.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")

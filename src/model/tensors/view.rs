@@ -83,7 +83,7 @@ impl SequenceRows<'_> {
 mod tests {
     use super::*;
     use crate::model::batch::{Branch, chunks};
-    use crate::model::{KvCache, ModelConfig};
+    use crate::model::{KvCache, KvPrecision, ModelConfig};
 
     /// For each entry after `cached` ones its position and its branch, 0 for the trunk.
     fn entries(cached: usize, trunk: usize, branches: &[Branch]) -> Vec<(usize, usize, usize)> {
@@ -110,7 +110,7 @@ mod tests {
             let window = [usize::MAX, 1, 2, 4][case / 60 % 4];
             let most = [256, 1, 2][case / 3 % 3];
             let tokens = vec![0; trunk + branches.iter().map(|b| b.len).sum::<usize>()];
-            let mut cache = KvCache::new(&config);
+            let mut cache = KvCache::new(&config, KvPrecision::F32);
             cache.set_len_for_timing(cached);
             let all = entries(cached, trunk, &branches);
             let segment =

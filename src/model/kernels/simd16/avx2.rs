@@ -5,6 +5,7 @@
 
 use super::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp_parts as exp;
+use half::f16;
 use std::arch::x86_64::*;
 
 /// Needs AVX2, FMA and F16C.
@@ -26,6 +27,14 @@ impl Simd16 for Avx2 {
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         Avx2(unsafe { [_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))] })
+    }
+
+    #[inline(always)]
+    unsafe fn load_half(from: *const f16) -> Self {
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(8).cast()));
+            Avx2([_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)])
+        }
     }
 
     #[inline(always)]

@@ -5,6 +5,7 @@
 
 use super::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp_parts as exp;
+use half::f16;
 use std::arch::x86_64::*;
 
 /// Needs the AVX-512 instructions that [`super::run`] enables.
@@ -32,6 +33,11 @@ impl Simd16 for Avx512 {
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         Avx512(unsafe { _mm512_loadu_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_half(from: *const f16) -> Self {
+        Avx512(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) })
     }
 
     #[inline(always)]

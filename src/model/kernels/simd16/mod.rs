@@ -23,6 +23,8 @@ pub(super) use {avx2::Avx2, avx512::Avx512};
 
 pub(super) use portable::Portable;
 
+use half::f16;
+
 /// Number of lanes.
 pub(super) const LANES16: usize = 16;
 
@@ -37,6 +39,8 @@ pub(crate) trait Simd16: Copy {
     /// otherwise). They need no alignment.
     unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
+    /// Loads numbers of half precision.
+    unsafe fn load_half(from: *const f16) -> Self;
     unsafe fn store(self, to: *mut f32);
     /// Loads the first `n` lanes, at most all, and puts `rest` in the others.
     #[inline(always)]
@@ -249,6 +253,41 @@ mod tests {
         }
         // The bits of a NaN have no meaning.
         out.into_iter().map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect()
+    }
+
+    /// Returns the numbers of all halves.
+    ///
+    /// # Safety
+    /// As for all of [`Simd16`].
+    unsafe fn halves<V: Simd16>() -> Vec<u32> {
+        let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+        let mut out = Vec::new();
+        for x in all.chunks_exact(LANES16) {
+            let mut to = [0.0f32; LANES16];
+            // SAFETY: whole vectors; and by the caller's promise.
+            unsafe { V::load_half(x.as_ptr()).store(to.as_mut_ptr()) };
+            out.extend(to.map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }));
+        }
+        out
+    }
+
+    #[test]
+    fn all_kinds_read_the_same_halves() {
+        // SAFETY: nothing special is needed for the first kind; the others are checked.
+        unsafe {
+            let want = halves::<Portable<false>>();
+            assert_eq!(want[0x3c01], (1.0 + 2f32.powi(-10)).to_bits());
+            assert_eq!((want[0x0001], want[0xfbff]), (2f32.powi(-24).to_bits(), (-65504f32).to_bits()));
+            #[cfg(target_arch = "x86_64")]
+            {
+                if super::super::simd8::has_avx2() {
+                    assert!(want == halves::<Avx2>());
+                }
+                if has_avx512() {
+                    assert!(want == halves::<Avx512>());
+                }
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp;
+use half::f16;
 
 /// Needs no special instructions. `FMA` is true if it fuses the multiply-add, which is slow where
 /// no instruction does it.
@@ -21,6 +22,12 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         Portable(unsafe { from.cast::<[f32; LANES16]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn load_half(from: *const f16) -> Self {
+        // Not the conversion that looks for an instruction: this kind needs none.
+        Portable(unsafe { from.cast::<[f16; LANES16]>().read_unaligned() }.map(f16::to_f32_const))
     }
 
     #[inline(always)]
