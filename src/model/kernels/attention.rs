@@ -514,6 +514,7 @@ mod tests {
                         kv_heads,
                         head_dim,
                         window,
+                        scale: 0.3,
                     };
                     Attention::run(&[all], &mut out);
                     out
