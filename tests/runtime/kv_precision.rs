@@ -1,7 +1,7 @@
 //! Keys and values in half precision: half of the memory, nearly the same logits, and the same text
 //! in `exact` and `off`.
 
-use ffwd::model::{KvPrecision, LoadOptions, Model};
+use ffwd::model::{KvPrecision, LoadOptions, Model, Precision};
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Mode, Prompt, Request, extract};
 
@@ -13,6 +13,8 @@ fn options(kv: KvPrecision) -> LoadOptions {
 
 #[test]
 fn halves_take_half_of_the_memory_and_change_logits_little() {
+    // Single precision, where no activation is rounded: a small change could flip its rounding.
+    let options = |kv| LoadOptions { precision: Precision::F32, ..options(kv) };
     let [single, half] =
         [KvPrecision::F32, KvPrecision::F16].map(|kv| Model::embedded_target(&options(kv)).unwrap());
     for positions in [1, 256, 300] {
@@ -31,7 +33,7 @@ fn halves_take_half_of_the_memory_and_change_logits_little() {
     let difference = |(a, b): (&f32, &f32)| (a - b).abs();
     let most = want.iter().flatten().zip(got.iter().flatten()).map(difference).fold(0.0, f32::max);
     // Halves have eleven bits, and logits are of size 1 to 20.
-    assert!(0.0 < most && most < 0.2, "{most}");
+    assert!(0.0 < most && most < 0.1, "{most}");
     // A cache belongs to the format of its model.
     let mut other = single.new_cache().unwrap();
     assert_eq!(half.forward(&[1], &mut other, 0..1).unwrap_err().kind(), ErrorKind::Model);
