@@ -83,7 +83,7 @@ fn exact_equals_off_with_halves() {
             for as_record in [true, false] {
                 let request = |mode| {
                     let request = match as_record {
-                        true => extract::request(schema, text).unwrap().max_tokens(120),
+                        true => extract::embedded::request(schema, text).unwrap().max_tokens(120),
                         false => Request::new(Prompt::text(text)).constraint(names.clone()).max_tokens(30),
                     };
                     request.sampling(sampling.clone()).mode(mode)
