@@ -245,6 +245,17 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, rounded: &Int8Rows) {
     }
 }
 
+/// Runs a work item. Not inlined, so that its many kinds of tiles are compiled once for each kind of
+/// vector, and not for each format.
+///
+/// # Safety
+/// As for all of [`Simd16`].
+#[inline(never)]
+unsafe fn rows_with<V: Simd16, const SCALED: usize>(rows: UnpackedRows<'_, SCALED>) {
+    // SAFETY: by the caller's promise.
+    unsafe { rows.with::<V>() }
+}
+
 /// Computes a product with vectors of one kind.
 ///
 /// # Safety
@@ -270,12 +281,10 @@ unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, tiling: 
             let tiles = Tiles { start: bytes.as_ptr(), group: 0, minimums: F::MINIMUMS };
             let mut sums = vec![0.0; x.rows * LANES16];
             let sums_of = &mut sums[..];
+            let (x, blocks) = (&rounded, 0..blocks);
             match F::SCALED {
-                BLOCK => UnpackedRows::<BLOCK> { x: &rounded, w: tiles, blocks: 0..blocks, sums: sums_of }
-                    .with::<V>(),
-                _ => {
-                    UnpackedRows::<16> { x: &rounded, w: tiles, blocks: 0..blocks, sums: sums_of }.with::<V>()
-                }
+                BLOCK => rows_with::<V, BLOCK>(UnpackedRows { x, w: tiles, blocks, sums: sums_of }),
+                _ => rows_with::<V, 16>(UnpackedRows { x, w: tiles, blocks, sums: sums_of }),
             }
             for (row, sums) in sums.chunks_exact(LANES16).enumerate() {
                 target.put_all(row, at, &sums[..GROUP.min(w.rows() - at)]);
