@@ -263,8 +263,14 @@ fn a_prompt_beyond_the_context_is_refused() {
 }
 
 /// A draft source between perfect and hopeless: what was chosen without drafts, with errors; legal
-/// tokens at random; or anything.
-fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::decode::DraftOverride {
+/// tokens at random; or anything, also beyond the vocabulary of this size.
+fn adversary(
+    truth: Vec<u32>,
+    prompt: usize,
+    size: usize,
+    kind: usize,
+    seed: u64,
+) -> ffwd::decode::DraftOverride {
     let mut random = Random::new(seed);
     Box::new(move |history: &[u32]| {
         let rest = &truth[(history.len() - prompt).min(truth.len())..];
@@ -273,32 +279,43 @@ fn adversary(truth: Vec<u32>, prompt: usize, kind: usize, seed: u64) -> ffwd::de
             0 => {}
             1 => {
                 let at = random.below(tokens.len().max(1));
-                tokens.iter_mut().skip(at).for_each(|t| *t = random.below(4096) as u32);
+                tokens.iter_mut().skip(at).for_each(|t| *t = random.below(size) as u32);
             }
-            2 => tokens.insert(random.below(tokens.len() + 1), random.below(4096) as u32),
-            _ => tokens = (0..random.below(12)).map(|_| random.below(5000) as u32).collect(),
+            2 => tokens.insert(random.below(tokens.len() + 1), random.below(size) as u32),
+            _ => tokens = (0..random.below(12)).map(|_| random.below(size + size / 4) as u32).collect(),
         }
         tokens
     })
 }
 
 /// `FFWD_EXACTNESS` generations, each with a text, constraint, sampling, limit and mix of sources
-/// of its own. `FFWD_EXACTNESS_PRECISION` runs them in another precision. `FFWD_EXACTNESS_DEVICE`
-/// runs them on a device, where the bits of a row depend on other rows: differences are counted.
+/// of its own. `FFWD_EXACTNESS_PRECISION` runs them in another precision, `FFWD_EXACTNESS_MODEL` and
+/// `FFWD_EXACTNESS_DRAFT` with other models, `FFWD_EXACTNESS_SEED` in another series.
+/// `FFWD_EXACTNESS_DEVICE` runs them on a device, where the bits of a row depend on other rows:
+/// differences are counted.
 #[test]
 fn many_generations_are_those_of_off() {
     let wanted = env::exactness();
-    let engine = match (env::exactness_precision(), env::exactness_device()) {
-        (None, None) => engine(),
-        (precision, device) => {
+    let (precision, device) = (env::exactness_precision(), env::exactness_device());
+    let engine = match (&precision, &device, env::exactness_model()) {
+        (None, None, None) => engine(),
+        (_, _, model) => {
             let options = ffwd::model::LoadOptions {
-                precision: precision.map_or_else(Default::default, |p| p.parse().unwrap()),
-                device: device.map(|d| d.parse().unwrap()),
+                precision: precision.as_ref().map_or_else(Default::default, |p| p.parse().unwrap()),
+                device: device.as_ref().map(|d| d.parse().unwrap()),
                 ..Default::default()
             };
-            Engine::builder().options(options).build().unwrap()
+            let mut builder = Engine::builder().options(options);
+            if let Some(model) = model {
+                builder = builder.model(model);
+            }
+            if let Some(draft) = env::exactness_draft() {
+                builder = builder.draft_model(draft);
+            }
+            builder.build().unwrap()
         }
     };
+    let size = engine.vocabulary().len();
     let promised = engine.target().is_batch_invariant() || env::exactness_device().is_none();
     let mut different = 0;
     let constraints: Vec<Constraint> = SCHEMAS[..3]
@@ -315,7 +332,7 @@ fn many_generations_are_those_of_off() {
         .collect();
     let grammars: Vec<_> = constraints.iter().map(|c| engine.compiler().compile(c).unwrap()).collect();
     let samplings = samplings();
-    let mut random = Random::new(20_417);
+    let mut random = Random::new(20_417 + env::exactness_seed());
     let (mut compared, mut greedy, mut drafted, mut accepted, mut forwards) = (0, 0, 0, 0, [0, 0]);
     let mut by_source = [0usize; 4];
     while compared < wanted {
@@ -346,8 +363,8 @@ fn many_generations_are_those_of_off() {
                 exact = exact.without_gate();
             }
             if variant == 3 {
-                let source =
-                    adversary(off.tokens.clone(), off.stats.prompt_tokens, random.below(4), compared as u64);
+                let (truth, prompt) = (off.tokens.clone(), off.stats.prompt_tokens);
+                let source = adversary(truth, prompt, size, random.below(4), compared as u64);
                 exact = exact.draft_override(source);
             }
             let exact = engine.generate(&exact).unwrap();

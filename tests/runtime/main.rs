@@ -28,6 +28,7 @@ mod labels;
 mod markers;
 mod model_parity;
 mod prefix_cache;
+mod real_weights;
 mod reference_tokens;
 mod sampling;
 mod statistics;

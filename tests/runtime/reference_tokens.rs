@@ -3,10 +3,9 @@
 //! `benches/real_models/parity.py` writes the files in `reference_tokens/`. The models are not in
 //! the repository: `FFWD_REAL_MODELS` names the folder that has them, and tests skip without it.
 
-use std::path::PathBuf;
-
 use ffwd::Vocabulary;
 use ffwd::model::{LoadOptions, Model, Precision, vocabulary_of};
+use ffwd_testkit::data::real_model;
 use serde::Deserialize;
 
 /// Distance of the reference's two largest logits at which either token may come first.
@@ -24,16 +23,6 @@ struct Prompt {
     tokens: Vec<u32>,
     greedy: Vec<u32>,
     margins: Vec<f32>,
-}
-
-/// The path of a published model, or none, with a message that says why.
-fn real_model(file: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("FFWD_REAL_MODELS");
-    let path = folder.map(|folder| PathBuf::from(folder).join(file)).filter(|path| path.is_file());
-    if path.is_none() {
-        eprintln!("skipped: no {file} in a folder FFWD_REAL_MODELS");
-    }
-    path
 }
 
 /// Compares all prompts of a reference. Each position sees the reference's tokens before it. Without

@@ -1,4 +1,4 @@
-//! The benchmark files: where they are, and how their lines are read without touching number texts
+//! The benchmark files and published models: where they are, and how their lines are read without touching number texts
 //! and property order (which a parsed value would lose).
 
 use std::ops::Range;
@@ -25,6 +25,23 @@ pub fn bench_dir() -> Option<PathBuf> {
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/bench"),
     };
     dir.join("maskbench-dev-sample.jsonl.zst").is_file().then_some(dir)
+}
+
+/// Files of published models, in the folder that `FFWD_REAL_MODELS` names.
+pub const SMOLLM2: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// The path of a published model, or none, with a message that says why.
+pub fn real_model(file: &str) -> Option<PathBuf> {
+    let Some(folder) = crate::env::real_models() else {
+        eprintln!("skipped: set FFWD_REAL_MODELS to a folder that benches/real_models/fetch.py has filled");
+        return None;
+    };
+    let path = PathBuf::from(folder).join(file);
+    if path.is_file() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} is absent; benches/real_models/fetch.py fetches it", path.display());
+    None
 }
 
 /// Reads a JSON Lines file, compressed if its name ends in `.zst`.

@@ -25,6 +25,12 @@ pub fn bench_dir() -> Option<OsString> {
     std::env::var_os("FFWD_BENCH_DIR")
 }
 
+/// `FFWD_REAL_MODELS`: the folder with published models, as `benches/real_models/fetch.py` writes
+/// them; tests on real weights skip without it.
+pub fn real_models() -> Option<OsString> {
+    std::env::var_os("FFWD_REAL_MODELS")
+}
+
 /// `FFWD_ORACLE_CASES`: the number of random cases; each test has its own default.
 pub fn oracle_cases<T: FromStr>(default: T) -> T {
     number("FFWD_ORACLE_CASES").unwrap_or(default)
@@ -120,6 +126,21 @@ pub fn exactness_precision() -> Option<String> {
 /// `FFWD_EXACTNESS_DEVICE`: a device such as `cpu` (default: this crate's kernels).
 pub fn exactness_device() -> Option<String> {
     std::env::var("FFWD_EXACTNESS_DEVICE").ok()
+}
+
+/// `FFWD_EXACTNESS_MODEL`: a model file or folder for the random generations (default: embedded).
+pub fn exactness_model() -> Option<OsString> {
+    std::env::var_os("FFWD_EXACTNESS_MODEL")
+}
+
+/// `FFWD_EXACTNESS_DRAFT`: its draft model (default: none with a model of one's own).
+pub fn exactness_draft() -> Option<OsString> {
+    std::env::var_os("FFWD_EXACTNESS_DRAFT")
+}
+
+/// `FFWD_EXACTNESS_SEED`: another series of random generations (default 0).
+pub fn exactness_seed() -> u64 {
+    number("FFWD_EXACTNESS_SEED").unwrap_or(0)
 }
 
 /// `FFWD_DRAWS`: draws for the chi-square test (default 4000).
