@@ -28,7 +28,7 @@ CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)
 
 
 def load(path, options, draft=None):
-    """A model with one thread; `options` are those of an arm."""
+    """A model with its threads, one unless `options` have more; they are those of an arm."""
     defaults = C.llama_model_default_params
 
     def parameters():
@@ -43,8 +43,8 @@ def load(path, options, draft=None):
             n_ctx=options["n_ctx"],
             n_batch=options["n_batch"],
             n_ubatch=options["n_ubatch"],
-            n_threads=1,
-            n_threads_batch=1,
+            n_threads=options.get("threads", 1),
+            n_threads_batch=options.get("threads", 1),
             flash_attn=options["flash_attn"],
             draft_model=draft,
             # Else the package keeps logits for one batch of tokens only and fails behind them.
@@ -233,7 +233,22 @@ def main():
             say({"error": f"{type(e).__name__}: {e}"[:300]})
 
 
+def speed(model, prompt, output):
+    """Seconds to read a prompt, and to read given tokens one after the other, each with its logits."""
+    model.clear()
+    start = time.perf_counter()
+    model.forward(prompt, 1)
+    model.logits(-1)
+    middle = time.perf_counter()
+    for token in output:
+        model.forward([token], 1)
+        model.logits(-1)
+    return {"prompt_seconds": middle - start, "target_seconds": time.perf_counter() - middle}
+
+
 def answer(asked, options, library, drafter_model, packaged):
+    if asked["op"] == "speed":
+        return speed(library, asked["prompt"], asked["output"])
     if asked["op"] == "tokenize":
         return {"tokens": library.llama.tokenize(asked["text"].encode(), add_bos=False, special=True)}
     start = time.perf_counter()

@@ -24,8 +24,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TABLE = ("docs/benchmarks.md", "llama_cpp")
@@ -34,13 +32,14 @@ TABLE = ("docs/benchmarks.md", "llama_cpp")
 class Worker:
     """A child process that answers one JSON line with one JSON line."""
 
-    def __init__(self, command, first=None, core=None):
-        self.command, self.first, self.core = command, first, core
+    def __init__(self, command, first=None, core=None, threads=1):
+        self.command, self.first, self.core, self.threads = command, first, core, threads
         self.child = self.hello = None
 
     def start(self):
         pin = (lambda: os.sched_setaffinity(0, {self.core})) if self.core is not None else None
-        env = dict(os.environ, RAYON_NUM_THREADS="1", CANDLE_NUM_THREADS="1", OMP_NUM_THREADS="1")
+        names = ("RAYON_NUM_THREADS", "CANDLE_NUM_THREADS", "OMP_NUM_THREADS")
+        env = dict(os.environ, **{name: str(self.threads) for name in names})
         self.child = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             encoding="utf-8", env=env, preexec_fn=pin)
@@ -169,6 +168,8 @@ def make_arms(args, ffwd, llama):
 
 
 def valid(answer, schema):
+    import jsonschema  # only this needs it
+
     try:
         value = json.loads(answer["text"])
     except ValueError:

@@ -1,4 +1,5 @@
-//! Answers generation requests over standard input and output, for the comparison in `run.py`.
+//! Answers generation requests over standard input and output, for the comparisons in `run.py` and
+//! `../real_models/measure.py`.
 //!
 //! One JSON object a line each way. `{"op": "prompt", schema, text}` gives the tokens of the
 //! prompt, or the reason why the schema is refused. `{"op": "run", schema, text, mode, draft_model,
@@ -14,13 +15,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use ffwd::{Constraint, Engine, Error, ErrorKind, Mode, Result, extract};
+use ffwd::extract::{self, Extractor};
+use ffwd::{Constraint, Engine, Error, ErrorKind, Mode, Result};
 use serde_json::{Value, json};
-
-/// The text before the untrusted part of every prompt of [`extract::embedded::prompt`], and the text after
-/// it.
-const HEAD: &str = "<|im_start|>user\n";
-const TAIL: &str = "<|im_end|>\n<|im_start|>assistant\n";
 
 /// Answer generation requests, one JSON object a line.
 #[derive(Parser)]
@@ -63,22 +60,13 @@ fn answer(engine: &Engine, line: &str) -> Result<Value> {
     match field("op")? {
         "prompt" => {
             engine.compiler().compile(&Constraint::json_schema(schema)?)?;
-            let prompt = extract::embedded::prompt(schema, text).to_text();
-            Ok(json!({ "tokens": prompt_tokens(engine, &prompt)?, "prompt": prompt }))
+            let prompt = Extractor::new(engine, schema)?.prompt(text)?;
+            let tokens = prompt.encode(engine.vocabulary())?;
+            Ok(json!({ "tokens": tokens, "prompt": prompt.to_text() }))
         }
         "run" => run(engine, &asked, schema, text, field("mode")?),
         other => Err(bad(&format!("`{other}` is not known"))),
     }
-}
-
-/// The tokens of a prompt as [`Engine::generate`] encodes them: the document apart from the
-/// template around it.
-fn prompt_tokens(engine: &Engine, prompt: &str) -> Result<Vec<u32>> {
-    let vocab = engine.vocabulary();
-    let at = prompt.find(HEAD).ok_or_else(|| bad("the prompt has no user turn"))? + HEAD.len();
-    let (head, rest) = prompt.split_at(at);
-    let text = rest.strip_suffix(TAIL).ok_or_else(|| bad("the prompt has no turn to answer in"))?;
-    Ok([vocab.encode_template(head)?, vocab.encode(text)?, vocab.encode_template(TAIL)?].concat())
 }
 
 fn run(engine: &Engine, asked: &Value, schema: &str, text: &str, mode: &str) -> Result<Value> {
@@ -91,6 +79,7 @@ fn run(engine: &Engine, asked: &Value, schema: &str, text: &str, mode: &str) -> 
     let grammar = engine.compiler().compile(&constraint)?;
     let compile = start.elapsed().as_secs_f64();
     let request = extract::embedded::request_for(constraint, schema, text)?
+        .prompt(Extractor::new(engine, schema)?.prompt(text)?)
         .grammar(grammar)
         .mode(mode)
         .draft_model(asked["draft_model"] != false)
@@ -98,6 +87,7 @@ fn run(engine: &Engine, asked: &Value, schema: &str, text: &str, mode: &str) -> 
     let start = Instant::now();
     let output = engine.generate(&request)?;
     let seconds = start.elapsed().as_secs_f64();
+    let spent = output.stats.spent.unwrap_or_default();
     Ok(json!({
         "text": output.text,
         "complete": output.complete,
@@ -106,6 +96,10 @@ fn run(engine: &Engine, asked: &Value, schema: &str, text: &str, mode: &str) -> 
         "forwards": output.stats.forwards,
         "seconds": seconds,
         "compile_seconds": compile,
+        "output": output.tokens,
+        "prompt_seconds": spent.prompt,
+        "target_seconds": spent.target,
+        "draft_seconds": spent.draft_model,
     }))
 }
 

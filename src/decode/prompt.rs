@@ -89,7 +89,11 @@ impl Prompt {
         parts.map(PromptPart::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn encode(&self, vocab: &Vocabulary) -> Result<Vec<TokenId>> {
+    /// Returns the tokens that a model reads for this prompt.
+    ///
+    /// # Errors
+    /// Fails if the tokenizer cannot encode a part.
+    pub fn encode(&self, vocab: &Vocabulary) -> Result<Vec<TokenId>> {
         let mut tokens = Vec::new();
         for part in &self.parts {
             let encoded = match part {
