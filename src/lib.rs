@@ -34,8 +34,8 @@
 //! | `model` | through the others | model runner on candle: [`model`], [`chat`], [`sample`], [`draft`], [`decode`], [`extract`] |
 //! | `embedded` | yes | three small models inside the library, for examples and tests |
 //! | `cli` | yes | the program `ffwd` |
+//! | `hub` | yes | models by repository name, from a model hub or its cache |
 //! | `cuda`, `metal` | no | candle's forward on these devices ([`model::Device`]) |
-//! | `hub` | no | models by repository name, from a model hub or its cache |
 //!
 //! Without features the crate is the constraint engine alone and has no candle in its dependencies.
 //! The modules depend on each other in one direction; `docs/architecture.md` describes them.

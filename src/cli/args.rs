@@ -20,7 +20,7 @@ use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::CompiledGrammar;
 #[cfg(feature = "hub")]
-use crate::model::hub::FetchOptions;
+use crate::model::hub::{FetchOptions, ModelName, fetch};
 use crate::model::{Device, KvPrecision, LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
@@ -34,13 +34,15 @@ const MAX_INPUT: u64 = 64 << 20;
 pub(super) struct ModelArgs {
     /// Load the model from a folder or a GGUF file [default: the embedded model]
     ///
-    /// A folder holds config.json, weights and tokenizer.json. A build with the feature `hub` also
-    /// takes the name of a repository, OWNER/NAME.
-    #[arg(short, long, value_name = "FOLDER|GGUF", value_hint = ValueHint::AnyPath)]
+    /// A folder holds config.json, weights and tokenizer.json. A name is that of a repository of the
+    /// model hub: OWNER/NAME, OWNER/NAME:FILE.gguf or OWNER/NAME@REVISION. It is fetched once and
+    /// then cached; `ffwd models` lists the cache. The end of a file's name is enough, such as
+    /// OWNER/NAME:Q4_K_M.
+    #[arg(short, long, value_name = "FOLDER|GGUF|NAME", value_hint = ValueHint::AnyPath)]
     model: Option<String>,
     /// Load the draft model, which needs the same tokenizer, or use none [default: the embedded
     /// draft model if the model is embedded, otherwise none]
-    #[arg(long, value_name = "FOLDER|GGUF|none", value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_name = "FOLDER|GGUF|NAME|none", value_hint = ValueHint::AnyPath)]
     draft_model: Option<String>,
     /// Hold weights as in the file (stored), or as f32, q8_0 or q4_k
     #[arg(long, value_name = "stored|f32|q8_0|q4_k", default_value = "stored")]
@@ -94,8 +96,8 @@ impl ModelArgs {
         builder.build()
     }
 
-    /// Returns a local path, or with the feature `hub` the folder of a fetched repository. The
-    /// revision applies to the target model only.
+    /// Returns a local path, or that of a model of the hub. The revision applies to the target model
+    /// only.
     #[cfg_attr(not(feature = "hub"), allow(unused_variables))]
     fn locate(&self, model: &str, target: bool) -> Result<PathBuf> {
         let path = PathBuf::from(model);
@@ -103,19 +105,27 @@ impl ModelArgs {
             return Ok(path);
         }
         #[cfg(feature = "hub")]
-        if model.split('/').count() == 2 && !model.starts_with(['.', '/']) {
-            let revision = self.revision.as_deref().filter(|_| target);
-            let options = FetchOptions { offline: self.offline, ..FetchOptions::default() };
-            return crate::model::hub::fetch(model, revision, &options);
+        if ModelName::looks_like(model) {
+            let mut name: ModelName = model.parse()?;
+            if let Some(revision) = self.revision.as_deref().filter(|_| target) {
+                if name.revision().is_some() {
+                    let message = format!("--revision {revision} and the revision in {model}");
+                    return Err(Error::new(ErrorKind::InvalidOption, message).hint("name one of them"));
+                }
+                name = name.at(revision)?;
+            }
+            return fetch(&name, &FetchOptions { offline: self.offline, ..FetchOptions::default() });
         }
         Err(missing(path))
     }
 }
 
 fn missing(path: PathBuf) -> Error {
-    Error::new(ErrorKind::Io, "no such file or folder")
-        .at(Place::File(path))
-        .hint("name a folder or a GGUF file; repository names need a build with `--features hub`")
+    let hint = match cfg!(feature = "hub") {
+        true => "name a folder, a GGUF file, or a repository as OWNER/NAME or OWNER/NAME:FILE.gguf",
+        false => "name a folder or a GGUF file; repository names need a build with the feature `hub`",
+    };
+    Error::new(ErrorKind::Io, "no such file or folder").at(Place::File(path)).hint(hint)
 }
 
 /// Parses a token and its bias, such as `15=-2.5`.

@@ -14,6 +14,7 @@ mod help;
 mod inspect;
 mod labels;
 mod man;
+mod models;
 mod multi_output;
 mod output;
 mod schema_refs;
@@ -66,6 +67,7 @@ enum Command {
     Generate(Box<generate::Args>),
     Classify(Box<classify::Args>),
     Inspect(Box<inspect::Args>),
+    Models(models::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -87,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),
     };

@@ -11,7 +11,12 @@
 //!
 //! Downloading them at first use was rejected: tests, examples and the first run need no network.
 
-use super::{LoadOptions, Model};
+use serde::Serialize;
+
+use super::describe::of_gguf;
+use super::file_data::FileData;
+use super::gguf::file::Gguf;
+use super::{Description, LoadOptions, Model, ModelConfig};
 use crate::error::Result;
 use crate::vocab::{TokenId, Vocabulary};
 
@@ -49,6 +54,44 @@ pub fn vocabulary() -> Result<Vocabulary> {
 /// None with the embedded file as shipped.
 pub fn shakespeare_vocabulary() -> Result<Vocabulary> {
     Vocabulary::from_bytes(SHAKESPEARE_TOKENIZER_JSON)
+}
+
+/// A model inside the library.
+#[derive(Debug, Clone, Serialize)]
+pub struct EmbeddedModel {
+    /// The name on its model card.
+    pub name: &'static str,
+    /// What the program uses it for.
+    pub purpose: &'static str,
+    /// Its format, size and family.
+    #[serde(flatten)]
+    pub description: Description,
+}
+
+/// Lists the embedded models.
+///
+/// # Errors
+/// None with the embedded files as shipped.
+pub fn embedded_models() -> Result<Vec<EmbeddedModel>> {
+    let gguf =
+        |bytes: &'static [u8]| of_gguf(&Gguf::open(vec![FileData::Borrowed(bytes)])?, bytes.len() as u64);
+    let config = ModelConfig::from_json(SHAKESPEARE_CONFIG)?;
+    let characters = Description {
+        format: "safetensors float16".to_owned(),
+        bytes: SHAKESPEARE_WEIGHTS.len() as u64,
+        family: "llama".to_owned(),
+        context: Some(config.context),
+        problem: None,
+    };
+    Ok(vec![
+        EmbeddedModel { name: "extract-5m", purpose: "default model", description: gguf(TARGET_GGUF)? },
+        EmbeddedModel {
+            name: "extract-draft-1m",
+            purpose: "its draft model",
+            description: gguf(DRAFT_GGUF)?,
+        },
+        EmbeddedModel { name: "shakespeare-char-1m", purpose: "examples", description: characters },
+    ])
 }
 
 impl Model {

@@ -130,7 +130,7 @@ fn load(
     Ok(Model::from_runner(runner, chat))
 }
 
-fn read_json(path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read_json(path: &Path) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(|e| Error::io(path, &e))?;
     let mut text = Vec::new();
     file.take(MAX_JSON + 1).read_to_end(&mut text).map_err(|e| Error::io(path, &e))?;
@@ -170,7 +170,7 @@ fn shards(dir: &Path, index: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns the GGUF file of a folder, or the first part if all files are parts of one model.
-fn only_gguf(dir: &Path) -> Result<PathBuf> {
+pub(super) fn only_gguf(dir: &Path) -> Result<PathBuf> {
     let entries = std::fs::read_dir(dir).map_err(|e| Error::io(dir, &e))?;
     let mut found: Vec<PathBuf> = entries
         .filter_map(|e| e.ok().map(|e| e.path()))

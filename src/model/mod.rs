@@ -18,6 +18,7 @@ mod batch;
 pub(crate) mod config;
 mod cost_law;
 pub(crate) mod cost_table;
+mod describe;
 mod device;
 #[cfg(feature = "embedded")]
 pub mod embedded;
@@ -47,6 +48,7 @@ use std::sync::{Arc, OnceLock};
 pub use batch::{Branch, LogitsHook, Segment};
 pub use config::ModelConfig;
 pub use cost_table::CostTable;
+pub use describe::{Description, describe};
 pub use device::Device;
 pub use family::{Activation, Architecture};
 pub use gguf::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};

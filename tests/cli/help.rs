@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::program::{ffwd, texts};
 
-const SUBCOMMANDS: [&str; 6] = ["extract", "generate", "classify", "inspect", "completions", "man"];
+const SUBCOMMANDS: [&str; 7] = ["extract", "generate", "classify", "inspect", "models", "completions", "man"];
 const COLUMNS: usize = 100;
 
 /// Runs the program with a fixed width of the help.

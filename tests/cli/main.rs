@@ -4,6 +4,8 @@
 mod commands;
 mod help;
 mod labels;
+#[cfg(feature = "hub")]
+mod models;
 mod multi_output;
 mod program;
 mod prompts;

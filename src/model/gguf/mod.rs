@@ -6,5 +6,7 @@ mod sentencepiece;
 mod split;
 mod tokenizer;
 
+#[cfg(feature = "hub")]
+pub(crate) use split::split_name;
 pub(crate) use split::{open_gguf, split_files};
 pub use tokenizer::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};

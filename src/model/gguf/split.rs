@@ -27,17 +27,17 @@ pub(crate) fn open_gguf(path: &Path) -> Result<Gguf<'static>> {
 
 /// Returns the files of the model that this file belongs to, in their order.
 pub(crate) fn split_files(path: &Path) -> Vec<PathBuf> {
-    let parts = path.file_name().and_then(|name| name.to_str()).and_then(parts_of);
+    let parts = path.file_name().and_then(|name| name.to_str()).and_then(split_name);
     match parts {
-        Some((stem, count)) => (1..=count.min(MAX_FILES + 1))
+        Some((stem, _, count)) => (1..=count.min(MAX_FILES + 1))
             .map(|i| path.with_file_name(format!("{stem}-{i:0DIGITS$}-of-{count:0DIGITS$}.gguf")))
             .collect(),
         None => vec![path.to_owned()],
     }
 }
 
-/// Returns the common part of the names, and the number of files.
-fn parts_of(name: &str) -> Option<(&str, usize)> {
+/// Returns the common part of the names, the index of this file, and the number of files.
+pub(crate) fn split_name(name: &str) -> Option<(&str, usize, usize)> {
     let (rest, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
     let (stem, index) = rest.rsplit_once('-')?;
     let number = |text: &str| match text.len() == DIGITS && text.bytes().all(|b| b.is_ascii_digit()) {
@@ -45,7 +45,7 @@ fn parts_of(name: &str) -> Option<(&str, usize)> {
         false => None,
     };
     let (index, count) = (number(index)?, number(count)?);
-    if (1..=count).contains(&index) { Some((stem, count)) } else { None }
+    if (1..=count).contains(&index) { Some((stem, index, count)) } else { None }
 }
 
 #[cfg(test)]

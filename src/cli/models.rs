@@ -1,0 +1,121 @@
+//! `ffwd models`: a list of the models that run without a download.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::{help, output};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::Description;
+#[cfg(feature = "embedded")]
+use crate::model::embedded::{EmbeddedModel, embedded_models};
+#[cfg(feature = "hub")]
+use crate::model::hub::{CachedModel, cached_models};
+
+const EXAMPLES: [(&str, &str); 3] = [
+    ("List the models", "ffwd models"),
+    ("Print the names of the cached models", "ffwd models --json | jq -r '.cached[].name'"),
+    (
+        "Fetch a model by using it once, then use the copy in the cache",
+        "ffwd generate Hello --model OWNER/NAME:Q4_K_M\n\
+         ffwd generate Hello --model OWNER/NAME:Q4_K_M --offline",
+    ),
+];
+
+/// List the embedded models and those in the cache of the model hub
+///
+/// Each model has its format, size, family and context. A cached model is used by its name, as the
+/// model or as the draft model.
+#[derive(clap::Args)]
+#[command(after_help = help::examples(&EXAMPLES))]
+pub(super) struct Args {
+    /// Print the list as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct ModelList {
+    #[cfg(feature = "embedded")]
+    embedded: Vec<EmbeddedModel>,
+    #[cfg(feature = "hub")]
+    cached: Vec<CachedModel>,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let report = ModelList {
+        #[cfg(feature = "embedded")]
+        embedded: embedded_models()?,
+        #[cfg(feature = "hub")]
+        cached: cached_models(None),
+    };
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&report)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("the list cannot be written as JSON: {e}")))?,
+        false => table(&report),
+    };
+    output::print_line(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the list as aligned columns; what cannot be described has its reason instead.
+fn table(report: &ModelList) -> String {
+    let mut rows = vec![["model", "format", "size", "family", "context"].map(str::to_owned)];
+    #[cfg(feature = "embedded")]
+    rows.extend(report.embedded.iter().map(|m| row(&format!("{} ({})", m.name, m.purpose), &m.description)));
+    #[cfg(feature = "hub")]
+    rows.extend(report.cached.iter().map(|m| row(&m.name, &m.description)));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..4).map(width).collect();
+    let mut lines: Vec<String> = Vec::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
+            // Sizes end in one column.
+            2 => format!("{cell:>width$}"),
+            _ => format!("{cell:width$}"),
+        });
+        let line = cells.chain([row[4].clone()]).collect::<Vec<_>>().join("  ");
+        lines.push(line.trim_end().to_owned());
+    }
+    #[cfg(feature = "hub")]
+    if report.cached.is_empty() {
+        lines.push("The cache of the model hub is empty.".to_owned());
+    }
+    lines.join("\n")
+}
+
+fn row(name: &str, description: &Description) -> [String; 5] {
+    let Description { format, bytes, family, context, problem } = description;
+    match problem {
+        Some(problem) => {
+            [name.to_owned(), format!("unusable: {problem}"), size(*bytes), String::new(), String::new()]
+        }
+        None => [
+            name.to_owned(),
+            format.clone(),
+            size(*bytes),
+            family.clone(),
+            context.map_or_else(|| "-".to_owned(), |n| n.to_string()),
+        ],
+    }
+}
+
+/// Returns a size in the unit that gives it at most four digits.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        1_000_000..10_000_000_000 => format!("{} MB", bytes.div_ceil(1_000_000)),
+        _ => format!("{} GB", bytes.div_ceil(1_000_000_000)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_few_digits() {
+        let sizes = [0, 1, 999_999, 1_000_000, 98_362_432, 1_117_320_768, 40_000_000_000].map(size);
+        assert_eq!(sizes, ["0 kB", "1 kB", "1000 kB", "1 MB", "99 MB", "1118 MB", "40 GB"]);
+    }
+}
