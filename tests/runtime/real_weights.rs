@@ -5,7 +5,8 @@
 //! `benches/real_models/fetch.py` fills; without it these tests say that they skip.
 
 use ffwd::chat::{ChatOptions, Message};
-use ffwd::{Engine, Finish, Mode, Request, extract};
+use ffwd::extract::Extractor;
+use ffwd::{Engine, Finish, Mode, Request};
 use ffwd_testkit::data::{SMOLLM2, real_model};
 use ffwd_testkit::random::Random;
 
@@ -91,10 +92,8 @@ fn exact_writes_what_off_writes() {
     let Some(engine) = engine() else { return };
     let mut saved = [0, 0];
     for schema in SCHEMAS {
-        let request = || {
-            let prompt = engine.extraction_prompt(schema, TEXT).unwrap();
-            extract::request(schema, TEXT).unwrap().prompt(prompt).max_tokens(48)
-        };
+        let extractor = Extractor::builder(engine).open_objects().build(schema).unwrap();
+        let request = || extractor.request(TEXT).unwrap().max_tokens(48);
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
         for exact in [request(), request().without_gate()] {
             let exact = engine.generate(&exact).unwrap();
