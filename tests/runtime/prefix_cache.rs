@@ -18,7 +18,7 @@ const TEXTS: [&str; 6] = [
     "Invoice INV-2 of Bolt AG for Ann Poe, dated 2023-11-30. Total: 99.00 USD",
     TEXT,
     "Nothing of the kind.",
-    "",
+    ".",
 ];
 
 fn request(text: &str) -> Request {

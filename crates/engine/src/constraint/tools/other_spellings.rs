@@ -31,12 +31,14 @@ pub(super) fn read<'t>(names: impl Fn(&str) -> bool + 't, reply: &str) -> Option
         let Some(found) = reply[at..].find(['{', '[']) else { break };
         let start = at + found;
         let mut values = Deserializer::from_str(&reply[start..]).into_iter::<Value>();
-        let calls = match values.next() {
-            Some(Ok(value)) => calls(&value, &names),
-            _ => None,
-        };
-        let Some(calls) = calls else {
-            at = start + 1;
+        let value = values.next().and_then(std::result::Result::ok);
+        let Some(calls) = value.as_ref().and_then(|value| calls(value, &names)) else {
+            // A call inside of another object counts, one among other items of a list does not.
+            at = if value.is_some_and(|value| value.is_array()) {
+                start + values.byte_offset()
+            } else {
+                start + 1
+            };
             continue;
         };
         let end = start + values.byte_offset();
