@@ -7,8 +7,8 @@
 //! An [`Extractor`] is made once from a model and a schema, and makes the request for each text.
 //! Its prompt is in the model's own chat template, with the wording that suits the model. Objects
 //! are closed: they have the properties that the schema mentions, unless it says otherwise. Its
-//! requests end values that repeat themselves ([`Request::guard`]), and strings at words
-//! ([`Request::end_at_words`]).
+//! requests end values that repeat themselves ([`Request::guard`](crate::Request::guard)), and
+//! strings at words ([`Request::end_at_words`](crate::Request::end_at_words)).
 
 pub mod embedded;
 mod example;

@@ -41,7 +41,8 @@ impl Description {
 }
 
 /// Describes a GGUF file (of a split model, the first) or a folder with `config.json` and
-/// safetensors files. What cannot be read is in [`Description::problem`].
+/// safetensors files. The field `problem` says what
+/// cannot be read.
 pub fn describe(path: impl AsRef<Path>) -> Description {
     let path = path.as_ref();
     let described = if path.is_dir() { of_folder(path) } else { of_file(path) };

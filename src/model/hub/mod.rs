@@ -42,7 +42,7 @@ pub struct FetchOptions {
 
 /// Makes sure that a model is in the cache, and returns its path: that of the GGUF file (of a split
 /// model, the first), or the folder of the safetensors files.
-/// [`EngineBuilder::model`](crate::EngineBuilder::model) and
+/// [`EngineBuilder::model`](crate::decode::EngineBuilder::model) and
 /// [`vocabulary_of`](super::vocabulary_of) read both.
 ///
 /// A name without a file means the safetensors files, or else the only GGUF file of the repository.
