@@ -15,9 +15,10 @@
 
 use serde_json::Value;
 
-use super::family::{Activation, Architecture, AttentionBias, FAMILIES, Family, KNOWN};
+use super::family::{Activation, Architecture, AttentionBias, FAMILIES, Family, KNOWN, QkNorm};
 use super::layer_patterns::{LayerRotary, rotary, windows};
 use super::rope::RopeScaling;
+use super::tensor_names::LayerTensor;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Largest width, head count or feed-forward size accepted.
@@ -225,6 +226,26 @@ impl ModelConfig {
     /// Returns the width of the keys (or values) of all key heads.
     pub fn kv_dim(&self) -> usize {
         self.kv_heads * self.head_dim
+    }
+
+    /// Returns the matrices of a layer that read the residual stream, each with its outputs.
+    pub(crate) fn with_outputs(&self, parts: &[LayerTensor]) -> Vec<(LayerTensor, usize)> {
+        let outputs = |part: LayerTensor| match part {
+            LayerTensor::Q => self.q_dim(),
+            LayerTensor::K | LayerTensor::V => self.kv_dim(),
+            LayerTensor::Qkv => self.q_dim() + 2 * self.kv_dim(),
+            LayerTensor::GateUp => 2 * self.feed_forward,
+            _ => self.feed_forward,
+        };
+        parts.iter().map(|part| (*part, outputs(*part))).collect()
+    }
+
+    /// Returns the widths of the norms of queries and keys.
+    pub(crate) fn qk_norm_widths(&self) -> [usize; 2] {
+        match self.architecture.family().qk_norm_range {
+            QkNorm::Heads => [self.head_dim; 2],
+            QkNorm::Whole => [self.q_dim(), self.kv_dim()],
+        }
     }
 }
 

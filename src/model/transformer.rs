@@ -24,7 +24,7 @@ use half::f16;
 use super::LoadOptions;
 use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
 use super::config::{ModelConfig, bad};
-use super::family::{Norms, QkNorm};
+use super::family::Norms;
 use super::kernels::{
     Attention, Matrix, Rotation, add, gated, on_every_thread, rms_norm, rms_norm_heads, scale, threads,
 };
@@ -123,22 +123,10 @@ impl TransformerLayer {
     fn load(i: usize, source: &TensorSource<'_>, c: &ModelConfig, options: &LoadOptions) -> Result<Self> {
         let family = c.architecture.family();
         let how = options.precision;
-        let (q, kv, f) = (c.q_dim(), c.kv_dim(), c.feed_forward);
-        let outputs = |part: LayerTensor| match part {
-            LayerTensor::Q => q,
-            LayerTensor::K | LayerTensor::V => kv,
-            LayerTensor::Qkv => q + 2 * kv,
-            LayerTensor::GateUp => 2 * f,
-            _ => f,
-        };
-        let wanted = |parts: &[LayerTensor]| parts.iter().map(|p| (*p, outputs(*p))).collect::<Vec<_>>();
-        let [q_norm, k_norm] = match family.qk_norm_range {
-            QkNorm::Heads => [c.head_dim; 2],
-            QkNorm::Whole => [q, kv],
-        };
+        let [q_norm, k_norm] = c.qk_norm_widths();
         Ok(TransformerLayer {
             attention_norms: LayerNorms::load(i, family.attention_norms, source, c)?,
-            qkv: source.projection(i, &wanted(family.qkv), c.hidden, how, c)?,
+            qkv: source.projection(i, &c.with_outputs(family.qkv), c.hidden, how, c)?,
             qk_norm: if c.qk_norm {
                 let norm = |part, width| source.norm(TensorId::Layer(i, part), width, c);
                 Some([norm(LayerTensor::QNorm, q_norm)?, norm(LayerTensor::KNorm, k_norm)?])
@@ -151,10 +139,10 @@ impl TransformerLayer {
                 LayerRotary::Local => Some(1),
             },
             window: c.windows[i].unwrap_or(usize::MAX),
-            o: source.projection(i, &[(LayerTensor::O, c.hidden)], q, how, c)?,
+            o: source.projection(i, &[(LayerTensor::O, c.hidden)], c.q_dim(), how, c)?,
             feed_forward_norms: LayerNorms::load(i, family.feed_forward_norms, source, c)?,
-            gate_up: source.projection(i, &wanted(family.gate_up), c.hidden, how, c)?,
-            down: source.projection(i, &[(LayerTensor::Down, c.hidden)], f, how, c)?,
+            gate_up: source.projection(i, &c.with_outputs(family.gate_up), c.hidden, how, c)?,
+            down: source.projection(i, &[(LayerTensor::Down, c.hidden)], c.feed_forward, how, c)?,
         })
     }
 }

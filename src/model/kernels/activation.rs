@@ -12,19 +12,20 @@ pub(crate) fn gated(activation: Activation, gate_up: &[f32], width: usize, out: 
     for (row, out) in gate_up.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
         let (gate, up) = row.split_at(width);
         match activation {
-            Activation::Silu => simd16::run(SiluTimes { gate, up, out }),
-            Activation::GeluTanh => simd16::run(GeluTimes { gate, up, out }),
+            Activation::Silu => simd16::run(Gated::<false> { gate, up, out }),
+            Activation::GeluTanh => simd16::run(Gated::<true> { gate, up, out }),
         }
     }
 }
 
-struct SiluTimes<'a> {
+/// `GELU` selects the activation when the kernel is compiled.
+struct Gated<'a, const GELU: bool> {
     gate: &'a [f32],
     up: &'a [f32],
     out: &'a mut [f32],
 }
 
-impl Simd16Work for SiluTimes<'_> {
+impl<const GELU: bool> Simd16Work for Gated<'_, GELU> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
         let n = self.out.len();
@@ -34,7 +35,8 @@ impl Simd16Work for SiluTimes<'_> {
             unsafe {
                 let gate = V::load_part(self.gate.as_ptr().add(i), n - i, 0.0);
                 let up = V::load_part(self.up.as_ptr().add(i), n - i, 0.0);
-                silu(gate).mul(up).store_part(self.out.as_mut_ptr().add(i), n - i);
+                let active = if GELU { gelu(gate) } else { silu(gate) };
+                active.mul(up).store_part(self.out.as_mut_ptr().add(i), n - i);
             }
         }
     }
@@ -46,28 +48,6 @@ impl Simd16Work for SiluTimes<'_> {
 unsafe fn silu<V: Simd16>(x: V) -> V {
     // SAFETY: by the caller's promise.
     unsafe { x.div(x.mul(V::splat(-1.0)).exp().add(V::splat(1.0))) }
-}
-
-struct GeluTimes<'a> {
-    gate: &'a [f32],
-    up: &'a [f32],
-    out: &'a mut [f32],
-}
-
-impl Simd16Work for GeluTimes<'_> {
-    #[inline(always)]
-    unsafe fn with<V: Simd16>(self) {
-        let n = self.out.len();
-        assert!(self.gate.len() == n && self.up.len() == n);
-        for i in (0..n).step_by(LANES16) {
-            // SAFETY: no more than the elements from `i` on; and by the caller's promise.
-            unsafe {
-                let gate = V::load_part(self.gate.as_ptr().add(i), n - i, 0.0);
-                let up = V::load_part(self.up.as_ptr().add(i), n - i, 0.0);
-                gelu(gate).mul(up).store_part(self.out.as_mut_ptr().add(i), n - i);
-            }
-        }
-    }
 }
 
 /// Computes `x (1 + tanh(u)) / 2` as `x / (1 + exp(-2 u))`, with `u = sqrt(2 / pi) (x + 0.044715

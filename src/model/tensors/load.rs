@@ -15,7 +15,7 @@ use super::forward::{Layer, LayerNorms, TensorTransformer};
 use super::linear::{Linear, Weight};
 use crate::error::Result;
 use crate::model::config::{ModelConfig, bad};
-use crate::model::family::{Norms, QkNorm};
+use crate::model::family::Norms;
 use crate::model::layer_patterns::LayerRotary;
 use crate::model::precision::with_precision;
 use crate::model::rope::RopeScaling;
@@ -70,23 +70,11 @@ impl TensorTransformer {
 impl Loader<'_> {
     fn layer(&self, i: usize) -> Result<Layer> {
         let (c, family) = (self.config, self.config.architecture.family());
-        let (q, kv, f) = (c.q_dim(), c.kv_dim(), c.feed_forward);
-        let outputs = |part: LayerTensor| match part {
-            LayerTensor::Q => q,
-            LayerTensor::K | LayerTensor::V => kv,
-            LayerTensor::Qkv => q + 2 * kv,
-            LayerTensor::GateUp => 2 * f,
-            _ => f,
-        };
-        let wanted = |parts: &[LayerTensor]| parts.iter().map(|p| (*p, outputs(*p))).collect::<Vec<_>>();
-        let [q_norm, k_norm] = match family.qk_norm_range {
-            QkNorm::Heads => [c.head_dim; 2],
-            QkNorm::Whole => [q, kv],
-        };
+        let [q_norm, k_norm] = c.qk_norm_widths();
         let id = |part| TensorId::Layer(i, part);
         Ok(Layer {
             attention_norms: self.norms(i, family.attention_norms)?,
-            qkv: self.projection(i, &wanted(family.qkv), c.hidden)?,
+            qkv: self.projection(i, &c.with_outputs(family.qkv), c.hidden)?,
             qk_norm: match c.qk_norm {
                 true => Some([
                     self.norm(id(LayerTensor::QNorm), q_norm)?,
@@ -99,10 +87,10 @@ impl Loader<'_> {
                 LayerRotary::Global => Some(0),
                 LayerRotary::Local => Some(1),
             },
-            o: self.projection(i, &[(LayerTensor::O, c.hidden)], q)?,
+            o: self.projection(i, &[(LayerTensor::O, c.hidden)], c.q_dim())?,
             feed_forward_norms: self.norms(i, family.feed_forward_norms)?,
-            gate_up: self.projection(i, &wanted(family.gate_up), c.hidden)?,
-            down: self.projection(i, &[(LayerTensor::Down, c.hidden)], f)?,
+            gate_up: self.projection(i, &c.with_outputs(family.gate_up), c.hidden)?,
+            down: self.projection(i, &[(LayerTensor::Down, c.hidden)], c.feed_forward)?,
         })
     }
 
