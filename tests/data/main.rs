@@ -1,4 +1,4 @@
-//! Real schemas and the JSON Schema Test Suite, read from the benchmark data.
+//! Real schemas, real inputs and the JSON Schema Test Suite, read from the benchmark data.
 //!
 //! `FFWD_BENCH_DIR` names the folder, or it is `../shared/bench` next to the repository. Without it
 //! the tests say so and pass.
@@ -8,6 +8,7 @@ mod coverage;
 #[path = "../runtime/kit/exact.rs"]
 mod exact;
 mod random_walks;
+mod real_inputs;
 mod real_masks;
 #[cfg(feature = "embedded")]
 mod real_outputs;
