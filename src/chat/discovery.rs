@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+use ffwd_engine::text::decode;
 use serde_json::Value;
 
 use super::{ChatTemplate, MAX_TEMPLATE};
@@ -110,11 +111,11 @@ fn of_config(config: &Value) -> Result<BTreeMap<String, String>> {
 
 fn read(path: &Path, limit: usize) -> Result<String> {
     let file = std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
-    let mut text = String::new();
-    file.take(limit as u64 + 1).read_to_string(&mut text).map_err(|e| Error::io(path, &e))?;
-    if text.len() > limit {
+    let mut bytes = Vec::new();
+    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|e| Error::io(path, &e))?;
+    if bytes.len() > limit {
         return Err(Error::new(ErrorKind::TooComplex, format!("more than the limit of {limit} bytes"))
             .at(Place::File(path.into())));
     }
-    Ok(text)
+    decode(bytes).map_err(|e| e.at(Place::File(path.into())))
 }

@@ -12,6 +12,7 @@
 //! template, and a prompt in a nearly right format silently gives worse answers.
 
 mod discovery;
+mod jinja;
 mod prompt_part;
 mod render;
 mod special_token_guard;
@@ -20,6 +21,8 @@ mod strftime;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value};
+
+use ffwd_engine::text::without_mark;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::Vocabulary;
@@ -48,7 +51,17 @@ impl Message {
         let mut all = Map::new();
         all.insert("role".into(), role.into());
         all.insert("content".into(), content.into());
-        Message(all)
+        Message(all).without_mark()
+    }
+
+    /// Drops the byte order mark of a content that was read from a file.
+    fn without_mark(mut self) -> Self {
+        if let Some(Value::String(content)) = self.0.get_mut("content")
+            && content.starts_with('\u{feff}')
+        {
+            *content = without_mark(content).to_owned();
+        }
+        self
     }
 
     /// Creates a system message: instructions to the model before the conversation.
@@ -90,7 +103,7 @@ impl Message {
                 && r.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
         };
         match all.get("role").and_then(Value::as_str).filter(word) {
-            Some(_) => Ok(Message(all)),
+            Some(_) => Ok(Message(all).without_mark()),
             None => Err(Error::new(ErrorKind::InvalidOption, "a message without a role")
                 .hint("roles are words such as system, user, assistant, tool")),
         }

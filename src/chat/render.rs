@@ -1,7 +1,7 @@
 //! Renders a chat template in the way of the hub's libraries, with limits on steps and depth.
 //!
-//! White space around blocks is trimmed, strings and lists have Python's methods, and `tojson`
-//! writes what Python writes.
+//! White space around blocks is trimmed; `jinja` adds what Jinja and Python have and `minijinja` has
+//! not.
 //!
 //! Templates are untrusted, and `minijinja` recurs on consecutive operators and on nested values.
 //! Each level takes at least a byte of the template or four steps. So limits on both bound the
@@ -15,12 +15,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, Value as Variable, ValueKind};
+use minijinja::value::{Serde, Value as Variable};
 use minijinja::{AutoEscape, Environment, ErrorKind as Fault};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{MAX_TEMPLATE, strftime};
+use super::{MAX_TEMPLATE, jinja, strftime};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Maximum number of steps of one rendering. A conversation takes some tens of steps per message.
@@ -29,8 +28,6 @@ const MAX_STEPS: u64 = 400_000;
 /// measured without optimisation for the deepest template and the deepest value (4 KiB per level of
 /// 2 bytes, 2 KiB per 4 steps).
 const STACK: usize = 1 << 30;
-/// Maximum indentation of `tojson`.
-const MAX_INDENT: usize = 16;
 /// The prefix that distinguishes a message of `raise_exception` from other errors.
 const RAISED: &str = "raised by the chat template: ";
 
@@ -52,10 +49,10 @@ impl Template {
         environment.set_syntax(syntax.map_err(|e| failure(&e))?);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_fuel(Some(MAX_STEPS));
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_filter("tojson", tojson);
+        jinja::add_to(&mut environment);
         environment.add_function("raise_exception", raise);
-        with_stack(|| environment.add_template_owned("chat", source.to_owned()).map_err(|e| failure(&e)))?;
+        let text = jinja::normalize(source).into_owned();
+        with_stack(|| environment.add_template_owned("chat", text).map_err(|e| failure(&e)))?;
         Ok(Template { source: source.into(), environment: Arc::new(environment) })
     }
 
@@ -122,119 +119,6 @@ fn raise(message: &str) -> std::result::Result<Variable, minijinja::Error> {
     Err(fault(format!("{RAISED}{message}")))
 }
 
-/// Writes JSON as Python's `json.dumps(value, ensure_ascii=False)` does. Unlike Jinja's own filter,
-/// it does not escape letters and markup.
-fn tojson(value: &Variable, options: Kwargs) -> std::result::Result<String, minijinja::Error> {
-    let indent: Option<Variable> = options.get("indent")?;
-    let separators: Option<Vec<String>> = options.get("separators")?;
-    let ascii: Option<bool> = options.get("ensure_ascii")?;
-    let sorted: Option<bool> = options.get("sort_keys")?;
-    options.assert_all_used()?;
-    if ascii == Some(true) || sorted == Some(true) {
-        return Err(fault("tojson with ensure_ascii or sort_keys"));
-    }
-    let indent = match indent.filter(|i| i.kind() != ValueKind::None) {
-        None => None,
-        Some(i) => {
-            Some(i.as_usize().filter(|n| *n <= MAX_INDENT).ok_or_else(|| fault("the indent of tojson"))?)
-        }
-    };
-    let (item, member) = match separators.as_deref() {
-        Some([item, member]) => (item.clone(), member.clone()),
-        Some(_) => return Err(fault("tojson takes two separators")),
-        None => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
-    };
-    let mut out = Vec::new();
-    let python = Python { item, member, indent, depth: 0, empty: true };
-    value
-        .serialize(&mut serde_json::Serializer::with_formatter(&mut out, python))
-        .map_err(|e| fault(format!("tojson: {e}")))?;
-    String::from_utf8(out).map_err(|e| fault(e.to_string()))
-}
-
-/// A formatter with the spaces and line breaks of Python's encoder.
-struct Python {
-    item: String,
-    member: String,
-    indent: Option<usize>,
-    depth: usize,
-    /// True if the innermost list or object is still empty.
-    empty: bool,
-}
-
-impl Python {
-    fn line<W: ?Sized + std::io::Write>(&self, out: &mut W) -> std::io::Result<()> {
-        match self.indent {
-            None => Ok(()),
-            Some(n) => {
-                out.write_all(b"\n")?;
-                (0..n * self.depth).try_for_each(|_| out.write_all(b" "))
-            }
-        }
-    }
-
-    fn begin<W: ?Sized + std::io::Write>(&mut self, out: &mut W, bracket: &[u8]) -> std::io::Result<()> {
-        self.depth += 1;
-        self.empty = true;
-        out.write_all(bracket)
-    }
-
-    fn end<W: ?Sized + std::io::Write>(&mut self, out: &mut W, bracket: &[u8]) -> std::io::Result<()> {
-        self.depth -= 1;
-        if !self.empty {
-            self.line(out)?;
-        }
-        self.empty = false;
-        out.write_all(bracket)
-    }
-
-    fn next<W: ?Sized + std::io::Write>(&mut self, out: &mut W, first: bool) -> std::io::Result<()> {
-        if !first {
-            out.write_all(self.item.as_bytes())?;
-        }
-        self.empty = false;
-        self.line(out)
-    }
-}
-
-impl serde_json::ser::Formatter for Python {
-    fn begin_array<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
-        self.begin(out, b"[")
-    }
-
-    fn end_array<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
-        self.end(out, b"]")
-    }
-
-    fn begin_array_value<W: ?Sized + std::io::Write>(
-        &mut self,
-        out: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
-        self.next(out, first)
-    }
-
-    fn begin_object<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
-        self.begin(out, b"{")
-    }
-
-    fn end_object<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
-        self.end(out, b"}")
-    }
-
-    fn begin_object_key<W: ?Sized + std::io::Write>(
-        &mut self,
-        out: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
-        self.next(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, out: &mut W) -> std::io::Result<()> {
-        out.write_all(self.member.as_bytes())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,7 +139,7 @@ mod tests {
         assert_eq!(render("{{ v | tojson(indent=2) }}", v.clone()).unwrap(), deep);
         let tight = flat.replace(", ", ",").replace(": ", ":");
         assert_eq!(render("{{ v | tojson(separators=(',', ':')) }}", v.clone()).unwrap(), tight);
-        for bad in ["indent=99", "indent='x'", "sort_keys=true", "separators=(',',)", "what=1"] {
+        for bad in ["indent=99", "indent=[]", "separators=(',',)", "separators=(1, 2)", "what=1"] {
             assert!(render(&format!("{{{{ v | tojson({bad}) }}}}"), v.clone()).is_err(), "{bad}");
         }
     }
@@ -289,6 +173,14 @@ mod tests {
         assert!(render(&deep, none()).is_err());
         assert!(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", none()).is_err());
         assert!(render("{% include 'chat' %}", none()).is_err());
+        let wide =
+            ["'a'.center(9999999999)", "'a'.zfill(99999999)", "'a'|indent(99999999)", "3 is divisibleby 0"];
+        for wide in wide {
+            assert!(render(&format!("{{{{ {wide} }}}}"), none()).is_err(), "{wide}");
+        }
+        for wide in ["('\t' * 99999).expandtabs(60000)", "('\n' * 99999)|indent(60000, blank=true)"] {
+            assert!(render(&format!("{{{{ {wide} }}}}"), none()).is_err(), "{wide}");
+        }
         assert_eq!(render(&" ".repeat(MAX_TEMPLATE + 1), none()).unwrap_err().kind(), ErrorKind::TooComplex);
     }
 

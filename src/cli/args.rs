@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use ffwd_engine::text::decode;
 use serde_json::Value;
 
 use super::labels::LabelListArgs;
@@ -181,7 +182,7 @@ pub(super) struct DecodeArgs {
     #[arg(long, value_name = "ID=X", value_parser = logit_bias)]
     logit_bias: Vec<(TokenId, f32)>,
     /// Stop before TEXT (repeatable)
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
     /// Stop before token ID (repeatable)
     #[arg(long, value_name = "ID")]
@@ -258,13 +259,13 @@ pub(super) struct ConstraintKind {
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     /// Match the whole output against a regular expression (syntax of Rust's regex crate)
-    #[arg(short, long, value_name = "RE")]
+    #[arg(short, long, value_name = "RE", allow_hyphen_values = true)]
     regex: Option<String>,
     /// Generate TEXT, or the text of another --choice (repeatable)
-    #[arg(short, long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     choice: Vec<String>,
     /// Match character classes and literals, such as "UPPER+ ':' ' ' LOWER+"
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pattern: Option<String>,
     /// Follow the grammar in FILE, in GBNF (`root ::= ...`) or a subset of Lark (`start: ...`)
     #[arg(long, value_name = "FILE")]
@@ -498,7 +499,7 @@ fn whitespace(text: &str) -> std::result::Result<WhitespaceArg, String> {
     }
 }
 
-/// Reads a UTF-8 text; `-` is standard input.
+/// Reads a text, of which a byte order mark is dropped; `-` is standard input.
 pub(super) fn read_text(path: &Path) -> Result<String> {
     let fail = |e: &std::io::Error| Error::io(path, e);
     let mut bytes = Vec::new();
@@ -512,8 +513,5 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
         let message = format!("the input is larger than {} MiB", MAX_INPUT >> 20);
         return Err(Error::new(ErrorKind::TooComplex, message).at(Place::File(path.into())));
     }
-    String::from_utf8(bytes).map_err(|e| {
-        let message = format!("not UTF-8 from byte {}", e.utf8_error().valid_up_to());
-        Error::new(ErrorKind::Io, message).at(Place::File(path.into())).hint("convert the file to UTF-8")
-    })
+    decode(bytes).map_err(|e| e.at(Place::File(path.into())))
 }

@@ -76,7 +76,7 @@ pub(super) struct Args {
     /// `\n` a line break [default: a chat that asks for one of the labels]
     ///
     /// The label follows the prompt. {{ and }} are braces.
-    #[arg(long, value_name = "TEMPLATE")]
+    #[arg(long, value_name = "TEMPLATE", allow_hyphen_values = true)]
     prompt: Option<String>,
     /// Put the prompt of --prompt into a chat, by the model's chat template (ChatML if it has none)
     #[arg(long)]

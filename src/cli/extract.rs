@@ -39,11 +39,12 @@ const EXAMPLES: [(&str, &str); 4] = [
     ),
 ];
 
-const OUTPUT: [&str; 4] = [
-    "One file prints its record. Several files print JSON Lines, in the order of the",
-    "files, with `source`, `record` and `finish`. An incomplete record has its text in",
-    "`partial`, and each failure has its message in `error`. The exit code is 1 if",
-    "any file failed.",
+const OUTPUT: [&str; 5] = [
+    "One file prints its record, or as much as there is if the record is incomplete.",
+    "Several files print JSON Lines, in the order of the files, with `source`, `record`",
+    "and `finish`. An incomplete record has its text in `partial`, and each failure has",
+    "its message in `error`. The exit code is 1 if any file failed or any record is",
+    "incomplete.",
 ];
 
 /// Extract a JSON record from each text, valid against a JSON Schema
@@ -119,10 +120,10 @@ struct PromptArgs {
     #[arg(long, value_name = "FILE")]
     prompt: Option<PathBuf>,
     /// Set the system message of the prompt
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     system: Option<String>,
     /// Add TEXT to the prompt, such as what a property means
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     instructions: Option<String>,
     /// Show the model the example in FILE, JSON with `text` and `record` (repeatable)
     #[arg(long, value_name = "FILE")]
@@ -180,16 +181,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let job = Job { args, engine: &engine, extractor: &extractor };
     if let [file] = &args.files[..] {
         let outcome = extract_file(&job, file, true)?;
-        if outcome.incomplete.is_none() {
+        // A stream has the values of a record that was cut.
+        if outcome.incomplete.is_none() || !args.stream {
             output::print_line(&outcome.text)?;
         }
         output::print_summary(&outcome.stats);
         if let Some(path) = &args.stats {
             output::write_stats(path, &outcome.stats)?;
         }
-        let Some(error) = outcome.incomplete else { return Ok(ExitCode::SUCCESS) };
-        eprintln!("so far: {}", outcome.text);
-        return Err(error);
+        return outcome.incomplete.map_or(Ok(ExitCode::SUCCESS), Err);
     }
     extract_all(&job)
 }

@@ -52,7 +52,7 @@ pub(super) struct Args {
     #[arg(long)]
     chat: bool,
     /// Set the system message of the chat; implies --chat
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     system: Option<String>,
     /// Print the text while it is generated
     #[arg(long)]
@@ -60,7 +60,7 @@ pub(super) struct Args {
     /// Let the model write freely up to TEXT, and apply the constraint after it
     ///
     /// Without --stream, only the text after TEXT is printed.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     think_until: Option<String>,
     /// Insert the text of --think-until after N tokens at the latest
     #[arg(long, value_name = "N", default_value_t = 256, requires = "think_until")]
@@ -141,19 +141,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         output::print_text("\n")?;
     }
     let complete = if constrained { require_complete(&output) } else { Ok(()) };
-    if !args.stream && complete.is_ok() {
-        let text = printed_text(args, &output);
-        let other = tools.and_then(|(tools, _)| other_reply(args, tools, &text));
-        match tools.filter(|_| args.calls) {
-            Some((tools, _)) => {
-                let mut reply = other.map_or_else(|| args.constraint.reply(tools, &text), Ok)?;
-                if let Some(end) = &args.think_until {
-                    reply.thoughts.insert_str(0, thoughts(&output, end));
-                }
-                output::print_line(&as_json(&reply)?)?;
-            }
-            None => output::print_line(&text)?,
-        }
+    if !args.stream {
+        print_output(args, &output, tools.map(|(tools, _)| tools))?;
     }
     for message in value_args::messages(&output.stats) {
         eprintln!("{message}");
@@ -167,6 +156,26 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         output::write_stats(path, &output.stats)?;
     }
     complete.map(|()| ExitCode::SUCCESS)
+}
+
+/// Prints the text of an output, or its calls as JSON.
+fn print_output(args: &Args, output: &Output, tools: Option<&Tools>) -> Result<()> {
+    let text = printed_text(args, output);
+    let other = tools.and_then(|tools| other_reply(args, tools, &text));
+    let Some(tools) = tools.filter(|_| args.calls) else {
+        // An output that was cut while the model thinks has no answer.
+        return if output.answer.is_some() { output::print_line(&text) } else { Ok(()) };
+    };
+    let read = other.map_or_else(|| args.constraint.reply(tools, &text), Ok);
+    let mut reply = match read {
+        // A call that was cut cannot be read.
+        Err(_) if !output.complete => Reply { thoughts: String::new(), text, calls: Vec::new() },
+        read => read?,
+    };
+    if let Some(end) = &args.think_until {
+        reply.thoughts.insert_str(0, thoughts(output, end));
+    }
+    output::print_line(&as_json(&reply)?)
 }
 
 /// Returns the text before the answer, without the marker `end` that ends thinking.
@@ -215,21 +224,43 @@ fn as_json(reply: &Reply) -> Result<String> {
 
 /// Returns the text of an output as it is printed.
 fn printed_text(args: &Args, output: &Output) -> String {
-    let text = output.answer.as_deref().unwrap_or(&output.text);
+    let text = output.answer.as_deref().unwrap_or_default();
     // The space before a label is a part of its tokens.
     if args.constraint.has_labels() { text.trim_start().into() } else { text.into() }
 }
 
 /// # Errors
-/// If the token limit left the output incomplete.
+/// If the output does not satisfy its constraint: the token limit or a stop ended it.
 pub(super) fn require_complete(output: &Output) -> Result<()> {
-    let Finish::Length { path, .. } = &output.finish else { return Ok(()) };
     if output.complete {
         return Ok(());
     }
-    let message =
-        format!("after {} tokens the output ends inside #{path}: {:?}", output.stats.tokens, output.text);
-    Err(Error::new(ErrorKind::Incomplete, message).hint(
-        "raise --max-tokens, bound the constraint (`{1,40}` instead of `+`), or add --close-before-limit",
-    ))
+    let tokens = output.stats.tokens;
+    let (message, hint) = match &output.finish {
+        Finish::StopText { stop } => (
+            format!(
+                "after {tokens} tokens the stop text {stop:?} ends the output before its constraint does"
+            ),
+            "leave out --stop: the constraint says where an output ends",
+        ),
+        Finish::StopToken { token } => (
+            format!(
+                "after {tokens} tokens the stop token {token} ends the output before its constraint does"
+            ),
+            "leave out --stop-token: the constraint says where an output ends",
+        ),
+        _ if output.answer.is_none() => (
+            format!("after {tokens} tokens the output ends before the text of --think-until"),
+            "raise --max-tokens, or lower --think-budget",
+        ),
+        Finish::Length { path, .. } => (
+            format!("after {tokens} tokens the output ends inside #{path}"),
+            "raise --max-tokens, bound the constraint (`{1,40}` instead of `+`), or add --close-before-limit",
+        ),
+        finish => (
+            format!("after {tokens} tokens the output ends by {}", finish.name()),
+            "the constraint says where an output ends",
+        ),
+    };
+    Err(Error::new(ErrorKind::Incomplete, message).hint(hint))
 }

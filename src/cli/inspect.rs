@@ -43,10 +43,16 @@ const EXAMPLES: [(&str, &str); 6] = [
 #[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Inspect the state after TEXT, the output so far
-    #[arg(long, visible_alias = "after", default_value = "", value_name = "TEXT")]
+    #[arg(
+        long,
+        visible_alias = "after",
+        default_value = "",
+        value_name = "TEXT",
+        allow_hyphen_values = true
+    )]
     prefix: String,
     /// Explain why this token, or any other text, may or may not follow
-    #[arg(long, value_name = "TOKEN_TEXT")]
+    #[arg(long, value_name = "TOKEN_TEXT", allow_hyphen_values = true)]
     why: Option<String>,
     /// Read the tokenizer from a tokenizer.json, a GGUF file or the folder of a model [default:
     /// that of the embedded models]

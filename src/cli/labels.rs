@@ -40,7 +40,7 @@ pub(super) struct LabelArgs {
     /// Read labels as paths with TEXT between their parts, such as `Technology > AI`
     ///
     /// In a JSON tree, TEXT joins the parts [default: ` > `].
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     labels_path: Option<String>,
     /// Use the labels in the file, only those with none below them, or also all above them
     /// [default: listed]
@@ -61,7 +61,7 @@ pub(super) struct LabelListArgs {
     #[command(flatten)]
     labels: LabelArgs,
     /// Generate several different labels with TEXT between them, such as ', '
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     labels_separator: Option<String>,
     /// Generate at least N labels [default: 1]
     #[arg(long, value_name = "N", requires = "labels_separator")]

@@ -76,11 +76,10 @@ pub(super) fn print(
     stats: Option<&Path>,
     text_of: &dyn Fn(&Output) -> String,
 ) -> Result<ExitCode> {
-    // Complete outputs come first. If there is none, that is an error as for a single output, and
-    // only the statistics are written.
+    // Complete outputs come first. If there is none, that is an error as for a single output.
     let complete =
         ranked.best().filter(|_| constrained).map_or(Ok(()), |best| require_complete(&best.output));
-    for scored in ranked.outputs.iter().filter(|_| complete.is_ok()) {
+    for scored in &ranked.outputs {
         output::print_line(&text_of(&scored.output))?;
     }
     let tokens: usize = ranked.outputs.iter().map(|s| s.output.stats.tokens).sum();

@@ -164,15 +164,15 @@ impl Request {
         self
     }
 
-    /// Adds a text that ends the output; the output is cut before it. The tokens of the text are
-    /// generated and reported. Such an output need not satisfy the constraint: see
+    /// Adds a text that ends the output; the output is cut before it. Thinking may contain it. The
+    /// tokens of the text are generated and reported. Such an output need not satisfy the constraint: see
     /// [`Output::complete`](super::Output::complete).
     pub fn stop(mut self, text: impl Into<String>) -> Self {
         self.stop.push(text.into());
         self
     }
 
-    /// Adds a token that ends the output and is not part of it. Under a constraint the token must
+    /// Adds a token that ends the output and is not part of it. Thinking may contain it. Under a constraint the token must
     /// be legal to be chosen, so this is for tokens of text.
     pub fn stop_token(mut self, token: TokenId) -> Self {
         self.stop_tokens.push(token);

@@ -1,4 +1,5 @@
-//! Stop texts and stop tokens of a generation.
+//! Stop texts and stop tokens of a generation. They end the answer: thinking before it may contain
+//! them.
 //!
 //! After each token only the end of the text is searched: the rest was searched after earlier
 //! tokens.
@@ -44,6 +45,24 @@ impl Stops {
     /// Returns the number of last bytes of the text that later searches need.
     pub(super) fn memory(&self) -> usize {
         self.longest.saturating_sub(1)
+    }
+
+    /// As [`find`](Self::find), in the part of `text` from `answer` on; there is none while the model
+    /// thinks.
+    pub(super) fn find_in_answer(
+        &self,
+        text: &[u8],
+        answer: Option<usize>,
+        new: usize,
+    ) -> Option<(usize, usize)> {
+        let begin = answer?.min(text.len());
+        let (at, index) = self.find(&text[begin..], new.min(text.len() - begin))?;
+        Some((begin + at, index))
+    }
+
+    /// As [`undecided`](Self::undecided), in the part of `text` from `answer` on.
+    pub(super) fn undecided_in_answer(&self, text: &[u8], answer: Option<usize>) -> usize {
+        answer.map_or(0, |begin| self.undecided(&text[begin.min(text.len())..]))
     }
 
     /// Returns the leftmost stop text that ends in the last `new` bytes of `text`: its offset and
@@ -148,6 +167,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_answer_has_stop_texts_of_its_own() {
+        let stops = Stops::new(vec!["ab".into()], vec![]).unwrap();
+        // In all divisions the result is that of the answer alone.
+        let text = b"ab</t>a</t>bab";
+        for begin in 0..=text.len() {
+            for new in 0..=text.len() {
+                let alone = stops.find(&text[begin..], new.min(text.len() - begin));
+                let found = stops.find_in_answer(text, Some(begin), new);
+                assert_eq!(found, alone.map(|(at, index)| (begin + at, index)));
+                assert!(found.is_none_or(|(at, _)| at >= begin));
+            }
+        }
+        assert_eq!(stops.find_in_answer(text, None, text.len()), None);
+        assert_eq!(stops.undecided_in_answer(b"xa", Some(1)), 1);
+        assert_eq!(
+            (stops.undecided_in_answer(b"xa", Some(2)), stops.undecided_in_answer(b"xa", None)),
+            (0, 0)
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! These are for tests and benchmarks of the embedded models. An [`Extractor`](super::Extractor)
 //! knows the model, and uses the prompt that suits it.
 
+use ffwd_engine::text::without_mark;
 use serde_json::Value;
 
 use super::check_text;
@@ -13,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Returns the prompt that the embedded models were trained on, in ChatML.
 pub fn prompt(schema: impl AsRef<str>, text: impl AsRef<str>) -> Prompt {
-    let (schema, text) = (schema.as_ref(), text.as_ref());
+    let (schema, text) = (without_mark(schema.as_ref()), without_mark(text.as_ref()));
     Prompt::default()
         .with_template(
             "<|im_start|>system\nYou extract structured data from text.<|im_end|>\n<|im_start|>user\n",
@@ -42,9 +43,9 @@ pub fn request_for(
     schema: impl AsRef<str>,
     text: impl AsRef<str>,
 ) -> Result<Request> {
-    let text = text.as_ref();
+    let text = without_mark(text.as_ref());
     check_text(text)?;
-    let compact = serde_json::from_str::<Value>(schema.as_ref())
+    let compact = serde_json::from_str::<Value>(without_mark(schema.as_ref()))
         .map(|v| v.to_string())
         .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the schema: {e}")))?;
     Ok(Request::new(prompt(&compact, text)).constraint(constraint).source(text))

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use ffwd_engine::text::without_mark;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -47,7 +48,7 @@ impl Example {
     /// # Errors
     /// `InvalidJson` with line and column.
     pub fn from_json(json: impl AsRef<str>) -> Result<Self> {
-        serde_json::from_str(json.as_ref()).map_err(|e| {
+        serde_json::from_str(without_mark(json.as_ref())).map_err(|e| {
             Error::new(ErrorKind::InvalidJson, format!("the example: {e}"))
                 .at(Place::LineColumn(e.line(), e.column()))
                 .hint("an example is an object with `text` (a string) and `record` (as the schema has it)")

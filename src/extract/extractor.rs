@@ -8,6 +8,7 @@
 //! A function from schema and text to a request was rejected. It knows no model, so it can only
 //! use the wording of one of them, and it parses the schema for each text.
 
+use ffwd_engine::text::without_mark;
 use serde_json::Value;
 
 use super::check_text;
@@ -109,7 +110,7 @@ impl<'e> ExtractorBuilder<'e> {
     /// like), `{instructions}` and `{examples}`; `{{` and `}}` are braces. A placeholder on a line
     /// of its own disappears with its line if it has no value.
     pub fn prompt(mut self, template: impl Into<String>) -> Self {
-        self.prompt = Some(template.into());
+        self.prompt = Some(without_mark(&template.into()).to_owned());
         self
     }
 
@@ -132,7 +133,7 @@ impl<'e> ExtractorBuilder<'e> {
     /// unknown placeholders or no place for the options that were given, if an example does not fit
     /// the schema, or if the model's chat template does not parse.
     pub fn build(self, schema: impl AsRef<str>) -> Result<Extractor> {
-        let schema = schema.as_ref();
+        let schema = without_mark(schema.as_ref());
         let parsed: Value = serde_json::from_str(schema)
             .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the schema: {e}")))?;
         let wording = self.wording()?;
@@ -228,7 +229,7 @@ impl Extractor {
     /// Fails if the text is blank, the model's chat template refuses the messages, or a schema with
     /// `x-verbatim` finds no span in the text that fits.
     pub fn request(&self, text: impl AsRef<str>) -> Result<Request> {
-        let text = text.as_ref();
+        let text = without_mark(text.as_ref());
         check_text(text)?;
         let request = Request::new(self.prompt(text)?).source(text).guard(true).end_at_words(true);
         Ok(match &self.shared {
@@ -242,7 +243,7 @@ impl Extractor {
     /// # Errors
     /// Fails if the model's chat template refuses the messages.
     pub fn prompt(&self, text: impl AsRef<str>) -> Result<Prompt> {
-        self.wording.prompt(&self.values, text.as_ref(), self.chat.as_ref(), &self.vocab)
+        self.wording.prompt(&self.values, without_mark(text.as_ref()), self.chat.as_ref(), &self.vocab)
     }
 
     /// Returns the constraint, if it is the same for all texts: the schema has no strings that are
@@ -274,7 +275,7 @@ impl Extractor {
     fn read(&self, policy: &Policy, text: Option<&str>) -> Result<Constraint> {
         let builder = self.with_documents().policy(policy.clone());
         match text {
-            Some(text) => builder.source(text, &self.spans).json_schema(&self.schema),
+            Some(text) => builder.source(without_mark(text), &self.spans).json_schema(&self.schema),
             None => builder.json_schema(&self.schema),
         }
     }

@@ -46,6 +46,17 @@ fn what_was_thought_is_not_printed() {
     let (code, out, err) = ffwd(&[&choice[..], &["--think-budget", "8", "--stream"]].concat());
     assert_eq!(code, 0, "{err}");
     assert!(out.ends_with("</think>yes\n") || out.ends_with("</think>no\n"), "{out:?}");
+    // Stop texts belong to the answer.
+    for stop in ["e", "t", "</think>"] {
+        let (code, out, err) = ffwd(&[&choice[..], &["--think-budget", "8", "--stop", stop]].concat());
+        let answers = if stop == "e" { ["y\n", "no\n"] } else { ["yes\n", "no\n"] };
+        assert!(answers.contains(&out.as_str()), "{stop}: {out:?}");
+        assert_eq!(code, i32::from(out == "y\n"), "{stop}: {err}");
+    }
+    // Nothing of the thoughts is printed as an answer.
+    let (code, out, err) = ffwd(&[&choice[..], &["--max-tokens", "3"]].concat());
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.contains("before the text of --think-until"), "{err}");
     let (code, _, err) = ffwd(&["generate", "x", "--think-until", "</think>"]);
     assert_eq!(code, 2, "{err}");
 }
@@ -54,8 +65,16 @@ fn what_was_thought_is_not_printed() {
 fn stop_texts_closing_and_bias() {
     let choice = ["generate", "Say: ", "--choice", "one two three"];
     let (code, out, err) = ffwd(&[&choice[..], &["--stop", " t"]].concat());
+    // The text was cut: it is printed, and is no success.
+    assert_eq!((code, out.as_str()), (1, "one\n"), "{err}");
+    assert!(err.contains("the stop text \" t\" ends the output"), "{err}");
+    let (code, out, err) = ffwd(&[&choice[..], &["--choice", "one", "--stop", " t"]].concat());
     assert_eq!((code, out.as_str()), (0, "one\n"), "{err}");
-    assert!(err.contains("stop_text"), "{err}");
+    let (code, out, err) = ffwd(&[&choice[..], &["--max-tokens", "1"]].concat());
+    assert!(code == 1 && "one two three".starts_with(out.trim_end_matches('\n')) && out.len() > 1, "{out:?}");
+    assert!(err.contains("not complete: after 1 tokens"), "{err}");
+    let (code, streamed, _) = ffwd(&[&choice[..], &["--max-tokens", "1", "--stream"]].concat());
+    assert_eq!((code, streamed), (1, out));
     let (code, out, err) =
         ffwd(&["extract", TEXT, "--schema", SCHEMA, "--max-tokens", "100", "--close-before-limit"]);
     assert_eq!(code, 0, "{err}");

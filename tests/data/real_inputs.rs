@@ -30,10 +30,6 @@ const OPEN: &[&str] = &[
     "tools-qwen-coder-python-bool",
     "lark-llguidance-syntax",
     "gbnf-token-literals",
-    "tpl-generation-tag",
-    "tpl-slices-tests",
-    "tpl-crlf",
-    "tpl-default-boolean",
 ];
 
 /// One line of a case file.

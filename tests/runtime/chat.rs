@@ -361,8 +361,17 @@ fn templates_are_found_beside_models() {
     write("tokenizer_config.json", "[]");
     write("chat_template.jinja", "{% for %}");
     assert_eq!(load().unwrap_err().kind(), ErrorKind::Model);
-    std::fs::write(dir.path().join("chat_template.jinja"), [255, 254]).unwrap();
+    std::fs::write(dir.path().join("chat_template.jinja"), [255, 253]).unwrap();
     assert_eq!(load().unwrap_err().kind(), ErrorKind::Io);
+    // Byte order marks are no text of a template, nor of a message.
+    let marked: Vec<u8> =
+        "\u{feff}M{{ messages[0].content }}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    write("tokenizer_config.json", "\u{feff}{\"bos_token\": \"<s>\"}");
+    for bytes in [marked, "\u{feff}M{{ messages[0].content }}".into()] {
+        std::fs::write(dir.path().join("chat_template.jinja"), bytes).unwrap();
+        let marked = [Message::user("\u{feff}hi")];
+        assert_eq!(load().unwrap().unwrap().render(&marked, &options).unwrap(), "Mhi");
+    }
 }
 
 /// A folder with a model of random weights and the embedded models' tokenizer.

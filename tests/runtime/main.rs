@@ -22,6 +22,7 @@ mod gguf_tokenizers;
 mod hostile_models;
 #[cfg(feature = "hub")]
 mod hub;
+mod jinja;
 mod kit;
 mod kv_precision;
 mod labels;

@@ -68,6 +68,57 @@ fn thinking_ends_by_its_marker_or_by_its_budget() {
     assert!(by_itself > 3 && by_budget > 10, "{by_itself} by themselves, {by_budget} by their budget");
 }
 
+/// Thoughts contain whatever the model writes; stop texts and stop tokens cut the answer, where a
+/// scan of the answer alone finds them.
+#[test]
+fn stops_belong_to_the_answer() {
+    let engine = engine();
+    let (mut in_thoughts, mut cut) = (0, 0);
+    for (end, budget, seed) in [("</think>", 12, 1), ("e", 30, 2), ("\n\n", 20, 3), ("---", 15, 4)] {
+        let plain = || request().think_until(end, budget).temperature(1.2).seed(seed);
+        let whole = both(&engine, plain);
+        let answer = whole.answer.as_deref().unwrap();
+        let begin = whole.text.len() - answer.len();
+        let thoughts = &whole.text[..begin];
+        let ends = [end, &thoughts[..thoughts.len().min(1)], &answer[1..3]].map(str::to_owned);
+        for stop in ends.into_iter().chain(["e", "n", " ", "number", "{", ":\"", "}"].map(str::to_owned)) {
+            if stop.is_empty() {
+                continue;
+            }
+            let output = both(&engine, || plain().stop(&stop));
+            let what = format!("{end:?} {stop:?}: {:?} of {:?}", output.text, whole.text);
+            in_thoughts += usize::from(thoughts.contains(&stop));
+            match answer.find(&stop) {
+                Some(at) => {
+                    cut += 1;
+                    assert_eq!(output.text, whole.text[..begin + at], "{what}");
+                    assert_eq!(output.answer.as_deref(), Some(&answer[..at]), "{what}");
+                    assert_eq!(
+                        (&output.finish, output.complete),
+                        (&Finish::StopText { stop: stop.clone() }, false),
+                        "{what}"
+                    );
+                }
+                None => assert_eq!((&output.text, &output.finish), (&whole.text, &whole.finish), "{what}"),
+            }
+            // What is streamed is what there is, and no more.
+            let mut streamed = String::new();
+            let again = engine.generate_streaming(&plain().stop(&stop), &mut |text| streamed.push_str(text));
+            assert_eq!((&streamed, &again.unwrap().text), (&output.text, &output.text), "{what}");
+        }
+        // The first token of the thoughts as a stop token.
+        let first = whole.tokens[0];
+        let begun = |n: &usize| engine.vocabulary().decode(&whole.tokens[..*n]).len() >= begin;
+        let answer_tokens = &whole.tokens[(1..whole.tokens.len()).find(begun).unwrap()..];
+        let output = both(&engine, || plain().stop_token(first));
+        assert!(output.tokens.len() > 1, "{end:?}");
+        if !answer_tokens.contains(&first) {
+            assert_eq!(output.text, whole.text, "{end:?}");
+        }
+    }
+    assert!(in_thoughts > 8 && cut > 8, "{in_thoughts} in thoughts, {cut} cut");
+}
+
 #[test]
 fn thinking_is_closed_before_the_limit() {
     let engine = engine();

@@ -46,6 +46,7 @@ pub mod json_escape;
 mod machine;
 mod mask;
 pub mod matcher;
+pub mod text;
 pub mod vocab;
 mod warning;
 

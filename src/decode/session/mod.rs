@@ -381,7 +381,7 @@ impl Session {
         {
             self.answer = thinking.answer_begins(&self.text, bytes.len());
         }
-        if let Some((cut, index)) = self.stops.find(&self.text, bytes.len()) {
+        if let Some((cut, index)) = self.stops.find_in_answer(&self.text, self.answer, bytes.len()) {
             self.ending = Some(Ending::Text { cut, index });
         }
     }
@@ -474,7 +474,7 @@ impl Session {
                 Some(Ending::Text { cut, .. }) => cut,
                 _ => {
                     let cut = self.watch.as_ref().map_or(0, OutputWatch::undecided);
-                    self.text.len() - self.stops.undecided(&self.text).max(cut)
+                    self.text.len() - self.stops.undecided_in_answer(&self.text, self.answer).max(cut)
                 }
             },
         };

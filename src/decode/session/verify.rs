@@ -54,7 +54,8 @@ impl Session {
         // The end of the text, as far as a stop text may reach back.
         let memory = self.stops.memory().max(self.thinking.as_ref().map_or(0, |t| t.end().len()));
         let tail = self.text.len().saturating_sub(memory);
-        let mut answering = self.answer.is_some();
+        // The offset of the answer in that end.
+        let mut answer = self.answer.map(|at| at.saturating_sub(tail));
         let mut text = self.text[tail..].to_vec();
         // The row of the position to be verified.
         let mut i = 0;
@@ -73,7 +74,7 @@ impl Session {
             let position = history.len() - self.prompt;
             verified.ending = match token {
                 _ if self.vocab.eos().contains(&token) => Some(Ending::Model),
-                _ if self.stops.is_stop(token) => Some(Ending::Token(token)),
+                _ if answer.is_some() && self.stops.is_stop(token) => Some(Ending::Token(token)),
                 _ => None,
             };
             if verified.ending.is_some() {
@@ -99,11 +100,11 @@ impl Session {
                 watch.advance(bytes);
             }
             // The text is cut where the tokens become output.
-            answering |=
-                self.thinking.as_ref().is_some_and(|t| t.answer_begins(&text, bytes.len()).is_some());
+            let begins = || self.thinking.as_ref()?.answer_begins(&text, bytes.len());
+            answer = answer.or_else(begins);
             let over = position + 1 >= self.max_tokens
-                || self.thinking_budget_spent(&text, position + 1, answering)
-                || self.stops.find(&text, bytes.len()).is_some()
+                || self.thinking_budget_spent(&text, position + 1, answer.is_some())
+                || self.stops.find_in_answer(&text, answer, bytes.len()).is_some()
                 || matcher.as_ref().is_some_and(Matcher::is_terminated);
             match next {
                 Some(row) if !over => i = row,

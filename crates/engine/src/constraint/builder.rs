@@ -17,6 +17,7 @@ use super::{
     Constraint, Policy, choice, element_pattern, grammar, json_schema, regex, structural_tag, substring,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::without_mark;
 
 /// Collects the options of a constraint; the last call names its kind and parses it.
 ///
@@ -90,7 +91,8 @@ impl<'a> ConstraintBuilder<'a> {
     /// `x-verbatim` is used, also those of [`substring::Source::new`].
     pub fn json_schema(self, schema: impl AsRef<str>) -> Result<Constraint> {
         let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let ir = json_schema::parse_with(schema.as_ref(), &self.policy, &self.documents, source)?;
+        let ir =
+            json_schema::parse_with(without_mark(schema.as_ref()), &self.policy, &self.documents, source)?;
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
@@ -104,7 +106,7 @@ impl<'a> ConstraintBuilder<'a> {
     pub fn structural_tag(self, tag: impl AsRef<str>) -> Result<Constraint> {
         self.refuse_documents("a structural tag")?;
         let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let ir = structural_tag::parse_from(tag.as_ref(), &self.policy, source)?;
+        let ir = structural_tag::parse_from(without_mark(tag.as_ref()), &self.policy, source)?;
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
@@ -116,7 +118,7 @@ impl<'a> ConstraintBuilder<'a> {
     pub fn ebnf(self, text: impl AsRef<str>) -> Result<Constraint> {
         self.refuse_documents("a grammar")?;
         let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let ir = grammar::parse_from(text.as_ref(), &self.policy, source)?;
+        let ir = grammar::parse_from(without_mark(text.as_ref()), &self.policy, source)?;
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
@@ -128,7 +130,7 @@ impl<'a> ConstraintBuilder<'a> {
     /// `Unsatisfiable` if no text ends, `TooComplex` above a limit. `InvalidOption` for options
     /// that such a grammar has no use for.
     pub fn gbnf(self, text: impl AsRef<str>) -> Result<Constraint> {
-        self.plain("a GBNF grammar", |_| grammar::gbnf::parse(text.as_ref()))
+        self.plain("a GBNF grammar", |_| grammar::gbnf::parse(without_mark(text.as_ref())))
     }
 
     /// Parses a grammar in a subset of Lark's notation: `start: "yes" | "no"`. See
@@ -139,7 +141,7 @@ impl<'a> ConstraintBuilder<'a> {
     pub fn lark(self, text: impl AsRef<str>) -> Result<Constraint> {
         self.refuse_documents("a grammar")?;
         let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let ir = grammar::lark::parse_from(text.as_ref(), &self.policy, source)?;
+        let ir = grammar::lark::parse_from(without_mark(text.as_ref()), &self.policy, source)?;
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
@@ -229,6 +231,20 @@ mod tests {
         let with_document = || Constraint::builder().document("u:x", "{}");
         assert_eq!(with_document().ebnf("start: \"a\"").unwrap_err().kind(), ErrorKind::InvalidOption);
         assert!(with_document().json_schema("{}").is_ok());
+    }
+
+    #[test]
+    fn byte_order_marks_are_dropped() {
+        let build = || Constraint::builder().document("u:x", "\u{feff}{\"const\": 1}");
+        assert!(build().json_schema("\u{feff}{\"$ref\": \"u:x\"}").is_ok());
+        let resolved = Constraint::builder().resolver(|_| Ok(Some("\u{feff}{}".to_owned())));
+        assert!(resolved.json_schema("{\"$ref\": \"u:y\"}").is_ok());
+        let builder = Constraint::builder;
+        assert!(builder().ebnf("\u{feff}root ::= \"a\"").is_ok());
+        assert!(builder().gbnf("\u{feff}root ::= \"a\"").is_ok());
+        assert!(builder().lark("\u{feff}start: \"a\"").is_ok());
+        let tag = "\u{feff}{\"type\": \"structural_tag\", \"format\": {\"type\": \"const_string\", \"value\": \"a\"}}";
+        assert!(builder().structural_tag(tag).is_ok());
     }
 
     #[test]

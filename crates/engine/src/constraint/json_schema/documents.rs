@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use crate::error::Result;
+use crate::text::without_mark;
 
 /// Returns the text of the document for a URI without fragment, or `None`.
 type Resolver<'a> = dyn Fn(&str) -> Result<Option<String>> + 'a;
@@ -99,12 +100,12 @@ impl<'a> Documents<'a> {
     /// The error of the resolver.
     pub fn get(&self, uri: &str) -> Result<Option<Cow<'_, str>>> {
         if let Some(text) = self.given.get(uri) {
-            return Ok(Some(Cow::Borrowed(text)));
+            return Ok(Some(Cow::Borrowed(without_mark(text))));
         }
         if let Some(resolver) = &self.resolver
             && let Some(text) = resolver(uri)?
         {
-            return Ok(Some(Cow::Owned(text)));
+            return Ok(Some(Cow::Owned(without_mark(&text).to_owned())));
         }
         Ok(builtin(uri).map(Cow::Borrowed))
     }

@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use super::labels::invalid;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::text::without_mark;
 
 /// Reads a list of labels: JSON or lines.
 pub(super) fn list(text: &str) -> Result<Vec<String>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
+    let text = without_mark(text).trim();
     if is_tree(text) {
         return Err(invalid("the labels are a JSON object, which is a tree of paths".into())
             .hint("read it with a separator for the paths (`Labels::from_tree`, --labels-path)"));
@@ -27,7 +28,7 @@ pub(super) fn list(text: &str) -> Result<Vec<String>> {
 
 /// Returns true if a text is a JSON tree of labels.
 pub(super) fn is_tree(text: &str) -> bool {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
+    let text = without_mark(text).trim();
     text.starts_with('{') && text.ends_with('}')
 }
 
@@ -35,7 +36,7 @@ pub(super) fn is_tree(text: &str) -> bool {
 pub(super) fn tree(text: &str, separator: &str) -> Result<Vec<String>> {
     let mut paths = Vec::new();
     // The values still to be visited, with the paths to them; the next one is last.
-    let mut todo = vec![(String::new(), json(text)?)];
+    let mut todo = vec![(String::new(), json(without_mark(text))?)];
     while let Some((path, value)) = todo.pop() {
         let below =
             |name: &str| if path.is_empty() { name.into() } else { format!("{path}{separator}{name}") };
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn trees_are_walked_in_order() {
         let text = r#"{"Technology": {"AI": ["NLP", {"Vision": ["OCR"]}], "Law": null}, "Sport": []}"#;
-        let paths = tree(text, " > ").unwrap();
+        let paths = tree(&format!("\u{feff}{text}"), " > ").unwrap();
         assert_eq!(
             paths,
             ["Technology > AI > NLP", "Technology > AI > Vision > OCR", "Technology > Law", "Sport"]

@@ -121,7 +121,7 @@ impl Tools {
             Error::new(ErrorKind::InvalidJson, e.to_string())
                 .hint("a list of tools is a JSON array of functions with a `name` and `parameters`")
         };
-        let entries: Vec<&RawValue> = serde_json::from_str(text).map_err(json)?;
+        let entries: Vec<&RawValue> = serde_json::from_str(crate::text::without_mark(text)).map_err(json)?;
         if entries.is_empty() || entries.len() > MAX_TOOLS {
             let message =
                 format!("a list of {} tools; there must be one, and at most {MAX_TOOLS}", entries.len());
