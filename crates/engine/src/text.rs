@@ -80,7 +80,7 @@ fn looks_like_utf16(bytes: &[u8]) -> bool {
     let sample = &bytes[..bytes.len().min(SAMPLE) & !1];
     let zeros = |odd: usize| sample.iter().skip(odd).step_by(2).all(|byte| *byte == 0);
     let none = |odd: usize| sample.iter().skip(odd).step_by(2).all(|byte| *byte != 0);
-    bytes.len() % 2 == 0 && !sample.is_empty() && (zeros(1) && none(0) || zeros(0) && none(1))
+    bytes.len().is_multiple_of(2) && !sample.is_empty() && (zeros(1) && none(0) || zeros(0) && none(1))
 }
 
 #[cfg(test)]
