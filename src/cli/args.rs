@@ -335,6 +335,9 @@ pub(super) struct JsonArgs {
     /// Accept `1.0` where the schema has 1, and integers with zeros after the point
     #[arg(long)]
     equal_numbers: bool,
+    /// Accept exponents in numbers without bounds, such as `1.5e-9`
+    #[arg(long)]
+    exponent: bool,
     /// Treat warnings as errors, such as those about unknown formats and misspelled keywords
     #[arg(long)]
     strict: bool,
@@ -348,7 +351,7 @@ impl JsonArgs {
     pub(super) fn policy(&self, auto: Whitespace) -> Policy {
         let key_order = if self.any_order { KeyOrder::Any } else { KeyOrder::Declared };
         let (whitespace, equal_numbers) = (self.whitespace.unwrap_or(auto), self.equal_numbers);
-        Policy { whitespace, key_order, equal_numbers, ..Policy::default() }
+        Policy { whitespace, key_order, equal_numbers, exponent: self.exponent, ..Policy::default() }
     }
 
     /// # Errors

@@ -14,6 +14,10 @@ pub enum WarningKind {
     UnknownKeyword,
     /// A keyword that the draft ignores at this location, such as a sibling of `$ref`.
     IgnoredKeyword,
+    /// A schema inside of another object, such as a request; the schema is used.
+    Unwrapped,
+    /// A schema that is not empty and still allows any JSON value.
+    Unconstrained,
     /// A `format` that is not known, so it is an annotation only.
     UnknownFormat,
     /// A name that occurs twice in a JSON object; the last value counts.
@@ -38,6 +42,8 @@ impl WarningKind {
         match self {
             WarningKind::UnknownKeyword => "unknown_keyword",
             WarningKind::IgnoredKeyword => "ignored_keyword",
+            WarningKind::Unwrapped => "unwrapped",
+            WarningKind::Unconstrained => "unconstrained",
             WarningKind::UnknownFormat => "unknown_format",
             WarningKind::DuplicateName => "duplicate_name",
             WarningKind::UnusedRule => "unused_rule",

@@ -27,7 +27,7 @@ use crate::constraint::regular::hir_builder::{HirBuilder, braces, unclosed};
 use crate::constraint::regular::hir_to_ir::{self, fault};
 use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, ErrorKind, Result};
-use lookaround::Look;
+pub(super) use lookaround::{LOOKAROUND_SLOTS, Look, whole};
 
 mod class;
 mod lookaround;

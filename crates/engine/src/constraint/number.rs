@@ -41,6 +41,8 @@ pub struct NumberSpec {
     pub maximum: Option<(Decimal, bool)>,
     /// Maximum number of fraction digits (a multiple of `10^-scale`); `None` sets no limit.
     pub scale: Option<u32>,
+    /// Greatest exponent, if exponents are possible; `None`: up to three digits.
+    pub max_exponent: Option<u32>,
 }
 
 /// Returns the JSON texts of numbers without bounds, built from regular nodes.
@@ -95,7 +97,7 @@ pub fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId>
         root = ir.concat(vec![root, zeros]);
     }
     if policy.exponent && !bounded && !spec.integer && spec.scale.is_none() {
-        let exponent = exponent(ir);
+        let exponent = exponent(spec.max_exponent, ir);
         return Ok(ir.concat(vec![root, exponent]));
     }
     Ok(root)
@@ -105,14 +107,29 @@ fn mirrored(bound: &(Decimal, bool)) -> (Decimal, bool) {
     (bound.0.negated(), bound.1)
 }
 
-/// Returns an optional exponent of up to three digits.
-fn exponent(ir: &mut Ir) -> NodeId {
+/// Returns an optional exponent of up to three digits, and of at most `max`.
+fn exponent(max: Option<u32>, ir: &mut Ir) -> NodeId {
     let e = ir.push(Node::Class(smallvec![(b'E', b'E'), (b'e', b'e')]));
-    let sign = ir.push(Node::Class(smallvec![(b'+', b'+'), (b'-', b'-')]));
-    let sign = ir.repeat(sign, 0, Some(1));
     let digit = ir.push(Node::Class(smallvec![(b'0', b'9')]));
     let digits = ir.repeat(digit, 1, Some(3));
-    let all = ir.concat(vec![e, sign, digits]);
+    let signed = match max {
+        None => {
+            let sign = ir.push(Node::Class(smallvec![(b'+', b'+'), (b'-', b'-')]));
+            let sign = ir.repeat(sign, 0, Some(1));
+            ir.concat(vec![sign, digits])
+        }
+        Some(max) => {
+            let (minus, plus) = (ir.bytes("-"), ir.bytes("+"));
+            let plus = ir.repeat(plus, 0, Some(1));
+            let up_to = ir.literals((0..=max.min(999)).flat_map(|n| {
+                let forms = [format!("{n}"), format!("{n:02}"), format!("{n:03}")];
+                forms.into_iter().enumerate().filter(move |(i, form)| form.len() == i + 1).map(|form| form.1)
+            }));
+            let (below, above) = (ir.concat(vec![minus, digits]), ir.concat(vec![plus, up_to]));
+            ir.union(vec![below, above])
+        }
+    };
+    let all = ir.concat(vec![e, signed]);
     ir.repeat(all, 0, Some(1))
 }
 

@@ -1,7 +1,8 @@
 //! Regular expressions in the syntax of the `regex-syntax` crate, matched against the whole output.
 //!
 //! Unicode mode is on, and only valid UTF-8 matches. `^` and `$` may occur anywhere and mean the
-//! two ends of the output. Word boundaries and multi-line anchors are refused.
+//! two ends of the output. Look-around and word boundaries are resolved through automata (module
+//! `look`). Multi-line anchors are refused.
 //!
 //! # Cost
 //!
@@ -17,26 +18,35 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::ast::{self, AssertionKind, Ast};
 use regex_syntax::hir::Hir;
 
+use self::look::Renamed;
+use super::ecma::whole;
 use super::ir::{Ir, Node, NodeId};
 use crate::constraint::regular::hir_to_ir::{self, MAX_NESTING, fault};
 use crate::error::{Error, ErrorKind, Place, Result};
+
+mod look;
 
 /// Returns the language of `pattern`.
 ///
 /// # Errors
 /// Each error has the span of the fault. [`ErrorKind::InvalidPattern`] if the pattern does not
-/// parse, [`ErrorKind::Unsupported`] if it uses word boundaries or multi-line anchors,
+/// parse, [`ErrorKind::Unsupported`] if it uses backreferences or multi-line anchors,
 /// [`ErrorKind::TooComplex`] if it exceeds a limit, and [`ErrorKind::Unsatisfiable`] if no text
 /// matches it.
 pub fn parse(pattern: &str) -> Result<Ir> {
     hir_to_ir::check_length(pattern)?;
+    let renamed = Renamed::new(pattern);
     let hir = ParserBuilder::new()
         .nest_limit(MAX_NESTING)
         .build()
-        .parse(pattern)
-        .map_err(|e| syntax_error(&e, pattern))?;
+        .parse(&renamed.text)
+        .map_err(|e| syntax_error(&e, pattern, &renamed))?;
     let mut ir = Ir::new();
-    let root = lower_hir(&hir, &mut ir).map_err(|e| locate_look(e, pattern))?;
+    let locate = |e: Error| if e.places().is_empty() { locate_look(e, pattern, &renamed) } else { e };
+    let root = match renamed.resolve(&hir, pattern).map_err(locate)? {
+        None => lower_hir(&hir, &mut ir).map_err(locate)?,
+        Some((hir, looks)) => whole(pattern, &hir, &looks, &mut ir)?,
+    };
     if *ir.node(root) == Node::Never {
         return Err(fault(
             ErrorKind::Unsatisfiable,
@@ -57,7 +67,7 @@ pub(crate) fn lower_hir(hir: &Hir, ir: &mut Ir) -> Result<NodeId> {
     Ok(hir_to_ir::anchored_languages(hir, ir)?.whole(ir))
 }
 
-fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {
+fn syntax_error(error: &regex_syntax::Error, pattern: &str, renamed: &Renamed) -> Error {
     use regex_syntax::Error as E;
     use regex_syntax::ast::ErrorKind as Kind;
     let (message, span, kind, hint) = match error {
@@ -67,9 +77,7 @@ fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {
                 Kind::UnsupportedBackreference => {
                     (ErrorKind::Unsupported, Some("backreferences are not regular; write the text again"))
                 }
-                Kind::UnsupportedLookAround => {
-                    (ErrorKind::Unsupported, Some("look-around is not supported; spell the alternatives out"))
-                }
+                Kind::GroupUnopened => (ErrorKind::InvalidPattern, Some("write `\\)` for the character")),
                 Kind::GroupUnclosed => (ErrorKind::InvalidPattern, Some("add a closing parenthesis")),
                 Kind::ClassUnclosed => (ErrorKind::InvalidPattern, Some("add a closing bracket")),
                 _ => (ErrorKind::InvalidPattern, None),
@@ -79,7 +87,8 @@ fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {
         E::Translate(e) => (e.kind().to_string(), Some(*e.span()), ErrorKind::InvalidPattern, None),
         _ => (error.to_string(), None, ErrorKind::InvalidPattern, None),
     };
-    let (start, end) = span.map_or((0, pattern.len()), |s| (s.start.offset, s.end.offset));
+    let original = |s: ast::Span| (renamed.original(s.start.offset), renamed.original(s.end.offset));
+    let (start, end) = span.map_or((0, pattern.len()), original);
     let error = fault(kind, message, pattern, start, end);
     match hint {
         Some(hint) => error.hint(hint),
@@ -87,12 +96,15 @@ fn syntax_error(error: &regex_syntax::Error, pattern: &str) -> Error {
     }
 }
 
-/// Adds the span of the first look-around to an error. HIR has no spans, so it cannot give one.
-fn locate_look(error: Error, pattern: &str) -> Error {
+/// Adds the span of the first anchor inside of the pattern to an error. HIR has no spans, so it
+/// cannot give one.
+fn locate_look(error: Error, pattern: &str, renamed: &Renamed) -> Error {
     let find = LookFinder { word: None, line: None };
-    let parsed = ast::parse::ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(pattern);
+    let parsed = ast::parse::ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(&renamed.text);
     let Ok(tree) = parsed else { return error };
-    let (start, end) = ast::visit(&tree, find).unwrap_or(None).unwrap_or((0, pattern.len()));
+    let found = ast::visit(&tree, find).unwrap_or(None);
+    let (start, end) =
+        found.map_or((0, pattern.len()), |(start, end)| (renamed.original(start), renamed.original(end)));
     error
         .at(Place::Span { text: pattern.to_owned(), start, end })
         .hint("only the two ends of the output can be anchored: write the neighbouring characters as a class")
@@ -196,6 +208,53 @@ mod tests {
         }
     }
 
+    /// Compares with the ECMA parser, which has look-around too, on all short texts.
+    #[test]
+    fn look_around_is_that_of_patterns() {
+        let patterns = [
+            "(?=.*1)[ab1 ]{2,3}",
+            "(?!.*aa).*",
+            "(?!(?:a|b)$)[ab]{1,3}",
+            "a(?=b)[ab1]*",
+            ".*(?<=a)1.*",
+            ".*(?<!a)1",
+            "(?:(?<=^|,)[ab]+(?=,|$),?)*",
+            "(?=(?!a)[ab])[ab1]{2}",
+            r"\ba[ab]*\b.*",
+            r".*\Bb.*",
+            r"(?=.*\b1\b)[ab1 ]+",
+            r"[(?=]+\(?=?",
+        ];
+        let alphabet = ['a', 'b', '1', ' ', ',', '(', '?', '='];
+        let mut texts = vec![String::new()];
+        let mut last = 0;
+        for _ in 0..4 {
+            let more = texts[last..].iter().flat_map(|t| alphabet.iter().map(move |c| format!("{t}{c}")));
+            let more: Vec<String> = more.collect();
+            last = texts.len();
+            texts.extend(more);
+        }
+        for pattern in patterns {
+            let ir = parse(pattern).unwrap_or_else(|e| panic!("{e}"));
+            let mut other = Ir::new();
+            let root = crate::constraint::ecma::parse(&format!("^(?:{pattern})$"), &mut other).unwrap();
+            let mut counts = [0; 2];
+            for text in &texts {
+                let expected = matches(&other, root, text.as_bytes());
+                counts[usize::from(expected)] += 1;
+                assert_eq!(matches(&ir, ir.root(), text.as_bytes()), expected, "{pattern} on {text:?}");
+            }
+            assert!(counts.iter().all(|&n| n > 0), "{pattern} {counts:?}");
+        }
+        // The openings of look-around may be members of a class.
+        let ir = parse("[^](?!]+[](?=]").unwrap();
+        assert!(matches(&ir, ir.root(), b"ab]") && !matches(&ir, ir.root(), b"a!]"));
+        // Flags hold in look-around, too.
+        let ir = parse("(?i)(?=.*a)[ab]{2}(?-i)(?!B)b").unwrap();
+        let accepts = |text: &str| matches(&ir, ir.root(), text.as_bytes());
+        assert!(accepts("bAb") && accepts("ABb") && !accepts("bbb") && !accepts("abB"));
+    }
+
     #[test]
     fn literals_become_a_trie() {
         let ir = parse("red|green|blue").unwrap();
@@ -210,10 +269,16 @@ mod tests {
         let cases = [
             ("a(b", ErrorKind::InvalidPattern, 1, 2),
             ("a[b", ErrorKind::InvalidPattern, 1, 2),
-            (r"é\bx", ErrorKind::Unsupported, 2, 4),
+            (r"é\b{start}x", ErrorKind::Unsupported, 2, 11),
+            (r"(?=a)(?m:^b)", ErrorKind::Unsupported, 9, 10),
+            (r"(?=a)(b", ErrorKind::InvalidPattern, 5, 6),
+            (r"(?<=a(b", ErrorKind::InvalidPattern, 5, 6),
+            (r"(?<!a)b)", ErrorKind::InvalidPattern, 7, 8),
             (r"a(?m:^b)", ErrorKind::Unsupported, 5, 6),
             (r"(a)\1", ErrorKind::Unsupported, 3, 5),
-            ("(?=a)", ErrorKind::Unsupported, 0, 3),
+            ("(?=a)", ErrorKind::Unsatisfiable, 0, 5),
+            ("(?:(?=a)){0}b", ErrorKind::Unsupported, 3, 6),
+            ("(?:(?=a)b(?!c)){16}(?<=a(?=b))", ErrorKind::Unsupported, 0, 30),
             ("a^b", ErrorKind::Unsatisfiable, 0, 3),
             (r"[a&&b]", ErrorKind::Unsatisfiable, 0, 6),
             ("((a{1000}){1000}){1000}", ErrorKind::TooComplex, 0, 23),

@@ -40,7 +40,7 @@ const MAX_EDGES: usize = 400_000;
 /// HIR assertions that represent the first, second, … look-around of a pattern, because HIR has no
 /// look-around. ECMA patterns do not use their original meaning. The length of this list also
 /// limits the number of look-arounds in a pattern.
-pub(super) const LOOKAROUND_SLOTS: [hir::Look; 16] = [
+pub(in crate::constraint) const LOOKAROUND_SLOTS: [hir::Look; 16] = [
     hir::Look::StartLF,
     hir::Look::EndLF,
     hir::Look::StartCRLF,
@@ -61,7 +61,7 @@ pub(super) const LOOKAROUND_SLOTS: [hir::Look; 16] = [
 
 /// One look-around of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Look {
+pub(in crate::constraint) struct Look {
     pub ahead: bool,
     pub negated: bool,
     pub body: Hir,
@@ -70,6 +70,22 @@ pub(super) struct Look {
 /// Returns the texts that contain a match of `hir`, which refers to `looks` by
 /// [`LOOKAROUND_SLOTS`].
 pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> Result<NodeId> {
+    language_of(pattern, hir, looks, (true, true), ir)
+}
+
+/// Returns the texts that match `hir` as a whole; see [`search`].
+pub(in crate::constraint) fn whole(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> Result<NodeId> {
+    language_of(pattern, hir, looks, (false, false), ir)
+}
+
+/// Returns the language of a pattern; the flags of `around` are those of [`Builder::language`].
+fn language_of(
+    pattern: &str,
+    hir: &Hir,
+    looks: &[Look],
+    around: (bool, bool),
+    ir: &mut Ir,
+) -> Result<NodeId> {
     let mut builder = Builder {
         pattern,
         looks,
@@ -91,7 +107,7 @@ pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> R
         builder.behind.push(dfa);
     }
     builder.inside = false;
-    builder.language(hir, (true, true), TextBefore::start(looks.len()), ir)
+    builder.language(hir, around, TextBefore::start(looks.len()), ir)
 }
 
 /// Knowledge at a position about the text before it.
@@ -316,7 +332,8 @@ impl Builder<'_> {
             _ if self.inside => {
                 let shown: String = self.pattern.chars().take(200).collect();
                 let message = "look-around or `$` inside of a lookbehind is not supported";
-                return Err(fault(ErrorKind::Unsupported, message, &shown, 0, shown.len()));
+                return Err(fault(ErrorKind::Unsupported, message, &shown, 0, shown.len())
+                    .hint("say it with a lookahead, or list the alternatives"));
             }
             hir::Look::End => END_LOOKAHEAD,
             _ => {

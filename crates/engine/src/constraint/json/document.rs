@@ -89,6 +89,8 @@ pub(in crate::constraint) struct Doc {
     pub(in crate::constraint) constants: [Option<Id>; 2],
     /// Schemas made of values of the tree.
     pub(in crate::constraint) synthetic: FxHashMap<(Symbol, Box<[Id]>), Id>,
+    /// Nullable schemas: the choice between the schema and `null`, with the schema.
+    pub(in crate::constraint) nullable: FxHashMap<Id, Id>,
     /// Roots of further documents, with the URI of each.
     further_roots: FxHashMap<Id, String>,
 }
@@ -118,6 +120,7 @@ impl Doc {
             duplicate: None,
             constants: [None; 2],
             synthetic: FxHashMap::default(),
+            nullable: FxHashMap::default(),
             further_roots: FxHashMap::default(),
         };
         doc.root = doc.read(text, all)?;
@@ -144,6 +147,17 @@ impl Doc {
     /// Replaces the root by a copy that is specific to a dynamic scope.
     pub fn set_root(&mut self, root: Id) {
         self.root = root;
+    }
+
+    /// Puts a rewritten copy of a document in the place of its root.
+    pub(in crate::constraint) fn replace_root(&mut self, root: Id, copy: Id) {
+        self.parents[copy.0 as usize] = self.parents[root.0 as usize];
+        if self.root == root {
+            self.root = copy;
+        }
+        if let Some(uri) = self.further_roots.get(&root).cloned() {
+            self.further_roots.insert(copy, uri);
+        }
     }
 
     /// Copies a value with other children, given in the order of its own. The copy of a root is a

@@ -130,7 +130,7 @@ pub(super) struct SchemaLowering<'p> {
 /// Key of a string language: two equal keys mean the same language.
 pub(super) type StringKey = (Vec<(Test, bool)>, u32, Option<u32>);
 /// Key of a number language: integer, bounds, scale.
-pub(super) type NumberKey = (bool, Option<(Symbol, bool)>, Option<(Symbol, bool)>, Option<u32>);
+pub(super) type NumberKey = (bool, Option<(Symbol, bool)>, Option<(Symbol, bool)>, Option<u32>, Option<u32>);
 
 impl<'p> SchemaLowering<'p> {
     pub fn new(mut front: SchemaContext<'p>) -> Self {
@@ -450,7 +450,11 @@ impl<'p> SchemaLowering<'p> {
             return Ok(node);
         }
         let (policy, ir) = (self.context.policy, &mut self.context.ir);
-        let made = match spec.minimum.is_none() && spec.maximum.is_none() && spec.scale.is_none() {
+        let made = match spec.minimum.is_none()
+            && spec.maximum.is_none()
+            && spec.scale.is_none()
+            && spec.max_exponent.is_none()
+        {
             true => Ok(ir.push(Node::JsonNumber(FreeNumber::new(spec.integer, spec.zeros, policy)))),
             false => number::number(spec, policy, ir),
         };

@@ -29,6 +29,7 @@ use super::refs::{Refs, shorten};
 use super::shape::{Term, Terms, Test, Types};
 use super::unevaluated;
 use super::verbatim::Quoted;
+use super::wrapper;
 use crate::constraint::ir::{Ir, NodeId};
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::constraint::regular::byte_nfa::ByteNfa;
@@ -107,6 +108,7 @@ pub(super) struct SchemaContext<'p> {
 impl<'p> SchemaContext<'p> {
     pub fn new(text: &str, policy: &'p Policy, documents: &Documents) -> Result<Self> {
         let mut doc = Doc::schema(text)?;
+        let unwrapped = wrapper::unwrap(&mut doc);
         let refs = Refs::new(&mut doc, documents)?;
         let draft = refs.draft;
         let counts = |name: &Symbol| {
@@ -115,15 +117,12 @@ impl<'p> SchemaContext<'p> {
         let keywords = || (0..kw::COUNT).map(Symbol);
         let may_assert =
             keywords().filter(counts).fold(KeywordSet::default(), |keys, n| keys.or(KeywordSet::of(&[n])));
-        let strange = keywords()
-            .filter(|&n| !draft.knows(n))
-            .fold(KeywordSet::OTHERS, |keys, n| keys.or(KeywordSet::of(&[n])));
         let mut front = SchemaContext {
             doc,
             refs,
             draft,
             may_assert,
-            unknown_keywords: strange,
+            unknown_keywords: draft.strange(),
             policy,
             ir: Ir::new(),
             scratch: Ir::new(),
@@ -150,6 +149,9 @@ impl<'p> SchemaContext<'p> {
             let message = format!("the name {name:?} occurs twice; the last one counts");
             front.ir.warnings.push(Warning::new(WarningKind::DuplicateName, message).at(at));
         }
+        let open = front.is_true(front.doc.root());
+        front.ir.warnings.extend(unwrapped.filter(|w| w.kind() != WarningKind::Unconstrained || open));
+        front.report_unknown();
         Ok(front)
     }
 

@@ -25,18 +25,7 @@ use rustc_hash::FxBuildHasher;
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::constraint::json_schema::keyword_set::KeywordSet;
 use crate::constraint::json_schema::keywords as kw;
-use crate::constraint::json_schema::refs::names_members;
-
-/// Role of a value of the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// A schema, or a list of schemas.
-    Schema,
-    /// Schemas under names of the user, as in `properties`.
-    Named,
-    /// Anything else.
-    Data,
-}
+use crate::constraint::json_schema::schema_positions::Role;
 
 impl Doc {
     /// Returns true if the document has keywords for which [`unify`](Doc::unify) pays.
@@ -86,15 +75,7 @@ impl Doc {
             }
             for &(name, child) in self.members(id) {
                 names[child.0 as usize] = Some(name);
-                roles[child.0 as usize] = match role {
-                    Role::Data => Role::Data,
-                    Role::Named => Role::Schema,
-                    Role::Schema if names_members(name) => Role::Named,
-                    Role::Schema if holds_schemas(name) => Role::Schema,
-                    // The content of an unknown keyword may be anything; as a literal it equals
-                    // only an identical value.
-                    Role::Schema => Role::Data,
-                };
+                roles[child.0 as usize] = role.of_member(name);
             }
         }
         (roles, names)
@@ -150,12 +131,4 @@ impl Doc {
     fn is_annotation(&self, (name, at): (Symbol, Id)) -> bool {
         kw::is_annotation_text(name) && matches!(self.value(at), Value::String(_))
     }
-}
-
-/// Returns true if the value of this keyword is a schema or a list of schemas.
-fn holds_schemas(name: Symbol) -> bool {
-    matches!(name, kw::ADDITIONAL_PROPERTIES | kw::PROPERTY_NAMES | kw::UNEVALUATED_PROPERTIES)
-        || matches!(name, kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS | kw::UNEVALUATED_ITEMS)
-        || matches!(name, kw::CONTAINS | kw::ALL_OF | kw::ANY_OF | kw::ONE_OF | kw::NOT)
-        || matches!(name, kw::IF | kw::THEN | kw::ELSE)
 }

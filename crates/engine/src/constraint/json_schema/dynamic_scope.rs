@@ -23,7 +23,8 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::refs::{is_data, names_members};
+use super::refs::is_data;
+use super::schema_positions::names_members;
 use crate::constraint::json::document::{Doc, Id, MAX_VALUES, Symbol, Value};
 use crate::error::{Error, ErrorKind, Result};
 

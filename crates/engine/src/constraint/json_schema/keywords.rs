@@ -9,6 +9,7 @@
 
 use std::sync::OnceLock;
 
+use super::keyword_set::KeywordSet;
 use crate::constraint::json::document::{Symbol, SymbolTable};
 
 /// Returns the table of keywords, interned in order; made once and shared by all documents.
@@ -159,19 +160,39 @@ pub(super) enum SchemaDraft {
 }
 
 impl SchemaDraft {
-    /// Returns the draft that a `$schema` URI names; the newest without a URI or for an unknown
-    /// one.
+    /// Returns the draft that a `$schema` URI names: draft 4 for the ones before it, and the newest
+    /// without a URI or for an unknown one.
     pub fn of(uri: Option<&str>) -> SchemaDraft {
-        let Some(uri) = uri else { return SchemaDraft::D2020 };
+        let default = if Self::is_before_4(uri) { SchemaDraft::D4 } else { SchemaDraft::D2020 };
+        Self::named(uri).unwrap_or(default)
+    }
+
+    /// Returns the draft from 4 on that a `$schema` URI names, if it names one.
+    pub fn named(uri: Option<&str>) -> Option<SchemaDraft> {
+        let uri = uri?;
         let old = uri.match_indices("draft-0").filter_map(|(at, part)| {
             match uri.as_bytes().get(at + part.len())? {
-                b'3' | b'4' => Some(SchemaDraft::D4),
+                b'4' => Some(SchemaDraft::D4),
                 b'6' => Some(SchemaDraft::D6),
                 b'7' => Some(SchemaDraft::D7),
                 _ => None,
             }
         });
-        old.min().unwrap_or(if uri.contains("2019-09") { SchemaDraft::D2019 } else { SchemaDraft::D2020 })
+        old.min().or_else(|| {
+            let newer = [("2019-09", SchemaDraft::D2019), ("2020-12", SchemaDraft::D2020)];
+            newer.into_iter().find(|(part, _)| uri.contains(part)).map(|(_, draft)| draft)
+        })
+    }
+
+    /// Returns true if a `$schema` URI names draft 3 or an older one.
+    pub fn is_before_4(uri: Option<&str>) -> bool {
+        uri.is_some_and(|uri| ["draft-01", "draft-02", "draft-03"].iter().any(|part| uri.contains(part)))
+    }
+
+    /// Returns the names that are not keywords of this draft.
+    pub fn strange(self) -> KeywordSet {
+        let names = (0..COUNT).map(Symbol).filter(|&name| !self.knows(name));
+        names.fold(KeywordSet::OTHERS, |keys, name| keys.or(KeywordSet::of(&[name])))
     }
 
     /// Returns true if the keyword exists in this draft; otherwise it is an unknown keyword.
@@ -188,6 +209,8 @@ impl SchemaDraft {
             PREFIX_ITEMS | DYNAMIC_REF => self >= SchemaDraft::D2020,
             RECURSIVE_REF => self == SchemaDraft::D2019,
             ADDITIONAL_ITEMS => self <= SchemaDraft::D2019,
+            // OpenAPI and a form generator have these.
+            EXAMPLE | ENUM_NAMES => false,
             _ => true,
         }
     }

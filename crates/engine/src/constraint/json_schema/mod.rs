@@ -12,6 +12,8 @@
 //! The steps, in the order of the work:
 //!
 //! - The JSON text is parsed into an arena (`json::document`, with interned `json::symbols`).
+//! - `wrapper` finds the schema inside of a request. `draft_signs` and `dialect` recognise older
+//!   drafts and other dialects. `schema_positions` knows which values are schemas.
 //! - `refs`, `uri`, `documents` and `dynamic_scope` resolve references. `dedup` makes equal schemas
 //!   one.
 //! - `conjunctions` is the main loop: each distinct conjunction becomes one node.
@@ -22,15 +24,16 @@
 //!   name.
 //! - `to_ir` turns shapes into nodes, with `undeclared` (names that no schema declares),
 //!   `literal_nodes`, `unique_items`, `multiple_of` and `verbatim` (spans of a source text).
-//! - `keywords`, `keyword_set` and `keyword_values` read keywords. `context` holds the state of one
+//! - `keywords`, `keyword_set` and `keyword_values` read keywords. `unknown_keywords` reports those
+//!   that are none. `number_formats` has the machine types. `context` holds the state of one
 //!   run. `validate` checks literals exactly, with `literal` and `decimal`.
 //! - Boolean combinations of patterns go through the automata of `constraint::regular`; those of
 //!   formats are shared (`format_automata`).
 //!
 //! Supported keywords: every assertion is honoured exactly, or refused with a pointer and a hint.
-//! The draft that the document names in `$schema` decides which keywords exist (default: 2020-12).
-//! Annotations and unknown keywords assert nothing; likely misspellings and unknown formats are
-//! listed in the warnings. Schemas that no value can reach are not read.
+//! The draft that the document names in `$schema` decides which keywords exist; without a name its
+//! keywords show it (default: 2020-12). Annotations and unknown keywords assert nothing; unknown
+//! keywords and formats are listed in the warnings. Schemas that no value can reach are not read.
 //!
 //! Order of properties: a schema's own `properties` in their order, then those of its sub-schemas
 //! (`allOf`, `$ref`, `anyOf`, …) in the order in which their keywords are written. Then come names
@@ -53,7 +56,9 @@ mod contains;
 mod context;
 mod decimal;
 mod dedup;
+mod dialect;
 pub(super) mod documents;
+mod draft_signs;
 mod dynamic_scope;
 mod exists_property;
 pub(super) mod format_automata;
@@ -65,8 +70,10 @@ mod literal_nodes;
 mod multiple_of;
 mod negate;
 mod normalize;
+mod number_formats;
 mod properties;
 mod refs;
+mod schema_positions;
 mod shape;
 mod shared_refs;
 mod small_map;
@@ -78,9 +85,11 @@ mod to_ir;
 mod undeclared;
 mod unevaluated;
 mod unique_items;
+mod unknown_keywords;
 mod uri;
 mod validate;
 mod verbatim;
+mod wrapper;
 
 use self::documents::Documents;
 use super::ir::{Ir, NodeId};

@@ -408,6 +408,11 @@ impl SchemaContext<'_> {
     }
 
     fn negative_format(&mut self, fork: &mut Fork, at: Id) -> Result<()> {
+        if let Some(format) = self.number_format(at) {
+            let choice = self.other_than_number_format(format)?;
+            fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
+            return Ok(());
+        }
         fork.shape.types = fork.shape.types.and(Types::STRING);
         match self.doc.string(at) {
             Some(name) if self.knows_format(name) => {

@@ -255,7 +255,10 @@ impl SchemaContext<'_> {
             }
         }
         let Some(types) = named.map(|at| self.types(at)).transpose()? else { return Ok(None) };
-        if types.is_empty() || types.meets(Types::STRING) && self.doc.get(id, kw::FORMAT).is_some() {
+        let counts = self.doc.get(id, kw::FORMAT).is_some_and(|at| {
+            types.meets(Types::STRING) || types.meets(Types::NUMBER) && self.number_format(at).is_some()
+        });
+        if types.is_empty() || counts {
             return Ok(None);
         }
         self.warn_unknown(id);
@@ -313,38 +316,6 @@ impl SchemaContext<'_> {
     pub fn record_unsat_cause(&mut self, id: Id, why: impl Into<Cow<'static, str>>) {
         if self.empty_depth == 0 {
             self.culprit.get_or_insert_with(|| (id, why.into()));
-        }
-    }
-
-    /// Warns about unknown keywords that look like a misspelling, and about keywords of other
-    /// drafts.
-    pub fn warn_unknown(&mut self, id: Id) {
-        if !self.doc.keyword_set(id).meet(self.unknown_keywords) {
-            return;
-        }
-        for i in 0..self.doc.members(id).len() {
-            let (name, at) = self.doc.members(id)[i];
-            let known = name.0 < kw::COUNT;
-            if known && self.draft.knows(name) {
-                continue;
-            }
-            if self.warned.contains(&(WarningKind::UnknownKeyword, name))
-                || !known && !self.unknown.insert(name)
-            {
-                continue;
-            }
-            let word = self.doc.name(name).to_string();
-            if known {
-                let message = format!("`{word}` is not a keyword of this draft of JSON Schema");
-                self.warn(WarningKind::UnknownKeyword, name, at, &message);
-            } else if let Some(meant) = kw::did_you_mean(&word) {
-                self.warn(
-                    WarningKind::UnknownKeyword,
-                    name,
-                    at,
-                    &format!("unknown keyword `{word}` is ignored; did you mean `{meant}`?"),
-                );
-            }
         }
     }
 
@@ -447,7 +418,9 @@ impl SchemaContext<'_> {
             }
             kw::REQUIRED => {
                 if !matches!(self.doc.value(at), Value::Array { .. }) {
-                    return Err(self.invalid(at, "expected an array of property names"));
+                    return Err(self
+                        .invalid(at, "expected an array of property names")
+                        .hint("write `\"required\": [\"name\", …]` in the schema of the object"));
                 }
                 for name in self.names(at)? {
                     require(shape, name);
@@ -595,6 +568,9 @@ impl SchemaContext<'_> {
             self.warn(WarningKind::UnknownFormat, kw::FORMAT, at, "`format` is not a string and is ignored");
             return Ok(());
         };
+        if let Some(format) = self.number_format(at) {
+            self.bound_by_format(shape, format);
+        }
         let test = Test::Format(name);
         if self.knows_format(name) {
             shape.string.add(test, true, at);

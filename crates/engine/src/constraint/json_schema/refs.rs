@@ -16,13 +16,17 @@ use std::borrow::Cow;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::dialect;
 use super::documents::Documents;
+use super::draft_signs::draft_of_keywords;
 use super::dynamic_scope::Scopes;
 use super::keyword_set::KeywordSet;
 use super::keywords::{self as kw, SchemaDraft};
+use super::schema_positions::{Role, names_members};
 use super::uri::{join, percent_decode};
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::error::{Error, ErrorKind, Result};
+use crate::warning::Warning;
 
 /// Maximum number of documents that a schema refers to, directly or not.
 pub(super) const MAX_DOCUMENTS: usize = 1_000;
@@ -55,19 +59,16 @@ pub(super) struct Refs {
     /// True if some reference depends on the dynamic scope.
     is_dynamic: bool,
     scopes: Scopes,
-}
-
-/// Returns true if the members of this keyword's value are named by the user, and are not keywords.
-pub(super) fn names_members(name: Symbol) -> bool {
-    matches!(
-        name,
-        kw::PROPERTIES
-            | kw::PATTERN_PROPERTIES
-            | kw::DEFINITIONS
-            | kw::DEFS
-            | kw::DEPENDENT_SCHEMAS
-            | kw::DEPENDENCIES
-    )
+    /// True if keywords of other dialects count.
+    dialects: bool,
+    /// Names that are not keywords of the draft.
+    strange: KeywordSet,
+    /// Schemas that have such names.
+    pub with_strange: Vec<Id>,
+    /// Names that are keywords of other dialects and were rewritten.
+    pub understood: FxHashSet<Symbol>,
+    /// Warnings about keywords of other dialects.
+    pub warnings: Vec<Warning>,
 }
 
 /// Returns true if the value of this keyword is data and holds no schemas.
@@ -81,8 +82,12 @@ impl Refs {
     pub fn new(doc: &mut Doc, documents: &Documents) -> Result<Refs> {
         let root = doc.root();
         let metaschema = text_of(doc, root, kw::SCHEMA).map(str::to_owned);
+        let named = SchemaDraft::named(metaschema.as_deref());
+        let draft3 = SchemaDraft::is_before_4(metaschema.as_deref());
+        let shown = if named.is_none() && !draft3 { draft_of_keywords(doc, root) } else { None };
+        let draft = shown.unwrap_or(SchemaDraft::of(metaschema.as_deref()));
         let mut refs = Refs {
-            draft: SchemaDraft::of(metaschema.as_deref()),
+            draft,
             unasserted: false,
             resources: vec![Resource { uri: String::new(), root, dynamic: Vec::new() }],
             by_uri: FxHashMap::default(),
@@ -93,7 +98,14 @@ impl Refs {
             waiting: Vec::new(),
             is_dynamic: false,
             scopes: Scopes::default(),
+            dialects: named.is_none(),
+            strange: draft.strange(),
+            with_strange: Vec::new(),
+            understood: FxHashSet::default(),
+            warnings: Vec::new(),
         };
+        let root = refs.rewrite(doc, root, draft3);
+        refs.resources[0].root = root;
         refs.scan(doc, root, 0)?;
         refs.read_documents(doc, documents)?;
         if let Some(uri) = metaschema {
@@ -109,22 +121,34 @@ impl Refs {
         Ok(refs)
     }
 
+    /// Rewrites keywords of other dialects in a document; returns its new root.
+    fn rewrite(&mut self, doc: &mut Doc, root: Id, draft3: bool) -> Id {
+        let rewritten = if self.dialects { dialect::rewrite(doc, root, draft3) } else { None };
+        let Some(rewritten) = rewritten else { return root };
+        self.understood.extend(rewritten.understood);
+        self.warnings.extend(rewritten.warnings);
+        rewritten.root
+    }
+
     /// Finds the resources, anchors and references of a document whose resource is `outermost`.
     fn scan(&mut self, doc: &Doc, root: Id, outermost: usize) -> Result<()> {
         // The flag: the members are named by the user (`properties`), and are not keywords.
         let mut todo = Vec::with_capacity(32);
-        todo.push((root, outermost, false));
-        while let Some((id, outer, named)) = todo.pop() {
+        todo.push((root, outermost, false, Role::Schema));
+        while let Some((id, outer, named, role)) = todo.pop() {
             let holds = |id: Id| matches!(doc.value(id), Value::Array { .. } | Value::Object { .. });
             let resource = if !named { self.enter(doc, id, outer)? } else { outer };
-            todo.extend(doc.elements(id).iter().filter(|&&e| holds(e)).map(|&e| (e, resource, false)));
+            if role == Role::Schema && doc.keyword_set(id).meet(self.strange) {
+                self.with_strange.push(id);
+            }
+            todo.extend(doc.elements(id).iter().filter(|&&e| holds(e)).map(|&e| (e, resource, false, role)));
             for &(name, member) in doc.members(id) {
                 if !named && matches!(name, kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF) {
                     self.is_dynamic |= name != kw::REF && self.draft.knows(name);
                     self.waiting.push(member);
                 }
                 if holds(member) && (named || !is_data(name)) {
-                    todo.push((member, resource, !named && names_members(name)));
+                    todo.push((member, resource, !named && names_members(name), role.of_member(name)));
                 }
             }
         }
@@ -218,6 +242,7 @@ impl Refs {
                 self.foreign.insert(full, at);
                 continue;
             }
+            let root = if documents.is_builtin(&full) { root } else { self.rewrite(doc, root, false) };
             let resource = self.resources.len();
             self.roots.insert(root, resource);
             self.resources.push(Resource { uri: full.clone(), root, dynamic: Vec::new() });
@@ -343,8 +368,10 @@ impl Refs {
                 true => Cow::Owned(step.replace("~1", "/").replace("~0", "~")),
                 false => Cow::Borrowed(step),
             };
-            let next = match doc.value(at) {
-                Value::Object { .. } => doc.lookup(&step).and_then(|name| doc.get(at, name)),
+            // The members of a nullable schema are in one of two alternatives.
+            let at_or_inside = doc.nullable.get(&at).copied().unwrap_or(at);
+            let next = match doc.value(at_or_inside) {
+                Value::Object { .. } => doc.lookup(&step).and_then(|name| doc.get(at_or_inside, name)),
                 Value::Array { .. } => {
                     step.parse::<usize>().ok().and_then(|i| doc.elements(at).get(i).copied())
                 }

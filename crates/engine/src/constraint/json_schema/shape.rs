@@ -135,6 +135,8 @@ pub(super) struct NumberPart {
     pub max: Option<Bound>,
     /// Maximum number of digits after the point that matter (`multipleOf` 0.1, 0.01, …).
     pub scale: Option<u32>,
+    /// Power of ten that numbers with an exponent stay below (`float`, `double`).
+    pub magnitude: Option<u32>,
     /// Other divisors: text and location; `false`: they must not divide.
     pub divisors: Vec<(Symbol, Id, bool)>,
 }
@@ -155,7 +157,11 @@ impl NumberPart {
     }
 
     pub fn is_free(&self) -> bool {
-        self.min.is_none() && self.max.is_none() && self.scale.is_none() && self.divisors.is_empty()
+        self.min.is_none()
+            && self.max.is_none()
+            && self.scale.is_none()
+            && self.magnitude.is_none()
+            && self.divisors.is_empty()
     }
 
     fn is_empty(&self) -> bool {

@@ -169,7 +169,8 @@ impl SchemaLowering<'_> {
         }
         let key = |b: &Option<Bound>| b.as_ref().map(|b| (b.text, b.exclusive));
         let scale = if integer { None } else { shape.number.scale };
-        let key = (integer, key(&shape.number.min), key(&shape.number.max), scale);
+        let exponent = self.max_exponent(shape, integer);
+        let key = (integer, key(&shape.number.min), key(&shape.number.max), scale, exponent);
         let whole = shape.types.meets(Types::INT);
         // Zeros after the last digit that counts do not change the value.
         let finer = match scale {
@@ -184,6 +185,7 @@ impl SchemaLowering<'_> {
             minimum: self.decimal(&shape.number.min, at)?,
             maximum: self.decimal(&shape.number.max, at)?,
             scale: scale.filter(|_| finer.is_none()),
+            max_exponent: exponent,
         };
         let node = match shape.number.divisors.is_empty() && whole && finer.is_none() {
             true => self.number_node(key, &spec, at)?,
@@ -191,6 +193,16 @@ impl SchemaLowering<'_> {
         };
         parts.push(node);
         Ok(())
+    }
+
+    /// Returns the greatest exponent with which numbers stay below the power of ten that a format
+    /// sets; `None` if there are no exponents or no format.
+    fn max_exponent(&self, shape: &Shape, integer: bool) -> Option<u32> {
+        let policy = self.context.policy;
+        let part = &shape.number;
+        let bounded = part.min.is_some() || part.max.is_some() || part.scale.is_some();
+        let magnitude = part.magnitude.filter(|_| policy.exponent && !integer && !bounded)?;
+        Some(magnitude.saturating_sub(u32::from(policy.max_integer_digits.max(1))))
     }
 
     fn decimal(&self, bound: &Option<Bound>, at: Id) -> Result<Option<(Decimal, bool)>> {

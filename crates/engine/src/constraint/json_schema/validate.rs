@@ -165,6 +165,9 @@ impl SchemaContext<'_> {
                 o.is_lt() || (o.is_eq() && !exclusive)
             }));
         }
+        if name == kw::FORMAT {
+            return Ok(self.number_format(at).is_none_or(|format| self.is_of_number_format(format, value)));
+        }
         if name != kw::MULTIPLE_OF {
             return Ok(true);
         }
@@ -311,9 +314,38 @@ impl SchemaContext<'_> {
                 Some("string") => Types::STRING,
                 Some("array") => Types::ARRAY,
                 Some("object") => Types::OBJECT,
-                _ => return Err(self.invalid(item, format!("{} is not a type", self.show(item)))),
+                _ => {
+                    let error = self.invalid(item, format!("{} is not a type", self.show(item)));
+                    return Err(match word.and_then(type_hint) {
+                        Some(hint) => error.hint(hint),
+                        None => error,
+                    });
+                }
             });
         }
         Ok(types)
     }
+}
+
+/// Returns what to write instead of a word that is not a type.
+fn type_hint(word: &str) -> Option<&'static str> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "integer" | "int" | "int32" | "int64" | "long" | "uint" => "write \"integer\"",
+        "number" | "float" | "double" | "decimal" | "num" => "write \"number\"",
+        "string" | "str" | "text" | "char" => "write \"string\"",
+        "boolean" | "bool" => "write \"boolean\"",
+        "array" | "list" | "tuple" | "set" => "write \"array\"",
+        "object" | "dict" | "map" | "struct" | "record" => "write \"object\"",
+        "null" | "none" | "nil" => "write \"null\"",
+        "any" => "leave `type` out to allow any value",
+        "date" | "datetime" | "date-time" | "time" | "email" | "uuid" | "uri" | "url" => {
+            "write \"string\" with a `format`"
+        }
+        "enum" => "write the values in `enum`",
+        "json_schema" | "json_object" => {
+            "this is the `response_format` of a request; pass the schema inside of it, or {\"type\": \"object\"}"
+        }
+        "function" | "custom" => "this is the definition of a tool; pass the schema inside of it",
+        _ => return None,
+    })
 }

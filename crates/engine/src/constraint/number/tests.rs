@@ -14,7 +14,14 @@ fn spec(integer: bool, minimum: &str, maximum: &str, scale: Option<u32>) -> Numb
         let digits = text.trim_matches(['(', ')']);
         (!digits.is_empty()).then(|| (decimal(digits), digits.len() < text.len()))
     };
-    NumberSpec { integer, zeros: false, minimum: bound(minimum), maximum: bound(maximum), scale }
+    NumberSpec {
+        integer,
+        zeros: false,
+        minimum: bound(minimum),
+        maximum: bound(maximum),
+        scale,
+        max_exponent: None,
+    }
 }
 
 /// Obvious check of a text against specification and policy.
@@ -178,6 +185,7 @@ fn agrees_with_exact_comparison_near_long_bounds() {
             minimum: (round % 5 != 0).then(|| (decimal(&low), round % 2 == 0)),
             maximum: (round % 4 != 0).then_some((high_value, round % 3 == 0)),
             scale: if round % 11 == 0 { Some(3) } else { None },
+            max_exponent: None,
         };
         let policy = if round % 6 == 0 { policy(4, 5) } else { Policy::default() };
         let (ir, root) = build(&spec, &policy);

@@ -4,6 +4,8 @@ mod annotations;
 mod counted_items;
 mod coverage;
 mod dependencies;
+mod dialects;
 mod mutation;
 mod naive;
+mod number_formats;
 mod table;

@@ -1,0 +1,149 @@
+//! Wrappers of schemas: requests and definitions that hold a schema without being one.
+//!
+//! Clients of chat servers send `{"name": …, "strict": true, "schema": {…}}`, a whole
+//! `response_format`, or the definition of a tool. As a schema, such an object has no keyword and
+//! allows any JSON. The schema inside is taken instead, with a warning.
+//!
+//! # Cost
+//!
+//! Only a document without keywords is looked into, a few levels deep.
+//!
+//! # Alternatives considered
+//!
+//! Looking for the only schema anywhere in the document was rejected: a wrapper that is not known
+//! may hold several, and a wrong guess is worse than a warning.
+
+use crate::constraint::json::document::{Doc, Id, Symbol, Value};
+use crate::constraint::json_schema::keyword_set::KeywordSet;
+use crate::constraint::json_schema::keywords as kw;
+use crate::warning::{Warning, WarningKind};
+
+/// Maximum number of wrappers around each other.
+const MAX_LEVELS: usize = 6;
+
+/// Names under which wrappers hold a schema or the next wrapper, the most telling first.
+const HOLDERS: &[&str] = &[
+    "response_format",
+    "responseFormat",
+    "json_schema",
+    "jsonSchema",
+    "$jsonSchema",
+    "inputSchema",
+    "input_schema",
+    "response_schema",
+    "responseSchema",
+    "responseJsonSchema",
+    "guided_json",
+    "structured_outputs",
+    "generation_config",
+    "generationConfig",
+    "output_config",
+    "output_format",
+    "validator",
+    "function",
+    "parameters",
+    "schema",
+    "format",
+    "text",
+    "json",
+    "outputSchema",
+    "output_schema",
+];
+
+/// Those of them that hold another wrapper and no schema.
+const OUTER: &[&str] = &[
+    "structured_outputs",
+    "generation_config",
+    "generationConfig",
+    "output_config",
+    "validator",
+    "function",
+    "text",
+];
+
+/// Holders of a second schema beside the one that counts.
+const SECOND: &[&str] = &["outputSchema", "output_schema"];
+
+/// Values of `type` that name a wrapper, not a type.
+const WRAPPER_TYPES: &[&str] = &["json_schema", "json_object", "function", "custom"];
+
+/// Keywords without which a document allows any JSON.
+fn asserting() -> KeywordSet {
+    (0..kw::COUNT)
+        .map(Symbol)
+        .filter(|&name| kw::asserts(name))
+        .fold(KeywordSet::default(), |set, name| set.or(KeywordSet::of(&[name])))
+}
+
+/// Moves the root of a document to the schema inside of known wrappers. Returns a warning if it
+/// did, or if the document is not empty and has no keyword.
+pub(super) fn unwrap(doc: &mut Doc) -> Option<Warning> {
+    let root = doc.root();
+    let asserting = asserting();
+    let keys = doc.keyword_set(root);
+    let format_only =
+        keys.and(asserting) == KeywordSet::of(&[kw::FORMAT]) && holds_object(doc, root, kw::FORMAT);
+    if keys.meet(asserting) && !format_only || doc.members(root).is_empty() {
+        return None;
+    }
+    let mut at = root;
+    for _ in 0..MAX_LEVELS {
+        let Some((name, next)) = held(doc, at) else { break };
+        at = next;
+        if is_schema(doc, at, asserting) {
+            if OUTER.contains(&doc.name(name)) {
+                break;
+            }
+            doc.set_root(at);
+            let message = format!("the schema is inside of another object; `{}` is used", doc.pointer(at));
+            return Some(Warning::new(WarningKind::Unwrapped, message).at(""));
+        }
+    }
+    unconstrained(doc, root)
+}
+
+/// Returns a warning for a document that has members and allows any JSON.
+fn unconstrained(doc: &Doc, root: Id) -> Option<Warning> {
+    let members = doc.members(root);
+    let means_something = |name: Symbol| name.0 >= kw::COUNT || matches!(name, kw::DEFS | kw::DEFINITIONS);
+    members.iter().find(|m| means_something(m.0))?;
+    let shorthand = members.iter().all(|m| !matches!(doc.value(m.1), Value::Array { .. }));
+    let message = match members.iter().any(|m| m.0.0 >= kw::COUNT) {
+        true if shorthand => {
+            "no keyword of JSON Schema is in it, so it allows any JSON value; did you mean \
+             `{\"type\": \"object\", \"properties\": {…}}`?"
+        }
+        true => "no keyword of JSON Schema is in it, so it allows any JSON value",
+        false => "it only defines schemas and applies none of them, so it allows any JSON value",
+    };
+    Some(Warning::new(WarningKind::Unconstrained, message).at(""))
+}
+
+/// Returns true if an object is a schema: it has a keyword, and is not another wrapper.
+fn is_schema(doc: &Doc, id: Id, asserting: KeywordSet) -> bool {
+    let keys = doc.keyword_set(id).and(asserting);
+    if keys.is_empty() || keys == KeywordSet::of(&[kw::FORMAT]) && holds_object(doc, id, kw::FORMAT) {
+        return false;
+    }
+    let named = doc.get(id, kw::TYPE).and_then(|at| doc.string(at)).map(|name| doc.name(name));
+    !(named.is_some_and(|name| WRAPPER_TYPES.contains(&name)) && held(doc, id).is_some())
+}
+
+/// Returns the object that a wrapper holds and its name, if no other member is a schema.
+fn held(doc: &Doc, wrapper: Id) -> Option<(Symbol, Id)> {
+    let holder = |text: &&str| doc.lookup(text).and_then(|name| doc.get(wrapper, name).map(|at| (name, at)));
+    let (name, found) = HOLDERS.iter().filter_map(holder).find(|&(_, at)| is_object(doc, at))?;
+    // Properties that are written without `properties` may have these names, too.
+    let typed = |id: Id| is_object(doc, id) && doc.get(id, kw::TYPE).is_some();
+    let others = doc.members(wrapper).iter().filter(|m| m.0 != name && !SECOND.contains(&doc.name(m.0)));
+    let alone = !others.into_iter().any(|m| typed(m.1));
+    alone.then_some((name, found))
+}
+
+fn is_object(doc: &Doc, id: Id) -> bool {
+    matches!(doc.value(id), Value::Object { len, .. } if len > 0)
+}
+
+fn holds_object(doc: &Doc, id: Id, name: Symbol) -> bool {
+    doc.get(id, name).is_some_and(|at| is_object(doc, at))
+}
