@@ -33,7 +33,7 @@ const OPEN: &[&str] = &[
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(not(feature = "model"), allow(dead_code))]
-struct Case<'a> {
+struct RealInput<'a> {
     id: String,
     #[serde(rename = "source")]
     _report: String,
@@ -42,7 +42,7 @@ struct Case<'a> {
     input: Option<&'a RawValue>,
     file: Option<String>,
     #[serde(default)]
-    policy: PolicyCase,
+    policy: InputPolicy,
     source_text: Option<String>,
     style: Option<String>,
     choice: Option<String>,
@@ -82,14 +82,14 @@ struct Case<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-struct PolicyCase {
+struct InputPolicy {
     any_order: bool,
     whitespace: Value,
     equal_numbers: bool,
     exponent: bool,
 }
 
-impl PolicyCase {
+impl InputPolicy {
     fn policy(&self) -> Policy {
         let whitespace = match &self.whitespace {
             Value::String(s) if s == "single" => Whitespace::SingleSpace,
@@ -121,14 +121,14 @@ fn output(raw: &RawValue) -> String {
 }
 
 /// A compiler with the token of each byte.
-struct Setting {
+struct Tokenized {
     name: String,
     compiler: Compiler,
     bytes: HashMap<u8, TokenId>,
 }
 
-impl Setting {
-    fn new(tokenizer: &Path) -> Setting {
+impl Tokenized {
+    fn new(tokenizer: &Path) -> Tokenized {
         let vocab =
             Vocabulary::from_file(tokenizer).unwrap_or_else(|e| panic!("{}: {e}", tokenizer.display()));
         let single = (0..vocab.len() as TokenId).filter_map(|id| match vocab.token_bytes(id) {
@@ -136,7 +136,7 @@ impl Setting {
             _ => None,
         });
         let bytes = single.collect();
-        Setting { name: tokenizer.display().to_string(), compiler: Compiler::new(vocab), bytes }
+        Tokenized { name: tokenizer.display().to_string(), compiler: Compiler::new(vocab), bytes }
     }
 
     fn by_bytes(&self, text: &str) -> Vec<TokenId> {
@@ -154,14 +154,14 @@ impl Setting {
 
 /// How far a text came.
 #[derive(Debug, PartialEq)]
-enum Walk {
+enum Reach {
     Refused { after: usize },
     Prefix,
     Whole,
 }
 
 /// Follows tokens; an error if the answers of the matcher disagree.
-fn walk(grammar: &CompiledGrammar, tokens: &[TokenId]) -> Result<Walk, String> {
+fn walk(grammar: &CompiledGrammar, tokens: &[TokenId]) -> Result<Reach, String> {
     let mut matcher = grammar.matcher();
     let eos = grammar.vocabulary().eos().to_vec();
     for (after, &token) in tokens.iter().enumerate() {
@@ -171,18 +171,18 @@ fn walk(grammar: &CompiledGrammar, tokens: &[TokenId]) -> Result<Walk, String> {
             return Err(format!("mask {masked}, allows {allowed}, accept {accepted} at token {after}"));
         }
         if !accepted {
-            return Ok(Walk::Refused { after });
+            return Ok(Reach::Refused { after });
         }
     }
     let ends = matcher.is_accepting();
     match eos.iter().all(|&t| matcher.bitmask().contains(t) == ends && matcher.allows(t) == ends) {
-        true => Ok(if ends { Walk::Whole } else { Walk::Prefix }),
+        true => Ok(if ends { Reach::Whole } else { Reach::Prefix }),
         false => Err(format!("the end is {ends}, but not by the mask")),
     }
 }
 
 /// The constraint of a case.
-fn constraint(case: &Case, input: &str) -> ffwd::Result<Constraint> {
+fn constraint(case: &RealInput, input: &str) -> ffwd::Result<Constraint> {
     let policy = case.policy.policy();
     let mut builder = Constraint::builder().policy(policy.clone());
     let options = SubstringOptions::default();
@@ -206,7 +206,7 @@ fn constraint(case: &Case, input: &str) -> ffwd::Result<Constraint> {
     }
 }
 
-fn called(case: &Case) -> (ToolStyle, ToolChoice) {
+fn called(case: &RealInput) -> (ToolStyle, ToolChoice) {
     let style = ToolStyle::by_name(case.style.as_deref().expect("a style")).expect("a known style");
     let calls = match case.choice.as_deref() {
         None | Some("auto") => Calls::Auto,
@@ -226,7 +226,7 @@ fn expect_error(wanted: &str, error: Option<String>) -> Result<(), String> {
 }
 
 /// What is not right about a case, if anything.
-fn check(case: &Case, input: &str, setting: &Setting) -> Result<(), String> {
+fn check(case: &RealInput, input: &str, setting: &Tokenized) -> Result<(), String> {
     if case.kind == "chat" {
         return chat(case, input);
     }
@@ -257,13 +257,13 @@ fn check(case: &Case, input: &str, setting: &Setting) -> Result<(), String> {
 }
 
 /// Follows all texts of a case.
-fn texts(case: &Case, grammar: &CompiledGrammar, setting: &Setting) -> Result<(), String> {
-    let each = |text: &str, what: &str, right: fn(&Walk) -> bool| {
+fn texts(case: &RealInput, grammar: &CompiledGrammar, setting: &Tokenized) -> Result<(), String> {
+    let each = |text: &str, what: &str, right: fn(&Reach) -> bool| {
         for tokens in setting.tokens(text) {
             let end = walk(grammar, &tokens).map_err(|e| format!("{text:.300}: {e}"))?;
             if !right(&end) {
                 let bytes = match end {
-                    Walk::Refused { after } => setting.compiler.vocabulary().decode(&tokens[..after]).len(),
+                    Reach::Refused { after } => setting.compiler.vocabulary().decode(&tokens[..after]).len(),
                     _ => text.len(),
                 };
                 let start = String::from_utf8_lossy(&text.as_bytes()[bytes.saturating_sub(80)..bytes]);
@@ -273,22 +273,22 @@ fn texts(case: &Case, grammar: &CompiledGrammar, setting: &Setting) -> Result<()
         Ok(())
     };
     for raw in &case.accept {
-        each(&output(raw), "an output", |w| *w == Walk::Whole)?;
+        each(&output(raw), "an output", |w| *w == Reach::Whole)?;
     }
     for raw in &case.refuse {
-        each(&output(raw), "no output", |w| *w != Walk::Whole)?;
+        each(&output(raw), "no output", |w| *w != Reach::Whole)?;
     }
     for text in &case.prefixes {
-        each(text, "a beginning", |w| !matches!(w, Walk::Refused { .. }))?;
+        each(text, "a beginning", |w| !matches!(w, Reach::Refused { .. }))?;
     }
     for text in &case.dead {
-        each(text, "no beginning", |w| matches!(w, Walk::Refused { .. }))?;
+        each(text, "no beginning", |w| matches!(w, Reach::Refused { .. }))?;
     }
     Ok(())
 }
 
 #[cfg(feature = "model")]
-fn chat(case: &Case, input: &str) -> Result<(), String> {
+fn chat(case: &RealInput, input: &str) -> Result<(), String> {
     use ffwd::{ChatOptions, ChatTemplate, Message};
 
     let render = || {
@@ -314,18 +314,18 @@ fn chat(case: &Case, input: &str) -> Result<(), String> {
 }
 
 #[cfg(not(feature = "model"))]
-fn chat(_: &Case, _: &str) -> Result<(), String> {
+fn chat(_: &RealInput, _: &str) -> Result<(), String> {
     Ok(())
 }
 
 /// Runs the cases of a file with all settings: the number of cases, and those that are not right.
-fn run(file: &Path, settings: &[Setting]) -> (usize, Vec<(String, String)>) {
+fn run(file: &Path, settings: &[Tokenized]) -> (usize, Vec<(String, String)>) {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let mut wrong = Vec::new();
     let cases = text.split('\n').filter(|line| !line.trim().is_empty());
     let mut count = 0;
     for line in cases {
-        let case: Case = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line:.200}"));
+        let case: RealInput = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line:.200}"));
         let input = match (&case.input, &case.file) {
             (Some(input), None) => self::text(input),
             (None, Some(name)) => {
@@ -349,13 +349,13 @@ fn run(file: &Path, settings: &[Setting]) -> (usize, Vec<(String, String)>) {
 }
 
 /// Runs all case files of a folder, and compares what is not right with `OPEN`.
-fn run_folder(folder: &Path, usual: Setting) {
+fn run_folder(folder: &Path, usual: Tokenized) {
     let mut tokenizers: Vec<PathBuf> = std::fs::read_dir(folder.join("tokenizers"))
         .expect("a folder")
         .map(|e| e.expect("a file").path())
         .collect();
     tokenizers.sort();
-    let odd: Vec<Setting> = tokenizers.iter().map(|t| Setting::new(t)).collect();
+    let odd: Vec<Tokenized> = tokenizers.iter().map(|t| Tokenized::new(t)).collect();
     let usual = [usual];
     let (mut count, mut wrong, mut ids) = (0, Vec::new(), Vec::<&str>::new());
     for name in ["schemas", "tools", "grammars", "spans", "bytes", "chat"] {
@@ -382,7 +382,7 @@ fn run_folder(folder: &Path, usual: Setting) {
 fn small_cases_are_right() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let tokenizer = root.join("assets/extract-5m/tokenizer.json");
-    run_folder(&root.join("tests/data/real-inputs"), Setting::new(&tokenizer));
+    run_folder(&root.join("tests/data/real-inputs"), Tokenized::new(&tokenizer));
 }
 
 #[test]
@@ -395,5 +395,5 @@ fn all_cases_are_right() {
         eprintln!("skipped: no {}", dir.join("real-inputs").display());
         return;
     }
-    run_folder(&dir.join("real-inputs"), Setting::new(&dir.join("tokenizers/llama3/tokenizer.json")));
+    run_folder(&dir.join("real-inputs"), Tokenized::new(&dir.join("tokenizers/llama3/tokenizer.json")));
 }
