@@ -75,8 +75,9 @@ impl Engine {
         text: impl AsRef<str>,
     ) -> Result<(T, Stats)> {
         let schema = schema_for!(T).to_value().to_string();
-        let Extraction { record, stats, .. } = self.extract_json(&schema, text)?;
-        let record = serde_json::from_value(record).map_err(|e| {
+        let Extraction { text, stats, .. } = self.extract_json(&schema, text)?;
+        // From the text, in which integers have all of their digits.
+        let record = serde_json::from_str(&text).map_err(|e| {
             Error::new(ErrorKind::InvalidSchema, format!("the record does not fit the type: {e}"))
         })?;
         Ok((record, stats))

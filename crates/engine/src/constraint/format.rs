@@ -2,12 +2,16 @@
 //!
 //! Each language is built from a few nodes or an anchored pattern. It has some hundred byte states;
 //! `idn-email` and `regex` have up to two thousand. No text is accepted that the standard forbids.
+//! Three names of type generators are known, too: `ip` (either version), `partial-time` and
+//! `partial-date-time` (without an offset).
+//!
 //! Where the standard allows more than is sensible to generate, a subset is taken:
 //!
 //! | format | left out |
 //! |---|---|
 //! | `date` | nothing: leap years and month lengths are exact (RFC 3339, years 0000 to 9999) |
 //! | `time`, `date-time` | more than nine digits of fraction; a leap second except `23:59:60Z`; lower-case `t`, `z` |
+//! | `partial-time`, `partial-date-time` | more than nine digits of fraction; leap seconds; lower-case `t` |
 //! | `duration` | numbers of more than nine digits |
 //! | `email` | quoted local parts, address literals, local parts with more than three dots or long parts between them |
 //! | `hostname` | labels with `--` as third and fourth character (and so A-labels); names of more than three labels that have one above 31 characters; more than seven labels |
@@ -55,6 +59,8 @@ pub(crate) fn superset(name: &str, ir: &mut Ir) -> Option<NodeId> {
     Some(pattern(
         match name {
             "time" => "^[0-9:.+-]+[zZ]?$",
+            "partial-time" => "^[0-9:.]+$",
+            "partial-date-time" => "^[0-9-]+[^0-9-][0-9:.]+$",
             "date-time" => "^[0-9:.+-]+[^0-9:.+-][0-9:.+-]+[zZ]?$",
             "duration" => "^[pP][0-9a-zA-Z]+$",
             "email" => r#"^(?:[!-~][!#-'*+./0-9=?A-Z^-~-]*|"[^]*")@[!-~]+$"#,
@@ -75,7 +81,7 @@ pub(crate) fn superset(name: &str, ir: &mut Ir) -> Option<NodeId> {
 
 /// Names of the formats. Their languages are cached, because parsing a pattern takes longer than
 /// copying its nodes.
-pub(super) const NAMES: [&str; 19] = [
+pub(super) const NAMES: [&str; 22] = [
     "date",
     "time",
     "date-time",
@@ -95,6 +101,9 @@ pub(super) const NAMES: [&str; 19] = [
     "json-pointer",
     "relative-json-pointer",
     "regex",
+    "ip",
+    "partial-time",
+    "partial-date-time",
 ];
 
 fn build(name: &str, ir: &mut Ir) -> Option<NodeId> {
@@ -118,6 +127,15 @@ fn build(name: &str, ir: &mut Ir) -> Option<NodeId> {
         "json-pointer" => json_pointer(ir),
         "relative-json-pointer" => relative_json_pointer(ir),
         "regex" => pattern(&format!("^{}$", regex::pattern()), ir),
+        "ip" => {
+            let versions = vec![ipv4(ir), ipv6(ir)];
+            ir.union(versions)
+        }
+        "partial-time" => pattern(PARTIAL_TIME, ir),
+        "partial-date-time" => {
+            let parts = vec![date(ir), ir.bytes("T"), pattern(PARTIAL_TIME, ir)];
+            ir.concat(parts)
+        }
         _ => return None,
     })
 }
@@ -138,6 +156,8 @@ fn date(ir: &mut Ir) -> NodeId {
     let february = "02-(?:0[1-9]|1[0-9]|2[0-8])";
     pattern(&format!("^(?:[0-9]{{4}}-(?:{long}|{short}|{february})|{leap}-02-29)$"), ir)
 }
+
+const PARTIAL_TIME: &str = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?$";
 
 fn time(ir: &mut Ir) -> NodeId {
     // An offset that moves a leap second to 23:59 UTC is legal, too, but not useful to generate.

@@ -5,6 +5,11 @@ use crate::constraint::regular::hir_to_ir::states;
 use crate::constraint::test_reference::{matches, member};
 use ffwd_testkit::random::Random;
 
+/// The formats of the standard, which the other validator knows.
+fn standard() -> &'static [&'static str] {
+    &NAMES[..19]
+}
+
 fn validator(name: &str) -> jsonschema::Validator {
     jsonschema::options().should_validate_formats(true).build(&json!({ "format": name })).unwrap()
 }
@@ -19,7 +24,7 @@ fn build(name: &str) -> (Ir, NodeId) {
 #[test]
 fn members_are_valid_for_another_validator() {
     let mut random = Random::new(3);
-    for name in NAMES {
+    for &name in standard() {
         let validator = validator(name);
         let (ir, root) = build(name);
         for _ in 0..3000 {
@@ -32,7 +37,7 @@ fn members_are_valid_for_another_validator() {
 #[test]
 fn changed_members_are_accepted_only_if_valid() {
     let mut random = Random::new(5);
-    for name in NAMES {
+    for &name in standard() {
         let validator = validator(name);
         let (ir, root) = build(name);
         let mut refused = 0;
@@ -64,7 +69,7 @@ fn changed_members_are_accepted_only_if_valid() {
 #[test]
 fn the_wide_language_holds_what_another_validator_accepts() {
     let mut random = Random::new(11);
-    for name in NAMES {
+    for &name in standard() {
         let (ir, root) = build(name);
         let mut wide = Ir::new();
         let Some(wide_root) = superset(name, &mut wide) else { continue };
@@ -90,6 +95,36 @@ fn the_wide_language_holds_what_another_validator_accepts() {
                 assert!(matches(&wide, wide_root, text.as_bytes()), "{name}: {text:?}");
             }
         }
+    }
+}
+
+/// The formats of type generators are parts and unions of those of the standard.
+#[test]
+fn formats_of_type_generators_follow_from_those_of_the_standard() {
+    let mut random = Random::new(17);
+    assert_eq!(standard().len() + 3, NAMES.len());
+    let valid = |name: &str, text: &str| validator(name).is_valid(&json!(text));
+    for name in ["ip", "partial-time", "partial-date-time"] {
+        let (ir, root) = build(name);
+        let means = |text: &str| match name {
+            "ip" => valid("ipv4", text) || valid("ipv6", text),
+            "partial-time" => valid("time", &format!("{text}Z")),
+            _ => valid("date-time", &format!("{text}Z")),
+        };
+        let mut refused = 0;
+        for round in 0..400 {
+            let mut text = String::from_utf8(member(&ir, root, &mut random).unwrap()).unwrap();
+            assert!(means(&text), "{name}: {text:?}");
+            if round % 2 == 0 {
+                let at = random.below(text.len());
+                let part = *random.pick(&["0", "9", ":", ".", "-", "", "x"]);
+                text.replace_range(at..at + 1, part);
+            }
+            let accepted = matches(&ir, root, text.as_bytes());
+            assert!(!accepted || means(&text), "{name}: {text:?}");
+            refused += usize::from(!accepted);
+        }
+        assert!(refused > 30, "{name}: {refused}");
     }
 }
 
