@@ -144,7 +144,7 @@ impl Enumeration<'_> {
         let last = at.tokens.last().or(self.prompt.last()).copied();
         let run = match self.mode {
             Mode::Canonical => at.matcher.canonical_forced_tokens(last),
-            Mode::Longest => at.matcher.forced_tokens(),
+            Mode::Longest => at.matcher.longest_forced_tokens(),
             _ => Vec::new(),
         };
         for token in run {

@@ -196,9 +196,9 @@ impl Walk {
     /// Takes the forced run in tokens; each tokenisation of it must be legal.
     fn take_forced(&mut self) {
         let run = self.now().forced.clone();
-        let tokens = self.matcher.forced_tokens();
+        let tokens = self.matcher.longest_forced_tokens();
         assert_eq!(vocabulary().vocab.decode(&tokens), run, "every byte is a token here");
-        for other in [self.matcher.canonical_forced_tokens(None), self.matcher.drafted_forced_tokens(None)] {
+        for other in [self.matcher.forced_tokens(), self.matcher.canonical_forced_tokens(None), self.matcher.drafted_forced_tokens(None)] {
             assert!(run.starts_with(&vocabulary().vocab.decode(&other)));
             assert_eq!(self.matcher.validate_tokens(&other), other.len(), "{other:?} of {run:?}");
         }

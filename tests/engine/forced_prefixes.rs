@@ -40,7 +40,7 @@ fn it_is_the_beginning_of_the_run() {
                     if all {
                         assert_eq!(spelled, run.as_bytes());
                         let same = if longest {
-                            matcher.forced_tokens()
+                            matcher.longest_forced_tokens()
                         } else {
                             matcher.drafted_forced_tokens(Some(x))
                         };

@@ -136,11 +136,13 @@ impl Walk<'_> {
         check(matcher.is_terminated() != live, || format!("is_terminated: expected {}", !live))?;
         let (run, want) = (matcher.forced_bytes(), self.oracle.forced(state));
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        check(!matcher.is_finished(), || "finished without an end token".into())?;
         check(run == want, || format!("forced_bytes: expected {:?}, got {:?}", text(&want), text(&run)))?;
         let last = self.tokens.last().copied();
         for (name, tokens) in [
             ("forced_tokens", matcher.forced_tokens()),
             ("canonical_forced_tokens", matcher.canonical_forced_tokens(last)),
+            ("longest_forced_tokens", matcher.longest_forced_tokens()),
         ] {
             let bytes = self.setting.words.vocab.decode(&tokens);
             check(run.starts_with(&bytes), || format!("{name}: {:?} not in {:?}", text(&bytes), text(&run)))?;
@@ -238,7 +240,13 @@ impl Walk<'_> {
             .filter(|t| self.row[*t as usize / 32] >> (t % 32) & 1 == 1)
             .collect();
         check(set == eos, || format!("after the end token: expected {eos:?}, got {set:?}"))?;
-        check(matcher.num_accepted() == self.tokens.len(), || "the end token is counted".into())
+        check(matcher.num_accepted() == self.tokens.len(), || "the end token is counted".into())?;
+        check(matcher.is_finished() && matcher.fork().is_finished(), || "not finished".into())?;
+        if !self.tokens.is_empty() {
+            matcher.rollback(1);
+            check(!matcher.is_finished(), || "finished after a rollback over the end token".into())?;
+        }
+        Ok(())
     }
 
     fn run(&mut self, random: &mut Random, seen: &mut Seen) -> Check {

@@ -55,7 +55,12 @@ fn format(random: &mut Random, depth: usize) -> Format {
             0 => Format::Text(String::new()),
             1 => Format::Regex((*random.pick(&["a*", "b", "[ab]c?", "(ab|c){1,2}", "é?"])).to_owned()),
             2 => Format::One,
-            3..=5 => Format::Any(words(random, 2)),
+            3..=5 => {
+                let (excludes, bounded) = (words(random, 2), random.chance(35));
+                let min = if bounded { random.below(3) } else { 0 };
+                let max = (bounded && random.chance(80)).then(|| min + random.below(4));
+                Format::Any(excludes, min, max)
+            }
             _ => Format::Text(word(random)),
         };
     }

@@ -22,6 +22,10 @@ pub enum WarningKind {
     UnknownFormat,
     /// A name that occurs twice in a JSON object; the last value counts.
     DuplicateName,
+    /// A member of a tool that is not known, probably a misspelling.
+    UnknownMember,
+    /// A tool that is left out of a list.
+    MissingTool,
     /// A rule of a grammar that nothing uses.
     UnusedRule,
     /// Priorities in a grammar, which are ignored.
@@ -46,6 +50,8 @@ impl WarningKind {
             WarningKind::Unconstrained => "unconstrained",
             WarningKind::UnknownFormat => "unknown_format",
             WarningKind::DuplicateName => "duplicate_name",
+            WarningKind::UnknownMember => "unknown_member",
+            WarningKind::MissingTool => "missing_tool",
             WarningKind::UnusedRule => "unused_rule",
             WarningKind::IgnoredPriority => "ignored_priority",
             WarningKind::UnusedTrigger => "unused_trigger",

@@ -23,7 +23,7 @@ impl Session {
         }
         let before = matcher.fork();
         let tokens = match self.mode {
-            Mode::Longest => matcher.forced_tokens(),
+            Mode::Longest => matcher.longest_forced_tokens(),
             _ => matcher.canonical_forced_tokens(last),
         };
         let room = self.max_tokens - self.emitted();

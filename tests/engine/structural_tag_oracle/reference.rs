@@ -13,7 +13,8 @@ pub enum Format {
     Regex(String),
     /// A JSON Schema for the value 1.
     One,
-    Any(Vec<String>),
+    /// Any text without these, with the fewest and the most characters.
+    Any(Vec<String>, usize, Option<usize>),
     Sequence(Vec<Format>),
     Or(Vec<Format>),
     Repeat(Box<Format>, u32, Option<u32>),
@@ -74,7 +75,15 @@ impl Format {
             Format::Text(value) => json!({"type": "const_string", "value": value}),
             Format::Regex(pattern) => json!({"type": "regex", "pattern": pattern}),
             Format::One => json!({"type": "json_schema", "json_schema": {"const": 1}}),
-            Format::Any(excludes) => excluding(json!({"type": "any_text"}), excludes),
+            Format::Any(excludes, min, max) => {
+                // Programs write members that are not given as `null`, or leave them out.
+                let format = match (min, max) {
+                    (0, None) if excludes.is_empty() => json!({"type": "any_text"}),
+                    (0, _) => json!({"type": "any_text", "max_chars": max, "max_tokens": null}),
+                    _ => json!({"type": "any_text", "max_chars": max, "min_chars": min}),
+                };
+                excluding(format, excludes)
+            }
             Format::Sequence(list) => json!({"type": "sequence", "elements": all(list)}),
             Format::Or(list) => json!({"type": "or", "elements": all(list)}),
             Format::Repeat(content, 0, Some(1)) => json!({"type": "optional", "content": content.value()}),
@@ -148,6 +157,8 @@ struct Free<'a> {
     triggers: &'a [String],
     tags: Option<&'a Tags>,
     excludes: &'a [String],
+    /// Fewest and most characters.
+    chars: (usize, Option<usize>),
 }
 
 type List<'a> = Option<Rc<Cell<'a>>>;
@@ -211,7 +222,7 @@ fn begin<'a>(list: &List<'a>, out: &mut Begin) {
         }
         Item::Format(format) => match format {
             Format::Text(t) => text(t, out),
-            Format::Regex(_) | Format::One | Format::Any(_) | Format::Triggered { .. } => out.open = true,
+            Format::Regex(_) | Format::One | Format::Any(..) | Format::Triggered { .. } => out.open = true,
             Format::Sequence(parts) => {
                 let parts: Vec<Item> = parts.iter().map(Item::Format).collect();
                 begin(&before(&parts, rest), out);
@@ -286,8 +297,8 @@ fn one<'a>(format: &'a Format, rest: &List<'a>, text: &str, at: usize) -> bool {
             let ends = (at..=text.len()).filter(|&end| text.is_char_boundary(end));
             ends.into_iter().any(|end| regex.is_match(&text[at..end]) && matches(rest, text, end))
         }
-        Format::Any(excludes) => {
-            let free = Free { triggers: &[], tags: None, excludes };
+        Format::Any(excludes, min, max) => {
+            let free = Free { triggers: &[], tags: None, excludes, chars: (*min, *max) };
             free_text(&free, true, rest, text, at)
         }
         Format::Sequence(parts) => {
@@ -303,7 +314,7 @@ fn one<'a>(format: &'a Format, rest: &List<'a>, text: &str, at: usize) -> bool {
             matches(&before(&items, rest), text, at)
         }
         Format::Triggered { triggers, tags, excludes } => {
-            let free = Free { triggers, tags: Some(tags), excludes };
+            let free = Free { triggers, tags: Some(tags), excludes, chars: (0, None) };
             free_text(&free, !tags.at_least_one, rest, text, at)
         }
         Format::Separated { tags, separator } => {
@@ -350,7 +361,13 @@ fn free_text<'a>(free: &Free<'a>, may_end: bool, rest: &List<'a>, text: &str, at
                         .all(|o| !text[from..].starts_with(o.as_str()) || from + o.len() > end + opener.len())
                 })
         };
-        if may_end && (end == text.len() || openers.iter().any(|o| opens(o))) && matches(rest, text, end) {
+        let count = own.chars().count();
+        let fits = count >= free.chars.0 && free.chars.1.is_none_or(|most| count <= most);
+        if may_end
+            && fits
+            && (end == text.len() || openers.iter().any(|o| opens(o)))
+            && matches(rest, text, end)
+        {
             return true;
         }
         let Some(tags) = free.tags else { continue };
@@ -379,7 +396,7 @@ fn free_text<'a>(free: &Free<'a>, may_end: bool, rest: &List<'a>, text: &str, at
 
 /// A test may leak a few bytes.
 fn leak<'a>(free: &Free<'a>) -> &'a Free<'a> {
-    Box::leak(Box::new(Free { triggers: free.triggers, tags: free.tags, excludes: free.excludes }))
+    Box::leak(Box::new(Free { ..*free }))
 }
 
 impl Format {
@@ -408,7 +425,9 @@ fn refusal<'a>(list: &List<'a>, format: &'a Format) -> Option<String> {
     };
     match format {
         Format::Text(_) | Format::Regex(_) | Format::One => None,
-        Format::Any(excludes) => check(&Free { triggers: &[], tags: None, excludes }, true, rest),
+        Format::Any(excludes, min, max) => {
+            check(&Free { triggers: &[], tags: None, excludes, chars: (*min, *max) }, true, rest)
+        }
         Format::Sequence(parts) => (0..parts.len()).find_map(|i| {
             let behind: Vec<Item> = parts[i + 1..].iter().map(Item::Format).collect();
             inner(&parts[i], &behind, rest)
@@ -424,7 +443,7 @@ fn refusal<'a>(list: &List<'a>, format: &'a Format) -> Option<String> {
         }
         Format::Tag(tag) => inner(&tag.content, &[Item::Ends(&tag.ends)], rest),
         Format::Triggered { triggers, tags, excludes } => {
-            let free: &'a Free<'a> = leak(&Free { triggers, tags: Some(tags), excludes });
+            let free: &'a Free<'a> = leak(&Free { triggers, tags: Some(tags), excludes, chars: (0, None) });
             let behind = if tags.stop_after_first { vec![] } else { vec![Item::Free(free, true)] };
             let items = |tag: &'a Tag| [&[Item::Ends(&tag.ends)], &behind[..]].concat();
             let tagged = if tags.stop_after_first { None } else { check(free, true, rest) };

@@ -106,8 +106,8 @@ impl<'a> ConstraintBuilder<'a> {
     pub fn structural_tag(self, tag: impl AsRef<str>) -> Result<Constraint> {
         self.refuse_documents("a structural tag")?;
         let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let ir = structural_tag::parse_from(without_mark(tag.as_ref()), &self.policy, source)?;
-        Ok(Constraint::from_ir(ir, self.policy))
+        let (ir, policy) = structural_tag::parse_from(without_mark(tag.as_ref()), &self.policy, source)?;
+        Ok(Constraint::from_ir(ir, policy))
     }
 
     /// Parses a context-free grammar: GBNF if `::=` occurs outside of strings and comments,

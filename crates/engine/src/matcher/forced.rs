@@ -126,15 +126,25 @@ impl Matcher {
         Some(runtime.tokens(at).filter(|_| !ended).map_or_else(Vec::new, |tables| tables.forced(at)))
     }
 
-    /// Returns the forced run in tokens, each the longest that fits into the rest of the run.
+    /// Returns the forced run in the tokenizer's own tokens:
+    /// [`canonical_forced_tokens`](Self::canonical_forced_tokens) after the last accepted token. At
+    /// the start of an output, where the prompt has a last token, call that with it.
     pub fn forced_tokens(&mut self) -> Vec<TokenId> {
+        let last = self.history.last();
+        self.canonical_forced_tokens(last)
+    }
+
+    /// Returns the forced run in tokens, each the longest that fits into the rest of the run. The
+    /// tokenizer itself often writes other ones.
+    pub fn longest_forced_tokens(&mut self) -> Vec<TokenId> {
         if let Some(tokens) = self.forced_chain() {
             return tokens;
         }
         self.vocab.trie().longest_split(&self.forced_run().0).0
     }
 
-    /// Returns the first tokens of [`forced_tokens`](Self::forced_tokens), about `tokens` of them.
+    /// Returns the first tokens of [`longest_forced_tokens`](Self::longest_forced_tokens), about
+    /// `tokens` of them.
     pub fn longest_forced_start(&self, tokens: usize) -> ForcedPrefix {
         match self.forced_chain() {
             Some(tokens) => ForcedPrefix { tokens, whole: true },

@@ -60,6 +60,12 @@ impl History {
         }
     }
 
+    /// Returns the last token.
+    pub(super) fn last(&self) -> Option<TokenId> {
+        let full = self.full.as_ref().map(|block| &block.entries[BLOCK - 1]);
+        self.tail.last().or(full).map(|entry| entry.0)
+    }
+
     pub(super) fn push(&mut self, token: TokenId, config: ConfigId) {
         if self.tail.len() == BLOCK {
             let mut entries = [(0, 0); BLOCK];
@@ -118,6 +124,7 @@ mod tests {
                 plain.push((i, x));
             }
             assert_eq!(history.len(), plain.len());
+            assert_eq!(history.last(), plain.last().map(|entry| entry.0));
             assert_eq!(history.current(), plain.last().map_or(7, |e| e.1));
             if i % 500 == 0 {
                 forks.push((history.clone(), plain.clone()));

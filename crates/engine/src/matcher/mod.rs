@@ -239,7 +239,8 @@ impl Matcher {
         }
     }
 
-    /// Returns true if the output may end here, that is, an end token is legal.
+    /// Returns true if the output may end here, that is, an end token is legal. For whether it has
+    /// ended see [`is_finished`](Self::is_finished).
     pub fn is_accepting(&self) -> bool {
         self.ended || self.replica.lock().is_accepting(self.history.current())
     }
@@ -247,6 +248,31 @@ impl Matcher {
     /// Returns true if the output must end here, that is, nothing but an end token is legal.
     pub fn is_terminated(&self) -> bool {
         self.ended || self.replica.lock().is_final(self.history.current())
+    }
+
+    /// Returns true if an end token was accepted, so that the output is finished. It is false again
+    /// after a rollback over the end token.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+    /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
+    ///
+    /// let vocab = Vocabulary::from_bytes(tokenizer)?;
+    /// let mut matcher = Compiler::new(vocab.clone()).compile(&Constraint::regex("a+")?)?.matcher();
+    /// for token in vocab.encode("aa")? {
+    ///     matcher.accept_token(token)?;
+    /// }
+    /// assert!(matcher.is_accepting() && !matcher.is_terminated() && !matcher.is_finished());
+    /// matcher.accept_token(vocab.eos()[0])?;
+    /// assert!(matcher.is_finished());
+    /// matcher.rollback(1);
+    /// assert!(!matcher.is_finished());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_finished(&self) -> bool {
+        self.ended
     }
 
     /// Returns true if the next byte may be text of a JSON string.

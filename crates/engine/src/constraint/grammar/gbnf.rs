@@ -14,6 +14,9 @@
 //!   a code point, and a backslash before punctuation.
 //! - `.` is any character and `[^...]` any character but these, both including line breaks.
 //! - `* + ?` and `{m} {m,} {m,n} {,n}` repeat the item before them.
+//! - `<name>` is a token, by its text with the brackets. It means that text. `!<name>*` and
+//!   `!<name>+` are any texts that do not contain it (`other_tokens`). Tokens by number, `<[7]>`, are
+//!   refused, because a grammar knows no vocabulary.
 //!
 //! # Cost
 //! Parsing takes time linear in the text.
@@ -25,10 +28,10 @@
 use super::cursor::Cursor;
 use super::expr_builder::ExprBuilder;
 use super::rules::{Expr, Grammar};
-use super::{check_length, compile};
+use super::{check_length, compile, other_tokens};
 use crate::constraint::ir::Ir;
 use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Parses a GBNF grammar and returns its language.
 ///
@@ -49,6 +52,7 @@ pub(super) fn grammar(text: &str) -> Result<Grammar> {
         parser.definition()?;
     }
     parser.grammar.finish("root")?;
+    other_tokens::resolve(&mut parser.grammar)?;
     Ok(parser.grammar)
 }
 
@@ -120,6 +124,19 @@ impl<'a> Parser<'a> {
                 self.cursor.pos += 1;
                 Expr::Class(vec![ANY_CHAR])
             }
+            '<' => Expr::Literal(self.token()?.as_bytes().to_vec()),
+            '!' => {
+                self.cursor.pos += 1;
+                if self.cursor.peek() != Some('<') {
+                    return Err(self.cursor.unexpected().hint("after `!` stands a token, such as `!<end>`"));
+                }
+                let token = self.token()?;
+                let span = (start, self.cursor.pos);
+                let texts = other_tokens::texts_without(token)
+                    .map_err(|e| self.grammar.fault(e.kind(), e.message(), span))?;
+                self.grammar.foreign.push(texts);
+                Expr::OtherThan(self.grammar.foreign.len() - 1)
+            }
             '|' => {
                 self.cursor.pos += 1;
                 out.alternate(&mut self.grammar);
@@ -145,11 +162,33 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// Reads a token in angle brackets and returns its text, with them.
+    fn token(&mut self) -> Result<&'a str> {
+        let start = self.cursor.pos;
+        let rest = self.cursor.rest();
+        let line = rest.split(['\n', '\r']).next().unwrap_or(rest);
+        let Some(end) = line.find('>').filter(|&end| end > 1) else {
+            return Err(self
+                .cursor
+                .invalid("not a token", (start, start + 1))
+                .hint("a token is written `<name>`; other text stands in double quotes"));
+        };
+        self.cursor.pos += end + 1;
+        let token = &rest[..=end];
+        if token.starts_with("<[") {
+            let message = "a token by its number, which only a vocabulary knows";
+            return Err(self
+                .grammar
+                .fault(ErrorKind::Unsupported, message, (start, self.cursor.pos))
+                .hint("write the text of the token, such as `<name>`"));
+        }
+        Ok(token)
+    }
+
     fn unexpected(&self, c: char) -> Error {
         let error = self.cursor.unexpected();
         match c {
             '\'' => error.hint("strings stand in double quotes"),
-            '<' => error.hint("tokens cannot be named; write their text in quotes"),
             '/' => error.hint("comments begin with `#`"),
             _ => error.hint("literal text stands in double quotes"),
         }

@@ -180,7 +180,7 @@ fn nullable(grammar: &Grammar) -> Vec<bool> {
                 calls[*rule as usize].push(id);
                 &[]
             }
-            Expr::Literal(_) | Expr::Class(_) | Expr::Foreign(_) => &[],
+            Expr::Literal(_) | Expr::Class(_) | Expr::Foreign(_) | Expr::OtherThan(_) => &[],
         };
         parts.iter().for_each(|&part| users[part as usize].push(id));
     }
@@ -223,7 +223,7 @@ fn sizes(grammar: &Grammar, nullable: &[bool]) -> Vec<(u64, u64)> {
                 part.saturating_add(2).saturating_mul(shape.count(id, *min, *max))
             }
             Expr::Token(part) => of(part).saturating_add(2 + grammar.ignored.len() as u64),
-            Expr::Literal(_) | Expr::Class(_) | Expr::Rule(_) | Expr::Foreign(_) => 1,
+            Expr::Literal(_) | Expr::Class(_) | Expr::Rule(_) | Expr::Foreign(_) | Expr::OtherThan(_) => 1,
         };
         let rest = match expr {
             _ if !nullable[id] => whole,
@@ -287,6 +287,8 @@ fn graph(shape: &ExprProperties, body: ExprId) -> RuleGraph {
             Expr::Literal(text) if text.is_empty() && filled => {}
             Expr::Literal(text) if text.is_empty() => graph.edge(from, Label::Empty, to),
             Expr::Class(ranges) if ranges.is_empty() => {}
+            // Only a repetition of it has a meaning.
+            Expr::OtherThan(_) => {}
             Expr::Literal(_) | Expr::Class(_) | Expr::Foreign(_) => graph.edge(from, Label::Term(id), to),
             Expr::Rule(rule) if filled => graph.edge(from, Label::Filled(*rule), to),
             Expr::Rule(rule) => graph.edge(from, Label::Rule(*rule), to),
@@ -359,12 +361,22 @@ fn repeat(
     part: PendingPart,
 ) {
     let (mut at, to) = (part.from, part.to);
-    for _ in 0..min {
+    // Without a maximum, the last part that must occur is the one that may recur.
+    let alone = if max.is_none() { min.saturating_sub(1) } else { min };
+    for _ in 0..alone {
         let next = graph.state();
         todo.push(PendingPart { from: at, to: next, ..part });
         at = next;
     }
     let Some(max) = max else {
+        if min > 0 {
+            let (first, next) = (graph.state(), graph.state());
+            graph.edge(at, Label::Empty, first);
+            todo.push(PendingPart { from: first, to: next, ..part });
+            graph.edge(next, Label::Empty, first);
+            graph.edge(next, Label::Empty, to);
+            return;
+        }
         // Uses a state of its own: other edges at `from` or `to` could enter a loop there.
         let middle = graph.state();
         graph.edge(at, Label::Empty, middle);

@@ -24,6 +24,8 @@
 //! - Priorities (`NAME.2`) choose between readings. All readings are allowed here, so priorities
 //!   are ignored with a warning.
 //! - Templates, `%declare`, `%extend` and `%override` are refused.
+//! - `%llguidance { ... }`, with which some grammars begin, is read. Its options have no effect here,
+//!   and a warning names them.
 //!
 //! **Ignored text** may occur wherever a terminal of a rule begins or ends, any number of times,
 //! and at both ends of the output. It never occurs inside a terminal. Strings and patterns in rules
@@ -45,6 +47,9 @@ use crate::constraint::ir::Ir;
 use crate::constraint::{Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
+
+/// Words after `%` that begin a line of their own.
+const DIRECTIVES: [&str; 6] = ["ignore", "import", "declare", "extend", "override", "llguidance"];
 
 /// Parses a grammar in the Lark subset and returns its language.
 ///
@@ -132,7 +137,7 @@ impl<'a> Parser<'a> {
         }
         let mut ahead = self.cursor.clone();
         if ahead.eat("%") {
-            return ["ignore", "import", "declare", "extend", "override"].iter().any(|word| ahead.eat(word));
+            return DIRECTIVES.iter().any(|word| ahead.eat(word));
         }
         ahead.take_while(|c| c == '?' || c == '!');
         if ahead.take_while(in_name).is_empty() {
@@ -398,6 +403,7 @@ impl<'a> Parser<'a> {
                 Ok(())
             }
             "import" => self.import(),
+            "llguidance" => self.options(start),
             _ => {
                 let message = format!("`%{word}` is not supported");
                 Err(self.unsupported(
@@ -407,6 +413,24 @@ impl<'a> Parser<'a> {
                 ))
             }
         }
+    }
+
+    /// Reads the options that a grammar may begin with.
+    fn options(&mut self, start: usize) -> Result<()> {
+        self.cursor.take_while(char::is_whitespace);
+        let length = object_length(self.cursor.rest()).unwrap_or(0);
+        let text = &self.cursor.rest()[..length];
+        let Ok(serde_json::Value::Object(options)) = serde_json::from_str(text) else {
+            let error = self.cursor.invalid("`%llguidance` needs a JSON object", self.span(start));
+            return Err(error.hint("write `%llguidance {}`"));
+        };
+        self.cursor.pos += length;
+        if !options.is_empty() {
+            let names: Vec<&str> = options.keys().map(String::as_str).collect();
+            let message = format!("options of `%llguidance` have no effect: {}", names.join(", "));
+            self.grammar.warnings.push(Warning::new(WarningKind::UnknownMember, message));
+        }
+        Ok(())
     }
 
     fn import(&mut self) -> Result<()> {

@@ -4,6 +4,10 @@
 //! rules are called. So the regular parts of a grammar are determinised as a whole and have the
 //! masks of a regular expression. Shared, large parts keep one set of states and masks.
 //!
+//! A large regular rule is inlined, too, if it can end where it can also continue, as
+//! `[^x]{1,200}` and `\w+` can. Called, each of these states would have a mask of its own with the
+//! exits of most tokens.
+//!
 //! # Cost
 //! Linear in the result, which inlining makes longer by at most [`MAX_ALL_COPIES`].
 //!
@@ -23,6 +27,8 @@ use crate::error::Result;
 const MAX_SMALL_WEIGHT: usize = 48;
 /// Maximum weight of all copies of a rule together: of a small rule, of a large rule.
 const MAX_COPIES: (usize, usize) = (12_000, 3_000);
+/// The same for a regular rule that can end where it can also continue.
+const MAX_OPEN_COPIES: usize = 60_000;
 /// Maximum weight of all copies of all rules together.
 const MAX_ALL_COPIES: usize = 100_000;
 /// Maximum depth of rules inlined in each other: the lowering of the machine recurs for each level.
@@ -103,6 +109,8 @@ fn inlined(graphs: &[Option<RuleGraph>], grammar: &Grammar) -> Vec<bool> {
     let mut inline = vec![false; graphs.len()];
     let mut budget = MAX_ALL_COPIES;
     let (mut weight, mut depth) = (vec![1usize; graphs.len()], vec![0usize; graphs.len()]);
+    // Rules without calls and values, once others are inlined; those that can end early.
+    let (mut regular, mut open) = (vec![false; graphs.len()], vec![false; graphs.len()]);
     for group in order {
         let [rule] = group[..] else { continue };
         let at = rule as usize;
@@ -111,8 +119,15 @@ fn inlined(graphs: &[Option<RuleGraph>], grammar: &Grammar) -> Vec<bool> {
             continue;
         }
         let mut sum = 1usize;
-        for (label, _) in graph.edges.iter().flatten() {
-            sum = sum.saturating_add(match *label {
+        regular[at] = true;
+        for &(label, to) in graph.edges.iter().flatten() {
+            regular[at] &= is_regular(grammar, &regular, &inline, label);
+            open[at] |= match label {
+                Label::Empty => to == graph.end,
+                Label::Rule(callee) => open[callee as usize],
+                _ => false,
+            };
+            sum = sum.saturating_add(match label {
                 Label::Empty => 1,
                 Label::Term(id) => term_weight(grammar, id),
                 Label::Rule(callee) if inline[callee as usize] => {
@@ -124,13 +139,26 @@ fn inlined(graphs: &[Option<RuleGraph>], grammar: &Grammar) -> Vec<bool> {
         }
         weight[at] = sum;
         let copies = sum.saturating_mul(uses[at]);
-        let most = if sum <= MAX_SMALL_WEIGHT { MAX_COPIES.0 } else { MAX_COPIES.1 };
+        let most = match regular[at] && open[at] {
+            true => MAX_OPEN_COPIES,
+            false if sum <= MAX_SMALL_WEIGHT => MAX_COPIES.0,
+            false => MAX_COPIES.1,
+        };
         inline[at] = depth[at] < MAX_INLINE_DEPTH && (uses[at] <= 1 || copies <= most && copies <= budget);
         if inline[at] && uses[at] > 1 {
             budget -= copies;
         }
     }
     inline
+}
+
+/// Returns true if an edge needs neither a call nor a value.
+fn is_regular(grammar: &Grammar, regular: &[bool], inline: &[bool], label: Label) -> bool {
+    match label {
+        Label::Empty => true,
+        Label::Term(id) => !matches!(grammar.expr(id), Expr::Foreign(_)),
+        Label::Rule(rule) | Label::Filled(rule) => regular[rule as usize] && inline[rule as usize],
+    }
 }
 
 /// Estimates the number of states of a term.

@@ -64,6 +64,7 @@ mod graph;
 pub mod lark;
 mod lark_terminals;
 mod lower;
+mod other_tokens;
 mod recursion;
 mod regex;
 mod rules;

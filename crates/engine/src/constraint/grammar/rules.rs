@@ -43,6 +43,9 @@ pub(super) enum Expr {
     Foreign(usize),
     /// A terminal, after which ignored text may follow.
     Token(ExprId),
+    /// One token that is not a certain one (see [`other_tokens`](super::other_tokens)), by the index
+    /// in [`Grammar::foreign`] of the texts that such tokens can write.
+    OtherThan(usize),
 }
 
 /// A rule; without a body until it is defined.

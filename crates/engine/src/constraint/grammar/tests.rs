@@ -27,6 +27,7 @@ fn show(grammar: &Grammar, id: ExprId) -> String {
         Expr::Rule(rule) => grammar.rules[*rule as usize].name.clone(),
         Expr::Foreign(at) => format!("json{at}"),
         Expr::Token(part) => format!("'{}", show(grammar, *part)),
+        Expr::OtherThan(at) => format!("other{at}"),
     }
 }
 
@@ -67,6 +68,32 @@ fn gbnf_elements() {
     reads("root ::=", "\"\"");
     reads("root ::= \"a\" |", r#"<"a" | "">"#);
     reads("\u{feff}root ::= \"::=\" [#] \"#\"", r##"("::=" ['#'-'#'] "#")"##);
+}
+
+#[test]
+fn gbnf_tokens_are_their_text() {
+    reads("root ::= <think> <|end|>+", r#"("<think>" "<|end|>"{1,})"#);
+    let languages = |text: &str| {
+        let grammar = gbnf::grammar(text).unwrap_or_else(|e| panic!("{e}"));
+        grammar.foreign.len()
+    };
+    assert_eq!(languages("root ::= !<a>* <a> !<b>+ <b>"), 2);
+    assert_eq!(languages("root ::= other* <a>\nother ::= ( !<a> )"), 1);
+    assert_eq!(languages("root ::= (!<a>){1,} <a>\n"), 1);
+    let ir = gbnf::parse("root ::= <|x|> \"[INST]\" \"a\"").unwrap();
+    assert_eq!(ir.marks, ["<|x|>", "[INST]"]);
+    let Place::Span { .. } = &gbnf::parse("root ::= !<a>").unwrap_err().places()[0] else { panic!() };
+}
+
+#[test]
+fn lark_options_are_read() {
+    reads_lark("%llguidance {}\nstart: \"a\"", "'\"a\"");
+    reads_lark("%llguidance\n{ }\nstart: \"a\"\n%llguidance {}\n", "'\"a\"");
+    let options = r#"%llguidance {"no_forcing": true, "allow_initial_skip": false}"#;
+    let grammar = lark::grammar(&format!("{options}\nstart: \"a\""), &Policy::default(), None).unwrap();
+    assert!(grammar.warnings[0].message().contains("no effect: no_forcing, allow_initial_skip"));
+    fails("%llguidance\nstart: \"a\"", ErrorKind::InvalidPattern, "%llguidance\n", "needs a JSON object");
+    fails("%llguidance {\nstart: \"a\"", ErrorKind::InvalidPattern, "%llguidance ", "needs a JSON object");
 }
 
 #[test]
@@ -150,6 +177,13 @@ fn gbnf_errors() {
     fails("root ::= \"\\ud800\"", Invalid, "\\u", "hexadecimal");
     fails("root ::= \"\\x4\"", Invalid, "\\x", "hexadecimal");
     fails("root ::= 'a'", Invalid, "'", "unexpected");
+    fails("root ::= <a", Invalid, "<", "not a token");
+    fails("root ::= <>", Invalid, "<", "not a token");
+    fails("root ::= !\"a\"*", Invalid, "\"", "unexpected");
+    fails("root ::= <[12]>", ErrorKind::Unsupported, "<[12]>", "by its number");
+    for single in ["!<a>", "!<a>{2}", "!<a>{1,9}", "!<a>?", "(!<a> | \"x\")*", "(!<a> \"x\")*"] {
+        fails(&format!("root ::= {single}"), ErrorKind::Unsupported, "root", "counts tokens");
+    }
     fails("root ::= \"a\" ::= \"b\"", Invalid, ":", "unexpected");
     fails("# ::=\n root ::= x ::= y", Invalid, "y", "not defined");
     fails("::= \"a\"", Invalid, ":", "unexpected");
@@ -207,7 +241,11 @@ fn errors_of_long_grammars_quote_their_surroundings() {
 
 #[test]
 fn what_is_regular_needs_no_rule() {
+    let counted = "root ::= \"(\" root \")\" | val \"a\" | val \"b\" | val \"c\"\nval ::= [^\\n]{1,200}";
+    assert_eq!(parse(counted).unwrap().rule_count(), 1);
     for text in [
+        "root ::= (key \": \" val \"\\n\")+\nkey ::= [a-z_]+\nval ::= [^\\n]{1,200}",
+        "root ::= val \",\" val \";\" val\nval ::= \"<\" text \">\" | text\ntext ::= [^,;<>\\n]{0,100}",
         "root ::= root \"+\" item | item\nitem ::= [0-9]+ unit?\nunit ::= \"kg\" | \"m\"",
         "root ::= root \"+\" root | [0-9]",
         "root ::= \"a\" root | \"b\"",

@@ -134,6 +134,11 @@ pub(super) fn document(text: &str) -> Result<crate::constraint::json::document::
     crate::constraint::json::document::Doc::parse(text)
 }
 
+/// Returns true if a member of a schema with this name is a keyword or an annotation.
+pub(super) fn is_keyword(name: &str) -> bool {
+    keywords::KEYWORDS.contains(&name)
+}
+
 /// Adds to `out` a node for the texts that both regular nodes contain.
 ///
 /// # Errors

@@ -10,6 +10,7 @@
 
 use std::rc::Rc;
 
+use super::bounded_text::CharBounds;
 use crate::constraint::ir::NodeId;
 use crate::constraint::json::document::Id;
 
@@ -27,8 +28,8 @@ pub(super) enum FormatKind {
     Text(Rc<str>),
     /// The language of a node of the intermediate representation.
     Node(NodeId),
-    /// Any text without the excluded ones.
-    AnyText { excludes: Rc<[Phrase]> },
+    /// Any text without the excluded ones, with bounds on its number of characters.
+    AnyText { excludes: Rc<[Phrase]>, chars: CharBounds },
     /// All of these in order.
     Sequence(Vec<Format>),
     /// One of these.

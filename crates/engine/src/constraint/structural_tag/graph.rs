@@ -16,7 +16,8 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ast::{Format, FormatKind, Phrase, Tag, TagCount, Triggered};
+use super::ast::{Format, FormatKind, Tag, TagCount, Triggered};
+use super::bounded_text::{self, CharBounds};
 use super::free_text::FreeText;
 use super::strict_object::error;
 use super::trie::TriggerTrie;
@@ -73,6 +74,7 @@ pub(super) struct Follow {
 /// A free text that is still to be built.
 struct PendingFreeText {
     text: FreeText,
+    chars: CharBounds,
     next: Next,
 }
 
@@ -81,6 +83,8 @@ pub(super) struct TagGraph<'a> {
     pub doc: &'a Doc,
     pub ir: &'a mut Ir,
     states: Vec<AutomatonState>,
+    /// Number of states of the automata inside of this one.
+    nested: usize,
     edges: usize,
     firsts: Vec<First>,
     waiting: Vec<PendingFreeText>,
@@ -97,6 +101,7 @@ pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
         doc,
         ir,
         states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
+        nested: 0,
         edges: 0,
         firsts: vec![First::End],
         waiting: Vec::new(),
@@ -106,9 +111,12 @@ pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
     };
     let start = graph.format(format, Next { state: 0, first: 0 })?.state;
     let waiting = std::mem::take(&mut graph.waiting);
-    for PendingFreeText { text, next } in waiting {
+    for PendingFreeText { text, chars, next } in waiting {
         let follow = graph.follow(next.first);
-        text.build(&mut graph, follow)?;
+        match chars {
+            CharBounds::FREE => text.build(&mut graph, follow)?,
+            chars => bounded_text::build(text, chars, &mut graph, follow)?,
+        }
     }
     Ok(graph.finish(start))
 }
@@ -116,7 +124,7 @@ pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
 impl TagGraph<'_> {
     /// Adds a state.
     pub fn state(&mut self, at: Id) -> Result<StateIx> {
-        if self.states.len() >= MAX_STATES || self.edges >= MAX_EDGES {
+        if self.states.len() + self.nested >= MAX_STATES || self.edges >= MAX_EDGES {
             return Err(self.too_large(at));
         }
         self.states.push(AutomatonState::default());
@@ -157,6 +165,32 @@ impl TagGraph<'_> {
         self.states[state as usize].accept = true;
     }
 
+    /// Returns the state in which the output ends.
+    pub fn end(&self) -> StateIx {
+        0
+    }
+
+    /// Returns the node of an automaton of its own, whose start `build` returns.
+    pub fn nested(&mut self, build: impl FnOnce(&mut TagGraph<'_>) -> Result<StateIx>) -> Result<NodeId> {
+        let mut inner = TagGraph {
+            doc: self.doc,
+            ir: &mut *self.ir,
+            states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
+            nested: self.nested + self.states.len(),
+            edges: self.edges,
+            firsts: Vec::new(),
+            waiting: Vec::new(),
+            chars: std::mem::take(&mut self.chars),
+            empty: self.empty,
+            watched: self.watched,
+        };
+        let start = build(&mut inner)?;
+        self.nested += inner.states.len();
+        (self.edges, self.watched) = (inner.edges, inner.watched);
+        self.chars = std::mem::take(&mut inner.chars);
+        Ok(inner.finish(start))
+    }
+
     /// Returns the node of one character.
     pub fn char(&mut self, c: char) -> NodeId {
         let ir = &mut *self.ir;
@@ -186,9 +220,11 @@ impl TagGraph<'_> {
                 self.edge(state, *node, next.state);
                 Ok(Next { state, first: self.first(First::Open(at)) })
             }
-            FormatKind::AnyText { excludes } => {
+            FormatKind::AnyText { excludes, chars } => {
                 let (begins, triggers) = (Rc::new([]), Rc::new([]));
-                self.free_text(at, begins, triggers, excludes.clone(), true, next)
+                let text =
+                    FreeText { at, entry: 0, begins, triggers, excludes: excludes.clone(), may_end: true };
+                self.free_text(text, *chars, next)
             }
             FormatKind::Sequence(parts) => {
                 parts.iter().rev().try_fold(next, |next, part| self.format(part, next))
@@ -287,19 +323,13 @@ impl TagGraph<'_> {
         tags.iter().map(|tag| Ok((tag.begin.text.clone(), self.inside(tag, next)?))).collect()
     }
 
-    fn free_text(
-        &mut self,
-        at: Id,
-        begins: Rc<[(Rc<str>, StateIx)]>,
-        triggers: Rc<[Phrase]>,
-        excludes: Rc<[Phrase]>,
-        may_end: bool,
-        next: Next,
-    ) -> Result<Next> {
-        let entry = self.state(at)?;
-        let text = FreeText { at, entry, begins, triggers, excludes, may_end };
-        self.waiting.push(PendingFreeText { text, next });
-        Ok(Next { state: entry, first: self.first(First::Open(at)) })
+    /// Adds a free text, whose transitions are built last.
+    fn free_text(&mut self, mut text: FreeText, chars: CharBounds, next: Next) -> Result<Next> {
+        let at = text.at;
+        text.entry = self.state(at)?;
+        let state = text.entry;
+        self.waiting.push(PendingFreeText { text, chars, next });
+        Ok(Next { state, first: self.first(First::Open(at)) })
     }
 
     fn triggered(&mut self, triggered: &Triggered, at: Id, next: Next) -> Result<Next> {
@@ -313,7 +343,9 @@ impl TagGraph<'_> {
         let begins: Rc<[(Rc<str>, StateIx)]> =
             self.begins(tags, behind)?.into_iter().map(|(text, inner)| (text, inner.state)).collect();
         let text = |graph: &mut Self, may_end| {
-            graph.free_text(at, begins.clone(), triggers.clone(), excludes.clone(), may_end, next)
+            let (begins, triggers, excludes) = (begins.clone(), triggers.clone(), excludes.clone());
+            let text = FreeText { at, entry: 0, begins, triggers, excludes, may_end };
+            graph.free_text(text, CharBounds::FREE, next)
         };
         if many.stop_after_first {
             return text(self, !many.at_least_one);

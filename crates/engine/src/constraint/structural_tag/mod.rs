@@ -19,21 +19,30 @@
 //! |---|---|---|
 //! | `const_string` | `value` | this text |
 //! | `token` | `token` | the text of this token |
-//! | `json_schema` | `json_schema`, `any_order`?, `style`? | a JSON value, properties in any order, or as the policy says; or the parameters of a call (`parameters`) |
+//! | `json_schema` | `json_schema`, `any_order`?, `style`?, `max_whitespace_cnt`? | a JSON value, properties in any order, or as the policy says; or the parameters of a call (`parameters`) |
 //! | `qwen_xml_parameter` | `json_schema` | the same in the style `qwen_xml` |
 //! | `regex` | `pattern` | a text that matches as a whole |
-//! | `any_text` | `excludes`?, `exclude_tokens`? | any text without the excluded ones |
+//! | `any_text`, `any_tokens` | `excludes`?, `exclude_tokens`?, `min_chars`?, `max_chars`? | any text without the excluded ones |
 //! | `sequence`, `or` | `elements` | all in order; one |
 //! | `optional`, `star`, `plus` | `content` | at most once; any number; at least once |
 //! | `repeat` | `content`, `min`?, `max`? | `min` to `max` times (`max` absent or -1: no limit) |
 //! | `tag` | `begin`, `content`, `end` | the three; `end` may be a list of which one comes; each may be a `token` |
 //! | `triggered_tags` | `triggers`, `tags`, `excludes`?, `exclude_tokens`?, `at_least_one`?, `stop_after_first`? | free text with tags |
 //! | `tags_with_separator` | `tags`, `separator`, `at_least_one`?, `stop_after_first`? | tags and nothing else |
-//! | `dispatch` | `rules`, `loop`?, `excludes`?, `exclude_tokens`? | free text with patterns, each followed by its format |
+//! | `token_triggered_tags` | `trigger_tokens`, the others as for `triggered_tags` | the same |
+//! | `dispatch`, `token_dispatch` | `rules`, `loop`?, `excludes`?, `exclude_tokens`? | free text with patterns, each followed by its format |
+//!
+//! A member that is `null` is absent. `min_tokens`, `max_tokens`, and `excludes` of a `json_schema`
+//! are known and refused, because they cannot be enforced here.
 //!
 //! # Tokens
 //! Tokens are named by their text and mean that text. Token numbers depend on a vocabulary, which
 //! is not known here. `exclude_tokens` is a list of such texts and adds to `excludes`.
+//!
+//! # Counts
+//! `min_chars` and `max_chars` count the characters of a free text, without the text that ends it.
+//! `max_whitespace_cnt` bounds the white space that the policy allows. The smallest one of a document
+//! holds for all of its schemas.
 //!
 //! # Free text
 //! Free text (`any_text`, and the text around the tags of `triggered_tags`) is any Unicode text.
@@ -53,7 +62,7 @@
 //!
 //! # Styles
 //! The styles of a `json_schema` are `json`, and `qwen_xml`, `minimax_xml`, `deepseek_xml`,
-//! `glm_xml` for the parameters of a call in tags. `docs/constraints.md` describes how they are
+//! `deepseek_v4_1_xml`, `glm_xml` for the parameters of a call in tags. `docs/constraints.md` describes how they are
 //! written, and which names and values they cannot express.
 //!
 //! # Cost
@@ -64,6 +73,7 @@
 //! is not exact where one token contains the end of a trigger and the beginning of what follows.
 
 mod ast;
+mod bounded_text;
 mod embedded;
 mod free_text;
 mod graph;
@@ -77,8 +87,9 @@ mod trie;
 pub(super) use parameters::Tags;
 
 use super::ir::Ir;
+use super::json::document::{Doc, Value};
 use super::json_schema;
-use super::policy::Policy;
+use super::policy::{Policy, Whitespace};
 use crate::error::Result;
 use crate::warning::{Warning, WarningKind};
 
@@ -94,7 +105,7 @@ use crate::warning::{Warning, WarningKind};
 /// - `InvalidPattern` for an invalid regular expression
 /// - `TooComplex` beyond a limit
 pub(crate) fn parse(text: &str, policy: &Policy) -> Result<Ir> {
-    parse_from(text, policy, None)
+    parse_from(text, policy, None).map(|(ir, _)| ir)
 }
 
 /// Returns the tags of parameters in the style of this name; `None` for JSON.
@@ -102,10 +113,16 @@ pub(super) fn tags(style: &str) -> Option<parameters::Tags> {
     parameters::Style::NAMED.iter().find(|named| named.0 == style).map(|(_, style)| style.tags())
 }
 
-/// Parses a structural tag with a source text for `x-verbatim` in its schemas.
-pub(super) fn parse_from(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<Ir> {
+/// Parses a structural tag with a source text for `x-verbatim` in its schemas. Returns the policy,
+/// too, which the document may narrow.
+pub(super) fn parse_from(
+    text: &str,
+    policy: &Policy,
+    source: json_schema::Quoting<'_>,
+) -> Result<(Ir, Policy)> {
     let doc = json_schema::document(text)?;
-    let mut leaves = embedded::LeafParser::new(policy, source);
+    let policy = narrowed(&doc, policy);
+    let mut leaves = embedded::LeafParser::new(&policy, source);
     let format = parse::Reader { doc: &doc, leaves: &mut leaves }.document()?;
     let mut ir = leaves.ir;
     if let Some((id, name)) = doc.duplicate {
@@ -115,5 +132,32 @@ pub(super) fn parse_from(text: &str, policy: &Policy, source: json_schema::Quoti
     }
     let root = graph::build(&doc, &mut ir, &format)?;
     ir.set_root(root);
-    Ok(ir)
+    Ok((ir, policy))
+}
+
+/// Returns the policy with the smallest `max_whitespace_cnt` of the document.
+fn narrowed(doc: &Doc, policy: &Policy) -> Policy {
+    let (mut most, mut todo) = (None, vec![doc.root()]);
+    while let Some(at) = todo.pop() {
+        todo.extend_from_slice(doc.elements(at));
+        for &(name, value) in doc.members(at) {
+            match (doc.name(name), doc.value(value)) {
+                ("json_schema" | "schema", _) => {}
+                // Other values are refused where the format is read.
+                ("max_whitespace_cnt", Value::Number(count)) => {
+                    let count = doc.name(count).parse::<u32>().ok();
+                    most = most.into_iter().chain(count).min();
+                }
+                _ => todo.push(value),
+            }
+        }
+    }
+    let whitespace = match (policy.whitespace, most) {
+        (_, Some(0)) => Whitespace::Compact,
+        (Whitespace::Flexible { max }, Some(most)) => {
+            Whitespace::Flexible { max: max.min(u8::try_from(most).unwrap_or(u8::MAX)) }
+        }
+        (own, _) => own,
+    };
+    Policy { whitespace, ..policy.clone() }
 }

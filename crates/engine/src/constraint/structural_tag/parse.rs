@@ -9,6 +9,7 @@
 use std::rc::Rc;
 
 use super::ast::{Format, FormatKind, Phrase, Tag, TagCount, Triggered};
+use super::bounded_text::CharBounds;
 use super::embedded::{LeafParser, ValueEncoding};
 use super::parameters::Style;
 use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, tag_text};
@@ -19,7 +20,7 @@ use crate::error::{ErrorKind, Result};
 const MAX_NESTING: usize = 128;
 
 /// The types of formats.
-const TYPES: [&str; 17] = [
+const TYPES: [&str; 20] = [
     "const_string",
     "token",
     "json_schema",
@@ -27,6 +28,7 @@ const TYPES: [&str; 17] = [
     "regex",
     "grammar",
     "any_text",
+    "any_tokens",
     "sequence",
     "or",
     "optional",
@@ -35,19 +37,23 @@ const TYPES: [&str; 17] = [
     "repeat",
     "tag",
     "triggered_tags",
+    "token_triggered_tags",
     "tags_with_separator",
     "dispatch",
+    "token_dispatch",
 ];
+
+/// Members of free text.
+const ANY_TEXT: [&str; 6] =
+    ["excludes", "exclude_tokens", "min_chars", "max_chars", "min_tokens", "max_tokens"];
+
+/// The reason why tokens cannot be counted, and what to do about it.
+const COUNTED_TOKENS: [&str; 2] =
+    ["a constraint is over text, whose tokens it does not count", "bound the text with `max_chars`"];
 
 /// Types that other programs support and this crate does not, each with a hint.
-const FOREIGN: [(&str, &str); 4] = [
-    ("exclude_token", TOKENS),
-    ("any_tokens", TOKENS),
-    ("token_triggered_tags", TOKENS),
-    ("token_dispatch", TOKENS),
-];
-
-const TOKENS: &str = "constraints are over text; write the text of the tokens";
+const FOREIGN: [(&str, &str); 1] =
+    [("exclude_token", "constraints are over text; write the text of the tokens, or use `any_tokens`")];
 
 /// Parses a document.
 pub(super) struct Reader<'a, 'p> {
@@ -130,9 +136,7 @@ impl Reader<'_, '_> {
             }
             "regex" => FormatKind::Node(self.leaves.regex(doc, &object(&["pattern"])?.text("pattern")?)?),
             "grammar" => FormatKind::Node(self.leaves.grammar(doc, &object(&["grammar"])?.text("grammar")?)?),
-            "any_text" => {
-                FormatKind::AnyText { excludes: object(&["excludes", "exclude_tokens"])?.excludes()? }
-            }
+            "any_text" | "any_tokens" => self.any_text(&object(&ANY_TEXT)?)?,
             "sequence" => {
                 FormatKind::Sequence(self.formats(object(&["elements"])?.list("elements")?, depth)?)
             }
@@ -146,7 +150,7 @@ impl Reader<'_, '_> {
                 self.repeat(&object, bounds, depth)?
             }
             "tag" => FormatKind::Tag(Box::new(self.tag(at, depth)?)),
-            "triggered_tags" => return self.triggered_tags(at, depth),
+            "triggered_tags" | "token_triggered_tags" => return self.triggered_tags(at, &name.text, depth),
             "tags_with_separator" => {
                 let object = object(&["tags", "separator", "at_least_one", "stop_after_first"])?;
                 let tags = self.tags(&object, depth)?;
@@ -154,7 +158,7 @@ impl Reader<'_, '_> {
                 self.leaves.ir.marks.push(separator.to_string());
                 FormatKind::Separated { tags, separator, many: many(&object)? }
             }
-            "dispatch" => {
+            "dispatch" | "token_dispatch" => {
                 return self.dispatch(&object(&["rules", "loop", "excludes", "exclude_tokens"])?, depth);
             }
             _ => return Err(self.unknown_type(&name)),
@@ -176,13 +180,35 @@ impl Reader<'_, '_> {
         error(self.doc, ErrorKind::Unsupported, name.at, message).hint(hint)
     }
 
+    fn any_text(&self, object: &Object<'_>) -> Result<FormatKind> {
+        let [why, hint] = COUNTED_TOKENS;
+        ["min_tokens", "max_tokens"].iter().try_for_each(|name| object.refuse(name, why, hint))?;
+        let chars = CharBounds {
+            min: object.optional_count("min_chars")?.unwrap_or(0),
+            max: object.optional_count("max_chars")?,
+        };
+        if let (Some(max), Some(at)) = (chars.max, object.optional("max_chars"))
+            && max < chars.min
+        {
+            let message = format!("`max_chars` is {max}, less than `min_chars`, which is {}", chars.min);
+            return Err(invalid(self.doc, at, message));
+        }
+        Ok(FormatKind::AnyText { excludes: object.excludes()?, chars })
+    }
+
     fn formats(&mut self, list: &[Id], depth: usize) -> Result<Vec<Format>> {
         list.iter().map(|&at| self.format(at, depth + 1)).collect()
     }
 
     fn schema(&mut self, at: Id) -> Result<Format> {
-        let object =
-            Object::new(self.doc, at, "json_schema", &["type", "json_schema", "style", "any_order"])?;
+        let known = ["type", "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"];
+        let object = Object::new(self.doc, at, "json_schema", &known)?;
+        object.refuse(
+            "excludes",
+            "its strings are bound by the schema",
+            "leave it out, and give the strings a `pattern` that has no such text",
+        )?;
+        object.optional_count("max_whitespace_cnt")?;
         let style = object.optional("style").map(|style| self.style(style)).transpose()?.flatten();
         let any_order = object.flag("any_order", false)?;
         let schema = object.required("json_schema")?;
@@ -288,13 +314,16 @@ impl Reader<'_, '_> {
         self.triggered(object.at, Triggered { triggers, tags, excludes, many })
     }
 
-    fn triggered_tags(&mut self, at: Id, depth: usize) -> Result<Format> {
-        let known =
-            ["type", "triggers", "tags", "excludes", "exclude_tokens", "at_least_one", "stop_after_first"];
-        let object = Object::new(self.doc, at, "triggered_tags", &known)?;
+    fn triggered_tags(&mut self, at: Id, kind: &str, depth: usize) -> Result<Format> {
+        let named = if kind == "triggered_tags" { "triggers" } else { "trigger_tokens" };
+        let known = ["type", named, "tags", "excludes", "exclude_tokens", "at_least_one", "stop_after_first"];
+        let object = Object::new(self.doc, at, kind, &known)?;
         let tags = self.tags(&object, depth)?;
-        object.list("triggers")?;
-        let triggers = object.phrases("triggers")?;
+        object.list(named)?;
+        let triggers = match kind {
+            "triggered_tags" => object.phrases(named)?,
+            _ => object.tokens(named)?,
+        };
         let excludes = object.excludes()?;
         self.triggered(at, Triggered { triggers, tags, excludes, many: many(&object)? })
     }

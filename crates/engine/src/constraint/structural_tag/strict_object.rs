@@ -23,7 +23,7 @@ pub(super) fn invalid(doc: &Doc, at: Id, message: impl Into<String>) -> Error {
     error(doc, ErrorKind::InvalidSchema, at, message)
 }
 
-/// An object of a kind whose members are known.
+/// An object of a kind whose members are known. A member that is `null` is absent.
 pub(super) struct Object<'a> {
     pub doc: &'a Doc,
     pub at: Id,
@@ -38,7 +38,8 @@ impl<'a> Object<'a> {
         }
         for &(name, value) in doc.members(at) {
             let name = doc.name(name);
-            if !known.contains(&name) {
+            // Programs write each member that they know, with `null` for those that are not given.
+            if !known.contains(&name) && doc.value(value) != Value::Null {
                 return Err(error(
                     doc,
                     ErrorKind::Unsupported,
@@ -77,6 +78,22 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Returns a count, if it is present.
+    pub fn optional_count(&self, name: &str) -> Result<Option<u32>> {
+        self.optional(name).map(|id| self.count(id, name)).transpose()
+    }
+
+    /// Refuses a member that is known but cannot be enforced, unless it is absent or an empty list.
+    pub fn refuse(&self, name: &str, why: &str, hint: &str) -> Result<()> {
+        match self.optional(name) {
+            Some(id) if !matches!(self.doc.value(id), Value::Array { len: 0, .. }) => {
+                let message = format!("`{name}` of {} is not supported: {why}", self.what);
+                Err(error(self.doc, ErrorKind::Unsupported, id, message).hint(hint))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reads a count.
     pub fn count(&self, id: Id, name: &str) -> Result<u32> {
         let number = match self.doc.value(id) {
@@ -106,13 +123,17 @@ impl<'a> Object<'a> {
 
     /// Returns the texts that a free text must not contain, including excluded tokens.
     pub fn excludes(&self) -> Result<Rc<[Phrase]>> {
-        let texts = self.phrases("excludes")?;
-        let Some(id) = self.optional("exclude_tokens") else { return Ok(texts) };
+        let (texts, tokens) = (self.phrases("excludes")?, self.tokens("exclude_tokens")?);
+        Ok(texts.iter().chain(&*tokens).cloned().collect())
+    }
+
+    /// Returns an array of texts of tokens; none if it is absent.
+    pub fn tokens(&self, name: &str) -> Result<Rc<[Phrase]>> {
+        let Some(id) = self.optional(name) else { return Ok(Rc::new([])) };
         if !matches!(self.doc.value(id), Value::Array { .. }) {
-            return Err(invalid(self.doc, id, "`exclude_tokens` must be an array of strings"));
+            return Err(invalid(self.doc, id, format!("`{name}` must be an array of strings")));
         }
-        let tokens = self.doc.elements(id).iter().map(|&id| token(self.doc, id, "exclude_tokens"));
-        texts.iter().cloned().map(Ok).chain(tokens).collect()
+        self.doc.elements(id).iter().map(|&id| token(self.doc, id, name)).collect()
     }
 
     /// Returns an array of nonempty strings; no strings if it is absent.

@@ -61,6 +61,12 @@ fn all_forms_are_read() {
         json!({"type": "any_text", "excludes": ["x", "yy"]}),
         json!({"type": "any_text", "excludes": ["x"], "exclude_tokens": ["<|a|>"]}),
         json!({"type": "any_text", "exclude_tokens": []}),
+        json!({"type": "any_text", "excludes": [], "max_tokens": null, "max_chars": null, "later": null}),
+        json!({"type": "any_tokens", "exclude_tokens": ["<|a|>"], "max_chars": 100, "min_chars": 2}),
+        json!({"type": "json_schema", "json_schema": {}, "max_whitespace_cnt": null, "excludes": []}),
+        json!({"type": "token_triggered_tags", "trigger_tokens": ["<a>"], "tags": [
+            {"type": "tag", "begin": {"type": "token", "token": "<a>"}, "content": any(), "end": "</a>"}]}),
+        json!({"type": "token_dispatch", "rules": [["<a>", text("1")]]}),
         json!({"type": "sequence", "elements": [text("a"), any()]}),
         json!({"type": "or", "elements": [text("a"), any()]}),
         json!({"type": "optional", "content": schema}),
@@ -143,13 +149,13 @@ fn what_is_unknown_is_refused_by_name() {
         (json!({"type": "token", "token": [1]}), InvalidSchema, "/token", "must be a string", ""),
         (json!({"type": "token"}), InvalidSchema, "", "lacks its member `token`", ""),
         (json!({"type": "exclude_token"}), Unsupported, "/type", "`exclude_token`", "text of the tokens"),
-        (json!({"type": "token_dispatch"}), Unsupported, "/type", "`token_dispatch`", "text of the tokens"),
+        (json!({"type": "token_dispatch"}), InvalidSchema, "", "lacks its member `rules`", ""),
         (
-            json!({"type": "token_triggered_tags"}),
+            json!({"type": "token_triggered_tags", "trigger_tokens": [7], "tags": [tag("a", any(), "b")]}),
             Unsupported,
-            "/type",
-            "`token_triggered_tags`",
-            "text of the tokens",
+            "/trigger_tokens/0",
+            "by its number",
+            "text of the token",
         ),
         (
             json!({"type": "any_text", "exclude_tokens": ["a", 7]}),
@@ -172,7 +178,6 @@ fn what_is_unknown_is_refused_by_name() {
             "an array of strings",
             "",
         ),
-        (json!({"type": "any_tokens"}), Unsupported, "/type", "`any_tokens`", "text of the tokens"),
         (json!({"type": "dispatch"}), InvalidSchema, "", "lacks its member `rules`", ""),
         (json!({"type": "dispatch", "rules": []}), InvalidSchema, "/rules", "empty", ""),
         (
@@ -212,7 +217,43 @@ fn what_is_unknown_is_refused_by_name() {
             Unsupported,
             "/max_tokens",
             "`max_tokens`",
-            "known are",
+            "`max_chars`",
+        ),
+        (
+            json!({"type": "any_text", "min_tokens": 0}),
+            Unsupported,
+            "/min_tokens",
+            "does not count",
+            "max_chars",
+        ),
+        (json!({"type": "any_text", "max_chars": -1}), InvalidSchema, "/max_chars", "whole number", ""),
+        (
+            json!({"type": "any_text", "min_chars": 3, "max_chars": 2}),
+            InvalidSchema,
+            "/max_chars",
+            "less than `min_chars`",
+            "",
+        ),
+        (
+            json!({"type": "json_schema", "json_schema": {}, "max_whitespace_cnt": "2"}),
+            InvalidSchema,
+            "/max_whitespace_cnt",
+            "whole number",
+            "",
+        ),
+        (
+            json!({"type": "json_schema", "json_schema": {}, "excludes": ["x"]}),
+            Unsupported,
+            "/excludes",
+            "`excludes` of json_schema",
+            "pattern",
+        ),
+        (
+            json!({"type": "sequence", "elements": [{"type": "any_text", "max_chars": 2}, any()]}),
+            Unsupported,
+            "/elements/0",
+            "fixed text",
+            "const_string",
         ),
         (
             json!({"type": "json_schema", "json_schema": {}, "style": "qwen"}),
@@ -479,4 +520,24 @@ fn size_is_linear_in_the_triggers() {
     };
     let (small, large) = (size(100), size(400));
     assert!(large < 5 * small, "{small} and {large}");
+}
+
+#[test]
+fn white_space_is_bounded_by_the_smallest_count() {
+    let policy = |own: Whitespace, counts: &[Value]| {
+        let leaf =
+            |count| json!({"type": "json_schema", "json_schema": {"const": 1}, "max_whitespace_cnt": count});
+        let elements: Vec<Value> = counts.iter().map(leaf).collect();
+        let format = json!({"type": "sequence", "elements": elements});
+        let document = json!({"type": "structural_tag", "format": format}).to_string();
+        let policy = Policy { whitespace: own, ..Policy::default() };
+        parse_from(&document, &policy, None).unwrap().1.whitespace
+    };
+    let four = Whitespace::Flexible { max: 4 };
+    assert_eq!(policy(four, &[json!(null), json!(9)]), four);
+    assert_eq!(policy(four, &[json!(3), json!(2), json!(null)]), Whitespace::Flexible { max: 2 });
+    assert_eq!(policy(four, &[json!(0), json!(2)]), Whitespace::Compact);
+    assert_eq!(policy(Whitespace::SingleSpace, &[json!(1)]), Whitespace::SingleSpace);
+    assert_eq!(policy(Whitespace::SingleSpace, &[json!(0)]), Whitespace::Compact);
+    assert_eq!(policy(Whitespace::Compact, &[json!(5)]), Whitespace::Compact);
 }

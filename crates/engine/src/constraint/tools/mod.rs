@@ -15,8 +15,10 @@
 //! well in the form they were trained on and badly in any other.
 
 mod harmony;
+mod list;
 mod other_spellings;
 mod parse_reply;
+mod python_literal;
 mod style;
 
 pub use parse_reply::{Reply, ToolCall};
@@ -24,17 +26,13 @@ pub use style::ToolStyle;
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use self::style::{Arguments, CallSyntax};
 use super::policy::Policy;
 use super::{Constraint, structural_tag};
 use crate::error::{Error, ErrorKind, Place, Result};
-
-/// Maximum number of functions in one list.
-const MAX_TOOLS: usize = 4096;
+use crate::warning::Warning;
 
 /// Functions that a model may call.
 ///
@@ -57,6 +55,7 @@ const MAX_TOOLS: usize = 4096;
 #[derive(Debug, Clone)]
 pub struct Tools {
     list: Arc<[Tool]>,
+    warnings: Arc<[Warning]>,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +65,8 @@ struct Tool {
     schema: String,
     /// JSON pointer of the schema in the list; of the function itself, if it has no schema.
     pointer: String,
+    /// The entry of the list, as text.
+    entry: String,
 }
 
 /// Choice of the calls in a reply.
@@ -89,55 +90,88 @@ pub enum Calls {
     Function(String),
 }
 
-#[derive(Deserialize)]
-struct ToolEntry<'a> {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    #[serde(borrow)]
-    function: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Function<'a> {
-    name: Option<String>,
-    #[serde(borrow)]
-    parameters: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input_schema: Option<&'a RawValue>,
-}
-
 impl Tools {
-    /// Parses a JSON array of functions. An entry is `{"type": "function", "function": {"name",
-    /// "parameters"}}` as in chat completions, or flat, with `parameters` or `input_schema`.
-    /// Without either, a function takes no arguments. Descriptions and other members only matter
-    /// for the prompt.
+    /// Parses a list of functions: a JSON array, an object with the array in `tools`, or one
+    /// function. A function is `{"type": "function", "function": {"name", "parameters"}}` as in chat
+    /// completions, or flat, with `parameters`, `input_schema` or `inputSchema`. Without a schema, a
+    /// function takes no arguments. Descriptions and the like only matter for the prompt; members
+    /// that are not known are [warnings](Self::warnings).
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// use ffwd_engine::constraint::tools::Tools;
+    ///
+    /// let tools = Tools::parse(r#"{"tools": [{"name": "fetch", "inputSchema": {"type": "object",
+    ///     "properties": {"url": {"type": "string"}}, "required": ["url"]}}]}"#)?;
+    /// assert!(tools.warnings().is_empty());
+    /// let misspelt = Tools::parse(r#"[{"name": "fetch", "paramters": {"type": "object"}}]"#)?;
+    /// assert!(misspelt.warnings()[0].message().contains("did you mean `parameters`?"));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `InvalidJson` if the text is not a JSON array. The other errors have the pointer of the
-    /// function: `InvalidSchema` for one without a name or with the name of another. `Unsupported`
-    /// for entries that are not functions and for names that cannot be written.
+    /// `InvalidJson` if the text is not JSON. The other errors have the pointer of the function:
+    /// `InvalidSchema` for one without a name or with the name of another. `Unsupported` for entries
+    /// that are not functions and for names that cannot be written.
     pub fn parse(text: &str) -> Result<Self> {
-        let json = |e: serde_json::Error| {
-            Error::new(ErrorKind::InvalidJson, e.to_string())
-                .hint("a list of tools is a JSON array of functions with a `name` and `parameters`")
-        };
-        let entries: Vec<&RawValue> = serde_json::from_str(crate::text::without_mark(text)).map_err(json)?;
-        if entries.is_empty() || entries.len() > MAX_TOOLS {
-            let message =
-                format!("a list of {} tools; there must be one, and at most {MAX_TOOLS}", entries.len());
-            return Err(Error::new(ErrorKind::InvalidSchema, message));
-        }
-        let mut list: Vec<Tool> = Vec::with_capacity(entries.len());
-        let mut known = rustc_hash::FxHashSet::default();
-        for (i, text) in entries.iter().enumerate() {
-            let tool = tool(text.get(), i)?;
-            if !known.insert(tool.name.clone()) {
-                let message = format!("two tools have the name `{}`", tool.name);
-                return Err(at(Error::new(ErrorKind::InvalidSchema, message), &format!("/{i}")));
+        Ok(Self::of(list::read(text, false)?))
+    }
+
+    /// Parses a list as [`parse`](Self::parse) does, and leaves out every tool that cannot be used:
+    /// one that is no function, or whose schema is refused in this style under this policy. A
+    /// [warning](Self::warnings) names each.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// use ffwd_engine::Policy;
+    /// use ffwd_engine::constraint::tools::{ToolStyle, Tools};
+    ///
+    /// let list = r#"[{"name": "now"}, {"name": "odd", "parameters": {"$ref": "#/nowhere"}}]"#;
+    /// let tools = Tools::parse_skipping_broken(list, ToolStyle::Hermes, &Policy::default())?;
+    /// assert_eq!(tools.names().collect::<Vec<_>>(), ["now"]);
+    /// assert!(tools.warnings()[0].message().contains("the tool `odd`"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidJson` if the text is not JSON, `InvalidSchema` if it is no list of tools. The error of
+    /// the first tool, if none can be used.
+    pub fn parse_skipping_broken(text: &str, style: ToolStyle, policy: &Policy) -> Result<Self> {
+        let all = Self::of(list::read(text, true)?);
+        let (mut tools, mut warnings) = (Vec::new(), all.warnings.to_vec());
+        let mut first = None;
+        for tool in all.list.iter() {
+            let alone = Tools { list: [tool.clone()].into(), warnings: [].into() };
+            match alone.constraint(style, &ToolChoice::default(), policy.clone()) {
+                Ok(_) => tools.push(tool.clone()),
+                Err(error) => {
+                    warnings.push(list::left_out(&error, &tool.pointer));
+                    first = first.or(Some(error));
+                }
             }
-            list.push(tool);
         }
-        Ok(Tools { list: list.into() })
+        match first {
+            Some(error) if tools.is_empty() => Err(error),
+            _ => Ok(Tools { list: tools.into(), warnings: warnings.into() }),
+        }
+    }
+
+    fn of(list: list::List) -> Self {
+        Tools { list: list.tools.into(), warnings: list.warnings.into() }
+    }
+
+    /// Returns what the author of the list may not expect: members that are not known, and tools
+    /// that are left out. The constraint has these warnings, too.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Returns the tools as chat templates expect them: `{"type": "function", "function": {"name",
+    /// "description", "parameters"}}`. An entry in that form is returned as it is.
+    pub fn for_prompt(&self) -> Vec<Value> {
+        self.list.iter().map(list::for_prompt).collect()
     }
 
     /// Returns the names, in the order of the list.
@@ -162,18 +196,17 @@ impl Tools {
             return Err(Error::new(ErrorKind::InvalidOption, format!("no tool has the name `{name}`"))
                 .hint(format!("there are: {}", names.join(", "))));
         }
-        let format = format(&style.spelling(), &chosen, choice);
+        let format = format(&style.spellings(), &chosen, choice);
         let places = places(&format, &chosen);
         let document = json!({"type": "structural_tag", "format": format}).to_string();
         let mut ir = structural_tag::parse(&document, &policy).map_err(|e| moved(&e, &places))?;
         for warning in &mut ir.warnings {
-            if let Some(at) = warning.pointer()
-                && let Some((from, to)) = places.iter().find(|(from, _)| at.starts_with(from.as_str()))
-            {
-                let moved = format!("{to}{}", &at[from.len()..]);
-                *warning = warning.clone().at(moved);
+            if let Some((place, rest)) = warning.pointer().and_then(|at| Some((found(&places, at)?, at))) {
+                let to = format!("{}{}", place.to, &rest[place.from.len()..]);
+                *warning = warning.clone().at(to);
             }
         }
+        ir.warnings.splice(..0, self.warnings.iter().cloned());
         Ok(Constraint::from_ir(ir, policy))
     }
 
@@ -182,7 +215,7 @@ impl Tools {
     /// # Errors
     /// `InvalidReply` with the byte at which a call breaks off or is not written in the style.
     pub fn read(&self, style: ToolStyle, reply: &str) -> Result<Reply> {
-        parse_reply::read(&self.list, &style.spelling(), reply)
+        parse_reply::read(&self.list, &style.spellings(), reply)
     }
 
     /// Parses calls that a model wrote in another spelling than it was asked for: JSON with a `name`
@@ -204,109 +237,60 @@ impl Tools {
     }
 }
 
-fn at(error: Error, pointer: &str) -> Error {
-    error.at(Place::Pointer(pointer.to_owned()))
-}
-
-fn tool(text: &str, i: usize) -> Result<Tool> {
-    let wrong = |e: serde_json::Error, pointer: &str| {
-        at(Error::new(ErrorKind::InvalidSchema, format!("not a tool: {e}")), pointer)
-            .hint("a tool is an object with a `name` and `parameters`, or with `type` and `function`")
-    };
-    let mut pointer = format!("/{i}");
-    let entry: ToolEntry<'_> = serde_json::from_str(text).map_err(|e| wrong(e, &pointer))?;
-    if let Some(kind) = entry.kind.filter(|kind| kind != "function" && kind != "custom") {
-        let message = format!("tools of the type `{kind}` are not supported");
-        return Err(at(Error::new(ErrorKind::Unsupported, message), &format!("{pointer}/type"))
-            .hint("only functions have a schema for their arguments"));
-    }
-    let text = entry.function.map_or(text, RawValue::get);
-    if entry.function.is_some() {
-        pointer.push_str("/function");
-    }
-    let function: Function<'_> = serde_json::from_str(text).map_err(|e| wrong(e, &pointer))?;
-    let Some(name) = function.name else {
-        return Err(at(Error::new(ErrorKind::InvalidSchema, "a function lacks its `name`"), &pointer));
-    };
-    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !"<>\"'\\[]{}=|｜".contains(c);
-    if name.is_empty() || !name.chars().all(plain) {
-        let error = Error::new(ErrorKind::Unsupported, format!("a function cannot have the name {name:?}"));
-        return Err(
-            at(error, &format!("{pointer}/name")).hint("use letters, digits, `_`, `-`, `.`, `:` and `/`")
-        );
-    }
-    let member = if function.parameters.is_some() { "parameters" } else { "input_schema" };
-    let schema = match function.parameters.or(function.input_schema).map(|schema| schema.get().trim()) {
-        None | Some("null") => r#"{"type":"object","additionalProperties":false}"#.to_owned(),
-        Some(schema) => {
-            pointer.push('/');
-            pointer.push_str(member);
-            arguments(schema)
-        }
-    };
-    Ok(Tool { name, schema, pointer })
-}
-
-/// Returns the schema of arguments with `type: object`, which a schema may leave out.
-fn arguments(schema: &str) -> String {
-    #[derive(Deserialize)]
-    struct Typed<'a> {
-        #[serde(rename = "type", borrow)]
-        kind: Option<&'a RawValue>,
-        #[serde(rename = "$ref", borrow)]
-        reference: Option<&'a RawValue>,
-    }
-    match (schema, serde_json::from_str::<Typed<'_>>(schema)) {
-        ("true", _) => r#"{"type":"object"}"#.to_owned(),
-        // In older drafts the members next to a reference do not count.
-        (_, Ok(Typed { kind: None, reference: None })) => {
-            let rest = schema.strip_prefix('{').unwrap_or(schema).trim_start();
-            let comma = if rest.starts_with('}') { "" } else { "," };
-            format!(r#"{{"type":"object"{comma}{rest}"#)
-        }
-        _ => schema.to_owned(),
-    }
-}
-
 /// Returns the structural-tag format of a reply.
-fn format(spelling: &CallSyntax, tools: &[&Tool], choice: &ToolChoice) -> Value {
+fn format(spellings: &[CallSyntax], tools: &[&Tool], choice: &ToolChoice) -> Value {
     let single = choice.single || matches!(choice.calls, Calls::Function(_));
-    let tags: Vec<Value> = tools.iter().map(|tool| tag(spelling, tool)).collect();
-    if spelling.messages {
-        return harmony::format(tags, &choice.calls);
-    }
-    let several = |tags: Vec<Value>| {
-        json!({"type": "tags_with_separator", "tags": tags, "separator": spelling.between,
+    let usual = &spellings[0];
+    let tags = |spelling: &CallSyntax| tools.iter().map(|tool| tag(spelling, tool)).collect::<Vec<Value>>();
+    let some = |tags: Vec<Value>, separator: &str, single: bool| {
+        json!({"type": "tags_with_separator", "tags": tags, "separator": separator,
             "at_least_one": true, "stop_after_first": single})
     };
-    let section = |[begin, end]: [&str; 2], tags| json!({"type": "tag", "begin": begin, "content": several(tags), "end": end});
-    match (&choice.calls, spelling.section) {
+    if usual.messages {
+        return harmony::format(spellings.iter().flat_map(tags).collect(), &choice.calls);
+    }
+    let around = |spelling: &CallSyntax| {
+        let [begin, end] = spelling.section?;
+        Some(json!({"begin": begin, "content": some(tags(spelling), spelling.between, single), "end": end}))
+    };
+    let sections: Vec<Value> = spellings.iter().filter_map(around).collect();
+    let (whole, last) = match sections.is_empty() {
+        true => (spellings.iter().flat_map(tags).collect(), single),
         // No call can follow a section, so the text ends there.
-        (Calls::Auto, Some(around)) => json!({"type": "triggered_tags", "triggers": [spelling.trigger()],
-            "tags": [section(around, tags)], "stop_after_first": true}),
-        (Calls::Auto, None) => {
-            json!({"type": "triggered_tags", "triggers": [spelling.trigger()], "tags": tags,
-            "stop_after_first": single})
-        }
-        (_, Some(around)) => section(around, tags),
-        (_, None) => several(tags),
+        false => (sections, true),
+    };
+    match choice.calls {
+        Calls::Auto => json!({"type": "triggered_tags", "triggers": [usual.trigger()], "tags": whole,
+            "stop_after_first": last}),
+        _ => some(whole, usual.between, last),
     }
 }
 
 fn tag(spelling: &CallSyntax, tool: &Tool) -> Value {
     let style = |style: &str| json!({"type": "json_schema", "json_schema": tool.schema, "style": style});
+    let after = |pattern: &str, between: &str| {
+        json!({"type": "sequence", "elements": [
+            {"type": "regex", "pattern": pattern}, {"type": "const_string", "value": between}, style("json")]})
+    };
     let content = match spelling.arguments {
         Arguments::Json => style("json"),
         Arguments::Parameters(name) => style(name),
-        Arguments::Numbered(between) => json!({"type": "sequence", "elements": [
-            {"type": "regex", "pattern": "0|[1-9][0-9]{0,3}"}, {"type": "const_string", "value": between}, style("json")]}),
+        Arguments::Numbered(between) => after("0|[1-9][0-9]{0,3}", between),
+        Arguments::Identified(between) => after("[0-9A-Za-z_-]{1,40}", between),
     };
     json!({"begin": format!("{}{}{}", spelling.name[0], tool.name, spelling.name[1]), "content": content,
         "end": spelling.end})
 }
 
+/// The pointer of a schema in a format, and in the list of tools.
+struct SchemaPlace<'a> {
+    from: String,
+    to: &'a str,
+    name: &'a str,
+}
+
 /// Pairs the pointer of each schema in a format with its pointer in the list of tools.
-fn places(format: &Value, tools: &[&Tool]) -> Vec<(String, String)> {
+fn places<'a>(format: &Value, tools: &[&'a Tool]) -> Vec<SchemaPlace<'a>> {
     fn walk(value: &Value, at: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(members) => {
@@ -323,24 +307,34 @@ fn places(format: &Value, tools: &[&Tool]) -> Vec<(String, String)> {
     }
     let mut found = Vec::new();
     walk(format, "/format", &mut found);
-    // Each tool has one, in their order.
-    found.into_iter().zip(tools.iter().map(|tool| tool.pointer.clone())).collect()
+    // Each tool has one in each spelling, in their order.
+    let pairs = found.into_iter().zip(tools.iter().cycle());
+    pairs.map(|(from, tool)| SchemaPlace { from, to: &tool.pointer, name: &tool.name }).collect()
 }
 
-/// Converts an error of the structural tag into one of the list of tools.
-fn moved(error: &Error, places: &[(String, String)]) -> Error {
-    let mut new = Error::new(error.kind(), error.message());
+/// Returns the schema that a pointer into the format leads to. A longer number is another location.
+fn found<'p, 'a>(places: &'p [SchemaPlace<'a>], pointer: &str) -> Option<&'p SchemaPlace<'a>> {
+    let within = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    places.iter().find(|place| pointer.strip_prefix(place.from.as_str()).is_some_and(within))
+}
+
+/// Converts an error of the structural tag into one of the list of tools, which names the tool.
+fn moved(error: &Error, places: &[SchemaPlace<'_>]) -> Error {
+    let tool = error.places().iter().find_map(|place| match place {
+        Place::Pointer(inner) => found(places, inner),
+        _ => None,
+    });
+    let message = match tool {
+        Some(tool) => format!("the tool `{}`: {}", tool.name, error.message()),
+        None => error.message().to_owned(),
+    };
+    let mut new = Error::new(error.kind(), message);
     for place in error.places() {
-        new = new.at(match place {
-            Place::Pointer(inner) => {
-                // A longer number is another location.
-                let within = |from: &str| {
-                    inner.strip_prefix(from).filter(|rest| rest.is_empty() || rest.starts_with('/'))
-                };
-                let known = places.iter().find_map(|(from, to)| Some(format!("{to}{}", within(from)?)));
-                Place::Pointer(known.unwrap_or_else(|| inner.clone()))
+        new = new.at(match (place, tool) {
+            (Place::Pointer(inner), Some(tool)) if inner.starts_with(&tool.from) => {
+                Place::Pointer(format!("{}{}", tool.to, &inner[tool.from.len()..]))
             }
-            other => other.clone(),
+            (other, _) => other.clone(),
         });
     }
     match error.hint_text() {
@@ -366,7 +360,7 @@ mod tests {
         assert_eq!(tools.names().collect::<Vec<_>>(), ["add", "get.it", "now"]);
         let schemas: Vec<_> = tools.list.iter().map(|t| (&*t.schema, &*t.pointer)).collect();
         assert!(schemas[0].1 == "/0/function/parameters" && schemas[1].1 == "/1/input_schema");
-        assert_eq!(schemas[1].0, r#"{"type":"object","properties": {"b": {"type": "string"}}}"#);
+        assert_eq!(schemas[1].0, r#"{"type":"object","properties":{"b":{"type":"string"}}}"#);
         assert_eq!(schemas[2], (r#"{"type":"object","additionalProperties":false}"#, "/2"));
         for style in ToolStyle::ALL {
             for calls in [Calls::Auto, Calls::Required, Calls::Function("now".into())] {
@@ -396,20 +390,6 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_objects() {
-        for (schema, expected) in [
-            ("true", r#"{"type":"object"}"#),
-            ("{}", r#"{"type":"object"}"#),
-            ("{ \"minProperties\": 1e0 }", r#"{"type":"object","minProperties": 1e0 }"#),
-            (r#"{"type": ["object"]}"#, r#"{"type": ["object"]}"#),
-            (r##"{"$ref": "#/a"}"##, r##"{"$ref": "#/a"}"##),
-            ("false", "false"),
-        ] {
-            assert_eq!(arguments(schema), expected);
-        }
-    }
-
-    #[test]
     fn faults_have_a_place() {
         let refused = |list: &str, kind, pointer: Option<&str>, message: &str| {
             let tools = Tools::parse(list);
@@ -419,15 +399,22 @@ mod tests {
             assert_eq!((error.kind(), error.pointer()), (kind, pointer), "{error}");
             assert!(error.message().contains(message), "{error}");
         };
-        refused("[", ErrorKind::InvalidJson, None, "EOF");
+        refused("[", ErrorKind::InvalidJson, None, "end");
         refused("[]", ErrorKind::InvalidSchema, None, "a list of 0 tools");
         refused("[1]", ErrorKind::InvalidSchema, Some("/0"), "not a tool");
         refused("[{}]", ErrorKind::InvalidSchema, Some("/0"), "lacks its `name`");
         refused(r#"[{"name": "a"}, {"name": "a"}]"#, ErrorKind::InvalidSchema, Some("/1"), "two tools");
         refused(r#"[{"name": "a b"}]"#, ErrorKind::Unsupported, Some("/0/name"), "\"a b\"");
+        refused("{}", ErrorKind::InvalidSchema, Some(""), "neither a list");
+        refused(r#"{"tools": 1}"#, ErrorKind::InvalidSchema, Some("/tools"), "an array");
+        refused(r#"[{"function": 1}]"#, ErrorKind::InvalidSchema, Some("/0/function"), "an object");
+        refused(r#"[{"name": 1}]"#, ErrorKind::InvalidSchema, Some("/0/name"), "a string");
+        let free = r#"[{"type": "custom", "name": "a", "format": {"type": "text"}}]"#;
+        refused(free, ErrorKind::Unsupported, Some("/0/type"), "take text");
         refused(r#"[{"type": "web_search"}]"#, ErrorKind::Unsupported, Some("/0/type"), "`web_search`");
         let list = r#"[{"name": "a"}, {"function": {"name": "b", "parameters": {"properties": {"x": {"type": "strin"}}}}}]"#;
-        refused(list, ErrorKind::InvalidSchema, Some("/1/function/parameters/properties/x/type"), "strin");
+        let at = Some("/1/function/parameters/properties/x/type");
+        refused(list, ErrorKind::InvalidSchema, at, "the tool `b`: ");
         let tools = Tools::parse(LIST).unwrap();
         let choice = ToolChoice { calls: Calls::Function("sub".into()), single: false };
         let error = tools.constraint(ToolStyle::Llama, &choice, Policy::default()).unwrap_err();

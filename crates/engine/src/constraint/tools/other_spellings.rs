@@ -73,7 +73,7 @@ fn calls(value: &Value, names: &impl Fn(&str) -> bool) -> Option<Vec<ToolCall>> 
 }
 
 /// Returns the call that an object describes.
-fn call(value: &Value, names: &impl Fn(&str) -> bool) -> Option<ToolCall> {
+pub(super) fn call(value: &Value, names: &impl Fn(&str) -> bool) -> Option<ToolCall> {
     let own = value.get("function").filter(|function| function.is_object()).unwrap_or(value);
     let name = own.get("name").and_then(Value::as_str).filter(|name| names(name))?;
     let arguments = ["arguments", "parameters", "input"].iter().find_map(|word| own.get(*word))?;

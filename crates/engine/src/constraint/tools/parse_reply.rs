@@ -2,7 +2,8 @@
 //!
 //! It makes one pass over the reply, by the texts of its style. In all but one style, values in
 //! tags do not carry their type. Such a value is a string if its schema allows nothing else, and
-//! JSON if it allows no string. If the schema allows both, it is JSON if it parses as JSON.
+//! JSON if it allows no string. If the schema allows both, it is JSON if it parses as JSON. Where a
+//! string is not allowed, a literal of Python is read, too: some models write `True`.
 //!
 //! # Cost
 //!
@@ -19,7 +20,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::style::{Arguments, CallSyntax};
-use super::{Tool, harmony};
+use super::{Tool, harmony, other_spellings, python_literal};
 use crate::constraint::structural_tag::{self, Tags};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -49,28 +50,28 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-pub(super) fn read(tools: &[Tool], spelling: &CallSyntax, reply: &str) -> Result<Reply> {
-    let mut reader = Reader { tools, spelling, reply, at: 0, out: Reply::default() };
-    if spelling.messages {
+pub(super) fn read(tools: &[Tool], spellings: &[CallSyntax], reply: &str) -> Result<Reply> {
+    let usual = &spellings[0];
+    let mut reader = Reader { tools, spellings, reply, at: 0, out: Reply::default() };
+    if usual.messages {
         harmony::read(&mut reader)?;
         return Ok(reader.out);
     }
-    while let Some(found) = reader.rest().find(spelling.trigger()) {
+    while let Some(found) = reader.rest().find(usual.trigger()) {
         let before = &reader.rest()[..found];
-        if reader.out.calls.is_empty() || before != spelling.between {
+        if reader.out.calls.is_empty() || before != usual.between {
             reader.out.text.push_str(before);
         }
         reader.at += found;
-        match spelling.section {
+        match usual.section {
             None => reader.call()?,
             Some([begin, end]) => {
-                reader.expect(begin)?;
+                reader.expect_tag(begin)?;
                 reader.call()?;
-                while !reader.rest().starts_with(end) {
-                    reader.expect(spelling.between)?;
+                while !reader.skip_tag(end) {
+                    reader.expect_tag(usual.between)?;
                     reader.call()?;
                 }
-                reader.expect(end)?;
             }
         }
     }
@@ -82,7 +83,7 @@ pub(super) fn read(tools: &[Tool], spelling: &CallSyntax, reply: &str) -> Result
 /// A reply that is being read.
 pub(super) struct Reader<'a> {
     pub tools: &'a [Tool],
-    spelling: &'a CallSyntax,
+    spellings: &'a [CallSyntax],
     reply: &'a str,
     /// Position of the next byte.
     pub at: usize,
@@ -95,7 +96,7 @@ impl<'a> Reader<'a> {
     }
 
     pub fn fault(&self, what: &str) -> Error {
-        let part = if self.spelling.messages { "message" } else { "call" };
+        let part = if self.spellings[0].messages { "message" } else { "call" };
         let message = match self.rest().is_empty() {
             true => format!("the reply breaks off in a {part}: {what} is missing"),
             false => format!("byte {} of the reply is not {what}", self.at),
@@ -117,8 +118,67 @@ impl<'a> Reader<'a> {
         is_there
     }
 
+    /// Skips a text between calls, in which white space may be missing or be added: what a template
+    /// writes differs between versions of it.
+    fn skip_tag(&mut self, text: &str) -> bool {
+        let before = self.at;
+        if self.skip(text) {
+            return true;
+        }
+        for (i, word) in text.split_inclusive(|c: char| "]>,".contains(c)).enumerate() {
+            if i > 0 || word.starts_with(char::is_whitespace) {
+                self.skip_white();
+            }
+            if !self.skip(word.trim()) {
+                self.at = before;
+                return false;
+            }
+        }
+        if text.ends_with(char::is_whitespace) {
+            self.skip_white();
+        }
+        true
+    }
+
+    fn expect_tag(&mut self, text: &str) -> Result<()> {
+        match self.skip_tag(text) {
+            true => Ok(()),
+            false => Err(self.fault(&format!("{text:?}"))),
+        }
+    }
+
+    /// Reads a call in one of the spellings.
     fn call(&mut self) -> Result<()> {
-        let [before, behind] = self.spelling.name;
+        let start = self.at;
+        let mut best: Option<(usize, Error)> = None;
+        for spelling in self.spellings {
+            match self.call_in(spelling) {
+                Ok(call) => {
+                    self.out.calls.push(call);
+                    return Ok(());
+                }
+                Err(error) if best.as_ref().is_none_or(|best| best.0 < self.at) => {
+                    best = Some((self.at, error));
+                }
+                Err(_) => {}
+            }
+            self.at = start;
+        }
+        match (self.json_call(), best) {
+            (Some(call), _) => {
+                self.out.calls.push(call);
+                Ok(())
+            }
+            (None, Some((at, error))) => {
+                self.at = at;
+                Err(error)
+            }
+            (None, None) => Err(self.fault("a call")),
+        }
+    }
+
+    fn call_in(&mut self, spelling: &CallSyntax) -> Result<ToolCall> {
+        let [before, behind] = spelling.name;
         self.expect(before)?;
         let called =
             |tool: &&Tool| self.rest().strip_prefix(&*tool.name).is_some_and(|rest| rest.starts_with(behind));
@@ -127,11 +187,11 @@ impl<'a> Reader<'a> {
             return Err(self.fault("the name of a tool"));
         };
         self.at += tool.name.len() + behind.len();
-        let arguments = match self.spelling.arguments {
+        let arguments = match spelling.arguments {
             Arguments::Json => self.json()?.to_owned(),
-            Arguments::Numbered(between) => {
-                let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
-                self.at += digits;
+            Arguments::Numbered(between) | Arguments::Identified(between) => {
+                let word = |b: &u8| b.is_ascii_alphanumeric() || b"_-".contains(b);
+                self.at += self.rest().bytes().take_while(word).count();
                 self.expect(between)?;
                 self.json()?.to_owned()
             }
@@ -140,14 +200,38 @@ impl<'a> Reader<'a> {
                 self.parameters(tool, style, tags)?
             }
         };
-        if matches!(self.spelling.arguments, Arguments::Parameters(_)) {
+        if matches!(spelling.arguments, Arguments::Parameters(_)) {
             self.skip_white();
-            self.expect(self.spelling.end.trim_start())?;
+            self.expect(spelling.end.trim_start())?;
         } else {
-            self.expect(self.spelling.end)?;
+            self.expect(spelling.end)?;
         }
-        self.out.calls.push(ToolCall { name: tool.name.clone(), arguments });
-        Ok(())
+        Ok(ToolCall { name: tool.name.clone(), arguments })
+    }
+
+    /// Reads a call that is a JSON object, with any white space, order and further members. Returns
+    /// `None` with nothing read if there is none, or if calls of the style are no objects.
+    fn json_call(&mut self) -> Option<ToolCall> {
+        let usual = &self.spellings[0];
+        let before = usual.name[0].strip_suffix("{\"name\": \"")?;
+        let start = self.at;
+        let read = |reader: &mut Self| {
+            reader.skip(before.trim_end()).then_some(())?;
+            reader.skip_white();
+            let value: Value = serde_json::from_str(reader.json().ok()?).ok()?;
+            let call = other_spellings::call(&value, &|name| reader.tools.iter().any(|t| t.name == name))?;
+            let end = usual.end.strip_prefix('}')?.trim_start();
+            if !end.is_empty() {
+                reader.skip_white();
+                reader.skip(end).then_some(())?;
+            }
+            Some(call)
+        };
+        let call = read(self);
+        if call.is_none() {
+            self.at = start;
+        }
+        call
     }
 
     /// Reads a JSON value.
@@ -177,7 +261,7 @@ impl<'a> Reader<'a> {
             let name = self.until(tags.named)?;
             let look = TypeInspector { root: &schema, left: Cell::new(MAX_INSPECTED_SCHEMAS) };
             let mut types = look.property(&schema, name, 0);
-            if style == "deepseek_xml" {
+            if style.starts_with("deepseek_") {
                 let string = self.until("\">")? == "true";
                 types = Types { string, other: !string };
             }
@@ -236,6 +320,11 @@ impl Types {
         let other = !value.is_empty() && !value.starts_with('"');
         if other && (self.other || !self.string) {
             return value.to_owned();
+        }
+        if !self.string
+            && let Some(value) = python_literal::to_json(inner)
+        {
+            return value;
         }
         let text = if lines { text.strip_prefix('\n').unwrap_or(text) } else { text };
         let text = if lines { text.strip_suffix('\n').unwrap_or(text) } else { text };

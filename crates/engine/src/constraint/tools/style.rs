@@ -43,6 +43,8 @@ pub(super) enum Arguments {
     Parameters(&'static str),
     /// The number of the call, this text, and a JSON object.
     Numbered(&'static str),
+    /// An identifier of the call, this text, and a JSON object.
+    Identified(&'static str),
 }
 
 /// Texts of a style.
@@ -117,7 +119,29 @@ impl ToolStyle {
         })
     }
 
-    pub(super) fn spelling(self) -> CallSyntax {
+    /// Returns the spellings that the templates of the models write; the first one is the usual one.
+    pub(super) fn spellings(self) -> Vec<CallSyntax> {
+        let usual = self.spelling();
+        let mut all = vec![usual];
+        match self {
+            // Up to version 3 of the tokenizer.
+            ToolStyle::Mistral => all.push(CallSyntax { section: Some(["[TOOL_CALLS] [", "]"]), ..usual }),
+            ToolStyle::MistralArgs => all.push(CallSyntax {
+                name: ["[TOOL_CALLS]", "[CALL_ID]"],
+                arguments: Arguments::Identified("[ARGS]"),
+                ..usual
+            }),
+            // The models write the other one, but see this one in earlier turns.
+            ToolStyle::Harmony => all.push(CallSyntax {
+                name: [" to=functions.", "<|channel|>commentary json<|message|>"],
+                ..usual
+            }),
+            _ => {}
+        }
+        all
+    }
+
+    fn spelling(self) -> CallSyntax {
         use Arguments::{Json, Numbered, Parameters};
         let (section, name, arguments, end, between) = match self {
             ToolStyle::Hermes => {

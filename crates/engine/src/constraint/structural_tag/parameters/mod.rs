@@ -41,6 +41,8 @@ pub(super) enum Style {
     /// `<｜DSML｜parameter name="NAME" string="true">TEXT</｜DSML｜parameter>`, and `false` before
     /// JSON.
     Deepseek,
+    /// The same, with a blank before `parameter`.
+    DeepseekBlank,
     /// `<arg_key>NAME</arg_key><arg_value>VALUE</arg_value>`.
     Glm,
 }
@@ -59,10 +61,11 @@ const MIN_UNDECLARED_NAMES: usize = 10_000;
 
 impl Style {
     /// All styles by name.
-    pub const NAMED: [(&str, Style); 4] = [
+    pub const NAMED: [(&str, Style); 5] = [
         ("qwen_xml", Style::Qwen),
         ("minimax_xml", Style::Minimax),
         ("deepseek_xml", Style::Deepseek),
+        ("deepseek_v4_1_xml", Style::DeepseekBlank),
         ("glm_xml", Style::Glm),
     ];
 
@@ -71,16 +74,22 @@ impl Style {
             Style::Qwen => ["<parameter=", ">", "</parameter>"],
             Style::Minimax => ["<parameter name=\"", "\">", "</parameter>"],
             Style::Deepseek => ["<｜DSML｜parameter name=\"", "\" string=\"", "</｜DSML｜parameter>"],
+            Style::DeepseekBlank => ["<｜DSML｜ parameter name=\"", "\" string=\"", "</｜DSML｜ parameter>"],
             Style::Glm => ["<arg_key>", "</arg_key>", "</arg_value>"],
         };
         Tags { open, named, close }
+    }
+
+    /// Returns true if a parameter says whether its value is a string.
+    pub fn marks_strings(self) -> bool {
+        matches!(self, Style::Deepseek | Style::DeepseekBlank)
     }
 
     fn markup(self) -> Markup {
         let Tags { open, named, .. } = self.tags();
         let (first, between, last) = match self {
             Style::Qwen => (Gap::None, Gap::Line, Gap::None),
-            Style::Minimax | Style::Deepseek => (Gap::None, Gap::Line, Gap::MayLine),
+            Style::Minimax | Style::Deepseek | Style::DeepseekBlank => (Gap::None, Gap::Line, Gap::MayLine),
             Style::Glm => (Gap::MayLine, Gap::MayLine, Gap::MayLine),
         };
         Markup { open: open.into(), named: named.into(), first, between, last }
@@ -337,7 +346,7 @@ impl Writer<'_> {
         let free =
             texts.iter().find(|text| text.lang == self.free_here && text.most.is_none() && text.least == 0);
         // Any text includes all JSON.
-        if !values.is_empty() && (free.is_none() || self.style == Style::Deepseek) {
+        if !values.is_empty() && (free.is_none() || self.style.marks_strings()) {
             let value = self.ir.union(values);
             let value = self.clean_below(value)?;
             let (inner, close) = (self.inner(), self.ir.bytes(self.style.tags().close));
@@ -401,7 +410,9 @@ impl Writer<'_> {
     fn after_name(&mut self, text: bool, value: Vec<NodeId>) -> NodeId {
         let mut parts = match self.style {
             Style::Qwen | Style::Minimax => Vec::new(),
-            Style::Deepseek => vec![self.ir.bytes(if text { "true\">" } else { "false\">" })],
+            Style::Deepseek | Style::DeepseekBlank => {
+                vec![self.ir.bytes(if text { "true\">" } else { "false\">" })]
+            }
             Style::Glm => {
                 let line = self.ir.bytes("\n");
                 let gap = match self.policy.whitespace {
