@@ -327,6 +327,73 @@ fn replies_of_models() {
     assert!(error.to_string().contains("byte 22 of the reply is not the name of a tool"), "{error}");
 }
 
+/// What templates write in a second way comes through the constraint, and is read back.
+#[test]
+fn second_spellings() {
+    let (words, tools) = (TestVocab::new(5, 80, &[]), tools());
+    let compiler = Compiler::new(words.vocab.clone());
+    let policy = Policy { whitespace: Whitespace::SingleSpace, ..Policy::default() };
+    let city = r#"{"name": "get_weather", "arguments": {"city": "Oslo"}}"#;
+    let oslo = ("get_weather", json!({"city": "Oslo"}));
+    let now = ("now", json!({}));
+    for (style, reply, calls) in [
+        (ToolStyle::Mistral, format!("[TOOL_CALLS] [{city}]"), vec![oslo.clone()]),
+        (
+            ToolStyle::Mistral,
+            format!(r#"[TOOL_CALLS] [{city}, {{"name": "now", "arguments": {{}}}}]"#),
+            vec![oslo.clone(), now.clone()],
+        ),
+        (
+            ToolStyle::MistralArgs,
+            r#"[TOOL_CALLS]get_weather[CALL_ID]Ab3d5f7H9[ARGS]{"city": "Oslo"}[TOOL_CALLS]now[ARGS]{}"#.into(),
+            vec![oslo.clone(), now.clone()],
+        ),
+        (
+            ToolStyle::QwenCoder,
+            "<tool_call>\n<function=now>\n</function>\n</tool_call>".into(),
+            vec![now.clone()],
+        ),
+        (ToolStyle::Glm, "<tool_call>now\n</tool_call>".into(), vec![now.clone()]),
+        (
+            ToolStyle::DeepSeekDsml,
+            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"now\">\n\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
+                .into(),
+            vec![now.clone()],
+        ),
+        (
+            ToolStyle::MiniMax,
+            "<minimax:tool_call>\n<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>".into(),
+            vec![now.clone()],
+        ),
+    ] {
+        for kind in [Calls::Auto, Calls::Required] {
+            let choice = ToolChoice { calls: kind, single: false };
+            let constraint = tools.constraint(style, &choice, policy.clone()).expect("valid");
+            let grammar = compiler.compile(&constraint).expect("satisfiable");
+            assert!(words.accepts(&grammar, &reply), "{style:?}: {reply}");
+        }
+        let read = tools.read(style, &reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
+        assert_eq!(values(&read.calls), calls, "{reply}");
+        assert!(read.text.is_empty(), "{reply}");
+    }
+    // A function that needs arguments has no call without them.
+    let constraint = tools.constraint(ToolStyle::QwenCoder, &ToolChoice::default(), policy).expect("valid");
+    let grammar = compiler.compile(&constraint).expect("satisfiable");
+    assert!(!words.accepts(&grammar, "<tool_call>\n<function=get_weather>\n</function>\n</tool_call>"));
+    // Read, but not written: other white space, order and members.
+    for (style, reply) in [
+        (ToolStyle::Hermes, r#"<tool_call>{"arguments":{"city":"Oslo"},"name":"get_weather"}</tool_call>"#),
+        (
+            ToolStyle::Mistral,
+            r#"[TOOL_CALLS] [ {"name":"get_weather","arguments":{"city":"Oslo"},"id":"a"} ]"#,
+        ),
+        (ToolStyle::Llama, r#"{"name": "get_weather", "type": "function", "parameters": {"city":"Oslo"}}"#),
+    ] {
+        let read = tools.read(style, reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
+        assert_eq!(values(&read.calls), [oslo.clone()], "{reply}");
+    }
+}
+
 /// The function in front of the channel or behind it, with and without the mark of its type.
 #[test]
 fn replies_in_channels() {

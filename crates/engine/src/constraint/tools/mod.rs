@@ -69,6 +69,30 @@ struct Tool {
     entry: String,
 }
 
+impl Tool {
+    /// Returns true if its arguments may be absent. May also return false then, for schemas that
+    /// are not simple.
+    fn needs_nothing(&self) -> bool {
+        const SIMPLE: [&str; 10] = [
+            "type",
+            "properties",
+            "required",
+            "additionalProperties",
+            "title",
+            "description",
+            "$schema",
+            "$defs",
+            "definitions",
+            "examples",
+        ];
+        let Ok(Value::Object(schema)) = serde_json::from_str(&self.schema) else { return false };
+        let required = schema.get("required").and_then(Value::as_array);
+        schema.get("type").is_some_and(|kind| kind == "object")
+            && schema.keys().all(|name| SIMPLE.contains(&name.as_str()))
+            && required.is_none_or(Vec::is_empty)
+    }
+}
+
 /// Choice of the calls in a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolChoice {
@@ -241,7 +265,10 @@ impl Tools {
 fn format(spellings: &[CallSyntax], tools: &[&Tool], choice: &ToolChoice) -> Value {
     let single = choice.single || matches!(choice.calls, Calls::Function(_));
     let usual = &spellings[0];
-    let tags = |spelling: &CallSyntax| tools.iter().map(|tool| tag(spelling, tool)).collect::<Vec<Value>>();
+    let tags = |spelling: &CallSyntax| -> Vec<Value> {
+        let fits = |tool: &&&Tool| spelling.arguments != Arguments::None || tool.needs_nothing();
+        tools.iter().filter(fits).map(|tool| tag(spelling, tool)).collect()
+    };
     let some = |tags: Vec<Value>, separator: &str, single: bool| {
         json!({"type": "tags_with_separator", "tags": tags, "separator": separator,
             "at_least_one": true, "stop_after_first": single})
@@ -277,6 +304,7 @@ fn tag(spelling: &CallSyntax, tool: &Tool) -> Value {
         Arguments::Parameters(name) => style(name),
         Arguments::Numbered(between) => after("0|[1-9][0-9]{0,3}", between),
         Arguments::Identified(between) => after("[0-9A-Za-z_-]{1,40}", between),
+        Arguments::None => json!({"type": "const_string", "value": ""}),
     };
     json!({"begin": format!("{}{}{}", spelling.name[0], tool.name, spelling.name[1]), "content": content,
         "end": spelling.end})
@@ -307,7 +335,7 @@ fn places<'a>(format: &Value, tools: &[&'a Tool]) -> Vec<SchemaPlace<'a>> {
     }
     let mut found = Vec::new();
     walk(format, "/format", &mut found);
-    // Each tool has one in each spelling, in their order.
+    // Each tool has one in each spelling with arguments, in their order.
     let pairs = found.into_iter().zip(tools.iter().cycle());
     pairs.map(|(from, tool)| SchemaPlace { from, to: &tool.pointer, name: &tool.name }).collect()
 }

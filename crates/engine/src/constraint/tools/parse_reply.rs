@@ -195,6 +195,7 @@ impl<'a> Reader<'a> {
                 self.expect(between)?;
                 self.json()?.to_owned()
             }
+            Arguments::None => "{}".to_owned(),
             Arguments::Parameters(style) => {
                 let Some(tags) = structural_tag::tags(style) else { return Err(self.fault("known")) };
                 self.parameters(tool, style, tags)?

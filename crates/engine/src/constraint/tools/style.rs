@@ -45,6 +45,8 @@ pub(super) enum Arguments {
     Numbered(&'static str),
     /// An identifier of the call, this text, and a JSON object.
     Identified(&'static str),
+    /// None: the call of a function that needs no arguments.
+    None,
 }
 
 /// Texts of a style.
@@ -131,11 +133,10 @@ impl ToolStyle {
                 arguments: Arguments::Identified("[ARGS]"),
                 ..usual
             }),
-            // The models write the other one, but see this one in earlier turns.
-            ToolStyle::Harmony => all.push(CallSyntax {
-                name: [" to=functions.", "<|channel|>commentary json<|message|>"],
-                ..usual
-            }),
+            // Without parameters, the template writes one line break instead of two.
+            ToolStyle::QwenCoder => {
+                all.push(CallSyntax { arguments: Arguments::None, end: "</function>\n</tool_call>", ..usual })
+            }
             _ => {}
         }
         all
