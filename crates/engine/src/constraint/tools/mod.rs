@@ -276,16 +276,22 @@ fn format(spellings: &[CallSyntax], tools: &[&Tool], choice: &ToolChoice) -> Val
     if usual.messages {
         return harmony::format(spellings.iter().flat_map(tags).collect(), &choice.calls);
     }
-    let around = |spelling: &CallSyntax| {
-        let [begin, end] = spelling.section?;
-        Some(json!({"begin": begin, "content": some(tags(spelling), spelling.between, single), "end": end}))
-    };
-    let sections: Vec<Value> = spellings.iter().filter_map(around).collect();
-    let (whole, last) = match sections.is_empty() {
-        true => (spellings.iter().flat_map(tags).collect(), single),
-        // No call can follow a section, so the text ends there.
-        false => (sections, true),
-    };
+    // Spellings with the same texts around all calls are mixed.
+    let (mut whole, mut last, mut rest) = (Vec::new(), single, spellings);
+    while let [first, ..] = rest {
+        let same = rest.iter().take_while(|spelling| spelling.section == first.section).count();
+        let calls: Vec<Value> = rest[..same].iter().flat_map(tags).collect();
+        match first.section {
+            None => whole.extend(calls),
+            Some([begin, end]) => {
+                whole
+                    .push(json!({"begin": begin, "content": some(calls, first.between, single), "end": end}));
+                // No call can follow a section, so the text ends there.
+                last = true;
+            }
+        }
+        rest = &rest[same..];
+    }
     match choice.calls {
         Calls::Auto => json!({"type": "triggered_tags", "triggers": [usual.trigger()], "tags": whole,
             "stop_after_first": last}),

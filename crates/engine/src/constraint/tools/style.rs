@@ -137,6 +137,10 @@ impl ToolStyle {
             ToolStyle::QwenCoder => {
                 all.push(CallSyntax { arguments: Arguments::None, end: "</function>\n</tool_call>", ..usual })
             }
+            // Without parameters, the template writes two line breaks instead of one.
+            ToolStyle::DeepSeekDsml => {
+                all.push(CallSyntax { arguments: Arguments::None, end: "\n</｜DSML｜invoke>", ..usual })
+            }
             _ => {}
         }
         all
