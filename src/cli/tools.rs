@@ -61,6 +61,6 @@ impl ToolArgs {
 pub(super) fn read_tools(file: &Path) -> Result<(Tools, Vec<Value>)> {
     let text = read_text(file)?;
     let tools = Tools::parse(&text).map_err(|e| e.at(Place::File(file.into())))?;
-    // The text is a JSON array, so this cannot fail.
-    Ok((tools, serde_json::from_str(&text).unwrap_or_default()))
+    let prompt = tools.for_prompt();
+    Ok((tools, prompt))
 }

@@ -88,7 +88,7 @@ pub(super) fn read(text: &str, skip: bool) -> Result<List> {
         Some(_) => e,
         None => e.hint(hint),
     })?;
-    let mut reader = Reader { doc: &doc, warnings: Vec::new() };
+    let mut reader = ListReader { doc: &doc, warnings: Vec::new() };
     let entries = reader.entries()?;
     if entries.is_empty() || entries.len() > MAX_TOOLS {
         let message =
@@ -139,12 +139,12 @@ pub(super) fn for_prompt(tool: &Tool) -> Json {
     json!({"type": "function", "function": function})
 }
 
-struct Reader<'a> {
+struct ListReader<'a> {
     doc: &'a Doc,
     warnings: Vec<Warning>,
 }
 
-impl Reader<'_> {
+impl ListReader<'_> {
     fn error(&self, kind: ErrorKind, at: Id, message: impl Into<String>) -> Error {
         Error::new(kind, message).at(self.doc.place(at))
     }

@@ -125,10 +125,8 @@ impl<'a> Reader<'a> {
         if self.skip(text) {
             return true;
         }
-        for (i, word) in text.split_inclusive(|c: char| "]>,".contains(c)).enumerate() {
-            if i > 0 || word.starts_with(char::is_whitespace) {
-                self.skip_white();
-            }
+        for word in text.split_inclusive(|c: char| "]>,".contains(c)) {
+            self.skip_white();
             if !self.skip(word.trim()) {
                 self.at = before;
                 return false;

@@ -15,17 +15,17 @@ const MAX_DEPTH: usize = 64;
 
 /// Converts a literal to JSON text; `None` if it is not one.
 pub(super) fn to_json(text: &str) -> Option<String> {
-    let mut reader = Reader { rest: text };
+    let mut reader = LiteralReader { rest: text };
     let value = reader.value(0)?;
     reader.blanks();
     reader.rest.is_empty().then(|| value.to_string())
 }
 
-struct Reader<'a> {
+struct LiteralReader<'a> {
     rest: &'a str,
 }
 
-impl Reader<'_> {
+impl LiteralReader<'_> {
     fn blanks(&mut self) {
         self.rest = self.rest.trim_start();
     }
