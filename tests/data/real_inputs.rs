@@ -22,8 +22,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Cases that are not right yet.
-const OPEN: &[&str] = &[
-];
+const OPEN: &[&str] = &[];
 
 /// One line of a case file.
 #[derive(Deserialize)]

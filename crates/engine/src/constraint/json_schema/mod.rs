@@ -134,9 +134,14 @@ pub(super) fn document(text: &str) -> Result<crate::constraint::json::document::
     crate::constraint::json::document::Doc::parse(text)
 }
 
-/// Returns true if a member of a schema with this name is a keyword or an annotation.
-pub(super) fn is_keyword(name: &str) -> bool {
-    keywords::KEYWORDS.contains(&name)
+/// Returns true if an object with these members is a schema, and not one that says something else:
+/// it has a keyword, or nothing but annotations.
+pub(super) fn looks_like_schema<'a>(mut names: impl Iterator<Item = &'a str> + Clone) -> bool {
+    let known = |name: &str| keywords::KEYWORDS.iter().position(|&keyword| keyword == name);
+    let asserts = |name: &str| {
+        known(name).is_some_and(|at| keywords::asserts(crate::constraint::json::document::Symbol(at as u32)))
+    };
+    names.clone().any(asserts) || names.all(|name| known(name).is_some())
 }
 
 /// Adds to `out` a node for the texts that both regular nodes contain.

@@ -312,8 +312,7 @@ impl ListReader<'_> {
             Value::Object { .. } if has("type") || has("$ref") => schema,
             // An object without keywords is no schema, which the front end of schemas reports.
             Value::Object { .. }
-                if !members.is_empty()
-                    && !members.iter().any(|&(own, _)| json_schema::is_keyword(self.doc.name(own))) =>
+                if !json_schema::looks_like_schema(members.iter().map(|&(own, _)| self.doc.name(own))) =>
             {
                 schema
             }
@@ -389,6 +388,7 @@ mod tests {
             (r##"{"$ref": "#/a"}"##, r##"{"$ref":"#/a"}"##),
             (r#""{\"minimum\": 1}""#, r#"{"minimum": 1}"#),
             (r#"{"url": {}}"#, r#"{"url":{}}"#),
+            (r#"{"title": "t"}"#, r#"{"type":"object","title":"t"}"#),
             ("false", "false"),
         ] {
             assert_eq!(schemas(&format!(r#"[{{"name": "f", "parameters": {schema}}}]"#))[0].1, expected);
