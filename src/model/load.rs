@@ -14,6 +14,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use ffwd_engine::text::bytes_without_mark;
+
 use super::config::{ModelConfig, bad};
 use super::file_data::FileData;
 use super::runner::Runner;
@@ -138,7 +140,7 @@ pub(super) fn read_json(path: &Path) -> Result<Vec<u8>> {
         return Err(Error::new(ErrorKind::TooComplex, format!("more than the limit of {MAX_JSON} bytes"))
             .at(Place::File(path.to_owned())));
     }
-    Ok(text)
+    Ok(bytes_without_mark(&text).to_vec())
 }
 
 /// Returns the files that an index names, all in the same folder.

@@ -399,6 +399,12 @@ fn engines_use_their_models_templates() {
     };
     let trained = ffwd::extract::embedded::prompt("{}", "x").to_text();
     assert_eq!(extraction_prompt(&plain, "{}", "x"), trained);
+    // Files of the folder may begin with byte order marks.
+    for name in ["config.json", "tokenizer.json"] {
+        let path = dir.path().join(name);
+        let marked = [b"\xef\xbb\xbf", &std::fs::read(&path).unwrap()[..]].concat();
+        std::fs::write(&path, marked).unwrap();
+    }
     // One in the folder.
     std::fs::write(dir.path().join("chat_template.jinja"), "U:{{ messages[-1].content }} A:").unwrap();
     let with = engine(dir.path());

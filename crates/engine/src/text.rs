@@ -25,6 +25,11 @@ pub fn without_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
+/// Returns the bytes of a UTF-8 text without the byte order mark at their beginning.
+pub fn bytes_without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
 /// Decodes the bytes of a file: UTF-8, or UTF-16 with a byte order mark, which is dropped.
 ///
 /// # Errors
@@ -116,6 +121,7 @@ mod tests {
             let error = decode(bytes).unwrap_err();
             assert!(error.message().contains(part) && error.hint_text().is_some(), "{error}");
         }
+        assert_eq!(bytes_without_mark(format!("{MARK}a{MARK}").as_bytes()), "a\u{feff}".as_bytes());
         assert_eq!(decode(Vec::new()).unwrap(), "");
         assert_eq!(decode(b"\xff\xfe".to_vec()).unwrap(), "");
         assert_eq!(decode("a\0b".into()).unwrap(), "a\0b");

@@ -29,6 +29,7 @@ use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::text::bytes_without_mark;
 pub(crate) use byte_classes::{ClassSet, Classes, each as each_class, has_plain};
 use encode_cache::EncodeCache;
 pub(crate) use slices::{Slice, SliceKind};
@@ -135,6 +136,7 @@ impl Vocabulary {
     /// (WordPiece).
     pub fn from_bytes(json: &[u8]) -> Result<Self> {
         let fail = |m: String| Error::new(ErrorKind::Tokenizer, m);
+        let json = bytes_without_mark(json);
         let file: Value = serde_json::from_slice(json).map_err(|e| {
             fail(format!("not a tokenizer file: {e}")).hint("a Hugging Face tokenizer.json is expected")
         })?;
@@ -479,7 +481,7 @@ fn guess_eos(tokenizer: &Tokenizer, special: &FxHashSet<TokenId>) -> Vec<TokenId
 /// Returns the end tokens named by the configuration files next to a tokenizer.
 fn eos_beside(path: &Path, vocab: &Vocabulary) -> Vec<TokenId> {
     let read = |name: &str| -> Option<Value> {
-        serde_json::from_slice(&std::fs::read(path.with_file_name(name)).ok()?).ok()
+        serde_json::from_slice(bytes_without_mark(&std::fs::read(path.with_file_name(name)).ok()?)).ok()
     };
     let mut eos = Vec::new();
     if let Some(config) = read("generation_config.json") {
