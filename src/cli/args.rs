@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use ffwd_engine::text::decode;
-use serde_json::Value;
 
 use super::labels::LabelListArgs;
 use super::output;
 use super::schema_refs::ReferenceArgs;
-use super::tools::{ToolArgs, read_tools};
+use super::tools::ToolArgs;
 use crate::Warning;
 use crate::chat::ChatTemplate;
 use crate::constraint::substring::SubstringOptions;
@@ -255,7 +254,8 @@ pub(super) struct ConstraintKind {
     structural_tag: Option<PathBuf>,
     /// Allow calls of the functions in FILE, a JSON array of objects with a `name` and `parameters`
     ///
-    /// Clients of chat servers send such arrays.
+    /// Clients of chat servers send such arrays. Lists of the Model Context Protocol (`inputSchema`)
+    /// and objects with the list in `tools` are read, too.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     /// Match the whole output against a regular expression (syntax of Rust's regex crate)
@@ -305,7 +305,7 @@ pub(super) struct ConstraintArgs {
     calls: ToolArgs,
     /// Content of the file of tools, which may be standard input and so is read once.
     #[arg(skip)]
-    tools: OnceCell<(Tools, Vec<Value>)>,
+    tools: OnceCell<Tools>,
     #[command(flatten)]
     references: ReferenceArgs,
 }
@@ -402,13 +402,13 @@ impl ConstraintArgs {
         self.kind.labels.is_some()
     }
 
-    /// Returns the tools for the constraint, and the same list as JSON for the prompt.
-    pub(super) fn tools(&self) -> Result<Option<&(Tools, Vec<Value>)>> {
+    /// Returns the tools.
+    pub(super) fn tools(&self) -> Result<Option<&Tools>> {
         let Some(file) = &self.kind.tools else { return Ok(None) };
         let tools = match self.tools.get() {
             Some(tools) => tools,
             None => {
-                let tools = read_tools(file)?;
+                let tools = self.calls.read(file, &self.json.policy(Whitespace::Compact))?;
                 self.tools.get_or_init(|| tools)
             }
         };
@@ -464,7 +464,7 @@ impl ConstraintArgs {
             let constraint = builder.structural_tag(read_text(file)?);
             constraint.map_err(|e| e.at(Place::File(file.clone())))?
         } else if let Some(file) = &kind.tools {
-            let constraint = self.tools()?.map(|(tools, _)| self.calls.constraint(tools, policy)).transpose();
+            let constraint = self.tools()?.map(|tools| self.calls.constraint(tools, policy)).transpose();
             match constraint.map_err(|e| e.at(Place::File(file.clone())))? {
                 Some(constraint) => constraint,
                 None => return Ok(None),

@@ -46,7 +46,8 @@ const EXAMPLES: [(&str, &str); 6] = [
 #[derive(clap::Args)]
 #[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
-    /// Continue this text, or answer it with --chat
+    /// Continue this text, or answer it with --chat; after `--` it may begin with a hyphen
+    #[arg(allow_negative_numbers = true)]
     prompt: String,
     /// Put the prompt into a chat, by the model's chat template (ChatML if it has none)
     #[arg(long)]
@@ -103,7 +104,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         true => {
             let system = args.system.iter().map(Message::system);
             let messages: Vec<Message> = system.chain([Message::user(&args.prompt)]).collect();
-            let tools = tools.map(|tools| tools.1.clone()).unwrap_or_default();
+            let tools = tools.map(Tools::for_prompt).unwrap_or_default();
             engine.chat_prompt(&messages, &ChatOptions::with_tools(tools))?
         }
     };
@@ -142,7 +143,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
     let complete = if constrained { require_complete(&output) } else { Ok(()) };
     if !args.stream {
-        print_output(args, &output, tools.map(|(tools, _)| tools))?;
+        print_output(args, &output, tools)?;
     }
     for message in value_args::messages(&output.stats) {
         eprintln!("{message}");

@@ -1,6 +1,6 @@
 //! The program as users meet it: output, exit codes, messages.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::program::{ffwd, ffwd_reading, texts};
 
@@ -387,6 +387,69 @@ fn tools_are_called() {
         texts(&ffwd(&[&["inspect"], &tools[..], &["--prefix", "Hm. <tool_call>", "--json"]].concat()));
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["forced_text"], "\n{\"name\": \"");
+}
+
+/// Lists of tools as servers send them, with faults that are named.
+#[test]
+fn tools_come_in_several_shapes_and_faults_are_named() {
+    let inspect = |tools: &str, more: &[&str]| {
+        let options = ["inspect", "--tools", "-", "--tool-choice", "fetch", "--json", "--prefix"];
+        let prefix = ["<tool_call>\n{\"name\": \"fetch\", \"arguments\": {\""];
+        ffwd_reading(&[&options[..], &prefix, more].concat(), tools)
+    };
+    let forced = |tools: &str, more: &[&str]| {
+        let (out, err) = texts(&inspect(tools, more));
+        let report: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {err}"));
+        (report["forced_text"].as_str().unwrap().to_owned(), report["warnings"].clone())
+    };
+    let arguments = r#"{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}"#;
+    for list in [
+        format!(r#"[{{"name":"fetch","inputSchema":{arguments}}}]"#),
+        format!(r#"{{"tools":[{{"name":"fetch","input_schema":{arguments}}}]}}"#),
+        format!(r#"[{{"type":"function","function":{{"name":"fetch","parameters":{arguments}}}}}]"#),
+    ] {
+        let (forced, warnings) = forced(&list, &["--strict"]);
+        assert!(forced.starts_with("url\":") && warnings == json!([]), "{list}: {forced:?} {warnings}");
+    }
+    // A misspelt member is a warning, and an error in strict mode.
+    let misspelt = format!(r#"[{{"name":"fetch","input-schema":{arguments}}}]"#);
+    let prefix = &["--prefix", ""];
+    let output = inspect(&misspelt, &["--strict"]);
+    assert!(!output.status.success() && texts(&output).1.contains("input-schema"), "{:?}", texts(&output));
+    let list = ["inspect", "--tools", "-", "--json"];
+    let (out, err) = texts(&ffwd_reading(&[&list[..], prefix].concat(), &misspelt));
+    assert!(out.contains("input-schema") && err.contains("warning: "), "{out} {err}");
+    // A tool that cannot be used is an error, or left out.
+    let broken = format!(
+        r#"[{{"name":"odd","parameters":{{"$ref":"https://example.com/x"}}}},{{"name":"fetch","inputSchema":{arguments}}}]"#
+    );
+    let output = ffwd_reading(&list, &broken);
+    let err = texts(&output).1;
+    assert!(!output.status.success() && err.contains("odd") && err.contains("--skip-broken-tools"), "{err}");
+    let (text, warnings) = forced(&broken, &["--skip-broken-tools"]);
+    assert!(text.starts_with("url\":") && warnings.to_string().contains("odd"), "{text} {warnings}");
+    // Prompts have the tools that are left, in the shape of chat completions.
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let template = write(
+        "t.jinja",
+        "{% for t in tools %}{% if t.function.name != 'fetch' or not t.function.parameters.required %}{{ \
+         raise_exception(t | tojson) }}{% endif %}{% endfor %}x",
+    );
+    let tools = write("tools.json", &broken);
+    let chat =
+        ["generate", "x", "--chat", "--chat-template", &template, "--tools", &tools, "--skip-broken-tools"];
+    let output = ffwd(
+        &[&chat[..], &["--tool-choice", "fetch", "--max-tokens", "40", "--close-before-limit"]].concat(),
+    );
+    let (out, err) = texts(&output);
+    assert!(output.status.success() && out.contains("fetch") && err.contains("odd"), "{out} {err}");
+    let alone = ffwd(&["inspect", "--choice", "a", "--skip-broken-tools"]);
+    assert!(texts(&alone).1.contains("of use with --tools only"), "{:?}", texts(&alone));
 }
 
 #[test]
