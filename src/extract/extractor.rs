@@ -17,7 +17,6 @@ use super::json_style::to_text;
 use super::notes::notes;
 use super::outline::outline;
 use super::wording::{Values, Wording};
-use crate::Warning;
 use crate::chat::ChatTemplate;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, ConstraintBuilder, Policy, Whitespace};
@@ -25,6 +24,7 @@ use crate::decode::{Engine, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::CompiledGrammar;
 use crate::vocab::Vocabulary;
+use crate::{Warning, WarningKind};
 
 /// A schema made ready for the extraction of records by one model. `Send` and `Sync`, and
 /// independent of the lifetime of the engine.
@@ -159,6 +159,7 @@ impl<'e> ExtractorBuilder<'e> {
         for example in &self.examples {
             example.check(self.engine.compiler(), extractor.with_documents(), &extractor.policy, schema)?;
         }
+        let parsed = extractor.within_wrapper(&parsed).cloned().unwrap_or(parsed);
         let schema = parsed.to_string();
         extractor.values = Values {
             fields: outline(&parsed).unwrap_or_else(|| schema.clone()),
@@ -278,6 +279,12 @@ impl Extractor {
             Some(text) => builder.source(without_mark(text), &self.spans).json_schema(&self.schema),
             None => builder.json_schema(&self.schema),
         }
+    }
+
+    /// Returns the part of a document that is the schema, if that is not all of it.
+    fn within_wrapper<'v>(&self, document: &'v Value) -> Option<&'v Value> {
+        let unwrapped = self.warnings().iter().find(|w| w.kind() == WarningKind::Unwrapped)?;
+        document.pointer(unwrapped.pointer()?)
     }
 
     fn open_policy(&self) -> Policy {

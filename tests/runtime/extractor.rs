@@ -56,6 +56,11 @@ fn other_models_have_their_template_and_the_general_wording() {
     let (one, other) = (prompt("First."), prompt("Second."));
     let common = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
     assert!(one[common..].starts_with("First."), "{one}");
+    // A schema inside of a request is shown without it.
+    let wrapped =
+        Extractor::new(&engine, format!(r#"{{"name": "r", "strict": true, "schema": {SCHEMA}}}"#)).unwrap();
+    assert_eq!(wrapped.prompt("First.").unwrap().to_text(), one);
+    assert_eq!(wrapped.warnings().len(), 1);
     // Notes only on what the schema has.
     let plain = Extractor::new(&engine, r#"{"properties": {"a": {"type": "string"}}}"#).unwrap();
     assert!(!plain.prompt("x").unwrap().to_text().contains("YYYY"));

@@ -578,7 +578,13 @@ impl SchemaContext<'_> {
         }
         let own = self.doc.get(id, kw::TYPE).map(|at| self.types(at)).transpose()?.unwrap_or(Types::ALL);
         if own.meets(Types::STRING) {
-            let message = format!("unknown format {:?} is only an annotation", self.doc.name(name));
+            let word = self.doc.name(name);
+            let message = match self.number_format(at) {
+                Some(_) => {
+                    format!("the format {word:?} bounds numbers; for strings it is only an annotation")
+                }
+                None => format!("unknown format {word:?} is only an annotation"),
+            };
             self.warn(WarningKind::UnknownFormat, name, at, &message);
         }
         Ok(())

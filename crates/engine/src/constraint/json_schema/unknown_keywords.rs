@@ -23,8 +23,22 @@ impl SchemaContext<'_> {
         }
         // Values have their numbers in the order of the text.
         members.sort_unstable();
+        members.retain(|&(_, name)| name.0 >= kw::COUNT || !self.draft.knows(name));
+        if !members.is_empty() {
+            self.note_referred();
+        }
         for (at, name) in members {
             self.check_name(name, at);
+        }
+    }
+
+    /// Notes the names on the paths of references: what a reference leads through is not ignored.
+    fn note_referred(&mut self) {
+        for id in (0..self.doc.len() as u32).map(Id) {
+            let target = self.doc.get(id, kw::REF).and_then(|at| self.doc.string(at));
+            let path = target.and_then(|name| self.doc.name(name).split_once("#/"));
+            let steps = path.into_iter().flat_map(|(_, path)| path.split('/'));
+            self.refs.understood.extend(steps.filter_map(|step| self.doc.lookup(step)));
         }
     }
 

@@ -328,7 +328,7 @@ impl SchemaContext<'_> {
 }
 
 /// Returns what to write instead of a word that is not a type.
-fn type_hint(word: &str) -> Option<&'static str> {
+pub(super) fn type_hint(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_lowercase().as_str() {
         "integer" | "int" | "int32" | "int64" | "long" | "uint" => "write \"integer\"",
         "number" | "float" | "double" | "decimal" | "num" => "write \"number\"",

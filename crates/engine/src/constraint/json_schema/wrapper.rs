@@ -16,6 +16,7 @@
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::constraint::json_schema::keyword_set::KeywordSet;
 use crate::constraint::json_schema::keywords as kw;
+use crate::constraint::json_schema::validate::type_hint;
 use crate::warning::{Warning, WarningKind};
 
 /// Maximum number of wrappers around each other.
@@ -95,8 +96,8 @@ pub(super) fn unwrap(doc: &mut Doc) -> Option<Warning> {
                 break;
             }
             doc.set_root(at);
-            let message = format!("the schema is inside of another object; `{}` is used", doc.pointer(at));
-            return Some(Warning::new(WarningKind::Unwrapped, message).at(""));
+            let message = "the schema is inside of another object; only this part of it is used";
+            return Some(Warning::new(WarningKind::Unwrapped, message).at(doc.pointer(at)));
         }
     }
     unconstrained(doc, root)
@@ -107,7 +108,10 @@ fn unconstrained(doc: &Doc, root: Id) -> Option<Warning> {
     let members = doc.members(root);
     let means_something = |name: Symbol| name.0 >= kw::COUNT || matches!(name, kw::DEFS | kw::DEFINITIONS);
     members.iter().find(|m| means_something(m.0))?;
-    let shorthand = members.iter().all(|m| !matches!(doc.value(m.1), Value::Array { .. }));
+    let shorthand = members.iter().all(|m| match doc.value(m.1) {
+        Value::String(word) => type_hint(doc.name(word)).is_some(),
+        _ => doc.get(m.1, kw::TYPE).is_some(),
+    });
     let message = match members.iter().any(|m| m.0.0 >= kw::COUNT) {
         true if shorthand => {
             "no keyword of JSON Schema is in it, so it allows any JSON value; did you mean \
