@@ -10,13 +10,12 @@
 //! m rows cost m * n * k multiply-adds, 64 to an instruction (AVX-512 with VNNI) or 32 to three or
 //! four instructions. For small m the cost is the time to read the matrix.
 //!
-//! Products of several rows unpack a few blocks of sixteen outputs once for all rows. Those of `Q8_0`
-//! need no unpacking.
+//! Weights are unpacked in registers, again for each tile of up to twelve rows.
 //!
 //! # Alternatives considered
 //!
-//! - Compiling the products of every number of rows for every format was rejected: it takes minutes,
-//!   and unpacking again for each few rows is slower for long inputs.
+//! - Unpacking the weights to memory once for all rows was rejected. It is slower for any number of
+//!   rows: unpacking in registers overlaps with the products.
 //! - Widening the weights to single precision was rejected: an instruction then has a quarter of
 //!   the products.
 //! - The matrix unit of newer Intel processors (AMX) was rejected. It adds up a block for sixteen
@@ -24,12 +23,10 @@
 //!   overlap with their work. The gain is small, begins at sixteen rows, and needs much code and a
 //!   system call.
 
-use std::cell::Cell;
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::f32_matmul::in_items;
-use super::formats::{BlockFormat, GROUP, Q8_0, Unpacked, unpack_part};
+use super::formats::{BlockFormat, GROUP};
 use super::packed::Packed;
 use super::quantize::{BLOCK, Int8Rows, TileShape, ZERO};
 use super::simd16::{LANES16, Simd16, Simd16Work, has_32_registers, run};
@@ -49,6 +46,9 @@ struct TileInput {
 /// memory; much shorter distances gain half as much or nothing.
 const PREFETCH_BYTES: usize = 8192;
 
+/// Maximum number of rows of a tile of two groups, whose sums fill the registers.
+const MOST_ROWS_OF_PAIR: usize = 6;
+
 /// Number of outputs of one work item.
 const OUTPUTS_PER_ITEM: usize = 64;
 
@@ -59,8 +59,6 @@ struct Tiles {
     start: *const u8,
     /// Bytes of a group.
     group: usize,
-    /// True if the minimums are used.
-    minimums: bool,
 }
 
 /// Computes the tile of R rows from `first` on times G groups of outputs, one output in each lane.
@@ -116,13 +114,11 @@ unsafe fn add_blocks<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                     // Empty unless needed.
                     half_sums: halves.as_ptr().wrapping_add(block * R),
                 };
-                if F::IS_STORED {
-                    let ahead = tiles[0].wrapping_add(PREFETCH_BYTES + part * F::PART);
-                    for line in 0..F::PART.div_ceil(64) {
-                        V::prefetch(ahead.wrapping_add(line * 64).cast());
-                    }
+                let ahead = tiles[0].wrapping_add(PREFETCH_BYTES + part * F::PART);
+                for line in 0..F::PART.div_ceil(64) {
+                    V::prefetch(ahead.wrapping_add(line * 64).cast());
                 }
-                add_part::<V, F, R, G>(x, tiles, part, w.minimums, acc);
+                add_part::<V, F, R, G>(x, tiles, part, acc);
                 block += 1;
             }
             for tile in &mut tiles {
@@ -144,7 +140,6 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     x: TileInput,
     tiles: [*const u8; G],
     part: usize,
-    minimums: bool,
     acc: &mut [[V; R]; G],
 ) {
     let halves = BLOCK / F::SCALED;
@@ -191,7 +186,7 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                     let both = scale.mul(V::splat(*x.scales.add(r)));
                     acc[g][r] = acc[g][r].multiply_add(V::floats(sums[g][r]), both);
                 }
-                if F::MINIMUMS && minimums {
+                if F::MINIMUMS {
                     let minimum = F::minimum::<V>(tiles[g], part, half);
                     for r in 0..R {
                         let less = negative_sums[r] as f32 * *x.scales.add(r);
@@ -258,41 +253,65 @@ impl<F: BlockFormat> Simd16Work for OneRow<'_, F> {
 /// Returns the tiles from a group on.
 fn tiles<F: BlockFormat>(w: &Packed<F>, group: usize) -> Tiles {
     let tiles = w.group(group);
-    Tiles { start: tiles.as_ptr(), group: tiles.len(), minimums: true }
+    Tiles { start: tiles.as_ptr(), group: tiles.len() }
 }
 
-/// A work item for several rows, of tiles that are read as they are.
-struct Direct<'a, F> {
+/// A work item for several rows.
+struct SeveralRows<'a, F> {
     x: &'a Int8Rows,
     w: &'a Packed<F>,
     outputs: Outputs<'a>,
 }
 
-impl<F: BlockFormat> Simd16Work for Direct<'_, F> {
+impl<F: BlockFormat> Simd16Work for SeveralRows<'_, F> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
-        let Direct { x, w, outputs } = self;
-        let mut r = 0;
-        while r < x.rows {
-            let rows = x.tiling.rows(x.rows - r);
-            let mut at = outputs.from;
-            // SAFETY: by the caller's promise.
-            unsafe {
-                while V::HAS_32_REGISTERS
-                    && rows <= 6
-                    && x.tiling == TileShape::Cached
-                    && at + 2 * GROUP <= outputs.to
-                {
-                    row_tile::<V, F, 2>(x, (r, rows), tiles(w, at / GROUP), at, &outputs);
-                    at += 2 * GROUP;
-                }
-                while at < outputs.to {
-                    row_tile::<V, F, 1>(x, (r, rows), tiles(w, at / GROUP), at, &outputs);
-                    at += GROUP;
+        let SeveralRows { x, w, outputs } = self;
+        let mut at = outputs.from;
+        // SAFETY: by the caller's promise.
+        unsafe {
+            while V::HAS_32_REGISTERS
+                && F::IS_BYTES
+                && x.tiling == TileShape::Cached
+                && at + 2 * GROUP <= outputs.to
+            {
+                all_rows::<V, F, 2>(x, tiles(w, at / GROUP), at, &outputs);
+                at += 2 * GROUP;
+            }
+            while at < outputs.to {
+                all_rows::<V, F, 1>(x, tiles(w, at / GROUP), at, &outputs);
+                at += GROUP;
+            }
+        }
+    }
+}
+
+/// Computes all rows of G groups whose outputs begin at `at`.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn all_rows<V: Simd16, F: BlockFormat, const G: usize>(
+    x: &Int8Rows,
+    w: Tiles,
+    at: usize,
+    outputs: &Outputs<'_>,
+) {
+    let mut first = 0;
+    while first < x.rows {
+        let rows = x.tiling.rows(x.rows - first);
+        // SAFETY: by the caller's promise; the tiles of a group follow those of the one before.
+        unsafe {
+            if rows <= MOST_ROWS_OF_PAIR {
+                row_tile::<V, F, G>(x, (first, rows), w, at, outputs);
+            } else {
+                for g in 0..G {
+                    let w = Tiles { start: w.start.add(g * w.group), ..w };
+                    row_tile::<V, F, 1>(x, (first, rows), w, at + g * GROUP, outputs);
                 }
             }
-            r += rows;
         }
+        first += rows;
     }
 }
 
@@ -333,155 +352,8 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
     }
 }
 
-/// The unpacked weights that a thread works on, and the sums of all rows.
-#[derive(Default)]
-struct Strip {
-    bytes: Vec<u8>,
-    sums: Vec<f32>,
-}
-
-thread_local! {
-    /// Kept for its memory: a group of outputs, and sixteen sums for each row of a chunk.
-    static UNPACKED: Cell<Strip> = const { Cell::new(Strip { bytes: Vec::new(), sums: Vec::new() }) };
-}
-
-/// A work item that unpacks some tiles of a group.
-struct Unpack<'a, F> {
-    tiles: &'a [u8],
-    /// Room for them in the format [`Unpacked`].
-    to: &'a mut [u8],
-    /// Bytes of a part in this format.
-    part: usize,
-    format: PhantomData<F>,
-}
-
-impl<F: BlockFormat> Simd16Work for Unpack<'_, F> {
-    #[inline(always)]
-    unsafe fn with<V: Simd16>(self) {
-        let tiles = self.tiles.chunks_exact(F::TILE);
-        for (tile, to) in tiles.zip(self.to.chunks_exact_mut(F::PARTS * self.part)) {
-            for (part, to) in to.chunks_exact_mut(self.part).enumerate() {
-                let ahead = tile.as_ptr().wrapping_add(PREFETCH_BYTES + part * F::PART);
-                // SAFETY: a whole tile and part, and what is prefetched need not exist; and by the
-                // caller's promise.
-                unsafe {
-                    for line in 0..F::PART.div_ceil(64) {
-                        V::prefetch(ahead.wrapping_add(line * 64).cast());
-                    }
-                    unpack_part::<V, F>(tile.as_ptr(), part, to.as_mut_ptr());
-                }
-            }
-        }
-    }
-}
-
-/// A work item for all rows of some unpacked blocks of a group.
-struct UnpackedRows<'a, const SCALED: usize> {
-    x: &'a Int8Rows,
-    w: Tiles,
-    blocks: Range<usize>,
-    /// The sums of each row, [`LANES16`] for each, to which the products are added.
-    sums: &'a mut [f32],
-}
-
-impl<const SCALED: usize> Simd16Work for UnpackedRows<'_, SCALED> {
-    #[inline(always)]
-    unsafe fn with<V: Simd16>(self) {
-        let UnpackedRows { x, w, blocks, sums } = self;
-        let mut first = 0;
-        while first < x.rows {
-            let rows = x.tiling.rows(x.rows - first);
-            let sums = &mut sums[first * LANES16..][..rows * LANES16];
-            macro_rules! rows {
-                ($r:literal) => {{
-                    let mut acc = [[V::splat(0.0); $r]];
-                    for r in 0..$r {
-                        acc[0][r] = V::load(sums.as_ptr().add(r * LANES16));
-                    }
-                    add_blocks::<V, Unpacked<SCALED>, $r, 1>(x, first, w, blocks.clone(), &mut acc);
-                    for r in 0..$r {
-                        acc[0][r].store(sums.as_mut_ptr().add(r * LANES16));
-                    }
-                }};
-            }
-            // SAFETY: by the caller's promise; and the sums of each row exist.
-            unsafe {
-                match rows {
-                    1 => rows!(1),
-                    2 => rows!(2),
-                    3 => rows!(3),
-                    4 => rows!(4),
-                    5 => rows!(5),
-                    6 => rows!(6),
-                    7 if V::HAS_32_REGISTERS => rows!(7),
-                    8 if V::HAS_32_REGISTERS => rows!(8),
-                    9 if V::HAS_32_REGISTERS => rows!(9),
-                    10 if V::HAS_32_REGISTERS => rows!(10),
-                    11 if V::HAS_32_REGISTERS => rows!(11),
-                    12 if V::HAS_32_REGISTERS => rows!(12),
-                    n => unreachable!("a tile of {n} rows"),
-                }
-            }
-            first += rows;
-        }
-    }
-}
-
-/// Number of blocks that are unpacked together for few rows: a tile of the largest formats. They
-/// stay in the first-level cache until they are multiplied, and memory is read without pauses.
-const STRIP: usize = 8;
-/// Maximum number of rows that are few. For more rows the second-level cache is fast enough, and
-/// sums are kept in registers for longer.
-const FEW_ROWS: usize = 16;
-
-/// Unpacks some blocks of a group at a time and multiplies them with all rows.
-fn unpacked<F: BlockFormat, const SCALED: usize>(x: &Int8Rows, w: &Packed<F>, all: &Outputs<'_>) {
-    let part = Unpacked::<SCALED>::PART;
-    let blocks = w.width() / BLOCK;
-    let strip = if x.rows <= FEW_ROWS { STRIP } else { blocks.next_multiple_of(STRIP) };
-    let mut buffer = UNPACKED.take();
-    buffer.bytes.resize(strip * part, 0);
-    for at in (all.from..all.to).step_by(GROUP) {
-        buffer.sums.clear();
-        buffer.sums.resize(x.rows * LANES16, 0.0);
-        let strips = w.group(at / GROUP).chunks(strip / F::PARTS * F::TILE);
-        for (i, tiles) in strips.enumerate() {
-            let range = i * strip..blocks.min((i + 1) * strip);
-            run(Unpack::<F> { tiles, to: &mut buffer.bytes, part, format: PhantomData });
-            let w = Tiles { start: buffer.bytes.as_ptr(), group: 0, minimums: F::MINIMUMS };
-            run(UnpackedRows::<SCALED> { x, w, blocks: range, sums: &mut buffer.sums });
-        }
-        let outputs = GROUP.min(all.to - at);
-        for (row, sums) in buffer.sums.chunks_exact(LANES16).enumerate() {
-            all.out.put_all(row, at, &sums[..outputs]);
-        }
-    }
-    UNPACKED.set(buffer);
-}
-
 /// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
 pub(super) fn matmul_int8<F: BlockFormat>(x: &Rows, w: &Packed<F>, out: Out<'_>) {
-    product(x, w, out, |x, outputs| unpacked_rows(x, w, outputs));
-}
-
-/// Computes the same for the format whose tiles are read as they are.
-pub(super) fn matmul_bytes(x: &Rows, w: &Packed<Q8_0>, out: Out<'_>) {
-    product(x, w, out, |x, outputs| run(Direct { x, w, outputs }));
-}
-
-fn unpacked_rows<F: BlockFormat>(x: &Int8Rows, w: &Packed<F>, outputs: Outputs<'_>) {
-    match F::SCALED {
-        BLOCK => unpacked::<F, BLOCK>(x, w, &outputs),
-        _ => unpacked::<F, 16>(x, w, &outputs),
-    }
-}
-
-fn product<F: BlockFormat>(
-    x: &Rows,
-    w: &Packed<F>,
-    out: Out<'_>,
-    several: impl Fn(&Int8Rows, Outputs<'_>) + Sync,
-) {
     assert_eq!(x.width, w.width(), "widths of a product");
     let shape = TileShape::new(has_32_registers(), w.rows() * w.width());
     let rounded = Int8Rows::new(x, shape, F::SCALED < BLOCK);
@@ -489,7 +361,7 @@ fn product<F: BlockFormat>(
         let outputs = Outputs { from, to, out: target };
         match rounded.rows {
             1 => run(OneRow { x: &rounded, w, outputs }),
-            _ => several(&rounded, outputs),
+            _ => run(SeveralRows { x: &rounded, w, outputs }),
         }
     });
     rounded.recycle();

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::f32_matmul::{Out, Rows};
 use super::formats::{BlockFormat, GROUP};
-use super::int8_matmul::matmul_int8_columns;
+use super::int8_matmul::{matmul_int8, matmul_int8_columns};
 use super::matrix::Matrix;
 use super::quantize::BLOCK;
 use super::simd16::{LANES16, Portable, Simd16};
@@ -141,7 +141,7 @@ impl<F: BlockFormat> Matrix for Packed<F> {
     }
 
     fn multiply(&self, x: &Rows, out: Out<'_>) {
-        F::multiply(x, self, out);
+        matmul_int8(x, self, out);
     }
 
     fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {

@@ -33,7 +33,6 @@ mod q5_1;
 mod q5_k;
 mod q6_k;
 mod q8_0;
-mod unpacked;
 
 pub(crate) use iq4_nl::Iq4Nl;
 pub(crate) use iq4_xs::Iq4Xs;
@@ -47,11 +46,7 @@ pub(crate) use q5_1::Q5_1;
 pub(crate) use q5_k::Q5K;
 pub(crate) use q6_k::Q6K;
 pub(crate) use q8_0::Q8_0;
-pub(super) use unpacked::{Unpacked, unpack_part};
 
-use super::f32_matmul::{Out, Rows};
-use super::int8_matmul::matmul_int8;
-use super::packed::Packed;
 use super::quantize::BLOCK;
 use super::simd16::{LANES16, Simd16};
 
@@ -86,18 +81,13 @@ pub(crate) trait BlockFormat: Copy + Send + Sync + 'static {
     const SCALED: usize = BLOCK;
     /// Subtracted from each value: 0 or a power of two up to 128.
     const OFFSET: i32;
-    /// True if tiles are weights in memory, and not unpacked a moment ago.
-    const IS_STORED: bool = true;
+    /// True if weights are bytes, which need no unpacking.
+    const IS_BYTES: bool = false;
     /// True if there are minimums.
     const MINIMUMS: bool = false;
 
     /// Number of parts of a tile.
     const PARTS: usize = Self::BLOCK_WEIGHTS / BLOCK;
-
-    /// Multiplies several rows, or one, by a matrix of this format.
-    fn multiply(x: &Rows, w: &Packed<Self>, out: Out<'_>) {
-        matmul_int8(x, w, out);
-    }
 
     /// Writes a block of output `lane` to a tile, whose bits for this output are zero.
     fn pack(block: &[u8], lane: usize, tile: &mut [u8]);

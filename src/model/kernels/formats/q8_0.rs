@@ -1,9 +1,6 @@
 //! `Q8_0`: 8 bits with a half-precision scale for each 32 inputs.
 
 use super::{BLOCK, BYTES, BlockFormat, Fours, GROUP, HALVES, put_bytes, put_half, word};
-use crate::model::kernels::f32_matmul::{Out, Rows};
-use crate::model::kernels::int8_matmul::matmul_bytes;
-use crate::model::kernels::packed::Packed;
 use crate::model::kernels::simd16::Simd16;
 
 /// A part: the values plus 128, and the scales.
@@ -16,10 +13,7 @@ impl BlockFormat for Q8_0 {
     const PART: usize = BYTES + HALVES;
     const TILE: usize = Self::PART;
     const OFFSET: i32 = 128;
-
-    fn multiply(x: &Rows, w: &Packed<Self>, out: Out<'_>) {
-        matmul_bytes(x, w, out);
-    }
+    const IS_BYTES: bool = true;
 
     #[inline(always)]
     fn pack(block: &[u8], lane: usize, tile: &mut [u8]) {

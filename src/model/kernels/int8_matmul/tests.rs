@@ -2,7 +2,7 @@ use candle_core::quantized::{QStorage, QTensor};
 use candle_core::{Device, Storage};
 use half::f16;
 
-use super::super::formats::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K};
+use super::super::formats::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 use super::super::matrix::Matrix;
 use super::super::quantize::Round;
 use super::super::simd16::Portable;
@@ -245,17 +245,6 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, rounded: &Int8Rows) {
     }
 }
 
-/// Runs a work item. Not inlined, so that its many kinds of tiles are compiled once for each kind of
-/// vector, and not for each format.
-///
-/// # Safety
-/// As for all of [`Simd16`].
-#[inline(never)]
-unsafe fn rows_with<V: Simd16, const SCALED: usize>(rows: UnpackedRows<'_, SCALED>) {
-    // SAFETY: by the caller's promise.
-    unsafe { rows.with::<V>() }
-}
-
 /// Computes a product with vectors of one kind.
 ///
 /// # Safety
@@ -264,47 +253,15 @@ unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, tiling: 
     let rounded = Int8Rows::new(x, tiling, F::SCALED < BLOCK);
     let mut out = vec![0.0; x.rows * w.rows()];
     let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows() };
-    let all = || Outputs { from: 0, to: w.rows(), out: &target };
+    let outputs = Outputs { from: 0, to: w.rows(), out: &target };
     // SAFETY: by the caller's promise.
     unsafe {
         rounds_alike::<V>(x, &rounded);
-        if x.rows == 1 {
-            OneRow { x: &rounded, w, outputs: all() }.with::<V>();
-            return out;
-        }
-        let part = if F::SCALED == BLOCK { Unpacked::<BLOCK>::PART } else { Unpacked::<16>::PART };
-        let blocks = w.width() / BLOCK;
-        let mut bytes = vec![0; blocks * part];
-        for at in (0..w.rows()).step_by(GROUP) {
-            let tiles = w.group(at / GROUP);
-            Unpack::<F> { tiles, to: &mut bytes, part, format: PhantomData }.with::<V>();
-            let tiles = Tiles { start: bytes.as_ptr(), group: 0, minimums: F::MINIMUMS };
-            let mut sums = vec![0.0; x.rows * LANES16];
-            let sums_of = &mut sums[..];
-            let (x, blocks) = (&rounded, 0..blocks);
-            match F::SCALED {
-                BLOCK => rows_with::<V, BLOCK>(UnpackedRows { x, w: tiles, blocks, sums: sums_of }),
-                _ => rows_with::<V, 16>(UnpackedRows { x, w: tiles, blocks, sums: sums_of }),
-            }
-            for (row, sums) in sums.chunks_exact(LANES16).enumerate() {
-                target.put_all(row, at, &sums[..GROUP.min(w.rows() - at)]);
-            }
+        match x.rows {
+            1 => OneRow { x: &rounded, w, outputs }.with::<V>(),
+            _ => SeveralRows { x: &rounded, w, outputs }.with::<V>(),
         }
     }
-    out
-}
-
-/// Computes a product that reads the tiles as they are, with vectors of one kind.
-///
-/// # Safety
-/// As for all of [`Simd16`].
-unsafe fn directly<V: Simd16>(x: &Rows, w: &Packed<Q8_0>, tiling: TileShape) -> Vec<f32> {
-    let rounded = Int8Rows::new(x, tiling, false);
-    let mut out = vec![0.0; x.rows * w.rows()];
-    let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows() };
-    let outputs = Outputs { from: 0, to: w.rows(), out: &target };
-    // SAFETY: by the caller's promise.
-    unsafe { Direct { x: &rounded, w, outputs }.with::<V>() };
     out
 }
 
@@ -334,22 +291,6 @@ fn all_kinds_of_vectors_give_the_same_bits() {
     }
     for (m, n, k) in SIZES {
         of_each_kind(n, k, &Kinds(m));
-        let (x, w) = (noise(m * k, 1), packed::<Q8_0>(&blocks(TensorType::Q8_0, n * k), n, k));
-        let x = Rows::new(&x, m, k);
-        // SAFETY: as above.
-        unsafe {
-            let want = with_kind::<Portable<true>, Q8_0>(&x, &w, TileShape::FewRegisters);
-            assert_eq!(directly::<Portable<true>>(&x, &w, TileShape::FewRegisters), want);
-            #[cfg(target_arch = "x86_64")]
-            if super::super::simd8::has_avx2() {
-                assert_eq!(directly::<Avx2>(&x, &w, TileShape::FewRegisters), want);
-                for tiling in [TileShape::FewRegisters, TileShape::Cached, TileShape::Streamed] {
-                    if has_avx512() {
-                        assert_eq!(directly::<Avx512>(&x, &w, tiling), want, "{tiling:?}");
-                    }
-                }
-            }
-        }
     }
 }
 

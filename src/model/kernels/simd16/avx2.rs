@@ -116,15 +116,6 @@ impl Simd16 for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn add_bytes(b: Self::Bytes, more: u8, to: *mut u8) {
-        unsafe {
-            let more = _mm256_set1_epi8(more.cast_signed());
-            _mm256_storeu_si256(to.cast(), _mm256_add_epi8(b[0], more));
-            _mm256_storeu_si256(to.add(32).cast(), _mm256_add_epi8(b[1], more));
-        }
-    }
-
-    #[inline(always)]
     unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
         unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
     }

@@ -146,11 +146,6 @@ impl Simd16 for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn add_bytes(b: Self::Bytes, more: u8, to: *mut u8) {
-        unsafe { _mm512_storeu_si512(to.cast(), _mm512_add_epi8(b, _mm512_set1_epi8(more.cast_signed()))) }
-    }
-
-    #[inline(always)]
     unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
         unsafe { _mm512_or_si512(a, b) }
     }

@@ -114,8 +114,6 @@ pub(crate) trait Simd16: Copy {
     unsafe fn field(b: Self::Bytes, from: usize, count: u32, to: usize) -> Self::Bytes;
     /// Returns the entry of the table for each byte, which is below 16.
     unsafe fn lookup(b: Self::Bytes, table: &[u8; 16]) -> Self::Bytes;
-    /// Adds a number to each byte, without carry, and stores them.
-    unsafe fn add_bytes(b: Self::Bytes, more: u8, to: *mut u8);
     unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
     /// Adds to each integer the products of its four bytes of `w`, each below 64, with the four
     /// signed bytes of `x`.

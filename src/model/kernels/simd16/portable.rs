@@ -93,11 +93,6 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
     }
 
     #[inline(always)]
-    unsafe fn add_bytes(b: Self::Bytes, more: u8, to: *mut u8) {
-        unsafe { to.cast::<Self::Bytes>().write(b.map(|b| b.wrapping_add(more))) }
-    }
-
-    #[inline(always)]
     unsafe fn either(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
         std::array::from_fn(|i| a[i] | b[i])
     }
