@@ -28,7 +28,7 @@ use std::ops::Range;
 use super::f32_matmul::in_items;
 use super::formats::{BlockFormat, GROUP};
 use super::packed::Packed;
-use super::quantize::{BLOCK, Int8Rows, TileShape, ZERO};
+use super::quantize::{BLOCK, Int8Rows, TileShape, WeightScales};
 use super::simd16::{LANES16, Simd16, Simd16Work, has_32_registers, run};
 use super::{Out, Rows, Target};
 
@@ -37,9 +37,8 @@ use super::{Out, Rows, Target};
 struct TileInput {
     quants: *const i8,
     scales: *const f32,
-    zero_correction: *const i32,
-    /// Only for formats with a scale for each 16 inputs.
-    half_sums: *const i32,
+    starts: *const i32,
+    negative_sums: *const f32,
 }
 
 /// Distance in bytes at which weights are prefetched. It pays for matrices that come from main
@@ -95,9 +94,10 @@ unsafe fn add_blocks<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     let blocks = x.width / BLOCK;
     assert!(range.end <= blocks);
     let rows = &x.quants[first * x.width..][..R * x.width];
-    let (scales, corrections) =
-        (&x.scales[first * blocks..][..R * blocks], &x.zero_correction[first * blocks..][..R * blocks]);
-    let halves = if F::SCALED < BLOCK { &x.half_sums[first * blocks..][..R * blocks] } else { &[] };
+    let halves = BLOCK / F::SCALED;
+    let scales = &x.scales[first * blocks..][..R * blocks];
+    let starts = &x.starts[halves * first * blocks..][..halves * R * blocks];
+    let sums = &x.negative_sums[halves * first * blocks..][..halves * R * blocks];
     // SAFETY: in bounds by the lengths above; a group has a tile for each `PARTS` blocks.
     unsafe {
         let mut tiles = [w.start; G];
@@ -110,9 +110,8 @@ unsafe fn add_blocks<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                 let x = TileInput {
                     quants: rows.as_ptr().add(block * BLOCK * R),
                     scales: scales.as_ptr().add(block * R),
-                    zero_correction: corrections.as_ptr().add(block * R),
-                    // Empty unless needed.
-                    half_sums: halves.as_ptr().wrapping_add(block * R),
+                    starts: starts.as_ptr().add(halves * block * R),
+                    negative_sums: sums.as_ptr().add(halves * block * R),
                 };
                 let ahead = tiles[0].wrapping_add(PREFETCH_BYTES + part * F::PART);
                 for line in 0..F::PART.div_ceil(64) {
@@ -146,20 +145,14 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     // SAFETY: by the caller's promise.
     unsafe {
         for half in 0..halves {
-            let mut negative_sums = [0; R];
             let mut sums = [[V::integers(0); R]; G];
             for r in 0..R {
-                // The negative sum of the activations with the same scale; all steps are exact.
-                let all = *x.zero_correction.add(r) / i32::from(ZERO);
-                negative_sums[r] = match (halves, half) {
-                    (1, _) => all,
-                    (_, 0) => -*x.half_sums.add(r),
-                    _ => all + *x.half_sums.add(r),
-                };
                 for g in 0..G {
+                    let start = *x.starts.add(r * halves + half);
                     sums[g][r] = match F::OFFSET {
-                        128 => V::zero_of_bytes(negative_sums[r].wrapping_mul(i32::from(ZERO))),
-                        offset => V::integers(negative_sums[r].wrapping_mul(offset)),
+                        0 => V::integers(0),
+                        128 => V::zero_of_bytes(start),
+                        _ => V::integers(start),
                     };
                 }
             }
@@ -189,8 +182,8 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                 if F::MINIMUMS {
                     let minimum = F::minimum::<V>(tiles[g], part, half);
                     for r in 0..R {
-                        let less = negative_sums[r] as f32 * *x.scales.add(r);
-                        acc[g][r] = acc[g][r].multiply_add(minimum, V::splat(less));
+                        let less = V::splat(*x.negative_sums.add(r * halves + half));
+                        acc[g][r] = acc[g][r].multiply_add(minimum, less);
                     }
                 }
             }
@@ -248,6 +241,11 @@ impl<F: BlockFormat> Simd16Work for OneRow<'_, F> {
             }
         }
     }
+}
+
+/// Returns how the weights of a format are scaled.
+fn scales_of<F: BlockFormat>() -> WeightScales {
+    WeightScales { scaled: F::SCALED, offset: F::OFFSET }
 }
 
 /// Returns the tiles from a group on.
@@ -356,7 +354,7 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
 pub(super) fn matmul_int8<F: BlockFormat>(x: &Rows, w: &Packed<F>, out: Out<'_>) {
     assert_eq!(x.width, w.width(), "widths of a product");
     let shape = TileShape::new(has_32_registers(), w.rows() * w.width());
-    let rounded = Int8Rows::new(x, shape, F::SCALED < BLOCK);
+    let rounded = Int8Rows::new(x, shape, scales_of::<F>());
     in_items(x, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {
         let outputs = Outputs { from, to, out: target };
         match rounded.rows {
@@ -404,7 +402,7 @@ pub(super) fn matmul_int8_columns<F: BlockFormat>(
     out: &mut [f32],
 ) {
     assert_eq!((columns.len(), x.len()), (out.len(), w.width()));
-    let rounded = Int8Rows::new(&Rows::new(x, 1, w.width()), TileShape::default(), F::SCALED < BLOCK);
+    let rounded = Int8Rows::new(&Rows::new(x, 1, w.width()), TileShape::default(), scales_of::<F>());
     run(ChosenInt8 { x: &rounded, w, columns, out });
     rounded.recycle();
 }

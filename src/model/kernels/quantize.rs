@@ -20,24 +20,31 @@ use super::simd16::{Simd16, Simd16Work, run};
 
 /// Number of activations, and of weights, that share a scale.
 pub(crate) const BLOCK: usize = 32;
-/// The value that represents a weight of zero in 8 bits without sign. [`Int8Rows::zero_correction`]
-/// removes it from the sums.
-pub(crate) const ZERO: u8 = 128;
+/// The scales of the weights that activations are multiplied with, as far as they matter here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct WeightScales {
+    /// Number of inputs with the same scale: [`BLOCK`] or half of it.
+    pub scaled: usize,
+    /// The value that represents a weight of zero.
+    pub offset: i32,
+}
 
 /// Rows of activations in 8 bits, in tiles of rows that are multiplied together.
 ///
 /// A tile has its blocks of 32 elements in order, and in a block its rows next to each other, so
 /// that one pointer runs through all of them. The other vectors have a number for each block of a
-/// row, in the same order.
+/// row, or two if its halves have scales of weights of their own, in the same order.
 #[derive(Default)]
 pub(super) struct Int8Rows {
     pub quants: Vec<i8>,
     /// For each block the factor of its 32 values.
     pub scales: Vec<f32>,
-    /// For each block -[`ZERO`] times the sum of its values.
-    pub zero_correction: Vec<i32>,
-    /// For each block the sum of the first half of its values, if requested.
-    pub half_sums: Vec<i32>,
+    /// For each scale of weights: minus the sum of the values, times the offset of the weights. A sum
+    /// of products begins with it.
+    pub starts: Vec<i32>,
+    /// For each scale of weights: minus the sum of the values, times their factor. The minimum of
+    /// the weights is multiplied with it.
+    pub negative_sums: Vec<f32>,
     pub rows: usize,
     pub width: usize,
     pub tiling: TileShape,
@@ -91,31 +98,38 @@ pub(super) const MOST_ROWS: usize = 12;
 /// outputs.
 const STREAMED_FROM_WEIGHTS: usize = 1 << 19;
 
-/// Rounds one row. Writes to every `step`-th block of `out`, and to every `step`-th number of the
-/// other slices.
+/// Rounds one row. Writes to every `step`-th block of `out`, and to the numbers of every `step`-th
+/// block of the other slices.
 pub(super) struct Round<'a> {
     pub x: &'a [f32],
     pub step: usize,
+    pub weights: WeightScales,
     pub out: &'a mut [i8],
     pub scales: &'a mut [f32],
-    pub zero_correction: &'a mut [i32],
-    /// May be empty.
-    pub half_sums: &'a mut [i32],
+    pub starts: &'a mut [i32],
+    pub negative_sums: &'a mut [f32],
 }
 
 impl Simd16Work for Round<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
+        let WeightScales { scaled, offset } = self.weights;
+        let halves = BLOCK / scaled;
         let blocks = self.x.chunks_exact(BLOCK).zip(self.out.chunks_mut(BLOCK * self.step));
         for (i, (x, out)) in blocks.enumerate() {
             assert!(out.len() >= BLOCK);
             // SAFETY: a block on either side; and by the caller's promise.
             let (scale, sum) = unsafe { V::round_block(x.as_ptr(), out.as_mut_ptr()) };
-            self.scales[i * self.step] = scale;
-            // With NaN the sum has no meaning and may be large.
-            self.zero_correction[i * self.step] = (-i32::from(ZERO)).wrapping_mul(sum);
-            if let Some(first) = self.half_sums.get_mut(i * self.step) {
-                *first = out[..BLOCK / 2].iter().map(|v| i32::from(*v)).sum();
+            let at = i * self.step;
+            self.scales[at] = scale;
+            let first: i32 = match halves {
+                1 => sum,
+                _ => out[..scaled].iter().map(|v| i32::from(*v)).sum(),
+            };
+            for (half, sum) in [first, sum.wrapping_sub(first)].into_iter().enumerate().take(halves) {
+                // With NaN the sum has no meaning and may be large.
+                self.starts[at * halves + half] = sum.wrapping_mul(-offset);
+                self.negative_sums[at * halves + half] = sum.wrapping_neg() as f32 * scale;
             }
         }
     }
@@ -131,15 +145,15 @@ thread_local! {
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
 impl Int8Rows {
-    /// Rounds the rows of `x`. `halves` requests the sums of first halves of blocks.
-    pub fn new(x: &Rows, tiling: TileShape, halves: bool) -> Self {
-        let blocks = x.width / BLOCK;
+    /// Rounds the rows of `x` for products with such weights.
+    pub fn new(x: &Rows, tiling: TileShape, weights: WeightScales) -> Self {
+        let (blocks, halves) = (x.width / BLOCK, BLOCK / weights.scaled);
         let mut all = LAST.take().unwrap_or_default();
         // Every element is written below.
         all.quants.resize(x.rows * x.width, 0);
         all.scales.resize(x.rows * blocks, 0.0);
-        all.zero_correction.resize(x.rows * blocks, 0);
-        all.half_sums.resize(if halves { x.rows * blocks } else { 0 }, 0);
+        all.starts.resize(x.rows * blocks * halves, 0);
+        all.negative_sums.resize(x.rows * blocks * halves, 0.0);
         (all.rows, all.width, all.tiling) = (x.rows, x.width, tiling);
         let mut first = 0;
         while first < x.rows {
@@ -149,10 +163,11 @@ impl Int8Rows {
                 run(Round {
                     x: x.row(first + r),
                     step: rows,
+                    weights,
                     out: &mut all.quants[at * BLOCK..],
                     scales: &mut all.scales[at..],
-                    zero_correction: &mut all.zero_correction[at..],
-                    half_sums: if halves { &mut all.half_sums[at..] } else { &mut [] },
+                    starts: &mut all.starts[at * halves..],
+                    negative_sums: &mut all.negative_sums[at * halves..],
                 });
             }
             first += rows;
@@ -178,7 +193,8 @@ mod tests {
         for ((rows, width), tiling) in sizes.into_iter().flat_map(|size| tilings.map(|tiling| (size, tiling)))
         {
             let x = noise(rows * width, 1);
-            let rounded = Int8Rows::new(&Rows::new(&x, rows, width), tiling, true);
+            let weights = WeightScales { scaled: 16, offset: 128 };
+            let rounded = Int8Rows::new(&Rows::new(&x, rows, width), tiling, weights);
             let (blocks, mut first) = (width / BLOCK, 0);
             while first < rows {
                 let tile = tiling.rows(rows - first);
@@ -188,8 +204,11 @@ mod tests {
                     let (quants, scale) = (&rounded.quants[at * BLOCK..][..BLOCK], rounded.scales[at]);
                     let sum = |v: &[i8]| v.iter().map(|v| i32::from(*v)).sum::<i32>();
                     assert!(quants.iter().any(|v| v.abs() == i8::MAX), "the largest is");
-                    assert_eq!(rounded.zero_correction[at], -128 * sum(quants));
-                    assert_eq!(rounded.half_sums[at], sum(&quants[..16]));
+                    for half in 0..2 {
+                        let sum = sum(&quants[16 * half..][..16]);
+                        assert_eq!(rounded.starts[2 * at + half], -128 * sum);
+                        assert_eq!(rounded.negative_sums[2 * at + half], -sum as f32 * scale);
+                    }
                     for (v, x) in quants.iter().zip(&x[(first + r) * width + b * BLOCK..]) {
                         assert!((f32::from(*v) * scale - x).abs() <= 0.5001 * scale);
                     }

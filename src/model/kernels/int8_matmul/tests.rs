@@ -221,24 +221,28 @@ fn rows_and_chosen_columns_have_the_bits_they_have_among_all() {
 ///
 /// # Safety
 /// As for all of [`Simd16`].
-unsafe fn rounds_alike<V: Simd16>(x: &Rows, rounded: &Int8Rows) {
-    let blocks = x.width / BLOCK;
+unsafe fn rounds_alike<V: Simd16>(x: &Rows, weights: WeightScales, rounded: &Int8Rows) {
+    let (blocks, halves) = (x.width / BLOCK, BLOCK / weights.scaled);
     let mut first = 0;
     while first < x.rows {
         let rows = rounded.tiling.rows(x.rows - first);
         for r in 0..rows {
-            let (mut out, mut scales, mut less) = (vec![0; x.width], vec![0.0; blocks], vec![0; blocks]);
-            let to = (&mut out[..], &mut scales[..], &mut less[..]);
-            let x = x.row(first + r);
+            let (mut out, mut scales) = (vec![0; x.width], vec![0.0; blocks]);
+            let (mut starts, mut sums) = (vec![0; blocks * halves], vec![0.0; blocks * halves]);
+            let (out_of, x) = (&mut out[..], x.row(first + r));
+            let numbers = (&mut scales[..], &mut starts[..], &mut sums[..]);
+            let (scales_of, starts_of, negative_sums) = numbers;
+            let round =
+                Round { x, step: 1, weights, out: out_of, scales: scales_of, starts: starts_of, negative_sums };
             // SAFETY: by the caller's promise.
-            unsafe {
-                Round { x, step: 1, out: to.0, scales: to.1, zero_correction: to.2, half_sums: &mut [] }
-                    .with::<V>()
-            };
+            unsafe { round.with::<V>() };
             for b in 0..blocks {
                 let at = first * blocks + b * rows + r;
                 assert_eq!(out[b * BLOCK..][..BLOCK], rounded.quants[at * BLOCK..][..BLOCK]);
-                assert_eq!((scales[b], less[b]), (rounded.scales[at], rounded.zero_correction[at]));
+                assert_eq!(scales[b], rounded.scales[at]);
+                let (here, there) = (b * halves..(b + 1) * halves, at * halves..(at + 1) * halves);
+                assert_eq!(starts[here.clone()], rounded.starts[there.clone()]);
+                assert_eq!(sums[here], rounded.negative_sums[there]);
             }
         }
         first += rows;
@@ -250,13 +254,13 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, rounded: &Int8Rows) {
 /// # Safety
 /// As for all of [`Simd16`].
 unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, tiling: TileShape) -> Vec<f32> {
-    let rounded = Int8Rows::new(x, tiling, F::SCALED < BLOCK);
+    let rounded = Int8Rows::new(x, tiling, scales_of::<F>());
     let mut out = vec![0.0; x.rows * w.rows()];
     let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows() };
     let outputs = Outputs { from: 0, to: w.rows(), out: &target };
     // SAFETY: by the caller's promise.
     unsafe {
-        rounds_alike::<V>(x, &rounded);
+        rounds_alike::<V>(x, scales_of::<F>(), &rounded);
         match x.rows {
             1 => OneRow { x: &rounded, w, outputs }.with::<V>(),
             _ => SeveralRows { x: &rounded, w, outputs }.with::<V>(),
