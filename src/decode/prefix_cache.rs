@@ -2,7 +2,9 @@
 //!
 //! An engine keeps them for consecutive generations, a scheduler for those of a batch. A prefix is
 //! kept as a copy of its own once two prompts have had it, and is copied into the KV cache of each
-//! later request. When the byte limit is reached, the least recently used prefix is dropped.
+//! later request. The latest prompt without a known prefix is kept whole, so that the second prompt
+//! with a prefix can use it. When the byte limit is reached, the least recently used prefix is
+//! dropped.
 //!
 //! # Cost
 //!
@@ -33,6 +35,8 @@ struct PrefixEntry {
     tokens: Vec<TokenId>,
     caches: Arc<CachedPrefix>,
     used: u64,
+    /// True until another prompt begins like it.
+    is_of_one: bool,
 }
 
 /// Cached prefixes and the recent prompts.
@@ -73,11 +77,12 @@ impl PrefixCache {
             return None;
         }
         entry.used = self.clock;
+        entry.is_of_one = false;
         Some(Found { caches: entry.caches.clone(), len })
     }
 
-    /// Remembers a prompt; returns the length of the prefix that it shares with an earlier one, if
-    /// that is to be cached.
+    /// Remembers a prompt; returns the length of its prefix that is to be cached, if any: what it
+    /// shares with an earlier one, or all of it if no prefix of it is known.
     pub fn meet(&mut self, prompt: &[TokenId]) -> Option<usize> {
         if self.most_bytes == 0 {
             return None;
@@ -87,18 +92,29 @@ impl PrefixCache {
             self.prompts.pop_front();
         }
         self.prompts.push_back(prompt.to_vec());
-        (shared >= MIN_PREFIX_TOKENS && shared > self.kept(prompt)).then_some(shared)
+        let kept = self.kept(prompt);
+        let known = shared.max(kept) >= MIN_PREFIX_TOKENS;
+        match known {
+            true => (shared > kept).then_some(shared),
+            false => (prompt.len() >= MIN_PREFIX_TOKENS).then_some(prompt.len()),
+        }
     }
 
     /// Caches a prefix, unless it is cached already or exceeds the whole limit.
     pub fn keep(&mut self, tokens: &[TokenId], caches: CachedPrefix) {
         self.clock += 1;
-        let entry = PrefixEntry { tokens: tokens.to_vec(), caches: Arc::new(caches), used: self.clock };
+        let same = self.prompts.iter().filter(|p| common(p, tokens) == tokens.len()).count();
+        let is_of_one = same < 2;
+        let caches = Arc::new(caches);
+        let entry = PrefixEntry { tokens: tokens.to_vec(), caches, used: self.clock, is_of_one };
         if self.kept(tokens) >= tokens.len() || entry.bytes() > self.most_bytes {
             return;
         }
-        // Entries that are prefixes of the new one are redundant.
-        self.entries.retain(|e| common(&e.tokens, tokens) < e.tokens.len());
+        // Entries that are prefixes of the new one are redundant, and one prompt is enough.
+        self.entries.retain(|e| common(&e.tokens, tokens) < e.tokens.len() && !(is_of_one && e.is_of_one));
+        if is_of_one && self.bytes() + entry.bytes() > self.most_bytes {
+            return;
+        }
         self.entries.push(entry);
         while self.bytes() > self.most_bytes {
             let oldest = (0..self.entries.len()).min_by_key(|&i| self.entries[i].used);
@@ -148,10 +164,14 @@ mod tests {
         let one = run(&a).0.bytes();
         let mut prefixes = PrefixCache::new(2 * one);
         assert!(prefixes.find(&a).is_none());
-        assert_eq!(prefixes.meet(&a), None, "nobody had it before");
+        assert_eq!(prefixes.meet(&a), Some(40), "all of it, since none of it is known");
         assert_eq!(prefixes.meet(&a), Some(40));
         assert_eq!(prefixes.meet(&[&a[..20], &b[..]].concat()), Some(20));
-        assert_eq!(prefixes.meet(&[&a[..10], &b[..]].concat()), None, "too short");
+        assert_eq!(prefixes.meet(&[&a[..10], &b[..]].concat()), Some(50), "too short");
+        // From here on, each is of two prompts.
+        for tokens in [&b, &c, &[&c[..], &b[..5]].concat()] {
+            (0..2).for_each(|_| _ = prefixes.meet(tokens));
+        }
         prefixes.keep(&a, run(&a));
         prefixes.keep(&b, run(&b));
         assert_eq!((prefixes.kept(&a), prefixes.bytes()), (40, 2 * one));
@@ -169,6 +189,24 @@ mod tests {
         let endless: Vec<TokenId> = (0..200).collect();
         prefixes.keep(&endless, run(&endless));
         assert_eq!(prefixes.kept(&endless), 0);
+        // A prompt that no other began like gives way to the next one, and not to those that were used.
+        let [d, e] = [4, 5].map(prompt);
+        let mut prefixes = PrefixCache::new(2 * one);
+        for p in [&a, &d, &e] {
+            assert_eq!(prefixes.meet(p), Some(40));
+            prefixes.keep(p, run(p));
+            assert_eq!(prefixes.kept(p), 40);
+        }
+        assert_eq!([&a, &d].map(|p| prefixes.kept(p)), [0, 0]);
+        let like_e = [&e[..20], &a[..]].concat();
+        assert_eq!(prefixes.find(&like_e).unwrap().copy().0.len(), 20);
+        assert_eq!(prefixes.meet(&like_e), None, "it is kept as a part of the other");
+        prefixes.keep(&d, run(&d));
+        assert_eq!([&e, &d].map(|p| prefixes.kept(p)), [40, 40]);
+        prefixes.keep(&b, run(&b));
+        assert_eq!([&e, &d, &b].map(|p| prefixes.kept(p)), [40, 0, 40]);
+        prefixes = PrefixCache::new(2 * one);
+        prefixes.keep(&longer, run(&longer));
         // The copy equals the computed one.
         let next = |mut cache: KvCache| model.forward(&[7], &mut cache, 0..1).unwrap();
         let copied = prefixes.find(&longer).unwrap().copy().0;

@@ -232,8 +232,15 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, weights: WeightScales, rounded: &Int
             let (out_of, x) = (&mut out[..], x.row(first + r));
             let numbers = (&mut scales[..], &mut starts[..], &mut sums[..]);
             let (scales_of, starts_of, negative_sums) = numbers;
-            let round =
-                Round { x, step: 1, weights, out: out_of, scales: scales_of, starts: starts_of, negative_sums };
+            let round = Round {
+                x,
+                step: 1,
+                weights,
+                out: out_of,
+                scales: scales_of,
+                starts: starts_of,
+                negative_sums,
+            };
             // SAFETY: by the caller's promise.
             unsafe { round.with::<V>() };
             for b in 0..blocks {
