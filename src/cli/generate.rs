@@ -46,8 +46,7 @@ const EXAMPLES: [(&str, &str); 6] = [
 #[derive(clap::Args)]
 #[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
-    /// Continue this text, or answer it with --chat; after `--` it may begin with a hyphen
-    #[arg(allow_negative_numbers = true)]
+    /// Continue this text, or answer it with --chat
     prompt: String,
     /// Put the prompt into a chat, by the model's chat template (ChatML if it has none)
     #[arg(long)]

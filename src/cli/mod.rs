@@ -21,6 +21,7 @@ mod schema_refs;
 mod tools;
 mod value_args;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -84,7 +85,7 @@ pub fn main() -> ExitCode {
     }
     let filter = EnvFilter::try_from_env("FFWD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let result = match Cli::parse().command {
+    let result = match parse().command {
         Command::Extract(args) => extract::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Classify(args) => classify::run(&args),
@@ -100,6 +101,36 @@ pub fn main() -> ExitCode {
             exit_code(&error)
         }
     }
+}
+
+/// Parses the arguments. A text that begins with a hyphen and that no option can be is a positional
+/// argument, as after `--`.
+fn parse() -> Cli {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let parsed = Cli::try_parse_from(&args).or_else(|error| match error.kind() {
+        clap::error::ErrorKind::UnknownArgument => with_text_last(&args).ok_or(error),
+        _ => Err(error),
+    });
+    parsed.unwrap_or_else(|error| error.exit())
+}
+
+/// Parses the arguments with the first such text behind `--`.
+fn with_text_last(args: &[OsString]) -> Option<Cli> {
+    let is_text = |arg: &OsString| {
+        let arg = arg.to_string_lossy();
+        let rest = arg.trim_start_matches('-');
+        let hyphens = arg.len() - rest.len();
+        let is_option = hyphens < 3 && rest.starts_with(|c: char| c.is_ascii_alphabetic());
+        hyphens > 0 && arg.len() > 1 && (!is_option || arg.contains(char::is_whitespace))
+    };
+    if args.iter().any(|arg| arg == "--") {
+        return None;
+    }
+    let at = args.iter().skip(1).position(is_text)? + 1;
+    let mut args = args.to_vec();
+    let text = args.remove(at);
+    args.extend(["--".into(), text]);
+    Cli::try_parse_from(args).ok()
 }
 
 /// Returns 2 for usage errors and 1 for all others.

@@ -116,6 +116,17 @@ fn values_may_begin_with_a_hyphen() {
     assert_eq!(printed(&["--pattern", "'-' 'a'", "--think-until", "---", "--think-budget", "2"]), "-a\n");
     let output = ffwd(&["inspect", "--choice", "-10", "--prefix", "-1", "--why", "-"]);
     assert!(output.status.success(), "{}", texts(&output).1);
+    for prompt in ["- milk\n- eggs", "-5", "---\ntitle: x", "-a list of words", "-°"] {
+        let output = ffwd(&["generate", prompt, "--choice", "-a"]);
+        assert_eq!(texts(&output).0, "-a\n", "{prompt}: {}", texts(&output).1);
+        let output = ffwd(&["generate", "--choice", "-a", "--", prompt]);
+        assert_eq!(texts(&output).0, "-a\n", "{prompt}: {}", texts(&output).1);
+    }
+    let output = ffwd(&["generate", "x", "--choice", "a", "--max-tokens", "-1"]);
+    assert!(output.status.code() == Some(2) && texts(&output).1.contains("'-1'"), "{:?}", texts(&output));
+    // An option with its value is no prompt.
+    let output = ffwd(&["generate", "-c not spam"]);
+    assert!(output.status.code() == Some(2) && texts(&output).1.contains("PROMPT"), "{:?}", texts(&output));
     // An option that does not exist is no value.
     let output = ffwd(&["generate", "x", "--coice", "a"]);
     assert!(output.status.code() == Some(2) && texts(&output).1.contains("--choice"));
