@@ -314,6 +314,19 @@ fn values_are_spelled_as_asked() {
     let all = ["--whitespace", "single", "--any-order", "--equal-numbers", "--strict"];
     assert!(ends(&all));
     assert!(!ends(&all[1..]) && !ends(&all[2..]) && !ends(&all[..3]) && !ends(&[]));
+    let inspect = |schema_text: &str, prefix: &str, more: &[&str]| {
+        std::fs::write(&schema, schema_text).unwrap();
+        let args = ["inspect", "--json-schema", schema.to_str().unwrap(), "--prefix", prefix];
+        let output = ffwd(&[&args, more].concat());
+        (output.status.success(), texts(&output).1)
+    };
+    let number = r#"{"type": "number"}"#;
+    assert!(inspect(number, "1.5e-9", &["--exponent"]).0 && !inspect(number, "1.5e-9", &[]).0);
+    // Unknown names are warnings, and errors with `--strict`.
+    let foreign = r#"{"type": "object", "example": {}}"#;
+    assert!(inspect(foreign, "{", &[]).0);
+    let (ok, err) = inspect(foreign, "{", &["--strict"]);
+    assert!(!ok && err.contains("#/example"), "{err}");
 }
 
 #[test]

@@ -240,7 +240,7 @@ impl SchemaContext<'_> {
 
     /// Returns the types that a single schema names, if it asserts nothing else.
     pub fn only_types(&mut self, terms: &[Term]) -> Result<Option<Types>> {
-        const PLAIN: KeywordSet = KeywordSet::of(&[kw::TYPE, kw::FORMAT]);
+        const PLAIN: KeywordSet = KeywordSet::of(&[kw::TYPE]);
         let [Term::Pos(id)] = *terms else { return Ok(None) };
         if !self.assertions(id).without(PLAIN).is_empty() {
             return Ok(None);
@@ -249,16 +249,11 @@ impl SchemaContext<'_> {
         for (name, at) in self.asserting(id) {
             match name {
                 kw::TYPE => named = Some(at),
-                // It asserts nothing about other types, so an unknown format is no reason to warn.
-                kw::FORMAT if self.doc.string(at).is_some() => {}
                 _ => return Ok(None),
             }
         }
         let Some(types) = named.map(|at| self.types(at)).transpose()? else { return Ok(None) };
-        let counts = self.doc.get(id, kw::FORMAT).is_some_and(|at| {
-            types.meets(Types::STRING) || types.meets(Types::NUMBER) && self.number_format(at).is_some()
-        });
-        if types.is_empty() || counts {
+        if types.is_empty() {
             return Ok(None);
         }
         self.warn_unknown(id);
@@ -568,25 +563,27 @@ impl SchemaContext<'_> {
             self.warn(WarningKind::UnknownFormat, kw::FORMAT, at, "`format` is not a string and is ignored");
             return Ok(());
         };
-        if let Some(format) = self.number_format(at) {
-            self.bound_by_format(shape, format);
-        }
-        let test = Test::Format(name);
-        if self.knows_format(name) {
-            shape.string.add(test, true, at);
+        let own = self.doc.get(id, kw::TYPE).map(|at| self.types(at)).transpose()?.unwrap_or(Types::ALL);
+        let (concerned, kind) = match self.number_format(at) {
+            Some(format) => {
+                self.bound_by_format(shape, format);
+                (Types::NUMBER, "numbers")
+            }
+            None if self.knows_format(name) => {
+                shape.string.add(Test::Format(name), true, at);
+                (Types::STRING, "strings")
+            }
+            None => (Types::NONE, ""),
+        };
+        if own.meets(concerned) {
             return Ok(());
         }
-        let own = self.doc.get(id, kw::TYPE).map(|at| self.types(at)).transpose()?.unwrap_or(Types::ALL);
-        if own.meets(Types::STRING) {
-            let word = self.doc.name(name);
-            let message = match self.number_format(at) {
-                Some(_) => {
-                    format!("the format {word:?} bounds numbers; for strings it is only an annotation")
-                }
-                None => format!("unknown format {word:?} is only an annotation"),
-            };
-            self.warn(WarningKind::UnknownFormat, name, at, &message);
-        }
+        let word = self.doc.name(name);
+        let message = match kind {
+            "" => format!("unknown format {word:?} is only an annotation"),
+            _ => format!("the format {word:?} is one of {kind}; for other types it is only an annotation"),
+        };
+        self.warn(WarningKind::UnknownFormat, name, at, &message);
         Ok(())
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn number_format(name: &str) -> Option<NumberFormat> {
         "int32" => integer(("-2147483648", "2147483647")),
         "int64" | "int" => integer(INT64),
         "int128" => integer(INT128),
+        "double-int" => integer(("-9007199254740991", "9007199254740991")),
         "uint8" => integer(("0", "255")),
         "uint16" => integer(("0", "65535")),
         "uint32" => integer(("0", "4294967295")),

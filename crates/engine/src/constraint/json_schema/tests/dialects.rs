@@ -96,6 +96,17 @@ fn references_lead_into_nullable_schemas() {
 }
 
 #[test]
+fn deep_schemas_are_rewritten() {
+    let deep = |depth: usize| {
+        let start = r#"{"type":"object","nullable":true,"required":["a"],"properties":{"a":"#;
+        format!("{}{{\"type\":\"integer\"}}{}", start.repeat(depth), "}}".repeat(depth))
+    };
+    let ir = read(&deep(200));
+    assert!(accepts(&ir, r#"{"a":{"a":null}}"#) && !accepts(&ir, r#"{"a":3}"#));
+    assert_eq!(parse(&deep(300), &Policy::default()).unwrap_err().kind(), ErrorKind::TooComplex);
+}
+
+#[test]
 fn nullable_in_a_part_of_all_of() {
     let ir = read(r#"{"allOf":[{"type":"string"},{"nullable":true}]}"#);
     assert!(accepts(&ir, "null") && accepts(&ir, "\"a\"") && !accepts(&ir, "3"));

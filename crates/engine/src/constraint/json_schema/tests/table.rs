@@ -391,6 +391,16 @@ fn warnings_and_faults() {
     let warnings = |schema| parse(schema, &Policy::default()).unwrap().warnings;
     assert!(warnings(r#"{"type":"string","format":"nonsense"}"#)[0].message().contains("nonsense"));
     assert!(warnings(r#"{"type":"integer","format":"int32"}"#).is_empty());
+    assert!(warnings(r#"{"type":["integer","string"],"format":"int64"}"#).is_empty());
+    assert!(warnings(r#"{"format":"date"}"#).is_empty());
+    for (schema, word) in [
+        (r#"{"type":"integer","format":"int24"}"#, "unknown format \"int24\""),
+        (r#"{"type":"object","format":"grid"}"#, "unknown format \"grid\""),
+        (r#"{"type":"string","format":"int64"}"#, "one of numbers"),
+        (r#"{"type":["integer","null"],"format":"date"}"#, "one of strings"),
+    ] {
+        assert!(warnings(schema)[0].message().contains(word), "{schema}");
+    }
     assert!(
         warnings(r#"{"type":"object","additionalproperties":false}"#)[0]
             .message()
