@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use ffwd::extract::Extractor;
-use ffwd::model::{LoadOptions, Precision};
+use ffwd::model::{KvPrecision, LoadOptions, Precision};
 use ffwd::{Engine, Error, ErrorKind, Finish, Policy, Result, Whitespace};
 use serde_json::{Value, json};
 
@@ -32,6 +32,9 @@ struct Args {
     /// Hold weights in a precision
     #[arg(long, default_value = "stored")]
     precision: Precision,
+    /// Hold keys and values in a precision
+    #[arg(long, default_value = "f32")]
+    kv: KvPrecision,
     /// Use these lines of the file
     #[arg(long, default_value = "all")]
     lines: Lines,
@@ -126,7 +129,8 @@ fn main() -> Result<()> {
 }
 
 fn load(args: &Args) -> Result<Engine> {
-    let mut builder = Engine::builder().options(LoadOptions::with_precision(args.precision));
+    let options = LoadOptions { kv: args.kv, ..LoadOptions::with_precision(args.precision) };
+    let mut builder = Engine::builder().options(options);
     if let Some(model) = &args.model {
         builder = builder.model(model);
     }
