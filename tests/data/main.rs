@@ -7,6 +7,7 @@ mod coverage;
 #[cfg(feature = "embedded")]
 #[path = "../runtime/kit/exact.rs"]
 mod exact;
+mod forced_tokens;
 mod random_walks;
 mod real_inputs;
 mod real_masks;

@@ -60,3 +60,42 @@ fn it_is_the_beginning_of_the_run() {
     }
     assert!(cut > 500 && whole > 500, "{cut} {whole}");
 }
+
+/// A list of texts over the vocabulary of an embedded model: whichever of them is written, its forced
+/// tokens are the tokenizer's own.
+#[test]
+fn forced_tokens_are_those_of_every_text() {
+    let tokenizer = include_bytes!("../../assets/extract-5m/tokenizer.json");
+    let vocab = ffwd::Vocabulary::from_bytes(tokenizer).expect("a tokenizer");
+    let compiler = Compiler::new(vocab.clone());
+    const PARTS: [&str; 24] = [
+        "the", "in", "ter", "nation", "al", "s", "e", "or", " ", " the", ":", "\"", ",", "{", "-", "/", "1",
+        "23", "%", "\n", "er", "W", "D", "ing",
+    ];
+    let (mut forced, mut seen) = (0, 0);
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let text = |random: &mut Random, most: usize| -> String {
+            (0..random.below(most)).map(|_| *random.pick(&PARTS)).collect()
+        };
+        // Texts that begin alike.
+        let common = text(&mut random, 6);
+        let texts: Vec<String> =
+            (0..2 + random.below(3)).map(|_| format!("{common}{}x", text(&mut random, 5))).collect();
+        let grammar = compiler.compile(&Constraint::choice(&texts).expect("texts")).expect("a choice");
+        for text in &texts {
+            let tokens = vocab.encode(text).expect("it encodes");
+            if vocab.decode(&tokens) != text.as_bytes() {
+                continue;
+            }
+            let mut matcher = grammar.matcher();
+            for (at, &token) in tokens.iter().enumerate() {
+                let run = matcher.forced_tokens();
+                assert!(tokens[at..].starts_with(&run), "{text:?} of {texts:?} at {at}: {run:?}, {tokens:?}");
+                (forced, seen) = (forced + run.len(), seen + 1);
+                matcher.accept_token(token).expect("one of the texts");
+            }
+        }
+    }
+    assert!(forced > seen, "{forced} of {seen}");
+}

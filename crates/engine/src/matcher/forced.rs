@@ -4,7 +4,9 @@
 //!
 //! Finding a run means stepping along it, once for each position it is requested at, at a tenth of
 //! a microsecond a byte. Tokenising it as the tokenizer would costs two microseconds a byte. Both
-//! costs recur after each token of a long run that is verified piece by piece.
+//! costs recur after each token of a long run that is verified piece by piece. The last boundary of
+//! canonical tokens is tried with the continuations that could move it, each of which is encoded
+//! once and then cached.
 //!
 //! # Alternatives considered
 //!
@@ -23,6 +25,11 @@ const MAX_FORCED: usize = 1 << 20;
 /// Bytes of a run that are examined: for each token that there is room for, and in addition for all
 /// of them. Most tokens are shorter, and what is cut off is drafted with the next forward.
 const LOOKAHEAD_BYTES: (usize, usize) = (8, 64);
+
+/// Number of continuations that are tried for each token that begins inside of the last one.
+const MAX_EXTENSIONS: usize = 24;
+/// Number of tokens in front of a run that are encoded with it.
+const CONTEXT_TOKENS: usize = 4;
 
 /// The tokens of the first part of a forced run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -187,7 +194,9 @@ impl Matcher {
 
     /// Returns the forced run as the tokenizer itself would write it after token `last`, up to the
     /// last token boundary that no continuation can move. A trailing token is dropped while some
-    /// longer token could start at its position.
+    /// longer token could start at its position, and where a token that starts inside of it changes
+    /// what the tokenizer writes. In front of free text not every continuation can be tried: there a
+    /// few of them still move the last boundary.
     pub fn canonical_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
         if let Some(tokens) = self.forced_chain() {
             return tokens;
@@ -196,9 +205,55 @@ impl Matcher {
         if run.is_empty() {
             return Vec::new();
         }
-        let mut tokens = self.encode_after(last, &run);
-        self.hold_back(&mut tokens, end);
+        let whole = whole_characters(&run);
+        if whole < run.len() {
+            // The rest of a character is forced, too, but the tokenizer writes characters.
+            let mut tokens = self.encode_after(last, &run[..whole]);
+            tokens.pop();
+            return tokens;
+        }
+        let context = self.context(last);
+        let (mut tokens, follows) = match self.encode_behind(&context, &run) {
+            Some(tokens) => (tokens, true),
+            None => (self.encode_after(last, &run), false),
+        };
+        let (safe, extensions) = self.hold_back(&tokens, end);
+        match self.unmoved(&context, &tokens, follows, &extensions) {
+            Some(count) => tokens.truncate(count),
+            // Only bytes that were not tried show why the tokenizer wrote the tokens in front.
+            None if self.is_canonical(&context) => tokens.clear(),
+            // Other tokens than the tokenizer's are in front.
+            None => {}
+        }
+        tokens.truncate(safe);
         tokens
+    }
+
+    /// Returns the tokens in front of the run, the last of which is `last`: whole characters.
+    fn context(&self, last: Option<TokenId>) -> Vec<TokenId> {
+        let mut context = match last == self.history.last() {
+            true => self.history.last_tokens(CONTEXT_TOKENS),
+            false => last.into_iter().collect(),
+        };
+        let begins =
+            |&token: &TokenId| self.vocab.token_bytes(token).first().is_some_and(|b| b & 0xc0 != 0x80);
+        let start = context.iter().position(begins).unwrap_or(context.len());
+        context.split_off(start)
+    }
+
+    /// Returns true if the tokenizer writes the bytes of some tokens in these tokens.
+    fn is_canonical(&self, tokens: &[TokenId]) -> bool {
+        let bytes = self.vocab.decode(tokens);
+        !bytes.is_empty() && self.encode_behind(&[], &bytes).is_some_and(|ids| ids == tokens)
+    }
+
+    /// Returns the tokens of `bytes` in a text that begins with the tokens of `context`, if the
+    /// tokenizer writes these.
+    fn encode_behind(&self, context: &[TokenId], bytes: &[u8]) -> Option<Vec<TokenId>> {
+        let all = [&self.vocab.decode(context)[..], bytes].concat();
+        let ids = self.vocab.encode_cached(std::str::from_utf8(&all).ok()?).ok()?;
+        let rest = ids.strip_prefix(context)?;
+        (self.vocab.decode(rest) == bytes).then(|| rest.to_vec())
     }
 
     fn encode_after(&self, last: Option<TokenId>, run: &[u8]) -> Vec<TokenId> {
@@ -218,23 +273,58 @@ impl Matcher {
         }
     }
 
-    /// Drops the trailing tokens that are not safe to commit. Up to four are examined: they are
-    /// unsafe if some token begins with their bytes and continues as the constraint allows.
-    fn hold_back(&self, tokens: &mut Vec<TokenId>, end: ConfigId) {
+    /// Returns the number of tokens that are safe to commit. Up to four trailing ones are examined:
+    /// they are unsafe if some token begins with their bytes and continues as the constraint allows.
+    /// Also returns the bytes with which tokens can continue that begin anywhere in the last ones.
+    fn hold_back(&self, tokens: &[TokenId], end: ConfigId) -> (usize, Vec<Vec<u8>>) {
         let trie = self.vocab.trie();
+        let (mut safe, mut found) = (tokens.len(), Vec::new());
         let mut runtime = self.replica.lock();
         // A machine over tokens has nothing to hold back.
-        let Some(machine) = runtime.machine() else { return };
+        let Some(machine) = runtime.machine() else { return (safe, found) };
         let threads = machine.threads(end);
         for count in (1..=tokens.len().min(4)).rev() {
             let suffix = self.vocab.decode(&tokens[tokens.len() - count..]);
             if let Some(node) = trie.find(&suffix)
-                && extends(machine, &self.vocab, node, &threads)
+                && !extensions(machine, &self.vocab, node, &threads, 1).is_empty()
             {
-                tokens.truncate(tokens.len() - count);
-                return;
+                safe = tokens.len() - count;
+                break;
             }
         }
+        let bytes = self.vocab.decode(&tokens[tokens.len().saturating_sub(3)..]);
+        for start in 1..bytes.len() {
+            if let Some(node) = trie.find(&bytes[start..]) {
+                for more in extensions(machine, &self.vocab, node, &threads, MAX_EXTENSIONS) {
+                    if !found.contains(&more) {
+                        found.push(more);
+                    }
+                }
+            }
+        }
+        (safe, found)
+    }
+
+    /// Returns the number of leading tokens that the tokenizer writes in front of each of these
+    /// bytes, too; `None` if it writes the context otherwise whatever comes next. `follows` is true if
+    /// it writes the tokens after the context when nothing comes next.
+    fn unmoved(
+        &self,
+        context: &[TokenId],
+        tokens: &[TokenId],
+        follows: bool,
+        extensions: &[Vec<u8>],
+    ) -> Option<usize> {
+        let bytes = self.vocab.decode(tokens);
+        let (mut kept, mut known) = (tokens.len(), follows);
+        for more in extensions {
+            // Where the context is written otherwise, these bytes do not come next.
+            if let Some(ids) = self.encode_behind(context, &[&bytes[..], more].concat()) {
+                kept = kept.min(ids.iter().zip(tokens).take_while(|(a, b)| a == b).count());
+                known = true;
+            }
+        }
+        known.then_some(kept)
     }
 }
 
@@ -251,24 +341,36 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-/// Returns true if some token strictly below `node` is legal from `threads`.
-fn extends(machine: &mut Machine, vocab: &Vocabulary, node: TrieNode, threads: &[Thread]) -> bool {
+/// Returns the bytes after `node` of the tokens below it that are legal from `threads`, at most
+/// `most`.
+fn extensions(
+    machine: &mut Machine,
+    vocab: &Vocabulary,
+    node: TrieNode,
+    threads: &[Thread],
+    most: usize,
+) -> Vec<Vec<u8>> {
     let trie = vocab.trie();
-    let mut todo: Vec<(TrieNode, Vec<Thread>)> = vec![(node, threads.to_vec())];
+    let mut found = Vec::new();
+    let mut todo: Vec<(TrieNode, Vec<u8>, Vec<Thread>)> = vec![(node, Vec::new(), threads.to_vec())];
     let mut reached = StepResult::default();
-    while let Some((at, threads)) = todo.pop() {
+    while let Some((at, bytes, threads)) = todo.pop() {
         for child in trie.children(at) {
             machine.step(&threads, trie.byte(child), &mut reached);
             if reached.is_dead() {
                 continue;
             }
+            let more = [&bytes[..], &[trie.byte(child)]].concat();
             if !trie.tokens_at(child).is_empty() {
-                return true;
+                found.push(more.clone());
+                if found.len() == most {
+                    return found;
+                }
             }
             if !reached.threads.is_empty() {
-                todo.push((child, reached.threads.clone()));
+                todo.push((child, more, reached.threads.clone()));
             }
         }
     }
-    false
+    found
 }

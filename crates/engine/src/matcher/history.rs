@@ -66,6 +66,13 @@ impl History {
         self.tail.last().or(full).map(|entry| entry.0)
     }
 
+    /// Returns the last tokens, at most `most` and at most those of two blocks, oldest first.
+    pub(super) fn last_tokens(&self, most: usize) -> Vec<TokenId> {
+        let full = self.full.iter().flat_map(|block| &block.entries);
+        let all: Vec<TokenId> = full.chain(&self.tail).map(|entry| entry.0).collect();
+        all[all.len().saturating_sub(most)..].to_vec()
+    }
+
     pub(super) fn push(&mut self, token: TokenId, config: ConfigId) {
         if self.tail.len() == BLOCK {
             let mut entries = [(0, 0); BLOCK];
@@ -125,6 +132,8 @@ mod tests {
             }
             assert_eq!(history.len(), plain.len());
             assert_eq!(history.last(), plain.last().map(|entry| entry.0));
+            let four: Vec<TokenId> = plain.iter().map(|entry| entry.0).collect();
+            assert_eq!(history.last_tokens(4), four[four.len().saturating_sub(4)..]);
             assert_eq!(history.current(), plain.last().map_or(7, |e| e.1));
             if i % 500 == 0 {
                 forks.push((history.clone(), plain.clone()));
