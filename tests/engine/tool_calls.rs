@@ -390,7 +390,7 @@ fn second_spellings() {
         (ToolStyle::Llama, r#"{"name": "get_weather", "type": "function", "parameters": {"city":"Oslo"}}"#),
     ] {
         let read = tools.read(style, reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
-        assert_eq!(values(&read.calls), [oslo.clone()], "{reply}");
+        assert_eq!(values(&read.calls), std::slice::from_ref(&oslo), "{reply}");
     }
 }
 

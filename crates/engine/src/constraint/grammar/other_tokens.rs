@@ -77,11 +77,7 @@ fn refuse_single(grammar: &Grammar) -> Result<()> {
             match grammar.expr(id) {
                 Expr::Seq(parts) | Expr::Alt(parts) => todo.extend_from_slice(parts),
                 Expr::Repeat(part, ..) | Expr::Token(part) => todo.push(*part),
-                Expr::Rule(next) => {
-                    if !std::mem::replace(&mut seen[*next as usize], true) {
-                        rules.push(*next);
-                    }
-                }
+                Expr::Rule(next) if !std::mem::replace(&mut seen[*next as usize], true) => rules.push(*next),
                 Expr::OtherThan(_) => {
                     let message = format!("`{}` counts tokens, which a text does not show", rule.name);
                     return Err(grammar
