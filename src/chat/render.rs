@@ -173,8 +173,16 @@ mod tests {
         assert!(render(&deep, none()).is_err());
         assert!(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", none()).is_err());
         assert!(render("{% include 'chat' %}", none()).is_err());
-        let wide =
-            ["'a'.center(9999999999)", "'a'.zfill(99999999)", "'a'|indent(99999999)", "3 is divisibleby 0"];
+        let wide = [
+            "'a'.center(9999999999)",
+            "'a'.zfill(99999999)",
+            "'a'|indent(99999999)",
+            "3 is divisibleby 0",
+            "'{:9999999999}'.format(1)",
+            "'{0:.99999999999999999999f}'.format(1.5)",
+            "'%9999999999d'|format(1)",
+            "'%(a).999999999s'|format(a=1)",
+        ];
         for wide in wide {
             assert!(render(&format!("{{{{ {wide} }}}}"), none()).is_err(), "{wide}");
         }

@@ -4,12 +4,15 @@ use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, State, Value, filters as base};
 
 use super::arguments::Arguments;
-use super::{fault, python, strings};
+use super::{check_widths, fault, python, strings};
 
 type Filter = fn(&Value, &Arguments) -> Result<Value, Error>;
 
 /// A name that no template can write, of the filter `map` with an attribute.
 const MAP_ATTRIBUTE: &str = "map attribute";
+
+/// The filter `format` without a limit, by a name that no template can write.
+const FORMAT: &str = "format without limit";
 
 /// Filters with the names of their parameters.
 const FILTERS: [(&str, &[&str], Filter); 15] = [
@@ -39,6 +42,11 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     add(environment, "wordcount", &[], word_count);
     environment.add_filter("filesizeformat", minijinja_contrib::filters::filesizeformat);
     environment.add_filter("striptags", minijinja_contrib::filters::striptags);
+    add_wrapped(environment);
+}
+
+/// Adds filters of `minijinja` that take more arguments here, or are limited.
+fn add_wrapped(environment: &mut Environment<'static>) {
     environment.add_filter("sort", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
         let args = Arguments::new(&["reverse", "case_sensitive", "attribute"], &rest, &named)?;
         base::sort(state, value, args.to_named())
@@ -54,8 +62,21 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
         base::dictsort(value, Arguments::new(&["case_sensitive", "by", "reverse"], &rest, &named)?.to_named())
     });
     environment.add_filter(MAP_ATTRIBUTE, base::map);
+    environment.add_filter(FORMAT, base::format);
+    environment.add_filter("format", |state: &mut State, value: Value, rest: Rest<Value>, named: Kwargs| {
+        check_widths(&python::to_text(&value), '%')?;
+        state.apply_filter(FORMAT, &all_arguments(value, &rest, named))
+    });
     environment.add_filter("map", |state: &mut State, value: Value, rest: Rest<Value>, named: Kwargs| {
         map(state, value, rest, named)
+    });
+    environment.add_filter("slice", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
+        let args = Arguments::new(&["slices", "fill_with"], &rest, &named)?;
+        base::slice(state, value, args.width(0)?.unwrap_or(0), args.value(1).cloned())
+    });
+    environment.add_filter("batch", |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
+        let args = Arguments::new(&["linecount", "fill_with"], &rest, &named)?;
+        base::batch(state, value, args.width(0)?.unwrap_or(0), args.value(1).cloned())
     });
     for (name, reverse) in [("min", false), ("max", true)] {
         environment.add_filter(name, move |state: &State, value: Value, rest: Rest<Value>, named: Kwargs| {
@@ -84,13 +105,15 @@ fn map(state: &mut State, value: Value, rest: Rest<Value>, named: Kwargs) -> Res
             .map(Iterator::collect);
     };
     let filter = filter.as_str().ok_or_else(|| fault("the name of a filter must be a string"))?;
+    let apply = |item| state.apply_filter(filter, &all_arguments(item, args, named.clone()));
+    value.try_iter()?.map(apply).collect()
+}
+
+/// Returns the arguments of a filter: its value, then those by position, then those by name.
+fn all_arguments(value: Value, positional: &[Value], named: Kwargs) -> Vec<Value> {
     let has_named = named.args().next().is_some();
     let named = has_named.then(|| Value::from(named));
-    let apply = |item: Value| {
-        let args: Vec<Value> = [item].into_iter().chain(args.iter().cloned()).chain(named.clone()).collect();
-        state.apply_filter(filter, &args)
-    };
-    value.try_iter()?.map(apply).collect()
+    [value].into_iter().chain(positional.iter().cloned()).chain(named).collect()
 }
 
 /// Returns the first of the least or the greatest items.

@@ -207,6 +207,10 @@ fn changed(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Er
             }
             strings::expand_tabs(text, width)
         }
+        "format" => {
+            super::check_widths(text, '{')?;
+            return Ok(None);
+        }
         "join" => {
             let args = Arguments::of_call(&["iterable"], args)?;
             let items = args.value(0).ok_or_else(|| Error::from(ErrorKind::MissingArgument))?;

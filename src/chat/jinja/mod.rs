@@ -43,6 +43,24 @@ fn fault(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
+/// Checks the widths and precisions in a text for formatting, whose parts begin with `open`.
+fn check_widths(text: &str, open: char) -> Result<(), Error> {
+    for part in text.split(open).skip(1) {
+        // The parts of `str.format` end; those of `%` end with a letter, or have a name.
+        let part = part.split('}').next().unwrap_or_default();
+        let part = part.rsplit(')').next().unwrap_or_default();
+        let part = match open {
+            '{' => part.split_once(':').map_or("", |(_, spec)| spec),
+            _ => part.split(char::is_alphabetic).next().unwrap_or_default(),
+        };
+        let mut numbers = part.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+        if numbers.any(|digits| digits.parse().map_or(true, |width: usize| width > MAX_WIDTH)) {
+            return Err(fault(format!("a width in {text:?} is above the limit of {MAX_WIDTH}")));
+        }
+    }
+    Ok(())
+}
+
 /// Prints numbers and collections as Python does.
 fn print(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     match value.kind() {
