@@ -151,7 +151,7 @@ impl Tools {
     /// use ffwd_engine::Policy;
     /// use ffwd_engine::constraint::tools::{ToolStyle, Tools};
     ///
-    /// let list = r#"[{"name": "now"}, {"name": "odd", "parameters": {"$ref": "#/nowhere"}}]"#;
+    /// let list = r##"[{"name": "now"}, {"name": "odd", "parameters": {"$ref": "#/nowhere"}}]"##;
     /// let tools = Tools::parse_skipping_broken(list, ToolStyle::Hermes, &Policy::default())?;
     /// assert_eq!(tools.names().collect::<Vec<_>>(), ["now"]);
     /// assert!(tools.warnings()[0].message().contains("the tool `odd`"));
