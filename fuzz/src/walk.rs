@@ -140,13 +140,14 @@ impl Walk {
         if !legal.is_empty() {
             return self.push(legal[choice % legal.len()]);
         }
-        // Nothing but an end token: take it, look, and take it back if there is a token to take
-        // back.
+        // Nothing but an end token: take it, look, and take it back.
         assert!(self.now().terminated, "nothing is legal but the end, yet it is not terminated");
         let mut fork = self.matcher.fork();
         fork.accept_token(eos[0]).expect("an end token with its bit set");
         assert!(fork.is_terminated() && fork.accept_token(eos[0]).is_err());
         assert!(see(&mut fork).forced.is_empty());
+        fork.rollback(1);
+        assert_eq!(see(&mut fork), *self.now(), "the end token is rolled back");
     }
 
     fn push(&mut self, token: TokenId) {

@@ -204,7 +204,7 @@ fn labels_keep_their_state_through_rollback_and_forks() {
                 matcher.accept_token(token).unwrap();
                 if token == 2 {
                     assert!(matcher.is_terminated() && row(&mut matcher) == BTreeSet::from([2]));
-                    matcher.rollback(random.below(matcher.num_accepted()) + 1);
+                    matcher.rollback(random.below(matcher.num_accepted() + 1) + 1);
                 }
             }
         }

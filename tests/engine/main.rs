@@ -12,6 +12,7 @@ mod hostile_inputs;
 mod label_machines;
 mod mask_oracle;
 mod policies;
+mod rollback;
 mod schema_dedup;
 mod shared_grammar;
 mod shared_refs;

@@ -242,10 +242,10 @@ impl Walk<'_> {
         check(set == eos, || format!("after the end token: expected {eos:?}, got {set:?}"))?;
         check(matcher.num_accepted() == self.tokens.len(), || "the end token is counted".into())?;
         check(matcher.is_finished() && matcher.fork().is_finished(), || "not finished".into())?;
-        if !self.tokens.is_empty() {
-            matcher.rollback(1);
-            check(!matcher.is_finished(), || "finished after a rollback over the end token".into())?;
-        }
+        matcher.rollback(1);
+        check(!matcher.is_finished(), || "finished after a rollback of the end token".into())?;
+        check(matcher.tokens() == self.tokens, || "more than the end token rolled back".into())?;
+        self.same_mask(&mut matcher, "after a rollback of the end token")?;
         Ok(())
     }
 

@@ -199,24 +199,41 @@ impl Matcher {
         ids.len()
     }
 
-    /// Removes the last `n` tokens. An end token counts as none and is removed with any `n` above
-    /// 0.
+    /// Removes the last `n` tokens that were accepted. An end token counts as one, as in inference
+    /// engines, which count what they sampled.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+    /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
+    ///
+    /// let vocab = Vocabulary::from_bytes(tokenizer)?;
+    /// let mut matcher = Compiler::new(vocab.clone()).compile(&Constraint::regex("[ab]")?)?.matcher();
+    /// let (a, b) = (vocab.encode("a")?[0], vocab.encode("b")?[0]);
+    /// matcher.accept_token(a)?;
+    /// matcher.accept_token(vocab.eos()[0])?;
+    /// matcher.rollback(1); // the end token alone
+    /// assert!(!matcher.is_finished() && matcher.tokens() == [a]);
+    /// matcher.accept_token(vocab.eos()[0])?;
+    /// matcher.rollback(2); // both
+    /// assert!(matcher.allows(b));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Panics
-    /// If fewer than `n` tokens were accepted.
+    /// If fewer than `n` tokens were accepted, the end token included.
     pub fn rollback(&mut self, n: usize) {
-        assert!(
-            n <= self.history.len(),
-            "rollback of {n} tokens, but only {} were accepted",
-            self.history.len()
-        );
+        let accepted = self.history.len() + usize::from(self.ended);
+        assert!(n <= accepted, "rollback of {n} tokens, but only {accepted} were accepted");
         if n > 0 {
+            self.history.pop(n - usize::from(self.ended));
             self.ended = false;
         }
-        self.history.pop(n);
     }
 
-    /// Returns the number of accepted tokens, the end token not counted.
+    /// Returns the number of accepted tokens, the end token not counted: there is one more to roll
+    /// back where the output [is finished](Self::is_finished).
     pub fn num_accepted(&self) -> usize {
         self.history.len()
     }
@@ -251,7 +268,7 @@ impl Matcher {
     }
 
     /// Returns true if an end token was accepted, so that the output is finished. It is false again
-    /// after a rollback over the end token.
+    /// once the end token is rolled back.
     ///
     /// ```
     /// # fn main() -> ffwd_engine::Result<()> {
@@ -266,8 +283,8 @@ impl Matcher {
     /// assert!(matcher.is_accepting() && !matcher.is_terminated() && !matcher.is_finished());
     /// matcher.accept_token(vocab.eos()[0])?;
     /// assert!(matcher.is_finished());
-    /// matcher.rollback(1);
-    /// assert!(!matcher.is_finished());
+    /// matcher.rollback(1); // "aa" again
+    /// assert!(matcher.is_accepting() && !matcher.is_finished());
     /// # Ok(())
     /// # }
     /// ```
