@@ -26,10 +26,10 @@ use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
 
 /// Maximum size of a text from a file or standard input, in bytes.
-const MAX_INPUT: u64 = 64 << 20;
+pub(super) const MAX_INPUT: u64 = 64 << 20;
 
 /// Options that choose and load models.
-#[derive(Args)]
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Models")]
 pub(super) struct ModelArgs {
     /// Load the model from a folder or a GGUF file [default: the embedded model]
@@ -96,6 +96,11 @@ impl ModelArgs {
         builder.build()
     }
 
+    /// Returns the model, as it was named.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
     /// Returns a local path, or that of a model of the hub. The revision applies to the target model
     /// only.
     #[cfg_attr(not(feature = "hub"), allow(unused_variables))]
@@ -141,7 +146,7 @@ const MODE_HELP: &str = "Choose how drafts are verified\n\n\
     \x20 - longest: forced text unverified, by the longest tokens";
 
 /// Options of drafting, sampling and endings.
-#[derive(Args)]
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Decoding")]
 pub(super) struct DecodeArgs {
     /// Choose how drafts are verified
@@ -317,7 +322,7 @@ const WHITESPACE_HELP: &str = "Set the whitespace in JSON: none, single spaces, 
     \x20 - N: at most N characters between two tokens of JSON (1 to 64)";
 
 /// Options of how JSON is written, and of how warnings are treated.
-#[derive(Args)]
+#[derive(Debug, Args)]
 #[command(next_help_heading = "JSON")]
 pub(super) struct JsonArgs {
     /// Set the whitespace in JSON: none, single spaces, or up to N characters

@@ -7,6 +7,7 @@ mod labels;
 #[cfg(feature = "hub")]
 mod models;
 mod multi_output;
+mod pile;
 mod program;
 mod prompts;
 mod stream;

@@ -1,36 +1,46 @@
 //! `ffwd extract`: a JSON record from each text.
 //!
-//! All files share one compiled constraint, unless the schema copies strings from the text: then
-//! each file has its own. A failure of one file does not stop the others.
+//! All texts share one compiled constraint, unless the schema copies strings from the text: then
+//! each text has its own. A failure of one text does not stop the others.
 
-use std::collections::VecDeque;
+mod documents;
+mod journal;
+mod pile;
+mod table;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use documents::{Document, DocumentArgs, Documents};
+
 use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
-use super::schema_refs::{Documents, ReferenceArgs};
+use super::schema_refs::{self, ReferenceArgs};
 use super::value_args::{self, ValueArgs};
 use super::{help, output};
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, Policy, Whitespace};
-use crate::decode::{Engine, Event, Finish, Handle, Output, Request, Scheduler, SchedulerOptions, Stats};
+use crate::decode::{Engine, Event, Finish, Output, Request, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{self, Example, Extractor};
 
-const EXAMPLES: [(&str, &str); 4] = [
+const EXAMPLES: [(&str, &str); 5] = [
     ("Extract one record", "ffwd extract invoice.txt --schema invoice.schema.json"),
     (
         "Read the text from standard input, and print statistics too",
         "cat mail.txt | ffwd extract - --schema ticket.schema.json --stats -",
     ),
     (
-        "Process many files in batches of 16",
-        "ffwd extract inbox/*.txt -s ticket.schema.json --batch 16 > records.jsonl",
+        "Process a folder in batches of 16; the same command with --resume continues it",
+        "ffwd extract inbox -s ticket.schema.json --batch 16 --output records.jsonl",
+    ),
+    (
+        "Read a column of a table, and write a table",
+        "ffwd extract mails.csv --text-field body --id-field id -s ticket.schema.json -o tickets.csv",
     ),
     (
         "Tell a model more about the record, and look at the prompt",
@@ -39,12 +49,16 @@ const EXAMPLES: [(&str, &str); 4] = [
     ),
 ];
 
-const OUTPUT: [&str; 5] = [
+const OUTPUT: [&str; 9] = [
     "One file prints its record, or as much as there is if the record is incomplete.",
-    "Several files print JSON Lines, in the order of the files, with `source`, `record`",
-    "and `finish`. An incomplete record has its text in `partial`, and each failure has",
-    "its message in `error`. The exit code is 1 if any file failed or any record is",
-    "incomplete.",
+    "Several texts print JSON Lines, in their order, with `source`, `record` and `finish`.",
+    "An incomplete record has its text in `partial`, and each failure has its message in",
+    "`error`. With --output, records are lines of FILE as soon as they are complete, and",
+    "failures are lines of FILE.failures. Of a CSV file, the lines are in FILE.journal, and",
+    "the table is written at the end. Ctrl-C finishes the texts that are in work.",
+    "",
+    "The exit code is 1 if any text failed or any record is incomplete, 2 for a wrong",
+    "option, and 130 after Ctrl-C.",
 ];
 
 /// Extract a JSON record from each text, valid against a JSON Schema
@@ -58,9 +72,8 @@ const OUTPUT: [&str; 5] = [
     after_long_help = help::sections(&[help::note("Output", &OUTPUT), help::examples(&EXAMPLES)]),
 )]
 pub(super) struct Args {
-    /// Read these texts (`-` = standard input)
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
+    #[command(flatten)]
+    documents: DocumentArgs,
     /// Generate records that are valid against the JSON Schema in FILE
     #[arg(short, long, value_name = "FILE")]
     schema: PathBuf,
@@ -87,6 +100,20 @@ pub(super) struct Args {
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     batch: u16,
+    /// Write records to FILE, JSON Lines or, if it ends in .csv, a table
+    ///
+    /// Nested properties are columns such as customer.name, lists are JSON. `source` and `id` are the
+    /// columns _source and _id.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Continue the output: extract only the records that it lacks
+    ///
+    /// A text is done if the output has a record for the same text, schema, model and options.
+    #[arg(long, requires = "output")]
+    resume: bool,
+    /// Stop after N failures
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_failures: Option<u64>,
     /// Write statistics as JSON to FILE (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -130,10 +157,12 @@ struct PromptArgs {
     example: Vec<PathBuf>,
 }
 
-/// A line of the output for several files.
+/// A line of the output for several texts.
 #[derive(Serialize)]
 struct Line<'a> {
     source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
     record: Option<&'a RawValue>,
     finish: &'a str,
     /// The text of an incomplete record.
@@ -141,9 +170,12 @@ struct Line<'a> {
     partial: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Only in a journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
 }
 
-/// Output of the model for one file.
+/// Output of the model for one text.
 struct Outcome {
     /// The record, or the part of it that was generated.
     text: String,
@@ -153,49 +185,42 @@ struct Outcome {
     incomplete: Option<Error>,
 }
 
-/// Statistics of one of several files.
-#[derive(Serialize)]
-struct FileStats<'a> {
-    source: String,
-    #[serde(flatten)]
-    stats: &'a Stats,
-}
-
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.decode.validate()?;
-    if args.files.iter().filter(|f| *f == Path::new("-")).count() > 1 {
-        return Err(Error::new(ErrorKind::InvalidOption, "standard input (-) is named more than once"));
-    }
-    if args.stream && args.files.len() > 1 {
-        return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one file")
+    let files = args.documents.files()?;
+    let many = args.output.is_some() || args.documents.are_many(&files);
+    if args.stream && many {
+        return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one text")
             .hint("stream one file at a time"));
     }
-    let (schema, documents) = (read_text(&args.schema)?, args.references.read()?);
-    check_schema(args, &schema, &documents)?;
+    let (schema, references) = (read_text(&args.schema)?, args.references.read()?);
+    check_schema(args, &schema, &references)?;
     let engine = Arc::new(args.models.engine()?);
-    let extractor = extractor(args, &engine, &schema, &documents)?;
+    let extractor = extractor(args, &engine, &schema, &references)?;
+    let mut documents = args.documents.read(files);
     if args.prompt.show_prompt {
-        return show_prompts(args, &extractor);
+        return show_prompts(documents, &extractor);
     }
     output::print_warnings(extractor.warnings());
-    let job = Job { args, engine: &engine, extractor: &extractor };
-    if let [file] = &args.files[..] {
-        let outcome = extract_file(&job, file, true)?;
-        // A stream has the values of a record that was cut.
-        if outcome.incomplete.is_none() || !args.stream {
-            output::print_line(&outcome.text)?;
-        }
-        output::print_summary(&outcome.stats);
-        if let Some(path) = &args.stats {
-            output::write_stats(path, &outcome.stats)?;
-        }
-        return outcome.incomplete.map_or(Ok(ExitCode::SUCCESS), Err);
+    let job = Job { args, engine: &engine, extractor: &extractor, many };
+    if many {
+        return pile::extract_all(&job, documents, &pile::Fixed { schema: &schema, documents: &references });
     }
-    extract_all(&job)
+    let Some(document) = documents.next() else { return Ok(ExitCode::SUCCESS) };
+    let outcome = extract_document(&job, document, true)?;
+    // A stream has the values of a record that was cut.
+    if outcome.incomplete.is_none() || !args.stream {
+        output::print_line(&outcome.text)?;
+    }
+    output::print_summary(&outcome.stats);
+    if let Some(path) = &args.stats {
+        output::write_stats(path, &outcome.stats)?;
+    }
+    outcome.incomplete.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Reads the schema before a model is loaded, so that a wrong one fails at once.
-fn check_schema(args: &Args, schema: &str, documents: &Documents) -> Result<()> {
+fn check_schema(args: &Args, schema: &str, documents: &schema_refs::Documents) -> Result<()> {
     // Strings that are spans of a text need one.
     if schema.contains("\"x-verbatim\"") {
         return Ok(());
@@ -210,7 +235,12 @@ fn check_schema(args: &Args, schema: &str, documents: &Documents) -> Result<()> 
 }
 
 /// Builds the extractor that all files share.
-fn extractor(args: &Args, engine: &Engine, schema: &str, documents: &Documents) -> Result<Extractor> {
+fn extractor(
+    args: &Args,
+    engine: &Engine,
+    schema: &str,
+    documents: &schema_refs::Documents,
+) -> Result<Extractor> {
     let policy = Policy { closed_objects: !args.open_objects, ..args.json.policy(engine.whitespace()) };
     let spans = if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
     let mut builder = Extractor::builder(engine).policy(policy).spans(spans);
@@ -233,39 +263,30 @@ fn extractor(args: &Args, engine: &Engine, schema: &str, documents: &Documents) 
     })
 }
 
-/// Prints the prompt for each file.
-fn show_prompts(args: &Args, extractor: &Extractor) -> Result<ExitCode> {
-    for file in &args.files {
-        let prompt = extractor.prompt(read_text(file)?).map_err(|e| e.at(Place::File(file.clone())))?;
+/// Prints the prompt for each text.
+fn show_prompts(documents: Documents, extractor: &Extractor) -> Result<ExitCode> {
+    for Document { source, text, .. } in documents {
+        let prompt = extractor.prompt(text?).map_err(|e| e.at(Place::File(source)))?;
         output::print_line(prompt.to_text().trim_end_matches('\n'))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl Outcome {
-    /// Returns the line of the output for this file.
-    fn line(&self, source: &str) -> Result<String> {
-        let (record, partial) = match self.incomplete {
-            None => (serde_json::from_str::<&RawValue>(&self.text).ok(), None),
-            Some(_) => (None, Some(&*self.text)),
-        };
-        let error = self.incomplete.as_ref().map(Error::to_string);
-        json(&Line { source: source.into(), record, finish: self.finish, partial, error })
-    }
-}
-
-/// What all files share.
+/// What all texts share.
 struct Job<'a> {
     args: &'a Args,
     engine: &'a Arc<Engine>,
     extractor: &'a Extractor,
+    /// True if there may be several texts.
+    many: bool,
 }
 
-/// Builds the request for one file.
-fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
+/// Builds the request for one text.
+fn request(job: &Job, document: Document, first: bool) -> Result<Request> {
     let Job { args, extractor, .. } = *job;
-    let text = read_text(file)?;
-    let in_file = |e: Error| e.at(Place::File(file.into()));
+    let Document { source, text, .. } = document;
+    let text = text?;
+    let in_file = |e: Error| e.at(Place::File(source.clone()));
     if extractor.shared_constraint().is_none() {
         let in_schema = |e: Error| in_file(e.at(Place::File(args.schema.clone())));
         let constraint = extractor.constraint(Some(&text)).map_err(in_schema)?;
@@ -278,8 +299,9 @@ fn request(job: &Job, file: &Path, first: bool) -> Result<Request> {
     Ok(args.values.apply(args.decode.apply(request)))
 }
 
-fn extract_file(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
-    let request = request(job, file, first)?;
+fn extract_document(job: &Job, document: Document, first: bool) -> Result<Outcome> {
+    let source = document.source.clone();
+    let request = request(job, document, first)?;
     let mut written = Ok(());
     let output = match job.args.stream {
         false => job.engine.generate(&request),
@@ -291,14 +313,14 @@ fn extract_file(job: &Job, file: &Path, first: bool) -> Result<Outcome> {
             }
         }),
     };
-    let outcome = outcome_of(job, file, output);
+    let outcome = outcome_of(job, &source, output);
     written?;
     outcome
 }
 
-/// Converts the engine's output for a file; one that the token limit cut is not an error here.
-fn outcome_of(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome> {
-    let in_file = |e: Error| e.at(Place::File(file.into()));
+/// Converts the engine's output for a text; one that the token limit cut is not an error here.
+fn outcome_of(job: &Job, source: &Path, output: Result<Output>) -> Result<Outcome> {
+    let in_file = |e: Error| e.at(Place::File(source.into()));
     let output = output.map_err(in_file)?;
     let (text, finish, stats) = (output.text.clone(), output.finish.name(), output.stats.clone());
     if output.finish == Finish::Closed {
@@ -308,110 +330,16 @@ fn outcome_of(job: &Job, file: &Path, output: Result<Output>) -> Result<Outcome>
         );
     }
     for message in value_args::messages(&stats) {
-        match job.args.files.len() {
-            1 => eprintln!("{message}"),
-            _ => eprintln!("{}: {message}", file.display()),
+        match job.many {
+            false => eprintln!("{message}"),
+            true => eprintln!("{}: {message}", source.display()),
         }
     }
     let incomplete = extract::finished(output).err().map(in_file);
     Ok(Outcome { text, finish, stats, incomplete })
 }
 
-/// Processes all files and passes each outcome to `take`, in the order of the files.
-fn for_each_file(job: &Job, mut take: impl FnMut(&Path, Result<Outcome>) -> Result<()>) -> Result<()> {
-    let args = job.args;
-    if args.batch == 1 {
-        return args
-            .files
-            .iter()
-            .enumerate()
-            .try_for_each(|(at, file)| take(file, extract_file(job, file, at == 0)));
-    }
-    let batch = usize::from(args.batch);
-    let scheduler = Scheduler::new(job.engine.clone(), SchedulerOptions::with_batch(batch))?;
-    let mut in_flight: VecDeque<(&Path, Result<Handle>)> = VecDeque::new();
-    let mut files = args.files.iter().enumerate();
-    loop {
-        // Enough requests to keep the batch full during the wait for the first of them.
-        while in_flight.len() < 2 * batch
-            && let Some((at, file)) = files.next()
-        {
-            let handle = request(job, file, at == 0).and_then(|request| scheduler.submit(request));
-            in_flight.push_back((file, handle));
-        }
-        let Some((file, handle)) = in_flight.pop_front() else { return Ok(()) };
-        take(file, handle.and_then(|handle| outcome_of(job, file, handle.wait())))?;
-    }
-}
-
-/// Prints a line for each file; returns the exit code 1 if any of them failed.
-fn extract_all(job: &Job) -> Result<ExitCode> {
-    let args = job.args;
-    let mut all = Vec::new();
-    let mut failed = 0;
-    let bar = progress_bar(args.files.len());
-    let start = Instant::now();
-    for_each_file(job, |file, outcome| {
-        let source = file.display().to_string();
-        let line = match outcome {
-            Ok(outcome) => {
-                if let Some(gate) = &outcome.stats.gate {
-                    bar.suspend(|| eprint!("{source}:\n{gate}"));
-                }
-                let line = outcome.line(&source)?;
-                failed += usize::from(outcome.incomplete.is_some());
-                if let Some(error) = &outcome.incomplete {
-                    bar.suspend(|| eprintln!("error: {error}"));
-                }
-                all.push((source, outcome.stats));
-                line
-            }
-            Err(error) => {
-                failed += 1;
-                bar.suspend(|| eprintln!("error: {error}"));
-                let error = Some(error.to_string());
-                json(&Line { source, record: None, finish: "error", partial: None, error })?
-            }
-        };
-        bar.suspend(|| output::print_line(&line))?;
-        bar.inc(1);
-        Ok(())
-    })?;
-    bar.finish_and_clear();
-    let sum = |f: fn(&Stats) -> usize| all.iter().map(|(_, s)| f(s)).sum::<usize>();
-    eprintln!(
-        "{} of {} records, {} tokens in {} forwards, {} forced, {} drafted, {} accepted, {:.2} s",
-        args.files.len() - failed,
-        args.files.len(),
-        sum(|s| s.tokens),
-        sum(|s| s.forwards),
-        sum(|s| s.forced),
-        sum(|s| s.drafted),
-        sum(|s| s.accepted),
-        // The times of records in a batch overlap, so their sum means nothing.
-        match args.batch {
-            1 => all.iter().map(|(_, s)| s.seconds).sum::<f64>(),
-            _ => start.elapsed().as_secs_f64(),
-        },
-    );
-    if let Some(path) = &args.stats {
-        let all: Vec<FileStats> =
-            all.iter().map(|(source, stats)| FileStats { source: source.clone(), stats }).collect();
-        output::write_stats(path, &all)?;
-    }
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
 fn json(line: &impl Serialize) -> Result<String> {
     serde_json::to_string(line)
         .map_err(|e| Error::new(ErrorKind::Io, format!("a record cannot be written as JSON: {e}")))
-}
-
-/// Returns a progress bar on standard error, which is hidden if that is no terminal.
-fn progress_bar(files: usize) -> indicatif::ProgressBar {
-    let bar = indicatif::ProgressBar::new(files as u64);
-    if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} files, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
 }

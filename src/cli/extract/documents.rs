@@ -1,0 +1,289 @@
+//! The texts of `ffwd extract`: files, folders, patterns, standard input, and a field of each line
+//! of JSON Lines or of each row of CSV.
+//!
+//! # Cost
+//!
+//! Names of files are kept; texts are read one at a time, when their turn comes.
+//!
+//! # Alternatives considered
+//!
+//! Reading everything first was rejected: a pile of documents may be larger than memory.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use ffwd_engine::text::decode;
+
+use crate::cli::args::{MAX_INPUT, read_text};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Options that choose the texts.
+#[derive(clap::Args)]
+pub(super) struct DocumentArgs {
+    /// Read these texts: files, folders, or quoted patterns such as 'mails/**/*.txt' (`-` = standard input)
+    ///
+    /// Folders are read with all folders in them, by name; hidden files are left out.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Of folders, read only files whose name matches PATTERN, such as '*.txt' (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Read JSON Lines or CSV: the text is in field NAME of each line or row
+    ///
+    /// Files that end in .csv or .tsv are tables with a header, all others are JSON Lines.
+    #[arg(long, value_name = "NAME")]
+    text_field: Option<String>,
+    /// Copy field NAME of each line or row to the output, as `id`
+    #[arg(long, value_name = "NAME", requires = "text_field")]
+    id_field: Option<String>,
+}
+
+/// A text with its origin.
+pub(super) struct Document {
+    /// The file, and the line or row in it.
+    pub source: PathBuf,
+    pub id: Option<Value>,
+    pub text: Result<String>,
+}
+
+/// Reads one text after the other.
+pub(super) struct Documents<'a> {
+    files: std::vec::IntoIter<PathBuf>,
+    args: &'a DocumentArgs,
+    rows: Option<Rows>,
+}
+
+impl Documents<'_> {
+    /// Returns the number of texts, if it is known before they are read.
+    pub fn known_len(&self) -> Option<usize> {
+        self.args.text_field.is_none().then_some(self.files.len())
+    }
+}
+
+/// An open file with many texts.
+enum Rows {
+    Lines {
+        path: PathBuf,
+        from: Box<dyn BufRead>,
+        line: usize,
+    },
+    Table {
+        path: PathBuf,
+        rows: csv::StringRecordsIntoIter<Box<dyn Read>>,
+        text: usize,
+        id: Option<usize>,
+        row: usize,
+    },
+}
+
+impl DocumentArgs {
+    /// Returns the files, in the order of the arguments.
+    pub fn files(&self) -> Result<Vec<PathBuf>> {
+        if self.files.iter().filter(|f| *f == Path::new("-")).count() > 1 {
+            return Err(Error::new(ErrorKind::InvalidOption, "standard input (-) is named more than once"));
+        }
+        let mut include = globset::GlobSetBuilder::new();
+        for pattern in &self.include {
+            include.add(glob(pattern)?);
+        }
+        let include = include.build().map_err(|e| pattern_error(&e))?;
+        let included =
+            |path: &Path| self.include.is_empty() || path.file_name().is_some_and(|n| include.is_match(n));
+        let mut files = Vec::new();
+        for path in &self.files {
+            let before = files.len();
+            if path.is_dir() {
+                walk(path, &included, &mut files)?;
+            } else if path.exists() || path == Path::new("-") || !is_pattern(path) {
+                files.push(path.clone());
+                continue;
+            } else {
+                let pattern = glob(&path.to_string_lossy())?.compile_matcher();
+                walk(&fixed_part(path), &|p: &Path| pattern.is_match(p), &mut files)?;
+            }
+            if files.len() == before {
+                let error = Error::new(ErrorKind::InvalidOption, "no file is there, or none matches");
+                return Err(error.at(Place::File(path.clone())));
+            }
+        }
+        Ok(files)
+    }
+
+    /// Returns true if there may be several texts, whose records are lines of the output.
+    pub fn are_many(&self, files: &[PathBuf]) -> bool {
+        files.len() > 1
+            || self.text_field.is_some()
+            || self.files.iter().any(|f| f.is_dir() || is_pattern(f) && !f.exists())
+    }
+
+    /// Reads the texts of the files.
+    pub fn read(&self, files: Vec<PathBuf>) -> Documents<'_> {
+        Documents { files: files.into_iter(), args: self, rows: None }
+    }
+}
+
+/// Adds the files below a folder that are not hidden and that `wanted` accepts, by name.
+fn walk(folder: &Path, wanted: &dyn Fn(&Path) -> bool, files: &mut Vec<PathBuf>) -> Result<()> {
+    let hidden = |entry: &walkdir::DirEntry| {
+        entry.depth() > 0 && entry.file_name().as_encoded_bytes().starts_with(b".")
+    };
+    let entries = walkdir::WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter();
+    for entry in entries.filter_entry(|entry| !hidden(entry)) {
+        let entry = entry.map_err(|e| {
+            let path = e.path().unwrap_or(folder).to_owned();
+            Error::new(ErrorKind::Io, e.to_string()).at(Place::File(path))
+        })?;
+        let path = entry.path().strip_prefix("./").unwrap_or(entry.path());
+        if entry.file_type().is_file() && wanted(path) {
+            files.push(path.to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn glob(pattern: &str) -> Result<globset::Glob> {
+    let built = globset::GlobBuilder::new(pattern.strip_prefix("./").unwrap_or(pattern))
+        .literal_separator(true)
+        .build();
+    built.map_err(|e| pattern_error(&e))
+}
+
+fn pattern_error(error: &globset::Error) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("a pattern of files: {error}"))
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '[', '{'])
+}
+
+/// Returns the folder of a pattern in which all its files are.
+fn fixed_part(pattern: &Path) -> PathBuf {
+    let fixed: PathBuf = pattern.components().take_while(|c| !is_pattern(Path::new(c.as_os_str()))).collect();
+    if fixed.as_os_str().is_empty() { PathBuf::from(".") } else { fixed }
+}
+
+impl Iterator for Documents<'_> {
+    type Item = Document;
+
+    fn next(&mut self) -> Option<Document> {
+        loop {
+            if let Some(rows) = &mut self.rows {
+                match rows.next(self.args) {
+                    Some(document) => return Some(document),
+                    None => self.rows = None,
+                }
+            }
+            let path = self.files.next()?;
+            if self.args.text_field.is_none() {
+                return Some(Document { text: read_text(&path), source: path, id: None });
+            }
+            match Rows::open(&path, self.args) {
+                Ok(rows) => self.rows = Some(rows),
+                Err(error) => return Some(Document { source: path, id: None, text: Err(error) }),
+            }
+        }
+    }
+}
+
+impl Rows {
+    fn open(path: &Path, args: &DocumentArgs) -> Result<Rows> {
+        let from: Box<dyn Read> = match path == Path::new("-") {
+            true => Box::new(std::io::stdin()),
+            false => Box::new(File::open(path).map_err(|e| Error::io(path, &e))?),
+        };
+        let mut from = BufReader::new(from);
+        // A byte order mark is no part of a field.
+        if from.fill_buf().map_err(|e| Error::io(path, &e))?.starts_with(b"\xef\xbb\xbf") {
+            from.consume(3);
+        }
+        let name = path.to_string_lossy().to_lowercase();
+        let delimiter = if name.ends_with(".tsv") { b'\t' } else { b',' };
+        let path = path.to_owned();
+        if delimiter == b',' && !name.ends_with(".csv") {
+            return Ok(Rows::Lines { path, from: Box::new(from), line: 0 });
+        }
+        let from: Box<dyn Read> = Box::new(from);
+        let mut table = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(from);
+        let header = table.headers().map_err(|e| csv_error(&path, &e))?.clone();
+        let column = |name: &String| {
+            header.iter().position(|h| h == name).ok_or_else(|| {
+                let message = format!("no column is named `{name}`");
+                let names = header.iter().collect::<Vec<_>>().join("`, `");
+                Error::new(ErrorKind::InvalidOption, message)
+                    .at(Place::File(path.clone()))
+                    .hint(format!("the columns are `{names}`"))
+            })
+        };
+        let text = args.text_field.iter().map(column).next().transpose()?.unwrap_or(0);
+        let id = args.id_field.as_ref().map(column).transpose()?;
+        Ok(Rows::Table { rows: table.into_records(), path, text, id, row: 1 })
+    }
+
+    fn next(&mut self, args: &DocumentArgs) -> Option<Document> {
+        match self {
+            Rows::Lines { path, from, line } => loop {
+                *line += 1;
+                let source = place(path, *line);
+                let mut bytes = Vec::new();
+                let read = from.by_ref().take(MAX_INPUT + 1).read_until(b'\n', &mut bytes);
+                match read {
+                    Ok(0) => return None,
+                    Ok(_) if bytes.trim_ascii().is_empty() => continue,
+                    _ => {}
+                }
+                let (id, text) =
+                    match read.map_err(|e| Error::io(&*path, &e)).and_then(|_| json_line(&bytes, args)) {
+                        Ok((id, text)) => (id, Ok(text)),
+                        Err(e) => (None, Err(e.at(Place::File(source.clone())))),
+                    };
+                return Some(Document { source, id, text });
+            },
+            Rows::Table { path, rows, text, id, row } => {
+                let record = rows.next()?;
+                *row += 1;
+                let source = place(path, *row);
+                let record = match record {
+                    Ok(record) => record,
+                    Err(e) => return Some(Document { id: None, text: Err(csv_error(&source, &e)), source }),
+                };
+                let field = |at: usize| record.get(at).unwrap_or_default().to_owned();
+                Some(Document { source, id: id.map(|at| Value::String(field(at))), text: Ok(field(*text)) })
+            }
+        }
+    }
+}
+
+/// Returns a line or row of a file, as compilers write it.
+fn place(path: &Path, line: usize) -> PathBuf {
+    let mut place = path.as_os_str().to_owned();
+    place.push(format!(":{line}"));
+    PathBuf::from(place)
+}
+
+/// Returns the identifier and the text of a line.
+fn json_line(bytes: &[u8], args: &DocumentArgs) -> Result<(Option<Value>, String)> {
+    let fail = |message: String| Error::new(ErrorKind::InvalidOption, message);
+    if bytes.len() as u64 > MAX_INPUT {
+        return Err(Error::new(
+            ErrorKind::TooComplex,
+            format!("the line is longer than {} MiB", MAX_INPUT >> 20),
+        ));
+    }
+    let line = decode(bytes.to_vec())?;
+    let mut line: Value =
+        serde_json::from_str(&line).map_err(|e| fail(format!("the line is not valid JSON: {e}")))?;
+    let name = args.text_field.as_deref().unwrap_or_default();
+    let text = match line.get_mut(name).map(Value::take) {
+        Some(Value::String(text)) => text,
+        Some(_) => return Err(fail(format!("the field `{name}` is not a string"))),
+        None => return Err(fail(format!("the line has no field `{name}`"))),
+    };
+    Ok((args.id_field.as_deref().and_then(|id| line.get_mut(id).map(Value::take)), text))
+}
+
+fn csv_error(path: &Path, error: &csv::Error) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("not valid CSV: {error}")).at(Place::File(path.into()))
+}
