@@ -60,7 +60,8 @@ fn sources(lines: &[Value], below: &Path) -> Vec<String> {
 #[test]
 fn folders_and_patterns_are_read_by_name() {
     let folder = Folder::new();
-    for name in ["in/b.txt", "in/a.txt", "in/deep/er/c.txt", "in/deep/d.md", "in/.hidden/e.txt", "in/.f.txt"] {
+    for name in ["in/b.txt", "in/a.txt", "in/deep/er/c.txt", "in/deep/d.md", "in/.hidden/e.txt", "in/.f.txt"]
+    {
         folder.write(name, &format!("The text of {name}"));
     }
     let inside = Path::new(folder.0.path()).join("in");
@@ -94,23 +95,25 @@ fn fields_of_lines_and_rows_are_texts() {
     let got = lines(&out);
     assert_eq!(code, 1, "{err}");
     let of = |line: &Value| (line["id"].clone(), line["record"]["ok"].is_boolean());
-    assert_eq!(got.iter().map(of).collect::<Vec<_>>(), [
-        (7.into(), true),
-        (Value::Null, true),
-        (Value::Null, false),
-        (Value::Null, false),
-        (Value::Null, false)
-    ]);
+    assert_eq!(
+        got.iter().map(of).collect::<Vec<_>>(),
+        [
+            (7.into(), true),
+            (Value::Null, true),
+            (Value::Null, false),
+            (Value::Null, false),
+            (Value::Null, false)
+        ]
+    );
     for (line, message) in [(4, "no field `body`"), (5, "is not a string"), (6, "not valid JSON")] {
         assert!(err.contains(&format!("mails.jsonl:{line}")) && err.contains(message), "{err}");
     }
     let (code, out, err) = folder.extract("mails.csv", &fields);
     assert_eq!(code, 1, "{err}");
-    assert_eq!(lines(&out).iter().map(of).collect::<Vec<_>>(), [
-        ("1".into(), true),
-        ("2".into(), true),
-        (Value::Null, false)
-    ]);
+    assert_eq!(
+        lines(&out).iter().map(of).collect::<Vec<_>>(),
+        [("1".into(), true), ("2".into(), true), (Value::Null, false)]
+    );
     assert!(err.contains("mails.csv:4: not valid CSV") || err.contains("not valid CSV"), "{err}");
     let (code, _, err) = folder.extract("mails.csv", &["--text-field", "text"]);
     assert!(code == 1 && err.contains("the columns are `id`, `body`"), "{code} {err}");
@@ -132,7 +135,10 @@ fn an_output_is_continued_and_never_overwritten() {
     let (code, printed, err) = folder.extract("in", &["-o", &out]);
     assert_eq!((code, &*printed), (1, ""), "{err}");
     let whole = folder.lines("out.jsonl");
-    assert_eq!(sources(&whole, &folder.0.path().join("in")), ["0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "5.txt"]);
+    assert_eq!(
+        sources(&whole, &folder.0.path().join("in")),
+        ["0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "5.txt"]
+    );
     let failures = folder.lines("out.jsonl.failures");
     assert!(failures.len() == 1 && failures[0]["error"].as_str().unwrap().contains("blank"), "{failures:?}");
     let (code, _, err) = folder.extract("in", &["-o", &out]);

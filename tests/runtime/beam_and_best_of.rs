@@ -502,7 +502,7 @@ fn the_prompt_runs_once() {
     };
     let prompt = plain.vocabulary().encode(TEXT).unwrap().len();
     let vocab = plain.vocabulary().clone();
-    let engine = Engine::from_parts(counted(plain.target()), None, vocab).unwrap();
+    let engine = Engine::from_parts(counted(plain.target()), None, vocab).unwrap().with_prefix_bytes(0);
     let request = || text().constraint(Constraint::regex("[a-z]{4,8}").unwrap()).mode(Mode::Off);
     let found = engine.best_of(&request().temperature(1.0), 8).unwrap();
     // The others run the last token of the prompt, whose logits they want; the last token of an

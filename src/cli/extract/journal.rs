@@ -183,6 +183,6 @@ mod tests {
         assert!(!failures.exists(), "each run begins them anew");
         std::fs::write(&path, [&whole[..second], b"{}\n"].concat()).unwrap();
         let error = Journal::open(&path, true).err().unwrap().to_string();
-        assert!(error.contains("key") && error.contains("2:1"), "{error}");
+        assert!(error.contains("key") && error.contains("line 2, column 1"), "{error}");
     }
 }
