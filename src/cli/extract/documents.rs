@@ -50,13 +50,13 @@ pub(super) struct Document {
 }
 
 /// Reads one text after the other.
-pub(super) struct Texts<'a> {
+pub(super) struct DocumentReader<'a> {
     files: std::vec::IntoIter<PathBuf>,
     args: &'a DocumentArgs,
     rows: Option<Rows>,
 }
 
-impl Texts<'_> {
+impl DocumentReader<'_> {
     /// Returns the number of texts, if it is known before they are read.
     pub fn known_len(&self) -> Option<usize> {
         self.args.text_field.is_none().then_some(self.files.len())
@@ -120,8 +120,8 @@ impl DocumentArgs {
     }
 
     /// Reads the texts of the files.
-    pub fn read(&self, files: Vec<PathBuf>) -> Texts<'_> {
-        Texts { files: files.into_iter(), args: self, rows: None }
+    pub fn read(&self, files: Vec<PathBuf>) -> DocumentReader<'_> {
+        DocumentReader { files: files.into_iter(), args: self, rows: None }
     }
 }
 
@@ -165,7 +165,7 @@ fn fixed_part(pattern: &Path) -> PathBuf {
     if fixed.as_os_str().is_empty() { PathBuf::from(".") } else { fixed }
 }
 
-impl Iterator for Texts<'_> {
+impl Iterator for DocumentReader<'_> {
     type Item = Document;
 
     fn next(&mut self) -> Option<Document> {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use documents::{Document, DocumentArgs, Texts};
+use documents::{Document, DocumentArgs, DocumentReader};
 
 use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
 use super::schema_refs::{self, ReferenceArgs};
@@ -264,7 +264,7 @@ fn extractor(
 }
 
 /// Prints the prompt for each text.
-fn show_prompts(documents: Texts, extractor: &Extractor) -> Result<ExitCode> {
+fn show_prompts(documents: DocumentReader, extractor: &Extractor) -> Result<ExitCode> {
     for Document { source, text, .. } in documents {
         let prompt = extractor.prompt(text?).map_err(|e| e.at(Place::File(source)))?;
         output::print_line(prompt.to_text().trim_end_matches('\n'))?;

@@ -17,7 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::documents::{Document, Texts};
+use super::documents::{Document, DocumentReader};
 use super::journal::{Journal, Key, with_suffix};
 use super::{Job, Line, Outcome, extract_document, json, outcome_of, request, table};
 use crate::cli::{output, schema_refs};
@@ -85,7 +85,7 @@ struct Pile<'a> {
 }
 
 /// Extracts the records of all texts.
-pub(super) fn extract_all(job: &Job, documents: Texts, fixed: &Fixed) -> Result<ExitCode> {
+pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -> Result<ExitCode> {
     let args = job.args;
     let lines = args.output.as_deref().map(journal_of);
     if let Some(path) = args.output.as_deref().filter(|path| is_table(path) && path.exists() && !args.resume)
@@ -145,7 +145,7 @@ enum Stop {
 
 impl Pile<'_> {
     /// Processes the texts in their order; returns why it stopped before the last.
-    fn run(&mut self, documents: Texts, interrupts: &AtomicUsize) -> Result<Option<Stop>> {
+    fn run(&mut self, documents: DocumentReader, interrupts: &AtomicUsize) -> Result<Option<Stop>> {
         let batch = usize::from(self.job.args.batch);
         let options = SchedulerOptions::with_batch(batch);
         let scheduler = match batch {
