@@ -209,7 +209,14 @@ fn runs_that_are_killed_at_any_moment_lose_and_repeat_nothing() {
     let (mut random, mut killed) = (Random::new(5), 0);
     while killed < kills {
         let mut child = start(&folder, &out);
-        std::thread::sleep(Duration::from_millis(random.next() % 250));
+        let len = || std::fs::metadata(&out).map_or(0, |file| file.len());
+        let before = len();
+        // One in four is killed as it starts, the others while they write.
+        let waits = !random.chance(25);
+        while waits && len() == before && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        std::thread::sleep(Duration::from_micros(random.next() % 8000));
         child.kill().unwrap();
         // A run that had ended was not killed.
         if child.wait().unwrap().success() {
@@ -217,6 +224,7 @@ fn runs_that_are_killed_at_any_moment_lose_and_repeat_nothing() {
         }
         killed += 1;
     }
+    assert!(killed > 0, "the first run was not killed");
     let (code, _, err) = folder.extract("in", &["-o", &out, "--resume"]);
     assert_eq!(code, 0, "{err}");
     let records: BTreeMap<String, Value> = sources(&folder.lines("out.jsonl"), &folder.0.path().join("in"))
