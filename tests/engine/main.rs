@@ -21,5 +21,6 @@ mod structural_tag_oracle;
 mod substring;
 mod token_machines;
 mod tool_calls;
+mod tool_feasibility;
 mod tool_parameters;
 mod unique_items;

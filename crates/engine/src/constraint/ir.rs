@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 
 use super::policy::Policy;
 use super::substring::SourceText;
+use super::tools::ToolSchema;
 use crate::warning::Warning;
 
 /// Index of a node in an [`Ir`].
@@ -379,6 +380,8 @@ pub struct Ir {
     pub marks: Vec<String>,
     /// The source texts of verbatim spans.
     pub sources: Vec<Arc<SourceText>>,
+    /// The schemas of tools, each of which must allow something.
+    pub(crate) tools: Vec<ToolSchema>,
     /// Nodes of character classes that were lowered to UTF-8.
     pub(super) classes: FxHashMap<Box<[(char, char)]>, NodeId>,
 }
@@ -409,6 +412,7 @@ impl Ir {
             warnings: Vec::new(),
             marks: Vec::new(),
             sources: Vec::new(),
+            tools: Vec::new(),
             classes: FxHashMap::default(),
         }
     }
@@ -455,6 +459,8 @@ impl Ir {
         }
         self.marks.extend(other.marks.iter().cloned());
         other.sources.iter().for_each(|source| self.add_source(source.clone()));
+        self.tools
+            .extend(other.tools.iter().map(|tool| ToolSchema { node: moved(tool.node), ..tool.clone() }));
         moved(other.root)
     }
 

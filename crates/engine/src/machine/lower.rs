@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::constraint::Policy;
 use crate::constraint::ir::{FreeNumber, Gap, Ir, Node, NodeId, RuleId};
+use crate::constraint::tools::ToolSchema;
 use crate::constraint::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -26,6 +27,7 @@ use super::lower_regular::{Calls, MAX_NFA_STATES, RegularLowering, Value, too_co
 use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::register::{Items, NameTrie, PropertyTable, Register, UniqueItems, UniqueName};
 use super::scalars;
+use super::tool_check::ToolCheck;
 use crate::machine::liveness::{Liveness, StateRange, trim};
 use crate::machine::properties::lower::Memory;
 
@@ -50,6 +52,8 @@ pub struct Program {
     rule_of_node: Arc<FxHashMap<NodeId, Value>>,
     alphabet: Arc<Alphabet>,
     policy: Policy,
+    /// Tools whose schemas turned out to allow nothing.
+    lost_tools: Vec<ToolSchema>,
 }
 
 /// The rule of a plain JSON string.
@@ -100,6 +104,7 @@ impl Program {
             rule_of_node: Arc::default(),
             alphabet: Arc::new(Alphabet::new(alphabet)),
             policy: policy.clone(),
+            lost_tools: Vec::new(),
         };
         program.starts[STRING.0 as usize] = scalars::plain_string(&mut program.nfa, &program.alphabet);
         program.starts[UNSPACED.0 as usize] = scalars::unspaced_string(&mut program.nfa, &program.alphabet);
@@ -137,18 +142,27 @@ impl Program {
             rule_of_node: base.rule_of_node.clone(),
             policy: base.policy.clone(),
             alphabet: base.alphabet.clone(),
+            lost_tools: Vec::new(),
             ..*base
         };
         let (first_state, first_rule) = (program.nfa.len() as NfaId, program.starts.len());
         let merged = base.interner.merge(ir)?;
         let rule = |&(node, here)| Some((node, *base.rule_of_node.get(&here)?));
         let known = merged.based.iter().filter_map(rule);
-        let Lowered { root, blocks, .. } = program.lower(merged.nodes(ir), ir.root(), known, false)?;
+        let Lowered { root, blocks, of_node } = program.lower(merged.nodes(ir), ir.root(), known, false)?;
         program.finish(first_state, first_rule, Some(&blocks));
         crate::machine::unique_items::feasible::check_feasible(&mut program, first_state, first_rule)?;
+        let tools = ToolCheck { nodes: merged.nodes(ir), values: &of_node, rule_ok: &program.rule_ok };
+        program.lost_tools = tools.lost(&ir.tools);
+        if let Some(tool) = program.lost_tools.iter().find(|tool| !tool.skipped) {
+            return Err(tool.impossible());
+        }
         match root {
             Some(root) if program.rule_ok[root.0.0 as usize] => program.root = root,
             _ => {
+                if let Some(tool) = program.lost_tools.first() {
+                    return Err(tool.impossible());
+                }
                 return Err(Error::new(ErrorKind::Unsatisfiable, "no output can satisfy the constraint")
                     .hint(
                         "look for contradictory bounds, required properties that cannot exist, recursion \
@@ -187,6 +201,11 @@ impl Program {
     pub fn bytes(&self) -> usize {
         let registers = self.registers.iter().map(|r| size_of::<Register>() + r.bytes());
         self.nfa.bytes() + self.starts.len() * 4 + registers.sum::<usize>() + self.dfa.base_bytes()
+    }
+
+    /// Returns the tools whose schemas turned out to allow nothing.
+    pub fn lost_tools(&self) -> &[ToolSchema] {
+        &self.lost_tools
     }
 
     /// Returns the number of deterministic states.

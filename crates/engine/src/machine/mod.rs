@@ -59,6 +59,7 @@ mod properties;
 pub mod register;
 mod scalars;
 mod shortest;
+mod tool_check;
 mod unique_items;
 
 pub use configuration::{

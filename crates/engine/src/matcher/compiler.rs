@@ -16,6 +16,7 @@ use super::text_prefix::PrefixedTokens;
 use super::token_machine::TokenTables;
 use crate::constraint::ir::{FreeNumber, Ir, Node};
 use crate::constraint::substring::SourceText;
+use crate::constraint::tools::ToolSchema;
 use crate::constraint::{Constraint, Policy, prepare_formats};
 use crate::error::Result;
 use crate::machine::{Machine, Program};
@@ -123,7 +124,7 @@ impl Compiler {
                 warnings.extend(more);
                 match constraint.marker() {
                     Some(marker) => {
-                        let (machine, masks) = self.automaton(constraint)?;
+                        let (machine, masks) = self.automaton(constraint, &mut warnings)?;
                         Tables::PrefixedTokens(PrefixedTokens {
                             machine,
                             masks,
@@ -135,7 +136,7 @@ impl Compiler {
                 }
             }
             None => {
-                let (machine, masks) = self.automaton(constraint)?;
+                let (machine, masks) = self.automaton(constraint, &mut warnings)?;
                 Tables::Bytes { machine, masks }
             }
         };
@@ -173,9 +174,19 @@ impl Compiler {
     }
 
     /// Builds the byte automaton of a constraint, and its masks.
-    fn automaton(&self, constraint: &Constraint) -> Result<(Machine, MaskCache)> {
+    fn automaton(
+        &self,
+        constraint: &Constraint,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(Machine, MaskCache)> {
         let base = self.base(constraint.policy())?;
         let program = Program::extend(&base.program, constraint.ir())?;
+        for warning in program.lost_tools().iter().map(ToolSchema::left_out) {
+            // A tool with several spellings is named once.
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
         let machine = Machine::new(program, self.vocab.quoted_strings().clone());
         Ok((machine, MaskCache::new(&self.vocab, base.masks.clone())))
     }

@@ -36,6 +36,8 @@ pub(super) struct LeafParser<'a> {
     source: Quoting<'a>,
     /// Nodes of the parsed schemas, by text and by how values are written.
     schemas: FxHashMap<(String, ValueEncoding), NodeId>,
+    /// The pointer and the node of each schema of the document, equal ones included.
+    pub places: Vec<(String, NodeId)>,
     /// Automata that all schemas of a style share.
     prepared: FxHashMap<Style, Prepared>,
 }
@@ -47,6 +49,7 @@ impl<'a> LeafParser<'a> {
             policy,
             source,
             schemas: FxHashMap::default(),
+            places: Vec::new(),
             prepared: FxHashMap::default(),
         }
     }
@@ -64,10 +67,11 @@ impl<'a> LeafParser<'a> {
             }
         };
         let key = (text, spelling);
+        let place = doc.pointer(at);
         if let Some(&known) = self.schemas.get(&key) {
+            self.places.push((place, known));
             return Ok(known);
         }
-        let place = doc.pointer(at);
         let mut policy = self.policy.clone();
         if spelling.any_order {
             policy.key_order = KeyOrder::Any;
@@ -87,6 +91,7 @@ impl<'a> LeafParser<'a> {
         ir.warnings = ir.warnings.into_iter().map(|warning| warning.below(&place)).collect();
         let node = self.ir.append(&ir);
         self.schemas.insert(key, node);
+        self.places.push((place, node));
         Ok(node)
     }
 

@@ -86,14 +86,17 @@ mod trie;
 
 pub(super) use parameters::Tags;
 
-use super::ir::Ir;
+use super::ir::{Ir, NodeId};
 use super::json::document::{Doc, Value};
 use super::json_schema;
 use super::policy::{Policy, Whitespace};
 use crate::error::Result;
 use crate::warning::{Warning, WarningKind};
 
-/// Parses a structural tag.
+/// The pointer and the node of each schema of a document.
+type SchemaNodes = Vec<(String, NodeId)>;
+
+/// Parses a structural tag. Returns the pointer and the node of each of its schemas, too.
 ///
 /// # Errors
 /// Returns `InvalidJson` with line and column for text that is not JSON. The other errors have the
@@ -104,8 +107,8 @@ use crate::warning::{Warning, WarningKind};
 ///   format that does not begin with fixed text
 /// - `InvalidPattern` for an invalid regular expression
 /// - `TooComplex` beyond a limit
-pub(crate) fn parse(text: &str, policy: &Policy) -> Result<Ir> {
-    parse_from(text, policy, None).map(|(ir, _)| ir)
+pub(super) fn parse(text: &str, policy: &Policy) -> Result<(Ir, SchemaNodes)> {
+    read(text, policy, None).map(|(ir, _, schemas)| (ir, schemas))
 }
 
 /// Returns the tags of parameters in the style of this name; `None` for JSON.
@@ -120,11 +123,15 @@ pub(super) fn parse_from(
     policy: &Policy,
     source: json_schema::Quoting<'_>,
 ) -> Result<(Ir, Policy)> {
+    read(text, policy, source).map(|(ir, policy, _)| (ir, policy))
+}
+
+fn read(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<(Ir, Policy, SchemaNodes)> {
     let doc = json_schema::document(text)?;
     let policy = narrowed(&doc, policy);
     let mut leaves = embedded::LeafParser::new(&policy, source);
     let format = parse::Reader { doc: &doc, leaves: &mut leaves }.document()?;
-    let mut ir = leaves.ir;
+    let embedded::LeafParser { mut ir, places, .. } = leaves;
     if let Some((id, name)) = doc.duplicate {
         let (name, at) = (doc.name(name), doc.pointer(id));
         let message = format!("the name {name:?} occurs twice; the last one counts");
@@ -132,7 +139,7 @@ pub(super) fn parse_from(
     }
     let root = graph::build(&doc, &mut ir, &format)?;
     ir.set_root(root);
-    Ok((ir, policy))
+    Ok((ir, policy, places))
 }
 
 /// Returns the policy with the smallest `max_whitespace_cnt` of the document.

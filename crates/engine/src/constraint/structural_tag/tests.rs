@@ -8,6 +8,10 @@ use super::*;
 use crate::constraint::ir::{Node, NodeId};
 use crate::error::{Error, ErrorKind};
 
+fn parse(text: &str, policy: &Policy) -> Result<Ir> {
+    super::parse(text, policy).map(|(ir, _)| ir)
+}
+
 fn read(format: &Value) -> Result<Ir> {
     parse(&json!({"type": "structural_tag", "format": format}).to_string(), &Policy::default())
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use self::style::{Arguments, CallSyntax};
+use super::ir::NodeId;
 use super::policy::Policy;
 use super::{Constraint, structural_tag};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -56,6 +57,8 @@ use crate::warning::Warning;
 pub struct Tools {
     list: Arc<[Tool]>,
     warnings: Arc<[Warning]>,
+    /// True if tools that cannot be used are left out.
+    skipping: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -90,6 +93,34 @@ impl Tool {
         schema.get("type").is_some_and(|kind| kind == "object")
             && schema.keys().all(|name| SIMPLE.contains(&name.as_str()))
             && required.is_none_or(Vec::is_empty)
+    }
+}
+
+/// The schema of a tool in a constraint. Only compiling shows whether some schemas allow anything.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolSchema {
+    /// The node of the arguments.
+    pub node: NodeId,
+    pub name: String,
+    /// JSON pointer of the schema in the list of tools.
+    pub pointer: String,
+    /// True if the tool may be left out.
+    pub skipped: bool,
+}
+
+impl ToolSchema {
+    /// Returns the error for a schema that allows nothing.
+    pub fn impossible(&self) -> Error {
+        let message = format!("the tool `{}`: no arguments satisfy its schema", self.name);
+        Error::new(ErrorKind::Unsatisfiable, message).at(Place::Pointer(self.pointer.clone())).hint(
+            "look for contradictory bounds, required properties that cannot exist, recursion without an \
+             end, or characters that the tokenizer does not have",
+        )
+    }
+
+    /// Returns the warning that the tool is left out because its schema allows nothing.
+    pub fn left_out(&self) -> Warning {
+        list::left_out(&self.impossible(), &self.pointer)
     }
 }
 
@@ -144,7 +175,8 @@ impl Tools {
 
     /// Parses a list as [`parse`](Self::parse) does, and leaves out every tool that cannot be used:
     /// one that is no function, or whose schema is refused in this style under this policy. A
-    /// [warning](Self::warnings) names each.
+    /// [warning](Self::warnings) names each. A schema may turn out to allow nothing only when the
+    /// constraint is compiled; the warning is then one of the compiled grammar.
     ///
     /// ```
     /// # fn main() -> ffwd_engine::Result<()> {
@@ -167,7 +199,7 @@ impl Tools {
         let (mut tools, mut warnings) = (Vec::new(), all.warnings.to_vec());
         let mut first = None;
         for tool in all.list.iter() {
-            let alone = Tools { list: [tool.clone()].into(), warnings: [].into() };
+            let alone = Tools { list: [tool.clone()].into(), warnings: [].into(), skipping: true };
             match alone.constraint(style, &ToolChoice::default(), policy.clone()) {
                 Ok(_) => tools.push(tool.clone()),
                 Err(error) => {
@@ -178,12 +210,12 @@ impl Tools {
         }
         match first {
             Some(error) if tools.is_empty() => Err(error),
-            _ => Ok(Tools { list: tools.into(), warnings: warnings.into() }),
+            _ => Ok(Tools { list: tools.into(), warnings: warnings.into(), skipping: true }),
         }
     }
 
     fn of(list: list::List) -> Self {
-        Tools { list: list.tools.into(), warnings: list.warnings.into() }
+        Tools { list: list.tools.into(), warnings: list.warnings.into(), skipping: false }
     }
 
     /// Returns what the author of the list may not expect: members that are not known, and tools
@@ -207,7 +239,8 @@ impl Tools {
     ///
     /// # Errors
     /// The errors of a JSON schema ([`Constraint::json_schema`]), each with a pointer into the list
-    /// of tools. `InvalidOption` if the choice names a function that is not in the list.
+    /// of tools. `InvalidOption` if the choice names a function that is not in the list. Compiling the
+    /// constraint returns `Unsatisfiable` with the name of a tool whose schema allows nothing.
     pub fn constraint(&self, style: ToolStyle, choice: &ToolChoice, policy: Policy) -> Result<Constraint> {
         let chosen: Vec<&Tool> = match &choice.calls {
             Calls::Function(name) => self.list.iter().filter(|tool| tool.name == *name).collect(),
@@ -223,7 +256,14 @@ impl Tools {
         let format = format(&style.spellings(), &chosen, choice);
         let places = places(&format, &chosen);
         let document = json!({"type": "structural_tag", "format": format}).to_string();
-        let mut ir = structural_tag::parse(&document, &policy).map_err(|e| moved(&e, &places))?;
+        let parsed = structural_tag::parse(&document, &policy);
+        let (mut ir, schemas) = parsed.map_err(|e| moved(&e, &places))?;
+        let tool_schema = |(pointer, node): (String, NodeId)| {
+            let place = found(&places, &pointer)?;
+            let (name, pointer) = (place.name.to_owned(), place.to.to_owned());
+            Some(ToolSchema { node, name, pointer, skipped: self.skipping })
+        };
+        ir.tools = schemas.into_iter().filter_map(tool_schema).collect();
         for warning in &mut ir.warnings {
             if let Some((place, rest)) = warning.pointer().and_then(|at| Some((found(&places, at)?, at))) {
                 let to = format!("{}{}", place.to, &rest[place.from.len()..]);
