@@ -169,10 +169,25 @@ fn forced(c: &mut Criterion, bench: &Bench) {
     group.bench_function("bytes, warm", |b| b.iter(|| matcher.forced_bytes()));
     group.bench_function("longest tokens, warm", |b| b.iter(|| matcher.longest_forced_tokens()));
     group.bench_function("canonical tokens, warm", |b| b.iter(|| matcher.canonical_forced_tokens(last)));
+    let cold = || bench.at(&constraint, "{\"name\":\"Ada\"");
     group.bench_function("bytes, cold", |b| {
+        b.iter_batched_ref(cold, |m| m.forced_bytes(), BatchSize::PerIteration)
+    });
+    group.bench_function("canonical tokens, cold", |b| {
+        b.iter_batched_ref(cold, |m| m.canonical_forced_tokens(last), BatchSize::PerIteration)
+    });
+    // A text that the vocabulary has not split yet: each iteration has a name of its own.
+    let mut names = 0;
+    group.bench_function("canonical tokens, new text", |b| {
         b.iter_batched_ref(
-            || bench.at(&constraint, "{\"name\":\"Ada\""),
-            |m| m.forced_bytes(),
+            || {
+                names += 1;
+                let text = format!(
+                    r#"{{"type":"object","required":["a{names}"],"properties":{{"a{names}":{{"type":"integer"}}}}}}"#
+                );
+                bench.at(&schema(&text, false), "{")
+            },
+            |m| m.forced_tokens(),
             BatchSize::PerIteration,
         )
     });
