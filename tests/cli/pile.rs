@@ -166,6 +166,12 @@ fn an_output_is_continued_and_never_overwritten() {
     let (code, _, err) = folder.extract("in", &["-o", &table, "--resume"]);
     assert!(code == 0 && err.contains("(7 were done)"), "{err}");
     assert_eq!(std::fs::read_to_string(&table).unwrap(), text);
+    // In the folder that is read.
+    let inside = folder.path("in/out.csv");
+    for more in [&["-o", &inside][..], &["-o", &inside, "--resume"]] {
+        let (code, _, err) = folder.extract("in", more);
+        assert!(code == 0 && folder.lines("in/out.csv.journal").len() == 7, "{err}");
+    }
     let (code, _, err) = folder.extract("in", &["-o", &folder.path("none/out.jsonl")]);
     assert!(code == 1 && err.contains("none/out.jsonl"), "{err}");
 }

@@ -24,6 +24,9 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 
+/// The end of the name of the file of failures.
+pub(super) const FAILURES: &str = ".failures";
+
 /// Digest of what determines a record, in hexadecimal digits.
 pub(super) type Key = String;
 
@@ -58,7 +61,7 @@ impl Journal {
             path: path.into(),
             len: 0,
             done: HashMap::new(),
-            failures: with_suffix(path, ".failures"),
+            failures: with_suffix(path, FAILURES),
             failed: None,
             file,
         };

@@ -187,7 +187,11 @@ struct Outcome {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.decode.validate()?;
-    let files = args.documents.files()?;
+    let mut files = args.documents.files()?;
+    if let Some(output) = &args.output {
+        // Also if it lies in the folder that is read.
+        files.retain(|file| !pile::is_own(file, output));
+    }
     let many = args.output.is_some() || args.documents.are_many(&files);
     if args.stream && many {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one text")

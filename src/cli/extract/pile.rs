@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::documents::{Document, DocumentReader};
-use super::journal::{Journal, Key, with_suffix};
+use super::journal::{FAILURES, Journal, Key, with_suffix};
 use super::{Job, Line, Outcome, extract_document, json, outcome_of, request, table};
 use crate::cli::{output, schema_refs};
 use crate::decode::{Handle, Scheduler, SchedulerOptions, Stats};
@@ -272,6 +272,16 @@ fn line_of(task: &Task, outcome: &Outcome) -> Result<String> {
 /// Returns the journal of an output file.
 fn journal_of(output: &Path) -> PathBuf {
     if is_table(output) { with_suffix(output, ".journal") } else { output.to_owned() }
+}
+
+/// Returns true if a file is the output or one of the files beside it.
+pub(super) fn is_own(file: &Path, output: &Path) -> bool {
+    let lines = journal_of(output);
+    let own = [output.to_owned(), with_suffix(&lines, FAILURES), lines];
+    own.iter().any(|own| match (file.canonicalize(), own.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    })
 }
 
 fn is_table(output: &Path) -> bool {
