@@ -244,8 +244,10 @@ fn runs_that_are_killed_at_any_moment_lose_and_repeat_nothing() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_finishes_the_texts_in_work() {
+    // Enough for a second or two.
+    const COUNT: usize = 1000;
     let folder = Folder::new();
-    (0..400).for_each(|i| folder.write(&format!("in/{i:03}.txt"), &format!("The text {i}")));
+    (0..COUNT).for_each(|i| folder.write(&format!("in/{i:04}.txt"), &format!("The text {i}")));
     let out = folder.path("out.jsonl");
     let mut child = start(&folder, &out);
     // Wait for the first record.
@@ -257,8 +259,8 @@ fn an_interrupt_finishes_the_texts_in_work() {
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let done = folder.lines("out.jsonl").len();
-    assert!((1..400).contains(&done), "{done}");
+    assert!((1..COUNT).contains(&done), "{done}");
     let (code, _, err) = folder.extract("in", &["-o", &out, "--resume"]);
     assert!(code == 0 && err.contains(&format!("({done} were done)")), "{err}");
-    assert_eq!(folder.lines("out.jsonl").len(), 400);
+    assert_eq!(folder.lines("out.jsonl").len(), COUNT);
 }
