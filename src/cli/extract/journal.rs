@@ -51,7 +51,7 @@ impl Journal {
         if !resume {
             options.create_new(true);
         }
-        let mut file = options.create(true).truncate(false).open(path).map_err(|e| match e.kind() {
+        let file = options.create(true).truncate(false).open(path).map_err(|e| match e.kind() {
             IoKind::AlreadyExists => Error::new(ErrorKind::InvalidOption, "the output exists")
                 .at(Place::File(path.into()))
                 .hint("add --resume to continue it, or name another file"),
@@ -66,8 +66,8 @@ impl Journal {
             file,
         };
         journal.read_keys()?;
-        file = journal.file.try_clone().map_err(|e| fail(&e))?;
-        file.set_len(journal.len).and_then(|()| file.seek(SeekFrom::End(0))).map_err(|e| fail(&e))?;
+        let cut = journal.file.set_len(journal.len);
+        cut.and_then(|()| journal.file.seek(SeekFrom::End(0))).map_err(|e| fail(&e))?;
         match std::fs::remove_file(&journal.failures) {
             Err(e) if e.kind() != IoKind::NotFound => Err(Error::io(&journal.failures, &e)),
             _ => Ok(journal),

@@ -23,8 +23,6 @@
 //!   overlap with their work. The gain is small, begins at sixteen rows, and needs much code and a
 //!   system call.
 
-use std::ops::Range;
-
 use super::f32_matmul::in_items;
 use super::formats::{BlockFormat, GROUP};
 use super::packed::Packed;
@@ -70,29 +68,7 @@ unsafe fn tile<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     first: usize,
     w: Tiles,
 ) -> [[V; R]; G] {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        let mut acc = [[V::splat(0.0); R]; G];
-        add_blocks::<V, F, R, G>(x, first, w, 0..x.width / BLOCK, &mut acc);
-        acc
-    }
-}
-
-/// Adds the products of some blocks of R rows, from `first` on, with G groups to `acc`. The tiles
-/// begin with those of the first block.
-///
-/// # Safety
-/// As for [`tile`]; the blocks are whole tiles.
-#[inline(always)]
-unsafe fn add_blocks<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
-    x: &Int8Rows,
-    first: usize,
-    w: Tiles,
-    range: Range<usize>,
-    acc: &mut [[V; R]; G],
-) {
     let blocks = x.width / BLOCK;
-    assert!(range.end <= blocks);
     let rows = &x.quants[first * x.width..][..R * x.width];
     let halves = BLOCK / F::SCALED;
     let scales = &x.scales[first * blocks..][..R * blocks];
@@ -100,12 +76,13 @@ unsafe fn add_blocks<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     let sums = &x.negative_sums[halves * first * blocks..][..halves * R * blocks];
     // SAFETY: in bounds by the lengths above; a group has a tile for each `PARTS` blocks.
     unsafe {
+        let mut acc = [[V::splat(0.0); R]; G];
         let mut tiles = [w.start; G];
         for (g, tile) in tiles.iter_mut().enumerate() {
             *tile = tile.add(g * w.group);
         }
-        let mut block = range.start;
-        while block < range.end {
+        let mut block = 0;
+        while block < blocks {
             for part in 0..F::PARTS {
                 let x = TileInput {
                     quants: rows.as_ptr().add(block * BLOCK * R),
@@ -117,13 +94,14 @@ unsafe fn add_blocks<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                 for line in 0..F::PART.div_ceil(64) {
                     V::prefetch(ahead.wrapping_add(line * 64).cast());
                 }
-                add_part::<V, F, R, G>(x, tiles, part, acc);
+                add_part::<V, F, R, G>(x, tiles, part, &mut acc);
                 block += 1;
             }
             for tile in &mut tiles {
                 *tile = tile.add(F::TILE);
             }
         }
+        acc
     }
 }
 
