@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::events::{CancelToken, Event};
+use super::origin::TokenOrigin;
 use super::prefix_cache::{CachedPrefix, DEFAULT_BYTES, PrefixCache};
 use super::prompt::Prompt;
 use super::request::Request;
@@ -38,6 +39,9 @@ pub struct Output {
     /// Log-probabilities of the tokens, if requested. `None` for a token that no model verified
     /// (unverified modes, completion at the limit).
     pub logprobs: Vec<Option<TokenLogprob>>,
+    /// Origins of the tokens, if requested with
+    /// [`Request::origins`](super::Request::origins); a beam search has none.
+    pub origins: Vec<TokenOrigin>,
     /// True if the text satisfies the constraint as it is, however it ended; also true without a
     /// constraint.
     pub complete: bool,
@@ -532,6 +536,7 @@ impl Engine {
             watch: self.watch(request),
             thinking: request.thinking.clone(),
             logprobs,
+            origins: request.origins,
             cancel: request.cancel.iter().cloned().chain(cancel).collect(),
         };
         Session::new(&self.target, self.vocabulary(), prompt, grammar.map(|g| g.matcher()), setup)

@@ -57,6 +57,7 @@ pub struct Request {
     pub(super) end_at_words: bool,
     pub(super) thinking: Option<Thinking>,
     pub(super) logprobs: bool,
+    pub(super) origins: bool,
     pub(super) cancel: Option<CancelToken>,
     pub(super) max_draft: usize,
     pub(super) lookup: bool,
@@ -91,6 +92,7 @@ impl Request {
             end_at_words: false,
             thinking: None,
             logprobs: false,
+            origins: false,
             cancel: None,
             max_draft: DEFAULT_MAX_DRAFT,
             lookup: true,
@@ -223,6 +225,13 @@ impl Request {
     /// two passes of exponentials.
     pub fn logprobs(mut self, on: bool) -> Self {
         self.logprobs = on;
+        self
+    }
+
+    /// Reports the [origin](super::TokenOrigin) of each token (default: no). This changes nothing
+    /// else.
+    pub fn origins(mut self, on: bool) -> Self {
+        self.origins = on;
         self
     }
 

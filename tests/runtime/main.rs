@@ -28,6 +28,7 @@ mod kv_precision;
 mod labels;
 mod markers;
 mod model_parity;
+mod origins;
 mod prefix_cache;
 mod real_weights;
 mod reference_tokens;

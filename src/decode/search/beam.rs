@@ -407,7 +407,16 @@ impl<'a> Search<'a> {
         stats.close(finish, self.begun.elapsed().as_secs_f64());
         let text = String::from_utf8_lossy(&text).into_owned();
         let finish = finish.clone();
-        let output = Output { answer: Some(text.clone()), text, tokens, logprobs, complete, finish, stats };
+        let output = Output {
+            answer: Some(text.clone()),
+            text,
+            tokens,
+            logprobs,
+            origins: Vec::new(),
+            complete,
+            finish,
+            stats,
+        };
         let score = self.score(log_probability, choices);
         self.ended.push(Scored { output, score, log_probability, choices, seed: None });
         rank(&mut self.ended);

@@ -103,6 +103,9 @@ impl Session {
         if let Some(logprobs) = &mut self.logprobs {
             logprobs.truncate(to.tokens);
         }
+        if let Some(origins) = &mut self.origins {
+            origins.truncate(to.tokens);
+        }
         // The last token runs again: its logits are wanted once more.
         self.cache.truncate(self.history.len() - 1);
         self.unverified = None;

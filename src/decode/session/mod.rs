@@ -15,6 +15,7 @@
 mod branches;
 mod choice;
 mod drafting;
+mod origins;
 mod step;
 mod unverified;
 mod verify;
@@ -26,6 +27,7 @@ use super::completion::CompletionKeeper;
 use super::engine::Output;
 use super::events::{CancelToken, Event};
 use super::json_stream::JsonStream;
+use super::origin::{TokenOrigin, TokenSource};
 use super::request::room;
 use super::stats::{BySource, Finish, Mode, Stats};
 use super::stop::{Stops, satisfies};
@@ -89,6 +91,7 @@ pub(super) struct SessionOptions {
     pub watch: Option<OutputWatch>,
     pub thinking: Option<Thinking>,
     pub logprobs: bool,
+    pub origins: bool,
     pub cancel: Vec<CancelToken>,
 }
 
@@ -131,6 +134,8 @@ pub(super) struct Session {
     streamed: usize,
     fields: JsonStream,
     logprobs: Option<Vec<Option<TokenLogprob>>>,
+    /// Origins of the output tokens, if requested.
+    origins: Option<Vec<TokenOrigin>>,
     /// The log-probability of the token that ended the output, if requested.
     end_logprob: Option<TokenLogprob>,
     row: Vec<u32>,
@@ -248,6 +253,7 @@ impl Session {
             streamed: 0,
             fields: JsonStream::new(),
             logprobs: setup.logprobs.then(Vec::new),
+            origins: setup.origins.then(Vec::new),
             end_logprob: None,
             row: vec![0; vocab.bitmask_words()],
             ending: None,
@@ -284,6 +290,7 @@ impl Session {
             text: String::from_utf8_lossy(&self.text).into_owned(),
             tokens: self.history.split_off(self.prompt),
             logprobs: self.logprobs.unwrap_or_default(),
+            origins: self.origins.unwrap_or_default(),
             finish: finish.clone(),
             stats: self.stats,
         }
@@ -361,9 +368,12 @@ impl Session {
     }
 
     /// Appends a token that the matcher has accepted, without verification.
-    fn emit_unverified(&mut self, token: TokenId) {
+    fn emit_unverified(&mut self, token: TokenId, source: TokenSource) {
         if let Some(watch) = &mut self.watch {
             watch.advance(self.vocab.token_bytes(token));
+        }
+        if let Some(origins) = &mut self.origins {
+            origins.push(TokenOrigin::new(source));
         }
         self.emit(token, None);
     }
@@ -428,6 +438,7 @@ impl Session {
     /// proposals are dropped.
     fn commit(&mut self, draft: &SubmittedDraft, verified: Verified) -> Result<()> {
         let keep = self.history.len() + verified.matched;
+        let of_round = self.origins.as_ref().map_or_else(Vec::new, |_| origins::origins_of(draft, &verified));
         if let Some(matcher) = &mut self.matcher {
             for (i, &token) in verified.tokens.iter().enumerate() {
                 if let Err(error) = matcher.accept_token(token) {
@@ -451,6 +462,9 @@ impl Session {
             }
         }
         self.stats.shortened.extend(verified.shortened);
+        if let Some(origins) = &mut self.origins {
+            origins.extend(of_round);
+        }
         for (&token, logprob) in verified.tokens.iter().zip(verified.logprobs) {
             self.emit(token, logprob);
         }

@@ -9,6 +9,7 @@
 //! Accepting the tokens.
 
 use super::{Ending, Session};
+use crate::decode::origin::TokenSource;
 use crate::decode::stats::Mode;
 use crate::error::Result;
 
@@ -43,7 +44,7 @@ impl Session {
             self.matcher = Some(next);
             self.stats.forced += 1;
             taken += 1;
-            self.emit_unverified(token);
+            self.emit_unverified(token, TokenSource::Forced);
             if self.ending.is_some() {
                 break;
             }
@@ -71,7 +72,7 @@ impl Session {
             }
             self.matcher = Some(next);
             self.stats.unverified += 1;
-            self.emit_unverified(token);
+            self.emit_unverified(token, TokenSource::Unverified);
             if self.ending.is_some() || self.emitted() >= self.max_tokens || self.answer.is_some() {
                 break;
             }
@@ -88,7 +89,7 @@ impl Session {
                 break;
             }
             self.stats.unverified += 1;
-            self.emit_unverified(token);
+            self.emit_unverified(token, TokenSource::Unverified);
             if matches!(self.ending, Some(Ending::Text { .. })) {
                 break;
             }
