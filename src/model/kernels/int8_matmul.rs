@@ -10,7 +10,7 @@
 //! m rows cost m * n * k multiply-adds, 64 to an instruction (AVX-512 with VNNI) or 32 to three or
 //! four instructions. For small m the cost is the time to read the matrix.
 //!
-//! Weights are unpacked in registers, again for each tile of up to twelve rows.
+//! Weights are unpacked in registers, again for each tile of up to eight rows.
 //!
 //! # Alternatives considered
 //!
@@ -319,10 +319,6 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
             6 => rows!(6),
             7 if V::HAS_32_REGISTERS && G == 1 => rows!(7),
             8 if V::HAS_32_REGISTERS && G == 1 => rows!(8),
-            9 if V::HAS_32_REGISTERS && G == 1 => rows!(9),
-            10 if V::HAS_32_REGISTERS && G == 1 => rows!(10),
-            11 if V::HAS_32_REGISTERS && G == 1 => rows!(11),
-            12 if V::HAS_32_REGISTERS && G == 1 => rows!(12),
             n => unreachable!("a tile of {n} rows"),
         }
     }

@@ -58,11 +58,12 @@ pub(super) enum TileShape {
     #[default]
     FewRegisters,
     /// For many registers ([`Simd16::HAS_32_REGISTERS`]) and weights in the caches: six rows and
-    /// two groups, so that each load is used twice. For up to nine rows one group is faster than
-    /// two tiles.
+    /// two groups, so that each load is used twice. For seven and eight rows one group is faster
+    /// than two tiles.
     Cached,
     /// For many registers and weights from memory: one group, which is one stream of weights, and
-    /// up to twelve rows, so that each load is used as often as possible.
+    /// up to eight rows, so that each load is used often. More rows are no faster, and each number
+    /// of rows is compiled for each format.
     Streamed,
 }
 
@@ -83,7 +84,7 @@ impl TileShape {
         match (left, self) {
             (_, TileShape::Streamed) => left.div_ceil(left.div_ceil(MOST_ROWS).max(1)),
             (0..=6, _) => left,
-            (7..=9, TileShape::Cached) => left,
+            (7 | 8, TileShape::Cached) => left,
             (7 | 8, _) => 4,
             (9 | 10, _) => 5,
             _ => 6,
@@ -92,7 +93,7 @@ impl TileShape {
 }
 
 /// Maximum number of rows of a tile.
-pub(super) const MOST_ROWS: usize = 12;
+pub(super) const MOST_ROWS: usize = 8;
 /// Number of weights from which a matrix is assumed to come from memory: more than a processor's
 /// second-level cache holds. The matrices of the embedded models are smaller, except that of the
 /// outputs.
