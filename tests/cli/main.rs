@@ -7,6 +7,8 @@ mod labels;
 #[cfg(feature = "hub")]
 mod models;
 mod multi_output;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pile;
 mod program;
 mod prompts;

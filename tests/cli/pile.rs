@@ -13,39 +13,39 @@ use crate::program::{ffwd, ffwd_reading, texts};
 /// A schema with short records.
 const SCHEMA: &str = r#"{"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}"#;
 
-struct Folder(tempfile::TempDir);
+pub struct Folder(pub tempfile::TempDir);
 
 impl Folder {
-    fn new() -> Folder {
+    pub fn new() -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
         folder.write("s.json", SCHEMA);
         folder
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub fn write(&self, name: &str, text: &str) {
         let path = self.0.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
     /// Runs `ffwd extract` on a file or folder of this one.
-    fn extract(&self, from: &str, more: &[&str]) -> (i32, String, String) {
+    pub fn extract(&self, from: &str, more: &[&str]) -> (i32, String, String) {
         let (from, schema) = (self.path(from), self.path("s.json"));
         let output = ffwd(&[&["extract", &from, "-s", &schema, "--batch", "4"], more].concat());
         let (out, err) = texts(&output);
         (output.status.code().unwrap(), out, err)
     }
 
-    fn lines(&self, name: &str) -> Vec<Value> {
+    pub fn lines(&self, name: &str) -> Vec<Value> {
         lines(&std::fs::read_to_string(self.path(name)).unwrap())
     }
 }
 
-fn lines(text: &str) -> Vec<Value> {
+pub fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -153,6 +153,16 @@ fn an_output_is_continued_and_never_overwritten() {
     assert!(code == 0 && err.contains("4 of 4 records (3 were done)"), "{err}");
     assert_eq!(folder.lines("out.jsonl")[..6], whole);
     assert!(!Path::new(&folder.path("out.jsonl.failures")).exists());
+    // A text that failed at first has its record at its place, as the table of the input has it.
+    folder.write("in/1.txt", " ");
+    let later = folder.path("later.jsonl");
+    let (code, _, err) = folder.extract("in", &["-o", &later]);
+    assert_eq!(code, 1, "{err}");
+    folder.write("in/1.txt", "Text 0");
+    let (code, _, err) = folder.extract("in", &["-o", &later, "--resume"]);
+    assert!(code == 0 && err.contains("1 of 1 records (6 were done)"), "{err}");
+    let names = sources(&folder.lines("later.jsonl"), &folder.0.path().join("in"));
+    assert_eq!(names, ["0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "5.txt", "6.txt"]);
     // Other options make other records.
     let (code, _, err) = folder.extract("in", &["-o", &out, "--resume", "--instructions", "Be brief."]);
     assert!(code == 0 && err.contains("7 of 7 records,"), "{err}");

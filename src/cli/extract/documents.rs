@@ -1,5 +1,5 @@
 //! The texts of `ffwd extract`: files, folders, patterns, standard input, and a field of each line
-//! of JSON Lines or of each row of CSV.
+//! of JSON Lines or of each row of CSV or Parquet.
 //!
 //! # Cost
 //!
@@ -31,9 +31,10 @@ pub(super) struct DocumentArgs {
     /// Of folders, read only files whose name matches PATTERN, such as '*.txt' (repeatable)
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
-    /// Read JSON Lines or CSV: the text is in field NAME of each line or row
+    /// Read JSON Lines, CSV or Parquet: the text is in field NAME of each line or row
     ///
-    /// Files that end in .csv or .tsv are tables with a header, all others are JSON Lines.
+    /// Files that end in .csv or .tsv are tables with a header, those that end in .parquet are
+    /// Parquet, all others are JSON Lines.
     #[arg(long, value_name = "NAME")]
     text_field: Option<String>,
     /// Copy field NAME of each line or row to the output, as `id`
@@ -77,6 +78,8 @@ enum Rows {
         id: Option<usize>,
         row: usize,
     },
+    #[cfg(feature = "parquet")]
+    Parquet(Box<super::parquet_texts::ParquetTexts>),
 }
 
 impl DocumentArgs {
@@ -177,7 +180,7 @@ impl Iterator for DocumentReader<'_> {
                 }
             }
             let path = self.files.next()?;
-            if self.args.text_field.is_none() {
+            if self.args.text_field.is_none() && !is_parquet(&path) {
                 return Some(Document { text: read_text(&path), source: path, id: None });
             }
             match Rows::open(&path, self.args) {
@@ -190,6 +193,9 @@ impl Iterator for DocumentReader<'_> {
 
 impl Rows {
     fn open(path: &Path, args: &DocumentArgs) -> Result<Rows> {
+        if is_parquet(path) {
+            return Rows::open_parquet(path, args);
+        }
         let from: Box<dyn Read> = match path == Path::new("-") {
             true => Box::new(std::io::stdin()),
             false => Box::new(File::open(path).map_err(|e| Error::io(path, &e))?),
@@ -198,6 +204,10 @@ impl Rows {
         // A byte order mark is no part of a field.
         if from.fill_buf().map_err(|e| Error::io(path, &e))?.starts_with(b"\xef\xbb\xbf") {
             from.consume(3);
+        }
+        if from.buffer().starts_with(b"PAR1") {
+            let error = Error::new(ErrorKind::InvalidOption, "this is a Parquet file");
+            return Err(error.at(Place::File(path.into())).hint("name a file that ends in .parquet"));
         }
         let name = path.to_string_lossy().to_lowercase();
         let delimiter = if name.ends_with(".tsv") { b'\t' } else { b',' };
@@ -222,8 +232,26 @@ impl Rows {
         Ok(Rows::Table { rows: table.into_records(), path, text, id, row: 1 })
     }
 
+    /// Opens a column of a Parquet file.
+    #[cfg(feature = "parquet")]
+    fn open_parquet(path: &Path, args: &DocumentArgs) -> Result<Rows> {
+        let Some(text) = &args.text_field else {
+            let error = Error::new(ErrorKind::InvalidOption, "a Parquet file has its texts in a column");
+            return Err(error.at(Place::File(path.into())).hint("name the column with --text-field"));
+        };
+        let texts = super::parquet_texts::ParquetTexts::open(path, text, args.id_field.as_deref())?;
+        Ok(Rows::Parquet(Box::new(texts)))
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn open_parquet(path: &Path, _: &DocumentArgs) -> Result<Rows> {
+        Err(no_parquet().at(Place::File(path.into())))
+    }
+
     fn next(&mut self, args: &DocumentArgs) -> Option<Document> {
         match self {
+            #[cfg(feature = "parquet")]
+            Rows::Parquet(texts) => texts.next(),
             Rows::Lines { path, from, line } => loop {
                 *line += 1;
                 let source = place(path, *line);
@@ -256,8 +284,20 @@ impl Rows {
     }
 }
 
+/// Returns true if a file is Parquet by its name.
+pub(super) fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"))
+}
+
+/// The error about Parquet in a program that cannot read and write it.
+#[cfg(not(feature = "parquet"))]
+pub(super) fn no_parquet() -> Error {
+    Error::new(ErrorKind::Unsupported, "this program is built without Parquet")
+        .hint("build it with the feature `parquet`, or use CSV")
+}
+
 /// Returns a line or row of a file, as compilers write it.
-fn place(path: &Path, line: usize) -> PathBuf {
+pub(super) fn place(path: &Path, line: usize) -> PathBuf {
     let mut place = path.as_os_str().to_owned();
     place.push(format!(":{line}"));
     PathBuf::from(place)

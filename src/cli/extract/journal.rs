@@ -5,30 +5,54 @@
 //! determines the record, so a resumed run knows what is done. Texts that occur several times have
 //! a line each. Failures go to a file of their own, which each run begins anew.
 //!
+//! Lines are in the order of the texts. A text that failed at first gets its line last, so the run
+//! that completes such a journal puts its lines in order: it writes a new file that then replaces
+//! the journal as a whole.
+//!
 //! # Cost
 //!
-//! One write for each record. Resuming reads the journal once and keeps a key of 16 bytes for each
-//! record.
+//! One write for each record. Resuming reads the journal once and keeps some 70 bytes for each
+//! record. Putting in order copies the file.
 //!
 //! # Alternatives considered
 //!
 //! Parquet and databases were rejected as journals: they are complete only once they are closed, or
 //! need a reader of their own. Lines survive every end of the process, and any tool reads them.
+//!
+//! An index of the text in each line was rejected as the order: it is wrong once the input has more
+//! texts. The order of a run over all texts is right by itself.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, ErrorKind as IoKind, Seek, SeekFrom, Write};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind as IoKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// The end of the name of the file of failures.
 pub(super) const FAILURES: &str = ".failures";
+/// The end of the name of a file that is to replace another one.
+pub(super) const PARTIAL: &str = ".partial";
 
-/// Digest of what determines a record, in hexadecimal digits.
-pub(super) type Key = String;
+/// Digest of what determines a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Key(u128);
+
+impl Key {
+    /// Takes the first 16 bytes of a longer digest.
+    pub fn new(digest: &[u8]) -> Key {
+        Key(digest.iter().take(16).fold(0, |key, byte| key << 8 | u128::from(*byte)))
+    }
+
+    /// Returns the digits in a line.
+    pub fn hex(self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    fn parse(text: &str) -> Option<Key> {
+        u128::from_str_radix(text, 16).ok().map(Key)
+    }
+}
 
 /// The open journal.
 pub(super) struct Journal {
@@ -36,8 +60,14 @@ pub(super) struct Journal {
     file: File,
     /// Bytes of the whole lines.
     len: u64,
-    /// For each key the number of its lines that no text of this run has used.
-    done: HashMap<Key, usize>,
+    /// Number of the whole lines.
+    lines: usize,
+    /// For each key the first of its lines that no text of this run has used.
+    unused: HashMap<Key, usize>,
+    /// For each line of an earlier run the next one with the same key.
+    next_same: Vec<Option<usize>>,
+    /// The texts of this run, by number, and their lines, in the order in which they were done.
+    order: Vec<(usize, usize)>,
     failures: PathBuf,
     failed: Option<File>,
 }
@@ -57,10 +87,18 @@ impl Journal {
                 .hint("add --resume to continue it, or name another file"),
             _ => fail(&e),
         })?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(Error::new(ErrorKind::Busy, "another run writes this output")
+                .at(Place::File(path.into()))
+                .hint("wait for its end, or name another file"));
+        }
         let mut journal = Journal {
             path: path.into(),
             len: 0,
-            done: HashMap::new(),
+            lines: 0,
+            unused: HashMap::new(),
+            next_same: Vec::new(),
+            order: Vec::new(),
             failures: with_suffix(path, FAILURES),
             failed: None,
             file,
@@ -74,45 +112,49 @@ impl Journal {
         }
     }
 
-    /// Counts the keys of all whole lines.
+    /// Reads the keys of all whole lines.
     fn read_keys(&mut self) -> Result<()> {
         let mut from = BufReader::new(&self.file);
-        let (mut line, mut number) = (Vec::new(), 0);
+        let (mut line, mut keys) = (Vec::new(), Vec::new());
         loop {
             line.clear();
-            number += 1;
             let read = from.read_until(b'\n', &mut line).map_err(|e| Error::io(&self.path, &e))?;
             if line.last() != Some(&b'\n') {
-                return Ok(());
+                break;
             }
-            let value: Option<Value> = serde_json::from_slice(&line).ok();
-            let Some(key) = value.as_ref().and_then(|v| v.get("key")).and_then(Value::as_str) else {
+            let value: Option<LineKey> = serde_json::from_slice(&line).ok();
+            let Some(key) = value.and_then(|line| Key::parse(&line.key)) else {
                 return Err(Error::new(
                     ErrorKind::InvalidOption,
                     "not a journal of records: the line has no `key`",
                 )
                 .at(Place::File(self.path.clone()))
-                .at(Place::LineColumn(number, 1))
+                .at(Place::LineColumn(keys.len() + 1, 1))
                 .hint("name another file with --output"));
             };
-            *self.done.entry(key.to_owned()).or_default() += 1;
+            keys.push(key);
             self.len += read as u64;
         }
-    }
-
-    /// Returns true if a text with this key is done, and counts it as used.
-    pub fn take_done(&mut self, key: &str) -> bool {
-        match self.done.get_mut(key) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                true
-            }
-            _ => false,
+        self.lines = keys.len();
+        self.next_same = vec![None; keys.len()];
+        for (line, key) in keys.into_iter().enumerate().rev() {
+            self.next_same[line] = self.unused.insert(key, line);
         }
+        Ok(())
     }
 
-    /// Appends a line. If that fails, the file has the lines before it.
-    pub fn append(&mut self, line: &str) -> Result<()> {
+    /// Returns true if a text with this key is done, and makes its line that of a text of this run.
+    pub fn take_done(&mut self, text: usize, key: Key) -> bool {
+        let Some(line) = self.unused.remove(&key) else { return false };
+        if let Some(next) = self.next_same[line] {
+            self.unused.insert(key, next);
+        }
+        self.order.push((text, line));
+        true
+    }
+
+    /// Appends the line of a text. If that fails, the file has the lines before it.
+    pub fn append(&mut self, text: usize, line: &str) -> Result<()> {
         let line = format!("{line}\n");
         if let Err(e) = self.file.write_all(line.as_bytes()) {
             // A part of a line would be cut off when the run is resumed, too.
@@ -122,6 +164,8 @@ impl Journal {
             );
         }
         self.len += line.len() as u64;
+        self.order.push((text, self.lines));
+        self.lines += 1;
         Ok(())
     }
 
@@ -135,15 +179,76 @@ impl Journal {
         writeln!(file, "{line}").map_err(fail)
     }
 
-    /// Makes sure that the records survive a failure of power, too.
-    pub fn close(self) -> Result<()> {
-        self.file.sync_data().map_err(|e| Error::io(&self.path, &e))
+    /// Makes sure that the records survive a failure of power, too. After a run over all texts, the
+    /// lines get the order of the texts.
+    pub fn close(mut self, all_texts: bool) -> Result<()> {
+        self.order.sort_unstable();
+        self.file.sync_data().map_err(|e| Error::io(&self.path, &e))?;
+        match all_texts && !self.order.is_sorted_by_key(|text| text.1) {
+            true => self.put_in_order(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the lines in the order of the texts to a file that replaces the journal. Lines that no
+    /// text of this run has used stay where they are.
+    fn put_in_order(self) -> Result<()> {
+        let fail = |e: std::io::Error| {
+            Error::io(&self.path, &e).hint("the records are in the file, but not in the order of the texts")
+        };
+        let mut from = BufReader::new(&self.file);
+        from.rewind().map_err(fail)?;
+        let (mut starts, mut at, mut line) = (Vec::with_capacity(self.lines), 0, Vec::new());
+        for _ in 0..self.lines {
+            starts.push(at);
+            line.clear();
+            at += from.read_until(b'\n', &mut line).map_err(fail)? as u64;
+        }
+        // The lines of this run go where they are already, taken together.
+        let mut taken: Vec<usize> = (0..self.lines).collect();
+        let mut slots: Vec<usize> = self.order.iter().map(|text| text.1).collect();
+        slots.sort_unstable();
+        for (slot, (_, line)) in slots.into_iter().zip(&self.order) {
+            taken[slot] = *line;
+        }
+        let mut here = at;
+        let lines = taken.into_iter().map(|line| starts[line]);
+        replace(&self.path, |to| {
+            for start in lines {
+                from.seek_relative(start as i64 - here as i64).map_err(fail)?;
+                line.clear();
+                here = start + from.read_until(b'\n', &mut line).map_err(fail)? as u64;
+                to.write_all(&line).map_err(fail)?;
+            }
+            Ok(())
+        })
     }
 
     /// The file of the failures.
     pub fn failures(&self) -> &Path {
         &self.failures
     }
+}
+
+/// The member of a line that a resumed run needs.
+#[derive(serde::Deserialize)]
+struct LineKey {
+    key: String,
+}
+
+/// Writes a file beside another one, which it then replaces as a whole.
+pub(super) fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+    let partial = with_suffix(path, PARTIAL);
+    let fail = |e: std::io::Error| Error::io(path, &e);
+    let written = File::create(&partial).map_err(fail).and_then(|file| {
+        let mut to = BufWriter::new(file);
+        write(&mut to)?;
+        to.flush().and_then(|()| to.get_ref().sync_data()).map_err(fail)
+    });
+    written.and_then(|()| std::fs::rename(&partial, path).map_err(fail)).inspect_err(|_| {
+        // A part of a file is of no use, and a full disk needs its space.
+        drop(std::fs::remove_file(&partial));
+    })
 }
 
 /// Returns a path with more at its end.
@@ -155,19 +260,27 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use ffwd_testkit::random::Random;
+    use serde_json::Value;
+
     use super::*;
+
+    fn key(digits: &str) -> Key {
+        Key::parse(digits).unwrap()
+    }
 
     #[test]
     fn a_line_is_done_once_it_is_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out.jsonl");
         let mut journal = Journal::open(&path, false).unwrap();
-        for key in ["a", "b", "a"] {
-            journal.append(&format!(r#"{{"key":"{key}","record":{{"text":"é\n"}}}}"#)).unwrap();
+        for digits in ["a", "b", "a"] {
+            journal.append(0, &format!(r#"{{"key":"{digits}","record":{{"text":"é\n"}}}}"#)).unwrap();
         }
         journal.append_failure("{}").unwrap();
         let failures = journal.failures().to_owned();
-        journal.close().unwrap();
+        assert!(Journal::open(&path, true).err().unwrap().to_string().contains("another run"));
+        journal.close(true).unwrap();
         assert!(failures.exists());
         assert!(Journal::open(&path, false).is_err(), "nothing is overwritten");
         let whole = std::fs::read(&path).unwrap();
@@ -176,9 +289,9 @@ mod tests {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let mut journal = Journal::open(&path, true).unwrap();
             let lines = whole[..cut].iter().filter(|b| **b == b'\n').count();
-            let done = ["a", "b", "a", "a", "c"].map(|key| journal.take_done(key));
+            let done = ["a", "b", "a", "a", "c"].map(|digits| journal.take_done(0, key(digits)));
             assert_eq!(done, [lines > 0, lines > 1, lines > 2, false, false], "{cut}");
-            journal.append(r#"{"key":"c"}"#).unwrap();
+            journal.append(0, r#"{"key":"c"}"#).unwrap();
             let text = std::fs::read_to_string(&path).unwrap();
             assert_eq!(text.lines().count(), lines + 1, "{cut}: {text}");
             assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{cut}");
@@ -187,5 +300,77 @@ mod tests {
         std::fs::write(&path, [&whole[..second], b"{}\n"].concat()).unwrap();
         let error = Journal::open(&path, true).err().unwrap().to_string();
         assert!(error.contains("key") && error.contains("line 2, column 1"), "{error}");
+    }
+
+    /// Runs over random texts, of which some fail, until all are done: then the lines of the last
+    /// run are in the order of its texts, and all other lines are where they were.
+    #[test]
+    fn lines_get_the_order_of_the_texts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut random = Random::new(3);
+        let mut reordered = 0;
+        for round in 0..200 {
+            let path = dir.path().join(format!("{round}.jsonl"));
+            let mut texts: Vec<u64> = Vec::new();
+            for run in 0..4 {
+                // More texts come in the middle; some are the same as others.
+                for _ in 0..random.next() % 4 {
+                    let at = random.next() as usize % (texts.len() + 1);
+                    texts.insert(at, random.next() % 12);
+                }
+                if run == 2 && random.chance(30) {
+                    texts.truncate(texts.len() / 2);
+                }
+                let before = std::fs::read_to_string(&path).unwrap_or_default();
+                let mut journal = Journal::open(&path, true).unwrap();
+                let mut lines: Vec<String> = before.lines().map(str::to_owned).collect();
+                let mut used = vec![false; lines.len()];
+                let mut wanted = Vec::new();
+                // Records come when those after them are found to be done.
+                let mut later: Vec<(usize, String)> = Vec::new();
+                for (place, text) in texts.iter().enumerate() {
+                    let digits = format!("{text:x}");
+                    let old = (0..used.len())
+                        .find(|i| !used[*i] && lines[*i].ends_with(&format!("\"{digits}\"}}")));
+                    assert_eq!(journal.take_done(place, key(&digits)), old.is_some());
+                    match old {
+                        Some(i) => {
+                            used[i] = true;
+                            wanted.push(i);
+                        }
+                        None if run < 3 && random.chance(40) => {}
+                        None => {
+                            let line = format!("{{\"n\":\"{run}.{place}\",\"key\":\"{digits}\"}}");
+                            wanted.push(lines.len() + later.len());
+                            later.push((place, line));
+                        }
+                    }
+                }
+                for (place, line) in later {
+                    journal.append(place, &line).unwrap();
+                    lines.push(line);
+                }
+                let all_texts = run == 3 || random.chance(50);
+                journal.close(all_texts).unwrap();
+                let after = std::fs::read_to_string(&path).unwrap();
+                let after: Vec<&str> = after.lines().collect();
+                if !all_texts {
+                    assert_eq!(after, lines);
+                    continue;
+                }
+                reordered += usize::from(after != lines);
+                let mine: std::collections::HashSet<usize> = wanted.iter().copied().collect();
+                let mut next = wanted.iter();
+                for (i, line) in after.iter().enumerate() {
+                    let from = if mine.contains(&i) { *next.next().unwrap() } else { i };
+                    assert_eq!(*line, lines[from], "round {round}, run {run}");
+                }
+                assert_eq!(after.len(), lines.len());
+            }
+        }
+        assert!(reordered > 20, "{reordered}");
+        assert!(
+            std::fs::read_dir(dir.path()).unwrap().all(|f| f.unwrap().path().extension().unwrap() == "jsonl")
+        );
     }
 }

@@ -5,7 +5,13 @@
 
 mod documents;
 mod journal;
+mod line;
+#[cfg(feature = "parquet")]
+mod parquet_table;
+#[cfg(feature = "parquet")]
+mod parquet_texts;
 mod pile;
+mod progress;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -13,8 +19,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 
 use documents::{Document, DocumentArgs, DocumentReader};
 
@@ -54,8 +58,8 @@ const OUTPUT: [&str; 9] = [
     "Several texts print JSON Lines, in their order, with `source`, `record` and `finish`.",
     "An incomplete record has its text in `partial`, and each failure has its message in",
     "`error`. With --output, records are lines of FILE as soon as they are complete, and",
-    "failures are lines of FILE.failures. Of a CSV file, the lines are in FILE.journal, and",
-    "the table is written at the end. Ctrl-C finishes the texts that are in work.",
+    "failures are lines of FILE.failures. Of CSV and Parquet, the lines are in FILE.journal,",
+    "and the table is written at the end. Ctrl-C finishes the texts that are in work.",
     "",
     "The exit code is 1 if any text failed or any record is incomplete, 2 for a wrong",
     "option, and 130 after Ctrl-C.",
@@ -100,10 +104,10 @@ pub(super) struct Args {
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     batch: u16,
-    /// Write records to FILE, JSON Lines or, if it ends in .csv, a table
+    /// Write records to FILE, JSON Lines or, if it ends in .csv or .parquet, a table
     ///
-    /// Nested properties are columns such as customer.name, lists are JSON. `source` and `id` are the
-    /// columns _source and _id.
+    /// Nested properties are columns such as customer.name. Lists are JSON in CSV, and lists in
+    /// Parquet if they hold no lists or objects. `source` and `id` are the columns _source and _id.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Continue the output: extract only the records that it lacks
@@ -117,6 +121,11 @@ pub(super) struct Args {
     /// Write statistics as JSON to FILE (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    /// Write progress, failures and totals to standard error as JSON Lines, an event a line
+    ///
+    /// The events are `start`, `record` and `failure` for each text, `message`, and `end`.
+    #[arg(long)]
+    log_json: bool,
     /// Begin and end strings with `"x-verbatim": true` in the schema at words of the text
     #[arg(long)]
     whole_words: bool,
@@ -157,24 +166,6 @@ struct PromptArgs {
     example: Vec<PathBuf>,
 }
 
-/// A line of the output for several texts.
-#[derive(Serialize)]
-struct Line<'a> {
-    source: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a Value>,
-    record: Option<&'a RawValue>,
-    finish: &'a str,
-    /// The text of an incomplete record.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    partial: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    /// Only in a journal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-}
-
 /// Output of the model for one text.
 struct Outcome {
     /// The record, or the part of it that was generated.
@@ -183,6 +174,8 @@ struct Outcome {
     stats: Stats,
     /// The error of an incomplete record.
     incomplete: Option<Error>,
+    /// Messages about its values.
+    notes: Vec<String>,
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
@@ -197,6 +190,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one text")
             .hint("stream one file at a time"));
     }
+    if args.log_json && !many {
+        return Err(Error::new(ErrorKind::InvalidOption, "--log-json with a single text")
+            .hint("--stats writes the statistics of a single text"));
+    }
     let (schema, references) = (read_text(&args.schema)?, args.references.read()?);
     check_schema(args, &schema, &references)?;
     let engine = Arc::new(args.models.engine()?);
@@ -206,12 +203,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return show_prompts(documents, &extractor);
     }
     output::print_warnings(extractor.warnings());
-    let job = Job { args, engine: &engine, extractor: &extractor, many };
+    let job = Job { args, engine: &engine, extractor: &extractor };
     if many {
         return pile::extract_all(&job, documents, &pile::Fixed { schema: &schema, documents: &references });
     }
     let Some(document) = documents.next() else { return Ok(ExitCode::SUCCESS) };
     let outcome = extract_document(&job, document, true)?;
+    outcome.notes.iter().for_each(|note| eprintln!("{note}"));
     // A stream has the values of a record that was cut.
     if outcome.incomplete.is_none() || !args.stream {
         output::print_line(&outcome.text)?;
@@ -281,8 +279,6 @@ struct Job<'a> {
     args: &'a Args,
     engine: &'a Arc<Engine>,
     extractor: &'a Extractor,
-    /// True if there may be several texts.
-    many: bool,
 }
 
 /// Builds the request for one text.
@@ -327,20 +323,13 @@ fn outcome_of(job: &Job, source: &Path, output: Result<Output>) -> Result<Outcom
     let in_file = |e: Error| e.at(Place::File(source.into()));
     let output = output.map_err(in_file)?;
     let (text, finish, stats) = (output.text.clone(), output.finish.name(), output.stats.clone());
+    let mut notes = value_args::messages(&stats);
     if output.finish == Finish::Closed {
-        eprintln!(
-            "closed before the limit of {} tokens; the last values are not the model's",
-            job.args.decode.max_tokens()
-        );
-    }
-    for message in value_args::messages(&stats) {
-        match job.many {
-            false => eprintln!("{message}"),
-            true => eprintln!("{}: {message}", source.display()),
-        }
+        let limit = job.args.decode.max_tokens();
+        notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
     }
     let incomplete = extract::finished(output).err().map(in_file);
-    Ok(Outcome { text, finish, stats, incomplete })
+    Ok(Outcome { text, finish, stats, incomplete, notes })
 }
 
 fn json(line: &impl Serialize) -> Result<String> {

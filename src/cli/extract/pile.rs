@@ -10,19 +10,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use serde::Serialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::documents::{Document, DocumentReader};
-use super::journal::{FAILURES, Journal, Key, with_suffix};
-use super::{Job, Line, Outcome, extract_document, json, outcome_of, request, table};
+#[cfg(not(feature = "parquet"))]
+use super::documents::no_parquet;
+use super::documents::{Document, DocumentReader, is_parquet};
+use super::journal::{FAILURES, Journal, Key, PARTIAL, with_suffix};
+use super::line::Task;
+#[cfg(feature = "parquet")]
+use super::parquet_table;
+use super::progress::Progress;
+use super::{Job, Outcome, extract_document, outcome_of, request, table};
 use crate::cli::{output, schema_refs};
 use crate::decode::{Handle, Scheduler, SchedulerOptions, Stats};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 
 /// What the records of all texts depend on, beside the options.
 pub(super) struct Fixed<'a> {
@@ -41,99 +44,74 @@ struct TextStats {
     stats: Stats,
 }
 
-/// A text in work.
-struct Task {
-    source: PathBuf,
-    id: Option<Value>,
-    key: Option<Key>,
-}
-
-/// Sums over all texts.
-#[derive(Default)]
-struct Totals {
-    records: usize,
-    failed: u64,
-    resumed: usize,
-    tokens: usize,
-    forwards: usize,
-    forced: usize,
-    drafted: usize,
-    accepted: usize,
-    seconds: f64,
-}
-
-impl Totals {
-    fn add(&mut self, stats: &Stats) {
-        self.tokens += stats.tokens;
-        self.forwards += stats.forwards;
-        self.forced += stats.forced;
-        self.drafted += stats.drafted;
-        self.accepted += stats.accepted;
-        self.seconds += stats.seconds;
-    }
-}
-
 /// The run over all texts.
 struct Pile<'a> {
     job: &'a Job<'a>,
     journal: Option<Journal>,
     /// A digest of everything but the text.
     fixed: Sha256,
-    totals: Totals,
+    progress: Progress,
+    /// Number of texts that were begun.
+    begun: usize,
     stats: Vec<TextStats>,
-    bar: indicatif::ProgressBar,
 }
 
 /// Extracts the records of all texts.
 pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -> Result<ExitCode> {
     let args = job.args;
+    #[cfg(not(feature = "parquet"))]
+    if let Some(path) = args.output.as_deref().filter(|path| is_parquet(path)) {
+        return Err(no_parquet().at(Place::File(path.into())));
+    }
     let lines = args.output.as_deref().map(journal_of);
     if let Some(path) = args.output.as_deref().filter(|path| is_table(path) && path.exists() && !args.resume)
     {
-        let error = Error::new(ErrorKind::InvalidOption, format!("the output {} exists", path.display()));
+        let error = Error::new(ErrorKind::InvalidOption, "the output exists").at(Place::File(path.into()));
         return Err(error.hint("add --resume to continue it, or name another file"));
     }
     let journal = lines.as_deref().map(|path| Journal::open(path, args.resume)).transpose()?;
-    let start = Instant::now();
     let interrupts = interrupts()?;
     let mut pile = Pile {
         job,
         fixed: digest_of(job, fixed)?,
         journal,
-        totals: Totals::default(),
+        progress: Progress::start(documents.known_len(), args.batch, args.log_json),
+        begun: 0,
         stats: Vec::new(),
-        bar: progress_bar(documents.known_len()),
     };
     let stopped = pile.run(documents, &interrupts)?;
-    pile.bar.finish_and_clear();
-    let Pile { journal, totals, stats, .. } = pile;
+    pile.progress.clear();
+    let Pile { journal, progress, stats, .. } = pile;
+    let failures = progress.totals.failures;
     if let Some(journal) = journal {
-        if totals.failed > 0 {
-            eprintln!("failures are in {}", journal.failures().display());
+        if failures > 0 {
+            progress.message(&format!("failures are in {}", journal.failures().display()));
         }
-        journal.close()?;
+        journal.close(stopped.is_none())?;
     }
     if let (Some(to), Some(lines)) = (args.output.as_deref().filter(|path| is_table(path)), &lines) {
-        table::write_csv(lines, to)?;
+        let hint = format!("the records are in {}; --resume makes the table", lines.display());
+        write_table(lines, to).map_err(|e| if e.hint_text().is_none() { e.hint(hint) } else { e })?;
     }
-    print_totals(&totals, args.batch, start);
     if let Some(path) = &args.stats {
         output::write_stats(path, &stats)?;
     }
+    progress.end(stopped.map(Stop::name));
     match stopped {
-        Some(Stop::Interrupted) => {
-            if args.output.is_some() {
-                eprintln!("interrupted; the same command with --resume continues it");
-            }
-            Ok(ExitCode::from(INTERRUPTED))
+        Some(Stop::Interrupted) if args.output.is_some() => {
+            progress.message("interrupted; the same command with --resume continues it");
         }
         Some(Stop::Failures) => {
-            eprintln!("stopped after {} failures (--max-failures)", totals.failed);
-            Ok(ExitCode::FAILURE)
+            progress.message(&format!("stopped after {failures} failures (--max-failures)"));
         }
-        None if totals.failed > 0 => Ok(ExitCode::FAILURE),
-        None => Ok(ExitCode::SUCCESS),
+        _ => {}
     }
+    Ok(match stopped {
+        Some(Stop::Interrupted) => ExitCode::from(INTERRUPTED),
+        Some(Stop::Failures) => ExitCode::FAILURE,
+        None if failures > 0 => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+    })
 }
 
 /// Reasons to begin no more texts.
@@ -141,6 +119,15 @@ pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -
 enum Stop {
     Interrupted,
     Failures,
+}
+
+impl Stop {
+    fn name(self) -> &'static str {
+        match self {
+            Stop::Interrupted => "interrupted",
+            Stop::Failures => "failures",
+        }
+    }
 }
 
 impl Pile<'_> {
@@ -185,19 +172,24 @@ impl Pile<'_> {
         if interrupts.load(Ordering::Relaxed) > 0 {
             return Some(Stop::Interrupted);
         }
-        self.job.args.max_failures.filter(|most| self.totals.failed >= *most).map(|_| Stop::Failures)
+        self.job
+            .args
+            .max_failures
+            .filter(|most| self.progress.totals.failures >= *most)
+            .map(|_| Stop::Failures)
     }
 
     /// Begins a text, unless its record is in the journal.
     fn begin(&mut self, document: Document) -> Option<(Task, Document)> {
-        let mut task = Task { source: document.source.clone(), id: document.id.clone(), key: None };
+        let (source, id) = (document.source.clone(), document.id.clone());
+        let mut task = Task { number: self.begun, source, id, key: None };
+        self.begun += 1;
         if let (Some(journal), Ok(text)) = (&mut self.journal, &document.text) {
             let mut digest = self.fixed.clone();
             add(&mut digest, text.as_bytes());
-            let key: Key = digest.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-            if journal.take_done(&key) {
-                self.totals.resumed += 1;
-                self.bar.inc(1);
+            let key = Key::new(&digest.finalize());
+            if journal.take_done(task.number, key) {
+                self.progress.resumed();
                 return None;
             }
             task.key = Some(key);
@@ -207,66 +199,29 @@ impl Pile<'_> {
 
     /// Writes the outcome of a text.
     fn take(&mut self, task: &Task, outcome: Result<Outcome>) -> Result<()> {
-        let source = task.source.display().to_string();
-        let (error, line) = match outcome {
+        match outcome {
             Ok(outcome) => {
-                if let Some(gate) = &outcome.stats.gate {
-                    self.bar.suspend(|| eprint!("{source}:\n{gate}"));
-                }
-                let line = line_of(task, &outcome)?;
-                self.totals.add(&outcome.stats);
+                self.write(task.number, &task.line(&outcome)?, outcome.incomplete.is_some())?;
+                self.progress.outcome(task, &outcome);
                 if self.job.args.stats.is_some() {
-                    self.stats.push(TextStats { source, stats: outcome.stats });
+                    self.stats.push(TextStats { source: task.name(), stats: outcome.stats });
                 }
-                (outcome.incomplete, line)
             }
             Err(error) => {
-                let message = Some(error.to_string());
-                let id = task.id.as_ref();
-                let line = Line {
-                    source,
-                    id,
-                    record: None,
-                    finish: "error",
-                    partial: None,
-                    error: message,
-                    key: None,
-                };
-                (Some(error), json(&line)?)
+                self.write(task.number, &task.failure(&error)?, true)?;
+                self.progress.failed(task, &error, None);
             }
-        };
-        match &error {
-            Some(error) => {
-                self.totals.failed += 1;
-                self.bar.suspend(|| eprintln!("error: {error}"));
-            }
-            None => self.totals.records += 1,
         }
-        match (&mut self.journal, &error) {
-            (None, _) => self.bar.suspend(|| output::print_line(&line))?,
-            (Some(journal), None) => journal.append(&line)?,
-            (Some(journal), Some(_)) => journal.append_failure(&line)?,
-        }
-        self.bar.inc(1);
         Ok(())
     }
-}
 
-/// Returns the line of the output for a text.
-fn line_of(task: &Task, outcome: &Outcome) -> Result<String> {
-    let (record, partial) = match outcome.incomplete {
-        None => (serde_json::from_str::<&RawValue>(&outcome.text).ok(), None),
-        Some(_) => (None, Some(&*outcome.text)),
-    };
-    json(&Line {
-        source: task.source.display().to_string(),
-        id: task.id.as_ref(),
-        record,
-        finish: outcome.finish,
-        partial,
-        error: outcome.incomplete.as_ref().map(Error::to_string),
-        key: task.key.as_deref(),
-    })
+    fn write(&mut self, text: usize, line: &str, failed: bool) -> Result<()> {
+        match &mut self.journal {
+            None => self.progress.suspend(|| output::print_line(line)),
+            Some(journal) if failed => journal.append_failure(line),
+            Some(journal) => journal.append(text, line),
+        }
+    }
 }
 
 /// Returns the journal of an output file.
@@ -274,18 +229,30 @@ fn journal_of(output: &Path) -> PathBuf {
     if is_table(output) { with_suffix(output, ".journal") } else { output.to_owned() }
 }
 
+/// Writes the table of a journal, in the format of the file's name.
+fn write_table(journal: &Path, to: &Path) -> Result<()> {
+    match is_parquet(to) {
+        #[cfg(feature = "parquet")]
+        true => parquet_table::write_parquet(journal, to),
+        #[cfg(not(feature = "parquet"))]
+        true => Err(no_parquet()),
+        false => table::write_csv(journal, to),
+    }
+}
+
 /// Returns true if a file is the output or one of the files beside it.
 pub(super) fn is_own(file: &Path, output: &Path) -> bool {
     let lines = journal_of(output);
-    let own = [output.to_owned(), with_suffix(&lines, FAILURES), lines];
-    own.iter().any(|own| match (file.canonicalize(), own.canonicalize()) {
+    let partial = [with_suffix(output, PARTIAL), with_suffix(&lines, PARTIAL)];
+    let own = [output.to_owned(), with_suffix(&lines, FAILURES), lines].into_iter().chain(partial);
+    own.into_iter().any(|own| match (file.canonicalize(), own.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
     })
 }
 
 fn is_table(output: &Path) -> bool {
-    output.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
+    is_parquet(output) || output.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
 }
 
 fn add(digest: &mut Sha256, part: &[u8]) {
@@ -327,40 +294,4 @@ fn interrupts() -> Result<Arc<AtomicUsize>> {
     });
     set.map_err(|e| Error::new(ErrorKind::Io, format!("Ctrl-C cannot be handled: {e}")))?;
     Ok(count)
-}
-
-fn print_totals(totals: &Totals, batch: u16, start: Instant) {
-    let resumed = match totals.resumed {
-        0 => String::new(),
-        n => format!(" ({n} were done)"),
-    };
-    eprintln!(
-        "{} of {} records{resumed}, {} tokens in {} forwards, {} forced, {} drafted, {} accepted, {:.2} s",
-        totals.records,
-        totals.records as u64 + totals.failed,
-        totals.tokens,
-        totals.forwards,
-        totals.forced,
-        totals.drafted,
-        totals.accepted,
-        // The times of records in a batch overlap, so their sum means nothing.
-        match batch {
-            1 => totals.seconds,
-            _ => start.elapsed().as_secs_f64(),
-        },
-    );
-}
-
-/// Returns a progress bar on standard error, which is hidden if that is no terminal.
-fn progress_bar(len: Option<usize>) -> indicatif::ProgressBar {
-    let (bar, template) = match len {
-        Some(len) => {
-            (indicatif::ProgressBar::new(len as u64), "{bar:30} {pos}/{len} texts, {per_sec}, {eta} left")
-        }
-        None => (indicatif::ProgressBar::new_spinner(), "{spinner} {pos} texts, {per_sec}, {elapsed}"),
-    };
-    if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }

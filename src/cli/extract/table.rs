@@ -1,13 +1,14 @@
-//! A table in CSV from the journal of `ffwd extract`.
+//! Tables from the journal of `ffwd extract`: rows, columns, and CSV.
 //!
-//! A column is a property that is no object, named by its path: `customer.name`. Lists are JSON
-//! texts, null and absent values are empty cells. Columns are in the order in which they first
-//! occur.
+//! A column is a property that is no object, named by its path: `customer.name`. Members of the line
+//! beside the record have an underscore in front of their names. Columns are in the order in which
+//! they first occur.
 //!
 //! # Cost
 //!
 //! Two passes over the journal: one finds the columns. The names of columns are kept.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,49 +16,112 @@ use std::path::Path;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::journal::with_suffix;
+use super::journal::replace;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Maximum number of columns: maps with a name for each entry make no table.
 const MAX_COLUMNS: usize = 4096;
 
-/// Writes the records of a journal as CSV. The table replaces a file as a whole.
-pub(super) fn write_csv(journal: &Path, to: &Path) -> Result<()> {
-    let mut columns: Vec<String> = Vec::new();
-    let mut known = std::collections::HashSet::new();
-    for_each_row(journal, |row| {
-        for (name, _) in row {
-            if known.insert(name.clone()) {
-                columns.push(name);
-            }
-        }
-        match columns.len() > MAX_COLUMNS {
-            true => Err(Error::new(
-                ErrorKind::TooComplex,
-                format!("the table has more than {MAX_COLUMNS} columns"),
-            )
-            .hint("objects with names of their own make no table: use JSON Lines")),
-            false => Ok(()),
-        }
-    })?;
-    let partial = with_suffix(to, ".partial");
-    let fail = |e: csv::Error| Error::new(ErrorKind::Io, e.to_string()).at(Place::File(partial.clone()));
-    let mut table = csv::Writer::from_path(&partial).map_err(fail)?;
-    table.write_record(&columns).map_err(fail)?;
-    for_each_row(journal, |row| {
-        let row: std::collections::HashMap<String, String> = row.into_iter().collect();
-        table.write_record(columns.iter().map(|c| row.get(c).map_or("", String::as_str))).map_err(fail)
-    })?;
-    table.flush().map_err(|e| Error::io(&partial, &e))?;
-    drop(table);
-    std::fs::rename(&partial, to).map_err(|e| Error::io(to, &e))
+/// The cells of a row with the names of their columns, as JSON.
+pub(super) type Row = Vec<(String, Box<RawValue>)>;
+
+/// The columns of a table, each with what its cells have in common.
+pub(super) struct Columns<T> {
+    pub names: Vec<String>,
+    pub kinds: Vec<T>,
+    index: HashMap<String, usize>,
 }
 
-fn for_each_row(journal: &Path, mut take: impl FnMut(Vec<(String, String)>) -> Result<()>) -> Result<()> {
+impl<T: Default> Columns<T> {
+    /// Reads all cells of a journal.
+    pub fn read(journal: &Path, mut see: impl FnMut(&mut T, &str)) -> Result<Self> {
+        let mut columns = Columns { names: Vec::new(), kinds: Vec::new(), index: HashMap::new() };
+        // A table without rows has a column, too.
+        columns.column("_source");
+        for_each_row(journal, |row| {
+            for (name, cell) in &row {
+                let column = columns.column(name);
+                see(&mut columns.kinds[column], cell.get());
+            }
+            match columns.names.len() > MAX_COLUMNS {
+                true => Err(Error::new(
+                    ErrorKind::TooComplex,
+                    format!("the table has more than {MAX_COLUMNS} columns"),
+                )
+                .hint("objects with names of their own make no table: use JSON Lines")),
+                false => Ok(()),
+            }
+        })?;
+        Ok(columns)
+    }
+
+    /// Returns the index of a column.
+    fn column(&mut self, name: &str) -> usize {
+        if let Some(column) = self.index.get(name) {
+            return *column;
+        }
+        self.index.insert(name.to_owned(), self.names.len());
+        self.names.push(name.to_owned());
+        self.kinds.push(T::default());
+        self.names.len() - 1
+    }
+
+    /// Passes on the cells of each row, one for each column; absent cells and null are `None`.
+    pub fn for_each(
+        &self,
+        journal: &Path,
+        mut take: impl FnMut(&[Option<Box<RawValue>>]) -> Result<()>,
+    ) -> Result<()> {
+        let mut cells: Vec<Option<Box<RawValue>>> = Vec::new();
+        for_each_row(journal, |row| {
+            cells.clear();
+            cells.resize_with(self.names.len(), || None);
+            for (name, cell) in row {
+                if let Some(column) = self.index.get(&name).filter(|_| cell.get() != "null") {
+                    cells[*column] = Some(cell);
+                }
+            }
+            take(&cells)
+        })
+    }
+}
+
+/// Writes the records of a journal as CSV. The table replaces a file as a whole. Lists are JSON
+/// texts, null and absent values are empty cells.
+pub(super) fn write_csv(journal: &Path, to: &Path) -> Result<()> {
+    let columns = Columns::<()>::read(journal, |_, _| {})?;
+    let fail = |e: csv::Error| Error::io(to, &io_error(e));
+    replace(to, |file| {
+        let mut table = csv::Writer::from_writer(file);
+        table.write_record(&columns.names).map_err(fail)?;
+        columns.for_each(journal, |cells| {
+            let texts =
+                cells.iter().map(|cell| cell.as_deref().map_or(String::new(), |cell| text_of(cell.get())));
+            table.write_record(texts).map_err(fail)
+        })?;
+        table.flush().map_err(|e| Error::io(to, &e))
+    })
+}
+
+/// Returns the text of a cell: strings without quotes, all else as JSON.
+pub(super) fn text_of(cell: &str) -> String {
+    match cell.starts_with('"') {
+        true => serde_json::from_str(cell).unwrap_or_else(|_| cell.to_owned()),
+        false => cell.to_owned(),
+    }
+}
+
+fn io_error(error: csv::Error) -> std::io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => std::io::Error::other(format!("{other:?}")),
+    }
+}
+
+fn for_each_row(journal: &Path, mut take: impl FnMut(Row) -> Result<()>) -> Result<()> {
     let fail = |e: std::io::Error| Error::io(journal, &e);
     for line in BufReader::new(File::open(journal).map_err(fail)?).lines() {
-        let mut row = Vec::new();
-        row_of(&line.map_err(fail)?, &mut row).map_err(|e| {
+        let row = row_of(&line.map_err(fail)?).map_err(|e| {
             Error::new(ErrorKind::Io, format!("not a line of JSON: {e}")).at(Place::File(journal.into()))
         })?;
         take(row)?;
@@ -65,40 +129,34 @@ fn for_each_row(journal: &Path, mut take: impl FnMut(Vec<(String, String)>) -> R
     Ok(())
 }
 
-/// Collects the cells of a line. `source` and `id` get an underscore, so that they differ from
-/// properties of the record.
-fn row_of(line: &str, row: &mut Vec<(String, String)>) -> serde_json::Result<()> {
+/// Collects the cells of a line.
+fn row_of(line: &str) -> serde_json::Result<Row> {
     let line: Members = serde_json::from_str(line)?;
+    let mut row = Row::new();
     for (name, value) in line.0 {
         match name.as_str() {
             "key" | "finish" => {}
             "record" if value.get().starts_with('{') => {
                 let record: Members = serde_json::from_str(value.get())?;
-                record.0.iter().try_for_each(|(name, value)| flatten(name, value.get(), row))?;
+                record.0.into_iter().try_for_each(|(name, value)| flatten(&name, value, &mut row))?;
             }
-            "record" => flatten("record", value.get(), row)?,
-            name => flatten(&format!("_{name}"), value.get(), row)?,
+            "record" => flatten("record", value, &mut row)?,
+            name => flatten(&format!("_{name}"), value, &mut row)?,
         }
     }
-    Ok(())
+    Ok(row)
 }
 
-/// Adds the cells of a value, given as JSON. Numbers keep their text.
-fn flatten(name: &str, value: &str, row: &mut Vec<(String, String)>) -> serde_json::Result<()> {
-    let cell = match value.as_bytes() {
-        [b'{', ..] => {
-            let members: Members = serde_json::from_str(value)?;
-            if !members.0.is_empty() {
-                let mut members = members.0.iter();
-                return members.try_for_each(|(n, v)| flatten(&format!("{name}.{n}"), v.get(), row));
-            }
-            value.to_owned()
+/// Adds the cells of a value. An empty object is a cell, as it has none.
+fn flatten(name: &str, value: Box<RawValue>, row: &mut Row) -> serde_json::Result<()> {
+    if value.get().starts_with('{') {
+        let members: Members = serde_json::from_str(value.get())?;
+        if !members.0.is_empty() {
+            let mut members = members.0.into_iter();
+            return members.try_for_each(|(n, v)| flatten(&format!("{name}.{n}"), v, row));
         }
-        [b'"', ..] => serde_json::from_str(value)?,
-        b"null" => String::new(),
-        _ => value.to_owned(),
-    };
-    row.push((name.to_owned(), cell));
+    }
+    row.push((name.to_owned(), value));
     Ok(())
 }
 
@@ -148,5 +206,8 @@ mod tests {
             read.records().map(|r| r.unwrap().iter().map(str::to_owned).collect()).collect();
         assert_eq!(rows[0], ["a,b.txt", "1.50", "Ann \"x\"", "", "", "", ""]);
         assert_eq!(rows[1], ["c", "", "é\nz", "", "7", r#"["x","y"]"#, "true"]);
+        std::fs::write(&journal, "").unwrap();
+        write_csv(&journal, &table).unwrap();
+        assert_eq!(std::fs::read_to_string(&table).unwrap(), "_source\n");
     }
 }

@@ -1,0 +1,76 @@
+//! A line of the output: a JSON object about one text.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::journal::Key;
+use super::{Outcome, json};
+use crate::error::{Error, Result};
+
+/// A text in work.
+pub(super) struct Task {
+    /// Number of the text in this run.
+    pub number: usize,
+    pub source: PathBuf,
+    pub id: Option<Value>,
+    /// Only with a journal.
+    pub key: Option<Key>,
+}
+
+/// The members of a line, in their order.
+#[derive(Serialize)]
+struct Line<'a> {
+    source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
+    record: Option<&'a RawValue>,
+    finish: &'a str,
+    /// The text of an incomplete record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// Only in a journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+impl Task {
+    /// Returns the name of the text.
+    pub fn name(&self) -> String {
+        self.source.display().to_string()
+    }
+
+    /// Returns the line for a text with an output.
+    pub fn line(&self, outcome: &Outcome) -> Result<String> {
+        let (record, partial) = match outcome.incomplete {
+            None => (serde_json::from_str::<&RawValue>(&outcome.text).ok(), None),
+            Some(_) => (None, Some(&*outcome.text)),
+        };
+        json(&Line {
+            source: self.name(),
+            id: self.id.as_ref(),
+            record,
+            finish: outcome.finish,
+            partial,
+            error: outcome.incomplete.as_ref().map(Error::to_string),
+            key: self.key.map(Key::hex),
+        })
+    }
+
+    /// Returns the line for a text that failed without an output.
+    pub fn failure(&self, error: &Error) -> Result<String> {
+        json(&Line {
+            source: self.name(),
+            id: self.id.as_ref(),
+            record: None,
+            finish: "error",
+            partial: None,
+            error: Some(error.to_string()),
+            key: None,
+        })
+    }
+}
