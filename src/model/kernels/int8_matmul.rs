@@ -10,7 +10,7 @@
 //! m rows cost m * n * k multiply-adds, 64 to an instruction (AVX-512 with VNNI) or 32 to three or
 //! four instructions. For small m the cost is the time to read the matrix.
 //!
-//! Weights are unpacked in registers, again for each tile of up to eight rows.
+//! Weights are unpacked in registers, again for each tile of rows.
 //!
 //! # Alternatives considered
 //!
@@ -294,7 +294,8 @@ unsafe fn all_rows<V: Simd16, F: BlockFormat, const G: usize>(
 /// Computes `rows` rows, from `first` on, of G groups whose outputs begin at `at`.
 ///
 /// # Safety
-/// As for [`tile`]; no more than six rows unless [`Simd16::HAS_32_REGISTERS`] and one group.
+/// As for [`tile`]; no more than six rows unless [`Simd16::HAS_32_REGISTERS`] and one group,
+/// and no more than eight unless the weights are bytes.
 #[inline(always)]
 unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
     x: &Int8Rows,
@@ -319,6 +320,10 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
             6 => rows!(6),
             7 if V::HAS_32_REGISTERS && G == 1 => rows!(7),
             8 if V::HAS_32_REGISTERS && G == 1 => rows!(8),
+            9 if V::HAS_32_REGISTERS && G == 1 && F::IS_BYTES => rows!(9),
+            10 if V::HAS_32_REGISTERS && G == 1 && F::IS_BYTES => rows!(10),
+            11 if V::HAS_32_REGISTERS && G == 1 && F::IS_BYTES => rows!(11),
+            12 if V::HAS_32_REGISTERS && G == 1 && F::IS_BYTES => rows!(12),
             n => unreachable!("a tile of {n} rows"),
         }
     }
@@ -327,7 +332,7 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
 /// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
 pub(super) fn matmul_int8<F: BlockFormat>(x: &Rows, w: &Packed<F>, out: Out<'_>) {
     assert_eq!(x.width, w.width(), "widths of a product");
-    let shape = TileShape::new(has_32_registers(), w.rows() * w.width());
+    let shape = TileShape::new(has_32_registers(), w.rows() * w.width(), F::IS_BYTES);
     let rounded = Int8Rows::new(x, shape, scales_of::<F>());
     in_items(x, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {
         let outputs = Outputs { from, to, out: target };

@@ -65,14 +65,18 @@ pub(super) enum TileShape {
     /// up to eight rows, so that each load is used often. More rows are no faster, and each number
     /// of rows is compiled for each format.
     Streamed,
+    /// As [`Streamed`](Self::Streamed), for weights that are bytes and need no unpacking: up to
+    /// twelve rows.
+    StreamedBytes,
 }
 
 impl TileShape {
-    /// Returns the tiling for a number of weights.
-    pub fn new(many: bool, weights: usize) -> Self {
+    /// Returns the tiling for a number of weights, which are bytes or need unpacking.
+    pub fn new(many: bool, weights: usize, bytes: bool) -> Self {
         match many {
             false => TileShape::FewRegisters,
             true if weights < STREAMED_FROM_WEIGHTS => TileShape::Cached,
+            true if bytes => TileShape::StreamedBytes,
             true => TileShape::Streamed,
         }
     }
@@ -81,8 +85,10 @@ impl TileShape {
     /// sizes (seven rows are four and three), since a tile of few rows costs nearly as much as one
     /// of more.
     pub fn rows(self, left: usize) -> usize {
+        let alike = |most| left.div_ceil(left.div_ceil(most).max(1));
         match (left, self) {
-            (_, TileShape::Streamed) => left.div_ceil(left.div_ceil(MOST_ROWS).max(1)),
+            (_, TileShape::Streamed) => alike(8),
+            (_, TileShape::StreamedBytes) => alike(MOST_ROWS),
             (0..=6, _) => left,
             (7 | 8, TileShape::Cached) => left,
             (7 | 8, _) => 4,
@@ -93,7 +99,7 @@ impl TileShape {
 }
 
 /// Maximum number of rows of a tile.
-pub(super) const MOST_ROWS: usize = 8;
+pub(super) const MOST_ROWS: usize = 12;
 /// Number of weights from which a matrix is assumed to come from memory: more than a processor's
 /// second-level cache holds. The matrices of the embedded models are smaller, except that of the
 /// outputs.
@@ -190,7 +196,8 @@ mod tests {
     #[test]
     fn activations_are_off_by_half_a_step_at_most_and_the_sums_are_theirs() {
         let sizes = [(1, 32), (2, 96), (7, 64), (16, 352), (33, 32)];
-        let tilings = [TileShape::FewRegisters, TileShape::Cached, TileShape::Streamed];
+        let tilings =
+            [TileShape::FewRegisters, TileShape::Cached, TileShape::Streamed, TileShape::StreamedBytes];
         for ((rows, width), tiling) in sizes.into_iter().flat_map(|size| tilings.map(|tiling| (size, tiling)))
         {
             let x = noise(rows * width, 1);

@@ -290,7 +290,11 @@ fn all_kinds_of_vectors_give_the_same_bits() {
                 if super::super::simd8::has_avx2() {
                     assert_eq!(whole(&x, w), want, "{kind:?}");
                     assert_eq!(with_kind::<Avx2, F>(&rows, w, TileShape::FewRegisters), want, "{kind:?}");
-                    for tiling in [TileShape::FewRegisters, TileShape::Cached, TileShape::Streamed] {
+                    let streamed = match F::IS_BYTES {
+                        true => TileShape::StreamedBytes,
+                        false => TileShape::Streamed,
+                    };
+                    for tiling in [TileShape::FewRegisters, TileShape::Cached, streamed] {
                         if has_avx512() {
                             assert_eq!(with_kind::<Avx512, F>(&rows, w, tiling), want, "{kind:?} {tiling:?}");
                         }
