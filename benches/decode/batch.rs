@@ -21,10 +21,13 @@ use super::TEXT;
 /// Different constraints.
 const KINDS: usize = 16;
 const ROUNDS: usize = 5;
+/// Texts with one schema.
+const RECORDS: usize = 2000;
 /// Output tokens of a neighbour.
 const TOKENS: usize = 96;
 
 pub(super) fn run() -> Result<()> {
+    records()?;
     println!("{KINDS} different constraints, tokens a second, best of {ROUNDS}");
     println!(
         "{:<6} {:<28} {:>10} {:>10} {:>6} {:>8}",
@@ -51,6 +54,38 @@ pub(super) fn run() -> Result<()> {
             compare(name, what, &engine, &request)?;
         }
         neighbours(name, &engine, &kinds)?;
+    }
+    Ok(())
+}
+
+/// Records of one schema out of many texts, as `ffwd extract --batch 16` makes them.
+fn records() -> Result<()> {
+    let engine = Arc::new(Engine::embedded()?);
+    let extractor = extract::Extractor::new(&engine, super::SCHEMA)?;
+    let requests = || (0..RECORDS).map(|n| extractor.request(super::same_schema::text(n)));
+    println!("{RECORDS} records of one schema, records a second");
+    for round in 0..2 {
+        let start = Instant::now();
+        let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::with_batch(KINDS))?;
+        let mut handles = std::collections::VecDeque::new();
+        let mut tokens = 0;
+        for request in requests() {
+            handles.push_back(scheduler.submit(request?)?);
+            if handles.len() == 2 * KINDS
+                && let Some(handle) = handles.pop_front()
+            {
+                tokens += handle.wait()?.tokens.len();
+            }
+        }
+        for handle in handles {
+            tokens += handle.wait()?.tokens.len();
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        println!(
+            "batch of {KINDS}, round {round}: {:.0} records, {:.0} tokens",
+            RECORDS as f64 / seconds,
+            tokens as f64 / seconds
+        );
     }
     Ok(())
 }

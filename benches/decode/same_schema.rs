@@ -21,7 +21,7 @@ const MONTHS: [&str; 4] = ["January", "March", "June", "November"];
 const CURRENCIES: [&str; 4] = ["EUR", "USD", "GBP", "CHF"];
 
 /// An invoice, each of another number.
-fn text(n: usize) -> String {
+pub(super) fn text(n: usize) -> String {
     let word = |words: &[&'static str], step: usize| words[(n * step + n / 7) % words.len()];
     format!(
         "INVOICE\nInvoice number: INV-{}\nVendor: {}\nCustomer: {}\nIssued on {} {} 20{}\nTotal: {}.{:02}\nCurrency: {}\nPlease \

@@ -12,6 +12,7 @@ use ffwd_engine::text::without_mark;
 use serde_json::Value;
 
 use super::check_text;
+use super::chunks::{Chunk, ChunkOptions, chunks};
 use super::example::Example;
 use super::json_style::to_text;
 use super::notes::notes;
@@ -245,6 +246,15 @@ impl Extractor {
     /// Fails if the model's chat template refuses the messages.
     pub fn prompt(&self, text: impl AsRef<str>) -> Result<Prompt> {
         self.wording.prompt(&self.values, without_mark(text.as_ref()), self.chat.as_ref(), &self.vocab)
+    }
+
+    /// Cuts a text into parts of at most so many of the model's tokens; see [`chunks`](super::chunks).
+    /// The schema and the rest of the prompt come on top.
+    ///
+    /// # Errors
+    /// As [`chunks`](super::chunks).
+    pub fn chunks(&self, text: impl AsRef<str>, options: &ChunkOptions) -> Result<Vec<Chunk>> {
+        chunks(text.as_ref(), options, &|text| Ok(self.vocab.encode(text)?.len()))
     }
 
     /// Returns the constraint, if it is the same for all texts: the schema has no strings that are

@@ -10,10 +10,13 @@
 //! requests end values that repeat themselves ([`Request::guard`](crate::Request::guard)), and
 //! strings at words ([`Request::end_at_words`](crate::Request::end_at_words)).
 
+mod chunks;
 pub mod embedded;
 mod example;
 mod extractor;
 mod json_style;
+mod members;
+mod merge;
 mod notes;
 mod outline;
 mod template;
@@ -26,8 +29,12 @@ use serde_json::Value;
 use crate::decode::{Engine, Finish, Output, Stats};
 use crate::error::{Error, ErrorKind, Result};
 
+pub use chunks::{Chunk, ChunkOptions, chunks};
 pub use example::Example;
 pub use extractor::{Extractor, ExtractorBuilder};
+#[cfg(feature = "cli")]
+pub(crate) use members::Members;
+pub use merge::{MergedRecord, merge_records};
 #[cfg(feature = "cli")]
 pub(crate) use template::Template;
 

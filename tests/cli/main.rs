@@ -3,12 +3,14 @@
 
 mod commands;
 mod help;
+mod hostile;
 mod labels;
 #[cfg(feature = "hub")]
 mod models;
 mod multi_output;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod parts;
 mod pile;
 mod program;
 mod prompts;

@@ -135,10 +135,20 @@ fn walk(folder: &Path, wanted: &dyn Fn(&Path) -> bool, files: &mut Vec<PathBuf>)
     };
     let entries = walkdir::WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter();
     for entry in entries.filter_entry(|entry| !hidden(entry)) {
-        let entry = entry.map_err(|e| {
-            let path = e.path().unwrap_or(folder).to_owned();
-            Error::new(ErrorKind::Io, e.to_string()).at(Place::File(path))
-        })?;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(e) => match e.path() {
+                // A text that cannot be read, such as a link to nothing.
+                Some(path) if e.loop_ancestor().is_none() => {
+                    files.extend(Some(path.to_owned()).filter(|path| wanted(path)));
+                    continue;
+                }
+                path => {
+                    let path = path.unwrap_or(folder).to_owned();
+                    return Err(Error::new(ErrorKind::Io, e.to_string()).at(Place::File(path)));
+                }
+            },
+        };
         let path = entry.path().strip_prefix("./").unwrap_or(entry.path());
         if entry.file_type().is_file() && wanted(path) {
             files.push(path.to_owned());
@@ -222,9 +232,11 @@ impl Rows {
             header.iter().position(|h| h == name).ok_or_else(|| {
                 let message = format!("no column is named `{name}`");
                 let names = header.iter().collect::<Vec<_>>().join("`, `");
-                Error::new(ErrorKind::InvalidOption, message)
-                    .at(Place::File(path.clone()))
-                    .hint(format!("the columns are `{names}`"))
+                let hint = match names.is_empty() {
+                    true => "the file has no header".to_owned(),
+                    false => format!("the columns are `{names}`"),
+                };
+                Error::new(ErrorKind::InvalidOption, message).at(Place::File(path.clone())).hint(hint)
             })
         };
         let text = args.text_field.iter().map(column).next().transpose()?.unwrap_or(0);
@@ -325,5 +337,7 @@ fn json_line(bytes: &[u8], args: &DocumentArgs) -> Result<(Option<Value>, String
 }
 
 fn csv_error(path: &Path, error: &csv::Error) -> Error {
-    Error::new(ErrorKind::InvalidOption, format!("not valid CSV: {error}")).at(Place::File(path.into()))
+    let message = error.to_string();
+    let message = message.strip_prefix("CSV error: ").unwrap_or(&message);
+    Error::new(ErrorKind::InvalidOption, format!("not valid CSV: {message}")).at(Place::File(path.into()))
 }

@@ -24,7 +24,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufRead, BufReader, BufWriter, ErrorKind as IoKind, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind as IoKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -33,6 +33,9 @@ use crate::error::{Error, ErrorKind, Place, Result};
 pub(super) const FAILURES: &str = ".failures";
 /// The end of the name of a file that is to replace another one.
 pub(super) const PARTIAL: &str = ".partial";
+
+/// Maximum length of a line in bytes.
+const MAX_LINE: u64 = 256 << 20;
 
 /// Digest of what determines a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +90,12 @@ impl Journal {
                 .hint("add --resume to continue it, or name another file"),
             _ => fail(&e),
         })?;
+        // A device may have bytes without end.
+        if !file.metadata().map_err(|e| fail(&e))?.is_file() {
+            return Err(Error::new(ErrorKind::InvalidOption, "the output is not a regular file")
+                .at(Place::File(path.into()))
+                .hint("without --output, the lines go to standard output"));
+        }
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             return Err(Error::new(ErrorKind::Busy, "another run writes this output")
                 .at(Place::File(path.into()))
@@ -118,8 +127,9 @@ impl Journal {
         let (mut line, mut keys) = (Vec::new(), Vec::new());
         loop {
             line.clear();
-            let read = from.read_until(b'\n', &mut line).map_err(|e| Error::io(&self.path, &e))?;
-            if line.last() != Some(&b'\n') {
+            let read = from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+            let read = read.map_err(|e| Error::io(&self.path, &e))?;
+            if line.last() != Some(&b'\n') && (read as u64) < MAX_LINE {
                 break;
             }
             let value: Option<LineKey> = serde_json::from_slice(&line).ok();

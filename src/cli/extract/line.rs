@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::journal::Key;
 use super::{Outcome, json};
 use crate::error::{Error, Result};
+use crate::extract::{Chunk, MergedRecord};
 
 /// A text in work.
 pub(super) struct Task {
@@ -26,7 +27,11 @@ struct Line<'a> {
     source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Value>,
-    record: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<Option<&'a RawValue>>,
+    /// Instead of `record`, if texts are cut into parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<Vec<PartRecord<'a>>>,
     finish: &'a str,
     /// The text of an incomplete record.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +43,19 @@ struct Line<'a> {
     key: Option<String>,
 }
 
+/// A record of some parts of a text.
+#[derive(Serialize)]
+struct PartRecord<'a> {
+    record: Option<&'a RawValue>,
+    chunks: &'a [Chunk],
+}
+
+impl PartRecord<'_> {
+    fn of(merged: &MergedRecord) -> PartRecord<'_> {
+        PartRecord { record: raw(&merged.json), chunks: &merged.chunks }
+    }
+}
+
 impl Task {
     /// Returns the name of the text.
     pub fn name(&self) -> String {
@@ -46,14 +64,17 @@ impl Task {
 
     /// Returns the line for a text with an output.
     pub fn line(&self, outcome: &Outcome) -> Result<String> {
+        let records = outcome.records.as_ref().map(|records| records.iter().map(PartRecord::of).collect());
         let (record, partial) = match outcome.incomplete {
-            None => (serde_json::from_str::<&RawValue>(&outcome.text).ok(), None),
-            Some(_) => (None, Some(&*outcome.text)),
+            _ if outcome.records.is_some() => (None, None),
+            None => (Some(raw(&outcome.text)), None),
+            Some(_) => (Some(None), Some(&*outcome.text)),
         };
         json(&Line {
             source: self.name(),
             id: self.id.as_ref(),
             record,
+            records,
             finish: outcome.finish,
             partial,
             error: outcome.incomplete.as_ref().map(Error::to_string),
@@ -66,11 +87,16 @@ impl Task {
         json(&Line {
             source: self.name(),
             id: self.id.as_ref(),
-            record: None,
+            record: Some(None),
+            records: None,
             finish: "error",
             partial: None,
             error: Some(error.to_string()),
             key: None,
         })
     }
+}
+
+fn raw(json: &str) -> Option<&RawValue> {
+    serde_json::from_str(json).ok()
 }

@@ -10,6 +10,7 @@ mod line;
 mod parquet_table;
 #[cfg(feature = "parquet")]
 mod parquet_texts;
+mod parts;
 mod pile;
 mod progress;
 mod table;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use documents::{Document, DocumentArgs, DocumentReader};
+use parts::ChunkArgs;
 
 use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
 use super::schema_refs::{self, ReferenceArgs};
@@ -30,7 +32,7 @@ use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, Policy, Whitespace};
 use crate::decode::{Engine, Event, Finish, Output, Request, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::extract::{self, Example, Extractor};
+use crate::extract::{self, Example, Extractor, MergedRecord};
 
 const EXAMPLES: [(&str, &str); 5] = [
     ("Extract one record", "ffwd extract invoice.txt --schema invoice.schema.json"),
@@ -115,6 +117,8 @@ pub(super) struct Args {
     /// A text is done if the output has a record for the same text, schema, model and options.
     #[arg(long, requires = "output")]
     resume: bool,
+    #[command(flatten)]
+    chunks: ChunkArgs,
     /// Stop after N failures
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_failures: Option<u64>,
@@ -170,6 +174,8 @@ struct PromptArgs {
 struct Outcome {
     /// The record, or the part of it that was generated.
     text: String,
+    /// The records of all parts, if the text was cut into parts.
+    records: Option<Vec<MergedRecord>>,
     finish: &'static str,
     stats: Stats,
     /// The error of an incomplete record.
@@ -185,10 +191,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         // Also if it lies in the folder that is read.
         files.retain(|file| !pile::is_own(file, output));
     }
-    let many = args.output.is_some() || args.documents.are_many(&files);
+    let many = args.output.is_some() || args.chunks.options().is_some() || args.documents.are_many(&files);
     if args.stream && many {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one text")
-            .hint("stream one file at a time"));
+            .hint("stream one file at a time, in one part"));
     }
     if args.log_json && !many {
         return Err(Error::new(ErrorKind::InvalidOption, "--log-json with a single text")
@@ -200,7 +206,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let extractor = extractor(args, &engine, &schema, &references)?;
     let mut documents = args.documents.read(files);
     if args.prompt.show_prompt {
-        return show_prompts(documents, &extractor);
+        return show_prompts(args, documents, &extractor);
     }
     output::print_warnings(extractor.warnings());
     let job = Job { args, engine: &engine, extractor: &extractor };
@@ -208,7 +214,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return pile::extract_all(&job, documents, &pile::Fixed { schema: &schema, documents: &references });
     }
     let Some(document) = documents.next() else { return Ok(ExitCode::SUCCESS) };
-    let outcome = extract_document(&job, document, true)?;
+    let outcome = extract_document(&job, &document, true)?;
     outcome.notes.iter().for_each(|note| eprintln!("{note}"));
     // A stream has the values of a record that was cut.
     if outcome.incomplete.is_none() || !args.stream {
@@ -265,11 +271,23 @@ fn extractor(
     })
 }
 
-/// Prints the prompt for each text.
-fn show_prompts(documents: DocumentReader, extractor: &Extractor) -> Result<ExitCode> {
+/// Prints the prompt for each text, or for each of its parts.
+fn show_prompts(args: &Args, documents: DocumentReader, extractor: &Extractor) -> Result<ExitCode> {
     for Document { source, text, .. } in documents {
-        let prompt = extractor.prompt(text?).map_err(|e| e.at(Place::File(source)))?;
-        output::print_line(prompt.to_text().trim_end_matches('\n'))?;
+        let text = text?;
+        let in_file = |e: Error| e.at(Place::File(source.clone()));
+        let whole: Vec<_> = std::iter::once(0..text.len()).collect();
+        let parts = match args.chunks.options() {
+            None => whole,
+            Some(options) => {
+                let parts = extractor.chunks(&text, &options).map_err(in_file)?;
+                parts.into_iter().map(|part| part.bytes).collect()
+            }
+        };
+        for part in parts {
+            let prompt = extractor.prompt(&text[part]).map_err(in_file)?;
+            output::print_line(prompt.to_text().trim_end_matches('\n'))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -282,25 +300,24 @@ struct Job<'a> {
 }
 
 /// Builds the request for one text.
-fn request(job: &Job, document: Document, first: bool) -> Result<Request> {
+fn request(job: &Job, document: &Document, first: bool) -> Result<Request> {
     let Job { args, extractor, .. } = *job;
     let Document { source, text, .. } = document;
-    let text = text?;
+    let text = text.as_ref().map_err(Error::clone)?;
     let in_file = |e: Error| e.at(Place::File(source.clone()));
     if extractor.shared_constraint().is_none() {
         let in_schema = |e: Error| in_file(e.at(Place::File(args.schema.clone())));
-        let constraint = extractor.constraint(Some(&text)).map_err(in_schema)?;
+        let constraint = extractor.constraint(Some(text)).map_err(in_schema)?;
         let constraint = args.json.check_warnings(constraint).map_err(in_schema)?;
         if first {
             output::print_warnings(constraint.warnings());
         }
     }
-    let request = extractor.request(&text).map_err(in_file)?;
+    let request = extractor.request(text).map_err(in_file)?;
     Ok(args.values.apply(args.decode.apply(request)))
 }
 
-fn extract_document(job: &Job, document: Document, first: bool) -> Result<Outcome> {
-    let source = document.source.clone();
+fn extract_document(job: &Job, document: &Document, first: bool) -> Result<Outcome> {
     let request = request(job, document, first)?;
     let mut written = Ok(());
     let output = match job.args.stream {
@@ -313,7 +330,7 @@ fn extract_document(job: &Job, document: Document, first: bool) -> Result<Outcom
             }
         }),
     };
-    let outcome = outcome_of(job, &source, output);
+    let outcome = outcome_of(job, &document.source, output);
     written?;
     outcome
 }
@@ -329,7 +346,7 @@ fn outcome_of(job: &Job, source: &Path, output: Result<Output>) -> Result<Outcom
         notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
     }
     let incomplete = extract::finished(output).err().map(in_file);
-    Ok(Outcome { text, finish, stats, incomplete, notes })
+    Ok(Outcome { text, records: None, finish, stats, incomplete, notes })
 }
 
 fn json(line: &impl Serialize) -> Result<String> {

@@ -42,7 +42,7 @@ const EXACT: u64 = 1 << 53;
 
 /// What the values of a column have in common.
 #[derive(Debug, Clone, Copy, Default)]
-struct Values {
+struct ValueKinds {
     booleans: bool,
     integers: bool,
     /// Numbers with a point or an exponent, or beyond 64 bits.
@@ -58,9 +58,9 @@ struct Values {
 /// What the cells of a column have in common.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cells {
-    single: Values,
+    single: ValueKinds,
     /// The items of lists.
-    items: Values,
+    items: ValueKinds,
     lists: bool,
     /// Lists with lists or objects.
     deep: bool,
@@ -80,7 +80,7 @@ enum ColumnType {
     List(ScalarType),
 }
 
-impl Values {
+impl ValueKinds {
     fn see(&mut self, json: &str) {
         match json.as_bytes() {
             b"null" => {}

@@ -21,11 +21,13 @@ use super::journal::{FAILURES, Journal, Key, PARTIAL, with_suffix};
 use super::line::Task;
 #[cfg(feature = "parquet")]
 use super::parquet_table;
+use super::parts::{TextPart, join, parts};
 use super::progress::Progress;
 use super::{Job, Outcome, extract_document, outcome_of, request, table};
 use crate::cli::{output, schema_refs};
 use crate::decode::{Handle, Scheduler, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::extract::Chunk;
 
 /// What the records of all texts depend on, beside the options.
 pub(super) struct Fixed<'a> {
@@ -54,6 +56,8 @@ struct Pile<'a> {
     /// Number of texts that were begun.
     begun: usize,
     stats: Vec<TextStats>,
+    /// The parts that are done of the text that has begun.
+    done: Vec<(Chunk, Result<Outcome>)>,
 }
 
 /// Extracts the records of all texts.
@@ -78,6 +82,7 @@ pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -
         progress: Progress::start(documents.known_len(), args.batch, args.log_json),
         begun: 0,
         stats: Vec::new(),
+        done: Vec::new(),
     };
     let stopped = pile.run(documents, &interrupts)?;
     pile.progress.clear();
@@ -139,32 +144,41 @@ impl Pile<'_> {
             1 => None,
             _ => Some(Scheduler::new(self.job.engine.clone(), options)?),
         };
-        let mut in_flight: VecDeque<(Task, Result<Handle>)> = VecDeque::new();
+        let mut in_flight: VecDeque<(TextPart, Result<Handle>)> = VecDeque::new();
+        // Parts of the text that has begun. It is finished also after an interrupt.
+        let mut waiting: VecDeque<TextPart> = VecDeque::new();
         let (mut documents, mut first, mut stop) = (documents, true, None);
         loop {
             stop = stop.or_else(|| self.stop(interrupts));
             // Enough requests to keep the batch full during the wait for the first of them.
-            while stop.is_none()
-                && in_flight.len() < 2 * batch
-                && let Some(document) = documents.next()
-            {
-                let Some((task, document)) = self.begin(document) else { continue };
+            while in_flight.len() < 2 * batch {
+                let Some(part) = waiting.pop_front() else {
+                    if stop.is_some() {
+                        break;
+                    }
+                    let Some(document) = documents.next() else { break };
+                    if let Some((task, document)) = self.begin(document) {
+                        waiting.extend(parts(self.job, task, document));
+                        self.progress.cut(waiting.len());
+                    }
+                    continue;
+                };
                 let was_first = std::mem::take(&mut first);
                 match &scheduler {
                     Some(scheduler) => {
-                        let made = request(self.job, document, was_first);
-                        in_flight.push_back((task, made.and_then(|request| scheduler.submit(request))));
+                        let made = request(self.job, &part.document, was_first);
+                        in_flight.push_back((part, made.and_then(|request| scheduler.submit(request))));
                     }
                     None => {
-                        let outcome = extract_document(self.job, document, was_first);
-                        self.take(&task, outcome)?;
-                        stop = self.stop(interrupts);
+                        let outcome = extract_document(self.job, &part.document, was_first);
+                        self.take_part(part, outcome)?;
+                        stop = stop.or_else(|| self.stop(interrupts));
                     }
                 }
             }
-            let Some((task, handle)) = in_flight.pop_front() else { return Ok(stop) };
-            let output = handle.and_then(|handle| outcome_of(self.job, &task.source, handle.wait()));
-            self.take(&task, output)?;
+            let Some((part, handle)) = in_flight.pop_front() else { return Ok(stop) };
+            let output = handle.and_then(|handle| outcome_of(self.job, &part.task.source, handle.wait()));
+            self.take_part(part, output)?;
         }
     }
 
@@ -195,6 +209,17 @@ impl Pile<'_> {
             task.key = Some(key);
         }
         Some((task, document))
+    }
+
+    /// Takes the outcome of a text, or of a part of one; the parts of a text come in their order.
+    fn take_part(&mut self, part: TextPart, outcome: Result<Outcome>) -> Result<()> {
+        let Some(chunk) = part.chunk else { return self.take(&part.task, outcome) };
+        self.done.push((chunk, outcome));
+        if !part.last {
+            return Ok(());
+        }
+        let outcome = join(self.job, &part.task, std::mem::take(&mut self.done));
+        self.take(&part.task, outcome)
     }
 
     /// Writes the outcome of a text.
@@ -274,6 +299,9 @@ fn digest_of(job: &Job, fixed: &Fixed) -> Result<Sha256> {
     let (json, values, decode, models) = (&args.json, &args.values, &args.decode, &args.models);
     let options =
         format!("{json:?} {values:?} {decode:?} {models:?} {} {}", args.open_objects, args.whole_words);
+    if args.chunks.options().is_some() {
+        add(&mut digest, format!("{:?}", args.chunks).as_bytes());
+    }
     add(&mut digest, options.as_bytes());
     let size = models.name().and_then(|name| std::fs::metadata(name).ok()).map_or(0, |file| file.len());
     add(&mut digest, &size.to_le_bytes());

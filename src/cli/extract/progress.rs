@@ -23,6 +23,9 @@ pub(super) struct Totals {
     pub failures: u64,
     /// Records of an earlier run.
     pub resumed: usize,
+    /// Texts that were cut, and their parts.
+    cut: usize,
+    parts: usize,
     tokens: usize,
     forwards: usize,
     forced: usize,
@@ -91,6 +94,14 @@ impl Progress {
         self.bar.inc(1);
     }
 
+    /// A text that is cut into some parts; one part is no cut.
+    pub fn cut(&mut self, parts: usize) {
+        if parts > 1 {
+            self.totals.cut += 1;
+            self.totals.parts += parts;
+        }
+    }
+
     /// A text with its output, whole or not.
     pub fn outcome(&mut self, task: &Task, outcome: &Outcome) {
         self.totals.add(&outcome.stats);
@@ -151,6 +162,11 @@ impl Progress {
         let totals = &self.totals;
         if self.log_json {
             return self.log(&LogLine::End { totals, seconds, stopped });
+        }
+        match totals.cut {
+            0 => {}
+            1 => eprintln!("1 text was cut into {} parts", totals.parts),
+            cut => eprintln!("{cut} texts were cut into {} parts", totals.parts),
         }
         let resumed = match totals.resumed {
             0 => String::new(),
@@ -217,9 +233,9 @@ impl Totals {
 fn bar(texts: Option<usize>) -> indicatif::ProgressBar {
     let (bar, template) = match texts {
         Some(texts) => {
-            (indicatif::ProgressBar::new(texts as u64), "{bar:20} {pos}/{len} texts, {msg}, {eta} left")
+            (indicatif::ProgressBar::new(texts as u64), "{bar:20} {pos}/{len} texts, {eta} left, {wide_msg}")
         }
-        None => (indicatif::ProgressBar::new_spinner(), "{spinner} {pos} texts, {msg}, {elapsed}"),
+        None => (indicatif::ProgressBar::new_spinner(), "{spinner} {pos} texts, {elapsed}, {wide_msg}"),
     };
     if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
         bar.set_style(style);

@@ -13,11 +13,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::journal::replace;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::extract::Members;
 
 /// Maximum number of columns: maps with a name for each entry make no table.
 const MAX_COLUMNS: usize = 4096;
@@ -121,30 +121,44 @@ fn io_error(error: csv::Error) -> std::io::Error {
 fn for_each_row(journal: &Path, mut take: impl FnMut(Row) -> Result<()>) -> Result<()> {
     let fail = |e: std::io::Error| Error::io(journal, &e);
     for line in BufReader::new(File::open(journal).map_err(fail)?).lines() {
-        let row = row_of(&line.map_err(fail)?).map_err(|e| {
+        let rows = rows_of(&line.map_err(fail)?).map_err(|e| {
             Error::new(ErrorKind::Io, format!("not a line of JSON: {e}")).at(Place::File(journal.into()))
         })?;
-        take(row)?;
+        rows.into_iter().try_for_each(&mut take)?;
     }
     Ok(())
 }
 
-/// Collects the cells of a line.
-fn row_of(line: &str) -> serde_json::Result<Row> {
+/// Collects the cells of a line: a row, or one for each of its `records`.
+fn rows_of(line: &str) -> serde_json::Result<Vec<Row>> {
     let line: Members = serde_json::from_str(line)?;
-    let mut row = Row::new();
+    let (mut row, mut records) = (Row::new(), None);
     for (name, value) in line.0 {
         match name.as_str() {
-            "key" | "finish" => {}
-            "record" if value.get().starts_with('{') => {
-                let record: Members = serde_json::from_str(value.get())?;
-                record.0.into_iter().try_for_each(|(name, value)| flatten(&name, value, &mut row))?;
-            }
-            "record" => flatten("record", value, &mut row)?,
-            name => flatten(&format!("_{name}"), value, &mut row)?,
+            "records" => records = Some(serde_json::from_str::<Vec<Members>>(value.get())?),
+            _ => add_member(&name, value, &mut row)?,
         }
     }
-    Ok(row)
+    let Some(records) = records else { return Ok(vec![row]) };
+    let with_record = |record: Members| {
+        let mut row = row.clone();
+        record.0.into_iter().try_for_each(|(name, value)| add_member(&name, value, &mut row))?;
+        Ok(row)
+    };
+    records.into_iter().map(with_record).collect()
+}
+
+/// Adds the cells of a member of a line.
+fn add_member(name: &str, value: Box<RawValue>, row: &mut Row) -> serde_json::Result<()> {
+    match name {
+        "key" | "finish" => Ok(()),
+        "record" if value.get().starts_with('{') => {
+            let record: Members = serde_json::from_str(value.get())?;
+            record.0.into_iter().try_for_each(|(name, value)| flatten(&name, value, row))
+        }
+        "record" => flatten("record", value, row),
+        name => flatten(&format!("_{name}"), value, row),
+    }
 }
 
 /// Adds the cells of a value. An empty object is a cell, as it has none.
@@ -158,31 +172,6 @@ fn flatten(name: &str, value: Box<RawValue>, row: &mut Row) -> serde_json::Resul
     }
     row.push((name.to_owned(), value));
     Ok(())
-}
-
-/// The members of an object, in their order, as JSON.
-struct Members(Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Members;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Members, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        from.deserialize_map(Object)
-    }
 }
 
 #[cfg(test)]
@@ -206,6 +195,11 @@ mod tests {
             read.records().map(|r| r.unwrap().iter().map(str::to_owned).collect()).collect();
         assert_eq!(rows[0], ["a,b.txt", "1.50", "Ann \"x\"", "", "", "", ""]);
         assert_eq!(rows[1], ["c", "", "é\nz", "", "7", r#"["x","y"]"#, "true"]);
+        let line = r#"{"source":"s","records":[{"record":{"n":1},"chunks":[]},{"record":[2],"chunks":[{"chars":[0,9]}]}],"key":"1"}"#;
+        std::fs::write(&journal, line).unwrap();
+        write_csv(&journal, &table).unwrap();
+        let text = std::fs::read_to_string(&table).unwrap();
+        assert_eq!(text, "_source,n,_chunks,record\ns,1,[],\ns,,\"[{\"\"chars\"\":[0,9]}]\",[2]\n");
         std::fs::write(&journal, "").unwrap();
         write_csv(&journal, &table).unwrap();
         assert_eq!(std::fs::read_to_string(&table).unwrap(), "_source\n");

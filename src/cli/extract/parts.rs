@@ -1,0 +1,165 @@
+//! Parts of long texts: the options, the parts of a text, and one outcome of all of them.
+
+use std::rc::Rc;
+
+use super::documents::Document;
+use super::line::Task;
+use super::{Job, Outcome};
+use crate::decode::Stats;
+use crate::error::{Error, Place, Result};
+use crate::extract::{Chunk, ChunkOptions, merge_records};
+
+/// Options of long texts.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Long texts")]
+pub(super) struct ChunkArgs {
+    /// Cut texts into parts of at most N tokens, at the ends of sentences
+    ///
+    /// Each part is extracted by itself. The line of a text has `records`, a list of objects with
+    /// `record` and `chunks`, the parts that it comes from. Items of lists are records of their own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..))]
+    chunk_tokens: Option<u32>,
+    /// Begin each part with the last sentences or words of the one before it, at most N tokens
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "chunk_tokens")]
+    chunk_overlap: u32,
+    /// Merge the records of a text that have the same value at NAME (repeatable)
+    ///
+    /// NAME is a property, or a JSON pointer such as /customer/name. Records are the same if they
+    /// agree in all of the keys. The first one gets what it lacks from the others.
+    #[arg(long, value_name = "NAME", requires = "chunk_tokens")]
+    merge_key: Vec<String>,
+}
+
+impl ChunkArgs {
+    /// Returns the lengths of parts, if texts are cut.
+    pub fn options(&self) -> Option<ChunkOptions> {
+        let (tokens, overlap) = (self.chunk_tokens? as usize, self.chunk_overlap as usize);
+        Some(ChunkOptions { tokens, overlap })
+    }
+}
+
+/// A text, or a part of one, to extract.
+pub(super) struct TextPart {
+    pub task: Rc<Task>,
+    pub document: Document,
+    /// Only if texts are cut.
+    pub chunk: Option<Chunk>,
+    /// True for the last part of its text.
+    pub last: bool,
+}
+
+/// Returns the parts of a text, without blank ones.
+pub(super) fn parts(job: &Job, task: Task, document: Document) -> Vec<TextPart> {
+    let task = Rc::new(task);
+    let Document { source, id, text } = document;
+    let one = |text: Result<String>, chunk: Option<Chunk>| TextPart {
+        task: task.clone(),
+        document: Document { source: source.clone(), id: id.clone(), text },
+        chunk,
+        last: false,
+    };
+    let cut = match (&text, job.args.chunks.options()) {
+        (Ok(text), Some(options)) => {
+            job.extractor.chunks(text, &options).map_err(|e| e.at(Place::File(source.clone())))
+        }
+        _ => Ok(Vec::new()),
+    };
+    let mut parts: Vec<TextPart> = match (text, cut) {
+        (_, Err(error)) => vec![one(Err(error), None)],
+        (text, Ok(chunks)) if chunks.is_empty() => vec![one(text, None)],
+        (Err(error), _) => vec![one(Err(error), None)],
+        (Ok(text), Ok(mut chunks)) => {
+            let blank = |chunk: &Chunk| text[chunk.bytes.clone()].trim().is_empty();
+            if !chunks.iter().all(blank) {
+                chunks.retain(|chunk| !blank(chunk));
+            }
+            chunks
+                .into_iter()
+                .map(|chunk| one(Ok(text[chunk.bytes.clone()].to_owned()), Some(chunk)))
+                .collect()
+        }
+    };
+    if let Some(last) = parts.last_mut() {
+        last.last = true;
+    }
+    parts
+}
+
+/// Joins the outcomes of all parts of a text.
+///
+/// # Errors
+/// If the only part failed, or a record is not JSON.
+pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<(Chunk, Result<Outcome>)>) -> Result<Outcome> {
+    if outcomes.len() == 1
+        && let Some((_, Err(error))) = outcomes.pop_if(|(_, outcome)| outcome.is_err())
+    {
+        return Err(error);
+    }
+    let count = outcomes.len();
+    let (mut records, mut stats, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut finish, mut incomplete) = ("stop", None);
+    for (i, (chunk, outcome)) in outcomes.into_iter().enumerate() {
+        let (ended, error) = match outcome {
+            Ok(outcome) => {
+                notes.extend(outcome.notes);
+                stats.push(outcome.stats);
+                if outcome.incomplete.is_none() {
+                    records.push((outcome.text, chunk.clone()));
+                }
+                (outcome.finish, outcome.incomplete)
+            }
+            Err(error) => ("error", Some(error)),
+        };
+        if ended != "stop" && finish == "stop" {
+            finish = ended;
+        }
+        if let Some(error) = error.filter(|_| incomplete.is_none()) {
+            let (start, end) = (chunk.bytes.start, chunk.bytes.end);
+            let message = format!("part {} of {count}, bytes {start} to {end}: {}", i + 1, error.message());
+            let placed = Error::new(error.kind(), message).at(Place::File(task.source.clone()));
+            incomplete = Some(error.hint_text().map_or(placed.clone(), |hint| placed.hint(hint)));
+        }
+    }
+    let records = Some(merge_records(records, &job.args.chunks.merge_key)?);
+    Ok(Outcome { text: String::new(), records, finish, stats: sum(&stats), incomplete, notes })
+}
+
+/// Returns the statistics of several generations together.
+fn sum(all: &[Stats]) -> Stats {
+    let mut sum = all.first().cloned().unwrap_or_default();
+    for stats in &all[1.min(all.len())..] {
+        sum.tokens += stats.tokens;
+        sum.forwards += stats.forwards;
+        sum.prompt_tokens += stats.prompt_tokens;
+        sum.prompt_cached += stats.prompt_cached;
+        sum.forced += stats.forced;
+        sum.unverified += stats.unverified;
+        sum.taken_back += stats.taken_back;
+        sum.drafted += stats.drafted;
+        sum.accepted += stats.accepted;
+        for (sum, stats) in [
+            (&mut sum.drafted_by_source, &stats.drafted_by_source),
+            (&mut sum.accepted_by_source, &stats.accepted_by_source),
+        ] {
+            sum.forced += stats.forced;
+            sum.lookup += stats.lookup;
+            sum.draft_model += stats.draft_model;
+            sum.branch += stats.branch;
+        }
+        sum.draft_forwards += stats.draft_forwards;
+        sum.seconds += stats.seconds;
+        sum.compile_seconds += stats.compile_seconds;
+        sum.guarded.extend(stats.guarded.iter().cloned());
+        sum.shortened.extend(stats.shortened.iter().cloned());
+        if stats.finish != "stop" && sum.finish == "stop" {
+            sum.finish.clone_from(&stats.finish);
+        }
+    }
+    if all.len() > 1 {
+        // They belong to a single generation.
+        (sum.survival, sum.spent, sum.gate) = (None, None, None);
+    }
+    sum.tokens_per_forward = sum.tokens as f64 / sum.forwards.max(1) as f64;
+    sum.deterministic_fraction = sum.forced as f64 / sum.tokens.max(1) as f64;
+    sum
+}

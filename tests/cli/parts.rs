@@ -1,0 +1,133 @@
+//! Long texts that are cut into parts.
+
+use serde_json::Value;
+
+use crate::pile::{Folder, lines};
+use crate::program::{ffwd, texts};
+
+const LIST: &str = r#"{"type": "array", "maxItems": 3, "items": {"type": "object", "required": ["n", "ok"],
+    "properties": {"n": {"enum": [1, 2]}, "ok": {"type": "boolean"}}}}"#;
+
+fn long(sentences: usize) -> String {
+    (0..sentences).map(|i| format!("Sentence {i} names the größe of lamp {i}.\r\n")).collect()
+}
+
+/// Returns the spans of all records of a line, in bytes, checked against the characters.
+fn spans(line: &Value, text: &str) -> Vec<(usize, usize)> {
+    let records = line["records"].as_array().unwrap().iter();
+    let mut spans: Vec<(usize, usize)> = records
+        .flat_map(|record| record["chunks"].as_array().unwrap())
+        .map(|chunk| {
+            let at = |kind: &str, i: usize| chunk[kind][i].as_u64().unwrap() as usize;
+            let (start, end) = (at("bytes", 0), at("bytes", 1));
+            assert_eq!(at("chars", 0), text[..start].chars().count());
+            assert_eq!(at("chars", 1), text[..end].chars().count());
+            (start, end)
+        })
+        .collect();
+    spans.sort_unstable();
+    spans.dedup();
+    spans
+}
+
+#[test]
+fn each_part_has_a_record_with_its_span() {
+    let folder = Folder::new();
+    folder.write("in/long.txt", &long(40));
+    folder.write("in/short.txt", "A short text.");
+    let cut = ["--chunk-tokens", "120", "--chunk-overlap", "30"];
+    let (code, out, err) = folder.extract("in", &cut);
+    assert_eq!(code, 0, "{err}");
+    let got = lines(&out);
+    assert!(got.iter().all(|line| line["record"].is_null() && line["finish"] == "stop"));
+    let text = long(40);
+    let spans = spans(&got[0], &text);
+    assert!(spans.len() > 3 && spans[0].0 == 0 && spans[spans.len() - 1].1 == text.len(), "{spans:?}");
+    for pair in spans.windows(2) {
+        assert!(pair[0].0 < pair[1].0 && pair[1].0 < pair[0].1, "they overlap: {pair:?}");
+        assert!(text[..pair[0].1].ends_with('\n'), "at the end of a sentence");
+    }
+    assert!(err.contains(&format!("1 text was cut into {} parts", spans.len())), "{err}");
+    assert_eq!(got[1]["records"].as_array().unwrap().len(), 1);
+    // The same one at a time.
+    let (from, schema) = (folder.path("in"), folder.path("s.json"));
+    let alone = ffwd(&[&["extract", &from, "-s", &schema, "--batch", "1"], &cut[..]].concat());
+    assert_eq!(texts(&alone).0, out);
+    // Prompts of the parts.
+    let (_, prompts, _) = folder.extract("in/long.txt", &[&cut[..], &["--show-prompt"]].concat());
+    assert_eq!(prompts.matches("Sentence 0 names").count(), 1);
+    for (more, part) in [
+        (&["--chunk-tokens", "40", "--chunk-overlap", "30"][..], "at most half"),
+        (&["--chunk-overlap", "30"], "--chunk-tokens"),
+        (&["--merge-key", "x"], "--chunk-tokens"),
+        (&["--chunk-tokens", "2"], "2"),
+    ] {
+        let (code, _, err) = folder.extract("in", more);
+        assert!(code != 0 && err.contains(part), "{code} {err}");
+    }
+}
+
+#[test]
+fn records_with_the_same_keys_are_merged_and_resumed() {
+    let folder = Folder::new();
+    folder.write("s.json", LIST);
+    for i in 0..4 {
+        folder.write(&format!("in/{i}.txt"), &long(10 + 8 * i));
+    }
+    let cut = ["--chunk-tokens", "64", "--merge-key", "n"];
+    let out = folder.path("out.jsonl");
+    let (code, _, err) = folder.extract("in", &[&cut[..], &["-o", &out]].concat());
+    assert_eq!(code, 0, "{err}");
+    let whole = folder.lines("out.jsonl");
+    for line in &whole {
+        let mut keys: Vec<i64> = line["records"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|record| record["record"]["n"].as_i64().unwrap())
+            .collect();
+        keys.sort_unstable();
+        let count = keys.len();
+        keys.dedup();
+        assert_eq!(keys.len(), count, "{line}");
+    }
+    // A text is done when all of its parts are.
+    let text = std::fs::read_to_string(&out).unwrap();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(i, _)| i + 1).collect();
+    std::fs::write(&out, &text[..ends[1] + 30]).unwrap();
+    let (code, _, err) = folder.extract("in", &[&cut[..], &["-o", &out, "--resume"]].concat());
+    assert!(code == 0 && err.contains("2 of 2 records (2 were done)"), "{err}");
+    assert_eq!(folder.lines("out.jsonl"), whole);
+    // Other parts are other records.
+    let (_, _, err) = folder.extract("in", &["--chunk-tokens", "64", "-o", &out, "--resume"]);
+    assert!(err.contains("4 of 4 records,"), "{err}");
+    // A row for each record.
+    let table = folder.path("out.csv");
+    let (code, _, err) = folder.extract("in", &[&cut[..], &["-o", &table]].concat());
+    assert_eq!(code, 0, "{err}");
+    let rows = std::fs::read_to_string(&table).unwrap();
+    let records: usize = whole.iter().map(|line| line["records"].as_array().unwrap().len()).sum();
+    assert!(rows.starts_with("_source,n,ok,_chunks\n") && rows.lines().count() == records + 1, "{rows}");
+}
+
+#[test]
+fn a_part_that_fails_keeps_the_records_of_the_others() {
+    let folder = Folder::new();
+    folder.write(
+        "s.json",
+        r#"{"type": "object", "required": ["copy"], "properties": {"copy": {"type": "string",
+        "x-verbatim": true, "pattern": "^Sentence 1 names$"}}}"#,
+    );
+    folder.write("in/a.txt", &long(12));
+    let out = folder.path("out.jsonl");
+    let (code, _, err) = folder.extract("in", &["--chunk-tokens", "64", "-o", &out]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("part 2 of ") && err.contains("bytes"), "{err}");
+    assert_eq!(folder.lines("out.jsonl").len(), 0);
+    let failures = folder.lines("out.jsonl.failures");
+    let record = &failures[0]["records"][0];
+    assert_eq!(
+        (&failures[0]["finish"], &record["record"]["copy"]),
+        (&"error".into(), &"Sentence 1 names".into())
+    );
+}
