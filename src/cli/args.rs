@@ -101,6 +101,24 @@ impl ModelArgs {
         self.model.as_deref()
     }
 
+    /// Returns the draft model, as it was named.
+    pub(super) fn draft_name(&self) -> Option<&str> {
+        self.draft_model.as_deref()
+    }
+
+    /// Returns the formats of weights, keys and values in words, with the device if one is named.
+    pub(super) fn precision(&self) -> String {
+        let weights = match self.precision {
+            Precision::F32 => "f32",
+            Precision::Q8_0 => "q8_0",
+            Precision::Q4K => "q4_k",
+            Precision::AsStored => "stored",
+        };
+        let kv = if self.kv == KvPrecision::F16 { ", f16 cache" } else { "" };
+        let device = self.device.as_ref().map_or_else(String::new, |device| format!(", device {device:?}"));
+        format!("{weights}{kv}{device}")
+    }
+
     /// Returns a local path, or that of a model of the hub. The revision applies to the target model
     /// only.
     #[cfg_attr(not(feature = "hub"), allow(unused_variables))]

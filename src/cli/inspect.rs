@@ -160,11 +160,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             "use one of --json-schema, --regex, --choice, --pattern, --grammar, --substring, --labels, --json-object",
         ));
     };
-    let vocab = match &args.tokenizer {
-        Some(path) => vocabulary(path)?,
-        None => embedded_vocabulary()?,
-    }
-    .with_markers(&constraint.ir().marks)?;
+    let vocab = vocabulary_or_embedded(args.tokenizer.as_deref())?.with_markers(&constraint.ir().marks)?;
     let grammar = Compiler::new(vocab.clone()).compile(&constraint)?;
     // Only for the error in strict mode: the report contains the warnings.
     args.constraint.vocabulary_warnings(&constraint, &grammar)?;
@@ -180,6 +176,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         output::print_line(&table(&report))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the vocabulary that an option names, or that of the embedded models.
+pub(super) fn vocabulary_or_embedded(path: Option<&Path>) -> Result<Vocabulary> {
+    path.map_or_else(embedded_vocabulary, vocabulary)
 }
 
 /// Reads the vocabulary from a tokenizer file, a GGUF file or the folder of a model, as `--model`

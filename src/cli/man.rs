@@ -22,7 +22,7 @@ const EXAMPLES: [(&str, &str); 2] = [
 /// Print the manual page, or write all pages into a folder
 ///
 /// Without --output, the main page goes to standard output. With it, there is one page for the
-/// program and one for each subcommand: `ffwd.1`, `ffwd-extract.1` and so on.
+/// program and one for each subcommand: `ffwd.1`, `ffwd-extract.1`, `ffwd-bench-decode.1` and so on.
 #[derive(clap::Args)]
 #[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
@@ -46,7 +46,9 @@ pub(super) fn run(args: &Args, program: Command) -> Result<ExitCode> {
 
 fn write_all(program: &Command, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, &e))?;
-    for command in std::iter::once(program).chain(program.get_subcommands()) {
+    let mut commands = vec![program];
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands());
         let name = command.get_display_name().unwrap_or_else(|| command.get_name());
         let file = folder.join(format!("{name}.1"));
         std::fs::write(&file, page(command.clone())?).map_err(|e| Error::io(&file, &e))?;

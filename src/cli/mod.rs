@@ -6,8 +6,10 @@
 //! they share, and `help` the styles of the help texts.
 
 mod args;
+mod bench;
 mod classify;
 mod completions;
+mod explain;
 mod extract;
 mod generate;
 mod help;
@@ -68,6 +70,8 @@ enum Command {
     Generate(Box<generate::Args>),
     Classify(Box<classify::Args>),
     Inspect(Box<inspect::Args>),
+    Explain(Box<explain::Args>),
+    Bench(Box<bench::Args>),
     Models(models::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -90,6 +94,8 @@ pub fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),

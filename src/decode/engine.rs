@@ -583,10 +583,12 @@ impl Engine {
         let always = || self.always.get_or_init(|| Arc::new(always_listed(self.vocabulary()))).clone();
         let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
         let (branches, adversary) = (request.branches, request.take_draft_override());
+        let forced_runs = request.forced_runs || !exact;
         let ahead = ForcedRunCache::default();
         Ok(DraftSources {
             model,
             lookup,
+            forced_runs,
             forced_run_cache: ahead,
             gate,
             branches,

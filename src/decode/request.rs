@@ -60,6 +60,7 @@ pub struct Request {
     pub(super) origins: bool,
     pub(super) cancel: Option<CancelToken>,
     pub(super) max_draft: usize,
+    pub(super) forced_runs: bool,
     pub(super) lookup: bool,
     pub(super) branches: bool,
     pub(super) draft_model: bool,
@@ -95,6 +96,7 @@ impl Request {
             origins: false,
             cancel: None,
             max_draft: DEFAULT_MAX_DRAFT,
+            forced_runs: true,
             lookup: true,
             branches: true,
             draft_model: true,
@@ -244,6 +246,13 @@ impl Request {
     /// Sets the maximum length of a draft in tokens (default: 24).
     pub fn max_draft(mut self, n: usize) -> Self {
         self.max_draft = n;
+        self
+    }
+
+    /// Turns drafts of forced runs on or off in `exact` (default: on). Bytes that are forced after a
+    /// branch stay in the branch.
+    pub fn forced_runs(mut self, on: bool) -> Self {
+        self.forced_runs = on;
         self
     }
 

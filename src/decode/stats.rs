@@ -1,6 +1,6 @@
 //! Statistics of a generation, its mode, and the reason why it ended.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::draft::GateReport;
 use crate::vocab::TokenId;
@@ -98,7 +98,7 @@ impl Finish {
 }
 
 /// Number of tokens by the source that proposed them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BySource {
     /// From forced runs.
     pub forced: usize,

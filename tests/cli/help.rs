@@ -5,7 +5,10 @@ use std::process::Command;
 
 use crate::program::{ffwd, texts};
 
-const SUBCOMMANDS: [&str; 7] = ["extract", "generate", "classify", "inspect", "models", "completions", "man"];
+const SUBCOMMANDS: [&str; 9] =
+    ["extract", "generate", "classify", "inspect", "explain", "bench", "models", "completions", "man"];
+/// Subcommands of subcommands.
+const NESTED: [[&str; 2]; 3] = [["bench", "decode"], ["bench", "fraction"], ["bench", "masks"]];
 const COLUMNS: usize = 100;
 
 /// Runs the program with a fixed width of the help.
@@ -19,7 +22,8 @@ fn help(args: &[&str]) -> String {
 
 /// The program and each subcommand, as arguments before `--help`.
 fn commands() -> impl Iterator<Item = Vec<&'static str>> {
-    std::iter::once(vec![]).chain(SUBCOMMANDS.map(|name| vec![name]))
+    let nested = NESTED.iter().map(|names| names.to_vec());
+    std::iter::once(vec![]).chain(SUBCOMMANDS.map(|name| vec![name])).chain(nested)
 }
 
 /// Options and positional arguments of a long help, each with the first line of its help.
@@ -157,10 +161,11 @@ fn manual_pages_have_the_usual_sections() {
     let (out, err) = texts(&output);
     assert!(output.status.success() && out.is_empty() && err.is_empty(), "{out} {err}");
     assert_eq!(std::fs::read_to_string(folder.join("ffwd.1")).unwrap(), page);
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1 + SUBCOMMANDS.len());
-    for name in SUBCOMMANDS {
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1 + SUBCOMMANDS.len() + NESTED.len());
+    for name in SUBCOMMANDS.map(str::to_owned).into_iter().chain(NESTED.map(|names| names.join("-"))) {
         let page = std::fs::read_to_string(folder.join(format!("ffwd-{name}.1"))).unwrap();
-        assert!(page.contains(&format!("ffwd\\-{name} \\- ")), "{name}: {page}");
+        let shown = name.replace('-', "\\-");
+        assert!(page.contains(&format!("ffwd\\-{shown} \\- ")), "{name}: {page}");
         assert!(page.contains(".SH OPTIONS\n") && page.contains(".SH EXAMPLES\n"), "{name}");
     }
     // A file where the folder should be.

@@ -1,7 +1,9 @@
 //! The program as a child process: output, exit codes, messages.
 #![cfg(all(feature = "cli", feature = "embedded"))]
 
+mod bench;
 mod commands;
+mod explain;
 mod help;
 mod hostile;
 mod labels;

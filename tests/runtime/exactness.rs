@@ -158,6 +158,7 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
         };
         let mut exact = request()
             .source(source)
+            .forced_runs(random.below(8) > 0)
             .lookup(random.below(4) > 0)
             .draft_model(random.below(2) > 0)
             .branches(random.below(4) > 0)

@@ -131,6 +131,9 @@ impl Session {
 
     /// Appends the forced run; returns true if the whole run was appended.
     fn force(&mut self, draft: &mut Draft) -> bool {
+        if !self.drafting.forced_runs {
+            return true;
+        }
         let place = self.place(draft);
         let Some(matcher) = &mut draft.matcher else { return true };
         let last = draft.proposals.last().map(|p| p.token).or(self.history.last().copied());
@@ -219,6 +222,7 @@ impl Session {
     /// Returns the continuation found in the source text, as far as the constraint allows it.
     fn lookup_proposals(&mut self, draft: &mut Draft, place: ProposalContext) -> Vec<Proposal> {
         let Some(lookup) = &self.drafting.lookup else { return Vec::new() };
+        let forces = self.drafting.forced_runs;
         if draft.proposals.len() >= draft.room || !self.drafting.gate.may_lookup(&draft.estimate, place) {
             return Vec::new();
         }
@@ -228,9 +232,11 @@ impl Session {
             && in_string
             && let Some(open) = open_string(self.answer_in(&draft.text))
         {
-            let Some(span) = lookup.continue_value(&open.value, open.key.as_deref()) else {
+            let Some(mut span) = lookup.continue_value(&open.value, open.key.as_deref()) else {
                 return Vec::new();
             };
+            // The end of a value brings the run that is forced after it.
+            span.ends &= forces;
             return encode_value(&self.vocab, matcher, &span, place, draft.room);
         }
         let Some(text) = lookup.continue_text(&draft.text) else { return Vec::new() };
@@ -273,7 +279,8 @@ impl Session {
             return false;
         };
         // A forced run is drafted without the draft model.
-        if at >= draft.room || matcher.is_terminated() || matcher.is_forced() {
+        let forces = self.drafting.forced_runs;
+        if at >= draft.room || matcher.is_terminated() || forces && matcher.is_forced() {
             return false;
         }
         let gate = &mut self.drafting.gate;

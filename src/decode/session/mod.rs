@@ -48,6 +48,8 @@ pub(super) use step::{BatchContext, MaskJob, NextForward};
 pub(super) struct DraftSources {
     pub model: Option<DraftModel>,
     pub lookup: Option<PromptLookup>,
+    /// False if forced runs are not drafted.
+    pub forced_runs: bool,
     /// Cache of the forced run that drafts follow.
     pub forced_run_cache: ForcedRunCache,
     pub gate: Gate,

@@ -1,0 +1,102 @@
+//! The arms of a comparison: ways to decode the same request.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decode::{Mode, Request};
+
+/// A way to decode a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Arm {
+    /// One forward per token
+    Off,
+    /// All draft sources, verified
+    Exact,
+    /// `exact` with forced runs only
+    Forced,
+    /// `exact` with copies only
+    Copied,
+    /// `exact` with the draft model only
+    DraftModel,
+    /// `exact` with branches only
+    Branch,
+    /// Forced text unverified, as the tokenizer writes it
+    Canonical,
+    /// Forced text unverified, by the longest tokens
+    Longest,
+    /// `off` without the constraint
+    Unconstrained,
+}
+
+impl Arm {
+    pub(super) const ALL: [Arm; 9] = [
+        Arm::Off,
+        Arm::Exact,
+        Arm::Forced,
+        Arm::Copied,
+        Arm::DraftModel,
+        Arm::Branch,
+        Arm::Canonical,
+        Arm::Longest,
+        Arm::Unconstrained,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Arm::Off => "off",
+            Arm::Exact => "exact",
+            Arm::Forced => "forced",
+            Arm::Copied => "copied",
+            Arm::DraftModel => "draft-model",
+            Arm::Branch => "branch",
+            Arm::Canonical => "canonical",
+            Arm::Longest => "longest",
+            Arm::Unconstrained => "unconstrained",
+        }
+    }
+
+    /// Returns the color of its marks, as on all plots.
+    pub(super) fn color(self) -> (u8, u8, u8) {
+        match self {
+            Arm::Off => (0x6b, 0x72, 0x80),
+            Arm::Exact => (0x1f, 0x77, 0xd0),
+            Arm::Forced => (0x0f, 0x9d, 0x74),
+            Arm::Copied => (0xd9, 0x8a, 0x00),
+            Arm::DraftModel => (0xc2, 0x5c, 0xa5),
+            Arm::Branch => (0x3f, 0xb0, 0xd9),
+            Arm::Canonical => (0xd5, 0x4e, 0x1c),
+            Arm::Longest => (0x8c, 0x6d, 0x31),
+            Arm::Unconstrained => (0x99, 0x86, 0xd6),
+        }
+    }
+
+    /// Returns true if the text must be that of `off`.
+    pub(super) fn is_exact(self) -> bool {
+        !matches!(self, Arm::Canonical | Arm::Longest | Arm::Unconstrained)
+    }
+
+    /// Returns true if the arm differs from all others for such a request.
+    pub(super) fn applies(self, constrained: bool, draft_model: bool) -> bool {
+        match self {
+            Arm::Off | Arm::Exact | Arm::Copied => true,
+            Arm::DraftModel => constrained && draft_model,
+            _ => constrained,
+        }
+    }
+
+    pub(super) fn apply(self, request: Request) -> Request {
+        let only = |request: Request, forced, copied, model, branch| {
+            request.forced_runs(forced).lookup(copied).draft_model(model).branches(branch)
+        };
+        match self {
+            Arm::Off | Arm::Unconstrained => request.mode(Mode::Off),
+            Arm::Exact => request,
+            Arm::Forced => only(request, true, false, false, false),
+            Arm::Copied => only(request, false, true, false, false),
+            Arm::DraftModel => only(request, false, false, true, false),
+            Arm::Branch => only(request, false, false, false, true),
+            Arm::Canonical => request.mode(Mode::Canonical),
+            Arm::Longest => request.mode(Mode::Longest),
+        }
+    }
+}

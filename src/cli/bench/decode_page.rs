@@ -1,0 +1,74 @@
+//! The page of `ffwd bench decode`.
+
+use std::fmt::Write;
+
+use super::arms::Arm;
+use super::decode_report::{ArmResult, DecodeReport};
+use super::page::{self, escaped};
+use super::plot::{self, Mark};
+use crate::error::Result;
+
+/// Returns the page with plots, tables and texts.
+///
+/// # Errors
+/// If a plot cannot be drawn.
+pub(super) fn html(report: &DecodeReport) -> Result<String> {
+    let arms = Arm::ALL.into_iter().filter(|arm| {
+        let has = |result: &ArmResult| result.arm == *arm;
+        !matches!(arm, Arm::Off | Arm::Unconstrained)
+            && report.scenarios.iter().any(|scenario| scenario.arms.iter().any(has))
+    });
+    let arms: Vec<Arm> = arms.collect();
+    let legend: Vec<_> = arms.iter().map(|arm| (arm.name(), arm.color())).collect();
+    let mut body = String::new();
+    if report.interrupted {
+        body += "<p><strong>Interrupted: the last scenario has fewer rounds.</strong></p>\n";
+    }
+    body += "<h2>Speed against one forward per token</h2>\n<p>Median of all rounds with its quartiles. 1 is the \
+             mode <code>off</code>. Texts without a constraint are in the tables only, because they differ in length. Times include the prompt, which is read anew each time.</p>\n";
+    body += &page::legend(&legend);
+    body += &figure(report, &arms, "times the speed of off", 1.0, |arm| {
+        (arm.speedup.median, arm.speedup.low, arm.speedup.high)
+    })?;
+    body +=
+        "<h2>Without the prompt</h2>\n<p>The same after the time of reading the prompt is subtracted.</p>\n";
+    body += &figure(report, &arms, "times the speed of off, decoding alone", 1.0, |arm| {
+        (arm.decoding_speedup.median, arm.decoding_speedup.low, arm.decoding_speedup.high)
+    })?;
+    body += "<h2>Tokens a forward</h2>\n<p>Output tokens by forwards of the model, that for the prompt included.</p>\n";
+    body += &figure(report, &arms, "tokens a forward", 1.0, |arm| {
+        let value = arm.tokens_per_forward();
+        (value, value, value)
+    })?;
+    body += "<h2>All figures</h2>\n";
+    for (scenario, grid) in report.scenarios.iter().zip(report.grids()) {
+        body += &grid.html();
+        let _ = writeln!(body, "<p>{}</p>", escaped(&scenario.about));
+        let _ = writeln!(body, "<details><summary>texts</summary>");
+        for arm in &scenario.arms {
+            let _ = writeln!(body, "<div>{}</div><pre>{}</pre>", escaped(arm.arm.name()), escaped(&arm.text));
+        }
+        body += "</details>\n";
+    }
+    Ok(page::page("Decoding with drafts", &report.about, &body))
+}
+
+/// Returns a plot with a line for each scenario and a lane for each arm.
+fn figure(
+    report: &DecodeReport,
+    arms: &[Arm],
+    axis: &str,
+    reference: f64,
+    value: impl Fn(&ArmResult) -> (f64, f64, f64),
+) -> Result<String> {
+    let lines: Vec<String> = report.scenarios.iter().map(|scenario| scenario.name.clone()).collect();
+    let mut marks = Vec::new();
+    for (line, scenario) in report.scenarios.iter().enumerate() {
+        for result in &scenario.arms {
+            let Some(lane) = arms.iter().position(|arm| *arm == result.arm) else { continue };
+            let (value, low, high) = value(result);
+            marks.push(Mark { line, lane, value, low, high, color: result.arm.color() });
+        }
+    }
+    plot::figure(axis, |width| plot::marks(width, axis, &lines, arms.len(), &marks, reference))
+}

@@ -1,0 +1,250 @@
+//! `ffwd bench fraction`: the speedup of each mode by the deterministic fraction, the share of the
+//! output tokens that the constraint forces.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use super::super::args::{ModelArgs, read_text};
+use super::super::{help, output};
+use super::about::About;
+use super::arms::Arm;
+use super::decode::{Measurement, twin};
+use super::forward_costs::ForwardCosts;
+use super::fraction_report::{Ceilings, FractionArm, FractionPoint, FractionReport, OwnPoint};
+use super::layout::{Layout, forced_share};
+use super::outputs::{ReportArgs, check_file, write_text};
+use super::rounds::{self, INTERRUPTED, Plan, RoundArgs, interleave};
+use super::scenario::Scenario;
+use super::spread::Spread;
+use super::{fraction_page, fraction_plot};
+use crate::decode::{CancelToken, Engine, Finish, Output, Prompt, Request};
+use crate::error::{Error, ErrorKind, Result};
+use crate::vocab::TokenId;
+
+const EXAMPLES: [(&str, &str); 3] = [
+    ("Draw the curve, and write an interactive page", "ffwd bench fraction --html fraction.html"),
+    ("Draw the curve of another model", "ffwd bench fraction --model qwen.gguf --svg fraction.svg"),
+    (
+        "Mark one's own schema on the curve",
+        "ffwd bench fraction --schema ticket.schema.json --text mail.txt --html fraction.html",
+    ),
+];
+
+const PROMPT: &str = "The list of all open orders, with the names of the customers:\n";
+/// Longest draft of a request.
+const MAX_DRAFT: usize = 24;
+const ARMS: [Arm; 5] = [Arm::Off, Arm::Exact, Arm::Forced, Arm::Canonical, Arm::Longest];
+
+/// Measure the speedup by the share of forced tokens
+///
+/// Outputs have the same number of tokens. A constraint over tokens forces a share of them, and
+/// any word may be at the other positions. Two ceilings are computed for drafts of forced runs: one
+/// for rows that cost nothing, and one from measured forwards. Times are those after the prompt.
+#[derive(clap::Args)]
+#[command(after_help = help::examples(&EXAMPLES))]
+pub(super) struct Args {
+    /// Measure these fractions, with commas between them, from 0 to 0.98
+    #[arg(
+        long,
+        value_name = "F,...",
+        value_delimiter = ',',
+        default_value = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,0.95",
+        value_parser = fraction
+    )]
+    fractions: Vec<f64>,
+    /// Generate N tokens in each output
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(8..=1000))]
+    tokens: u16,
+    /// Force N tokens in a row, or more where a high fraction needs it
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=200))]
+    run: u16,
+    /// Mark the extraction of records that are valid against the JSON Schema in FILE
+    #[arg(short, long, value_name = "FILE", requires = "text")]
+    schema: Option<PathBuf>,
+    /// Extract the record of --schema from the text in FILE
+    #[arg(long, value_name = "FILE", requires = "schema")]
+    text: Option<PathBuf>,
+    /// Write the curve as SVG to FILE
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    rounds: RoundArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    models: ModelArgs,
+}
+
+fn fraction(text: &str) -> std::result::Result<f64, String> {
+    let parsed = text.trim().parse::<f64>().ok().filter(|f| (0.0..=0.98).contains(f));
+    parsed.ok_or_else(|| format!("{text:?} is not a number from 0 to 0.98"))
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    args.report.check()?;
+    args.svg.as_deref().map(check_file).transpose()?;
+    let own = match (&args.schema, &args.text) {
+        (Some(schema), Some(text)) => Some(Scenario::extraction(read_text(schema)?, read_text(text)?)),
+        _ => None,
+    };
+    let engine = args.models.engine()?;
+    let stop = rounds::interrupts()?;
+    let (tokens, run) = (usize::from(args.tokens), usize::from(args.run));
+    let prompt = engine.vocabulary().encode(PROMPT)?.len();
+    let mut report = FractionReport {
+        about: About::of(&engine, &args.models),
+        interrupted: false,
+        tokens,
+        run,
+        max_draft: MAX_DRAFT,
+        costs: ForwardCosts::measure(engine.target(), prompt + tokens / 2)?,
+        points: Vec::new(),
+        own: None,
+    };
+    let arms = ARMS.map(|arm| twin(&engine).map(|engine| (arm, engine)));
+    let arms = arms.into_iter().collect::<Result<Vec<_>>>()?;
+    let plan = args.rounds.plan(args.fractions.len() + usize::from(own.is_some()));
+    for &fraction in &args.fractions {
+        let sweep = Sweep { arms: &arms, layout: Layout::new(tokens, fraction, run), fraction };
+        let (point, finished) = sweep.measure(plan, &report.costs, &stop)?;
+        report.points.extend(point);
+        if !finished {
+            report.interrupted = true;
+            break;
+        }
+    }
+    if let Some(own) = own.filter(|_| !report.interrupted) {
+        report.own = own_point(&engine, &own, &args.rounds, args.fractions.len() + 1, &stop)?;
+    }
+    output::print_line(&report.text())?;
+    args.report.write(&report, || report.markdown(), || fraction_page::html(&report))?;
+    if let Some(file) = &args.svg {
+        write_text(file, &fraction_plot::standalone(&report)?)?;
+    }
+    Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// The measurement of one fraction.
+struct Sweep<'a> {
+    arms: &'a [(Arm, Engine)],
+    layout: Layout,
+    fraction: f64,
+}
+
+#[derive(Default)]
+struct ArmSamples {
+    seconds: Vec<f64>,
+    prompt: Vec<f64>,
+    last: Option<Output>,
+}
+
+impl Sweep<'_> {
+    /// Returns the point, and false if the rounds were interrupted.
+    fn measure(
+        &self,
+        plan: Plan,
+        costs: &ForwardCosts,
+        stop: &CancelToken,
+    ) -> Result<(Option<FractionPoint>, bool)> {
+        let vocab = self.arms[0].1.vocabulary();
+        let constraint = self.layout.constraint(vocab)?;
+        let grammar = self.arms[0].1.compiler().compile(&constraint)?;
+        let mut samples: Vec<ArmSamples> = self.arms.iter().map(|_| ArmSamples::default()).collect();
+        let bar = rounds::progress(plan, self.arms.len());
+        bar.set_message(format!("fraction {:.2}", self.fraction));
+        let finished = interleave(self.arms.len(), plan, stop, |turn| {
+            let (arm, engine) = &self.arms[turn.arm];
+            let request = Request::new(Prompt::text(PROMPT)).grammar(grammar.clone());
+            let request = arm.apply(request.max_tokens(self.layout.tokens)).max_draft(MAX_DRAFT).cancel(stop);
+            let start = Instant::now();
+            let output = engine.generate(&request)?;
+            let seconds = start.elapsed().as_secs_f64();
+            bar.inc(1);
+            if !matches!(output.finish, Finish::Cancelled { .. }) {
+                let own = &mut samples[turn.arm];
+                if turn.round.is_some() {
+                    own.seconds.push(seconds);
+                    own.prompt.push(output.stats.spent.map_or(0.0, |spent| spent.prompt));
+                }
+                own.last = Some(output);
+            }
+            Ok(())
+        })?;
+        bar.finish_and_clear();
+        let off = samples[0].last.as_ref().map(|output| output.tokens.clone()).unwrap_or_default();
+        let share = forced_share(&grammar, &off);
+        Ok((self.point(&samples, &off, share, costs), finished))
+    }
+
+    fn point(
+        &self,
+        samples: &[ArmSamples],
+        off_tokens: &[TokenId],
+        share: f64,
+        costs: &ForwardCosts,
+    ) -> Option<FractionPoint> {
+        let off = samples.first()?;
+        let prompt = Spread::of(&off.prompt).median;
+        let alone = |seconds: f64| (seconds - prompt).max(1e-9);
+        let arms = self.arms.iter().zip(samples).filter_map(|((arm, _), samples)| {
+            let output = samples.last.as_ref().filter(|_| !samples.seconds.is_empty())?;
+            let pairs = off.seconds.iter().zip(&samples.seconds);
+            let speedup: Vec<f64> = pairs.map(|(off, own)| alone(*off) / alone(*own)).collect();
+            let seconds: Vec<f64> = samples.seconds.iter().map(|s| alone(*s)).collect();
+            Some(FractionArm {
+                arm: *arm,
+                seconds: Spread::of(&seconds),
+                speedup: Spread::of(&speedup),
+                tokens: output.tokens.len(),
+                forwards: output.stats.forwards,
+                same_text: output.tokens == off_tokens,
+            })
+        });
+        let arms: Vec<FractionArm> = arms.collect();
+        (!arms.is_empty()).then(|| FractionPoint {
+            wanted: self.fraction,
+            fraction: share,
+            runs: self.layout.runs.len(),
+            longest_run: self.layout.runs.iter().copied().max().unwrap_or_default(),
+            ceilings: Ceilings::of(&self.layout, costs),
+            arms,
+        })
+    }
+}
+
+/// Measures the user's own schema and text.
+fn own_point(
+    engine: &Engine,
+    scenario: &Scenario,
+    rounds: &RoundArgs,
+    parts: usize,
+    stop: &CancelToken,
+) -> Result<Option<OwnPoint>> {
+    let prepared = scenario.prepare(engine)?;
+    let mut measurement = Measurement::new(engine, scenario, &prepared, &ARMS)?;
+    measurement.run(rounds, parts, stop)?;
+    let (Some(result), Some(grammar)) = (measurement.result(), &prepared.grammar) else { return Ok(None) };
+    let Some(off) = result.arms.first() else { return Ok(None) };
+    let tokens = measurement.off_tokens();
+    if tokens.is_empty() {
+        return Err(Error::new(ErrorKind::Incomplete, "the output of off is empty"));
+    }
+    Ok(Some(OwnPoint {
+        fraction: forced_share(grammar, tokens),
+        tokens: off.tokens,
+        text: off.text.clone(),
+        arms: result
+            .arms
+            .iter()
+            .map(|arm| FractionArm {
+                arm: arm.arm,
+                seconds: arm.seconds.map(|s| (s - result.prompt_seconds).max(0.0)),
+                speedup: arm.decoding_speedup,
+                tokens: arm.tokens,
+                forwards: arm.forwards,
+                same_text: arm.same_text == Some(true),
+            })
+            .collect(),
+    }))
+}

@@ -1,0 +1,68 @@
+//! `ffwd bench`: measurements of decoding and masks on this machine, with one's own model and schemas.
+//!
+//! There is one file for each measurement. `rounds` runs arms in turn, `spread` has medians and
+//! their noise, `table`, `plot` and `page` show results.
+
+mod about;
+mod arms;
+mod compare;
+mod decode;
+mod decode_page;
+mod decode_report;
+mod forward_costs;
+mod fraction;
+mod fraction_page;
+mod fraction_plot;
+mod fraction_report;
+mod layout;
+mod masks;
+mod outputs;
+mod page;
+mod plot;
+mod rounds;
+mod scenario;
+mod spread;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::help;
+use crate::error::Result;
+pub(super) use forward_costs::ForwardCosts;
+pub(super) use spread::Spread;
+pub(super) use table::Grid;
+
+const EXAMPLES: [(&str, &str); 4] = [
+    ("Measure decoding, and write a page with plots", "ffwd bench decode --html decode.html"),
+    ("Measure one's own schema and text", "ffwd bench decode -s ticket.schema.json --text mail.txt"),
+    ("Draw the speedup by the share of forced tokens", "ffwd bench fraction --html fraction.html"),
+    ("Measure compiling and masks of one's own schemas", "ffwd bench masks schemas/*.json"),
+];
+
+/// Measure decoding and masks on this machine
+///
+/// Runs take turns and are repeated; tables have medians and their spread. Close other programs:
+/// they make the spread larger.
+#[derive(clap::Args)]
+#[command(after_help = help::examples(&EXAMPLES))]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Decode(Box<decode::Args>),
+    Fraction(Box<fraction::Args>),
+    Masks(Box<masks::Args>),
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    match &args.what {
+        What::Decode(args) => decode::run(args),
+        What::Fraction(args) => fraction::run(args),
+        What::Masks(args) => masks::run(args),
+    }
+}

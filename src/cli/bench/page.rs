@@ -1,0 +1,45 @@
+//! Pages of reports: one HTML file without external resources.
+
+use super::about::About;
+
+const STYLE: &str = include_str!("page.css");
+
+/// Returns a text with the characters escaped that HTML reads.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Returns a page with a title, the circumstances of the run, and a body.
+pub(super) fn page(title: &str, about: &About, body: &str) -> String {
+    let lines = about
+        .lines()
+        .into_iter()
+        .map(|(name, line)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(&line)));
+    let title = escaped(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
+         <dl class=\"about\">\n{}</dl>\n{body}</main>\n</body>\n</html>\n",
+        lines.collect::<String>()
+    )
+}
+
+/// Returns a legend of colored marks.
+pub(super) fn legend(items: &[(&str, (u8, u8, u8))]) -> String {
+    let items = items.iter().map(|(name, (r, g, b))| {
+        format!("<li><span style=\"background:#{r:02x}{g:02x}{b:02x}\"></span>{}</li>", escaped(name))
+    });
+    format!("<ul class=\"legend\">{}</ul>\n", items.collect::<String>())
+}

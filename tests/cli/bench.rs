@@ -1,0 +1,228 @@
+//! The command `bench`: complete reports, equal texts, comparisons, and faults of its files.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::program::{ffwd, texts};
+
+const SCENARIOS: &str = r#"
+[[scenario]]
+name = "record"
+text = "Total: 12.50 EUR, paid"
+schema = '{"properties": {"total": {"type": "number"}, "paid": {"type": "boolean"}}, "required": ["total", "paid"]}'
+
+[[scenario]]
+name = "free"
+prompt = "Total: 12.50 EUR"
+max-tokens = 6
+"#;
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&read(path)).unwrap()
+}
+
+/// Runs the program, which must succeed, and returns its standard output.
+fn bench(args: &[&str]) -> String {
+    let output = ffwd(&[&["bench"], args].concat());
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {err}");
+    out
+}
+
+fn failure(args: &[&str], code: i32) -> String {
+    let output = ffwd(&[&["bench"], args].concat());
+    let (out, err) = texts(&output);
+    assert_eq!((output.status.code(), &*out), (Some(code), ""), "{args:?}: {err}");
+    err
+}
+
+/// A page must not load anything.
+fn assert_alone(page: &str) {
+    assert!(page.starts_with("<!doctype html>"));
+    for part in ["src=", "<link", "@import", "url(", "http://", "https://"] {
+        let all = page.matches(part).count();
+        let namespaces = page.matches("http://www.w3.org/").count();
+        assert_eq!(all, if part == "http://" { namespaces } else { 0 }, "{part}");
+    }
+}
+
+#[test]
+fn a_decode_report_is_complete_and_exact_arms_have_the_text_of_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let path = |name: &str| file(name).to_str().unwrap().to_owned();
+    std::fs::write(file("s.toml"), SCENARIOS).unwrap();
+    let rounds = ["--rounds", "1", "--warmup", "1"];
+    let (toml, results) = (path("s.toml"), path("a.json"));
+    let (page, tables) = (path("a.html"), path("a.md"));
+    let files = ["--json", &results, "--html", &page, "--markdown", &tables];
+    let out = bench(&[&["decode", "--scenarios", &toml], &rounds[..], &files[..]].concat());
+    let report = json(&file("a.json"));
+    for key in ["version", "date", "processor", "cores", "threads", "model", "precision", "weight_bytes"] {
+        assert!(!report["about"][key].is_null(), "{key}");
+    }
+    let arms = |i: usize| report["scenarios"][i]["arms"].as_array().unwrap().clone();
+    let names = |i: usize| arms(i).iter().map(|a| a["arm"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let all = [
+        "off",
+        "exact",
+        "forced",
+        "copied",
+        "draft-model",
+        "branch",
+        "canonical",
+        "longest",
+        "unconstrained",
+    ];
+    assert_eq!(names(0), all);
+    assert_eq!(names(1), ["off", "exact", "copied"]);
+    for arm in arms(0).iter().chain(&arms(1)) {
+        let name = arm["arm"].as_str().unwrap();
+        assert!(
+            arm["seconds"]["median"].as_f64().unwrap() > 0.0 && arm["forwards"].as_u64() > Some(0),
+            "{arm}"
+        );
+        assert!(arm["first_token_seconds"]["median"].as_f64().unwrap() > 0.0, "{arm}");
+        if !["canonical", "longest", "unconstrained"].contains(&name) {
+            assert_eq!(arm["same_text"], json!(true), "{arm}");
+        }
+        // A source alone proposes nothing else. What a branch forces counts as forced.
+        let drafted = |source: &str| arm["drafted"][source].as_u64().unwrap();
+        let others: &[&str] = match name {
+            "off" => &["forced", "lookup", "draft_model", "branch"],
+            "forced" => &["lookup", "draft_model", "branch"],
+            "copied" => &["forced", "draft_model", "branch"],
+            "draft-model" => &["forced", "lookup", "branch"],
+            "branch" => &["lookup", "draft_model"],
+            _ => &[],
+        };
+        others.iter().for_each(|source| assert_eq!(drafted(source), 0, "{source}: {arm}"));
+    }
+    let forced = arms(0).into_iter().find(|arm| arm["arm"] == "forced").unwrap();
+    assert!(forced["accepted"]["forced"].as_u64() > Some(0), "{forced}");
+    for text in [&out, &read(&file("a.md"))] {
+        assert!(
+            text.contains("record") && text.contains("unconstrained") && text.contains("machine"),
+            "{text}"
+        );
+    }
+    let page = read(&file("a.html"));
+    assert_alone(&page);
+    assert!(page.matches("<svg").count() == 6 && page.contains("<td>forced</td>"));
+
+    // A made-up run that took hardly any time.
+    let mut faster = report.clone();
+    for key in ["median", "low", "high"] {
+        let time = &mut faster["scenarios"][0]["arms"][1]["seconds"][key];
+        *time = json!(time.as_f64().unwrap() / 10_000.0);
+    }
+    std::fs::write(file("old.json"), faster.to_string()).unwrap();
+    let old = path("old.json");
+    let only = ["--only", "record", "--arms", "exact", "--compare", &old];
+    let out = bench(&[&["decode", "--scenarios", &toml], &rounds[..], &only].concat());
+    let line = out.lines().find(|line| line.starts_with("record") && line.contains("exact")).unwrap();
+    assert!(line.ends_with("slower"), "{line}");
+    assert!(out.contains(" slower, ") && out.contains(" within the noise"), "{out}");
+}
+
+#[test]
+fn faults_of_scenarios_have_line_and_column() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("s.toml");
+    let name = file.to_str().unwrap();
+    for (text, part) in [
+        ("[[scenario]]\nname = \"a\"\nprompt = \"b\nregex = 1\n", "line 3, column"),
+        ("[[scenario]]\nname = \"a\"\nprompt = 7\n", "line 3, column 10"),
+        ("[[scenario]]\nname = \"a\"\nprompt = \"b\"\nx = 1\n", "unknown field"),
+        ("\n\n[[scenario]]\nname = \"a\"\n", "line 3, column 1"),
+        ("", "no [[scenario]]"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let err = failure(&["decode", "--scenarios", name], 2);
+        assert!(err.starts_with("error: ") && err.contains(part) && err.contains("line "), "{text}: {err}");
+        assert_eq!(err.matches("error: ").count(), 1, "{err}");
+    }
+    std::fs::write(&file, SCENARIOS).unwrap();
+    let err = failure(&["decode", "--scenarios", name, "--only", "recrd"], 2);
+    assert!(err.contains("the names are record, free"), "{err}");
+    std::fs::write(&file, "[[scenario]]\nname = \"a\"\nprompt = \"b\"\nregex = \"(\"\n").unwrap();
+    let err = failure(&["decode", "--scenarios", name], 1);
+    assert!(err.contains("scenario \"a\""), "{err}");
+    std::fs::write(&file, "{}").unwrap();
+    let err = failure(&["decode", "--quick", "--compare", name], 1);
+    assert!(err.contains("bench decode --json"), "{err}");
+    let err = failure(&["decode", "--html", dir.path().join("none/x.html").to_str().unwrap()], 1);
+    assert!(err.contains("folder"), "{err}");
+    failure(&["decode", "--rounds", "0"], 2);
+    failure(&["fraction", "--fractions", "0.99"], 2);
+}
+
+#[test]
+fn a_fraction_report_has_the_fractions_that_were_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let path = |name: &str| file(name).to_str().unwrap().to_owned();
+    let (results, page, svg) = (path("f.json"), path("f.html"), path("f.svg"));
+    let schema = ["--schema", "examples/data/invoice.schema.json", "--text", "examples/data/invoice.txt"];
+    let run = ["fraction", "--fractions", "0,0.5,0.9", "--tokens", "40", "--rounds", "1", "--warmup", "1"];
+    let files = ["--json", &results, "--html", &page, "--svg", &svg];
+    let out = bench(&[&run[..], &schema, &files].concat());
+    assert!(out.contains("0.500") && out.contains("own schema"), "{out}");
+    let report = json(&file("f.json"));
+    let points = report["points"].as_array().unwrap();
+    assert_eq!(points.len(), 3);
+    for point in points {
+        assert_eq!(point["fraction"], point["wanted"]);
+        for arm in point["arms"].as_array().unwrap() {
+            assert_eq!((&arm["tokens"], &arm["same_text"]), (&json!(40), &json!(true)), "{arm}");
+        }
+        let ceiling = |name: &str| point["ceilings"][name].as_f64().unwrap();
+        assert!(ceiling("measured_rows") <= ceiling("free_rows") + 1e-9, "{point}");
+    }
+    // Forced runs alone need no more forwards than free tokens, and the first one.
+    let forwards = points[1]["arms"][2]["forwards"].as_u64().unwrap();
+    assert!((20..40).contains(&forwards), "{forwards}");
+    let own = report["own"]["fraction"].as_f64().unwrap();
+    assert!(own > 0.1 && own < 0.9, "{own}");
+    let page = read(&file("f.html"));
+    assert_alone(&page);
+    for part in ["id=\"fraction\"", "id=\"run\"", "id=\"row\"", "data-x0=", "Triangles"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let svg = read(&file("f.svg"));
+    assert!(svg.starts_with("<svg ") && svg.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn masks_are_measured_and_wrong_judgements_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let path = |name: &str| file(name).to_str().unwrap().to_owned();
+    let tests =
+        r#"[{"data": 12, "valid": true}, {"data": "a", "valid": false}, {"data": 7.5, "valid": true}]"#;
+    std::fs::write(file("a.json"), format!(r#"{{"schema": {{"type": "integer"}}, "tests": {tests}}}"#))
+        .unwrap();
+    std::fs::write(file("b.jsonl"), "{\"schema\": false, \"tests\": []}\n{\"schema\": {}}\n").unwrap();
+    let (a, b, results, page) = (path("a.json"), path("b.jsonl"), path("m.json"), path("m.html"));
+    let out = bench(&["masks", &a, &b, "--json", &results, "--html", &page]);
+    assert!(out.contains("first mask") && out.contains("p99"), "{out}");
+    let report = json(&file("m.json"));
+    let engine = &report["engines"][0];
+    let counts = ["schemas", "passing", "refused", "instances", "wrongly_refused", "wrongly_accepted"];
+    let counts: Vec<u64> = counts.iter().map(|key| engine[key].as_u64().unwrap()).collect();
+    // One instance is valid as the file says, and the engine refuses it.
+    assert_eq!(counts, [3, 1, 1, 3, 1, 0]);
+    let mask = &engine["mask"];
+    assert!(mask["count"].as_u64() > Some(3) && mask["p50"].as_f64() <= mask["p99"].as_f64(), "{mask}");
+    assert_alone(&read(&file("m.html")));
+    std::fs::write(file("b.jsonl"), "{\"schema\": {}}\n{\"schema\"\n").unwrap();
+    let err = failure(&["masks", &b], 1);
+    assert!(err.contains("line 2, column"), "{err}");
+    std::fs::write(file("b.jsonl"), "\n").unwrap();
+    assert!(failure(&["masks", &b], 1).contains("no schema"));
+}
