@@ -78,7 +78,7 @@ pub fn chunks(text: &str, options: &ChunkOptions, count: Count) -> Result<Vec<Ch
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("parts have at least one token, and an overlap is at most half of a part"));
     }
-    if count(text)? <= limit {
+    if fitting(text, limit, count)?.is_some() {
         return Ok(in_characters(text, std::iter::once(0..text.len()).collect()));
     }
     let mut pieces = Vec::new();
@@ -102,6 +102,18 @@ pub fn chunks(text: &str, options: &ChunkOptions, count: Count) -> Result<Vec<Ch
         start = overlap_start(text, first..end, &pieces[..next], overlap, count)?;
     }
     Ok(in_characters(text, parts))
+}
+
+/// Bytes for each token beyond which a text is too long without being counted: tokenizers need much
+/// more memory than the text.
+const TOKEN_BYTES: usize = 64;
+
+/// Returns the number of tokens of a text, if it is at most `most`.
+fn fitting(text: &str, most: usize, count: Count) -> Result<Option<usize>> {
+    if text.len() > most.saturating_mul(TOKEN_BYTES) {
+        return Ok(None);
+    }
+    Ok(Some(count(text)?).filter(|tokens| *tokens <= most))
 }
 
 /// A piece of a text that is not cut, with its tokens alone.
@@ -153,11 +165,11 @@ impl Level {
         for len in self.lengths(&text[range]) {
             let range = start..start + len;
             start = range.end;
-            let tokens = count(&text[range.clone()])?;
-            match self.next() {
-                _ if tokens <= most => pieces.push(TextPiece { range, tokens }),
-                Some(level) => level.cut(text, range, most, count, pieces)?,
-                None => {
+            match (fitting(&text[range.clone()], most, count)?, self.next()) {
+                (Some(tokens), _) => pieces.push(TextPiece { range, tokens }),
+                (None, Some(level)) => level.cut(text, range, most, count, pieces)?,
+                (None, None) => {
+                    let tokens = count(&text[range])?;
                     let message = format!("a character has {tokens} tokens, and a part has room for {most}");
                     return Err(Error::new(ErrorKind::InvalidOption, message).hint("allow longer parts"));
                 }

@@ -60,7 +60,8 @@ pub(super) struct DocumentReader<'a> {
 impl DocumentReader<'_> {
     /// Returns the number of texts, if it is known before they are read.
     pub fn known_len(&self) -> Option<usize> {
-        self.args.text_field.is_none().then_some(self.files.len())
+        let Some(text) = &self.args.text_field else { return Some(self.files.len()) };
+        self.files.as_slice().iter().map(|file| parquet_rows(file, text)).sum()
     }
 }
 
@@ -294,6 +295,18 @@ impl Rows {
             }
         }
     }
+}
+
+/// Returns the number of rows of a Parquet file. A file that cannot be read is one failure.
+#[cfg(feature = "parquet")]
+fn parquet_rows(file: &Path, text: &str) -> Option<usize> {
+    let texts = is_parquet(file).then(|| super::parquet_texts::ParquetTexts::open(file, text, None))?;
+    Some(texts.map_or(1, |texts| texts.rows()))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet_rows(_: &Path, _: &str) -> Option<usize> {
+    None
 }
 
 /// Returns true if a file is Parquet by its name.

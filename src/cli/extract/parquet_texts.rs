@@ -70,6 +70,11 @@ impl ParquetTexts {
         Ok(ParquetTexts { path, text, id, group: 0, columns: None, rows, row: 0, file })
     }
 
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        usize::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or_default()
+    }
+
     /// Reads the next rows, if there are any.
     fn read(&mut self) -> Result<(), ParquetError> {
         loop {
@@ -370,7 +375,9 @@ mod tests {
             let compression = *random.pick(&[Compression::UNCOMPRESSED, Compression::SNAPPY]);
             write(&path, &groups, round % 2 == 0, compression);
             let rows: Vec<Line> = groups.concat();
-            let documents: Vec<Document> = ParquetTexts::open(&path, "body", Some("id")).unwrap().collect();
+            let texts = ParquetTexts::open(&path, "body", Some("id")).unwrap();
+            assert_eq!(texts.rows(), rows.len());
+            let documents: Vec<Document> = texts.collect();
             assert_eq!(documents.len(), rows.len());
             for (i, (document, row)) in documents.into_iter().zip(rows).enumerate() {
                 assert_eq!(document.source, place(&path, i + 1));
