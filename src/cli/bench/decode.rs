@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use super::super::args::{ModelArgs, read_text};
-use super::super::explain::{self, Costs, Estimate, Walker};
+use super::super::explain::{self, Estimate, Walker};
 use super::super::{help, output};
 use super::about::About;
 use super::arms::Arm;
@@ -272,23 +272,19 @@ impl<'a> Measurement<'a> {
 /// What the estimates of `ffwd explain` need, measured at the first one.
 #[derive(Default)]
 struct Estimator {
-    costs: Option<(ForwardCosts, Option<f64>)>,
+    costs: Option<ForwardCosts>,
 }
 
 impl Estimator {
     /// Returns the estimate for a JSON Schema; `None` for other constraints.
     fn estimate(&mut self, engine: &Engine, prepared: &ReadyScenario) -> Result<Option<Estimate>> {
         let (true, Some(grammar)) = (prepared.json, &prepared.grammar) else { return Ok(None) };
-        let (target, draft) = match &self.costs {
+        let costs = match &self.costs {
             Some(known) => known,
-            None => {
-                let target = ForwardCosts::measure(engine.target(), explain::CACHED)?;
-                self.costs.insert((target, explain::draft_milliseconds(engine)?))
-            }
+            None => self.costs.insert(ForwardCosts::measure(engine.target(), explain::CACHED)?),
         };
         let mut walker = Walker::new(engine.vocabulary(), explain::STRING_CHARS);
-        let costs = Costs { target, draft: *draft };
-        explain::estimate(grammar, &mut walker, &costs).map(|(estimate, _)| Some(estimate))
+        explain::estimate(grammar, &mut walker, costs).map(|(estimate, _)| Some(estimate))
     }
 }
 

@@ -146,7 +146,7 @@ impl DecodeReport {
                 format!("{:.0} / {:.0} %", estimate.fraction.median * 100.0, scenario.fraction * 100.0),
                 format!("{:.0} / {forwards}", estimate.forced.forwards),
                 format!("{} / {}", short(estimate.forced.speedup), speedup(Arm::Forced)),
-                format!("{} / {}", short(estimate.all.speedup), speedup(Arm::Exact)),
+                format!("{} / {}", short(estimate.copies.speedup), speedup(Arm::Exact)),
             ]);
         }
         grid

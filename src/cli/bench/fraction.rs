@@ -155,7 +155,8 @@ impl Sweep<'_> {
         bar.set_message(format!("fraction {:.2}", self.fraction));
         let finished = interleave(self.arms.len(), plan, stop, |turn| {
             let (arm, engine) = &self.arms[turn.arm];
-            let request = Request::new(Prompt::text(PROMPT)).grammar(grammar.clone());
+            // Greedy words would soon repeat themselves, and copies of them would hide the fraction.
+            let request = Request::new(Prompt::text(PROMPT)).temperature(1.0).grammar(grammar.clone());
             let request = arm.apply(request.max_tokens(self.layout.tokens)).max_draft(MAX_DRAFT).cancel(stop);
             let start = Instant::now();
             let output = engine.generate(&request)?;

@@ -19,7 +19,7 @@ use crate::decode::Engine;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::CompiledGrammar;
 use bounds::Endless;
-pub(super) use estimate::{Costs, Estimate, estimate};
+pub(super) use estimate::{Estimate, estimate};
 use walk::ConstraintWalk;
 pub(super) use walk::Walker;
 
@@ -86,7 +86,6 @@ struct SchemaReport {
     estimate: Estimate,
     /// Milliseconds of a forward of the model by its rows.
     forwards: ForwardCosts,
-    draft_forward_milliseconds: Option<f64>,
     warnings: Vec<String>,
 }
 
@@ -128,10 +127,9 @@ fn report(
     (most_tokens, endless): (Option<u64>, Vec<Endless>),
 ) -> Result<SchemaReport> {
     let forwards = ForwardCosts::measure(engine.target(), CACHED)?;
-    let draft = draft_milliseconds(engine)?;
     let mut walker = Walker::new(engine.vocabulary(), args.string_chars);
     let states = grammar.sizes().nfa_states;
-    let (estimate, walks) = estimate(grammar, &mut walker, &Costs { target: &forwards, draft })?;
+    let (estimate, walks) = estimate(grammar, &mut walker, &forwards)?;
     let shortest = grammar.matcher().shortest_completion(usize::MAX);
     let least_tokens = match shortest.map(String::from_utf8) {
         Some(Ok(text)) => Some(engine.vocabulary().encode(&text)?.len()),
@@ -151,14 +149,8 @@ fn report(
         longest_runs: longest_runs(&walks),
         estimate,
         forwards,
-        draft_forward_milliseconds: draft,
         warnings: grammar.warnings().iter().map(ToString::to_string).collect(),
     })
-}
-
-/// Returns the milliseconds of a forward of the draft model, if there is one.
-pub(super) fn draft_milliseconds(engine: &Engine) -> Result<Option<f64>> {
-    engine.draft().map(|draft| ForwardCosts::measure(draft, CACHED).map(|costs| costs.ms(1))).transpose()
 }
 
 /// Returns the forced runs with most tokens, each text once.
@@ -214,7 +206,7 @@ fn table(report: &SchemaReport) -> String {
     let mut grid =
         Grid::new("\nexpected on this machine, after the prompt", &["", "forwards", "ms", "against off"]);
     let rows =
-        [("off", estimate.off), ("forced runs alone", estimate.forced), ("exact, all sources", estimate.all)];
+        [("off", estimate.off), ("forced runs alone", estimate.forced), ("with copies", estimate.copies)];
     for (name, expected) in rows {
         grid.rows.push(vec![
             name.to_owned(),
