@@ -9,6 +9,7 @@ cargo run --release -p ffwd-maskbench --features ffwd-maskbench/llguidance
 cargo bench --no-default-features --bench engine
 RAYON_NUM_THREADS=1 cargo run --release --example evaluate -- \
     tests/data/eval/synthetic_seen.jsonl tests/data/eval/handwritten_dev.jsonl
+RAYON_NUM_THREADS=1 cargo run --release --example grounding -- tests/data/eval/handwritten_dev.jsonl
 cargo bench --no-default-features --bench adversarial
 cargo bench --no-default-features --bench threads
 RAYON_NUM_THREADS=1 cargo bench --bench mode_divergence

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::events::{CancelToken, Event};
-use super::origin::TokenOrigin;
+use super::output::Output;
 use super::prefix_cache::{CachedPrefix, DEFAULT_BYTES, PrefixCache};
 use super::prompt::Prompt;
 use super::request::Request;
-use super::session::{DraftSources, Session, SessionOptions, TokenLogprob};
-use super::stats::{Finish, Mode, Stats};
+use super::session::{DraftSources, Session, SessionOptions};
+use super::stats::Mode;
 use super::stop::Stops;
 use super::watch::{OutputWatch, PlainTokens, WatchOptions};
 use crate::chat::{ChatOptions, ChatTemplate, Message};
@@ -25,31 +25,6 @@ use crate::vocab::{TokenId, Vocabulary};
 
 /// The default budget of the prefix cache is at least the bytes of the weights divided by this.
 const SHARE_KEPT: usize = 8;
-
-/// A finished generation.
-#[derive(Debug, Clone)]
-pub struct Output {
-    /// The text. Invalid UTF-8 (a free generation that ends inside a character) is replaced.
-    pub text: String,
-    /// The text after the thinking, if the request asked for thinking; otherwise the whole text.
-    /// `None` if the generation ended before the answer.
-    pub answer: Option<String>,
-    /// The tokens, without the end token or stop token; tokens of a stop text are included.
-    pub tokens: Vec<TokenId>,
-    /// Log-probabilities of the tokens, if requested. `None` for a token that no model verified
-    /// (unverified modes, completion at the limit).
-    pub logprobs: Vec<Option<TokenLogprob>>,
-    /// Origins of the tokens, if requested with
-    /// [`Request::origins`](super::Request::origins); a beam search has none.
-    pub origins: Vec<TokenOrigin>,
-    /// True if the text satisfies the constraint as it is, however it ended; also true without a
-    /// constraint.
-    pub complete: bool,
-    /// The reason for the end.
-    pub finish: Finish,
-    /// Statistics of the generation.
-    pub stats: Stats,
-}
 
 /// Target model, draft model and vocabulary: the entry point for generation.
 ///
@@ -527,7 +502,7 @@ impl Engine {
         let prompt = request.prompt.encode(self.vocabulary())?;
         let sampler = Sampler::new(sampling)?;
         let setup = SessionOptions {
-            sampler: if logprobs { sampler.with_logprobs() } else { sampler },
+            sampler: if logprobs || request.confidence { sampler.with_logprobs() } else { sampler },
             mode: request.mode,
             drafting: self.drafting(request)?,
             max_tokens: request.max_tokens,
@@ -537,6 +512,8 @@ impl Engine {
             thinking: request.thinking.clone(),
             logprobs,
             origins: request.origins,
+            confidence: request.confidence,
+            source_spans: request.source_spans,
             cancel: request.cancel.iter().cloned().chain(cancel).collect(),
         };
         Session::new(&self.target, self.vocabulary(), prompt, grammar.map(|g| g.matcher()), setup)

@@ -34,6 +34,9 @@ pub struct Field {
     pub pointer: String,
     /// The progress of the value.
     pub state: FieldState,
+    /// Its index, if it is an item of an array.
+    #[serde(skip)]
+    pub index: Option<usize>,
     /// The value if it is complete; the text so far of a partial string; otherwise null.
     pub value: Value,
 }
@@ -248,7 +251,8 @@ impl JsonStream {
     fn change(&mut self, state: FieldState, value: Value) {
         let pointer = self.pointer();
         self.changes.retain(|f| f.pointer != pointer);
-        self.changes.push(Field { pointer, state, value });
+        let index = self.stack.last().filter(|open| !open.object).map(|open| open.index);
+        self.changes.push(Field { pointer, state, index, value });
     }
 
     /// Returns the pointer of the current value.

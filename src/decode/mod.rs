@@ -5,12 +5,16 @@
 //! runs many requests in one batch. See `docs/architecture.md` for the modes and for why `exact`
 //! gives the tokens of `off`.
 
+mod alternatives;
 mod completion;
+mod confidence;
 mod engine;
 mod events;
 mod json_stream;
+mod json_values;
 mod label_probabilities;
 mod origin;
+mod output;
 mod prefix_cache;
 mod prompt;
 mod request;
@@ -22,11 +26,15 @@ mod stop;
 mod thinking;
 mod watch;
 
-pub use engine::{Engine, EngineBuilder, Output};
+pub use alternatives::{AlternativeOptions, ValueAlternatives, ValueProbability};
+pub use confidence::ValueConfidence;
+pub use engine::{Engine, EngineBuilder};
 pub use events::{CancelToken, Event};
 pub use json_stream::{Field, FieldState, JsonStream};
+pub(crate) use json_values::leaf_values;
 pub use label_probabilities::{LabelOptions, LabelProbabilities, LabelProbability};
 pub use origin::{TokenOrigin, TokenSource};
+pub use output::Output;
 pub use prompt::Prompt;
 pub use request::Request;
 pub use scheduler::{Handle, HandleEvent, Rejected, Scheduler, SchedulerOptions, SchedulerStats};

@@ -58,6 +58,8 @@ pub struct Request {
     pub(super) thinking: Option<Thinking>,
     pub(super) logprobs: bool,
     pub(super) origins: bool,
+    pub(super) confidence: bool,
+    pub(super) source_spans: bool,
     pub(super) cancel: Option<CancelToken>,
     pub(super) max_draft: usize,
     pub(super) forced_runs: bool,
@@ -94,6 +96,8 @@ impl Request {
             thinking: None,
             logprobs: false,
             origins: false,
+            confidence: false,
+            source_spans: false,
             cancel: None,
             max_draft: DEFAULT_MAX_DRAFT,
             forced_runs: true,
@@ -234,6 +238,21 @@ impl Request {
     /// else.
     pub fn origins(mut self, on: bool) -> Self {
         self.origins = on;
+        self
+    }
+
+    /// Reports the [confidence](super::ValueConfidence) in each value of a JSON output (default: no).
+    /// This costs what [`logprobs`](Self::logprobs) costs.
+    pub fn confidence(mut self, on: bool) -> Self {
+        self.confidence = on;
+        self
+    }
+
+    /// Reports which parts of the output are spans of the constraint's source text (default: no, but
+    /// yes in requests of [`extract`](crate::extract) for schemas with `x-verbatim`). The constraint
+    /// reads the output once more for it.
+    pub fn source_spans(mut self, on: bool) -> Self {
+        self.source_spans = on;
         self
     }
 

@@ -48,11 +48,26 @@ impl Example {
     /// # Errors
     /// `InvalidJson` with line and column.
     pub fn from_json(json: impl AsRef<str>) -> Result<Self> {
-        serde_json::from_str(without_mark(json.as_ref())).map_err(|e| {
-            Error::new(ErrorKind::InvalidJson, format!("the example: {e}"))
-                .at(Place::LineColumn(e.line(), e.column()))
-                .hint("an example is an object with `text` (a string) and `record` (as the schema has it)")
-        })
+        serde_json::from_str(without_mark(json.as_ref())).map_err(|e| invalid(&e, e.line()))
+    }
+
+    /// Reads examples from JSON Lines, one on each line; blank lines are skipped.
+    ///
+    /// ```
+    /// use ffwd::extract::Example;
+    ///
+    /// let lines = "{\"text\": \"One.\", \"record\": 1}\n\n{\"text\": \"Two.\", \"record\": 2}\n";
+    /// assert_eq!(Example::from_json_lines(lines).unwrap()[1], Example::new("Two.", 2.into()));
+    /// let error = Example::from_json_lines("{\"text\": 1}").unwrap_err();
+    /// assert!(error.to_string().contains("line 1, column 10"));
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidJson` with line and column.
+    pub fn from_json_lines(lines: impl AsRef<str>) -> Result<Vec<Self>> {
+        let lines = without_mark(lines.as_ref()).lines().enumerate();
+        let filled = lines.filter(|(_, line)| !line.trim().is_empty());
+        filled.map(|(i, line)| serde_json::from_str(line).map_err(|e| invalid(&e, i + 1))).collect()
     }
 
     /// Sets the file that the example comes from, for error messages.
@@ -97,4 +112,14 @@ impl Example {
             None => error,
         })
     }
+}
+
+/// Returns the error of an example that does not parse.
+fn invalid(error: &serde_json::Error, line: usize) -> Error {
+    let message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let message = message.strip_suffix(&place).unwrap_or(&message);
+    Error::new(ErrorKind::InvalidJson, format!("the example: {message}"))
+        .at(Place::LineColumn(line, error.column()))
+        .hint("an example is an object with `text` (a string) and `record` (as the schema has it)")
 }

@@ -17,6 +17,7 @@ use super::example::Example;
 use super::json_style::to_text;
 use super::notes::notes;
 use super::outline::outline;
+use super::verbatim::quote_free_strings;
 use super::wording::{Values, Wording};
 use crate::chat::ChatTemplate;
 use crate::constraint::substring::SubstringOptions;
@@ -67,6 +68,7 @@ pub struct ExtractorBuilder<'e> {
     policy: Policy,
     documents: Vec<(String, String)>,
     spans: SubstringOptions,
+    verbatim: bool,
     system: Option<String>,
     prompt: Option<String>,
     instructions: String,
@@ -97,6 +99,15 @@ impl<'e> ExtractorBuilder<'e> {
     /// Sets where strings with `"x-verbatim": true` begin and end (default: anywhere).
     pub fn spans(mut self, options: SubstringOptions) -> Self {
         self.spans = options;
+        self
+    }
+
+    /// Makes all free strings of the schema spans of the text (default: no). These are the schemas
+    /// whose `type` has `string` and that have neither values, a pattern or a format, nor a reference
+    /// or alternatives of their own. Length limits hold too. The prompt shows the schema as it is
+    /// written.
+    pub fn verbatim(mut self, on: bool) -> Self {
+        self.verbatim = on;
         self
     }
 
@@ -138,18 +149,22 @@ impl<'e> ExtractorBuilder<'e> {
         let parsed: Value = serde_json::from_str(schema)
             .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the schema: {e}")))?;
         let wording = self.wording()?;
+        let mut quoting = parsed.clone();
+        if self.verbatim {
+            quote_free_strings(&mut quoting);
+        }
         let mut extractor = Extractor {
             vocab: self.engine.vocabulary().clone(),
             chat: self.engine.chat_template()?.cloned(),
             wording,
             values: Values::default(),
-            schema: schema.to_owned(),
+            schema: if quoting == parsed { schema.to_owned() } else { quoting.to_string() },
             documents: self.documents,
             spans: self.spans,
             policy: self.policy,
             shared: None,
         };
-        if !is_quoting(&parsed) {
+        if !is_quoting(&quoting) {
             let constraint = extractor.constraint(None)?;
             let compile = |constraint: &Constraint| self.engine.compiler().compile(constraint);
             let opens =
@@ -158,7 +173,12 @@ impl<'e> ExtractorBuilder<'e> {
             extractor.shared = Some((constraint, grammar));
         }
         for example in &self.examples {
-            example.check(self.engine.compiler(), extractor.with_documents(), &extractor.policy, schema)?;
+            example.check(
+                self.engine.compiler(),
+                extractor.with_documents(),
+                &extractor.policy,
+                &extractor.schema,
+            )?;
         }
         let parsed = extractor.within_wrapper(&parsed).cloned().unwrap_or(parsed);
         let schema = parsed.to_string();
@@ -217,6 +237,7 @@ impl Extractor {
             policy: engine.extraction_policy(),
             documents: Vec::new(),
             spans: SubstringOptions::default(),
+            verbatim: false,
             system: None,
             prompt: None,
             instructions: String::new(),
@@ -234,6 +255,7 @@ impl Extractor {
         let text = without_mark(text.as_ref());
         check_text(text)?;
         let request = Request::new(self.prompt(text)?).source(text).guard(true).end_at_words(true);
+        let request = request.source_spans(self.shared.is_none());
         Ok(match &self.shared {
             Some((constraint, grammar)) => request.constraint(constraint.clone()).grammar(grammar.clone()),
             None => request.constraint(self.constraint(Some(text))?),

@@ -15,28 +15,39 @@ pub mod embedded;
 mod example;
 mod extractor;
 mod json_style;
+mod many;
 mod members;
 mod merge;
 mod notes;
 mod outline;
+mod partial;
+mod spans;
 mod template;
+mod truncated;
+mod verbatim;
 mod wording;
 
+use ffwd_engine::text::without_mark;
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::decode::{Engine, Finish, Output, Stats};
+use crate::decode::{Engine, Event, Finish, Output, Stats, ValueConfidence};
 use crate::error::{Error, ErrorKind, Result};
+use crate::matcher::SourceSpan;
 
 pub use chunks::{Chunk, ChunkOptions, chunks};
 pub use example::Example;
 pub use extractor::{Extractor, ExtractorBuilder};
+pub use many::Records;
 #[cfg(feature = "cli")]
 pub(crate) use members::Members;
 pub use merge::{MergedRecord, merge_records};
+pub use partial::PartialRecord;
+pub use spans::{MAX_OCCURRENCES, TextSpan, ValueSpans, spans_of};
 #[cfg(feature = "cli")]
 pub(crate) use template::Template;
+pub use truncated::Truncated;
 
 /// A record and details of its generation.
 #[derive(Debug, Clone)]
@@ -50,6 +61,20 @@ pub struct Extraction {
     pub finish: Finish,
     /// The statistics of the generation.
     pub stats: Stats,
+    /// The confidence in each value, if requested with
+    /// [`Request::confidence`](crate::Request::confidence).
+    pub confidence: Vec<ValueConfidence>,
+    /// The spans of the source in `text`, for schemas with `x-verbatim`.
+    pub source_spans: Vec<SourceSpan>,
+}
+
+impl Extraction {
+    /// Returns the spans of `text` that the values of the record were copied from, as
+    /// [`spans_of`] does. `text` is the text that the record was extracted from. Offsets are those
+    /// after a byte order mark.
+    pub fn spans(&self, text: impl AsRef<str>) -> Vec<ValueSpans> {
+        spans_of(&self.text, &self.source_spans, without_mark(text.as_ref()))
+    }
 }
 
 /// # Errors
@@ -83,11 +108,28 @@ impl Engine {
     ) -> Result<(T, Stats)> {
         let schema = schema_for!(T).to_value().to_string();
         let Extraction { text, stats, .. } = self.extract_json(&schema, text)?;
-        // From the text, in which integers have all of their digits.
-        let record = serde_json::from_str(&text).map_err(|e| {
-            Error::new(ErrorKind::InvalidSchema, format!("the record does not fit the type: {e}"))
+        Ok((typed(&text)?, stats))
+    }
+
+    /// Extracts a typed record, and calls `on_partial` with the part of it that is generated, each
+    /// time that a value begins, grows or ends.
+    ///
+    /// # Errors
+    /// Fails like [`extract`](Self::extract).
+    pub fn extract_streaming<T: DeserializeOwned + JsonSchema>(
+        &self,
+        text: impl AsRef<str>,
+        on_partial: &mut dyn FnMut(&PartialRecord),
+    ) -> Result<T> {
+        let extractor = Extractor::new(self, schema_for!(T).to_value().to_string())?;
+        let mut partial = PartialRecord::default();
+        let output = self.generate_events(&extractor.request(text)?, &mut |event| {
+            if let Event::Field(field) = event {
+                partial.update(field);
+                on_partial(&partial);
+            }
         })?;
-        Ok((record, stats))
+        typed(&finished(output)?.text)
     }
 
     /// Extracts a record of a JSON Schema, with default options. For several texts, an
@@ -101,35 +143,44 @@ impl Engine {
     }
 }
 
+/// Reads a typed record from its text, in which integers have all of their digits.
+fn typed<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text)
+        .map_err(|e| Error::new(ErrorKind::InvalidSchema, format!("the record does not fit the type: {e}")))
+}
+
 /// Returns the record of a generation that ended; a truncated one is an error, never repaired.
 ///
 /// # Errors
 /// `Incomplete` if the generation reached the token limit or stopped within the record, `Cancelled`
-/// if it was cancelled.
+/// if it was cancelled. [`Truncated::of`] gives the value at which such a record was cut.
 pub fn finished(output: Output) -> Result<Extraction> {
-    let Output { text, finish, stats, complete, .. } = output;
+    let Output { text, answer, finish, stats, complete, confidence, source_spans, .. } = output;
+    // Without the thinking.
+    let text = answer.unwrap_or(text);
     let tokens = stats.tokens;
-    let (kind, message, hint) = match &finish {
-        Finish::Length { path, .. } => (
+    let cut = |kind, (path, partial): (&str, &str), hint| {
+        let error = Error::new(kind, format!("the record ends after {tokens} tokens"));
+        Err(Truncated { path: path.into(), partial: partial.into() }.add_to(error).hint(hint))
+    };
+    match &finish {
+        Finish::Length { path, partial } => cut(
             ErrorKind::Incomplete,
-            format!("after {tokens} tokens the record ends inside #{path}"),
+            (path, partial),
             "raise the token limit (--max-tokens), or bound long strings and arrays in the schema",
         ),
-        Finish::Cancelled { path, .. } => (
-            ErrorKind::Cancelled,
-            format!("after {tokens} tokens, inside #{path}"),
-            "the record is not complete",
-        ),
-        _ if !complete => (
-            ErrorKind::Incomplete,
-            format!("after {tokens} tokens the record ends by {}", finish.name()),
-            "leave out stop texts and stop tokens: the schema says where a record ends",
-        ),
+        Finish::Cancelled { path, partial } => {
+            cut(ErrorKind::Cancelled, (path, partial), "the record is not complete")
+        }
+        _ if !complete => {
+            let message = format!("after {tokens} tokens the record ends by {}", finish.name());
+            Err(Error::new(ErrorKind::Incomplete, message)
+                .hint("leave out stop texts and stop tokens: the schema says where a record ends"))
+        }
         _ => {
             let record = serde_json::from_str(&text)
                 .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the generated record: {e}")))?;
-            return Ok(Extraction { record, text, finish, stats });
+            Ok(Extraction { record, text, finish, stats, confidence, source_spans })
         }
-    };
-    Err(Error::new(kind, message).hint(hint))
+    }
 }

@@ -15,6 +15,7 @@
 //!
 //! Truncating before the mask was rejected: truncation could remove every legal token.
 
+mod log_probabilities;
 mod params;
 mod top_tokens;
 
@@ -47,6 +48,9 @@ pub struct Sampled {
     /// Share of the probability that lies on legal tokens (after penalties and bias, before
     /// temperature). Present only with [`Sampler::with_legal_mass`].
     pub legal_mass: Option<f32>,
+    /// Its probability less that of the most probable other legal token, after penalties, bias and
+    /// mask, before temperature. Present only with [`Sampler::with_logprobs`].
+    pub margin: Option<f32>,
     /// Its log-probability according to the model, before penalties, bias and mask. Present only
     /// with [`Sampler::with_logprobs`].
     pub raw_logprob: Option<f32>,
@@ -79,7 +83,7 @@ impl Sampler {
         self
     }
 
-    /// Also reports the model's own log-probability and the share of the probability that the mask
+    /// Also reports the model's own log-probability, the margin, and the share of the probability that the mask
     /// leaves. Costs a copy of the logits and two exponentials per token.
     pub fn with_logprobs(mut self) -> Self {
         self.report_raw = true;
@@ -143,6 +147,7 @@ impl Sampler {
             token: chosen.token,
             logprob: chosen.logit - best.logit - total,
             legal_mass,
+            margin: raw.as_ref().map(|_| log_probabilities::margin(logits, mask, (best, chosen), total)),
             raw_logprob: raw.map(|raw| log_softmax(&raw, chosen.token as usize)),
         }
     }

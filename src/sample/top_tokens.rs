@@ -11,6 +11,7 @@
 
 use std::cmp::Ordering;
 
+use super::log_probabilities::margin;
 use super::{Candidate, Sampled, Sampler, best, for_legal, legal_mass, log_softmax, log_sum};
 use crate::error::Result;
 use crate::vocab::TokenId;
@@ -57,6 +58,7 @@ impl Sampler {
             token: c.token,
             logprob: c.logit - best.logit - total,
             legal_mass,
+            margin: raw.as_ref().map(|_| margin(logits, mask, (best, c), total)),
             raw_logprob: raw.as_ref().map(|raw| log_softmax(raw, c.token as usize)),
         };
         Ok(candidates.into_iter().map(sampled).collect())

@@ -167,7 +167,7 @@ fn what_there_is_of_a_record_that_was_cut_is_told() {
     let output = ffwd(&[&["extract", TEXT], &cut[..]].concat());
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(err.contains("not complete: after 12 tokens the record ends inside #"), "{err}");
+    assert!(err.contains("not complete: the record ends after 12 tokens\n  at: record#"), "{err}");
     let so_far = out.strip_suffix('\n').unwrap();
     assert!(so_far.len() > 20 && whole.starts_with(so_far), "{out}");
     assert!(err.contains("12 tokens in") && err.contains("ms by tokens"), "{err}");

@@ -4,6 +4,7 @@
 mod bench;
 mod commands;
 mod explain;
+mod grounding;
 mod help;
 mod hostile;
 mod labels;

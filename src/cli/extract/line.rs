@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::journal::Key;
 use super::{Outcome, json};
@@ -33,6 +33,10 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     records: Option<Vec<PartRecord<'a>>>,
     finish: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spans: Option<&'a Map<String, Value>>,
     /// The text of an incomplete record.
     #[serde(skip_serializing_if = "Option::is_none")]
     partial: Option<&'a str>,
@@ -76,6 +80,8 @@ impl Task {
             record,
             records,
             finish: outcome.finish,
+            confidence: outcome.grounding.confidence.as_ref(),
+            spans: outcome.grounding.spans.as_ref(),
             partial,
             error: outcome.incomplete.as_ref().map(Error::to_string),
             key: self.key.map(Key::hex),
@@ -90,6 +96,8 @@ impl Task {
             record: Some(None),
             records: None,
             finish: "error",
+            confidence: None,
+            spans: None,
             partial: None,
             error: Some(error.to_string()),
             key: None,

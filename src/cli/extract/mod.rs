@@ -4,6 +4,7 @@
 //! each text has its own. A failure of one text does not stop the others.
 
 mod documents;
+mod grounding;
 mod journal;
 mod line;
 #[cfg(feature = "parquet")]
@@ -15,13 +16,14 @@ mod pile;
 mod progress;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use documents::{Document, DocumentArgs, DocumentReader};
+use grounding::{Grounding, GroundingArgs};
 use parts::ChunkArgs;
 
 use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
@@ -34,7 +36,7 @@ use crate::decode::{Engine, Event, Finish, Output, Request, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{self, Example, Extractor, MergedRecord};
 
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     ("Extract one record", "ffwd extract invoice.txt --schema invoice.schema.json"),
     (
         "Read the text from standard input, and print statistics too",
@@ -47,6 +49,10 @@ const EXAMPLES: [(&str, &str); 5] = [
     (
         "Read a column of a table, and write a table",
         "ffwd extract mails.csv --text-field body --id-field id -s ticket.schema.json -o tickets.csv",
+    ),
+    (
+        "Copy names from the text, and print where each value is and how probable",
+        "ffwd extract mail.txt -s ticket.schema.json --verbatim --spans --confidence",
     ),
     (
         "Tell a model more about the record, and look at the prompt",
@@ -134,6 +140,8 @@ pub(super) struct Args {
     #[arg(long)]
     whole_words: bool,
     #[command(flatten)]
+    grounding: GroundingArgs,
+    #[command(flatten)]
     json: JsonArgs,
     #[command(flatten)]
     references: ReferenceArgs,
@@ -166,6 +174,8 @@ struct PromptArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     instructions: Option<String>,
     /// Show the model the example in FILE, JSON with `text` and `record` (repeatable)
+    ///
+    /// A file that ends in .jsonl has an example on each line.
     #[arg(long, value_name = "FILE")]
     example: Vec<PathBuf>,
 }
@@ -178,6 +188,8 @@ struct Outcome {
     records: Option<Vec<MergedRecord>>,
     finish: &'static str,
     stats: Stats,
+    /// Further members of its line.
+    grounding: Grounding,
     /// The error of an incomplete record.
     incomplete: Option<Error>,
     /// Messages about its values.
@@ -191,7 +203,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         // Also if it lies in the folder that is read.
         files.retain(|file| !pile::is_own(file, output));
     }
-    let many = args.output.is_some() || args.chunks.options().is_some() || args.documents.are_many(&files);
+    let adds_members = args.grounding.adds_members();
+    let many = args.output.is_some()
+        || adds_members
+        || args.chunks.options().is_some()
+        || args.documents.are_many(&files);
+    if adds_members && args.chunks.options().is_some() {
+        let message = "--confidence or --spans with texts that are cut into parts";
+        return Err(Error::new(ErrorKind::InvalidOption, message)
+            .hint("records of parts have spans of their own, without these options"));
+    }
     if args.stream && many {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one text")
             .hint("stream one file at a time, in one part"));
@@ -251,15 +272,23 @@ fn extractor(
 ) -> Result<Extractor> {
     let policy = Policy { closed_objects: !args.open_objects, ..args.json.policy(engine.whitespace()) };
     let spans = if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
-    let mut builder = Extractor::builder(engine).policy(policy).spans(spans);
+    let mut builder =
+        Extractor::builder(engine).policy(policy).spans(spans).verbatim(args.grounding.verbatim);
     for (uri, text) in &documents.0 {
         builder = builder.document(uri, text);
     }
     let PromptArgs { prompt, system, instructions, example, .. } = &args.prompt;
     let template = prompt.as_deref().map(read_text).transpose()?;
     for file in example {
-        let example = Example::from_json(read_text(file)?).map_err(|e| e.at(Place::File(file.clone())))?;
-        builder = builder.example(example.in_file(file));
+        let text = read_text(file)?;
+        let are_lines = file.extension().is_some_and(|e| e.eq_ignore_ascii_case("jsonl"));
+        let examples = match are_lines {
+            true => Example::from_json_lines(text),
+            false => Example::from_json(text).map(|example| vec![example]),
+        };
+        for example in examples.map_err(|e| e.at(Place::File(file.clone())))? {
+            builder = builder.example(example.in_file(file));
+        }
     }
     builder = template.iter().fold(builder, |builder, text| builder.prompt(text.trim_end_matches('\n')));
     builder = system.iter().fold(builder, |builder, text| builder.system(text));
@@ -314,7 +343,7 @@ fn request(job: &Job, document: &Document, first: bool) -> Result<Request> {
         }
     }
     let request = extractor.request(text).map_err(in_file)?;
-    Ok(args.values.apply(args.decode.apply(request)))
+    Ok(args.grounding.apply(args.values.apply(args.decode.apply(request))))
 }
 
 fn extract_document(job: &Job, document: &Document, first: bool) -> Result<Outcome> {
@@ -330,14 +359,14 @@ fn extract_document(job: &Job, document: &Document, first: bool) -> Result<Outco
             }
         }),
     };
-    let outcome = outcome_of(job, &document.source, output);
+    let outcome = outcome_of(job, document, output);
     written?;
     outcome
 }
 
 /// Converts the engine's output for a text; one that the token limit cut is not an error here.
-fn outcome_of(job: &Job, source: &Path, output: Result<Output>) -> Result<Outcome> {
-    let in_file = |e: Error| e.at(Place::File(source.into()));
+fn outcome_of(job: &Job, document: &Document, output: Result<Output>) -> Result<Outcome> {
+    let in_file = |e: Error| e.at(Place::File(document.source.clone()));
     let output = output.map_err(in_file)?;
     let (text, finish, stats) = (output.text.clone(), output.finish.name(), output.stats.clone());
     let mut notes = value_args::messages(&stats);
@@ -345,8 +374,10 @@ fn outcome_of(job: &Job, source: &Path, output: Result<Output>) -> Result<Outcom
         let limit = job.args.decode.max_tokens();
         notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
     }
+    let again = || request(job, document, false);
+    let grounding = job.args.grounding.members(job.engine, &output, document, again).map_err(in_file)?;
     let incomplete = extract::finished(output).err().map(in_file);
-    Ok(Outcome { text, records: None, finish, stats, incomplete, notes })
+    Ok(Outcome { text, records: None, finish, stats, grounding, incomplete, notes })
 }
 
 fn json(line: &impl Serialize) -> Result<String> {

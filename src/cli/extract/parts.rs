@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::documents::Document;
+use super::grounding::Grounding;
 use super::line::Task;
 use super::{Job, Outcome};
 use crate::decode::Stats;
@@ -121,7 +122,8 @@ pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<(Chunk, Result<Outc
         }
     }
     let records = Some(merge_records(records, &job.args.chunks.merge_key)?);
-    Ok(Outcome { text: String::new(), records, finish, stats: sum(&stats), incomplete, notes })
+    let (text, grounding) = (String::new(), Grounding::default());
+    Ok(Outcome { text, records, finish, stats: sum(&stats), grounding, incomplete, notes })
 }
 
 /// Returns the statistics of several generations together.

@@ -177,7 +177,7 @@ impl Pile<'_> {
                 }
             }
             let Some((part, handle)) = in_flight.pop_front() else { return Ok(stop) };
-            let output = handle.and_then(|handle| outcome_of(self.job, &part.task.source, handle.wait()));
+            let output = handle.and_then(|handle| outcome_of(self.job, &part.document, handle.wait()));
             self.take_part(part, output)?;
         }
     }
@@ -297,8 +297,11 @@ fn digest_of(job: &Job, fixed: &Fixed) -> Result<Sha256> {
         add(&mut digest, text.as_bytes());
     }
     let (json, values, decode, models) = (&args.json, &args.values, &args.decode, &args.models);
-    let options =
-        format!("{json:?} {values:?} {decode:?} {models:?} {} {}", args.open_objects, args.whole_words);
+    let grounding = &args.grounding;
+    let options = format!(
+        "{json:?} {values:?} {decode:?} {models:?} {grounding:?} {} {}",
+        args.open_objects, args.whole_words
+    );
     if args.chunks.options().is_some() {
         add(&mut digest, format!("{:?}", args.chunks).as_bytes());
     }

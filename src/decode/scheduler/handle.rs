@@ -12,7 +12,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::decode::engine::Output;
+use crate::decode::output::Output;
 use crate::decode::{CancelToken, Event, Field, Stats};
 use crate::error::{Error, ErrorKind, Result};
 

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::handle::Answer;
 use super::queue::{Ready, internal};
 use crate::decode::Event;
-use crate::decode::engine::Output;
+use crate::decode::output::Output;
 use crate::decode::prefix_cache::{MIN_PREFIX_TOKENS, PrefixCache, common};
 use crate::decode::session::{BatchContext, NextForward, Session};
 use crate::error::Result;

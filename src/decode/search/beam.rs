@@ -17,9 +17,10 @@
 use std::time::Instant;
 
 use super::{Ranked, Scored, check_count, rank, refused};
-use crate::decode::engine::{Engine, Output};
+use crate::decode::engine::Engine;
 use crate::decode::events::CancelToken;
 use crate::decode::json_stream::JsonStream;
+use crate::decode::output::Output;
 use crate::decode::request::{Request, room};
 use crate::decode::session::TokenLogprob;
 use crate::decode::stats::{Finish, Mode, Stats};
@@ -361,6 +362,7 @@ impl<'a> Search<'a> {
                 raw,
                 masked: sampled.logprob,
                 legal_mass,
+                margin: sampled.margin.unwrap_or_default(),
             }));
         }
         Ok(())
@@ -413,6 +415,8 @@ impl<'a> Search<'a> {
             tokens,
             logprobs,
             origins: Vec::new(),
+            confidence: Vec::new(),
+            source_spans: Vec::new(),
             complete,
             finish,
             stats,

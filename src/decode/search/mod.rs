@@ -18,7 +18,7 @@
 mod beam;
 mod best_of;
 
-use super::engine::Output;
+use super::output::Output;
 use crate::error::{Error, ErrorKind, Result};
 
 pub use beam::BeamOptions;

@@ -106,6 +106,9 @@ impl Session {
         if let Some(origins) = &mut self.origins {
             origins.truncate(to.tokens);
         }
+        if let Some(free) = &mut self.free {
+            free.truncate(to.tokens);
+        }
         // The last token runs again: its logits are wanted once more.
         self.cache.truncate(self.history.len() - 1);
         self.unverified = None;
@@ -121,5 +124,6 @@ impl Session {
 /// Returns the log-probabilities of a token, if the sampler reports them.
 fn logprob(sampled: &Sampled) -> Option<TokenLogprob> {
     let (raw, legal_mass) = sampled.raw_logprob.zip(sampled.legal_mass)?;
-    Some(TokenLogprob { raw, masked: sampled.logprob, legal_mass })
+    let margin = sampled.margin.unwrap_or_default();
+    Some(TokenLogprob { raw, masked: sampled.logprob, legal_mass, margin })
 }

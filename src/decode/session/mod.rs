@@ -24,10 +24,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::completion::CompletionKeeper;
-use super::engine::Output;
+use super::confidence::{ScoredToken, ValueConfidence, confidence_of};
 use super::events::{CancelToken, Event};
 use super::json_stream::JsonStream;
 use super::origin::{TokenOrigin, TokenSource};
+use super::output::Output;
 use super::request::room;
 use super::stats::{BySource, Finish, Mode, Stats};
 use super::stop::{Stops, satisfies};
@@ -37,7 +38,7 @@ use crate::draft::{
     AcceptanceRates, DraftModel, ForcedRunCache, Gate, PromptLookup, Proposal, Source, TokenizationMemory,
 };
 use crate::error::Result;
-use crate::matcher::Matcher;
+use crate::matcher::{Matcher, SourceSpan};
 use crate::model::{Branch, KvCache, Model};
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
@@ -80,6 +81,9 @@ pub struct TokenLogprob {
     /// Share of the probability on legal tokens, after penalties and bias: 1 if the constraint
     /// excluded nothing probable, near 0 if the model preferred other tokens.
     pub legal_mass: f32,
+    /// The probability of the token less that of the most probable other legal token, on the scale
+    /// of `masked`: 1 if no other token is legal, negative if another one is more probable.
+    pub margin: f32,
 }
 
 /// Options of a session.
@@ -94,6 +98,8 @@ pub(super) struct SessionOptions {
     pub thinking: Option<Thinking>,
     pub logprobs: bool,
     pub origins: bool,
+    pub confidence: bool,
+    pub source_spans: bool,
     pub cancel: Vec<CancelToken>,
 }
 
@@ -136,6 +142,13 @@ pub(super) struct Session {
     streamed: usize,
     fields: JsonStream,
     logprobs: Option<Vec<Option<TokenLogprob>>>,
+    /// True if the output has the log-probabilities.
+    reports_logprobs: bool,
+    /// True if the output has the spans of the constraint's source.
+    reports_source_spans: bool,
+    /// For each output token, if the confidence was requested: true if the constraint left a choice
+    /// about its bytes.
+    free: Option<Vec<bool>>,
     /// Origins of the output tokens, if requested.
     origins: Option<Vec<TokenOrigin>>,
     /// The log-probability of the token that ended the output, if requested.
@@ -194,6 +207,8 @@ struct Verified {
     tokens: Vec<TokenId>,
     /// Their log-probabilities, if requested.
     logprobs: Vec<Option<TokenLogprob>>,
+    /// True for those about whose bytes the constraint left a choice, if requested.
+    free: Vec<bool>,
     /// The log-probability of the end token or stop token after them.
     end_logprob: Option<TokenLogprob>,
     /// Number of proposals of the draft that were chosen; then the index of a branch and the number
@@ -254,7 +269,10 @@ impl Session {
             text: Vec::new(),
             streamed: 0,
             fields: JsonStream::new(),
-            logprobs: setup.logprobs.then(Vec::new),
+            logprobs: (setup.logprobs || setup.confidence).then(Vec::new),
+            reports_logprobs: setup.logprobs,
+            reports_source_spans: setup.source_spans,
+            free: setup.confidence.then(Vec::new),
             origins: setup.origins.then(Vec::new),
             end_logprob: None,
             row: vec![0; vocab.bitmask_words()],
@@ -284,6 +302,8 @@ impl Session {
         }
         self.stats.gate = self.drafting.gate.report();
         self.stats.close(finish, self.begun.elapsed().as_secs_f64());
+        let confidence = self.confidence();
+        let source_spans = self.source_spans();
         Output {
             complete: self.is_complete(),
             answer: self
@@ -291,11 +311,45 @@ impl Session {
                 .map(|at| String::from_utf8_lossy(&self.text[at.min(self.text.len())..]).into_owned()),
             text: String::from_utf8_lossy(&self.text).into_owned(),
             tokens: self.history.split_off(self.prompt),
-            logprobs: self.logprobs.unwrap_or_default(),
+            confidence,
+            source_spans,
+            logprobs: self.logprobs.filter(|_| self.reports_logprobs).unwrap_or_default(),
             origins: self.origins.unwrap_or_default(),
             finish: finish.clone(),
             stats: self.stats,
         }
+    }
+
+    /// Returns the confidence in each value of the answer, if requested.
+    fn confidence(&self) -> Vec<ValueConfidence> {
+        let (Some(free), Some(logprobs), Some(at)) = (&self.free, &self.logprobs, self.answer) else {
+            return Vec::new();
+        };
+        // Offsets in text that is not UTF-8 would be those of another text.
+        let answer = &self.text[at.min(self.text.len())..];
+        if std::str::from_utf8(answer).is_err() {
+            return Vec::new();
+        }
+        let tokens = self.history[self.prompt..].iter().zip(free).zip(logprobs);
+        let tokens = tokens.map(|((&token, &free), &logprob)| ScoredToken {
+            len: self.vocab.token_bytes(token).len(),
+            logprob,
+            free,
+        });
+        confidence_of(answer, at, tokens)
+    }
+
+    /// Returns the spans of the source in the answer, if requested.
+    fn source_spans(&self) -> Vec<SourceSpan> {
+        let (Some(matcher), Some(at)) =
+            (self.matcher.as_ref().filter(|_| self.reports_source_spans), self.answer)
+        else {
+            return Vec::new();
+        };
+        let spans = matcher.source_spans().into_iter().filter(|span| span.output.start >= at);
+        spans
+            .map(|span| SourceSpan { output: span.output.start - at..span.output.end - at, ..span })
+            .collect()
     }
 
     fn emitted(&self) -> usize {
@@ -376,6 +430,9 @@ impl Session {
         }
         if let Some(origins) = &mut self.origins {
             origins.push(TokenOrigin::new(source));
+        }
+        if let Some(free) = &mut self.free {
+            free.push(source != TokenSource::Forced);
         }
         self.emit(token, None);
     }
@@ -466,6 +523,9 @@ impl Session {
         self.stats.shortened.extend(verified.shortened);
         if let Some(origins) = &mut self.origins {
             origins.extend(of_round);
+        }
+        if let Some(free) = &mut self.free {
+            free.extend(&verified.free);
         }
         for (&token, logprob) in verified.tokens.iter().zip(verified.logprobs) {
             self.emit(token, logprob);

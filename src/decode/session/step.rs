@@ -19,7 +19,7 @@ use std::time::Instant;
 use super::drafting::Draft;
 use super::{Finish, OnEvent, Session, SubmittedDraft};
 use crate::decode::Event;
-use crate::decode::engine::Output;
+use crate::decode::output::Output;
 use crate::decode::stats::{Mode, TimeBreakdown};
 use crate::decode::watch::OutputWatch;
 use crate::draft::ModelRole;

@@ -4,6 +4,7 @@
 use super::branches::Branch;
 use super::choice::TokenChoice;
 use super::{Ending, Session, SubmittedDraft, Verified};
+use crate::decode::confidence::is_forced;
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::vocab::TokenId;
@@ -81,11 +82,16 @@ impl Session {
                 verified.end_logprob = logprob;
                 break;
             }
+            if self.free.is_some() {
+                let forced = matcher.as_mut().is_some_and(|m| is_forced(m, &self.vocab, token));
+                verified.free.push(!forced);
+            }
             if let Some(matcher) = &mut matcher {
                 let mut next = matcher.fork();
                 next.accept_token(token)?;
                 if !self.can_end(&next, token, position + 1) {
                     verified.ending = Some(Ending::Closed);
+                    verified.free.truncate(verified.tokens.len());
                     break;
                 }
                 *matcher = next;

@@ -1,0 +1,116 @@
+//! Members of a line that ground the values of a record: `confidence` and `spans`.
+//!
+//! # Cost
+//!
+//! Confidence costs the log-probabilities of all tokens, alternatives some forwards. Spans cost a
+//! search of the text for each value.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::documents::Document;
+use crate::decode::{AlternativeOptions, Engine, Output, Request, ValueAlternatives};
+use crate::error::{Error, ErrorKind, Result};
+use crate::extract::{ValueSpans, spans_of};
+
+/// Options that ground values.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Grounding")]
+pub(super) struct GroundingArgs {
+    /// Add `confidence` to each line: how probable each value is
+    ///
+    /// A map from JSON pointers to `probability` (the product over the tokens that the schema leaves
+    /// free), `margin` (the smallest lead of a token over the next one) and `legal_mass` (the smallest
+    /// share of the model's probability on legal tokens). Prints a line also for one file.
+    #[arg(long, conflicts_with = "stream")]
+    confidence: bool,
+    /// Add to `confidence` the probabilities of all values of enums and the like; costs forwards
+    ///
+    /// `alternatives` lists up to 64 values, the most probable first, and `rest` is what no value has
+    /// got.
+    #[arg(long, requires = "confidence")]
+    alternatives: bool,
+    /// Add `spans` to each line: where in the text each value is
+    ///
+    /// A map from JSON pointers to `bytes` and `chars`, each a pair of offsets. Strings with
+    /// `"x-verbatim": true` that occur several times have `occurrences` instead, a list of these. Other
+    /// strings and numbers have a span only if the text contains them exactly once as a whole word.
+    /// Prints a line also for one file.
+    #[arg(long, conflicts_with = "stream")]
+    spans: bool,
+    /// Copy all strings from the text that the schema leaves free
+    ///
+    /// As if each of them had `"x-verbatim": true` in the schema. Strings with values, a pattern or a
+    /// format stay as they are.
+    #[arg(long)]
+    pub verbatim: bool,
+}
+
+/// The members of a line.
+#[derive(Debug, Default)]
+pub(super) struct Grounding {
+    pub confidence: Option<Map<String, Value>>,
+    pub spans: Option<Map<String, Value>>,
+}
+
+impl GroundingArgs {
+    /// Returns true if lines get further members.
+    pub fn adds_members(&self) -> bool {
+        self.confidence || self.spans
+    }
+
+    pub fn apply(&self, request: Request) -> Request {
+        request.confidence(self.confidence)
+    }
+
+    /// Returns the members for the output about a text. `request` makes its request once more.
+    pub fn members(
+        &self,
+        engine: &Engine,
+        output: &Output,
+        document: &Document,
+        request: impl FnOnce() -> Result<Request>,
+    ) -> Result<Grounding> {
+        let mut grounding = Grounding::default();
+        if self.confidence {
+            let alternatives = match self.alternatives {
+                true => engine.alternatives(&request()?, output, &AlternativeOptions::default())?,
+                false => Vec::new(),
+            };
+            grounding.confidence = Some(confidence(output, &alternatives)?);
+        }
+        if self.spans {
+            let record = output.answer.as_deref().unwrap_or_default();
+            let text = document.text.as_deref().unwrap_or_default();
+            let spans = spans_of(record, &output.source_spans, text);
+            grounding.spans =
+                Some(spans.iter().map(|value| (value.pointer.clone(), spans_json(value))).collect());
+        }
+        Ok(grounding)
+    }
+}
+
+fn confidence(output: &Output, alternatives: &[ValueAlternatives]) -> Result<Map<String, Value>> {
+    let mut members = Map::new();
+    for value in &output.confidence {
+        let mut member = to_json(value)?;
+        if let Some(found) = alternatives.iter().find(|found| found.pointer == value.pointer) {
+            member["alternatives"] = to_json(&found.values)?;
+            member["rest"] = json!(found.rest);
+        }
+        members.insert(value.pointer.clone(), member);
+    }
+    Ok(members)
+}
+
+fn spans_json(value: &ValueSpans) -> Value {
+    match value.unique() {
+        Some(span) => json!(span),
+        None => json!({"occurrences": value.occurrences}),
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(value)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("a confidence cannot be written as JSON: {e}")))
+}
