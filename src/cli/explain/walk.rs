@@ -56,6 +56,8 @@ pub(in crate::cli) struct Walker {
     vocab: Vocabulary,
     /// Words with and without a space before them.
     words: [Vec<TokenId>; 2],
+    /// The tokens that are a quotation mark and nothing else.
+    marks: Vec<TokenId>,
     /// Characters of a string, where its bounds allow that many.
     string_chars: usize,
     random: u64,
@@ -70,7 +72,8 @@ impl Walker {
         let is_spaced = |word: &TokenId| vocab.token_bytes(*word).starts_with(b" ");
         let words = words.iter().partition(is_spaced);
         let words = <[Vec<TokenId>; 2]>::from(words);
-        Walker { vocab: vocab.clone(), words, string_chars, random: 0x9e37_79b9_7f4a_7c15 }
+        let marks = vocab.tokens_where(|bytes| bytes == b"\"").iter().collect();
+        Walker { vocab: vocab.clone(), words, marks, string_chars, random: 0x9e37_79b9_7f4a_7c15 }
     }
 
     /// Returns a number below `end` (SplitMix64).
@@ -203,9 +206,15 @@ impl Walker {
             Some(quote) if self.below(STRING_OF) > 0 => quote,
             _ => self.below(kinds.len()),
         };
-        let tokens = &kinds.get(kind)?.1;
+        let (first, tokens) = kinds.get(kind)?;
+        // The longest token with a quotation mark would often be a whole empty string.
+        if *first == b'"'
+            && let Some(&mark) = self.marks.iter().find(|mark| matcher.allows(**mark))
+        {
+            return Some(mark);
+        }
         let at = self.below(tokens.len());
-        kinds[kind].1.get(at).copied()
+        tokens.get(at).copied()
     }
 }
 
