@@ -39,14 +39,14 @@ impl Invoice {
 }
 
 /// An entry of the ledger.
-struct Entry {
+struct LedgerEntry {
     invoice: Invoice,
     account: String,
 }
 
 /// The booked invoices, in the order of their entries.
 #[derive(Default)]
-pub struct Ledger(Vec<Entry>);
+pub struct Ledger(Vec<LedgerEntry>);
 
 impl Ledger {
     pub fn len(&self) -> usize {
@@ -78,7 +78,7 @@ impl Ledger {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut lines = vec!["account,invoice,vendor,amount,currency".to_owned()];
         let mut sums: BTreeMap<(&str, &str), i64> = BTreeMap::new();
-        for Entry { invoice, account } in &self.0 {
+        for LedgerEntry { invoice, account } in &self.0 {
             let (number, vendor) = (quoted(&invoice.number), quoted(&invoice.vendor));
             let amount = invoice.cents as f64 / 100.0;
             lines.push(format!("{account},{number},{vendor},{amount:.2},{}", invoice.currency));
@@ -121,7 +121,7 @@ pub fn book(engine: &Engine, invoices: &[Invoice]) -> Result<Ledger> {
         let number = arguments["invoice"].as_str().unwrap_or_default();
         let at = open.iter().position(|i| i.number == number).expect("the tool lists the open invoices");
         let account = arguments["account"].as_str().unwrap_or_default().to_owned();
-        ledger.0.push(Entry { invoice: open.remove(at), account });
+        ledger.0.push(LedgerEntry { invoice: open.remove(at), account });
         messages.push(Message::assistant(output.text));
         messages.push(Message::tool(json!({"booked": number, "open": open.len()}).to_string()));
     }
