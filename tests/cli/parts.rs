@@ -131,3 +131,37 @@ fn a_part_that_fails_keeps_the_records_of_the_others() {
         (&"error".into(), &"Sentence 1 names".into())
     );
 }
+
+#[test]
+fn values_have_spans_in_the_whole_text() {
+    let folder = Folder::new();
+    folder.write(
+        "s.json",
+        r#"{"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "object", "required": ["copy"],
+            "properties": {"copy": {"type": "string", "x-verbatim": true, "minLength": 4, "maxLength": 30}}}}"#,
+    );
+    folder.write("in/a.txt", &long(30));
+    let text = long(30);
+    let grounded = ["--chunk-tokens", "80", "--chunk-overlap", "20", "--spans", "--confidence"];
+    let mut checked = 0;
+    for more in [&[][..], &["--merge-key", "copy"]] {
+        let (code, out, err) = folder.extract("in", &[&grounded[..], more].concat());
+        assert_eq!(code, 0, "{err}");
+        for record in lines(&out)[0]["records"].as_array().unwrap() {
+            let value = record["record"]["copy"].as_str().unwrap();
+            let span = &record["spans"]["/copy"];
+            let all = span["occurrences"].as_array().cloned().unwrap_or_else(|| vec![span.clone()]);
+            let chunk = &record["chunks"][0];
+            for span in all {
+                let at = |of: &Value, kind: &str, i: usize| of[kind][i].as_u64().unwrap() as usize;
+                let (start, end) = (at(&span, "bytes", 0), at(&span, "bytes", 1));
+                assert_eq!(&text[start..end], value);
+                assert!(at(chunk, "bytes", 0) <= start && end <= at(chunk, "bytes", 1));
+                assert_eq!(at(&span, "chars", 0), text[..start].chars().count());
+                checked += 1;
+            }
+            assert!(record["confidence"]["/copy"]["probability"].as_f64() > Some(0.0), "{record}");
+        }
+    }
+    assert!(checked > 5, "{checked}");
+}

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::documents::Document;
 use crate::decode::{AlternativeOptions, Engine, Output, Request, ValueAlternatives};
 use crate::error::{Error, ErrorKind, Result};
-use crate::extract::{ValueSpans, spans_of};
+use crate::extract::{Chunk, ValueSpans, spans_of};
 
 /// Options that ground values.
 #[derive(Debug, clap::Args)]
@@ -87,6 +87,43 @@ impl GroundingArgs {
                 Some(spans.iter().map(|value| (value.pointer.clone(), spans_json(value))).collect());
         }
         Ok(grounding)
+    }
+}
+
+impl Grounding {
+    /// Returns the members for a record of a part of a text. `item` is its number if the part gave a
+    /// list. Offsets count from the start of the text.
+    pub fn in_text(&self, item: Option<usize>, part: &Chunk) -> Grounding {
+        let prefix = item.map(|item| format!("/{item}")).unwrap_or_default();
+        let of_item = |members: &Map<String, Value>| -> Map<String, Value> {
+            let own = members.iter().filter_map(|(pointer, value)| {
+                let rest = pointer.strip_prefix(&prefix)?;
+                (rest.is_empty() || rest.starts_with('/')).then(|| (rest.to_owned(), value.clone()))
+            });
+            own.collect()
+        };
+        let mut spans = self.spans.as_ref().map(of_item);
+        spans.iter_mut().flat_map(Map::values_mut).for_each(|span| shift(span, part));
+        Grounding { confidence: self.confidence.as_ref().map(of_item), spans }
+    }
+
+    /// Removes values that are not the same in two records, given as JSON.
+    pub fn keep_same(&mut self, first: &Value, merged: &Value) {
+        for members in [&mut self.confidence, &mut self.spans].into_iter().flatten() {
+            members.retain(|pointer, _| first.pointer(pointer) == merged.pointer(pointer));
+        }
+    }
+}
+
+/// Adds the start of a part to the offsets in it.
+fn shift(span: &mut Value, part: &Chunk) {
+    if let Some(list) = span.get_mut("occurrences").and_then(Value::as_array_mut) {
+        return list.iter_mut().for_each(|span| shift(span, part));
+    }
+    for (kind, start) in [("bytes", part.bytes.start), ("chars", part.chars.start)] {
+        for offset in span.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+            *offset = json!(offset.as_u64().unwrap_or_default() + start as u64);
+        }
     }
 }
 

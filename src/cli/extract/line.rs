@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::grounding::Grounding;
 use super::journal::Key;
 use super::{Outcome, json};
 use crate::error::{Error, Result};
@@ -52,11 +53,16 @@ struct Line<'a> {
 struct PartRecord<'a> {
     record: Option<&'a RawValue>,
     chunks: &'a [Chunk],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spans: Option<&'a Map<String, Value>>,
 }
 
 impl PartRecord<'_> {
-    fn of(merged: &MergedRecord) -> PartRecord<'_> {
-        PartRecord { record: raw(&merged.json), chunks: &merged.chunks }
+    fn of((merged, grounding): &(MergedRecord, Grounding)) -> PartRecord<'_> {
+        let (confidence, spans) = (grounding.confidence.as_ref(), grounding.spans.as_ref());
+        PartRecord { record: raw(&merged.json), chunks: &merged.chunks, confidence, spans }
     }
 }
 

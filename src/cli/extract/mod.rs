@@ -185,7 +185,7 @@ struct Outcome {
     /// The record, or the part of it that was generated.
     text: String,
     /// The records of all parts, if the text was cut into parts.
-    records: Option<Vec<MergedRecord>>,
+    records: Option<Vec<(MergedRecord, Grounding)>>,
     finish: &'static str,
     stats: Stats,
     /// Further members of its line.
@@ -208,11 +208,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         || adds_members
         || args.chunks.options().is_some()
         || args.documents.are_many(&files);
-    if adds_members && args.chunks.options().is_some() {
-        let message = "--confidence or --spans with texts that are cut into parts";
-        return Err(Error::new(ErrorKind::InvalidOption, message)
-            .hint("records of parts have spans of their own, without these options"));
-    }
     if args.stream && many {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one text")
             .hint("stream one file at a time, in one part"));

@@ -2,13 +2,15 @@
 
 use std::rc::Rc;
 
+use serde_json::Value;
+
 use super::documents::Document;
 use super::grounding::Grounding;
 use super::line::Task;
 use super::{Job, Outcome};
 use crate::decode::Stats;
 use crate::error::{Error, Place, Result};
-use crate::extract::{Chunk, ChunkOptions, merge_records};
+use crate::extract::{Chunk, ChunkOptions, MergedRecord, merge_records};
 
 /// Options of long texts.
 #[derive(Debug, clap::Args)]
@@ -98,6 +100,8 @@ pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<(Chunk, Result<Outc
     }
     let count = outcomes.len();
     let (mut records, mut stats, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    // The records with their grounding, by their number in `records`.
+    let mut whole: Vec<(String, Grounding)> = Vec::new();
     let (mut finish, mut incomplete) = ("stop", None);
     for (i, (chunk, outcome)) in outcomes.into_iter().enumerate() {
         let (ended, error) = match outcome {
@@ -105,7 +109,8 @@ pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<(Chunk, Result<Outc
                 notes.extend(outcome.notes);
                 stats.push(outcome.stats);
                 if outcome.incomplete.is_none() {
-                    records.push((outcome.text, chunk.clone()));
+                    records.push((outcome.text.clone(), chunk.clone()));
+                    whole.push((outcome.text, outcome.grounding));
                 }
                 (outcome.finish, outcome.incomplete)
             }
@@ -121,9 +126,25 @@ pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<(Chunk, Result<Outc
             incomplete = Some(error.hint_text().map_or(placed.clone(), |hint| placed.hint(hint)));
         }
     }
-    let records = Some(merge_records(records, &job.args.chunks.merge_key)?);
+    let merged = merge_records(records, &job.args.chunks.merge_key)?;
+    let records = Some(merged.into_iter().map(|merged| grounded(merged, &whole)).collect());
     let (text, grounding) = (String::new(), Grounding::default());
     Ok(Outcome { text, records, finish, stats: sum(&stats), grounding, incomplete, notes })
+}
+
+/// Adds the grounding of the first of the records that were merged; `whole` has them all.
+fn grounded(merged: MergedRecord, whole: &[(String, Grounding)]) -> (MergedRecord, Grounding) {
+    let (first, grounding) = &whole[merged.record];
+    let mut grounding = grounding.in_text(merged.item, &merged.chunks[0]);
+    if merged.chunks.len() > 1 {
+        let value = |json: &str| serde_json::from_str::<Value>(json).unwrap_or_default();
+        let mut first = value(first);
+        if let Some(item) = merged.item {
+            first = first.get_mut(item).map(Value::take).unwrap_or_default();
+        }
+        grounding.keep_same(&first, &value(&merged.json));
+    }
+    (merged, grounding)
 }
 
 /// Returns the statistics of several generations together.
