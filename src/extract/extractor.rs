@@ -270,11 +270,11 @@ impl Extractor {
         self.wording.prompt(&self.values, without_mark(text.as_ref()), self.chat.as_ref(), &self.vocab)
     }
 
-    /// Cuts a text into parts of at most so many of the model's tokens; see [`chunks`](super::chunks).
+    /// Cuts a text into parts of bounded length in the model's tokens; see [`chunks`](fn@super::chunks).
     /// The schema and the rest of the prompt come on top.
     ///
     /// # Errors
-    /// As [`chunks`](super::chunks).
+    /// As [`chunks`](fn@super::chunks).
     pub fn chunks(&self, text: impl AsRef<str>, options: &ChunkOptions) -> Result<Vec<Chunk>> {
         chunks(text.as_ref(), options, &|text| Ok(self.vocab.encode(text)?.len()))
     }

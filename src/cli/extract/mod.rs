@@ -36,7 +36,7 @@ use crate::decode::{Engine, Event, Finish, Output, Request, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{self, Example, Extractor, MergedRecord};
 
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("Extract one record", "ffwd extract invoice.txt --schema invoice.schema.json"),
     (
         "Read the text from standard input, and print statistics too",
@@ -48,11 +48,15 @@ const EXAMPLES: [(&str, &str); 6] = [
     ),
     (
         "Read a column of a table, and write a table",
-        "ffwd extract mails.csv --text-field body --id-field id -s ticket.schema.json -o tickets.csv",
+        "ffwd extract mails.parquet --text-field body --id-field id -s ticket.schema.json -o tickets.csv",
     ),
     (
         "Copy names from the text, and print where each value is and how probable",
         "ffwd extract mail.txt -s ticket.schema.json --verbatim --spans --confidence",
+    ),
+    (
+        "Cut a long text into parts, and merge the records with the same name",
+        "ffwd extract book.txt -s people.schema.json --chunk-tokens 800 --chunk-overlap 80 --merge-key name",
     ),
     (
         "Tell a model more about the record, and look at the prompt",
