@@ -17,4 +17,6 @@ mod parts;
 mod pile;
 mod program;
 mod prompts;
+mod report;
 mod stream;
+mod tour;

@@ -14,6 +14,7 @@ mod parquet_texts;
 mod parts;
 mod pile;
 mod progress;
+mod report;
 mod table;
 
 use std::path::PathBuf;
@@ -135,6 +136,12 @@ pub(super) struct Args {
     /// Write statistics as JSON to FILE (`-` = standard output)
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    /// Write a report to FILE: a page that shows each text with its spans, record and tokens
+    ///
+    /// The page is one file that loads nothing. It is complete after each text, so a run that is
+    /// killed leaves a page, and --resume continues it. A report is replaced, any other file is not.
+    #[arg(long, value_name = "FILE", conflicts_with = "stream")]
+    html: Option<PathBuf>,
     /// Write progress, failures and totals to standard error as JSON Lines, an event a line
     ///
     /// The events are `start`, `record` and `failure` for each text, `message`, and `end`.
@@ -198,17 +205,20 @@ struct Outcome {
     incomplete: Option<Error>,
     /// Messages about its values.
     notes: Vec<String>,
+    /// Its part of the report, if there is one.
+    shown: Option<report::Shown>,
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.decode.validate()?;
     let mut files = args.documents.files()?;
-    if let Some(output) = &args.output {
+    for output in args.output.iter().chain(&args.html) {
         // Also if it lies in the folder that is read.
         files.retain(|file| !pile::is_own(file, output));
     }
     let adds_members = args.grounding.adds_members();
     let many = args.output.is_some()
+        || args.html.is_some()
         || adds_members
         || args.chunks.options().is_some()
         || args.documents.are_many(&files);
@@ -342,7 +352,8 @@ fn request(job: &Job, document: &Document, first: bool) -> Result<Request> {
         }
     }
     let request = extractor.request(text).map_err(in_file)?;
-    Ok(args.grounding.apply(args.values.apply(args.decode.apply(request))))
+    let request = args.grounding.apply(args.values.apply(args.decode.apply(request)));
+    Ok(if args.html.is_some() { request.origins(true) } else { request })
 }
 
 fn extract_document(job: &Job, document: &Document, first: bool) -> Result<Outcome> {
@@ -375,8 +386,12 @@ fn outcome_of(job: &Job, document: &Document, output: Result<Output>) -> Result<
     }
     let again = || request(job, document, false);
     let grounding = job.args.grounding.members(job.engine, &output, document, again).map_err(in_file)?;
+    let shown = match (&job.args.html, &document.text) {
+        (Some(_), Ok(text)) => Some(report::Shown::new(text, &output, &grounding, job.engine.vocabulary())),
+        _ => None,
+    };
     let incomplete = extract::finished(output).err().map(in_file);
-    Ok(Outcome { text, records: None, finish, stats, grounding, incomplete, notes })
+    Ok(Outcome { text, records: None, finish, stats, grounding, incomplete, notes, shown })
 }
 
 fn json(line: &impl Serialize) -> Result<String> {

@@ -129,7 +129,7 @@ pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<(Chunk, Result<Outc
     let merged = merge_records(records, &job.args.chunks.merge_key)?;
     let records = Some(merged.into_iter().map(|merged| grounded(merged, &whole)).collect());
     let (text, grounding) = (String::new(), Grounding::default());
-    Ok(Outcome { text, records, finish, stats: sum(&stats), grounding, incomplete, notes })
+    Ok(Outcome { text, records, finish, stats: sum(&stats), grounding, incomplete, notes, shown: None })
 }
 
 /// Adds the grounding of the first of the records that were merged; `whole` has them all.

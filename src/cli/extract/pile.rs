@@ -23,6 +23,7 @@ use super::line::Task;
 use super::parquet_table;
 use super::parts::{TextPart, join, parts};
 use super::progress::Progress;
+use super::report::{HtmlReport, ReportLine, Shown};
 use super::{Job, Outcome, extract_document, outcome_of, request, table};
 use crate::cli::{output, schema_refs};
 use crate::decode::{Handle, Scheduler, SchedulerOptions, Stats};
@@ -50,6 +51,7 @@ struct TextStats {
 struct Pile<'a> {
     job: &'a Job<'a>,
     journal: Option<Journal>,
+    report: Option<HtmlReport>,
     /// A digest of everything but the text.
     fixed: Sha256,
     progress: Progress,
@@ -74,11 +76,13 @@ pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -
         return Err(error.hint("add --resume to continue it, or name another file"));
     }
     let journal = lines.as_deref().map(|path| Journal::open(path, args.resume)).transpose()?;
+    let report = args.html.as_deref().map(|path| HtmlReport::open(path, args.resume)).transpose()?;
     let interrupts = interrupts()?;
     let mut pile = Pile {
         job,
         fixed: digest_of(job, fixed)?,
         journal,
+        report,
         progress: Progress::start(documents.known_len(), args.batch, args.log_json),
         begun: 0,
         stats: Vec::new(),
@@ -86,7 +90,7 @@ pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -
     };
     let stopped = pile.run(documents, &interrupts)?;
     pile.progress.clear();
-    let Pile { journal, progress, stats, .. } = pile;
+    let Pile { journal, report, progress, stats, .. } = pile;
     let failures = progress.totals.failures;
     if let Some(journal) = journal {
         if failures > 0 {
@@ -97,6 +101,9 @@ pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -
     if let (Some(to), Some(lines)) = (args.output.as_deref().filter(|path| is_table(path)), &lines) {
         let hint = format!("the records are in {}; --resume makes the table", lines.display());
         write_table(lines, to).map_err(|e| if e.hint_text().is_none() { e.hint(hint) } else { e })?;
+    }
+    if let Some(missing) = report.map(|report| report.missing).filter(|missing| *missing > 0) {
+        progress.message(&format!("the report lacks {missing} records that an earlier run made without it"));
     }
     if let Some(path) = &args.stats {
         output::write_stats(path, &stats)?;
@@ -204,6 +211,9 @@ impl Pile<'_> {
             let key = Key::new(&digest.finalize());
             if journal.take_done(task.number, key) {
                 self.progress.resumed();
+                if let Some(report) = &mut self.report {
+                    report.expect(key);
+                }
                 return None;
             }
             task.key = Some(key);
@@ -213,6 +223,7 @@ impl Pile<'_> {
 
     /// Takes the outcome of a text, or of a part of one; the parts of a text come in their order.
     fn take_part(&mut self, part: TextPart, outcome: Result<Outcome>) -> Result<()> {
+        self.show(&part, &outcome)?;
         let Some(chunk) = part.chunk else { return self.take(&part.task, outcome) };
         self.done.push((chunk, outcome));
         if !part.last {
@@ -220,6 +231,27 @@ impl Pile<'_> {
         }
         let outcome = join(self.job, &part.task, std::mem::take(&mut self.done));
         self.take(&part.task, outcome)
+    }
+
+    /// Adds a text, or a part of one, to the report.
+    fn show(&mut self, part: &TextPart, outcome: &Result<Outcome>) -> Result<()> {
+        let Some(report) = &mut self.report else { return Ok(()) };
+        let (task, text) = (&part.task, part.document.text.as_deref().ok());
+        let (error, finish) = match outcome {
+            Ok(outcome) => (outcome.incomplete.as_ref(), outcome.finish),
+            Err(error) => (Some(error), "error"),
+        };
+        let shown = outcome.as_ref().ok().and_then(|outcome| outcome.shown.as_ref());
+        report.append(&ReportLine {
+            index: task.number,
+            part: part.chunk.is_some().then_some(self.done.len()),
+            source: &task.name(),
+            id: task.id.as_ref(),
+            key: task.key.filter(|_| error.is_none()).map(|key| HtmlReport::key(key, self.done.len())),
+            finish,
+            error: error.map(Error::to_string),
+            shown: shown.unwrap_or(&Shown::failed(text)),
+        })
     }
 
     /// Writes the outcome of a text.

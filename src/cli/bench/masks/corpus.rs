@@ -19,15 +19,16 @@ pub(super) struct Sample {
     pub instances: Vec<(String, bool)>,
 }
 
-/// A schema with tests, as the files have it. Other members are ignored.
+/// A schema with tests, as the files have it. Other members are ignored. An object with neither is a
+/// schema itself.
 #[derive(Deserialize)]
 struct SampleForm<'a> {
     id: Option<String>,
     description: Option<String>,
     #[serde(borrow)]
-    schema: &'a RawValue,
-    #[serde(borrow, default)]
-    tests: Vec<InstanceForm<'a>>,
+    schema: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tests: Option<Vec<InstanceForm<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -62,12 +63,20 @@ pub(super) fn read(file: &Path, samples: &mut Vec<Sample>) -> Result<()> {
             if samples.len() >= MAX_SCHEMAS {
                 return Err(fault(format!("more than {MAX_SCHEMAS} schemas"), line + 1, 1));
             }
+            let schema = match (&form.schema, &form.tests) {
+                (Some(schema), _) => schema.get(),
+                (None, None) if !part.trim_start().starts_with('[') => part,
+                (None, _) => return Err(fault("an entry has no `schema`".to_owned(), line + 1, 1)),
+            };
             let number = samples.len() + 1;
             let name = form.id.or(form.description).unwrap_or_else(|| format!("{stem}-{number}"));
-            let instances =
-                form.tests.iter().filter_map(|test| Some((canonical(test.data.get())?, test.valid)));
+            let instances = form
+                .tests
+                .iter()
+                .flatten()
+                .filter_map(|test| Some((canonical(test.data.get())?, test.valid)));
             let instances = instances.collect();
-            samples.push(Sample { name, schema: form.schema.get().to_owned(), instances });
+            samples.push(Sample { name, schema: schema.to_owned(), instances });
         }
     }
     Ok(())
@@ -134,14 +143,16 @@ mod tests {
             ("one.json", one.to_owned()),
             ("suite.json", format!("[{one}, {one}]")),
             ("lines.jsonl", format!("{one}\n\n{one}\n")),
+            ("plain.json", r#"{"type": "integer", "description": "mine"}"#.to_owned()),
         ] {
             let file = dir.path().join(name);
             std::fs::write(&file, text).unwrap();
             read(&file, &mut samples).unwrap();
         }
         let names: Vec<&str> = samples.iter().map(|sample| sample.name.as_str()).collect();
-        assert_eq!(names, ["one-1", "suite-2", "suite-3", "lines-4", "lines-5"]);
+        assert_eq!(names, ["one-1", "suite-2", "suite-3", "lines-4", "lines-5", "mine"]);
         assert_eq!(samples[4].instances, [("1".to_owned(), true)]);
+        assert!(samples[5].instances.is_empty() && samples[5].schema.contains("integer"));
         let file = dir.path().join("bad.jsonl");
         std::fs::write(&file, format!("{one}\n{{\"schema\": 1, \"tests\": 3}}\n")).unwrap();
         let error = read(&file, &mut samples).err().unwrap();

@@ -38,11 +38,11 @@ const EXAMPLES: [(&str, &str); 2] = [
 ];
 
 const FILES: [&str; 5] = [
-    "A file is JSON with a `schema` and `tests`, a list of `data` and `valid`, or an array of such",
-    "objects, as in the JSON Schema Test Suite. A file that ends in .jsonl has one on each line.",
-    "Schemas without tests are compiled only. Keys of instances must be in the order of the",
-    "schema. llguidance is measured as well if the program is built with the feature `llguidance`",
-    "and --tokenizer names a tokenizer.json.",
+    "A file is a JSON Schema, or JSON with a `schema` and `tests`, a list of `data` and `valid`, or",
+    "an array of such objects, as in the JSON Schema Test Suite. A file that ends in .jsonl has one",
+    "on each line. Schemas without tests are compiled, and have their first mask only. Keys of",
+    "instances must be in the order of the schema. llguidance is measured as well if the program is",
+    "built with the feature `llguidance` and --tokenizer names a tokenizer.json.",
 ];
 
 /// Measure compiling and masks on files of JSON Schemas with instances
