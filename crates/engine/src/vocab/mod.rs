@@ -13,6 +13,7 @@
 
 mod byte_classes;
 mod encode_cache;
+mod from_tokens;
 mod markers;
 mod slices;
 mod string_tokens;
@@ -35,7 +36,7 @@ use encode_cache::EncodeCache;
 pub(crate) use slices::{Slice, SliceKind};
 use string_tokens::{Separators, StringTokens};
 pub use token_bytes::TokenSpelling;
-use token_table::TokenTable;
+use token_table::{TokenTable, TokenTableBuilder};
 pub(crate) use trie::{ByteGroups, byte_group, byte_set};
 pub use trie::{Trie, TrieNode};
 
@@ -159,7 +160,15 @@ impl Vocabulary {
     }
 
     fn inner(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<VocabularyInner> {
-        let mut table = texts::token_table(&tokenizer, spelling)?;
+        let table = texts::token_table(&tokenizer, spelling)?;
+        Ok(Self::inner_of(tokenizer, spelling, table))
+    }
+
+    fn inner_of(
+        tokenizer: Tokenizer,
+        spelling: TokenSpelling,
+        mut table: TokenTableBuilder,
+    ) -> VocabularyInner {
         let mut special = FxHashSet::default();
         let mut special_texts = Vec::new();
         let mut normalises_special = false;
@@ -177,7 +186,7 @@ impl Vocabulary {
         let trie = tokens.trie();
         let slices = Slice::all(&tokens);
         let max_token_len = tokens.pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
-        Ok(VocabularyInner {
+        VocabularyInner {
             tokenizer,
             spelling,
             literal: OnceLock::new(),
@@ -196,7 +205,7 @@ impl Vocabulary {
             classes: OnceLock::new(),
             quoted: OnceLock::new(),
             max_token_len,
-        })
+        }
     }
 
     /// Sets the tokens in front of a plain prompt. The default is the tokens that the

@@ -85,6 +85,17 @@ fn mentions(part: &Value, kind: &str) -> bool {
 /// Number of characters in the table of byte-level BPE, counted from U+0000.
 const CHARS: usize = 0x144;
 
+/// Returns `bytes` in the characters of byte-level BPE.
+pub(super) fn byte_level_text(bytes: &[u8]) -> String {
+    let mut char_of_byte = ['\0'; 256];
+    for (c, entry) in (0..).zip(BYTE_OF_CHAR) {
+        if let (Some(byte), Some(c)) = (entry.checked_sub(1), char::from_u32(c)) {
+            char_of_byte[byte as usize] = c;
+        }
+    }
+    bytes.iter().map(|&byte| char_of_byte[byte as usize]).collect()
+}
+
 /// The byte of each character of byte-level BPE plus one, or 0 for a character without one.
 /// Printable Latin-1 characters are themselves, and the other 68 bytes follow from U+0100 in order.
 const BYTE_OF_CHAR: [u16; CHARS] = {
@@ -133,6 +144,8 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|&s| s));
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        assert_eq!(bytes(TokenSpelling::ByteLevel, &byte_level_text(&all)), Some(all));
         assert_eq!(byte_of('Ġ'), Some(vec![b' ']));
         assert_eq!(byte_of('Ċ'), Some(vec![b'\n']));
         assert_eq!(byte_of('\u{2581}'), None);
