@@ -1,0 +1,80 @@
+//! The exception `ffwd.Error` and its attributes.
+//!
+//! # Alternatives considered
+//!
+//! A class for each kind was rejected: callers match on `kind`, as they do in Rust.
+
+use ffwd_engine::error::Place;
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+create_exception!(
+    ffwd,
+    Error,
+    PyValueError,
+    "A constraint, a vocabulary or an option that cannot be used.\n\n\
+     Attributes:\n    \
+     kind: Stable name of the kind, such as `invalid_schema` or `unsupported`.\n    \
+     message: One sentence without location and hint.\n    \
+     pointer: JSON pointer of the location in a JSON document, or None.\n    \
+     line: Line of the location in a text, from 1, or None.\n    \
+     column: Column in characters, from 1, or None.\n    \
+     hint: What to do about it, or None."
+);
+
+const ATTRIBUTES: [&str; 6] = ["kind", "message", "pointer", "line", "column", "hint"];
+
+/// Adds the exception to the module. An exception that a caller makes has `None` in each attribute.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let class = module.py().get_type::<Error>();
+    for name in ATTRIBUTES {
+        class.setattr(name, module.py().None())?;
+    }
+    module.add("Error", class)
+}
+
+/// Line and column, both from 1, of the first location in a text.
+fn line_and_column(error: &ffwd_engine::Error) -> Option<(usize, usize)> {
+    error.places().iter().find_map(|place| match place {
+        Place::LineColumn(line, column) => Some((*line, *column)),
+        Place::Span { text, start, .. } => {
+            let before = text.get(..*start)?;
+            let line = before.matches('\n').count() + 1;
+            let last = before.rsplit('\n').next().unwrap_or_default();
+            Some((line, last.chars().count() + 1))
+        }
+        _ => None,
+    })
+}
+
+/// Makes the exception of an error of the engine.
+pub fn to_python(py: Python<'_>, error: &ffwd_engine::Error) -> PyErr {
+    let exception = Error::new_err(error.to_string());
+    let value = exception.value(py);
+    let place = line_and_column(error);
+    let set = || -> PyResult<()> {
+        value.setattr("kind", error.kind().code())?;
+        value.setattr("message", error.message())?;
+        value.setattr("pointer", error.pointer())?;
+        value.setattr("line", place.map(|p| p.0))?;
+        value.setattr("column", place.map(|p| p.1))?;
+        value.setattr("hint", error.hint_text())
+    };
+    match set() {
+        Ok(()) => exception,
+        Err(other) => other,
+    }
+}
+
+/// The result of an engine's function as Python sees it.
+pub trait ForPython<T> {
+    /// Turns an error of the engine into `ffwd.Error`.
+    fn for_python(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> ForPython<T> for ffwd_engine::Result<T> {
+    fn for_python(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| to_python(py, &error))
+    }
+}
