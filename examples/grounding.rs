@@ -67,7 +67,8 @@ struct Bin {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let builder = Engine::builder().options(LoadOptions::default());
+    // Each run reads its whole prompt.
+    let builder = Engine::builder().options(LoadOptions::default()).prefix_bytes(0);
     let engine = args.model.iter().fold(builder, |builder, model| builder.model(model)).build()?;
     let text = std::fs::read_to_string(&args.file).map_err(|e| Error::io(&args.file, &e))?;
     let mut arms = [Sums::default(), Sums::default()];
