@@ -83,8 +83,9 @@ impl Sampler {
         self
     }
 
-    /// Also reports the model's own log-probability, the margin, and the share of the probability that the mask
-    /// leaves. Costs a copy of the logits and two exponentials per token.
+    /// Also reports the model's own log-probability, the margin, and the share of the probability that
+    /// the mask leaves. Costs a copy of the logits, two exponentials per token, and a pass over the
+    /// legal logits.
     pub fn with_logprobs(mut self) -> Self {
         self.report_raw = true;
         self.with_legal_mass()
