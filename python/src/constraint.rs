@@ -1,4 +1,7 @@
 //! `ffwd.Constraint`: what an output may be. Parsed here, compiled for a vocabulary by `Compiler`.
+//!
+//! A constraint remembers the call that made it, in plain values. This call is what `pickle` writes,
+//! and how the module of the runtime, a library of its own, makes the same constraint.
 
 use std::collections::HashMap;
 
@@ -6,7 +9,7 @@ use ffwd_engine::constraint::substring::{Bounds, SubstringOptions};
 use ffwd_engine::{ConstraintBuilder, KeyOrder, Policy, Warning, Whitespace};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::error::ForPython;
 use crate::vocabulary::text_bytes;
@@ -29,6 +32,7 @@ pub struct ConstraintWarning {
 }
 
 impl ConstraintWarning {
+    /// Returns the warnings of the engine as Python sees them.
     pub fn all(warnings: &[Warning]) -> Vec<ConstraintWarning> {
         let make = |warning: &Warning| ConstraintWarning {
             kind: warning.kind().code(),
@@ -55,7 +59,7 @@ impl ConstraintWarning {
 
 /// What an output may be: parsed, checked, and not yet bound to a vocabulary.
 ///
-/// Immutable. Every static method that makes one raises `ffwd.Error` with the location of the fault
+/// Immutable, and can be pickled. Every static method that makes one raises `ffwd.Error` with the location of the fault
 /// and a hint. With `strict=True`, what would be a warning is an error.
 ///
 /// Options of JSON texts:
@@ -64,7 +68,37 @@ impl ConstraintWarning {
 ///     key_order: `"declared"` (the order of the schema) or `"any"`.
 #[pyclass(frozen, module = "ffwd")]
 pub struct Constraint {
+    /// The engine's constraint.
     pub inner: ffwd_engine::Constraint,
+    call: Call,
+}
+
+/// The call that made a constraint: a static method and its arguments by name, in values that can be
+/// pickled.
+struct Call {
+    method: &'static str,
+    arguments: Py<PyDict>,
+}
+
+impl Call {
+    fn new(py: Python<'_>, method: &'static str) -> Self {
+        Call { method, arguments: PyDict::new(py).unbind() }
+    }
+
+    fn with<'py>(self, py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> PyResult<Self> {
+        self.arguments.bind(py).set_item(name, value)?;
+        Ok(self)
+    }
+}
+
+/// Makes a constraint by a static method and its arguments by name.
+#[pyfunction]
+#[pyo3(name = "_make_constraint")]
+pub fn make_constraint<'py>(
+    method: &Bound<'py, PyString>,
+    arguments: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    method.py().get_type::<Constraint>().getattr(method)?.call((), Some(arguments))
 }
 
 #[pymethods]
@@ -103,7 +137,16 @@ impl Constraint {
         let policy =
             Policy { exponent, equal_numbers, closed_objects, ..json_policy(whitespace, Some(key_order))? };
         let documents = documents.unwrap_or_default();
-        Self::parse(py, strict, |mut builder| {
+        let call = Call::new(py, "json_schema")
+            .with(py, "schema", &text)?
+            .with(py, "whitespace", whitespace)?
+            .with(py, "key_order", key_order)?
+            .with(py, "exponent", exponent)?
+            .with(py, "equal_numbers", equal_numbers)?
+            .with(py, "closed_objects", closed_objects)?
+            .with(py, "documents", &documents)?
+            .with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |mut builder| {
             builder = builder.policy(policy);
             for (uri, document) in documents {
                 builder = builder.document(&uri, document);
@@ -117,7 +160,8 @@ impl Constraint {
     #[pyo3(signature = (*, whitespace=None))]
     fn json_object(py: Python<'_>, whitespace: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let policy = json_policy(whitespace, None)?;
-        Self::parse(py, false, |builder| builder.policy(policy).json_object())
+        let call = Call::new(py, "json_object").with(py, "whitespace", whitespace)?;
+        Self::parse(py, call, false, |builder| builder.policy(policy).json_object())
     }
 
     /// A regular expression that the whole output matches. Anchors are implied.
@@ -127,7 +171,8 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (pattern, *, strict=false))]
     fn regex(py: Python<'_>, pattern: &str, strict: bool) -> PyResult<Self> {
-        Self::parse(py, strict, |builder| builder.regex(pattern))
+        let call = Call::new(py, "regex").with(py, "pattern", pattern)?.with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |builder| builder.regex(pattern))
     }
 
     /// One of these texts, exactly.
@@ -137,7 +182,8 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (choices, *, strict=false))]
     fn choice(py: Python<'_>, choices: Vec<String>, strict: bool) -> PyResult<Self> {
-        Self::parse(py, strict, |builder| builder.choice(choices))
+        let call = Call::new(py, "choice").with(py, "choices", &choices)?.with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |builder| builder.choice(choices))
     }
 
     /// A grammar in a subset of Lark's notation.
@@ -148,7 +194,8 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (grammar, *, strict=false))]
     fn lark(py: Python<'_>, grammar: &str, strict: bool) -> PyResult<Self> {
-        Self::parse(py, strict, |builder| builder.lark(grammar))
+        let call = Call::new(py, "lark").with(py, "grammar", grammar)?.with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |builder| builder.lark(grammar))
     }
 
     /// A grammar in GBNF, the notation of llama.cpp and XGrammar.
@@ -158,7 +205,8 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (grammar, *, strict=false))]
     fn gbnf(py: Python<'_>, grammar: &str, strict: bool) -> PyResult<Self> {
-        Self::parse(py, strict, |builder| builder.gbnf(grammar))
+        let call = Call::new(py, "gbnf").with(py, "grammar", grammar)?.with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |builder| builder.gbnf(grammar))
     }
 
     /// A grammar in GBNF if it contains `::=`, otherwise in Lark's notation.
@@ -168,7 +216,8 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (grammar, *, strict=false))]
     fn ebnf(py: Python<'_>, grammar: &str, strict: bool) -> PyResult<Self> {
-        Self::parse(py, strict, |builder| builder.ebnf(grammar))
+        let call = Call::new(py, "ebnf").with(py, "grammar", grammar)?.with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |builder| builder.ebnf(grammar))
     }
 
     /// Tool calls and other structure in free text.
@@ -192,7 +241,12 @@ impl Constraint {
     ) -> PyResult<Self> {
         let text = json_text(tag)?;
         let policy = json_policy(whitespace, Some(key_order))?;
-        Self::parse(py, strict, |builder| builder.policy(policy).structural_tag(text))
+        let call = Call::new(py, "structural_tag")
+            .with(py, "tag", &text)?
+            .with(py, "whitespace", whitespace)?
+            .with(py, "key_order", key_order)?
+            .with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |builder| builder.policy(policy).structural_tag(text))
     }
 
     /// A span of a text, byte for byte.
@@ -208,6 +262,11 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (source, *, bounds="words", min_chars=1))]
     fn substring(py: Python<'_>, source: &str, bounds: &str, min_chars: i64) -> PyResult<Self> {
+        let call = Call::new(py, "substring").with(py, "source", source)?.with(py, "bounds", bounds)?.with(
+            py,
+            "min_chars",
+            min_chars,
+        )?;
         let bounds = match bounds {
             "words" => Bounds::Words,
             "characters" => Bounds::Characters,
@@ -217,7 +276,7 @@ impl Constraint {
             return Err(PyValueError::new_err(format!("min_chars is {min_chars}; expected 0 or more")));
         };
         let options = SubstringOptions { bounds, min_chars };
-        Self::parse(py, false, |builder| builder.substring(source, &options))
+        Self::parse(py, call, false, |builder| builder.substring(source, &options))
     }
 
     /// What the author may not expect, such as unknown keywords.
@@ -225,11 +284,17 @@ impl Constraint {
     fn warnings(&self) -> Vec<ConstraintWarning> {
         ConstraintWarning::all(self.inner.warnings())
     }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let make = py.import("ffwd._ffwd")?.getattr("_make_constraint")?;
+        (make, (self.call.method, &self.call.arguments)).into_pyobject(py)
+    }
 }
 
 impl Constraint {
     fn parse(
         py: Python<'_>,
+        call: Call,
         strict: bool,
         parse: impl FnOnce(ConstraintBuilder<'static>) -> ffwd_engine::Result<ffwd_engine::Constraint> + Send,
     ) -> PyResult<Self> {
@@ -237,7 +302,7 @@ impl Constraint {
             let constraint = parse(ffwd_engine::Constraint::builder())?;
             if strict { constraint.strict() } else { Ok(constraint) }
         });
-        Ok(Constraint { inner: parsed.for_python(py)? })
+        Ok(Constraint { inner: parsed.for_python(py)?, call })
     }
 }
 

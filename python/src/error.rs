@@ -1,5 +1,7 @@
 //! The exception `ffwd.Error` and its attributes.
 //!
+//! The class is that of the imported module `ffwd._ffwd`, also if another library raises it.
+//!
 //! # Alternatives considered
 //!
 //! A class for each kind was rejected: callers match on `kind`, as they do in Rust.
@@ -8,6 +10,8 @@ use ffwd_engine::error::Place;
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
 create_exception!(
     ffwd,
@@ -50,7 +54,17 @@ fn line_and_column(error: &ffwd_engine::Error) -> Option<(usize, usize)> {
 
 /// Makes the exception of an error of the engine.
 pub fn to_python(py: Python<'_>, error: &ffwd_engine::Error) -> PyErr {
-    let exception = Error::new_err(error.to_string());
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    match CLASS.import(py, "ffwd._ffwd", "Error") {
+        Ok(class) => with_class(class, error),
+        Err(other) => other,
+    }
+}
+
+/// Makes an exception of a class that derives from `ffwd.Error`.
+pub fn with_class(class: &Bound<'_, PyType>, error: &ffwd_engine::Error) -> PyErr {
+    let py = class.py();
+    let exception = PyErr::from_type(class.clone(), error.to_string());
     let value = exception.value(py);
     let place = line_and_column(error);
     let set = || -> PyResult<()> {

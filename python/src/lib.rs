@@ -13,10 +13,13 @@
 //!
 //! A Rust dependency on NumPy or PyTorch was rejected: addresses and shapes are all that is needed,
 //! and both are optional for the user.
+//!
+//! The runtime as a feature of this crate was rejected: it multiplies the size of the wheel. It is a
+//! module of its own, `runtime`, which uses this crate as a library.
 
 mod batch;
-mod constraint;
-mod error;
+pub mod constraint;
+pub mod error;
 mod grammar;
 mod logits;
 mod matcher;
@@ -37,6 +40,7 @@ fn _ffwd(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<grammar::Compiler>()?;
     module.add_class::<grammar::Grammar>()?;
     module.add_class::<matcher::Matcher>()?;
+    module.add_function(wrap_pyfunction!(constraint::make_constraint, module)?)?;
     module.add_function(wrap_pyfunction!(batch::fill_batch, module)?)?;
     module.add_function(wrap_pyfunction!(logits::apply_token_bitmask_inplace, module)?)?;
     Ok(())
