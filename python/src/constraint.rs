@@ -225,26 +225,30 @@ impl Constraint {
     /// Args:
     ///     tag: The structural tag as JSON text or dict.
     ///     whitespace, key_order: See the class; for the JSON texts inside.
+    ///     closed_objects: As for `json_schema`; for the schemas inside.
     ///     strict: Raise an error for what would be a warning.
     ///
     /// Raises:
     ///     ffwd.Error: Not JSON, not a structural tag, or not supported; `pointer` says where.
     ///     ValueError: An option has another value than those listed.
     #[staticmethod]
-    #[pyo3(signature = (tag, *, whitespace=None, key_order="declared", strict=false))]
+    #[pyo3(signature = (tag, *, whitespace=None, key_order="declared", closed_objects=false,
+        strict=false))]
     fn structural_tag(
         py: Python<'_>,
         tag: &Bound<'_, PyAny>,
         whitespace: Option<&Bound<'_, PyAny>>,
         key_order: &str,
+        closed_objects: bool,
         strict: bool,
     ) -> PyResult<Self> {
         let text = json_text(tag)?;
-        let policy = json_policy(whitespace, Some(key_order))?;
+        let policy = Policy { closed_objects, ..json_policy(whitespace, Some(key_order))? };
         let call = Call::new(py, "structural_tag")
             .with(py, "tag", &text)?
             .with(py, "whitespace", whitespace)?
             .with(py, "key_order", key_order)?
+            .with(py, "closed_objects", closed_objects)?
             .with(py, "strict", strict)?;
         Self::parse(py, call, strict, |builder| builder.policy(policy).structural_tag(text))
     }

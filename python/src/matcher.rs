@@ -174,6 +174,33 @@ impl Matcher {
         }
     }
 
+    /// Returns at most the first `limit` tokens of the forced run, the best guess at those of the
+    /// model, for a draft that is verified. The cost depends on `limit`, not on the run's length.
+    ///
+    /// Unlike `forced_tokens`, the last token may be one that the tokenizer would join with what
+    /// follows the run.
+    ///
+    /// Args:
+    ///     limit: Most tokens.
+    ///     last: The token in front of the run, which the tokenizer may join with its start.
+    ///
+    /// Raises:
+    ///     ValueError: `limit` is negative, or `last` is out of range.
+    #[pyo3(signature = (limit, last=None))]
+    fn forced_draft(&self, limit: i64, last: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<TokenId>> {
+        let Ok(limit) = usize::try_from(limit) else {
+            return Err(PyValueError::new_err(format!("limit is {limit}; expected 0 or more")));
+        };
+        let last = last.map(|last| token_id(last, self.width())).transpose()?;
+        let mut tokens = if self.vocabulary.get().has_tokenizer {
+            self.inner.forced_prefix(last, limit).tokens
+        } else {
+            self.inner.longest_forced_start(limit).tokens
+        };
+        tokens.truncate(limit);
+        Ok(tokens)
+    }
+
     /// True if the output may end here: an end token is legal.
     fn is_accepting(&self) -> bool {
         self.inner.is_accepting()

@@ -1,0 +1,150 @@
+"""What is replaced in vLLM so that it knows the backend `ffwd`.
+
+Each replacement calls the original for other backends. `contract` checks all of this first.
+"""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import Future
+from typing import Any, Literal, get_args
+
+from .contract import VALIDATOR
+
+
+def apply() -> None:
+    """Replace the functions. Must be called once."""
+    _name()
+    _front_end()
+    _core()
+    _beam_search()
+
+
+def _name() -> None:
+    """Add the name to the list of backends, and permit the options of JSON texts with it."""
+    import pydantic.dataclasses
+    import vllm.config.structured_outputs as module
+
+    config: Any = module.StructuredOutputsConfig
+    names = Literal[(*get_args(config.__dataclass_fields__["backend"].type), "ffwd")]
+    module.StructuredOutputsBackend = names  # type: ignore[misc]
+    config.__annotations__["backend"] = names
+    config.__dataclass_fields__["backend"].type = names
+    validator = config.__pydantic_decorators__.model_validators[VALIDATOR]
+    checked = validator.func
+
+    @functools.wraps(checked)
+    def validated(self: Any) -> Any:
+        return self if self.backend == "ffwd" else checked(self)
+
+    validator.func = validated
+    setattr(config, VALIDATOR, validated)
+    pydantic.dataclasses.rebuild_dataclass(config, force=True)
+
+
+def _front_end() -> None:
+    from vllm.sampling_params import SamplingParams
+
+    original = SamplingParams._validate_structured_outputs
+
+    @functools.wraps(original)
+    def validate(
+        self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any
+    ) -> None:
+        config = structured_outputs_config
+        if config is None or self.structured_outputs is None or config.backend != "ffwd":
+            return original(self, model_config, config, tokenizer)
+        from . import validation
+
+        return validation.validate(self, model_config, config, tokenizer)
+
+    SamplingParams._validate_structured_outputs = validate  # type: ignore[method-assign]
+
+
+def _core() -> None:
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    from . import jump_forward
+
+    original_init = StructuredOutputManager.grammar_init
+    original_bitmask = StructuredOutputManager.grammar_bitmask
+    original_update = Scheduler.update_draft_token_ids
+
+    @functools.wraps(original_init)
+    def grammar_init(self: Any, request: Any) -> None:
+        structured = request.structured_output_request
+        if structured is not None and structured.params._backend == "ffwd":
+            try:
+                _prepare(self, structured)
+            except Exception as error:
+                # The scheduler ends this request with an error, and no other.
+                structured.grammar = Future()
+                structured._grammar.set_exception(error)
+                return
+        original_init(self, request)
+
+    @functools.wraps(original_bitmask)
+    def grammar_bitmask(
+        self: Any,
+        requests: dict[str, Any],
+        structured_output_request_ids: list[str],
+        scheduled_spec_decode_tokens: dict[str, list[int]],
+    ) -> Any:
+        from . import rows
+        from .backend import Backend
+
+        arguments = (requests, structured_output_request_ids, scheduled_spec_decode_tokens)
+        if not structured_output_request_ids or not isinstance(self.backend, Backend):
+            return original_bitmask(self, *arguments)
+        return rows.grammar_bitmask(self, *arguments)
+
+    @functools.wraps(original_update)
+    def update_draft_token_ids(self: Any, draft_token_ids: Any) -> None:
+        original_update(self, jump_forward.lead(self, draft_token_ids))
+
+    StructuredOutputManager.grammar_init = grammar_init  # type: ignore[method-assign]
+    StructuredOutputManager.grammar_bitmask = grammar_bitmask  # type: ignore[method-assign]
+    if jump_forward.enabled():
+        Scheduler.update_draft_token_ids = update_draft_token_ids  # type: ignore[method-assign]
+
+
+def _prepare(manager: Any, structured: Any) -> None:
+    """Make the backend at the first request, and give the request's text its options."""
+    from vllm.v1.structured_output.backend_types import StructuredOutputOptions
+
+    from .backend import Backend
+    from .validation import specification_of
+
+    config = manager.vllm_config
+    if manager.backend is None:
+        size = config.model_config.get_vocab_size()
+        manager.backend = Backend(config, tokenizer=manager.tokenizer, vocab_size=size)
+    kind, text = specification_of(config.structured_outputs_config, structured.params)
+    # A cached property, so the value in its place is what everyone reads.
+    vars(structured)["structured_output_key"] = (StructuredOutputOptions[kind], text)
+
+
+def _beam_search() -> None:
+    from vllm.entrypoints.generate.beam_search.offline import BeamSearchOfflineMixin
+    from vllm.v1.structured_output.backend_types import StructuredOutputOptions
+
+    original = BeamSearchOfflineMixin._init_beam_search_structured_output
+
+    @functools.wraps(original)
+    def start(self: Any, structured_outputs: Any, tokenizer: Any) -> Any:
+        config = self.llm_engine.vllm_config
+        options = config.structured_outputs_config
+        name = structured_outputs._backend or (options.backend if options else None)
+        if name != "ffwd":
+            return original(self, structured_outputs, tokenizer)
+        from .backend import Backend
+        from .validation import specification_of
+
+        structured_outputs._backend = name
+        size = self.model_config.get_vocab_size()
+        backend = Backend(vllm_config=config, tokenizer=tokenizer, vocab_size=size)
+        kind, text = specification_of(options, structured_outputs)
+        return backend, (StructuredOutputOptions[kind], text), backend.allocate_token_bitmask(1)
+
+    BeamSearchOfflineMixin._init_beam_search_structured_output = start  # type: ignore[method-assign]

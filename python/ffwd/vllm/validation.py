@@ -1,0 +1,95 @@
+"""Refusal of faulty requests in vLLM's front end, before they reach the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ffwd
+
+from .constraints import Specification, options_of
+from .tokenizers import grammars_of
+
+
+def validate(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+    """Compile the constraint of a request, so that a fault is an answer with status 400.
+
+    Args:
+        params: vLLM's `SamplingParams`, with a constraint.
+        model_config: vLLM's `ModelConfig`.
+        config: vLLM's `StructuredOutputsConfig`.
+        tokenizer: vLLM's tokenizer, or None.
+
+    Raises:
+        VLLMValidationError: The request cannot be served; says where and why.
+    """
+    from vllm.exceptions import VLLMValidationError
+
+    wanted = params.structured_outputs
+    if model_config.is_diffusion:
+        raise VLLMValidationError("Diffusion models do not take structured outputs.")
+    if tokenizer is None:
+        raise VLLMValidationError(
+            "Structured outputs need a tokenizer, so skip_tokenizer_init must not be set."
+        )
+    if wanted._backend not in (None, "ffwd"):
+        raise VLLMValidationError(
+            f"The request names the backend {wanted._backend!r}, and this engine has 'ffwd'."
+        )
+    _check_values(wanted)
+    field = field_of(wanted)
+    try:
+        kind, specification = specification_of(config, wanted)
+        grammars = grammars_of(tokenizer, model_config)
+        grammars.get(kind, specification, specification.options)
+    except (ffwd.Error, ValueError, TypeError, RecursionError) as error:
+        raise VLLMValidationError(message_of(error), parameter=field) from error
+    wanted._backend = "ffwd"
+    wanted.__post_init__()
+
+
+def specification_of(config: Any, wanted: Any) -> tuple[str, Specification]:
+    """Return the kind of a request's constraint by name, and its text with options.
+
+    Args:
+        config: vLLM's `StructuredOutputsConfig`.
+        wanted: vLLM's `StructuredOutputsParams`.
+
+    Raises:
+        ValueError, TypeError, RecursionError: It is no text and cannot be written as one.
+    """
+    from vllm.v1.structured_output.request import get_structured_output_key
+
+    kind, text = get_structured_output_key(wanted)
+    return kind.name, Specification(text, options_of(config, wanted))
+
+
+def field_of(wanted: Any) -> str:
+    """Return the name of the field that has the constraint."""
+    names = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+    return next((name for name in names if getattr(wanted, name) is not None), "structured_outputs")
+
+
+def message_of(error: Exception) -> str:
+    """Return an error's text in one line: message, JSON pointer or line, hint."""
+    if isinstance(error, RecursionError):
+        return "the constraint is nested too deeply"
+    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+
+
+def _check_values(wanted: Any) -> None:
+    """Refuse values that vLLM itself refuses whatever the backend."""
+    from vllm.exceptions import VLLMValidationError
+    from vllm.sampling_params import check_json_nesting
+
+    if wanted.json_object is False:
+        raise VLLMValidationError("json_object must be true or absent.", parameter="json_object")
+    if isinstance(wanted.choice, list) and not wanted.choice:
+        raise VLLMValidationError("choice is an empty list.", parameter="choice")
+    for name in ("json", "grammar", "structural_tag"):
+        value = getattr(wanted, name)
+        if isinstance(value, str) and not value.strip():
+            raise VLLMValidationError(f"{name} is empty.", parameter=name)
+    if wanted.regex and "\x00" in wanted.regex:
+        raise VLLMValidationError("regex has a NUL character.", parameter="regex")
+    check_json_nesting(wanted.json)
+    check_json_nesting(wanted.structural_tag, structural_tag=True)
