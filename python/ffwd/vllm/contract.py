@@ -75,8 +75,8 @@ def _first_difference() -> str | None:
             found = " ".join(inspect.signature(getattr(owner, name)).parameters)
             if found != expected:
                 return f"{owner.__name__}.{name} takes ({found}), not ({expected})"
-    abstract = StructuredOutputGrammar.__abstractmethods__ | StructuredOutputBackend.__abstractmethods__
-    unknown = abstract - GRAMMAR.keys() - BACKEND.keys()
+    unknown = StructuredOutputGrammar.__abstractmethods__ - GRAMMAR.keys()
+    unknown |= StructuredOutputBackend.__abstractmethods__ - BACKEND.keys()
     if unknown:
         return f"its backends have a further method {min(unknown)}"
     fields = StructuredOutputsParams.__dataclass_fields__.keys()

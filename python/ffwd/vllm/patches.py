@@ -126,10 +126,10 @@ def _prepare(manager: Any, structured: Any) -> None:
 
 
 def _beam_search() -> None:
-    from vllm.entrypoints.generate.beam_search.offline import BeamSearchOfflineMixin
+    from vllm.entrypoints.generate.beam_search.offline import BeamSearchOfflineMixin as Mixin
     from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
-    original = BeamSearchOfflineMixin._init_beam_search_structured_output
+    original = Mixin._init_beam_search_structured_output
 
     @functools.wraps(original)
     def start(self: Any, structured_outputs: Any, tokenizer: Any) -> Any:
@@ -147,4 +147,4 @@ def _beam_search() -> None:
         kind, text = specification_of(options, structured_outputs)
         return backend, (StructuredOutputOptions[kind], text), backend.allocate_token_bitmask(1)
 
-    BeamSearchOfflineMixin._init_beam_search_structured_output = start  # type: ignore[method-assign]
+    Mixin._init_beam_search_structured_output = start  # type: ignore[method-assign]

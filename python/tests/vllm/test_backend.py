@@ -3,11 +3,20 @@
 import json
 import random
 
+from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_kit import (
+    CONSTRAINTS,
+    INVOICE,
+    NAMES,
+    TAG,
+    Kind,
+    legal_tokens,
+    make_backend,
+    random_token,
+)
 import numpy as np
 import pytest
 import torch
-from vllm_kit import *  # noqa: F403
-from vllm_kit import CONSTRAINTS, INVOICE, NAMES, TAG, Kind, legal_tokens, make_backend, random_token
 
 import ffwd
 
@@ -89,7 +98,8 @@ def test_wrong_tokens_are_refused(backend, reference):
     grammar = backend.compile_grammar(Kind.CHOICE, '["yes"]')
     wrong = reference.encode("no")[0]
     yes = reference.encode("yes")
-    for tokens in ([wrong], [reference.logits_size], [reference.logits_size + 10**9], [*yes, wrong]):
+    size = reference.logits_size
+    for tokens in ([wrong], [size], [size + 10**9], [*yes, wrong]):
         fresh = backend.compile_grammar(Kind.CHOICE, '["yes"]')
         assert not fresh.accept_tokens("r", tokens)
     assert grammar.validate_tokens([*yes, -1, -1]) == yes

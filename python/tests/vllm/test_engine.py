@@ -6,9 +6,9 @@ One engine for all tests: it is started once, with the drafter that drafts nothi
 import json
 import os
 
-import pytest
-from vllm_kit import *  # noqa: F403
+from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
 from vllm_kit import CONSTRAINTS, INVOICE, MODEL, NAMES, Kind
+import pytest
 
 import ffwd
 from ffwd.vllm import backend as backend_module

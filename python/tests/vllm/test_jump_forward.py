@@ -3,11 +3,11 @@
 import json
 from types import SimpleNamespace
 
+from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_kit import INVOICE, Kind, make_backend
 import pytest
 from vllm.v1.outputs import DraftTokenIds
 from vllm.v1.structured_output import ConstraintBounds
-from vllm_kit import *  # noqa: F403
-from vllm_kit import INVOICE, Kind, make_backend
 
 from ffwd.vllm import JumpForward, jump_forward
 from ffwd.vllm.gate import Gate, Record

@@ -5,12 +5,12 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_kit import INVOICE, ModelConfig, StructuredOutputsConfig
 import pytest
 from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm_kit import *  # noqa: F403
-from vllm_kit import INVOICE, ModelConfig, StructuredOutputsConfig
 
 import ffwd.vllm
 from ffwd.vllm import contract
@@ -86,7 +86,7 @@ def validate(tokenizer, size, **constraint):
         ({"json": "{}", "whitespace_pattern": " +"}, ["whitespace_pattern"]),
     ],
 )
-def test_faulty_constraints_are_refused_with_their_location(constraint, words, tokenizer, reference):
+def test_faulty_constraints_are_refused_with_a_location(constraint, words, tokenizer, reference):
     with pytest.raises(VLLMValidationError) as caught:
         validate(tokenizer, reference.logits_size, **constraint)
     text = str(caught.value)
@@ -117,7 +117,10 @@ def test_sound_constraints_pass(tokenizer, reference):
 def test_requests_that_no_backend_can_serve(tokenizer, reference):
     config = StructuredOutputsConfig(backend="ffwd")
     model = ModelConfig(reference.logits_size)
-    make = lambda: SamplingParams(structured_outputs=StructuredOutputsParams(regex="a"))  # noqa: E731
+
+    def make():
+        return SamplingParams(structured_outputs=StructuredOutputsParams(regex="a"))
+
     with pytest.raises(VLLMValidationError, match="skip_tokenizer_init"):
         make()._validate_structured_outputs(model, config, None)
     with pytest.raises(VLLMValidationError, match="cannot use the tokenizer"):

@@ -10,9 +10,9 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-from vllm_kit import *  # noqa: F403
+from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
 from vllm_kit import FORMAT, INVOICE, MODEL, TAG
+import pytest
 
 WAIT = 240
 WEATHER = {
@@ -22,7 +22,10 @@ WEATHER = {
         "strict": True,
         "parameters": {
             "type": "object",
-            "properties": {"city": {"type": "string", "maxLength": 20}, "days": {"enum": [1, 3, 7]}},
+            "properties": {
+                "city": {"type": "string", "maxLength": 20},
+                "days": {"enum": [1, 3, 7]},
+            },
             "required": ["city", "days"],
             "additionalProperties": False,
         },
@@ -146,9 +149,8 @@ def test_refusals_have_status_400_and_a_location(server, fields, words):
 
 def test_responses(server):
     form = {"type": "json_schema", "name": "x", "strict": True, "schema": INVOICE}
-    status, body = post(
-        server, "responses", input="Invoice", text={"format": form}, max_output_tokens=80, messages=[]
-    )
+    fields = {"input": "Invoice", "max_output_tokens": 80, "messages": []}
+    status, body = post(server, "responses", text={"format": form}, **fields)
     assert status == 200, body
     json.loads(body["output"][-1]["content"][0]["text"])
 

@@ -70,6 +70,7 @@ FORMAT = {
         "end": "</tool>",
     },
 }
+WORDS = ["yes", "no", "yes, but"]
 GBNF = 'root ::= ("a" | "b")+ "!"'
 LARK = 'start: WORD (" " WORD)*\nWORD: /[a-z]{1,4}/'
 
@@ -78,7 +79,7 @@ CONSTRAINTS = [
     (Kind.JSON, json.dumps(INVOICE), lambda: ffwd.Constraint.json_schema(INVOICE)),
     (Kind.JSON_OBJECT, "", lambda: ffwd.Constraint.json_object()),
     (Kind.REGEX, r"INV-\d{5}", lambda: ffwd.Constraint.regex(r"INV-\d{5}")),
-    (Kind.CHOICE, '["yes","no","yes, but"]', lambda: ffwd.Constraint.choice(["yes", "no", "yes, but"])),
+    (Kind.CHOICE, json.dumps(WORDS), lambda: ffwd.Constraint.choice(WORDS)),
     (Kind.GRAMMAR, GBNF, lambda: ffwd.Constraint.gbnf(GBNF)),
     (Kind.GRAMMAR, LARK, lambda: ffwd.Constraint.lark(LARK)),
     (
