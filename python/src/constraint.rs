@@ -6,13 +6,15 @@
 use std::collections::HashMap;
 
 use ffwd_engine::constraint::substring::{Bounds, SubstringOptions};
+use ffwd_engine::constraint::token_machine::{TokenFsm, TokenMasks};
+use ffwd_engine::constraint::tools::{Calls, ToolChoice, ToolStyle, Tools};
 use ffwd_engine::{ConstraintBuilder, KeyOrder, Policy, Warning, Whitespace};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::constraint_source::{json_text, label_list, positions, transitions};
 use crate::error::ForPython;
-use crate::vocabulary::text_bytes;
 
 /// What a constraint means differently from what its author may expect.
 ///
@@ -59,8 +61,8 @@ impl ConstraintWarning {
 
 /// What an output may be: parsed, checked, and not yet bound to a vocabulary.
 ///
-/// Immutable, and can be pickled. Every static method that makes one raises `ffwd.Error` with the location of the fault
-/// and a hint. With `strict=True`, what would be a warning is an error.
+/// Immutable, and can be pickled. Every static method that makes one raises `ffwd.Error` with the
+/// location of the fault and a hint. With `strict=True`, what would be a warning is an error.
 ///
 /// Options of JSON texts:
 ///     whitespace: `"compact"` (none), `"single_space"` (one after each comma and colon), or the
@@ -91,14 +93,23 @@ impl Call {
     }
 }
 
-/// Makes a constraint by a static method and its arguments by name.
+/// Makes a constraint by a method and its arguments by name; `self` is there for a method of another
+/// constraint.
 #[pyfunction]
 #[pyo3(name = "_make_constraint")]
 pub fn make_constraint<'py>(
     method: &Bound<'py, PyString>,
     arguments: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    method.py().get_type::<Constraint>().getattr(method)?.call((), Some(arguments))
+    let method = method.py().get_type::<Constraint>().getattr(method)?;
+    match arguments.get_item("self")? {
+        None => method.call((), Some(arguments)),
+        Some(this) => {
+            let others = arguments.copy()?;
+            others.del_item("self")?;
+            method.call((this,), Some(&others))
+        }
+    }
 }
 
 #[pymethods]
@@ -106,12 +117,15 @@ impl Constraint {
     /// Any JSON value that is valid against a JSON Schema.
     ///
     /// Args:
-    ///     schema: JSON text, a dict or bool, or a class with `model_json_schema` as pydantic's.
+    ///     schema: JSON text, a dict or bool, a class of pydantic, or a `TypeAdapter`. With pydantic
+    ///         installed also a dataclass, a TypedDict, or any other type, such as `list[int]`.
     ///     whitespace, key_order: See the class.
     ///     exponent: Permit exponents in numbers.
     ///     equal_numbers: Permit every text that equals a number of `enum` or `const`.
     ///     closed_objects: Permit declared properties only, where some are declared.
     ///     documents: Further JSON documents for `$ref`: from URI to JSON text.
+    ///     source: The text that strings with `"x-verbatim": true` copy a span of.
+    ///     bounds: Where such spans begin and end: `"words"` or `"characters"`.
     ///     strict: Raise an error for what would be a warning.
     ///
     /// Raises:
@@ -120,7 +134,8 @@ impl Constraint {
     ///     ValueError: An option has another value than those listed.
     #[staticmethod]
     #[pyo3(signature = (schema, *, whitespace=None, key_order="declared", exponent=false,
-        equal_numbers=false, closed_objects=false, documents=None, strict=false))]
+        equal_numbers=false, closed_objects=false, documents=None, source=None, bounds="words",
+        strict=false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn json_schema(
         py: Python<'_>,
@@ -131,6 +146,8 @@ impl Constraint {
         equal_numbers: bool,
         closed_objects: bool,
         documents: Option<HashMap<String, String>>,
+        source: Option<String>,
+        bounds: &str,
         strict: bool,
     ) -> PyResult<Self> {
         let text = json_text(schema)?;
@@ -145,11 +162,17 @@ impl Constraint {
             .with(py, "equal_numbers", equal_numbers)?
             .with(py, "closed_objects", closed_objects)?
             .with(py, "documents", &documents)?
+            .with(py, "source", &source)?
+            .with(py, "bounds", bounds)?
             .with(py, "strict", strict)?;
+        let options = SubstringOptions { bounds: self::bounds(bounds)?, min_chars: 1 };
         Self::parse(py, call, strict, |mut builder| {
             builder = builder.policy(policy);
             for (uri, document) in documents {
                 builder = builder.document(&uri, document);
+            }
+            if let Some(source) = source {
+                builder = builder.source(source, &options);
             }
             builder.json_schema(text)
         })
@@ -271,16 +294,265 @@ impl Constraint {
             "min_chars",
             min_chars,
         )?;
-        let bounds = match bounds {
-            "words" => Bounds::Words,
-            "characters" => Bounds::Characters,
-            other => return Err(unknown("bounds", other, "\"words\" or \"characters\"")),
-        };
+        let bounds = self::bounds(bounds)?;
         let Ok(min_chars) = u32::try_from(min_chars) else {
             return Err(PyValueError::new_err(format!("min_chars is {min_chars}; expected 0 or more")));
         };
         let options = SubstringOptions { bounds, min_chars };
         Self::parse(py, call, false, |builder| builder.substring(source, &options))
+    }
+
+    /// An element pattern: character classes and literals with quantifiers, such as
+    /// `UPPER+ ':' ' ' LOWER+`.
+    ///
+    /// Raises:
+    ///     ffwd.Error: The pattern does not parse; `line` and `column` say where.
+    #[staticmethod]
+    #[pyo3(signature = (text, *, strict=false))]
+    fn pattern(py: Python<'_>, text: &str, strict: bool) -> PyResult<Self> {
+        let call = Call::new(py, "pattern").with(py, "text", text)?.with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |builder| builder.pattern(text))
+    }
+
+    /// One label of a list or taxonomy, or several, each in the tokens in which it follows a prompt.
+    /// So the probability of a label is the product along one sequence of tokens.
+    ///
+    /// Args:
+    ///     labels: The labels, or a tree of dicts and lists, whose paths are the labels.
+    ///     lead: The text before the first label: `"auto"` (a space if the tokenizer can write one),
+    ///         `"space"` or `"nothing"`.
+    ///     path_separator: The text between the parts of a path. Default: labels are not paths; in a
+    ///         tree ` > `.
+    ///     levels: The parts of a hierarchy that are labels: `"listed"`, `"leaves"` or `"all"`.
+    ///     separator: Permits several labels, with this text between two of them.
+    ///     at_least: Fewest labels, with `separator`.
+    ///     at_most: Most labels, with `separator`.
+    ///     repeats: Permits a label more than once, with `separator`.
+    ///
+    /// Raises:
+    ///     ffwd.Error: A tree has other values than dicts, lists, strings and None. The labels
+    ///         themselves are checked by `Compiler.compile`.
+    ///     ValueError: An option has another value than those listed.
+    #[staticmethod]
+    #[pyo3(signature = (labels, *, lead="auto", path_separator=None, levels="listed", separator=None,
+        at_least=1, at_most=None, repeats=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    fn labels(
+        py: Python<'_>,
+        labels: &Bound<'_, PyAny>,
+        lead: &str,
+        path_separator: Option<&str>,
+        levels: &str,
+        separator: Option<&str>,
+        at_least: u32,
+        at_most: Option<u32>,
+        repeats: bool,
+    ) -> PyResult<Self> {
+        let (mut list, plain) = label_list(labels, lead, path_separator, levels)?;
+        let call = Call::new(py, "labels")
+            .with(py, "labels", plain)?
+            .with(py, "lead", lead)?
+            .with(py, "path_separator", path_separator)?
+            .with(py, "levels", levels)?
+            .with(py, "separator", separator)?
+            .with(py, "at_least", at_least)?
+            .with(py, "at_most", at_most)?
+            .with(py, "repeats", repeats)?;
+        if let Some(separator) = separator {
+            list = list.several(separator).at_least(at_least);
+            if let Some(most) = at_most {
+                list = list.at_most(most);
+            }
+            if repeats {
+                list = list.with_repeats();
+            }
+        }
+        Ok(Constraint { inner: ffwd_engine::Constraint::labels(&list), call })
+    }
+
+    /// A set of tokens for each position of the output.
+    ///
+    /// Args:
+    ///     positions: For each position the ids, or one id.
+    ///     at_least, at_most: How often the list of positions is repeated; `at_most=None` is without
+    ///         a limit.
+    ///
+    /// Raises:
+    ///     ffwd.Error: There are no positions, or one has no tokens.
+    ///     ValueError: An id is negative or too large.
+    #[staticmethod]
+    #[pyo3(signature = (positions, *, at_least=1, at_most=Some(1)))]
+    fn token_masks(
+        py: Python<'_>,
+        positions: &Bound<'_, PyAny>,
+        at_least: u32,
+        at_most: Option<u32>,
+    ) -> PyResult<Self> {
+        let positions = self::positions(positions)?;
+        let call = Call::new(py, "token_masks")
+            .with(py, "positions", &positions)?
+            .with(py, "at_least", at_least)?
+            .with(py, "at_most", at_most)?;
+        let masks = TokenMasks::new(positions).repeat(at_least, at_most);
+        Ok(Constraint { inner: ffwd_engine::Constraint::token_masks(&masks).for_python(py)?, call })
+    }
+
+    /// The sequences of tokens that a machine over tokens accepts. `Compiler.compile` checks it.
+    ///
+    /// Args:
+    ///     transitions: Triples `(state, ids, next_state)`; `ids` is an id or several.
+    ///     accept: The states in which the output may end.
+    ///     start: The first state.
+    ///     names: Names of states, for errors and explanations.
+    ///
+    /// Raises:
+    ///     ValueError: A state or an id is negative or too large.
+    #[staticmethod]
+    #[pyo3(signature = (transitions, *, accept, start=0, names=None))]
+    fn token_fsm(
+        py: Python<'_>,
+        transitions: &Bound<'_, PyAny>,
+        accept: Vec<u32>,
+        start: u32,
+        names: Option<HashMap<u32, String>>,
+    ) -> PyResult<Self> {
+        let transitions = self::transitions(transitions)?;
+        let call = Call::new(py, "token_fsm")
+            .with(py, "transitions", &transitions)?
+            .with(py, "accept", &accept)?
+            .with(py, "start", start)?
+            .with(py, "names", &names)?;
+        let mut fsm = TokenFsm::new();
+        for (from, ids, to) in transitions {
+            fsm.add_transition(from, ids, to);
+        }
+        fsm.start_in(start);
+        for state in accept {
+            fsm.accept(state);
+        }
+        for (state, name) in names.into_iter().flatten() {
+            fsm.name(state, name);
+        }
+        Ok(Constraint { inner: ffwd_engine::Constraint::token_fsm(&fsm), call })
+    }
+
+    /// A reply that calls functions, in the form in which a model writes calls.
+    ///
+    /// Args:
+    ///     tools: The functions, as in a request of OpenAI's API: JSON text, or a list of dicts.
+    ///     style: The form: `"hermes"`, `"llama"`, `"mistral"`, `"mistral-args"`, `"qwen-coder"`,
+    ///         `"minimax"`, `"deepseek"`, `"deepseek-dsml"`, `"glm"`, `"kimi"`, `"harmony"` or
+    ///         `"function-tag"`.
+    ///     choice: `"auto"` (free text in which calls may occur), `"required"` (at least one call and
+    ///         nothing else), or the name of the one function to call.
+    ///     single: Permit at most one call.
+    ///     whitespace, key_order: See the class; for the arguments.
+    ///     strict: Raise an error for what would be a warning.
+    ///
+    /// Raises:
+    ///     ffwd.Error: Not a list of functions, a fault in one of their schemas, or an unknown style
+    ///         or function; `pointer` says where in the list.
+    #[staticmethod]
+    #[pyo3(signature = (tools, style, *, choice="auto", single=false, whitespace=None,
+        key_order="declared", strict=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    fn tools(
+        py: Python<'_>,
+        tools: &Bound<'_, PyAny>,
+        style: &str,
+        choice: &str,
+        single: bool,
+        whitespace: Option<&Bound<'_, PyAny>>,
+        key_order: &str,
+        strict: bool,
+    ) -> PyResult<Self> {
+        let text = json_text(tools)?;
+        let policy = json_policy(whitespace, Some(key_order))?;
+        let call = Call::new(py, "tools")
+            .with(py, "tools", &text)?
+            .with(py, "style", style)?
+            .with(py, "choice", choice)?
+            .with(py, "single", single)?
+            .with(py, "whitespace", whitespace)?
+            .with(py, "key_order", key_order)?
+            .with(py, "strict", strict)?;
+        let calls = match choice {
+            "auto" => Calls::Auto,
+            "required" => Calls::Required,
+            name => Calls::Function(name.to_owned()),
+        };
+        let parsed = py.detach(|| {
+            let style = ToolStyle::by_name(style)?;
+            let constraint = Tools::parse(&text)?.constraint(style, &ToolChoice { calls, single }, policy)?;
+            if strict { constraint.strict() } else { Ok(constraint) }
+        });
+        Ok(Constraint { inner: parsed.for_python(py)?, call })
+    }
+
+    /// Returns the constraint of a text of this one, followed by a text of `other`. Also `a + b`.
+    ///
+    /// Raises:
+    ///     ffwd.Error: Both have JSON values with different options, or one is over tokens.
+    fn then(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
+        let made = slf.get().inner.then(&other.get().inner);
+        Self::combined(slf, "then", [("other", other.as_any())], made)
+    }
+
+    /// Returns the constraint of a text of this one, or of `other`. Also `a | b`.
+    ///
+    /// Raises:
+    ///     ffwd.Error: As `then`.
+    fn or_else(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
+        let made = slf.get().inner.or(&other.get().inner);
+        Self::combined(slf, "or_else", [("other", other.as_any())], made)
+    }
+
+    /// Returns the constraint of the texts that satisfy both. Also `a & b`.
+    ///
+    /// Raises:
+    ///     ffwd.Error: One of them has JSON values or rules, or no text satisfies both.
+    fn and_also(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
+        let (left, right) = (&slf.get().inner, &other.get().inner);
+        let made = slf.py().detach(|| left.and(right));
+        Self::combined(slf, "and_also", [("other", other.as_any())], made)
+    }
+
+    /// Returns the constraint of the texts that do not satisfy this one. Also `~a`.
+    ///
+    /// Raises:
+    ///     ffwd.Error: It has JSON values or rules, or every text satisfies it.
+    fn negated(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        let inner = &slf.get().inner;
+        let made = slf.py().detach(|| inner.not());
+        Self::combined(slf, "negated", [], made)
+    }
+
+    /// Returns the constraint of any text up to the first `marker`, the marker, and then a text of
+    /// this one: for answers after thinking.
+    ///
+    /// Raises:
+    ///     ffwd.Error: The marker is empty, or this constraint has one already.
+    fn after_marker(slf: &Bound<'_, Self>, marker: &str) -> PyResult<Self> {
+        let inner = &slf.get().inner;
+        let made = slf.py().detach(|| inner.behind_marker(marker));
+        let text = PyString::new(slf.py(), marker);
+        Self::combined(slf, "after_marker", [("marker", text.as_any())], made)
+    }
+
+    fn __add__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::then(slf, other)
+    }
+
+    fn __or__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::or_else(slf, other)
+    }
+
+    fn __and__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::and_also(slf, other)
+    }
+
+    fn __invert__(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        Self::negated(slf)
     }
 
     /// What the author may not expect, such as unknown keywords.
@@ -296,6 +568,21 @@ impl Constraint {
 }
 
 impl Constraint {
+    /// A constraint made from another one by a method of it.
+    fn combined<const N: usize>(
+        this: &Bound<'_, Self>,
+        method: &'static str,
+        arguments: [(&str, &Bound<'_, PyAny>); N],
+        made: ffwd_engine::Result<ffwd_engine::Constraint>,
+    ) -> PyResult<Self> {
+        let py = this.py();
+        let mut call = Call::new(py, method).with(py, "self", this)?;
+        for (name, value) in arguments {
+            call = call.with(py, name, value)?;
+        }
+        Ok(Constraint { inner: made.for_python(py)?, call })
+    }
+
     fn parse(
         py: Python<'_>,
         call: Call,
@@ -310,8 +597,16 @@ impl Constraint {
     }
 }
 
-fn unknown(name: &str, value: &str, expected: &str) -> PyErr {
+pub fn unknown(name: &str, value: &str, expected: &str) -> PyErr {
     PyValueError::new_err(format!("{name} is {value:?}; expected {expected}"))
+}
+
+fn bounds(name: &str) -> PyResult<Bounds> {
+    match name {
+        "words" => Ok(Bounds::Words),
+        "characters" => Ok(Bounds::Characters),
+        other => Err(unknown("bounds", other, "\"words\" or \"characters\"")),
+    }
 }
 
 fn json_policy(whitespace: Option<&Bound<'_, PyAny>>, key_order: Option<&str>) -> PyResult<Policy> {
@@ -340,24 +635,4 @@ fn whitespace(value: &Bound<'_, PyAny>) -> PyResult<Whitespace> {
         Ok(max @ 1..=64) => Ok(Whitespace::Flexible { max }),
         _ => Err(PyValueError::new_err(format!("whitespace is {value}; expected {EXPECTED}"))),
     }
-}
-
-/// Returns JSON text from a text, a class of pydantic, or a value of dicts and lists.
-fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
-        return String::from_utf8(text_bytes(value)?)
-            .map_err(|_| PyValueError::new_err("the text is not UTF-8"));
-    }
-    let value = match value.getattr_opt("model_json_schema")? {
-        Some(schema) => schema.call0()?,
-        None => value.clone(),
-    };
-    if value.is_callable() {
-        let name = value.repr()?;
-        return Err(PyTypeError::new_err(format!("{name} is no schema: it has no model_json_schema")));
-    }
-    let options = PyDict::new(value.py());
-    options.set_item("allow_nan", false)?;
-    options.set_item("ensure_ascii", false)?;
-    value.py().import("json")?.call_method("dumps", (value,), Some(&options))?.extract()
 }

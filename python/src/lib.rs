@@ -19,12 +19,15 @@
 
 mod batch;
 pub mod constraint;
+mod constraint_source;
 pub mod error;
+mod explanation;
 mod grammar;
 mod logits;
 mod matcher;
 mod pool;
 mod tensor;
+mod tokenizer_object;
 mod vocabulary;
 
 use pyo3::prelude::*;
@@ -40,7 +43,10 @@ fn _ffwd(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<grammar::Compiler>()?;
     module.add_class::<grammar::Grammar>()?;
     module.add_class::<matcher::Matcher>()?;
-    module.add_function(wrap_pyfunction!(constraint::make_constraint, module)?)?;
+    pub mod constraint;
+    mod constraint_source;
+    pub mod error;
+    mod explanation;
     module.add_function(wrap_pyfunction!(batch::fill_batch, module)?)?;
     module.add_function(wrap_pyfunction!(logits::apply_token_bitmask_inplace, module)?)?;
     Ok(())

@@ -5,6 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::explanation::Explanation;
 use crate::tensor::Tensor;
 use crate::vocabulary::{Vocabulary, text_bytes, token_id, token_ids};
 
@@ -167,7 +168,7 @@ impl Matcher {
     /// Returns the forced run in the tokens in which the tokenizer would write it, as a draft to be
     /// verified. For a vocabulary of bare tokens these are the longest ones that fit.
     fn forced_tokens(&mut self) -> Vec<TokenId> {
-        if self.vocabulary.get().has_tokenizer {
+        if self.inner.vocabulary().has_tokenizer() {
             self.inner.forced_tokens()
         } else {
             self.inner.longest_forced_tokens()
@@ -192,13 +193,44 @@ impl Matcher {
             return Err(PyValueError::new_err(format!("limit is {limit}; expected 0 or more")));
         };
         let last = last.map(|last| token_id(last, self.width())).transpose()?;
-        let mut tokens = if self.vocabulary.get().has_tokenizer {
+        let mut tokens = if self.inner.vocabulary().has_tokenizer() {
             self.inner.forced_prefix(last, limit).tokens
         } else {
             self.inner.longest_forced_start(limit).tokens
         };
         tokens.truncate(limit);
         Ok(tokens)
+    }
+
+    /// Explains why a token, or a text whatever its tokens, may or may not come next. The state does
+    /// not change. For people, not for decoding loops.
+    ///
+    /// Args:
+    ///     token_or_text: An id, or a text as `str` or `bytes`.
+    ///
+    /// Raises:
+    ///     ValueError: The id is out of range.
+    fn explain(&self, token_or_text: &Bound<'_, PyAny>) -> PyResult<Explanation> {
+        let explained = match text_bytes(token_or_text) {
+            Ok(bytes) => self.inner.explain_bytes(&bytes),
+            Err(_) => self.inner.explain(token_id(token_or_text, self.width())?),
+        };
+        Ok(Explanation::new(explained, self.inner.vocabulary()))
+    }
+
+    /// Returns the JSON pointer of the position in the output, empty at the top level.
+    fn path(&self) -> String {
+        self.inner.path()
+    }
+
+    /// Returns the bytes of a shortest way to end the output, or None if it is longer than
+    /// `max_bytes` or the constraint is one over tokens.
+    ///
+    /// Args:
+    ///     max_bytes: The most bytes.
+    #[pyo3(signature = (max_bytes=65_536))]
+    fn shortest_completion<'py>(&self, py: Python<'py>, max_bytes: usize) -> Option<Bound<'py, PyBytes>> {
+        Some(PyBytes::new(py, &self.inner.shortest_completion(max_bytes)?))
     }
 
     /// True if the output may end here: an end token is legal.

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::error::ForPython;
+use crate::tokenizer_object;
 
 /// The tokens of a model's tokenizer, prepared for constraints.
 ///
@@ -16,14 +17,11 @@ use crate::error::ForPython;
 #[pyclass(frozen, module = "ffwd")]
 pub struct Vocabulary {
     pub inner: ffwd_engine::Vocabulary,
-    /// False if only the bytes of the tokens are known.
-    pub has_tokenizer: bool,
 }
 
 impl Vocabulary {
     fn finish(
         vocab: ffwd_engine::Vocabulary,
-        has_tokenizer: bool,
         logits_size: Option<i64>,
         eos: Option<&Bound<'_, PyAny>>,
         py: Python<'_>,
@@ -36,16 +34,17 @@ impl Vocabulary {
             let ids = id_or_ids(eos, vocab.logits_size())?;
             vocab = vocab.with_eos(ids);
         }
-        Ok(Vocabulary { inner: vocab, has_tokenizer })
+        Ok(Vocabulary { inner: vocab })
     }
 }
 
 #[pymethods]
 impl Vocabulary {
-    /// Reads a `tokenizer.json`.
+    /// Reads a tokenizer file: a `tokenizer.json`, a `tekken.json` of Mistral, or a SentencePiece
+    /// model (`tokenizer.model`). Its content decides, not its name.
     ///
     /// End tokens come from `generation_config.json` or `tokenizer_config.json` in the same folder,
-    /// otherwise from the usual names.
+    /// otherwise from the file.
     ///
     /// Args:
     ///     path: The file.
@@ -64,13 +63,13 @@ impl Vocabulary {
         eos: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let vocab = py.detach(|| ffwd_engine::Vocabulary::from_file(path)).for_python(py)?;
-        Self::finish(vocab, true, logits_size, eos, py)
+        Self::finish(vocab, logits_size, eos, py)
     }
 
-    /// Reads the text of a `tokenizer.json`.
+    /// Reads the content of a tokenizer file, as `from_file` does.
     ///
     /// Args:
-    ///     text: The text, as `str` or UTF-8 `bytes`.
+    ///     text: The content: `str`, or `bytes` (UTF-8, or a SentencePiece model).
     ///     logits_size: Width of the model's logits in tokens; default `len(vocabulary)`.
     ///     eos: Id or ids that end a generation; default: found by the usual names.
     ///
@@ -87,19 +86,21 @@ impl Vocabulary {
     ) -> PyResult<Self> {
         let bytes = text_bytes(text)?;
         let vocab = py.detach(|| ffwd_engine::Vocabulary::from_bytes(&bytes)).for_python(py)?;
-        Self::finish(vocab, true, logits_size, eos, py)
+        Self::finish(vocab, logits_size, eos, py)
     }
 
-    /// Takes over a fast tokenizer of `transformers`, or a `tokenizers.Tokenizer`.
+    /// Takes over a tokenizer object: of `transformers` (fast, or with a SentencePiece model), of
+    /// `tokenizers`, `mistral_common`, `sentencepiece` or `tiktoken`, or a wrapper of one, such as
+    /// those of vLLM.
     ///
     /// Args:
-    ///     tokenizer: The tokenizer. Only its `backend_tokenizer` and `eos_token_id` are read.
+    ///     tokenizer: The tokenizer.
     ///     logits_size: Width of the model's logits in tokens, usually `model.config.vocab_size`;
     ///         default `len(vocabulary)`.
     ///     eos: Id or ids that end a generation; default `tokenizer.eos_token_id`.
     ///
     /// Raises:
-    ///     TypeError: The object has no backend tokenizer, as slow tokenizers have none.
+    ///     TypeError: The object is none of these.
     ///     ffwd.Error: The tokenizer cannot be used, or does not fit `logits_size`.
     ///     ValueError: An id of `eos` is out of range.
     #[staticmethod]
@@ -110,21 +111,7 @@ impl Vocabulary {
         logits_size: Option<i64>,
         eos: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let backend = match tokenizer.getattr_opt("backend_tokenizer")? {
-            Some(backend) => backend,
-            None => tokenizer.clone(),
-        };
-        let Some(to_str) = backend.getattr_opt("to_str")? else {
-            return Err(PyTypeError::new_err(format!(
-                "{} has no backend tokenizer; pass a fast tokenizer of transformers, or use \
-                 Vocabulary.from_file or Vocabulary.from_tokens",
-                tokenizer.get_type().name()?
-            )));
-        };
-        let bytes = text_bytes(&to_str.call0()?)?;
-        let own = tokenizer.getattr_opt("eos_token_id")?.filter(|eos| !eos.is_none());
-        let vocab = py.detach(|| ffwd_engine::Vocabulary::from_bytes(&bytes)).for_python(py)?;
-        Self::finish(vocab, true, logits_size, eos.or(own.as_ref()), py)
+        Self::finish(tokenizer_object::vocabulary(tokenizer)?, logits_size, eos, py)
     }
 
     /// Makes a vocabulary from the bytes of each token, in the order of ids.
@@ -154,7 +141,7 @@ impl Vocabulary {
         let special = special.map_or(Ok(Vec::new()), |ids| token_ids(ids, tokens.len()))?;
         let vocab =
             py.detach(|| ffwd_engine::Vocabulary::from_token_bytes(&tokens, &special, eos)).for_python(py)?;
-        Self::finish(vocab, false, logits_size, None, py)
+        Self::finish(vocab, logits_size, None, py)
     }
 
     fn __len__(&self) -> usize {
@@ -183,6 +170,47 @@ impl Vocabulary {
         self.inner.eos().to_vec()
     }
 
+    /// True if texts are encoded as the tokenizer does. False if only the bytes of the tokens are
+    /// known: `encode` and `forced_tokens` then use the longest tokens that fit.
+    #[getter]
+    fn has_tokenizer(&self) -> bool {
+        self.inner.has_tokenizer()
+    }
+
+    /// Returns the vocabulary in which the special tokens that occur in `texts` are ordinary text,
+    /// such as `[TOOL_CALLS]` or `</think>` for constraints that name them. End tokens stay special.
+    ///
+    /// Raises:
+    ///     ffwd.Error: The tokenizer cannot be changed.
+    fn with_markers(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Self> {
+        let vocab = self.inner.clone();
+        Ok(Vocabulary { inner: py.detach(|| vocab.with_markers(&texts)).for_python(py)? })
+    }
+
+    /// Returns the same vocabulary with other end tokens. Its tables are shared.
+    ///
+    /// Raises:
+    ///     ValueError: An id is out of range.
+    fn with_eos(&self, eos: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let ids = id_or_ids(eos, self.inner.logits_size())?;
+        Ok(Vocabulary { inner: self.inner.clone().with_eos(ids) })
+    }
+
+    /// Returns the id of a token by its text in the tokenizer, special tokens included; None if
+    /// there is none.
+    fn token_id(&self, text: &str) -> Option<TokenId> {
+        self.inner.token_id(text)
+    }
+
+    /// True if the token is special, that is, never text.
+    ///
+    /// Raises:
+    ///     ValueError: The id is out of range.
+    fn is_special(&self, token: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let id = token_id(token, self.inner.logits_size())?;
+        Ok(self.inner.is_special(id))
+    }
+
     /// Returns the bytes of a token; empty for special and unused ids.
     ///
     /// Raises:
@@ -197,15 +225,7 @@ impl Vocabulary {
     /// Raises:
     ///     ffwd.Error: The tokenizer cannot encode the text.
     fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<TokenId>> {
-        if self.has_tokenizer {
-            return py.detach(|| self.inner.encode(text)).for_python(py);
-        }
-        let (tokens, covered) = self.inner.trie().longest_split(text.as_bytes());
-        if covered == text.len() {
-            return Ok(tokens);
-        }
-        let message = format!("no token has the byte {} of the text", text.as_bytes()[covered]);
-        Err(ffwd_engine::Error::new(ffwd_engine::ErrorKind::Tokenizer, message)).for_python(py)
+        py.detach(|| self.inner.encode(text)).for_python(py)
     }
 
     /// Returns the bytes of a sequence of ids; special tokens have none.
@@ -252,7 +272,8 @@ pub fn token_ids(values: &Bound<'_, PyAny>, width: usize) -> PyResult<Vec<TokenI
     values.try_iter()?.map(|value| token_id(&value?, width)).collect()
 }
 
-fn id_or_ids(value: &Bound<'_, PyAny>, width: usize) -> PyResult<Vec<TokenId>> {
+/// Reads an id below `width`, or the ids of an iterable of them.
+pub fn id_or_ids(value: &Bound<'_, PyAny>, width: usize) -> PyResult<Vec<TokenId>> {
     if value.hasattr("__index__")? {
         return Ok(vec![token_id(value, width)?]);
     }

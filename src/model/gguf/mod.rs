@@ -2,7 +2,6 @@
 
 pub(super) mod config;
 pub(super) mod file;
-mod sentencepiece;
 mod split;
 mod tokenizer;
 

@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::model::file_data::FileData;
 use crate::model::gguf::file::Gguf;
 use crate::model::gguf::open_gguf;
-use crate::model::gguf::sentencepiece::{self, Piece, SPACE};
+use crate::vocab::sentencepiece::{ListNames, Piece, SPACE, merges};
 use crate::vocab::{TokenSpelling, Vocabulary};
 
 /// Maximum number of tokens.
@@ -44,10 +44,10 @@ const MODEL: &str = "tokenizer.ggml.model";
 const PRE: &str = "tokenizer.ggml.pre";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const BOS: &str = "tokenizer.ggml.bos_token_id";
-pub(crate) const TOKENS: &str = "tokenizer.ggml.tokens";
+const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const MERGES: &str = "tokenizer.ggml.merges";
-pub(crate) const SCORES: &str = "tokenizer.ggml.scores";
+const SCORES: &str = "tokenizer.ggml.scores";
 const ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
 
 /// The pattern by which GPT-2 cuts a text into words.
@@ -198,7 +198,8 @@ impl Gguf<'_> {
             .filter(|((text, kind), _)| **kind == TokenKind::Normal && !text.is_empty())
             .map(|((text, _), score)| Piece { text, score })
             .collect();
-        let merges = sentencepiece::merges(&pieces)?;
+        let names = ListNames { pieces: TOKENS, scores: SCORES };
+        let merges = merges(&pieces, names).map_err(|e| e.hint(HINT))?;
         // Needs no token for unknown text: every byte has a token.
         let bpe = BPE::builder().vocab_and_merges(vocab, merges).byte_fallback(true).build();
         let mut tokenizer = Tokenizer::new(bpe.map_err(inconsistent)?);
@@ -347,10 +348,10 @@ fn inconsistent(error: tokenizers::Error) -> Error {
 
 const HINT: &str = "put the model's tokenizer.json beside the file; it is used instead";
 
-pub(crate) fn fault(message: impl Into<String>) -> Error {
+fn fault(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Tokenizer, message).hint(HINT)
 }
 
-pub(crate) fn unsupported(message: impl Into<String>) -> Error {
+fn unsupported(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, message).hint(HINT)
 }

@@ -1,8 +1,8 @@
 //! Vocabularies of bare token bytes, for models whose tokenizer has no `tokenizer.json`.
 //!
 //! The bytes of the tokens are all that masks need. The merges of such a tokenizer are not known,
-//! so [`Vocabulary::encode`] spells a text byte by byte. Forced runs are better taken as bytes, or
-//! in the longest tokens ([`Matcher::longest_forced_tokens`](crate::Matcher::longest_forced_tokens)).
+//! so [`Vocabulary::encode`] takes the longest tokens. Forced runs are better taken as bytes, or with
+//! [`Matcher::longest_forced_tokens`](crate::Matcher::longest_forced_tokens).
 //!
 //! # Cost
 //!
@@ -83,6 +83,7 @@ impl Vocabulary {
         let tokenizer = read(file.to_string().as_bytes()).map_err(fail)?;
         let mut inner = Self::inner_of(tokenizer, TokenSpelling::ByteLevel, table);
         inner.special = special;
+        inner.bare = true;
         let logits_size = inner.tokens.len();
         Ok(Vocabulary { inner: Arc::new(inner), bos: [].into(), eos: eos.into(), logits_size })
     }

@@ -15,8 +15,11 @@ mod byte_classes;
 mod encode_cache;
 mod from_tokens;
 mod markers;
+mod ranked;
+pub mod sentencepiece;
 mod slices;
 mod string_tokens;
+mod tekken;
 mod texts;
 mod token_bytes;
 mod token_table;
@@ -27,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashSet;
 use serde_json::Value;
-use tokenizers::Tokenizer;
+use tokenizers::{Model, ModelWrapper, Tokenizer};
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::text::bytes_without_mark;
@@ -68,6 +71,8 @@ pub struct Vocabulary {
 
 struct VocabularyInner {
     tokenizer: Tokenizer,
+    /// True if the tokenizer knows bytes only, and no merges.
+    bare: bool,
     spelling: TokenSpelling,
     /// The same tokenizer reading special tokens as text, created when a text first contains one.
     literal: OnceLock<Tokenizer>,
@@ -116,8 +121,9 @@ impl std::fmt::Debug for Vocabulary {
 }
 
 impl Vocabulary {
-    /// Loads a `tokenizer.json`; end tokens come from `generation_config.json` or
-    /// `tokenizer_config.json` in the same folder.
+    /// Loads a `tokenizer.json`, a `tekken.json` or a SentencePiece model (`tokenizer.model`). End
+    /// tokens come from `generation_config.json` or `tokenizer_config.json` in the same folder,
+    /// otherwise from the file.
     ///
     /// # Errors
     /// Fails if the file cannot be read, or is not a tokenizer whose tokens have known bytes.
@@ -129,18 +135,27 @@ impl Vocabulary {
         Ok(if eos.is_empty() { vocab } else { vocab.with_eos(eos) })
     }
 
-    /// Builds a vocabulary from the text of a `tokenizer.json`. Without further files the end token
-    /// is guessed from the usual names (`<|im_end|>`, `<|eot_id|>`, `</s>`, ...).
+    /// Builds a vocabulary from the content of a `tokenizer.json`, of a `tekken.json` or of a
+    /// SentencePiece model. For a `tokenizer.json` the end token is guessed from the usual names
+    /// (`<|im_end|>`, `<|eot_id|>`, `</s>`, ...).
     ///
     /// # Errors
     /// Fails if the text is not a tokenizer, or is one whose token bytes cannot be known
     /// (WordPiece).
-    pub fn from_bytes(json: &[u8]) -> Result<Self> {
+    pub fn from_bytes(content: &[u8]) -> Result<Self> {
         let fail = |m: String| Error::new(ErrorKind::Tokenizer, m);
-        let json = bytes_without_mark(json);
+        let json = bytes_without_mark(content);
+        // A SentencePiece model begins with the key of its first piece, which is a line feed.
+        let first_black = content.iter().find(|byte| !byte.is_ascii_whitespace());
+        if content.first() == Some(&b'\n') && first_black != Some(&b'{') {
+            return Self::from_sentencepiece(content);
+        }
         let file: Value = serde_json::from_slice(json).map_err(|e| {
             fail(format!("not a tokenizer file: {e}")).hint("a Hugging Face tokenizer.json is expected")
         })?;
+        if tekken::is_tekken(&file) {
+            return tekken::vocabulary(file);
+        }
         let spelling = TokenSpelling::of(&file)
             .map_err(|e| fail(e).hint("use a byte-level BPE, SentencePiece or character tokenizer"))?;
         drop(file);
@@ -157,6 +172,26 @@ impl Vocabulary {
         let bos = in_front(&inner.tokenizer, &inner.special);
         let logits_size = inner.tokens.len();
         Ok(Vocabulary { inner: Arc::new(inner), bos: bos.into(), eos: eos.into(), logits_size })
+    }
+
+    /// Builds a vocabulary whose tokens have other bytes than their texts in the tokenizer say.
+    fn from_parts(
+        tokenizer: Tokenizer,
+        spelling: TokenSpelling,
+        table: TokenTableBuilder,
+        special: &[TokenId],
+        eos: Vec<TokenId>,
+    ) -> Self {
+        let mut inner = Self::inner_of(tokenizer, spelling, table);
+        inner.special = special.iter().copied().collect();
+        let logits_size = inner.tokens.len();
+        Vocabulary { inner: Arc::new(inner), bos: [].into(), eos: eos.into(), logits_size }
+    }
+
+    /// Returns true if texts are encoded as the tokenizer does. False if only the bytes of the
+    /// tokens are known: then texts are encoded in the longest tokens.
+    pub fn has_tokenizer(&self) -> bool {
+        !self.inner.bare
     }
 
     fn inner(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<VocabularyInner> {
@@ -188,6 +223,7 @@ impl Vocabulary {
         let max_token_len = tokens.pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         VocabularyInner {
             tokenizer,
+            bare: false,
             spelling,
             literal: OnceLock::new(),
             memo: EncodeCache::default(),
@@ -304,17 +340,27 @@ impl Vocabulary {
     /// # Errors
     /// Fails if the tokenizer rejects the text.
     pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
+        if self.inner.bare {
+            return self.encode_longest(text);
+        }
         let spelled = || self.inner.special_texts.iter().any(|s| text.contains(s.as_str()));
         let tokenizer = if self.inner.normalises_special || spelled() {
-            self.inner.literal.get_or_init(|| {
-                let mut tokenizer = self.inner.tokenizer.clone();
-                tokenizer.set_encode_special_tokens(true);
-                tokenizer
-            })
+            self.inner.literal.get_or_init(|| literal(&self.inner.tokenizer, &self.inner.special_texts))
         } else {
             &self.inner.tokenizer
         };
         encode_with(tokenizer, text)
+    }
+
+    fn encode_longest(&self, text: &str) -> Result<Vec<TokenId>> {
+        let (tokens, covered) = self.trie().longest_split(text.as_bytes());
+        match text.as_bytes().get(covered) {
+            None => Ok(tokens),
+            Some(byte) => {
+                let message = format!("no token has the byte {byte} of the text");
+                Err(Error::new(ErrorKind::Tokenizer, message))
+            }
+        }
     }
 
     /// Encodes like [`encode`](Self::encode), for a text that is likely to come again, such as a
@@ -450,6 +496,22 @@ fn read(json: &[u8]) -> std::result::Result<Tokenizer, String> {
     std::panic::catch_unwind(|| Tokenizer::from_bytes(json))
         .map_err(|_| "the tokenizer file is inconsistent".to_owned())?
         .map_err(|e| format!("not a tokenizer file: {e}"))
+}
+
+/// Returns the tokenizer that gives special tokens no meaning.
+fn literal(tokenizer: &Tokenizer, special_texts: &[String]) -> Tokenizer {
+    let mut literal = tokenizer.clone();
+    literal.set_encode_special_tokens(true);
+    // A model that has the special tokens itself would take a whole word for one of them.
+    if let ModelWrapper::BPE(bpe) = tokenizer.get_model()
+        && bpe.ignore_merges
+        && special_texts.iter().any(|text| bpe.token_to_id(text).is_some())
+    {
+        let mut bpe = bpe.clone();
+        bpe.ignore_merges = false;
+        literal.with_model(bpe);
+    }
+    literal
 }
 
 fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<TokenId>> {

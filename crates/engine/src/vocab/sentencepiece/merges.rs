@@ -17,19 +17,28 @@
 use rustc_hash::FxHashSet;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::gguf::tokenizer::{SCORES, TOKENS, fault, unsupported};
 
-/// The character that represents a space.
-pub(crate) const SPACE: &str = "\u{2581}";
 /// Limit of the work: the sum of the squared lengths of all pieces in bytes.
 const MAX_WORK: u64 = 1 << 30;
 /// Maximum number of bytes of all merges together.
 const MAX_BYTES: usize = 1 << 26;
 
 /// A piece of ordinary text.
-pub(crate) struct Piece<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct Piece<'a> {
+    /// The text in the alphabet of the tokenizer.
     pub text: &'a str,
+    /// Its score. Of two pieces that can be joined, the one with the higher score is joined first.
     pub score: f64,
+}
+
+/// Names in a file of the lists that pieces come from, for errors.
+#[derive(Debug, Clone, Copy)]
+pub struct ListNames<'a> {
+    /// Name of the list of texts.
+    pub pieces: &'a str,
+    /// Name of the list of scores.
+    pub scores: &'a str,
 }
 
 /// Returns the merges in the order of their ranks.
@@ -37,25 +46,29 @@ pub(crate) struct Piece<'a> {
 /// # Errors
 /// Returns an error if no ranks are equivalent to the scores: two pieces have the same score, or a
 /// piece contains a character that is no piece. Also if a score is NaN, or the pieces are too long.
-pub(crate) fn merges(pieces: &[Piece]) -> Result<Vec<(String, String)>> {
+pub fn merges(pieces: &[Piece], names: ListNames) -> Result<Vec<(String, String)>> {
     let work = pieces.iter().map(|p| (p.text.len() as u64).saturating_pow(2)).fold(0, u64::saturating_add);
     if work > MAX_WORK {
-        let message =
-            format!("the pieces of `{TOKENS}` are too long to be cut: {work} steps, the limit is {MAX_WORK}");
+        let message = format!(
+            "the pieces of `{}` are too long to be cut: {work} steps, the limit is {MAX_WORK}",
+            names.pieces
+        );
         return Err(Error::new(ErrorKind::TooComplex, message));
     }
     let known: FxHashSet<&str> = pieces.iter().map(|p| p.text).collect();
     let mut made: Vec<(&Piece, Vec<usize>)> = Vec::new();
     let mut bytes = 0;
     for piece in pieces {
-        let cuts = cuts(piece.text, &known)?;
+        let cuts = cuts(piece.text, &known, names)?;
         bytes += cuts.len() * piece.text.len();
         if bytes > MAX_BYTES {
-            let message = format!("the merges of `{TOKENS}` are more than the limit of {MAX_BYTES} bytes");
+            let message =
+                format!("the merges of `{}` are more than the limit of {MAX_BYTES} bytes", names.pieces);
             return Err(Error::new(ErrorKind::TooComplex, message));
         }
         if piece.score.is_nan() {
-            return Err(fault(format!("`{SCORES}` has no number for `{}`", piece.text.escape_debug())));
+            let message = format!("`{}` has no number for `{}`", names.scores, piece.text.escape_debug());
+            return Err(Error::new(ErrorKind::Tokenizer, message));
         }
         if !cuts.is_empty() {
             made.push((piece, cuts));
@@ -64,7 +77,7 @@ pub(crate) fn merges(pieces: &[Piece]) -> Result<Vec<(String, String)>> {
     made.sort_by(|a, b| b.0.score.total_cmp(&a.0.score));
     if let Some(pair) = made.windows(2).find(|w| w[0].0.score == w[1].0.score) {
         let (a, b) = (pair[0].0.text.escape_debug(), pair[1].0.text.escape_debug());
-        return Err(unsupported(format!("the same score for `{a}` and `{b}` in `{SCORES}`")));
+        return Err(unsupported(format!("the same score for `{a}` and `{b}` in `{}`", names.scores)));
     }
     let split = |text: &str, at: usize| (text[..at].to_owned(), text[at..].to_owned());
     Ok(made.iter().flat_map(|(p, cuts)| cuts.iter().map(|&at| split(p.text, at))).collect())
@@ -80,7 +93,7 @@ pub(crate) fn merges(pieces: &[Piece]) -> Result<Vec<(String, String)>> {
 /// Repetitions of one text would need both orders, `aaa` as `a aa` and `aa a`. There the longer
 /// part was joined first and is on the left. No text is known to show this order, and random
 /// vocabularies gave none: joining from the left rarely leaves such neighbours.
-fn cuts(text: &str, known: &FxHashSet<&str>) -> Result<Vec<usize>> {
+fn cuts(text: &str, known: &FxHashSet<&str>, names: ListNames) -> Result<Vec<usize>> {
     let mut cuts = Vec::new();
     for (at, _) in text.char_indices().skip(1) {
         let (left, right) = text.split_at(at);
@@ -89,12 +102,17 @@ fn cuts(text: &str, known: &FxHashSet<&str>) -> Result<Vec<usize>> {
             cuts.push(at);
         } else if (has_left || is_char(left)) && (has_right || is_char(right)) {
             let (text, alone) = (text.escape_debug(), if has_left { right } else { left }.escape_debug());
-            return Err(unsupported(format!("the piece `{text}` of `{TOKENS}` without one for `{alone}`")));
+            let pieces = names.pieces;
+            return Err(unsupported(format!("the piece `{text}` of `{pieces}` without one for `{alone}`")));
         }
     }
     let repeats = |at: usize| text.starts_with(&text[at..]);
     cuts.sort_by_key(|&at| (!repeats(at), std::cmp::Reverse(at)));
     Ok(cuts)
+}
+
+fn unsupported(message: String) -> Error {
+    Error::new(ErrorKind::Unsupported, message)
 }
 
 fn is_char(text: &str) -> bool {
@@ -107,7 +125,10 @@ mod tests {
 
     fn of(list: &[(&str, f64)]) -> Result<Vec<String>> {
         let pieces: Vec<Piece> = list.iter().map(|&(text, score)| Piece { text, score }).collect();
-        Ok(merges(&pieces)?.into_iter().map(|(a, b)| format!("{a} {b}")).collect())
+        Ok(merges(&pieces, ListNames { pieces: "pieces", scores: "scores" })?
+            .into_iter()
+            .map(|(a, b)| format!("{a} {b}"))
+            .collect())
     }
 
     #[test]
