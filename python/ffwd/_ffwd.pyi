@@ -123,7 +123,11 @@ class Constraint:
     ) -> Constraint: ...
     @staticmethod
     def token_masks(
-        positions: Iterable[_Ids], *, at_least: int = 1, at_most: int | None = 1
+        positions: Iterable[_Ids],
+        *,
+        at_least: int = 1,
+        at_most: int | None = None,
+        unbounded: bool = False,
     ) -> Constraint: ...
     @staticmethod
     def token_fsm(

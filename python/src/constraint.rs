@@ -374,26 +374,30 @@ impl Constraint {
     ///
     /// Args:
     ///     positions: For each position the ids, or one id.
-    ///     at_least, at_most: How often the list of positions is repeated; `at_most=None` is without
-    ///         a limit.
+    ///     at_least: Fewest repetitions of the list of positions.
+    ///     at_most: Most repetitions; default `at_least`.
+    ///     unbounded: Any number of repetitions from `at_least` on, instead of `at_most`.
     ///
     /// Raises:
     ///     ffwd.Error: There are no positions, or one has no tokens.
     ///     ValueError: An id is negative or too large.
     #[staticmethod]
-    #[pyo3(signature = (positions, *, at_least=1, at_most=Some(1)))]
+    #[pyo3(signature = (positions, *, at_least=1, at_most=None, unbounded=false))]
     fn token_masks(
         py: Python<'_>,
         positions: &Bound<'_, PyAny>,
         at_least: u32,
         at_most: Option<u32>,
+        unbounded: bool,
     ) -> PyResult<Self> {
         let positions = self::positions(positions)?;
         let call = Call::new(py, "token_masks")
             .with(py, "positions", &positions)?
             .with(py, "at_least", at_least)?
-            .with(py, "at_most", at_most)?;
-        let masks = TokenMasks::new(positions).repeat(at_least, at_most);
+            .with(py, "at_most", at_most)?
+            .with(py, "unbounded", unbounded)?;
+        let most = (!unbounded).then_some(at_most.unwrap_or(at_least));
+        let masks = TokenMasks::new(positions).repeat(at_least, most);
         Ok(Constraint { inner: ffwd_engine::Constraint::token_masks(&masks).for_python(py)?, call })
     }
 
@@ -597,6 +601,7 @@ impl Constraint {
     }
 }
 
+/// Makes the exception for an option with another value than those expected.
 pub fn unknown(name: &str, value: &str, expected: &str) -> PyErr {
     PyValueError::new_err(format!("{name} is {value:?}; expected {expected}"))
 }

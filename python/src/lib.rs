@@ -43,10 +43,8 @@ fn _ffwd(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<grammar::Compiler>()?;
     module.add_class::<grammar::Grammar>()?;
     module.add_class::<matcher::Matcher>()?;
-    pub mod constraint;
-    mod constraint_source;
-    pub mod error;
-    mod explanation;
+    module.add_class::<explanation::Explanation>()?;
+    module.add_function(wrap_pyfunction!(constraint::make_constraint, module)?)?;
     module.add_function(wrap_pyfunction!(batch::fill_batch, module)?)?;
     module.add_function(wrap_pyfunction!(logits::apply_token_bitmask_inplace, module)?)?;
     Ok(())

@@ -4,7 +4,8 @@
 //! score, and of equal scores the leftmost. Tokenizers with merges join the pair with the lowest
 //! rank. Both do the same under two conditions. First, every division of a piece into two pieces is
 //! a merge, ranked by the piece's score. Second, among the divisions of one piece, of two that
-//! overlap the left one ranks first.
+//! overlap the left one ranks first. Pieces with the same score have no ranks, except runs of one
+//! character, such as spaces.
 //!
 //! # Cost
 //!
@@ -74,8 +75,10 @@ pub fn merges(pieces: &[Piece], names: ListNames) -> Result<Vec<(String, String)
             made.push((piece, cuts));
         }
     }
-    made.sort_by(|a, b| b.0.score.total_cmp(&a.0.score));
-    if let Some(pair) = made.windows(2).find(|w| w[0].0.score == w[1].0.score) {
+    made.sort_by(|a, b| b.0.score.total_cmp(&a.0.score).then_with(|| b.0.text.len().cmp(&a.0.text.len())));
+    let unordered =
+        |w: &&[(&Piece, Vec<usize>)]| w[0].0.score == w[1].0.score && !are_runs(w[0].0.text, w[1].0.text);
+    if let Some(pair) = made.windows(2).find(unordered) {
         let (a, b) = (pair[0].0.text.escape_debug(), pair[1].0.text.escape_debug());
         return Err(unsupported(format!("the same score for `{a}` and `{b}` in `{}`", names.scores)));
     }
@@ -109,6 +112,13 @@ fn cuts(text: &str, known: &FxHashSet<&str>, names: ListNames) -> Result<Vec<usi
     let repeats = |at: usize| text.starts_with(&text[at..]);
     cuts.sort_by_key(|&at| (!repeats(at), std::cmp::Reverse(at)));
     Ok(cuts)
+}
+
+/// True if both are repetitions of one character. Of such pieces with the same score the leftmost
+/// join always grows the piece at the left, as if longer ones ranked first.
+fn are_runs(a: &str, b: &str) -> bool {
+    let first = a.chars().next();
+    a.chars().chain(b.chars()).all(|c| Some(c) == first)
 }
 
 fn unsupported(message: String) -> Error {
