@@ -76,6 +76,12 @@ impl Grammar {
         self.vocabulary.clone_ref(py)
     }
 
+    /// Size in bytes of the tables of this grammar, without those that all grammars share.
+    #[getter]
+    fn memory_bytes(&self) -> usize {
+        self.inner.memory().total()
+    }
+
     /// What the author may not expect: the warnings of the constraint, and those that depend on the
     /// vocabulary.
     #[getter]
