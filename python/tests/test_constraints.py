@@ -57,7 +57,7 @@ def test_several_labels_and_trees(small):
 def test_labels_that_are_wrong(small):
     with pytest.raises(TypeError, match="list of str"):
         ffwd.Constraint.labels("ab")
-    with pytest.raises(ValueError, match="lead is \"no\""):
+    with pytest.raises(ValueError, match='lead is "no"'):
         ffwd.Constraint.labels(["a"], lead="no")
     with pytest.raises(ValueError, match="levels"):
         ffwd.Constraint.labels(["a"], levels="some")

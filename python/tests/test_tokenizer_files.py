@@ -78,7 +78,9 @@ def test_a_marker_becomes_text():
     assert grammar.matcher().accept_tokens([9, 276, 2]) == 3
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", '{"vocab": [], "config": {"default_vocab_size": 1}}', "\n\n"])
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"vocab": [], "config": {"default_vocab_size": 1}}', "\n\n"]
+)
 def test_what_is_no_tokenizer_is_one_error(text):
     with pytest.raises(ffwd.Error) as error:
         ffwd.Vocabulary.from_json(text)
@@ -155,7 +157,9 @@ def test_sentencepiece_has_the_tokens_of_its_library(name):
                 theirs.is_control(token) or theirs.is_unknown(token)
             )
             if theirs.is_byte(token):
-                assert vocabulary.token_bytes(token) == bytes([int(theirs.id_to_piece(token)[3:5], 16)])
+                assert vocabulary.token_bytes(token) == bytes(
+                    [int(theirs.id_to_piece(token)[3:5], 16)]
+                )
             elif not vocabulary.is_special(token):
                 piece = theirs.id_to_piece(token).replace("\u2581", " ")
                 assert vocabulary.token_bytes(token) == piece.encode()
@@ -165,7 +169,9 @@ def test_sentencepiece_has_the_tokens_of_its_library(name):
 
 def test_a_unigram_model_has_the_tokens_of_its_library(tmp_path):
     sentencepiece = pytest.importorskip("sentencepiece")
-    lines = [" ".join(random.choices(["abba", "ab", "cab", "bac", "12", "1.5"], k=9)) for _ in range(200)]
+    lines = [
+        " ".join(random.choices(["abba", "ab", "cab", "bac", "12", "1.5"], k=9)) for _ in range(200)
+    ]
     (tmp_path / "lines").write_text("\n".join(lines))
     for kind, size in (("unigram", 300), ("bpe", 290)):
         sentencepiece.SentencePieceTrainer.train(
@@ -194,7 +200,9 @@ def test_an_encoding_of_tiktoken():
     for token in (b"ab", b"abc", b" a", b" ab", b"bc", b"abab"):
         ranks[token] = len(ranks)
     special = {"<|endoftext|>": 262, "<|x|>": 263}
-    theirs = tiktoken.Encoding("small", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=special)
+    theirs = tiktoken.Encoding(
+        "small", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=special
+    )
     vocabulary = ffwd.Vocabulary.from_transformers(theirs)
     assert vocabulary.eos == [262] and vocabulary.is_special(263)
     for text in texts():

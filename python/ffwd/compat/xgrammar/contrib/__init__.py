@@ -1,0 +1,5 @@
+"""Adapters of other libraries."""
+
+from . import hf
+
+__all__ = ["hf"]
