@@ -11,6 +11,9 @@ one generation and writes, at each step, a bitmask of the legal tokens.
     >>> matcher.accept_token(3), matcher.find_jump_forward_string()
     (True, 's')
 
+An `Engine` runs models in this process, and writes records of pydantic models, dataclasses and JSON
+Schemas. It needs the package `ffwd-runtime`.
+
 Neither NumPy nor torch is imported with the module. Arrays of both are accepted, and anything with
 `__dlpack__`.
 """
@@ -32,15 +35,26 @@ from ._ffwd import (
     apply_token_bitmask_inplace,
     fill_batch,
 )
+from .errors import InvalidRecord, Truncated
+from .results import Extraction, Output, Partial, Stats
+from .runtime import Engine, Extractor
 
 __all__ = [
     "Compiler",
     "Constraint",
     "ConstraintWarning",
+    "Engine",
     "Error",
     "Explanation",
+    "Extraction",
+    "Extractor",
     "Grammar",
+    "InvalidRecord",
     "Matcher",
+    "Output",
+    "Partial",
+    "Stats",
+    "Truncated",
     "Vocabulary",
     "__version__",
     "allocate_token_bitmask",

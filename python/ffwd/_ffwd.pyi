@@ -59,6 +59,7 @@ class Vocabulary:
 
 @final
 class ConstraintWarning:
+    def __new__(cls, kind: str, message: str, pointer: str | None = None) -> ConstraintWarning: ...
     @property
     def kind(self) -> str: ...
     @property

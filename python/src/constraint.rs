@@ -26,7 +26,7 @@ use crate::error::ForPython;
 #[derive(PartialEq, Eq, Hash)]
 pub struct ConstraintWarning {
     #[pyo3(get)]
-    kind: &'static str,
+    kind: String,
     #[pyo3(get)]
     pointer: Option<String>,
     #[pyo3(get)]
@@ -37,7 +37,7 @@ impl ConstraintWarning {
     /// Returns the warnings of the engine as Python sees them.
     pub fn all(warnings: &[Warning]) -> Vec<ConstraintWarning> {
         let make = |warning: &Warning| ConstraintWarning {
-            kind: warning.kind().code(),
+            kind: warning.kind().code().into(),
             pointer: warning.pointer().map(str::to_owned),
             message: warning.message().to_owned(),
         };
@@ -47,6 +47,12 @@ impl ConstraintWarning {
 
 #[pymethods]
 impl ConstraintWarning {
+    #[new]
+    #[pyo3(signature = (kind, message, pointer=None))]
+    fn new(kind: String, message: String, pointer: Option<String>) -> Self {
+        ConstraintWarning { kind, pointer, message }
+    }
+
     fn __str__(&self) -> String {
         match &self.pointer {
             Some(pointer) => format!("#{pointer}: {}", self.message),
@@ -614,7 +620,11 @@ fn bounds(name: &str) -> PyResult<Bounds> {
     }
 }
 
-fn json_policy(whitespace: Option<&Bound<'_, PyAny>>, key_order: Option<&str>) -> PyResult<Policy> {
+/// Returns the policy of JSON texts.
+///
+/// # Errors
+/// `ValueError` for unknown values.
+pub fn json_policy(whitespace: Option<&Bound<'_, PyAny>>, key_order: Option<&str>) -> PyResult<Policy> {
     let key_order = match key_order {
         None | Some("declared") => KeyOrder::Declared,
         Some("any") => KeyOrder::Any,

@@ -10,7 +10,8 @@
 //!
 //! A bounded channel was rejected: a slow reader would delay the batch.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use crate::decode::output::Output;
 use crate::decode::{CancelToken, Event, Field, Stats};
@@ -73,6 +74,21 @@ impl Handle {
                 None
             }
         }
+    }
+
+    /// Waits for the end of the request, but no longer than `limit`; returns true if it has ended.
+    /// [`wait`](Self::wait) then returns at once. Events that come meanwhile are dropped.
+    pub fn wait_for(&mut self, limit: Duration) -> bool {
+        let start = Instant::now();
+        while self.done.is_none() {
+            match self.messages.recv_timeout(limit.saturating_sub(start.elapsed())) {
+                Ok(HandleMessage::Event(_)) => {}
+                Ok(HandleMessage::Done(output)) => self.done = Some(output),
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => self.done = Some(Box::new(Err(dropped()))),
+            }
+        }
+        true
     }
 
     /// Waits for the output.

@@ -1,0 +1,495 @@
+"""`Engine`: models that write records and other constrained text, on the CPU of this process.
+
+The models run in the package `ffwd-runtime`, which is imported when the first engine is made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+
+from ._ffwd import Constraint, ConstraintWarning, __version__
+from .options import SCHEMA_OPTIONS, for_runtime
+from .records import Records, RecordStream, TextStream
+from .results import Extraction, Output
+from .schemas import record_type
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import ExtractOptions, GenerateOptions, SchemaOptions
+
+T = TypeVar("T")
+JsonSchema = str | bytes | bool | Mapping[str, Any]
+Path = str | os.PathLike[str]
+
+
+class Engine:
+    """A model with its tokenizer, and a draft model that makes it faster.
+
+    Several threads may use an engine at the same time. Each call releases Python's lock while the
+    model runs, and Ctrl-C ends it at once. An engine belongs to the process that loaded it: start
+    further processes with the method "spawn".
+
+    Args:
+        model: A GGUF file, a folder with `config.json` and safetensors, or a repository of the
+            model hub as `"OWNER/NAME"` or `"OWNER/NAME:FILE.gguf"`. None is the embedded model.
+        draft: A smaller model with the same tokenizer. None is the embedded draft model with the
+            embedded model, otherwise no draft model. False is none.
+        threads: Number of threads of a forward, shared by all engines of the process; the first
+            engine sets it. None is the number that is set, or that of the environment variable
+            `CANDLE_NUM_THREADS`, or 1. Use at most the number of free cores.
+        precision: Format of the weights in memory: `"stored"` (that of the file), `"f32"`,
+            `"q8_0"` or `"q4_k"`.
+        kv: Format of keys and values: `"f32"` or `"f16"`.
+        max_context: Limit the context to this number of tokens.
+        chat_template: A chat template (Jinja) instead of the model's own.
+        markers: Texts in outputs that are special tokens of the tokenizer, such as
+            `"[TOOL_CALLS]"`, and are text for this engine.
+
+    Raises:
+        ImportError: The package `ffwd-runtime` is not installed, or has another version.
+        ffwd.Error: A file is missing, is no model, or draft and model have different tokenizers.
+        ValueError: An option is out of range, or `threads` is not the number that is set.
+    """
+
+    def __init__(
+        self,
+        model: Path | None = None,
+        *,
+        draft: Path | Literal[False] | None = None,
+        threads: int | None = None,
+        precision: Literal["stored", "f32", "q8_0", "q4_k"] = "stored",
+        kv: Literal["f32", "f16"] = "f32",
+        max_context: int | None = None,
+        chat_template: str | None = None,
+        markers: Sequence[str] = (),
+    ) -> None:
+        runtime = _runtime()
+        self._threads = _start_threads(runtime, threads)
+        self._name = "embedded" if model is None else os.fspath(model)
+        self._inner = runtime.Engine(
+            model=model,
+            draft=draft or None,
+            without_draft=draft is False,
+            precision=precision,
+            kv=kv,
+            max_context=max_context,
+            chat_template=chat_template,
+            markers=list(markers),
+        )
+
+    @classmethod
+    def embedded(cls, *, draft: bool = True, threads: int | None = None) -> Engine:
+        """Load the small model that is inside the package `ffwd-runtime`.
+
+        It was trained on short business texts in English and serves for tests and first steps.
+
+        Args:
+            draft: Load its draft model too. It changes the time only.
+            threads: See the class.
+        """
+        return cls(draft=None if draft else False, threads=threads)
+
+    def __repr__(self) -> str:
+        return f"<ffwd.Engine {self._name!r}>"
+
+    @property
+    def threads(self) -> int:
+        """Number of threads of a forward."""
+        return self._threads
+
+    @property
+    def context_size(self) -> int:
+        """Largest number of tokens of a prompt and its output."""
+        return self._inner.context_size
+
+    @property
+    def logits_size(self) -> int:
+        """Width of the model's logits, in tokens."""
+        return self._inner.logits_size
+
+    @property
+    def has_draft(self) -> bool:
+        """True if there is a draft model."""
+        return self._inner.has_draft
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text, in which special tokens have no meaning."""
+        return self._inner.encode(text)
+
+    def decode(self, tokens: Iterable[int]) -> bytes:
+        """Return the bytes of ids; special tokens have none.
+
+        Raises:
+            ValueError: An id is out of range.
+        """
+        return self._inner.decode(list(tokens))
+
+    @overload
+    def extractor(self, schema: type[T], **options: Unpack[SchemaOptions]) -> Extractor[T]: ...
+    @overload
+    def extractor(self, schema: JsonSchema, **options: Unpack[SchemaOptions]) -> Extractor[Any]: ...
+    def extractor(self, schema: Any, **options: Any) -> Extractor[Any]:
+        """Make a schema ready for many texts, one after the other or together.
+
+        Args:
+            schema: What a record is: a pydantic model, a dataclass or another type that pydantic
+                reads, or a JSON Schema.
+            options: See `ffwd.options.SchemaOptions`.
+
+        Raises:
+            ffwd.Error: The schema is not supported, an example does not fit it, or the template of
+                the prompt is wrong; `pointer` says where.
+            ImportError: It is a type, and pydantic is not installed.
+            TypeError: There is no such option, or no JSON Schema describes the type.
+        """
+        return Extractor(self, schema, options)
+
+    @overload
+    def extract(
+        self,
+        text: str,
+        schema: type[T],
+        *,
+        details: Literal[False] = False,
+        **options: Unpack[ExtractOptions],
+    ) -> T: ...
+    @overload
+    def extract(
+        self, text: str, schema: type[T], *, details: Literal[True], **options: Unpack[ExtractOptions]
+    ) -> Extraction[T]: ...
+    @overload
+    def extract(
+        self,
+        text: str,
+        schema: JsonSchema,
+        *,
+        details: bool = False,
+        **options: Unpack[ExtractOptions],
+    ) -> Any: ...
+    def extract(self, text: str, schema: Any, *, details: bool = False, **options: Any) -> Any:
+        """Extract a record from a text.
+
+        Args:
+            text: The text.
+            schema: What the record is: a pydantic model, a dataclass or another type that pydantic
+                reads, or a JSON Schema.
+            details: Return an `Extraction` with statistics, spans and confidence.
+            options: See `ffwd.options.ExtractOptions`. `confidence` and `alternatives` are parts of
+                the details.
+
+        Returns:
+            The record: an instance of the type, or plain JSON values of a JSON Schema.
+
+        Raises:
+            ffwd.Truncated: The record does not end within `max_tokens`.
+            ffwd.InvalidRecord: A validator of the type refuses the record.
+            ffwd.Error: The schema is not supported, or the text is blank or too long.
+        """
+        extractor, rest = self._split(schema, options)
+        return extractor.extract(text, details=details, **rest)
+
+    @overload
+    def extract_many(
+        self,
+        texts: Iterable[str],
+        schema: type[T],
+        *,
+        batch: int = 16,
+        details: Literal[False] = False,
+        progress: bool = False,
+        errors: Literal["raise", "return"] = "raise",
+        **options: Unpack[ExtractOptions],
+    ) -> Records[T]: ...
+    @overload
+    def extract_many(
+        self,
+        texts: Iterable[str],
+        schema: type[T],
+        *,
+        batch: int = 16,
+        details: Literal[True],
+        progress: bool = False,
+        errors: Literal["raise", "return"] = "raise",
+        **options: Unpack[ExtractOptions],
+    ) -> Records[Extraction[T]]: ...
+    @overload
+    def extract_many(
+        self,
+        texts: Iterable[str],
+        schema: JsonSchema,
+        *,
+        batch: int = 16,
+        details: bool = False,
+        progress: bool = False,
+        errors: Literal["raise", "return"] = "raise",
+        **options: Unpack[ExtractOptions],
+    ) -> Records[Any]: ...
+    def extract_many(
+        self,
+        texts: Iterable[str],
+        schema: Any,
+        *,
+        batch: int = 16,
+        details: bool = False,
+        progress: bool = False,
+        errors: Literal["raise", "return"] = "raise",
+        **options: Any,
+    ) -> Records[Any]:
+        """Extract the records of many texts, `batch` of them together, in the order of the texts.
+
+        Texts are taken from the iterable only when records are taken from the result, at most two
+        batches ahead. The records are those of `extract`.
+
+        Args:
+            texts: The texts, such as a generator.
+            schema: As that of `extract`.
+            batch: Number of texts that run together.
+            details: As that of `extract`.
+            progress: Show the progress with tqdm.
+            errors: `"raise"`: the failure of a text is raised in its place, and the next call
+                continues with the next text. `"return"`: the exception is the item.
+            options: See `ffwd.options.ExtractOptions`.
+
+        Raises:
+            ValueError: `batch` is not positive, or `errors` has another value.
+            ImportError: `progress` is wanted, and tqdm is not installed.
+            ffwd.Error: As `extractor`.
+        """
+        extractor, rest = self._split(schema, options)
+        return extractor.extract_many(
+            texts, batch=batch, details=details, progress=progress, errors=errors, **rest
+        )
+
+    @overload
+    def extract_streaming(
+        self, text: str, schema: type[T], **options: Unpack[ExtractOptions]
+    ) -> RecordStream[T]: ...
+    @overload
+    def extract_streaming(
+        self, text: str, schema: JsonSchema, **options: Unpack[ExtractOptions]
+    ) -> RecordStream[Any]: ...
+    def extract_streaming(self, text: str, schema: Any, **options: Any) -> RecordStream[Any]:
+        """Extract a record, and iterate over its parts while it is generated.
+
+        Returns:
+            An iterator of `Partial`, one each time that a value begins, grows or ends. Its `record`
+            is the whole record, once the iterator has ended.
+
+        Raises:
+            ffwd.Error: As `extractor`. The errors of the text come from the iterator.
+        """
+        extractor, rest = self._split(schema, options)
+        return extractor.extract_streaming(text, **rest)
+
+    def generate(
+        self,
+        prompt: str | Sequence[Mapping[str, Any]],
+        constraint: Constraint | None = None,
+        **options: Unpack[GenerateOptions],
+    ) -> Output:
+        """Generate a text under a constraint.
+
+        Args:
+            prompt: A text to continue; or the messages of a conversation, each a dict with `role`
+                and `content`, which the model's chat template renders.
+            constraint: What the output may be; None is any text.
+            options: See `ffwd.options.GenerateOptions`.
+
+        Raises:
+            ffwd.Error: The constraint does not compile, the prompt is empty or too long, the model
+                has no chat template, or an option is out of range.
+            TypeError: There is no such option.
+
+        The JSON of a constraint without a named whitespace has that which suits the model.
+        """
+        arguments = self._generation(prompt, constraint, options)
+        return Output.of(self._inner.generate(*arguments))
+
+    def stream(
+        self,
+        prompt: str | Sequence[Mapping[str, Any]],
+        constraint: Constraint | None = None,
+        **options: Unpack[GenerateOptions],
+    ) -> TextStream:
+        """Generate a text, and iterate over its pieces while it is generated.
+
+        Returns:
+            An iterator of texts. Its `output` is the whole output, once the iterator has ended.
+
+        Raises:
+            TypeError: There is no such option. The errors of `generate` come from the iterator.
+        """
+        return TextStream(self._inner.stream(*self._generation(prompt, constraint, options)))
+
+    def _generation(self, prompt: Any, constraint: Any, options: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments of the compiled module for a generation."""
+        runtime = _runtime()
+        made = None if constraint is None else _remade(runtime, constraint, self._inner.whitespace)
+        text, messages = (prompt, None) if isinstance(prompt, str) else (None, _messages(prompt))
+        return text, messages, made, runtime.Options(**for_runtime(options))
+
+    def _split(self, schema: Any, options: Mapping[str, Any]) -> tuple[Extractor[Any], dict[str, Any]]:
+        """Return the extractor of a schema with its options, and the other options."""
+        own = {name: value for name, value in options.items() if name in SCHEMA_OPTIONS}
+        rest = {name: value for name, value in options.items() if name not in SCHEMA_OPTIONS}
+        return Extractor(self, schema, own), rest
+
+
+class Extractor(Generic[T]):
+    """A schema made ready for a model: `Engine.extractor` makes it.
+
+    It reads and compiles the schema once. Several threads may use it at the same time.
+    """
+
+    def __init__(self, engine: Engine, schema: Any, options: Mapping[str, Any]) -> None:
+        self._type = record_type(schema)
+        plain = {name: value for name, value in options.items() if value is not None}
+        if "examples" in plain:
+            plain["examples"] = [(text, self._type.write(record)) for text, record in plain["examples"]]
+        self._inner = _runtime().Extractor(engine._inner, self._type.schema, **plain)
+
+    @property
+    def schema(self) -> str:
+        """The JSON Schema, as the model reads it."""
+        return self._type.schema
+
+    @property
+    def warnings(self) -> list[ConstraintWarning]:
+        """What the author of the schema may not expect, such as unknown keywords."""
+        return [ConstraintWarning(*parts) for parts in self._inner.warnings]
+
+    def prompt(self, text: str) -> str:
+        """Return the prompt about a text, as the model reads it."""
+        return self._inner.prompt(text)
+
+    def extract(self, text: str, *, details: bool = False, **options: Unpack[ExtractOptions]) -> Any:
+        """Extract a record; see `Engine.extract`."""
+        return self._read(self._inner.extract(text, *self._options(details, options)), details)
+
+    def extract_many(
+        self,
+        texts: Iterable[str],
+        *,
+        batch: int = 16,
+        details: bool = False,
+        progress: bool = False,
+        errors: Literal["raise", "return"] = "raise",
+        **options: Unpack[ExtractOptions],
+    ) -> Records[Any]:
+        """Extract the records of many texts; see `Engine.extract_many`."""
+        if errors not in ("raise", "return"):
+            raise ValueError(f'errors is {errors!r}; expected "raise" or "return"')
+        if isinstance(texts, (str, bytes)):
+            raise TypeError("texts is one text; expected an iterable of texts")
+        source: Iterator[str] = iter(texts)
+        many = self._inner.many(source, batch, *self._options(details, options))
+        total = len(texts) if hasattr(texts, "__len__") else None
+        return Records(many, lambda item: self._read(item, details), errors, progress, total)
+
+    def extract_streaming(self, text: str, **options: Unpack[ExtractOptions]) -> RecordStream[T]:
+        """Extract a record, and iterate over its parts; see `Engine.extract_streaming`."""
+        made = self._options(False, options)[0]
+        return RecordStream(self._inner.stream(text, made), self._type.read)
+
+    def _options(self, details: bool, options: Mapping[str, Any]) -> tuple[Any, bool, bool]:
+        options = dict(options)
+        alternatives = bool(options.pop("alternatives", False))
+        if alternatives:
+            options["confidence"] = True
+        if options.get("confidence") and not details:
+            raise ValueError("confidence and alternatives are parts of the details: pass details=True")
+        return _runtime().Options(**for_runtime(options)), details, alternatives
+
+    def _read(self, found: tuple[str, str | None], details: bool) -> Any:
+        record = self._type.read(found[0])
+        return Extraction.of(record, found[1] or "") if details else record
+
+
+def _runtime() -> Any:
+    """Import the package with the models.
+
+    Raises:
+        ImportError: It is not installed, or has another version.
+    """
+    try:
+        from ffwd_runtime import _runtime as module
+    except ModuleNotFoundError as error:
+        if error.name != "ffwd_runtime":
+            raise
+        raise ImportError(
+            "ffwd.Engine runs models, which needs the package ffwd-runtime: pip install 'ffwd[runtime]'"
+        ) from None
+    if module.__version__ != __version__:
+        raise ImportError(
+            f"ffwd-runtime {module.__version__} does not fit ffwd {__version__}; install the same "
+            "version of both"
+        )
+    return module
+
+
+def _start_threads(runtime: Any, threads: int | None) -> int:
+    """Set the number of threads of this process, unless it is set. Return it.
+
+    Raises:
+        ValueError: Another number is set.
+    """
+    name = "CANDLE_NUM_THREADS"
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}; expected a number from 1 up")
+    before = os.environ.get(name)
+    if threads is not None or before is None:
+        os.environ[name] = str(threads or 1)
+    try:
+        started = runtime.start_threads()
+    finally:
+        # Child processes do not inherit it.
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+    if threads is not None and threads != started:
+        raise ValueError(
+            f"threads is {threads}, but the models of this process run on {started}: the first engine "
+            f"sets the number, or the environment variable {name}"
+        )
+    return started
+
+
+def _messages(messages: Any) -> str:
+    """Return the messages of a conversation as JSON.
+
+    Raises:
+        TypeError: They are not a sequence of mappings.
+    """
+    if not isinstance(messages, Sequence) or not all(isinstance(m, Mapping) for m in messages):
+        raise TypeError(f"a prompt is {type(messages).__name__}; expected str or a list of messages")
+    return json.dumps([dict(message) for message in messages], allow_nan=False)
+
+
+def _remade(runtime: Any, value: Any, whitespace: str) -> Any:
+    """Make a constraint again in the module of the runtime, by the call that made it.
+
+    Raises:
+        TypeError: It is no constraint.
+    """
+    if not isinstance(value, Constraint):
+        raise TypeError(f"a constraint is {type(value).__name__}; expected ffwd.Constraint")
+
+    def inner(part: Any) -> Any:
+        if isinstance(part, Constraint):
+            return _remade(runtime, part, whitespace)
+        if isinstance(part, Mapping):
+            return {name: inner(entry) for name, entry in part.items()}
+        if isinstance(part, (list, tuple)):
+            return type(part)(inner(entry) for entry in part)
+        return part
+
+    method, arguments = value.__reduce__()[1]
+    arguments = inner(arguments)
+    if "whitespace" in arguments and arguments["whitespace"] is None:
+        arguments["whitespace"] = whitespace
+    return runtime._make_constraint(method, arguments)

@@ -1,0 +1,135 @@
+//! Outputs as JSON, from which `ffwd.results` makes its classes.
+
+use ffwd::decode::{AlternativeOptions, Finish, TokenLogprob, ValueAlternatives, ValueConfidence};
+use ffwd::extract::{Extraction, TextSpan, ValueSpans, finished};
+use ffwd::{Engine, Output, Request, Stats, TokenId};
+use serde::Serialize;
+
+use crate::error::Failure;
+
+/// An output of `generate`.
+#[derive(Serialize)]
+struct OutputJson<'a> {
+    text: &'a str,
+    answer: Option<&'a str>,
+    tokens: &'a [TokenId],
+    complete: bool,
+    finish: &'a Finish,
+    stats: &'a Stats,
+    confidence: Vec<ConfidenceJson<'a>>,
+    logprobs: Vec<Option<LogprobJson>>,
+}
+
+/// A record and all about it.
+#[derive(Serialize)]
+struct DetailsJson<'a> {
+    text: &'a str,
+    finish: &'a Finish,
+    stats: &'a Stats,
+    confidence: Vec<ConfidenceJson<'a>>,
+    alternatives: Vec<ValueAlternatives>,
+    spans: Vec<SpansJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ConfidenceJson<'a> {
+    pointer: &'a str,
+    #[serde(flatten)]
+    value: &'a ValueConfidence,
+}
+
+#[derive(Serialize)]
+struct SpansJson<'a> {
+    pointer: &'a str,
+    verbatim: bool,
+    occurrences: &'a [TextSpan],
+}
+
+#[derive(Serialize)]
+struct LogprobJson {
+    raw: f32,
+    masked: f32,
+    margin: f32,
+    legal_mass: f32,
+}
+
+fn confidence(values: &[ValueConfidence]) -> Vec<ConfidenceJson<'_>> {
+    values.iter().map(|value| ConfidenceJson { pointer: &value.pointer, value }).collect()
+}
+
+fn logprob(known: &TokenLogprob) -> LogprobJson {
+    LogprobJson { raw: known.raw, masked: known.masked, margin: known.margin, legal_mass: known.legal_mass }
+}
+
+/// Returns an output as JSON.
+pub fn output_json(output: &Output) -> String {
+    json(&OutputJson {
+        text: &output.text,
+        answer: output.answer.as_deref(),
+        tokens: &output.tokens,
+        complete: output.complete,
+        finish: &output.finish,
+        stats: &output.stats,
+        confidence: confidence(&output.confidence),
+        logprobs: output.logprobs.iter().map(|known| known.as_ref().map(logprob)).collect(),
+    })
+}
+
+/// What a record is returned with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Everything about the generation.
+    pub details: bool,
+    /// The probabilities of the values that the schema allows; costs forwards.
+    pub alternatives: bool,
+}
+
+/// A record as JSON, and the details as JSON if they are wanted.
+pub type Record = (String, Option<String>);
+
+/// Returns the record of an output about `text`. `request` makes its request once more.
+pub fn record_of(
+    engine: &Engine,
+    text: &str,
+    output: Output,
+    wanted: Wanted,
+    request: impl FnOnce() -> ffwd::Result<Request>,
+) -> Result<Record, Failure> {
+    let alternatives = match wanted.alternatives && output.complete {
+        true => engine.alternatives(&request()?, &output, &AlternativeOptions::default())?,
+        false => Vec::new(),
+    };
+    let extraction = record(output)?;
+    let details = wanted.details.then(|| details_json(&extraction, alternatives, text));
+    Ok((extraction.text, details))
+}
+
+/// Returns the record of an output. An error has what there is of it.
+pub fn record(output: Output) -> Result<Extraction, Failure> {
+    let kept = (output.answer.clone().unwrap_or_else(|| output.text.clone()), json(&output.stats));
+    finished(output).map_err(|error| Failure { error, output: Some(kept) })
+}
+
+/// Returns all about a record as JSON.
+fn details_json(extraction: &Extraction, alternatives: Vec<ValueAlternatives>, text: &str) -> String {
+    let spans = extraction.spans(text);
+    let spans = spans.iter().map(|ValueSpans { pointer, verbatim, occurrences }| SpansJson {
+        pointer,
+        verbatim: *verbatim,
+        occurrences,
+    });
+    json(&DetailsJson {
+        text: &extraction.text,
+        finish: &extraction.finish,
+        stats: &extraction.stats,
+        confidence: confidence(&extraction.confidence),
+        alternatives,
+        spans: spans.collect(),
+    })
+}
+
+/// Returns a value of this file, or one of statistics, as JSON.
+pub fn json(value: &impl Serialize) -> String {
+    // Such values have keys that are strings, and numbers that JSON has; others become null.
+    serde_json::to_string(value).unwrap_or_else(|_| "null".into())
+}

@@ -1,0 +1,155 @@
+"""Many texts: the records of one at a time, taken only when wanted, failures in their places."""
+
+import gc
+import itertools
+import sys
+
+import pytest
+
+import ffwd
+
+from .conftest import INVOICE, INVOICE_SCHEMA, LETTERS, cases
+
+SCHEMA = {"properties": {"customer": {"type": "string"}}, "required": ["customer"]}
+
+
+def test_the_records_are_those_of_one_at_a_time(engine):
+    texts = [case["text"] for case in cases(step=12)]
+    assert len(texts) > 15
+    for options in ({}, {"verbatim": True}, {"temperature": 1.0, "seed": 4}):
+        alone = [engine.extract(text, SCHEMA, details=True, **options) for text in texts]
+        together = list(engine.extract_many(texts, SCHEMA, batch=5, details=True, **options))
+        assert [found.text for found in together] == [found.text for found in alone]
+        assert [found.spans for found in together] == [found.spans for found in alone]
+        assert [found.record for found in together] == [found.record for found in alone]
+
+
+def test_confidence_is_that_of_one_at_a_time(engine):
+    schema = {"properties": {"paid": {"type": "boolean"}}, "required": ["paid"]}
+    alone = [engine.extract(t, schema, details=True, alternatives=True).confidence for t in LETTERS]
+    many = engine.extract_many(LETTERS, schema, details=True, alternatives=True)
+    assert [found.confidence for found in many] == alone
+    assert all(len(found["/paid"].alternatives) == 2 for found in alone)
+
+
+def test_texts_are_taken_only_when_records_are(engine):
+    taken = []
+
+    def endless():
+        for number in itertools.count():
+            taken.append(number)
+            yield f"Customer: Number {number}"
+
+    records = engine.extract_many(endless(), SCHEMA, batch=3)
+    assert taken == []
+    next(records)
+    assert len(taken) == 6
+    for _ in range(10):
+        next(records)
+    assert len(taken) == 16
+    records.close()
+    with pytest.raises(StopIteration):
+        next(records)
+
+
+def test_memory_does_not_grow_with_the_texts(engine):
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the memory of the process is read from /proc")
+
+    def texts(count):
+        return (f"Customer: Number {n}. " + "x " * 30 for n in range(count))
+
+    def run(count):
+        assert sum(1 for _ in engine.extract_many(texts(count), SCHEMA, batch=8)) == count
+        gc.collect()
+        return resident()
+
+    run(40)
+    before = run(40)
+    assert run(240) < before + (24 << 20)
+
+
+def test_failures_are_in_their_places(engine):
+    texts = [INVOICE, "", "word " * 40_000, 5, "Customer: Ann \ud800", LETTERS[0]]
+    found = list(engine.extract_many(texts, SCHEMA, batch=2, errors="return"))
+    kinds = [getattr(item, "kind", type(item)) for item in found]
+    assert kinds == [dict, "invalid_option", "prompt_too_long", TypeError, UnicodeEncodeError, dict]
+
+    records = engine.extract_many(texts, SCHEMA, batch=2)
+    assert isinstance(next(records), dict)
+    for kind in (ffwd.Error, ffwd.Error, TypeError, UnicodeEncodeError):
+        with pytest.raises(kind):
+            next(records)
+    assert next(records) == found[-1]
+    with pytest.raises(StopIteration):
+        next(records)
+
+
+def test_cut_records_are_failures_of_their_own(engine):
+    schema = {"properties": {"note": {"type": "string", "minLength": 200}}, "required": ["note"]}
+    found = list(engine.extract_many(LETTERS[:3], schema, max_tokens=20, errors="return"))
+    assert all(isinstance(item, ffwd.Truncated) and item.path == "/note" for item in found)
+    assert all(item.stats.tokens == 20 and item.text.startswith('{"note":"') for item in found)
+
+
+def test_an_exception_of_the_texts_comes_after_the_records_before_it(engine):
+    def broken():
+        yield from LETTERS[:3]
+        raise OSError("the disk is gone")
+
+    for errors in ("raise", "return"):
+        records = engine.extract_many(broken(), SCHEMA, batch=8, errors=errors)
+        assert [type(next(records)) for _ in range(3)] == [dict] * 3
+        with pytest.raises(OSError, match="the disk is gone"):
+            next(records)
+        with pytest.raises(StopIteration):
+            next(records)
+
+
+def test_texts_are_taken_on_the_thread_of_the_caller(engine):
+    import threading
+
+    threads = set()
+
+    def texts():
+        for text in LETTERS:
+            threads.add(threading.get_ident())
+            yield text
+
+    list(engine.extract_many(texts(), SCHEMA, batch=2))
+    assert threads == {threading.get_ident()}
+
+
+def test_dropping_the_iterator_ends_its_work(engine):
+    for _ in range(3):
+        records = engine.extract_many(LETTERS * 50, SCHEMA, batch=4)
+        next(records)
+        del records
+    with engine.extract_many(LETTERS * 50, SCHEMA) as records:
+        next(records)
+    assert list(engine.extract_many(LETTERS, SCHEMA)) == [engine.extract(t, SCHEMA) for t in LETTERS]
+
+
+def test_progress_is_shown_by_tqdm(engine, capsys, monkeypatch):
+    pytest.importorskip("tqdm")
+    list(engine.extract_many(LETTERS, SCHEMA, progress=True))
+    assert f"{len(LETTERS)}/{len(LETTERS)}" in capsys.readouterr().err
+    for name in [name for name in sys.modules if name.split(".")[0] == "tqdm"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match="pip install tqdm"):
+        engine.extract_many(LETTERS, SCHEMA, progress=True)
+
+
+def test_wrong_options_are_refused_at_once(engine):
+    with pytest.raises(ValueError, match="batch is 0"):
+        engine.extract_many(LETTERS, SCHEMA, batch=0)
+    with pytest.raises(ValueError, match='errors is "?\'?skip'):
+        engine.extract_many(LETTERS, SCHEMA, errors="skip")
+    with pytest.raises(TypeError, match="texts is one text"):
+        engine.extract_many(INVOICE, INVOICE_SCHEMA)
+    with pytest.raises(TypeError):
+        engine.extract_many(5, SCHEMA)

@@ -1,0 +1,73 @@
+"""The stub of the compiled module has its names and signatures, and the packages one version."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import ffwd
+
+from .conftest import ROOT
+
+runtime = pytest.importorskip("ffwd_runtime", reason="the package ffwd-runtime is not installed")
+STUB = Path(runtime.__file__).parent / "_runtime.pyi"
+SPECIAL = {"__new__", "__iter__", "__next__"}
+
+
+def of_stub(function):
+    """Name, kind and default of each parameter, without `self` and `cls`."""
+    args = function.args
+    positional = [*args.posonlyargs, *args.args]
+    defaults = [None] * (len(positional) - len(args.defaults)) + args.defaults
+    found = [(arg.arg, False, default) for arg, default in zip(positional, defaults)]
+    found += [(arg.arg, True, default) for arg, default in zip(args.kwonlyargs, args.kw_defaults)]
+    return [(n, k, d and ast.literal_eval(d)) for n, k, d in found if n not in ("self", "cls")]
+
+
+def of_module(function):
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        default = None if parameter.default is inspect.Parameter.empty else parameter.default
+        keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        found.append((parameter.name, keyword, ... if default == [] else default))
+    return [entry for entry in found if entry[0] != "self"]
+
+
+def test_the_stub_is_the_module():
+    module = ffwd.runtime._runtime()
+    nodes = {n.name: n for n in ast.parse(STUB.read_text()).body if hasattr(n, "name")}
+    assert set(nodes) - {"_make_constraint"} == {n for n in dir(module) if not n.startswith("_")}
+    for name, node in nodes.items():
+        if isinstance(node, ast.FunctionDef):
+            assert of_stub(node) == of_module(getattr(module, name)), name
+            continue
+        cls = getattr(module, name)
+        stubs = {f.name: f for f in node.body}
+        assert stubs.keys() - SPECIAL == {n for n in vars(cls) if not n.startswith("_")}, name
+        for member, function in stubs.items():
+            found = inspect.getattr_static(cls, member)
+            if function.decorator_list:
+                assert inspect.isgetsetdescriptor(found), member
+            elif member not in ("__iter__", "__next__"):
+                actual = cls if member == "__new__" else found
+                assert of_stub(function) == of_module(actual), f"{name}.{member}"
+
+
+def test_the_options_of_python_are_those_of_the_module():
+    module = ffwd.runtime._runtime()
+    options = set(inspect.signature(module.Options).parameters)
+    assert options == set(ffwd.options.GenerateOptions.__annotations__)
+    schema_options = set(inspect.signature(module.Extractor).parameters) - {"engine", "schema"}
+    assert schema_options == ffwd.options.SCHEMA_OPTIONS
+    for kind in (ffwd.options.GenerateOptions, ffwd.options.SchemaOptions):
+        for name in kind.__annotations__:
+            assert re.search(rf"^ {{8}}{name}: ", kind.__doc__, re.M), name
+
+
+def test_the_packages_have_one_version():
+    assert runtime.__version__ == ffwd.__version__
+    own, other = ((ROOT / "python" / path).read_text() for path in ("pyproject.toml", "runtime/pyproject.toml"))
+    assert f'"ffwd-runtime=={ffwd.__version__}"' in own
+    assert f'dependencies = ["ffwd=={ffwd.__version__}"]' in other
