@@ -159,7 +159,12 @@ class Engine:
     ) -> T: ...
     @overload
     def extract(
-        self, text: str, schema: type[T], *, details: Literal[True], **options: Unpack[ExtractOptions]
+        self,
+        text: str,
+        schema: type[T],
+        *,
+        details: Literal[True],
+        **options: Unpack[ExtractOptions],
     ) -> Extraction[T]: ...
     @overload
     def extract(
@@ -325,14 +330,18 @@ class Engine:
         """
         return TextStream(self._inner.stream(*self._generation(prompt, constraint, options)))
 
-    def _generation(self, prompt: Any, constraint: Any, options: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _generation(
+        self, prompt: Any, constraint: Any, options: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
         """Return the arguments of the compiled module for a generation."""
         runtime = _runtime()
         made = None if constraint is None else _remade(runtime, constraint, self._inner.whitespace)
         text, messages = (prompt, None) if isinstance(prompt, str) else (None, _messages(prompt))
         return text, messages, made, runtime.Options(**for_runtime(options))
 
-    def _split(self, schema: Any, options: Mapping[str, Any]) -> tuple[Extractor[Any], dict[str, Any]]:
+    def _split(
+        self, schema: Any, options: Mapping[str, Any]
+    ) -> tuple[Extractor[Any], dict[str, Any]]:
         """Return the extractor of a schema with its options, and the other options."""
         own = {name: value for name, value in options.items() if name in SCHEMA_OPTIONS}
         rest = {name: value for name, value in options.items() if name not in SCHEMA_OPTIONS}
@@ -349,7 +358,9 @@ class Extractor(Generic[T]):
         self._type = record_type(schema)
         plain = {name: value for name, value in options.items() if value is not None}
         if "examples" in plain:
-            plain["examples"] = [(text, self._type.write(record)) for text, record in plain["examples"]]
+            plain["examples"] = [
+                (text, self._type.write(record)) for text, record in plain["examples"]
+            ]
         self._inner = _runtime().Extractor(engine._inner, self._type.schema, **plain)
 
     @property
@@ -366,10 +377,40 @@ class Extractor(Generic[T]):
         """Return the prompt about a text, as the model reads it."""
         return self._inner.prompt(text)
 
-    def extract(self, text: str, *, details: bool = False, **options: Unpack[ExtractOptions]) -> Any:
+    @overload
+    def extract(
+        self, text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
+    ) -> T: ...
+    @overload
+    def extract(
+        self, text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
+    ) -> Extraction[T]: ...
+    def extract(self, text: str, *, details: bool = False, **options: Any) -> Any:
         """Extract a record; see `Engine.extract`."""
         return self._read(self._inner.extract(text, *self._options(details, options)), details)
 
+    @overload
+    def extract_many(
+        self,
+        texts: Iterable[str],
+        *,
+        batch: int = 16,
+        details: Literal[False] = False,
+        progress: bool = False,
+        errors: Literal["raise", "return"] = "raise",
+        **options: Unpack[ExtractOptions],
+    ) -> Records[T]: ...
+    @overload
+    def extract_many(
+        self,
+        texts: Iterable[str],
+        *,
+        batch: int = 16,
+        details: Literal[True],
+        progress: bool = False,
+        errors: Literal["raise", "return"] = "raise",
+        **options: Unpack[ExtractOptions],
+    ) -> Records[Extraction[T]]: ...
     def extract_many(
         self,
         texts: Iterable[str],
@@ -378,7 +419,7 @@ class Extractor(Generic[T]):
         details: bool = False,
         progress: bool = False,
         errors: Literal["raise", "return"] = "raise",
-        **options: Unpack[ExtractOptions],
+        **options: Any,
     ) -> Records[Any]:
         """Extract the records of many texts; see `Engine.extract_many`."""
         if errors not in ("raise", "return"):
@@ -401,7 +442,9 @@ class Extractor(Generic[T]):
         if alternatives:
             options["confidence"] = True
         if options.get("confidence") and not details:
-            raise ValueError("confidence and alternatives are parts of the details: pass details=True")
+            raise ValueError(
+                "confidence and alternatives are parts of the details: pass details=True"
+            )
         return _runtime().Options(**for_runtime(options)), details, alternatives
 
     def _read(self, found: tuple[str, str | None], details: bool) -> Any:
@@ -466,7 +509,9 @@ def _messages(messages: Any) -> str:
         TypeError: They are not a sequence of mappings.
     """
     if not isinstance(messages, Sequence) or not all(isinstance(m, Mapping) for m in messages):
-        raise TypeError(f"a prompt is {type(messages).__name__}; expected str or a list of messages")
+        raise TypeError(
+            f"a prompt is {type(messages).__name__}; expected str or a list of messages"
+        )
     return json.dumps([dict(message) for message in messages], allow_nan=False)
 
 

@@ -8,10 +8,16 @@ import ffwd
 
 SCHEMA = {
     "type": "object",
-    "properties": {"a": {"$ref": "http://x/d"}, "b": {"type": "array", "items": {"type": "integer"}}},
+    "properties": {
+        "a": {"$ref": "http://x/d"},
+        "b": {"type": "array", "items": {"type": "integer"}},
+    },
     "required": ["a"],
 }
-TAG = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": SCHEMA["properties"]["b"]}}
+TAG = {
+    "type": "structural_tag",
+    "format": {"type": "json_schema", "json_schema": SCHEMA["properties"]["b"]},
+}
 CONSTRAINTS = {
     "schema": lambda: ffwd.Constraint.json_schema(
         SCHEMA,

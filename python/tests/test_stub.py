@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import ffwd
@@ -88,8 +89,10 @@ def test_everything_public_has_a_docstring():
         value = getattr(ffwd, name)
         assert inspect.getdoc(value), name
         own = inspect.isclass(value) and not issubclass(value, Exception)
+        fields = getattr(value, "__dataclass_fields__", {})
+        assert all(re.search(rf"^ {{8}}.*\b{field}\b.*: ", value.__doc__, re.M) for field in fields), name
         for member in vars(value) if own else ():
-            if not member.startswith("_") and (name, member) not in FIELDS:
+            if not member.startswith("_") and member not in fields and (name, member) not in FIELDS:
                 assert inspect.getdoc(inspect.getattr_static(value, member)), f"{name}.{member}"
 
 

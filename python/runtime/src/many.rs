@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ffwd::Scheduler;
 use ffwd::decode::{CancelToken, Handle, SchedulerOptions};
-use ffwd::{Output, Scheduler};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString};
@@ -44,7 +44,6 @@ pub struct Many {
 enum Item {
     /// The handle is used by one call at a time, so it is never waited for.
     Running(String, Mutex<Handle>),
-    Ended(String, Output),
     Failed(PyErr),
     /// The iterator of texts raised.
     Broken(PyErr),
@@ -116,18 +115,12 @@ impl Many {
         })
     }
 
-    /// Waits for the first text in work. If a signal's handler raises, it stays in work.
+    /// Waits until the first text in work has ended. If a signal's handler raises, it stays in work.
     fn wait(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(Item::Running(_, handle)) = self.in_work.front_mut() else { return Ok(()) };
         let handle = handle.get_mut().unwrap_or_else(PoisonError::into_inner);
         while !py.detach(|| handle.wait_for(PATIENCE)) {
             py.check_signals()?;
-        }
-        if let Some(Item::Running(text, handle)) = self.in_work.pop_front() {
-            self.in_work.push_front(match unlocked(handle).wait().for_python(py) {
-                Ok(output) => Item::Ended(text, output),
-                Err(error) => Item::Failed(error),
-            });
         }
         Ok(())
     }
@@ -150,19 +143,18 @@ impl Many {
                 self.is_broken = true;
                 Err(error)
             }
-            Some(Item::Running(..)) => Err(closed()),
-            Some(Item::Ended(text, output)) => {
+            Some(Item::Running(text, handle)) => {
+                // It has ended.
+                let output = unlocked(handle).wait().for_python(py)?;
                 let (shared, wanted, options) =
                     (self.shared.clone(), self.wanted, self.options.clone_ref(py));
-                if !wanted.details && !wanted.alternatives {
-                    return shared
-                        .record(&text, output, wanted, options.get(), &CancelToken::new())
-                        .map(Some)
-                        .for_python(py);
+                let record = move |cancel: &_| shared.record(&text, output, wanted, options.get(), cancel);
+                match wanted.alternatives {
+                    true => run(py, record)?,
+                    false => record(&CancelToken::new()),
                 }
-                let work =
-                    move |cancel: &_| shared.record(&text, output, wanted, options.get(), cancel).map(Some);
-                run(py, work)?.for_python(py)
+                .map(Some)
+                .for_python(py)
             }
         }
     }

@@ -25,7 +25,11 @@ def test_a_refused_schema_has_pointer_and_hint(engine):
 
 
 def test_texts_that_cannot_be_used(engine):
-    for text, kind in [("", "invalid_option"), (" \n\t", "invalid_option"), ("word " * 40_000, "prompt_too_long")]:
+    for text, kind in [
+        ("", "invalid_option"),
+        (" \n\t", "invalid_option"),
+        ("word " * 40_000, "prompt_too_long"),
+    ]:
         with pytest.raises(ffwd.Error) as caught:
             engine.extract(text, INVOICE_SCHEMA)
         assert caught.value.kind == kind and caught.value.hint
@@ -43,7 +47,9 @@ def test_a_cut_record_has_path_part_text_and_statistics(engine):
     assert isinstance(error, ffwd.Error)
     assert (error.kind, error.path, error.pointer) == ("incomplete", "/note", "/note")
     assert error.partial.startswith('"') and error.text == '{"note":' + error.partial
-    assert error.stats.tokens == 12 and error.stats.finish == "length" and "--max-tokens" in error.hint
+    assert (
+        error.stats.tokens == 12 and error.stats.finish == "length" and "--max-tokens" in error.hint
+    )
     assert ffwd.Truncated("own").stats is None
 
     stream = engine.extract_streaming("A short note.", schema, max_tokens=12)

@@ -35,7 +35,9 @@ def test_options_are_those_of_the_program(engine, tmp_path):
     (tmp_path / "text").write_text(LETTERS[0])
     (tmp_path / "schema").write_text(json.dumps(TICKET))
     (tmp_path / "example").write_text(
-        json.dumps({"text": "Kim wants 2.", "record": {"customer": "Kim", "kind": "order", "total": 2}})
+        json.dumps(
+            {"text": "Kim wants 2.", "record": {"customer": "Kim", "kind": "order", "total": 2}}
+        )
     )
     command = ["extract", tmp_path / "text", "-s", tmp_path / "schema"]
     for flags, options in [
@@ -46,7 +48,10 @@ def test_options_are_those_of_the_program(engine, tmp_path):
         (["--verbatim", "--whole-words"], {"verbatim": True, "whole_words": True}),
         (["--whitespace", "single"], {"whitespace": "single_space"}),
         (["--any-order"], {"key_order": "any"}),
-        (["--instructions", "The customer is the sender."], {"instructions": "The customer is the sender."}),
+        (
+            ["--instructions", "The customer is the sender."],
+            {"instructions": "The customer is the sender."},
+        ),
         (
             ["--example", tmp_path / "example"],
             {"examples": [("Kim wants 2.", {"customer": "Kim", "kind": "order", "total": 2})]},
@@ -103,7 +108,14 @@ def test_verbatim_strings_are_in_the_text(engine):
 def test_confidence_is_that_of_the_program(engine, tmp_path):
     (tmp_path / "text").write_text(LETTERS[2])
     (tmp_path / "schema").write_text(json.dumps(TICKET))
-    command = ["extract", tmp_path / "text", "-s", tmp_path / "schema", "--confidence", "--alternatives"]
+    command = [
+        "extract",
+        tmp_path / "text",
+        "-s",
+        tmp_path / "schema",
+        "--confidence",
+        "--alternatives",
+    ]
     printed = json.loads(run_program(*command))["confidence"]
     found = engine.extract(LETTERS[2], TICKET, details=True, alternatives=True).confidence
     assert found.keys() == printed.keys() and "/kind" in found
@@ -162,11 +174,22 @@ def test_the_statistics_are_those_of_the_program(engine, tmp_path):
     (tmp_path / "text").write_text(INVOICE)
     (tmp_path / "schema").write_text(json.dumps(INVOICE_SCHEMA))
     stats = tmp_path / "stats"
-    run_program("extract", tmp_path / "text", "-s", tmp_path / "schema", "--stats", stats, "--mode", "off")
+    run_program(
+        "extract", tmp_path / "text", "-s", tmp_path / "schema", "--stats", stats, "--mode", "off"
+    )
     printed = json.loads(stats.read_text())
     printed = printed[0] if isinstance(printed, list) else printed
     found = engine.extract(INVOICE, INVOICE_SCHEMA, details=True, mode="off").stats
     optional = {"guarded", "shortened", "survival", "spent"}
     assert printed.keys() | optional == set(vars(found)) | optional | (printed.keys() & {"gate"})
-    for name in ("tokens", "forwards", "prompt_tokens", "forced", "drafted", "accepted", "finish", "mode"):
+    for name in (
+        "tokens",
+        "forwards",
+        "prompt_tokens",
+        "forced",
+        "drafted",
+        "accepted",
+        "finish",
+        "mode",
+    ):
         assert getattr(found, name) == printed[name], name

@@ -14,7 +14,10 @@ CONSTRAINTS = {
         ["--regex", "20[0-9]{2}-(0[1-9]|1[0-2])-[0-3][0-9]"],
         lambda: ffwd.Constraint.regex("20[0-9]{2}-(0[1-9]|1[0-2])-[0-3][0-9]"),
     ),
-    "choice": (["-c", "spam", "-c", "not spam"], lambda: ffwd.Constraint.choice(["spam", "not spam"])),
+    "choice": (
+        ["-c", "spam", "-c", "not spam"],
+        lambda: ffwd.Constraint.choice(["spam", "not spam"]),
+    ),
     "object": (["--json-object"], lambda: ffwd.Constraint.json_object()),
     "schema": (
         ["-s", DATA / "invoice.schema.json"],

@@ -131,7 +131,9 @@ def test_dropping_the_iterator_ends_its_work(engine):
         del records
     with engine.extract_many(LETTERS * 50, SCHEMA) as records:
         next(records)
-    assert list(engine.extract_many(LETTERS, SCHEMA)) == [engine.extract(t, SCHEMA) for t in LETTERS]
+    assert list(engine.extract_many(LETTERS, SCHEMA)) == [
+        engine.extract(t, SCHEMA) for t in LETTERS
+    ]
 
 
 def test_progress_is_shown_by_tqdm(engine, capsys, monkeypatch):
@@ -147,7 +149,7 @@ def test_progress_is_shown_by_tqdm(engine, capsys, monkeypatch):
 def test_wrong_options_are_refused_at_once(engine):
     with pytest.raises(ValueError, match="batch is 0"):
         engine.extract_many(LETTERS, SCHEMA, batch=0)
-    with pytest.raises(ValueError, match='errors is "?\'?skip'):
+    with pytest.raises(ValueError, match="errors is \"?'?skip"):
         engine.extract_many(LETTERS, SCHEMA, errors="skip")
     with pytest.raises(TypeError, match="texts is one text"):
         engine.extract_many(INVOICE, INVOICE_SCHEMA)

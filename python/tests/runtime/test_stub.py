@@ -68,6 +68,9 @@ def test_the_options_of_python_are_those_of_the_module():
 
 def test_the_packages_have_one_version():
     assert runtime.__version__ == ffwd.__version__
-    own, other = ((ROOT / "python" / path).read_text() for path in ("pyproject.toml", "runtime/pyproject.toml"))
+    own, other = (
+        (ROOT / "python" / path).read_text()
+        for path in ("pyproject.toml", "runtime/pyproject.toml")
+    )
     assert f'"ffwd-runtime=={ffwd.__version__}"' in own
     assert f'dependencies = ["ffwd=={ffwd.__version__}"]' in other
