@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Truncated(Error):
-    """A record that was cut: by the token limit (`kind` is `incomplete`) or because it was cancelled.
+    """A record that was cut: by the token limit (`kind` is `incomplete`), or as it was cancelled.
 
     Attributes:
         path: JSON pointer of the unfinished value; empty for the whole record.

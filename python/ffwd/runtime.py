@@ -301,15 +301,14 @@ class Engine:
         Args:
             prompt: A text to continue; or the messages of a conversation, each a dict with `role`
                 and `content`, which the model's chat template renders.
-            constraint: What the output may be; None is any text.
+            constraint: What the output may be; None is any text. If it names no whitespace, JSON
+                has the whitespace that suits the model.
             options: See `ffwd.options.GenerateOptions`.
 
         Raises:
             ffwd.Error: The constraint does not compile, the prompt is empty or too long, the model
                 has no chat template, or an option is out of range.
             TypeError: There is no such option.
-
-        The JSON of a constraint without a named whitespace has that which suits the model.
         """
         arguments = self._generation(prompt, constraint, options)
         return Output.of(self._inner.generate(*arguments))
@@ -464,7 +463,8 @@ def _runtime() -> Any:
         if error.name != "ffwd_runtime":
             raise
         raise ImportError(
-            "ffwd.Engine runs models, which needs the package ffwd-runtime: pip install 'ffwd[runtime]'"
+            "ffwd.Engine runs models, which needs the package ffwd-runtime: "
+            "pip install 'ffwd[runtime]'"
         ) from None
     if module.__version__ != __version__:
         raise ImportError(
@@ -496,8 +496,8 @@ def _start_threads(runtime: Any, threads: int | None) -> int:
             os.environ[name] = before
     if threads is not None and threads != started:
         raise ValueError(
-            f"threads is {threads}, but the models of this process run on {started}: the first engine "
-            f"sets the number, or the environment variable {name}"
+            f"threads is {threads}, but the models of this process run on {started}: the first "
+            f"engine sets the number, or the environment variable {name}"
         )
     return started
 

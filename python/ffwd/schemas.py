@@ -58,7 +58,8 @@ def _of_type(cls: Any) -> RecordType[Any]:
         from pydantic import TypeAdapter
     except ImportError:
         raise ImportError(
-            "records of types need pydantic 2: pip install 'ffwd[runtime]'; a JSON Schema needs nothing"
+            "records of types need pydantic 2: pip install 'ffwd[runtime]'; "
+            "a JSON Schema needs nothing"
         ) from None
     try:
         adapter = TypeAdapter(cls)

@@ -16,12 +16,13 @@ import ffwd
 from .conftest import INVOICE, INVOICE_SCHEMA, LETTERS
 
 # Each call runs until it is interrupted: a slow prompt, or an endless text.
+LETTERS_THEN_DIGITS = "ffwd.Constraint.regex('[a-z ]*[0-9]{3000}')"
 ENDLESS = {
     "extract": "engine.extract('Customer: Ann. ' * 20, ENDLESS, max_tokens=100_000)",
-    "generate": "engine.generate('x', ffwd.Constraint.regex('[a-z ]*[0-9]{3000}'), max_tokens=100_000)",
+    "generate": f"engine.generate('x', {LETTERS_THEN_DIGITS}, max_tokens=100_000)",
     "many": "list(engine.extract_many(['Customer: Ann.'] * 100_000, ENDLESS, max_tokens=300))",
     "stream": "list(engine.extract_streaming('Customer: Ann.', ENDLESS, max_tokens=100_000))",
-    "pieces": "list(engine.stream('x', ffwd.Constraint.regex('[a-z ]*[0-9]{3000}'), max_tokens=100_000))",
+    "pieces": f"list(engine.stream('x', {LETTERS_THEN_DIGITS}, max_tokens=100_000))",
 }
 PROGRAM = """
     import ffwd, sys
