@@ -4,8 +4,9 @@
     FFWD_BENCH_DIR=../../shared/bench python bench/backends.py [SCHEMAS] [--tokenizer FOLDER]
 
 Each backend is the class that vLLM makes, called as vLLM calls it: compile a schema, then fill a row
-of a tensor and accept a token for each token of a valid instance. The backends run in turns on the
-same tokens, each schema once. A schema that one of them refuses is left out and counted.
+of a tensor and accept a token for each token of a valid instance. The backends run in turns of some
+schemas on the same tokens, each schema once. A schema that one of them refuses is left out and
+counted.
 """
 
 import argparse
@@ -25,6 +26,9 @@ from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
 from ffwd.vllm.backend import Backend
+
+# Schemas of one backend before the next one's turn.
+TURN = 20
 
 BENCH = Path(os.environ.get("FFWD_BENCH_DIR", "../../shared/bench"))
 
@@ -79,20 +83,24 @@ def run(backends, tokenizer, entries):
     rows = {name: [] for name in backends}
     left_out = dict.fromkeys(backends, 0)
     masks = {name: backend.allocate_token_bitmask(1) for name, backend in backends.items()}
-    for number, (schema, data) in enumerate(entries):
-        tokens = tokenizer.encode(data, add_special_tokens=False)
-        found = {}
-        names = list(backends)
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            try:
-                found[name] = request(backends[name], masks[name], schema, tokens)
-            except Exception:  # Each backend has exceptions of its own.
-                found[name] = None
-        for name, measured in found.items():
-            left_out[name] += measured is None
-            if None not in found.values():
-                rows[name].append(measured)
+    entries = [
+        (schema, tokenizer.encode(data, add_special_tokens=False)) for schema, data in entries
+    ]
+    names = list(backends)
+    for turn, first in enumerate(range(0, len(entries), TURN)):
+        block = entries[first : first + TURN]
+        found = [{} for _ in block]
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            for measured, (schema, tokens) in zip(found, block, strict=True):
+                try:
+                    measured[name] = request(backends[name], masks[name], schema, tokens)
+                except Exception:  # Each backend has exceptions of its own.
+                    measured[name] = None
+        for measured in found:
+            for name in names:
+                left_out[name] += measured[name] is None
+                if None not in measured.values():
+                    rows[name].append(measured[name])
     return rows, left_out
 
 

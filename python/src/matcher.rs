@@ -71,11 +71,9 @@ impl Matcher {
     ///     TypeError: `bitmask` is none of these objects.
     #[pyo3(signature = (bitmask, index=0))]
     fn fill_next_token_bitmask(&mut self, bitmask: &Bound<'_, PyAny>, index: i64) -> PyResult<()> {
-        let tensor = Tensor::new(bitmask, "bitmask", true)?;
+        let mut tensor = Tensor::new(bitmask, "bitmask", true)?;
         let words = self.inner.vocabulary().bitmask_words();
-        let mut rows = tensor.bitmask_rows(words)?;
-        let row = rows.take(index)?;
-        self.inner.fill_bitmask(row);
+        self.inner.fill_bitmask(tensor.bitmask_row(index, words)?);
         Ok(())
     }
 

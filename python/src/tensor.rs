@@ -151,8 +151,24 @@ impl<'py> Tensor<'py> {
         start < other_end && other_start < end
     }
 
+    /// The row `index` of a bitmask that has at least `words` words in each.
+    pub fn bitmask_row(&mut self, index: i64, words: usize) -> PyResult<&mut [u32]> {
+        self.check_bitmask(words)?;
+        let row = usize::try_from(index).ok().filter(|row| *row < self.rows);
+        let row = row.ok_or_else(|| out_of_range(self.name, index, self.rows))?;
+        // SAFETY: u32 has the size and alignment of the elements, any bits are a value, and the
+        // exclusive borrow lets no other slice be made meanwhile.
+        Ok(unsafe { self.slice(row) })
+    }
+
     /// The rows of a bitmask that has at least `words` words in each.
     pub fn bitmask_rows(&self, words: usize) -> PyResult<Rows<'_, u32>> {
+        self.check_bitmask(words)?;
+        // SAFETY: u32 has the size and alignment of the elements, and any bits are a value.
+        Ok(unsafe { self.slices() })
+    }
+
+    fn check_bitmask(&self, words: usize) -> PyResult<()> {
         if self.element != Element::Int32 {
             return Err(unknown_type(self.name, format_args!("{:?}", self.element)));
         }
@@ -162,8 +178,7 @@ impl<'py> Tensor<'py> {
                 format_args!("rows of {} words; the vocabulary needs {words}", self.columns),
             ));
         }
-        // SAFETY: u32 has the size and alignment of the elements, and any bits are a value.
-        Ok(unsafe { self.slices() })
+        Ok(())
     }
 
     /// The rows as numbers of four bytes; `None` if the elements have another size.
@@ -181,17 +196,25 @@ impl<'py> Tensor<'py> {
     /// # Safety
     /// `T` must have the size of the elements, no larger alignment, and no invalid values.
     unsafe fn slices<T>(&self) -> Rows<'_, T> {
-        let row = |i: usize| {
-            if self.columns == 0 {
-                return None;
-            }
-            // SAFETY: `new` checked that rows do not overlap and are aligned, so each row becomes
-            // one slice. The owner, which `self` borrows, keeps the memory alive.
-            let start = (self.address + i * self.stride) as *mut T;
-            Some(unsafe { std::slice::from_raw_parts_mut(start, self.columns) })
-        };
+        // SAFETY: as for this function; each row is made once.
+        let row = |i: usize| (self.columns > 0).then(|| unsafe { self.slice(i) });
         Rows { name: self.name, slices: (0..self.rows).map(row).collect() }
     }
+
+    /// # Safety
+    /// As for `slices`; `row` must be a row that no other slice is of.
+    #[expect(clippy::mut_from_ref, reason = "the memory is Python's, not part of the tensor")]
+    unsafe fn slice<T>(&self, row: usize) -> &mut [T] {
+        // `new` checked that rows do not overlap and are aligned, so each row becomes one slice.
+        // The owner, which `self` borrows, keeps the memory alive.
+        let start = (self.address + row * self.stride) as *mut T;
+        // SAFETY: by the above, and the caller's promises.
+        unsafe { std::slice::from_raw_parts_mut(start, self.columns) }
+    }
+}
+
+fn out_of_range(name: &str, index: i64, rows: usize) -> PyErr {
+    fault(name, format_args!("row {index} is out of range: it has {rows} rows"))
 }
 
 /// The rows of a tensor, each of which can be taken once.
@@ -206,7 +229,7 @@ impl<'a, T> Rows<'a, T> {
         let rows = self.slices.len();
         let slot = usize::try_from(index).ok().and_then(|index| self.slices.get_mut(index));
         let Some(slot) = slot else {
-            return Err(fault(self.name, format_args!("row {index} is out of range: it has {rows} rows")));
+            return Err(out_of_range(self.name, index, rows));
         };
         slot.take().ok_or_else(|| fault(self.name, format_args!("row {index} would be written twice")))
     }
