@@ -33,7 +33,8 @@ class Backend(StructuredOutputBackend):
         Raises:
             TypeError, ffwd.Error: The tokenizer cannot be used.
         """
-        self.grammars = grammars_of(self.tokenizer, self.vllm_config.model_config)
+        model_config = self.vllm_config.model_config
+        self.grammars = grammars_of(self.tokenizer, self.vocab_size, model_config)
         self.gate = Gate()
 
     def compile_grammar(
@@ -135,7 +136,9 @@ class Grammar(StructuredOutputGrammar):
 
     def rollback(self, num_tokens: int) -> None:
         """Remove the last tokens, an end token included."""
-        if num_tokens > 0 and self.stopped:
+        if num_tokens <= 0:
+            return
+        if self.stopped:
             self.stopped = False
             num_tokens -= 1
         self.matcher.rollback(num_tokens)

@@ -24,6 +24,7 @@ def _name() -> None:
     """Add the name to the list of backends, and permit the options of JSON texts with it."""
     import pydantic.dataclasses
     import vllm.config.structured_outputs as module
+    from vllm.config import VllmConfig
 
     config: Any = module.StructuredOutputsConfig
     names = Literal[(*get_args(config.__dataclass_fields__["backend"].type), "ffwd")]
@@ -40,6 +41,8 @@ def _name() -> None:
     validator.func = validated
     setattr(config, VALIDATOR, validated)
     pydantic.dataclasses.rebuild_dataclass(config, force=True)
+    # The configuration of an engine has the schema of its parts in its own.
+    pydantic.dataclasses.rebuild_dataclass(VllmConfig, force=True)
 
 
 def _front_end() -> None:

@@ -9,6 +9,16 @@ import ffwd
 from .constraints import Specification, options_of
 from .tokenizers import grammars_of
 
+# Fields of a request, and what each is called in messages.
+NOUNS = {
+    "json": "JSON schema",
+    "regex": "regex",
+    "choice": "choice",
+    "grammar": "grammar specification",
+    "json_object": "JSON object",
+    "structural_tag": "structural tag specification",
+}
+
 
 def validate(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
     """Compile the constraint of a request, so that a fault is an answer with status 400.
@@ -26,7 +36,7 @@ def validate(params: Any, model_config: Any, config: Any, tokenizer: Any) -> Non
 
     wanted = params.structured_outputs
     if model_config.is_diffusion:
-        raise VLLMValidationError("Diffusion models do not take structured outputs.")
+        raise VLLMValidationError("Structured outputs are not yet supported for diffusion models.")
     if tokenizer is None:
         raise VLLMValidationError(
             "Structured outputs need a tokenizer, so skip_tokenizer_init must not be set."
@@ -39,10 +49,11 @@ def validate(params: Any, model_config: Any, config: Any, tokenizer: Any) -> Non
     field = field_of(wanted)
     try:
         kind, specification = specification_of(config, wanted)
-        grammars = grammars_of(tokenizer, model_config)
+        grammars = grammars_of(tokenizer, model_config.get_vocab_size(), model_config)
         grammars.get(kind, specification, specification.options)
     except (ffwd.Error, ValueError, TypeError, RecursionError) as error:
-        raise VLLMValidationError(message_of(error), parameter=field) from error
+        message = f"Invalid {NOUNS[field]}: {message_of(error)}"
+        raise VLLMValidationError(message, parameter=field) from error
     wanted._backend = "ffwd"
     wanted.__post_init__()
 
@@ -65,8 +76,7 @@ def specification_of(config: Any, wanted: Any) -> tuple[str, Specification]:
 
 def field_of(wanted: Any) -> str:
     """Return the name of the field that has the constraint."""
-    names = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
-    return next((name for name in names if getattr(wanted, name) is not None), "structured_outputs")
+    return next(name for name in NOUNS if getattr(wanted, name) is not None)
 
 
 def message_of(error: Exception) -> str:
@@ -82,13 +92,13 @@ def _check_values(wanted: Any) -> None:
     from vllm.sampling_params import check_json_nesting
 
     if wanted.json_object is False:
-        raise VLLMValidationError("json_object must be true or absent.", parameter="json_object")
+        raise VLLMValidationError("json_object must be True or absent.", parameter="json_object")
     if isinstance(wanted.choice, list) and not wanted.choice:
-        raise VLLMValidationError("choice is an empty list.", parameter="choice")
+        raise VLLMValidationError("choice cannot be an empty list.", parameter="choice")
     for name in ("json", "grammar", "structural_tag"):
         value = getattr(wanted, name)
         if isinstance(value, str) and not value.strip():
-            raise VLLMValidationError(f"{name} is empty.", parameter=name)
+            raise VLLMValidationError(f"{name} cannot be an empty string.", parameter=name)
     if wanted.regex and "\x00" in wanted.regex:
         raise VLLMValidationError("regex has a NUL character.", parameter="regex")
     check_json_nesting(wanted.json)

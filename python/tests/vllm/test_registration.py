@@ -22,6 +22,16 @@ def test_registration_is_idempotent():
     assert SamplingParams._validate_structured_outputs is method
 
 
+def test_an_engine_may_be_configured_with_the_options():
+    from vllm.config import VllmConfig
+
+    options = {"disable_any_whitespace": True, "disable_additional_properties": True}
+    config = VllmConfig(structured_outputs_config=StructuredOutputsConfig("ffwd", **options))
+    assert config.structured_outputs_config.backend == "ffwd"
+    with pytest.raises(ValueError, match="disable_any_whitespace"):
+        StructuredOutputsConfig(backend="outlines", disable_any_whitespace=True)
+
+
 ASIDE = """
 import logging, vllm
 from vllm.v1.core.sched.scheduler import Scheduler
@@ -75,7 +85,7 @@ def validate(tokenizer, size, **constraint):
         ({"regex": "a\x00b"}, ["NUL"]),
         ({"choice": []}, ["empty"]),
         ({"grammar": "root ::= ("}, ["parameter=grammar"]),
-        ({"grammar": "start: nothing"}, ["nothing"]),
+        ({"grammar": "start: nothing"}, ["Invalid grammar", "nothing"]),
         ({"grammar": "\n"}, ["empty"]),
         ({"structural_tag": '{"type": "structural_tag"}'}, ["format"]),
         (
@@ -130,7 +140,7 @@ def test_requests_that_no_backend_can_serve(tokenizer, reference):
     with pytest.raises(VLLMValidationError, match="xgrammar"):
         other._validate_structured_outputs(model, config, tokenizer)
     diffusion = SimpleNamespace(is_diffusion=True)
-    with pytest.raises(VLLMValidationError, match="Diffusion"):
+    with pytest.raises(VLLMValidationError, match="diffusion"):
         make()._validate_structured_outputs(diffusion, config, tokenizer)
     SamplingParams()._validate_structured_outputs(model, config, tokenizer)
 
