@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 os.environ.update(VLLM_LOGGING_LEVEL="ERROR")
 
 import ffwd.vllm
-from vllm_workloads import job
+from vllm_workloads import LONG, job
 
 ffwd.vllm.register()
 
@@ -71,7 +71,7 @@ def run(llm, mode, jobs):
     params = [
         SamplingParams(
             temperature=0,
-            max_tokens=72 if mode == "free" else 120,
+            max_tokens=48 if schema is LONG else 72 if mode == "free" else 120,
             ignore_eos=mode == "free",
             structured_outputs=make(schema),
         )

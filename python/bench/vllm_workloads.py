@@ -32,6 +32,10 @@ SCHEMA_HEAVY = closed(
     currency_code={"enum": ["EUR", "USD"]},
 )
 TEXT_HEAVY = closed(summary={"type": "string", "minLength": 160, "maxLength": 240})
+# Does not end within the tokens of a measurement, so all requests are in all steps.
+LONG = closed(
+    name=short(12), kind={"enum": ["first", "second"]}, text={"type": "string", "minLength": 900}
+)
 OTHERS = [
     closed(name=short(24), city=short(12), active={"type": "boolean"}),
     closed(
@@ -57,12 +61,14 @@ def invoice(rng):
 
 
 def job(kind, seed):
-    """Return a prompt and a schema: `schema`, `text`, or `mixed` for one of several."""
+    """Return a prompt and a schema: `schema`, `text`, `long`, or `mixed` for one of several."""
     rng = random.Random(f"{kind} {seed}")
     if kind == "schema":
         return f"Extract as JSON.\n{invoice(rng)}", SCHEMA_HEAVY
     if kind == "text":
         topic = rng.choice(TOPICS)
         return f"Write a short text about {topic} near {rng.choice(CITIES)}, as JSON.", TEXT_HEAVY
+    if kind == "long":
+        return f"Write a long text about {rng.choice(TOPICS)} near {rng.choice(CITIES)}.", LONG
     schema = ([SCHEMA_HEAVY, *OTHERS])[seed % 4]
     return f"Answer in JSON.\n{invoice(rng)}", schema
