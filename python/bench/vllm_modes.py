@@ -145,8 +145,8 @@ def main():
     arguments = parser.parse_args()
     rng = random.Random(1)
     engines = {}
-    for mode in arguments.modes.split(";"):
-        with locked(1):
+    with locked(1):
+        for mode in arguments.modes.split(";"):
             engines[mode] = start(arguments.model, mode, arguments.drafts)
             run(engines[mode], mode, [job(kind, 7) for kind in arguments.kinds.split(",")])
     for kind in arguments.kinds.split(","):
