@@ -104,7 +104,9 @@ CASES = {
     ),
     "json": (
         lambda c: c.compile_builtin_json_grammar(),
-        lambda: ffwd.Constraint.json_schema("true", whitespace=64, exponent=True),
+        lambda: ffwd.Constraint.json_schema(
+            {"type": ["object", "array"]}, whitespace=64, exponent=True
+        ),
     ),
     "concat": (
         lambda c: c.compile_grammar(
@@ -155,7 +157,8 @@ def test_structural_tags_of_all_forms(compiler, info):
             tags=[st.TagFormat(begin="[a", content=st.RegexFormat(pattern="1+"), end="]")],
         )
     )
-    for tag in (TAG, json.dumps(TAG), built, xgr.StructuralTag.from_json(TAG)):
+    untyped = {"format": TAG["format"]}
+    for tag in (TAG, json.dumps(TAG), built, xgr.StructuralTag.from_json(TAG), untyped):
         matcher = xgr.GrammarMatcher(compiler.compile_structural_tag(tag))
         walk(matcher, plain.matcher())
     legacy = xgr.StructuralTagItem(begin="[a", schema={"const": 1}, end="]")
@@ -202,6 +205,13 @@ def test_stop_tokens(compiler, info):
     other.accept_token(a)
     other.fill_next_token_bitmask(bitmask)
     assert legal_bits(bitmask[0].tolist()) == {a, 3, 4} and other.stop_token_ids == [3, 4]
+    ab = SMALL.index(b"ab")
+    letters = compiler.compile_regex("[ab]{1,3}")
+    assert xgr.GrammarMatcher(letters).accept_token(ab)
+    text = xgr.GrammarMatcher(letters, override_stop_tokens=ab)
+    assert not text.accept_token(ab), "a stop token is no text"
+    with pytest.raises(RuntimeError, match="beyond"):
+        xgr.GrammarMatcher(grammar, override_stop_tokens=[info.vocab_size])
     assert not other.accept_token(END) and other.accept_token(4) and other.is_terminated()
     without = xgr.GrammarMatcher(grammar, terminate_without_stop_token=True)
     assert not without.is_terminated() and without.accept_token(a) and without.is_terminated()
@@ -247,7 +257,12 @@ def test_a_tree_of_drafts(compiler, info):
         row = xgr.allocate_token_bitmask(1, info.vocab_size)
         fork.fill_next_token_bitmask(row)
         assert torch.equal(row[0], bitmask[node]), node
-    assert (bitmask[3] == -1).all(), "an illegal draft has no mask"
+    assert (bitmask[3] == 0).all(), "after an illegal draft nothing is legal"
+    for wrong in (torch.tensor([1, 0, -1, -1, -1]), torch.tensor([1, -1, 9, -1, -1])):
+        with pytest.raises(RuntimeError):
+            matcher.traverse_draft_tree(wrong, siblings, tokens, bitmask)
+    with pytest.raises(RuntimeError, match="rows|shape"):
+        matcher.traverse_draft_tree(children, siblings, tokens, bitmask[:3])
 
 
 def test_logits(compiler, info):
@@ -407,3 +422,32 @@ def test_legal_sets_are_those_of_xgrammar():
                 assert left.accept_token(token) and right.accept_token(token)
                 if left.is_terminated():
                     break
+
+
+def test_a_tokenizer_of_transformers():
+    from conftest import TOKENIZER
+
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(TOKENIZER), eos_token="</s>")
+    if theirs.eos_token_id is None or theirs.eos_token_id >= len(theirs.get_vocab()):
+        theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(TOKENIZER))
+    size = len(theirs.get_vocab())
+    wide = xgr.TokenizerInfo.from_huggingface(theirs, vocab_size=size + 9, stop_token_ids=[0])
+    assert wide.vocab_size == size + 9 and wide.stop_token_ids == [0]
+    assert wide.vocabulary.has_tokenizer and len(wide.decoded_vocab) == size + 9
+    narrow = xgr.TokenizerInfo.from_huggingface(theirs, vocab_size=size - 9, stop_token_ids=0)
+    for info in (wide, narrow):
+        matcher = xgr.GrammarMatcher(xgr.GrammarCompiler(info).compile_regex("date: [0-9]+"))
+        bitmask = xgr.allocate_token_bitmask(1, info.vocab_size)
+        for token in theirs.encode("date: 12", add_special_tokens=False):
+            matcher.fill_next_token_bitmask(bitmask)
+            assert bitmask[0, token // 32] >> token % 32 & 1 and matcher.accept_token(token)
+        assert matcher.is_completed()
+    kind = xgr.TokenizerInfo._detect_metadata_from_hf(TOKENIZER.read_text())
+    assert kind["vocab_type"] in xgr.VocabType
+    with pytest.raises(ValueError, match="empty"):
+        xgr.TokenizerInfo.from_huggingface(theirs, stop_token_ids=[])
+    with pytest.raises(ValueError, match="get_vocab"):
+        xgr.TokenizerInfo.from_huggingface(object())
+    with pytest.raises(ffwd.Error, match="tools"):
+        xgr.get_model_structural_tag("qwen")

@@ -64,9 +64,22 @@ __all__ = [
 ]
 
 
+# Structural tags that XGrammar has ready for models.
+_READY = {
+    "get_builtin_structural_tag",
+    "get_model_structural_tag",
+    "normalize_tool_choice",
+    "register_model_structural_tag",
+}
+
+
 def __getattr__(name: str):
     if name == "bitmask_dtype":
         import torch
 
         return torch.int32
+    if name in _READY:
+        from ._refused import Refused
+
+        return Refused(name, "is not there; see `ffwd.Constraint.tools`")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

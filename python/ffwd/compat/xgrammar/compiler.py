@@ -159,7 +159,7 @@ class GrammarCompiler:
         return self._cached(key, lambda: Grammar.from_json_schema(schema, **options))
 
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
-        """Compile the grammar of any JSON value."""
+        """Compile the grammar of any JSON object or array."""
         return self._cached(("json",), Grammar.builtin_json_grammar)
 
     def compile_regex(self, regex: str) -> CompiledGrammar:

@@ -12,11 +12,12 @@ from ffwd import _ffwd
 from .._arrays import refuse
 from .config import get_serialization_version
 from .exception import DeserializeFormatError, InvalidStructuralTagError, reraise
-from .structural_tag import structural_tag_text
+from .structural_tag import structural_tag_text, typed
 from .tokenizer_info import read_serialized
 
 # The most whitespace at a position. XGrammar has no limit.
 _ANY_WHITESPACE = 64
+_ANY_JSON = '{"type": ["object", "array"]}'
 _METHODS = {"json_schema", "regex", "lark", "gbnf", "structural_tag", "then", "or_else", "choice"}
 
 
@@ -195,7 +196,7 @@ class Grammar:
             InvalidJSONError, InvalidStructuralTagError: The tag is not valid or not supported.
             TypeError: The arguments are others.
         """
-        text = structural_tag_text(args, kwargs)
+        text = typed(structural_tag_text(args, kwargs))
         try:
             constraint = ffwd.Constraint.structural_tag(
                 text, whitespace=_ANY_WHITESPACE, closed_objects=True
@@ -206,8 +207,8 @@ class Grammar:
 
     @staticmethod
     def builtin_json_grammar() -> Grammar:
-        """Return the grammar of any JSON value, with whitespace at each position."""
-        return Grammar(schema_constraint("true"), "true")
+        """Return the grammar of any JSON object or array, with whitespace at each position."""
+        return Grammar(schema_constraint(_ANY_JSON), _ANY_JSON)
 
     @staticmethod
     def concat(*grammars: Grammar) -> Grammar:

@@ -86,6 +86,7 @@ class GrammarMatcher:
 
     Raises:
         ValueError: The grammar is not compiled.
+        RuntimeError: A stop token is out of range.
     """
 
     def __init__(
@@ -116,6 +117,8 @@ class GrammarMatcher:
         self._hidden = info._hidden
         self._without_stop = terminate_without_stop_token
         self._temperature = default_temperature
+        if any(not 0 <= token < self._width for token in self._stops):
+            raise RuntimeError(f"override_stop_tokens are {stops}, beyond {self._width} tokens")
         self._matcher = compiled_grammar.for_stops(self._stops).matcher()
         # Where texts were accepted: (tokens before, bytes). Each is one step of `rollback`.
         self._texts: list[tuple[int, int]] = []
@@ -264,9 +267,15 @@ class GrammarMatcher:
             temperatures: One float for each node, filled with the default temperature or -1.
 
         Returns:
-            False if time ran out.
+            False if time ran out. The row of a token that is not legal has no bit; rows of nodes
+            below it are not changed.
+
+        Raises:
+            RuntimeError: The tensors are of other shapes or types, or are no tree.
         """
-        children, siblings = retrieve_next_token.tolist(), retrieve_next_sibling.tolist()
+        children, siblings = tree_edges(
+            retrieve_next_token, retrieve_next_sibling, draft_tokens, token_bitmask
+        )
         tokens = draft_tokens.tolist()
         end = time.monotonic() + time_threshold
         if temperatures is not None:
@@ -286,6 +295,7 @@ class GrammarMatcher:
             if node and siblings[node] >= 0:
                 todo.append(("visit", siblings[node]))
             if node and not self.accept_token(tokens[node]):
+                token_bitmask[node].fill_(0)
                 continue
             if node:
                 accepted += 1
@@ -373,3 +383,39 @@ class BatchGrammarMatcher:
 def _same_length(matchers: list[GrammarMatcher], values: Any, name: str) -> None:
     if len(matchers) != len(values):
         raise RuntimeError(f"{len(values)} {name} for {len(matchers)} matchers")
+
+
+def tree_edges(
+    next_token: Any, next_sibling: Any, tokens: Any, bitmask: Any
+) -> tuple[list[int], list[int]]:
+    """Return the first child and the next sibling of each node of a tree of drafted tokens.
+
+    Raises:
+        RuntimeError: They are of other shapes or types, or are no tree.
+    """
+    nodes = tokens.shape[0] if tokens.dim() == 1 else -1
+    named = {"next token": next_token, "next sibling": next_sibling, "tokens": tokens}
+    for name, tensor in named.items():
+        if tuple(tensor.shape) != (nodes,) or str(tensor.dtype) != "torch.int64":
+            raise RuntimeError(f"{name}: {tensor.dtype} of shape {tuple(tensor.shape)}")
+    if bitmask.dim() != 2 or bitmask.shape[0] < nodes:
+        raise RuntimeError(f"the bitmask has the shape {tuple(bitmask.shape)} for {nodes} nodes")
+    children, siblings = next_token.tolist(), next_sibling.tolist()
+    seen = set()
+    for edge in (*children, *siblings):
+        if edge == -1:
+            continue
+        if not 0 < edge < nodes or edge in seen:
+            raise RuntimeError(f"node {edge} is out of range or has two parents")
+        seen.add(edge)
+    if nodes < 1 or siblings[0] != -1:
+        raise RuntimeError("the root is missing or has a sibling")
+    # Each node has one parent and the root none, so nodes that are not reached are in a cycle.
+    todo, reached = [0], 0
+    while todo:
+        node = todo.pop()
+        reached += 1
+        todo += [edge for edge in (children[node], siblings[node]) if edge != -1]
+    if reached < 1 + len(seen):
+        raise RuntimeError("the tree has a cycle")
+    return children, siblings

@@ -202,3 +202,14 @@ def structural_tag_text(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     if hasattr(tag, "model_dump_json"):
         return tag.model_dump_json()
     raise TypeError(f"expected a structural tag, got {type(tag).__name__}")
+
+
+def typed(text: str) -> str:
+    """Return the text of a structural tag with its member `type`, which may be left out."""
+    try:
+        tag = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(tag, dict) and "format" in tag and "type" not in tag:
+        return json.dumps({"type": "structural_tag", **tag}, ensure_ascii=False)
+    return text

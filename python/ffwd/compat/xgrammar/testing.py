@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arrays import refuse
+from ._refused import Refused
 from .compiler import CompiledGrammar, GrammarCompiler
 from .grammar import Grammar
 from .matcher import GrammarMatcher
@@ -116,20 +116,7 @@ _INSIDE = {
 }
 
 
-class _Refused:
-    """Stands for a function that has no meaning here: a call of it is refused."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> _Refused:
-        return _Refused(f"{self._name}.{name}")
-
-    def __call__(self, *_arguments: Any, **_options: Any) -> Any:
-        raise refuse(self._name, "is about the inside of XGrammar's grammars")
-
-
 def __getattr__(name: str) -> Any:
     if name in _INSIDE:
-        return _Refused(name)
+        return Refused(name, "is about the inside of XGrammar's grammars")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

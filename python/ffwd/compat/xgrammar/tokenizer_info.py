@@ -43,6 +43,7 @@ def _byte_level_bytes() -> dict[str, int]:
 
 
 _BYTE_OF_CHARACTER = _byte_level_bytes()
+_BYTE_LEVEL_CHARSET = frozenset(_BYTE_OF_CHARACTER)
 
 
 def decoded(token: str | bytes, vocab_type: VocabType) -> bytes:
@@ -79,6 +80,7 @@ class TokenizerInfo:
 
     Raises:
         ffwd.Error: The tokens are too many, or an id is out of range.
+        RuntimeError: `vocab_size` is less than the number of tokens.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class TokenizerInfo:
     ) -> None:
         tokens = [decoded(token, vocab_type) for token in encoded_vocab]
         size = len(tokens) if vocab_size is None else vocab_size
-        tokens = tokens[:size] + [b""] * (size - len(tokens))
+        if size < len(tokens):
+            raise RuntimeError(f"vocab_size is {size} for {len(tokens)} tokens")
+        tokens += [b""] * (size - len(tokens))
         stops = _ids(stop_token_ids)
         if stops is None:
             named = {name.encode() for name in _STOP_NAMES}
@@ -143,23 +147,52 @@ class TokenizerInfo:
             raise ValueError(f"{type(tokenizer)} has no get_vocab method")
         vocab = tokenizer.get_vocab()
         size = vocab_size or max(len(vocab), max(vocab.values()) + 1)
+        # Some models have narrower logits than the tokenizer has ids.
+        whole = size > max(vocab.values())
         try:
-            vocabulary = ffwd.Vocabulary.from_transformers(tokenizer, eos=stops)
+            vocabulary = ffwd.Vocabulary.from_transformers(
+                tokenizer, logits_size=size if whole else None, eos=stops
+            )
         except TypeError as error:
             raise ValueError(f"Unsupported tokenizer type: {type(tokenizer)}") from error
-        texts: list[str | bytes] = [""] * size
-        for text, token in vocab.items():
-            if token < size:
-                texts[token] = text
         if not vocabulary.eos:
             warnings.warn(
                 "neither stop_token_ids nor the tokenizer names an end token", stacklevel=2
             )
-        if len(vocabulary) <= size and _has_all_bytes(vocabulary):
-            vocabulary = _widened(vocabulary, tokenizer, size, stops)
+        if whole and _has_all_bytes(vocabulary):
+            texts: list[str | bytes] = [""] * size
+            for text, token in vocab.items():
+                texts[token] = text
             return TokenizerInfo._of_vocabulary(vocabulary, texts)
         tokens = [vocabulary.token_bytes(token) for token in range(min(size, len(vocabulary)))]
-        return TokenizerInfo(tokens, vocab_size=size, stop_token_ids=vocabulary.eos)
+        stops = [token for token in vocabulary.eos if token < size]
+        return TokenizerInfo(tokens, vocab_size=size, stop_token_ids=stops)
+
+    @staticmethod
+    def _detect_metadata_from_hf(backend_str: str) -> dict[str, Any]:
+        """Return `vocab_type` and `add_prefix_space` of the text of a `tokenizer.json`."""
+        file = json.loads(backend_str)
+
+        def steps(name: str) -> list[dict[str, Any]]:
+            part = file.get(name) or {}
+            inside = (part.get(names, []) for names in ("decoders", "pretokenizers", "normalizers"))
+            return [part, *(step for steps in inside for step in steps)]
+
+        kinds = {step.get("type") for name in ("decoder", "pre_tokenizer") for step in steps(name)}
+        kind = VocabType.RAW
+        if "ByteLevel" in kinds:
+            kind = VocabType.BYTE_LEVEL
+        elif kinds & {"ByteFallback", "Metaspace"}:
+            kind = VocabType.BYTE_FALLBACK
+        prefix = any(
+            step.get("type") == "Prepend"
+            or step.get("type") == "Metaspace"
+            and step.get("prepend_scheme") != "never"
+            or step.get("type") == "ByteLevel"
+            and step.get("add_prefix_space", False)
+            for step in steps("normalizer") + steps("pre_tokenizer")
+        )
+        return {"vocab_type": kind, "add_prefix_space": prefix}
 
     @staticmethod
     def _of_vocabulary(vocabulary: ffwd.Vocabulary, texts: list[str | bytes]) -> TokenizerInfo:
@@ -190,8 +223,7 @@ class TokenizerInfo:
         """Return the compiler for these stop tokens. A few of them are kept."""
         known = self._compilers.get(stops)
         if known is None:
-            same = list(stops) == self._vocabulary.eos
-            vocabulary = self._vocabulary if same else self._vocabulary.with_eos(list(stops))
+            vocabulary = _with_stops(self._vocabulary, list(stops))
             if len(self._compilers) >= 8:
                 self._compilers.pop(next(iter(self._compilers)), None)
             known = self._compilers.setdefault(stops, ffwd.Compiler(vocabulary))
@@ -293,7 +325,7 @@ def read_serialized(text: str) -> dict[str, Any]:
     """Read the JSON of a `serialize_json`, and check its version."""
     try:
         parts = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidJSONError(f"not JSON: {error}") from error
     if not isinstance(parts, dict) or "__VERSION__" not in parts:
         raise DeserializeFormatError("the text has no member `__VERSION__`")
@@ -311,9 +343,16 @@ def _has_all_bytes(vocabulary: ffwd.Vocabulary) -> bool:
     return len(single) >= 240
 
 
-def _widened(
-    vocabulary: ffwd.Vocabulary, tokenizer: Any, size: int, stops: list[int] | None
-) -> ffwd.Vocabulary:
-    if len(vocabulary) == size:
+def _with_stops(vocabulary: ffwd.Vocabulary, stops: list[int]) -> ffwd.Vocabulary:
+    """Return the vocabulary with these end tokens, which are then no text."""
+    if stops == vocabulary.eos:
         return vocabulary
-    return ffwd.Vocabulary.from_transformers(tokenizer, logits_size=size, eos=stops)
+    if not any(vocabulary.token_bytes(token) for token in stops):
+        return vocabulary.with_eos(stops)
+    ids = range(len(vocabulary))
+    return ffwd.Vocabulary.from_tokens(
+        [vocabulary.token_bytes(token) for token in ids],
+        eos=stops,
+        special=[token for token in ids if vocabulary.is_special(token)],
+        logits_size=vocabulary.logits_size,
+    )
