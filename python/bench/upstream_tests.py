@@ -95,7 +95,11 @@ def main() -> None:
     parser.add_argument("package", choices=["xgrammar", "llguidance"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--reasons", type=int, default=0, help="print the N most frequent reasons")
-    parser.add_argument("arguments", nargs="*", help="arguments for pytest, after --")
+    parser.add_argument(
+        "arguments",
+        nargs="*",
+        help="files of the folder; default all, and arguments for pytest after --",
+    )
     options = parser.parse_args()
     if not any(options.folder.glob("test_*.py")):
         raise SystemExit(
@@ -106,7 +110,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
         results.touch()
-        paths = [str(here), str(here.parent), str(options.folder), os.environ.get("PYTHONPATH", "")]
+        paths = [str(here), str(options.folder), os.environ.get("PYTHONPATH", "")]
         environment = {
             **os.environ,
             RESULTS: str(results),
@@ -130,8 +134,7 @@ def main() -> None:
             "addopts=",
             "-p",
             "no:cacheprovider",
-            *options.arguments,
-            ".",
+            *(options.arguments or ["."]),
         ]
         subprocess.run(
             pytest, cwd=options.folder, env=environment, check=False, stdout=subprocess.DEVNULL
