@@ -104,12 +104,14 @@ class Grammar:
         return f"<Grammar {self._text[:60]!r}>"
 
     @staticmethod
-    def from_ebnf(ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:
-        """Make a grammar from a text in GBNF.
+    def from_ebnf(ebnf_string: str | Grammar, *, root_rule_name: str = "root") -> Grammar:
+        """Make a grammar from a text in GBNF. A grammar is returned as it is.
 
         Raises:
             ffwd.Error, RuntimeError: The text does not parse or is not supported.
         """
+        if isinstance(ebnf_string, Grammar):
+            return ebnf_string
         return Grammar(gbnf_constraint(ebnf_string, root_rule_name), ebnf_string)
 
     @staticmethod

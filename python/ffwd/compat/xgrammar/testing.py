@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ._refused import Refused
 from .compiler import CompiledGrammar, GrammarCompiler
 from .grammar import Grammar
 from .matcher import GrammarMatcher
+from .structural_tag import plain
 from .tokenizer_info import TokenizerInfo
 
 
@@ -102,6 +104,16 @@ def _traverse_draft_tree(
     )
 
 
+def _json_schema_to_ebnf(schema: Any, *, json_format: str = "json", **options: Any) -> Grammar:
+    """Return the grammar of a JSON Schema, of which XGrammar returns the text."""
+    if json_format == "json":
+        return Grammar.from_json_schema(schema, **options)
+    if isinstance(schema, str):
+        schema = json.loads(schema)
+    content = {"type": "json_schema", "json_schema": plain(schema), "style": json_format}
+    return Grammar.from_structural_tag({"type": "structural_tag", "format": content})
+
+
 # What XGrammar's tests do with the inside of its grammars.
 _INSIDE = {
     "GrammarFunctor",
@@ -110,7 +122,6 @@ _INSIDE = {
     "_generate_range_regex",
     "_get_allow_empty_rule_ids",
     "_is_rule_fsm_accept_string",
-    "_json_schema_to_ebnf",
     "_print_grammar_fsms",
     "_regex_to_ebnf",
 }
