@@ -28,7 +28,7 @@ from pathlib import Path
 
 HUB = re.compile(
     r"OSError|offline|huggingface|Can't load|gated|hf_token|HF_TOKEN|LocalEntryNotFound|"
-    r"not the path to a directory|no file"
+    r"not the path to a directory|no file|ConnectionError|Max retries"
 )
 RESULTS, PACKAGE = "FFWD_UPSTREAM_RESULTS", "FFWD_UPSTREAM_PACKAGE"
 BEHAVIOUR = "FFWD_UPSTREAM_BEHAVIOUR"
@@ -116,7 +116,7 @@ def main() -> None:
         nargs="*",
         help="files of the folder; default all, and arguments for pytest after --",
     )
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if not any(options.folder.glob("test_*.py")):
         raise SystemExit(
             f"{options.folder} has no test_*.py; unpack the source package of {options.package} "
