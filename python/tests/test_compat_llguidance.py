@@ -78,7 +78,7 @@ GRAMMARS = {
     ),
     "flexible schema": (
         llg.LLMatcher.grammar_from_json_schema(json.dumps(SCHEMA)),
-        lambda: ffwd.Constraint.json_schema(SCHEMA, whitespace=64, exponent=True),
+        lambda: ffwd.Constraint.json_schema(SCHEMA, whitespace=24, exponent=True),
     ),
     "choice": (
         llg.grammar_from("choice", '["ab", "c1"]'),

@@ -105,7 +105,7 @@ CASES = {
     "json": (
         lambda c: c.compile_builtin_json_grammar(),
         lambda: ffwd.Constraint.json_schema(
-            {"type": ["object", "array"]}, whitespace=64, exponent=True
+            {"type": ["object", "array"]}, whitespace=24, exponent=True
         ),
     ),
     "concat": (

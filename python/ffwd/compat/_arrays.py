@@ -7,6 +7,10 @@ from typing import Any
 
 import ffwd
 
+# The most whitespace at a position where these libraries have no limit: a line break and deep
+# indentation. The states of a grammar grow with it.
+ANY_WHITESPACE = 24
+
 
 def refuse(argument: str, why: str, hint: str | None = None) -> ffwd.Error:
     """Return the error of an argument that this engine has no meaning for."""

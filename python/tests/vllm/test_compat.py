@@ -98,7 +98,7 @@ def test_random_walks_satisfy_the_schema(backend, tokenizer):
     random.seed(6)
     schema = {**INVOICE, "properties": {**INVOICE["properties"], "vendor": {"enum": ["A", "Bc"]}}}
     check = ffwd.Compiler(ffwd.Vocabulary.from_transformers(tokenizer)).compile(
-        ffwd.Constraint.json_schema(schema, whitespace=64, exponent=True)
+        ffwd.Constraint.json_schema(schema, whitespace=24, exponent=True)
     )
     bitmask = backend.allocate_token_bitmask(1)
     for _ in range(3):

@@ -4,7 +4,7 @@
 
 A matcher has the error states of llguidance: it never raises for a grammar or a token, and stays
 in its first error. Grammars are texts: of Lark, or JSON that `grammar_from` writes. Whitespace that
-llguidance leaves unlimited has at most 64 bytes at each position.
+llguidance leaves unlimited has at most 24 bytes at each position.
 """
 
 from ._grammar import (

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import ffwd
 
-from .._arrays import refuse
+from .._arrays import ANY_WHITESPACE, refuse
 
 GrammarFormat = Literal[
     "lark",
@@ -28,8 +28,6 @@ GrammarFormat = Literal[
     "llguidance",
 ]
 
-# The most whitespace at a position. llguidance has no limit.
-_ANY_WHITESPACE = 64
 _OPTIONS = {
     "item_separator",
     "key_separator",
@@ -94,7 +92,7 @@ def _entry(entry: dict[str, Any]) -> Parsed:
     if kind == "choice":
         return Parsed(ffwd.Constraint.choice(source))
     if kind == "structural_tag":
-        constraint = ffwd.Constraint.structural_tag(source["tag"], whitespace=_ANY_WHITESPACE)
+        constraint = ffwd.Constraint.structural_tag(source["tag"], whitespace=ANY_WHITESPACE)
         return Parsed(constraint, tuple(source["markers"]))
     raise refuse(f"grammars/0/{kind}", "is not known")
 
@@ -110,7 +108,7 @@ def _schema(schema: Any) -> ffwd.Constraint:
     if "whitespace_pattern" in options:
         raise refuse("whitespace_pattern", "is given", "use whitespace_flexible and separators")
     separators = options.get("item_separator", ","), options.get("key_separator", ":")
-    whitespace: int | str = _ANY_WHITESPACE
+    whitespace: int | str = ANY_WHITESPACE
     if separators == (", ", ": "):
         whitespace = "single_space"
     elif separators != (",", ":"):

@@ -3,7 +3,7 @@
     import ffwd.compat.xgrammar as xgrammar
 
 The masks are those of `ffwd`: exact, and special tokens are never text. Whitespace that XGrammar
-leaves unlimited has at most 64 bytes at each position. `str(grammar)` is the text that a grammar
+leaves unlimited has at most 24 bytes at each position. `str(grammar)` is the text that a grammar
 was made from, not a normal form.
 """
 

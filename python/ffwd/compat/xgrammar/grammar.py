@@ -9,14 +9,14 @@ from typing import Any
 import ffwd
 from ffwd import _ffwd
 
-from .._arrays import refuse
+from .._arrays import ANY_WHITESPACE, refuse
 from .config import get_serialization_version
 from .exception import DeserializeFormatError, InvalidStructuralTagError, reraise
 from .structural_tag import structural_tag_text, typed
 from .tokenizer_info import read_serialized
 
-# The most whitespace at a position. XGrammar has no limit.
-_ANY_WHITESPACE = 64
+# The most that `max_whitespace_cnt` can ask for.
+_MOST_WHITESPACE = 64
 _ANY_JSON = '{"type": ["object", "array"]}'
 _METHODS = {"json_schema", "regex", "lark", "gbnf", "structural_tag", "then", "or_else", "choice"}
 
@@ -39,7 +39,7 @@ def whitespace_option(
             f"max_whitespace_cnt is {max_whitespace_cnt}; expected a positive number"
         )
     if any_whitespace:
-        return min(max_whitespace_cnt or _ANY_WHITESPACE, _ANY_WHITESPACE)
+        return min(max_whitespace_cnt or ANY_WHITESPACE, _MOST_WHITESPACE)
     if indent is not None:
         raise refuse("indent", f"is {indent}", "leave it out; any_whitespace=True permits it")
     separators = tuple(separators) if separators else (", ", ": ")  # type: ignore[assignment]
@@ -201,7 +201,7 @@ class Grammar:
         text = typed(structural_tag_text(args, kwargs))
         try:
             constraint = ffwd.Constraint.structural_tag(
-                text, whitespace=_ANY_WHITESPACE, closed_objects=True
+                text, whitespace=ANY_WHITESPACE, closed_objects=True
             )
         except ffwd.Error as error:
             reraise(error, InvalidStructuralTagError)
