@@ -334,12 +334,13 @@ def test_copies_equal_a_naive_search():
 def test_copies_grow_with_success_and_pause_after_failures():
     copies = CopyLength(16)
     lengths = []
-    for accepted in [4, 8, 16, 3]:
-        copies.learn(copies.length, accepted)
+    for accepted in [8, 3, 1, 4]:
         lengths.append(copies.length)
-    assert lengths == [8, 16, 16, 3]
-    copies.learn(3, 0)
-    assert copies.length == 0
+        copies.learn(copies.length, accepted)
+    assert (lengths, copies.length) == ([8, 16, 6, 4], 8)
+    for _ in range(CopyLength.FAILURES):
+        assert copies.length > 0
+        copies.learn(copies.length, 0)
     waits = []
     for _ in range(4):
         wait = 0
@@ -349,6 +350,11 @@ def test_copies_grow_with_success_and_pause_after_failures():
         waits.append(wait)
         copies.learn(copies.length, 0)
     assert waits == [2, 4, 8, 16]
+    while copies.length == 0:
+        copies.learn(0, 0)
+    copies.learn(copies.length, 1)
+    copies.learn(copies.length, 0)
+    assert copies.length > 0, "one success ends the series of failures"
 
 
 @pytest.mark.skipif(

@@ -48,29 +48,38 @@ class Copies:
 
 
 class CopyLength:
-    """How many tokens to copy: twice as many after a copy that was right, fewer after another."""
+    """How many tokens to copy: more after copies that were right, none for a while after failures.
+
+    Most rejected copies cost little, because a forward of a few positions takes hardly longer than
+    one of a single position. So only several failures in a row cause a pause.
+    """
+
+    FIRST = 8
+    SHORTEST = 4
+    FAILURES = 4
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.length = min(4, limit)
-        self.pause = 0
-        self.failures = 0
+        self._length = min(self.FIRST, limit)
+        self._failures = 0
+        self._pause = 0
+
+    @property
+    def length(self) -> int:
+        """Most tokens to copy now."""
+        return 0 if self._pause else self._length
 
     def learn(self, proposed: int, accepted: int) -> None:
-        """Note the last copy: how many tokens were proposed, and how many were accepted."""
-        if self.length == 0:
-            self.pause -= 1
-            self.length = int(self.pause <= 0)
+        """Note a forward: how many tokens were copied, and how many of them were accepted."""
+        if self._pause:
+            self._pause -= 1
         if proposed <= 0:
             return
-        if accepted >= proposed:
-            self.length = min(2 * max(self.length, proposed), self.limit)
-            self.failures = 0
-        elif accepted > 0:
-            self.length = max(2, accepted)
-            self.failures = 0
+        if accepted == proposed:
+            self._length = min(2 * self._length, self.limit)
         else:
-            # Wait longer after each copy of which nothing was right.
-            self.failures += 1
-            self.length = 0
-            self.pause = min(2**self.failures, 32)
+            self._length = min(max(self.SHORTEST, 2 * accepted), self._length)
+        self._failures = 0 if accepted else self._failures + 1
+        if self._failures >= self.FAILURES:
+            # Twice as long after each further failure.
+            self._pause = min(2 ** (self._failures - self.FAILURES + 1), 32)

@@ -168,7 +168,9 @@ class _Run:
         matcher = self.processor.follow(self.ids)[0].fork()
         room = self.config.max_length - self.ids.shape[1] - 1
         limit = max(0, min(self.settings.max_draft, room))
-        draft = matcher.forced_tokens()[:limit]
+        # The prompt's last token is no part of the output: nothing of the output joins it.
+        last = int(self.ids[0, -1]) if self.ids.shape[1] > self.prompt_length else None
+        draft = matcher.forced_draft(limit, last)
         self.forced = len(draft)
         if self.settings.copy and len(draft) < limit:
             self.copies.extend(self.ids[0, len(self.copies.text) :].tolist())
