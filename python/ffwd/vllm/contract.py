@@ -88,6 +88,7 @@ def _first_difference() -> str | None:
 
 def _config_difference() -> str | None:
     from vllm.config.structured_outputs import StructuredOutputsConfig
+    from vllm.v1.outputs import DraftTokenIds
     from vllm.v1.structured_output.request import StructuredOutputRequest
 
     config: Any = StructuredOutputsConfig
@@ -95,6 +96,8 @@ def _config_difference() -> str | None:
         return "the name of a backend is no longer one of a list"
     if list(config.__pydantic_decorators__.model_validators) != [VALIDATOR]:
         return "StructuredOutputsConfig is validated otherwise"
+    if list(inspect.signature(DraftTokenIds).parameters) != ["req_ids", "draft_token_ids"]:
+        return "DraftTokenIds has other members"
     if "structured_output_key" not in vars(StructuredOutputRequest):
         return "StructuredOutputRequest has no structured_output_key"
     return None

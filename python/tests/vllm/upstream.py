@@ -23,6 +23,7 @@ from vllm_kit import MODEL, Backend, ModelConfig, StructuredOutputsConfig, get_t
 
 from vllm.config.model import ModelConfig as RealModelConfig  # noqa: E402
 from vllm.sampling_params import SamplingParams  # noqa: E402
+from vllm.v1.structured_output import StructuredOutputManager  # noqa: E402
 
 NAMES = {"auto", "xgrammar", "guidance", "outlines", "lm-format-enforcer"}
 TOKENIZER = get_tokenizer(MODEL)
@@ -56,6 +57,21 @@ def real_arguments(original):
 SamplingParams._validate_structured_outputs = real_arguments(
     SamplingParams._validate_structured_outputs
 )
+
+
+def with_this_backend(original):
+    """Some tests name the backend in the request itself."""
+
+    @functools.wraps(original)
+    def grammar_init(self, request):
+        if request.structured_output_request is not None:
+            request.structured_output_request.params._backend = "ffwd"
+        original(self, request)
+
+    return grammar_init
+
+
+StructuredOutputManager.grammar_init = with_this_backend(StructuredOutputManager.grammar_init)
 
 
 def adapt(module):
