@@ -18,6 +18,7 @@ import ffwd
 
 from .constraints import Options, options_of
 from .gate import Gate, Record
+from .habits import Habits
 from .tokenizers import grammars_of
 
 logger = logging.getLogger("vllm.ffwd")
@@ -36,6 +37,7 @@ class Backend(StructuredOutputBackend):
         model_config = self.vllm_config.model_config
         self.grammars = grammars_of(self.tokenizer, self.vocab_size, model_config)
         self.gate = Gate()
+        self.habits = Habits(self.grammars.vocabulary)
 
     def compile_grammar(
         self,

@@ -1,31 +1,33 @@
 """Whether a forced run pays as a draft, from what the engine's own steps cost.
 
-A step takes a time of its own and a time for each token in it. A drafted token that is accepted
-saves the request a step, of which the other requests bear their share; a drafted token that is
-rejected costs its time in vain. With p the share of drafted tokens that are accepted, a the time of
-a step, b the time of a token and n the number of requests, a draft pays if
+A drafted token that is accepted saves its request a step, of which the request bears its share. Each
+drafted token costs its own time, in the model and in the verification. With p the share of drafted
+tokens that are accepted, t the time of a step without drafts, n the number of its requests and d the
+time of a drafted token, a draft pays if
 
-    p * (a / n + b) > b
+    p * t / n > d
 
-so the larger the batch, the better drafts must be. a and b come from a regression over the latest
-steps, p from the latest drafts of the request.
+so the larger the batch, the better drafts must be; from some size on none pays. t and d come from a
+regression of the latest steps on requests and drafted tokens, p from the request's latest drafts.
 
 # Alternatives considered
 
 Comparing phases with and without drafts was rejected: the lengths of steps differ more by the
-requests in them than by the drafts.
+requests in them than by the drafts. One time for all tokens of a step was rejected: the verification
+of a drafted token costs more than the sampling of another.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _KEPT = 0.98
 _MIN_STEPS = 16.0
 _RETRY = 16
 _DEFAULT_SHARE = 0.3
+_TINY = 1e-9
 
 
 @dataclass
@@ -37,12 +39,16 @@ class Record:
         skipped: Runs that were not drafted since the last one.
         forced: Forced tokens at the start of the draft that is being verified.
         tokens: Number of the request's tokens when that draft was made.
+        run: The last forced run in the tokenizer's tokens, while the model is writing it.
+        start: Number of the request's tokens in front of that run.
     """
 
     acceptance: float | None = None
     skipped: int = 0
     forced: int = 0
     tokens: int = 0
+    run: list[int] = field(default_factory=list)
+    start: int = 0
 
 
 class Gate:
@@ -57,10 +63,10 @@ class Gate:
         self.acceptance = 1.0
         self._clock = clock
         self._began: float | None = None
-        self._rows = 0
+        self._drafted = 0
         self._requests: frozenset[str] = frozenset()
-        # Sums over steps, the older the lighter: weight, rows, seconds, rows^2, rows * seconds.
-        self._sums = [0.0] * 5
+        # Sums over steps, the older the lighter, of products of (1, requests, drafted, seconds).
+        self._sums = [[0.0] * 4 for _ in range(4)]
 
     def ended(self, requests: list[str]) -> None:
         """Note the end of a step.
@@ -70,37 +76,58 @@ class Gate:
                 before has a prompt in it and is not counted.
         """
         now = self._clock()
-        if self._began is not None and requests and self._requests.issuperset(requests):
-            seconds, rows = now - self._began, float(self._rows)
-            terms = (1.0, rows, seconds, rows * rows, rows * seconds)
-            self._sums = [_KEPT * total + term for total, term in zip(self._sums, terms)]
+        if self._began is None or not requests or not self._requests.issuperset(requests):
+            return
+        terms = (1.0, float(len(requests)), float(self._drafted), now - self._began)
+        for row, a in zip(self._sums, terms):
+            for j, b in enumerate(terms):
+                row[j] = _KEPT * row[j] + a * b
 
-    def begins(self, requests: list[str], rows: int) -> None:
+    def begins(self, requests: list[str], drafted: int) -> None:
         """Note the start of the next step.
 
         Args:
             requests: Ids of its requests.
-            rows: Number of its tokens, drafts included.
+            drafted: Number of its drafted tokens.
         """
-        self._requests, self._rows, self._began = frozenset(requests), rows, self._clock()
+        self._requests, self._drafted, self._began = frozenset(requests), drafted, self._clock()
 
-    def costs(self) -> tuple[float, float] | None:
-        """Return the seconds of a step and of a token in it, or None if they are not known."""
-        weight, rows, seconds, squares, products = self._sums
-        spread = weight * squares - rows * rows
-        if weight < _MIN_STEPS or spread <= 1e-9 * weight * squares:
+    def costs(self, requests: int) -> tuple[float, float] | None:
+        """Return the seconds of a step without drafts and of a drafted token.
+
+        Args:
+            requests: Number of requests in the step.
+
+        Returns:
+            None while they are not known.
+        """
+        weight = self._sums[0][0]
+        if weight < _MIN_STEPS:
             return None
-        token = max(0.0, (weight * products - rows * seconds) / spread)
-        step = max(0.0, (seconds - token * rows) / weight)
-        return step, token
+        mean = [total / weight for total in self._sums[0]]
+        spread = [
+            [self._sums[i][j] / weight - mean[i] * mean[j] for j in range(4)] for i in range(4)
+        ]
+        n, d, both = spread[1][1], spread[2][2], spread[1][2]
+        if d <= _TINY:
+            return None
+        request = 0.0
+        token = spread[2][3] / d
+        rest = n * d - both * both
+        if n > _TINY and rest > 1e-6 * n * d:
+            request = (spread[1][3] * d - spread[2][3] * both) / rest
+            token = (spread[2][3] * n - spread[1][3] * both) / rest
+        token = max(0.0, token)
+        step = mean[3] - token * mean[2] + request * (requests - mean[1])
+        return max(0.0, step), token
 
     def least_share(self, requests: int) -> float:
         """Return the share of drafted tokens that must be accepted for a draft to pay."""
-        costs = self.costs()
+        costs = self.costs(requests)
         if costs is None:
             return _DEFAULT_SHARE
         step, token = costs
-        saved = step / max(1, requests) + token
+        saved = step / max(1, requests)
         return token / saved if saved > 0 else 0.0
 
     def observe(self, record: Record, tokens: int) -> None:

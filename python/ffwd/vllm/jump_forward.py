@@ -45,7 +45,7 @@ def lead(scheduler: Any, drafted: Any) -> Any:
         _draft(scheduler, backend, request_id, draft, len(ids))
         for request_id, draft in zip(ids, drafted.draft_token_ids)
     ]
-    gate.begins(ids, sum(map(len, drafts)) + len(drafts))
+    gate.begins(ids, sum(map(len, drafts)))
     return type(drafted)(ids, drafts)
 
 
@@ -63,9 +63,16 @@ def _draft(
         return draft
     record, tokens = grammar.record, request.num_tokens
     backend.gate.observe(record, tokens)
-    forced = forced_tokens(grammar, request.all_token_ids[-1], scheduler.num_spec_tokens)
-    if not forced or not backend.gate.pays(record, requests):
+    if record.run and backend.habits.learn(record.run, request.all_token_ids[record.start :]):
+        record.run = []
+    run = forced_tokens(grammar, request.all_token_ids[-1], scheduler.num_spec_tokens)
+    if not run:
         return draft
+    if not record.run:
+        record.run, record.start = run, tokens
+    if not backend.gate.pays(record, requests):
+        return draft
+    forced = backend.habits.draft(run)[: scheduler.num_spec_tokens]
     record.forced, record.tokens = len(forced), tokens
     return joined(forced, draft)
 

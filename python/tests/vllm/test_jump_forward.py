@@ -66,6 +66,49 @@ def test_forced_runs_come_in_front(fresh, reference):
     assert short.draft_token_ids == [found]
 
 
+def test_the_tokens_of_the_model_are_learned(fresh, reference):
+    """Where the model writes a run in other tokens, the next request drafts these."""
+    habits = fresh.habits
+    start = reference.encode('{"number":"INV-12345"')
+    comma, quote = reference.encode(",")[0], reference.encode('"')[0]
+    written = [comma, quote, *reference.encode("vendor"), *reference.encode('":"')]
+    drafts = []
+    for _ in range(2):
+        grammar = fresh.compile_grammar(Kind.JSON, json.dumps(INVOICE))
+        assert grammar.accept_tokens("r", start)
+        tokens = reference.encode("x") + start
+        state = scheduler(fresh, {"r": request(grammar, tokens)})
+        drafts.append(jump_forward.lead(state, DraftTokenIds(["r"], [[]])).draft_token_ids[0])
+        # The model rejects the draft and writes the run in tokens of its own, one a step.
+        for token in [*written, *reference.encode("Bright")]:
+            assert grammar.accept_tokens("r", [token])
+            tokens = [*tokens, token]
+            state.requests["r"] = request(grammar, tokens)
+            jump_forward.lead(state, DraftTokenIds(["r"], [[]]))
+    assert drafts[0] != written and drafts[1] == written
+    assert reference.decode(drafts[0]) == reference.decode(written)
+    assert len(habits) > 0
+
+
+def test_habits_are_bounded_and_wait_for_the_end_of_a_run(reference, monkeypatch):
+    from ffwd.vllm import habits as module
+
+    monkeypatch.setattr(module, "MAX_RUNS", 4)
+    habits = module.Habits(reference)
+    abc = reference.encode("abcabc")
+    letters = [reference.encode(letter)[0] for letter in "abcabc"]
+    assert not habits.learn(abc, letters[:3]) and habits.draft(abc) == abc
+    assert habits.learn(abc, letters) and habits.draft(abc) == letters
+    beyond = reference.encode("abcab")
+    assert habits.learn(beyond, [*letters[:4], reference.encode("bc")[0]])
+    assert habits.draft(beyond) == letters[:4]
+    assert habits.learn(abc, [reference.eos[0]]) and habits.draft(abc) == letters
+    for number in range(20):
+        run = reference.encode(f"run {number}")
+        assert habits.learn(run, run)
+    assert len(habits) == 4 and habits.draft(abc) == abc
+
+
 def test_other_requests_keep_their_drafts(fresh):
     make = lambda: fresh.compile_grammar(Kind.CHOICE, '["yes"]')  # noqa: E731
     ended = make()
@@ -92,24 +135,52 @@ def test_the_drafter_without_drafts():
     assert drafter.propose([[1], [], [2, 3]], None, None, slot_mappings=None) == [[], [], []]
 
 
-@pytest.mark.parametrize("step, token", [(0.020, 0.001), (0.001, 0.002)])
-def test_the_gate_finds_the_costs(step, token):
+def steps(gate, clock, cost, batches, drafts):
+    """Let the gate see steps of these sizes."""
+    for requests, drafted in zip(batches, drafts):
+        ids = [str(i) for i in range(requests)]
+        gate.begins(ids, drafted)
+        clock.now += cost(requests, drafted)
+        gate.ended(ids)
+
+
+@pytest.mark.parametrize("step, each, token", [(0.02, 0.001, 0.002), (0.001, 0.002, 0.0005)])
+def test_the_gate_finds_the_costs(step, each, token):
     clock = Clock()
     gate = Gate(clock)
-    assert gate.costs() is None
-    for i in range(60):
-        rows = 4 + i % 7
-        gate.begins(["a", "b"], rows)
-        clock.now += step + token * rows
-        gate.ended(["a", "b"])
-        if i % 10 == 0:  # a prompt comes in: the step is not counted
-            gate.begins(["a", "b"], 2)
-            clock.now += 5.0
-            gate.ended(["a", "b", "c"])
-    found = gate.costs()
-    assert found == pytest.approx((step, token), rel=1e-6)
-    assert gate.least_share(4) == pytest.approx(token / (step / 4 + token))
-    assert gate.least_share(1) < gate.least_share(64) < 1.0
+    assert gate.costs(1) is None
+    batches = [1 + i % 5 for i in range(80)]
+    drafts = [i * 7 % 11 for i in range(80)]
+    cost = lambda requests, drafted: step + each * requests + token * drafted  # noqa: E731
+    steps(gate, clock, cost, batches, drafts)
+    gate.begins(["0"], 2)  # a prompt comes in: the step is not counted
+    clock.now += 5.0
+    gate.ended(["0", "new"])
+    for size in (1, 4, 32):
+        assert gate.costs(size) == pytest.approx((step + each * size, token), rel=1e-6)
+        expected = token / ((step + each * size) / size)
+        assert gate.least_share(size) == pytest.approx(expected)
+    assert gate.least_share(1) < gate.least_share(64)
+
+
+def test_the_gate_knows_the_costs_of_a_batch_of_one_size():
+    clock = Clock()
+    gate = Gate(clock)
+    steps(gate, clock, lambda n, d: 0.03 + 0.004 * d, [8] * 60, [i % 9 for i in range(60)])
+    assert gate.costs(8) == pytest.approx((0.03, 0.004), rel=1e-6)
+    # An accepted token saves 30 / 8 milliseconds and costs 4: not even sure drafts pay.
+    assert gate.least_share(8) > 1
+    record = Record()
+    assert [gate.pays(record, 8) for _ in range(48)].count(True) == 3
+    steps(gate, clock, lambda n, d: 0.03 + 0.0004 * d, [8] * 400, [i % 9 for i in range(400)])
+    assert all(gate.pays(Record(), 8) for _ in range(8))
+
+
+def test_without_drafts_the_costs_stay_unknown():
+    clock = Clock()
+    gate = Gate(clock)
+    steps(gate, clock, lambda n, d: 0.03, [4] * 60, [0] * 60)
+    assert gate.costs(4) is None and gate.pays(Record(), 4)
 
 
 def test_the_gate_turns_off_what_does_not_pay_and_tries_again():
