@@ -29,6 +29,15 @@ def row_of(bitmask, index=0):
     return bitmask.tolist()[index]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def elsewhere(tmp_path_factory):
+    """Leave the folder of the sources: child processes of the tests import the installed package."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    yield
+    os.chdir(before)
+
+
 @pytest.fixture(scope="session")
 def small():
     """Bare tokens, the end token last, logits wider than the vocabulary."""
