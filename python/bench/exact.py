@@ -1,7 +1,7 @@
 """Forwards and seconds of exact decoding beside masked `generate` of transformers.
 
     pip install 'ffwd[hf]'
-    python bench/exact.py FOLDER [--rounds N] [--threads N]
+    python bench/exact.py FOLDER [--rounds N] [--threads N] [--device cuda]
 
 FOLDER is a model of transformers. Each text of the list below is extracted in turns: masked, with
 the drafts of transformers (`prompt_lookup_num_tokens`), and exactly. Model weights are float32.
@@ -43,12 +43,14 @@ def main():
     arguments.add_argument("folder")
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--threads", type=int, default=2)
+    arguments.add_argument("--device", default="cpu")
     options = arguments.parse_args()
     torch.set_num_threads(options.threads)
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(
         options.folder, dtype=torch.float32
-    ).eval()
+    )
+    model = model.to(options.device).eval()
     vocabulary = ffwd.hf.vocabulary(model, tokenizer)
     grammar = ffwd.Compiler(vocabulary).compile(ffwd.Constraint.json_schema(SCHEMA))
     forwards = 0
@@ -79,7 +81,7 @@ def main():
                 add_generation_prompt=True,
                 return_tensors="pt",
                 return_dict=True,
-            )
+            ).to(options.device)
             for name, settings in modes.items():
                 forwards, start = 0, time.perf_counter()
                 output = model.generate(

@@ -1,7 +1,8 @@
 """transformers: the processor beside a slow reference, exact decoding beside masked `generate`.
 
 The models are small random ones in float64, so that no two tokens are nearly equal. The folder
-FFWD_TEST_HF_MODEL, if set, is a real model.
+FFWD_TEST_HF_MODEL, if set, is a real model. FFWD_TEST_HF_DEVICE is where the models run, `cpu` if it
+is not set, for example `cuda`.
 """
 
 import json
@@ -20,6 +21,8 @@ import ffwd.hf  # noqa: E402
 from ffwd.hf.copies import LONGEST_MATCH, Copies, CopyLength  # noqa: E402
 from ffwd.hf.exact import CACHE_NAMES  # noqa: E402
 from ffwd.hf.processor import apply_on_device  # noqa: E402
+
+DEVICE = os.environ.get("FFWD_TEST_HF_DEVICE", "cpu")
 
 RECORD = {
     "type": "object",
@@ -63,7 +66,7 @@ def model(tokenizer):
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return transformers.LlamaForCausalLM(config).to(torch.float64).eval()
+    return transformers.LlamaForCausalLM(config).to(DEVICE, torch.float64).eval()
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ def compiler(model, tokenizer):
 
 
 def encode(tokenizer, text):
-    return tokenizer([text], return_tensors="pt", return_token_type_ids=False)
+    return tokenizer([text], return_tensors="pt", return_token_type_ids=False).to(DEVICE)
 
 
 def reference(model, grammar, ids, limit):
@@ -85,7 +88,7 @@ def reference(model, grammar, ids, limit):
         order = logits.argsort(descending=True).tolist()
         token = next(token for token in order if matcher.fork().accept_token(token))
         matcher.accept_token(token)
-        ids = torch.cat((ids, torch.tensor([[token]])), dim=1)
+        ids = torch.cat((ids, torch.tensor([[token]], device=ids.device)), dim=1)
         if matcher.is_terminated():
             break
     return ids[0].tolist()
@@ -113,6 +116,7 @@ def texts(tokenizer, output, prompt_length):
 def test_each_row_of_a_batch_is_as_it_is_alone(model, tokenizer, compiler):
     grammars = [compiler.compile(constraint) for constraint in CONSTRAINTS]
     batch = tokenizer(PROMPTS, return_tensors="pt", padding=True, return_token_type_ids=False)
+    batch = batch.to(DEVICE)
     together = texts(tokenizer, generate(model, batch, grammars), batch.input_ids.shape[1])
     for prompt, grammar, text in zip(PROMPTS, grammars, together, strict=True):
         inputs = encode(tokenizer, prompt)
@@ -177,13 +181,13 @@ def test_wrong_uses_are_refused(model, tokenizer, compiler, small_compiler):
         generate(model, inputs, [grammar, grammar])
     width = grammar.vocabulary.logits_size
     processor = ffwd.hf.LogitsProcessor(grammar)
-    processor(inputs.input_ids, torch.zeros(1, width))
-    ids = torch.cat((inputs.input_ids, torch.tensor([[width - 1]])), dim=1)
+    processor(inputs.input_ids, torch.zeros(1, width, device=DEVICE))
+    ids = torch.cat((inputs.input_ids, torch.tensor([[width - 1]], device=DEVICE)), dim=1)
     with pytest.raises(ValueError, match="is not legal"):
-        processor(ids, torch.zeros(1, width))
+        processor(ids, torch.zeros(1, width, device=DEVICE))
     tolerant = ffwd.hf.LogitsProcessor(grammar, strict=False)
-    tolerant(inputs.input_ids, torch.zeros(1, width))
-    masked = tolerant(ids, torch.zeros(1, width))
+    tolerant(inputs.input_ids, torch.zeros(1, width, device=DEVICE))
+    masked = tolerant(ids, torch.zeros(1, width, device=DEVICE))
     assert (masked[0] == 0).nonzero().flatten().tolist() == grammar.vocabulary.eos
 
 
@@ -194,7 +198,9 @@ def test_the_expression_for_other_devices_equals_the_kernel():
         scores = torch.randn(3, width, generator=generator)
         kernel = scores.clone()
         ffwd.apply_token_bitmask_inplace(kernel, bitmask)
-        assert torch.equal(apply_on_device(scores, bitmask), kernel)
+        for dtype in [torch.float32, torch.float16, torch.bfloat16]:
+            masked = apply_on_device(scores.to(DEVICE, dtype), bitmask)
+            assert torch.equal(masked.cpu(), kernel.to(dtype))
 
 
 # Exact decoding.
@@ -251,7 +257,7 @@ def test_exact_decoding_takes_a_padded_prompt_and_stops_at_strings(model, tokeni
         padding="max_length",
         max_length=40,
         return_token_type_ids=False,
-    )
+    ).to(DEVICE)
     assert (inputs.attention_mask == 0).any()
     stop = transformers.StopStringCriteria(tokenizer, ["quantity"])
     for criteria in [[], [stop]]:
@@ -278,7 +284,7 @@ def test_exact_decoding_rolls_back_a_sliding_window(tokenizer, compiler):
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    model = transformers.MistralForCausalLM(config).to(torch.float64).eval()
+    model = transformers.MistralForCausalLM(config).to(DEVICE, torch.float64).eval()
     for prompt in PROMPTS:
         inputs = encode(tokenizer, prompt)
         for constraint in CONSTRAINTS:
@@ -363,7 +369,8 @@ def test_copies_grow_with_success_and_pause_after_failures():
 def test_a_real_model_writes_the_same_record():
     folder = os.environ["FFWD_TEST_HF_MODEL"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model = model.to(DEVICE).eval()
     grammar = ffwd.Compiler(ffwd.hf.vocabulary(model, tokenizer)).compile(CONSTRAINTS[0])
     text = "Anna Berg bought 17 red chairs for 340 EUR."
     inputs = encode(tokenizer, f"Write as JSON: {text}\n")
