@@ -40,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod byte_set;
+mod char_lang;
 pub mod constraint;
 pub mod error;
 pub mod json_escape;

@@ -23,9 +23,11 @@
 use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind, Repetition};
 
 use super::ir::{Ir, Node, NodeId};
-use crate::constraint::regular::hir_builder::{HirBuilder, braces, unclosed};
-use crate::constraint::regular::hir_to_ir::{self, fault};
-use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
+use crate::char_lang::char_class::{self, ANY_CHAR};
+use crate::char_lang::hir_builder::{HirBuilder, braces, unclosed};
+use crate::char_lang::pattern_text::{check_length, fault};
+use crate::constraint::regular::hir_to_ir;
+use crate::constraint::regular::utf8_class;
 use crate::error::{Error, ErrorKind, Result};
 pub(super) use lookaround::{LOOKAROUND_SLOTS, Look, whole};
 
@@ -59,7 +61,7 @@ impl Pattern {
     /// # Errors
     /// The same as [`parse()`].
     pub fn parse(pattern: &str) -> Result<Self> {
-        hir_to_ir::check_length(pattern)?;
+        check_length(pattern)?;
         let out = HirBuilder::new(pattern);
         let (hir, looks) =
             Parser { text: pattern, pos: 0, out, open_lookarounds: Vec::new(), looks: Vec::new() }.run()?;
@@ -135,10 +137,10 @@ fn class_between_anchors(mut items: &[Hir]) -> Option<SingleClass> {
 /// they are better kept as literals.
 fn class_of(hir: &Hir) -> Option<SingleClass> {
     match hir.kind() {
-        HirKind::Class(Class::Unicode(class)) => Some((utf8_class::ranges(class).collect(), 1, Some(1))),
+        HirKind::Class(Class::Unicode(class)) => Some((char_class::ranges(class).collect(), 1, Some(1))),
         HirKind::Repetition(repetition) => {
             let ranges = match repetition.sub.kind() {
-                HirKind::Class(Class::Unicode(class)) => utf8_class::ranges(class).collect(),
+                HirKind::Class(Class::Unicode(class)) => char_class::ranges(class).collect(),
                 HirKind::Literal(literal) => {
                     let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
                     let (first, None) = (chars.next()?, chars.next()) else { return None };

@@ -27,9 +27,10 @@
 use regex_syntax::hir::{Class, Hir};
 
 use super::ir::Ir;
-use crate::constraint::regular::hir_builder::{HirBuilder, braces, unclosed};
-use crate::constraint::regular::hir_to_ir::{self, fault};
-use crate::constraint::regular::utf8_class::unicode;
+use crate::char_lang::char_class::unicode;
+use crate::char_lang::hir_builder::{HirBuilder, braces, unclosed};
+use crate::char_lang::pattern_text::{check_length, fault};
+use crate::constraint::regular::hir_to_ir;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name and ranges of a class.
@@ -51,7 +52,7 @@ const CLASSES: [NamedClass; 8] = [
 /// # Errors
 /// [`ErrorKind::InvalidPattern`] or [`ErrorKind::TooComplex`], each with the span of the fault.
 pub fn parse(text: &str) -> Result<Ir> {
-    hir_to_ir::check_length(text)?;
+    check_length(text)?;
     let hir = Parser { text, pos: 0, out: HirBuilder::new(text) }.run()?;
     let mut ir = Ir::new();
     let root = hir_to_ir::anchored_languages(&hir, &mut ir)?.whole(&mut ir);

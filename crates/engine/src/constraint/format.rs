@@ -36,7 +36,8 @@ use std::sync::OnceLock;
 
 use super::ecma;
 use super::ir::{Ir, Node, NodeId};
-use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
+use crate::char_lang::char_class::ANY_CHAR;
+use crate::constraint::regular::utf8_class;
 
 /// Returns the decoded texts that `name` describes, or `None` for unknown names. The caller reports
 /// unknown names and otherwise ignores them, as the standard says.

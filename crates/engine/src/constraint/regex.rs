@@ -21,7 +21,8 @@ use regex_syntax::hir::Hir;
 use self::look::Renamed;
 use super::ecma::whole;
 use super::ir::{Ir, Node, NodeId};
-use crate::constraint::regular::hir_to_ir::{self, MAX_NESTING, fault};
+use crate::char_lang::pattern_text::{MAX_NESTING, check_length, fault};
+use crate::constraint::regular::hir_to_ir;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 mod look;
@@ -34,7 +35,7 @@ mod look;
 /// [`ErrorKind::TooComplex`] if it exceeds a limit, and [`ErrorKind::Unsatisfiable`] if no text
 /// matches it.
 pub fn parse(pattern: &str) -> Result<Ir> {
-    hir_to_ir::check_length(pattern)?;
+    check_length(pattern)?;
     let renamed = Renamed::new(pattern);
     let hir = ParserBuilder::new()
         .nest_limit(MAX_NESTING)

@@ -14,8 +14,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::constraint::Policy;
-use crate::constraint::ir::{FreeNumber, Gap, Ir, Node, NodeId, RuleId};
-use crate::constraint::tools::ToolSchema;
+use crate::constraint::ir::{FreeNumber, Gap, Ir, Node, NodeId, RuleId, ToolSchema};
 use crate::constraint::{KeyOrder, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
 

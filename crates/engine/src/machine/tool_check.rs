@@ -14,8 +14,7 @@ use rustc_hash::FxHashSet;
 
 use super::intern::Nodes;
 use super::lower_regular::Value;
-use crate::constraint::ir::{Node, NodeId};
-use crate::constraint::tools::ToolSchema;
+use crate::constraint::ir::{Node, NodeId, ToolSchema};
 
 /// What lowering found out about the nodes of a constraint.
 pub(super) struct ToolCheck<'a> {

@@ -14,9 +14,8 @@ use super::Matcher;
 use super::tables::{GrammarTables, Memory, Replicas, TABLE_LIMIT, Tables};
 use super::text_prefix::PrefixedTokens;
 use super::token_machine::TokenTables;
-use crate::constraint::ir::{FreeNumber, Ir, Node};
+use crate::constraint::ir::{FreeNumber, Ir, Node, ToolSchema};
 use crate::constraint::substring::SourceText;
-use crate::constraint::tools::ToolSchema;
 use crate::constraint::{Constraint, Policy, prepare_formats};
 use crate::error::Result;
 use crate::machine::{Machine, Program};
@@ -143,7 +142,12 @@ impl Compiler {
         Ok(CompiledGrammar(Arc::new(Grammar {
             vocab: self.vocab.clone(),
             warnings,
-            sources: constraint.ir().sources.clone(),
+            sources: constraint
+                .ir()
+                .sources
+                .iter()
+                .map(|source| Arc::new(SourceText::new(source.clone())))
+                .collect(),
             token_level: constraint.is_token_level(),
             replicas: Replicas::new(GrammarTables::new(tables, self.table_limit), self.replicas),
         })))

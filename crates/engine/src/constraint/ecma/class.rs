@@ -11,7 +11,7 @@
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
 use super::ClassItem;
-use crate::constraint::regular::utf8_class::unicode;
+use crate::char_lang::char_class::unicode;
 
 pub(super) fn digit() -> ClassUnicode {
     unicode(&[('0', '9')])

@@ -26,10 +26,11 @@ use regex_syntax::hir::{self, Class, Hir, HirKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
+use crate::char_lang::char_class::{self, ANY_CHAR};
+use crate::char_lang::char_dfa::{CharDfa, SCALARS};
+use crate::char_lang::pattern_text::fault;
 use crate::constraint::ir::{AutomatonState, Edges, Ir, Node, NodeId};
-use crate::constraint::regular::char_dfa::{CharDfa, SCALARS};
-use crate::constraint::regular::hir_to_ir::fault;
-use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
+use crate::constraint::regular::utf8_class;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of states of the pattern, of a lookbehind or of a lookahead.
@@ -506,7 +507,7 @@ impl PatternNfa {
                 self.add(at, LookStep::Free(to));
             }
             HirKind::Class(Class::Unicode(class)) => {
-                let ranges = utf8_class::ranges(class).flat_map(|(lo, hi)| scalars(lo as u32, hi as u32));
+                let ranges = char_class::ranges(class).flat_map(|(lo, hi)| scalars(lo as u32, hi as u32));
                 self.add(from, LookStep::Class(ranges.collect(), to));
             }
             // ECMA patterns only have classes of characters.

@@ -7,7 +7,7 @@
 //! A token list was rejected: the two notations differ in their tokens, and errors need the
 //! position of a character inside a token.
 
-use crate::constraint::regular::hir_to_ir;
+use crate::char_lang::pattern_text;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 use super::rules::Span;
@@ -28,10 +28,10 @@ pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, spa
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     let place = Place::LineColumn(line, before[line_start..].chars().count() + 1);
     if text.len() <= MAX_QUOTED {
-        return hir_to_ir::fault(kind, message, text, start, end).at(place);
+        return pattern_text::fault(kind, message, text, start, end).at(place);
     }
     let (from, to) = (next(start.saturating_sub(100)), next(end.min(start + 200) + 100));
-    hir_to_ir::fault(kind, message, &text[from..to], start - from, end.min(to) - from).at(place)
+    pattern_text::fault(kind, message, &text[from..to], start - from, end.min(to) - from).at(place)
 }
 
 /// A position in a text, in bytes.

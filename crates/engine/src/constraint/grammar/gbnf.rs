@@ -29,8 +29,8 @@ use super::cursor::Cursor;
 use super::expr_builder::ExprBuilder;
 use super::rules::{Expr, Grammar};
 use super::{check_length, compile, other_tokens};
+use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::constraint::ir::Ir;
-use crate::constraint::regular::utf8_class::{self, ANY_CHAR};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Parses a GBNF grammar and returns its language.
@@ -258,11 +258,11 @@ impl<'a> Parser<'a> {
             ranges.push((lo, hi));
         }
         self.cursor.pos += 1;
-        let mut class = utf8_class::unicode(&ranges);
+        let mut class = char_class::unicode(&ranges);
         if negated {
             class.negate();
         }
-        Ok(utf8_class::ranges(&class).collect())
+        Ok(char_class::ranges(&class).collect())
     }
 
     /// Reads one character of a class.

@@ -43,7 +43,7 @@ use super::cursor::Cursor;
 use super::expr_builder::ExprBuilder;
 use super::rules::{Expr, ExprId, Grammar, Span};
 use super::{check_length, compile, lark_terminals, regex};
-use crate::constraint::ir::Ir;
+use crate::constraint::ir::{Ir, Quoting};
 use crate::constraint::{Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
@@ -67,16 +67,12 @@ const DIRECTIVES: [&str; 6] = ["ignore", "import", "declare", "extend", "overrid
 ///
 /// `policy` is for the JSON values of its schemas, and strings with `x-verbatim` in them copy from
 /// `source`.
-pub(in crate::constraint) fn parse_from(
-    text: &str,
-    policy: &Policy,
-    source: json_schema::Quoting<'_>,
-) -> Result<Ir> {
+pub(in crate::constraint) fn parse_from(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
     compile(&grammar(text, policy, source)?)
 }
 
 /// Parses a grammar in the Lark subset into rules.
-pub(super) fn grammar(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<Grammar> {
+pub(super) fn grammar(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<Grammar> {
     check_length(text)?;
     let (cursor, grammar) = (Cursor::new(text), Grammar::new(text));
     let mut parser = Parser { cursor, grammar, policy, source, in_rule: false, priorities: 0 };
@@ -103,7 +99,7 @@ struct Parser<'a> {
     /// Encoding policy for the values of schemas.
     policy: &'a Policy,
     /// Source text that `x-verbatim` refers to in schemas.
-    source: json_schema::Quoting<'a>,
+    source: Quoting<'a>,
     /// True while a rule is read, whose strings are terminals; false while a terminal is read.
     in_rule: bool,
     priorities: usize,

@@ -71,8 +71,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use super::ir::Ir;
-use super::json_schema::Quoting;
+use super::ir::{Ir, Quoting};
 use super::policy::Policy;
 use crate::error::{Error, ErrorKind, Result};
 

@@ -12,9 +12,10 @@
 //! something else in silence.
 
 use super::rules::{Expr, ExprId, Grammar, RuleIx};
+use crate::char_lang::char_class::ANY_CHAR;
 use crate::constraint::ir::{Ir, Node};
-use crate::constraint::json_schema;
-use crate::constraint::regular::utf8_class::{ANY_CHAR, class};
+use crate::constraint::regular::combine;
+use crate::constraint::regular::utf8_class::class;
 use crate::error::{ErrorKind, Result};
 
 /// Returns the texts that are not empty and do not contain `token`.
@@ -25,7 +26,7 @@ pub(super) fn texts_without(token: &str) -> Result<Ir> {
     let containing = with.concat(vec![any, text, any]);
     let others = with.union(vec![containing, empty]);
     let mut ir = Ir::new();
-    let root = json_schema::complement((&with, others), &mut ir)?;
+    let root = combine::complement((&with, others), &mut ir)?;
     ir.set_root(root);
     Ok(ir)
 }

@@ -15,8 +15,8 @@ use regex_syntax::ast::ErrorKind as AstError;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::rules::{Expr, ExprId, Grammar, Span};
-use crate::constraint::regular::hir_to_ir::{MAX_NESTING, MAX_PATTERN_BYTES};
-use crate::constraint::regular::utf8_class;
+use crate::char_lang::char_class;
+use crate::char_lang::pattern_text::{MAX_NESTING, MAX_PATTERN_BYTES};
 use crate::error::{ErrorKind, Result};
 
 /// Converts a pattern to an expression; `span` is its span in the grammar.
@@ -102,7 +102,7 @@ fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
     let expr = match hir.kind() {
         HirKind::Empty => Expr::Literal(Vec::new()),
         HirKind::Literal(literal) => Expr::Literal(literal.0.to_vec()),
-        HirKind::Class(Class::Unicode(class)) => Expr::Class(utf8_class::ranges(class).collect()),
+        HirKind::Class(Class::Unicode(class)) => Expr::Class(char_class::ranges(class).collect()),
         // Unicode mode is on. Only the flag `u` in a group can turn it off and produce classes of
         // bytes.
         HirKind::Class(Class::Bytes(class)) => Expr::Class(
@@ -135,9 +135,9 @@ fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
 pub(super) fn any_case(text: &str, grammar: &mut Grammar) -> ExprId {
     let mut parts = Vec::new();
     for c in text.chars() {
-        let mut class = utf8_class::unicode(&[(c, c)]);
+        let mut class = char_class::unicode(&[(c, c)]);
         class.case_fold_simple();
-        let ranges = utf8_class::ranges(&class).collect();
+        let ranges = char_class::ranges(&class).collect();
         parts.push(grammar.push(Expr::Class(ranges)));
     }
     grammar.seq(parts)

@@ -19,9 +19,9 @@ use super::keyword_values::Schemas;
 use super::keywords as kw;
 use super::shape::{Shape, Term, Test, add_term};
 use super::undeclared::Keys;
+use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{self, Extra, MAX_DEMANDS, Node, NodeId, Parts, Property};
 use crate::constraint::json::document::{Id, Symbol, Value};
-use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{ErrorKind, Result};
 
 /// Maximum number of objects whose union meets the demands.

@@ -12,10 +12,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::char_lang::byte_nfa::ByteNfa;
+use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::format;
 use crate::constraint::ir::Ir;
-use crate::constraint::regular::byte_nfa::ByteNfa;
-use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::Result;
 
 /// Returns the automaton of the decoded texts of a format; `None` for an unknown format.

@@ -92,9 +92,8 @@ mod verbatim;
 mod wrapper;
 
 use self::documents::Documents;
-use super::ir::{Ir, NodeId};
+use super::ir::{Ir, Quoting};
 use super::policy::Policy;
-use super::substring::SubstringOptions;
 use crate::error::Result;
 
 /// Parses a JSON Schema.
@@ -105,9 +104,6 @@ use crate::error::Result;
 pub(crate) fn parse(schema: &str, policy: &Policy) -> Result<Ir> {
     parse_from(schema, policy, None)
 }
-
-/// Text that strings copy from, with the options that define a span of it.
-pub(super) type Quoting<'a> = Option<(&'a str, &'a SubstringOptions)>;
 
 /// Parses a schema that is part of another constraint.
 pub(super) fn parse_from(schema: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
@@ -126,14 +122,6 @@ pub(super) fn parse_with(
     conjunctions::SchemaLowering::new(front).run()
 }
 
-/// Parses any JSON text into the arena of this front end, for other front ends.
-///
-/// # Errors
-/// `InvalidJson` or `TooComplex` with line and column.
-pub(super) fn document(text: &str) -> Result<crate::constraint::json::document::Doc> {
-    crate::constraint::json::document::Doc::parse(text)
-}
-
 /// Returns true if an object with these members is a schema, and not one that says something else:
 /// it has a keyword, or nothing but annotations.
 pub(super) fn looks_like_schema<'a>(mut names: impl Iterator<Item = &'a str> + Clone) -> bool {
@@ -142,28 +130,4 @@ pub(super) fn looks_like_schema<'a>(mut names: impl Iterator<Item = &'a str> + C
         known(name).is_some_and(|at| keywords::asserts(crate::constraint::json::document::Symbol(at as u32)))
     };
     names.clone().any(asserts) || names.all(|name| known(name).is_some())
-}
-
-/// Adds to `out` a node for the texts that both regular nodes contain.
-///
-/// # Errors
-/// `TooComplex` if an automaton gets too large or a node is not regular.
-pub(super) fn intersect(a: (&Ir, NodeId), b: (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
-    let dfa = |(ir, node)| {
-        crate::constraint::regular::char_dfa::CharDfa::from_nfa(
-            &crate::constraint::regular::byte_nfa::ByteNfa::new(ir, node)?,
-        )
-    };
-    crate::constraint::regular::to_ir::lower(&dfa(a)?.intersect(&dfa(b)?)?, out)
-}
-
-/// Adds to `out` a node for the texts that a regular node does not contain.
-///
-/// # Errors
-/// As [`intersect`].
-pub(super) fn complement((ir, node): (&Ir, NodeId), out: &mut Ir) -> Result<NodeId> {
-    let dfa = crate::constraint::regular::char_dfa::CharDfa::from_nfa(
-        &crate::constraint::regular::byte_nfa::ByteNfa::new(ir, node)?,
-    )?;
-    crate::constraint::regular::to_ir::lower(&dfa.complement(), out)
 }

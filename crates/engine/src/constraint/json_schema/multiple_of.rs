@@ -10,7 +10,7 @@
 //! D (s + 2) states before minimisation, and few after it for divisors like 1000.
 
 use super::decimal::Number;
-use crate::constraint::regular::char_dfa::{CharDfa, MAX_STATES, Range};
+use crate::char_lang::char_dfa::{CharDfa, MAX_STATES, Range};
 use crate::error::Result;
 
 /// Returns the texts of numbers that `divisor` divides; `None` if that takes too many states.

@@ -13,6 +13,8 @@ use super::literal_nodes::{LiteralSet, Literals, WORDS};
 use super::multiple_of::multiples;
 use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
 use super::undeclared::{Keys, nothing};
+use crate::char_lang::byte_nfa::ByteNfa;
+use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ecma::{self, Pattern};
 use crate::constraint::format;
 use crate::constraint::ir::{ByteString, Extra, Ir, Node, NodeId, Object, Parts, Property};
@@ -20,8 +22,6 @@ use crate::constraint::json::document::Id;
 use crate::constraint::number::{Decimal, NumberSpec};
 use crate::constraint::policy::Policy;
 use crate::constraint::regular;
-use crate::constraint::regular::byte_nfa::ByteNfa;
-use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of integers between bounds that are tried one by one for a `multipleOf`.

@@ -17,8 +17,8 @@ use super::conjunctions::{ConjunctionId, Extras, SchemaLowering};
 use super::context::SchemaContext;
 use super::normalize::{Fork, Mode};
 use super::shape::{FALSE, Shape, StringPart, Term, Terms, Test, Types, add_term};
+use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::json::document::{Id, Symbol};
-use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::{ErrorKind, Result};
 
 /// Maximum number of parts of the partition.

@@ -10,11 +10,11 @@
 use super::conjunctions::{Plan, SchemaLowering};
 use super::decimal::Number;
 use super::keywords as kw;
+use crate::char_lang::byte_nfa::ByteNfa;
+use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{ByteString, Node, NodeId};
 use crate::constraint::json::document::Id;
 use crate::constraint::regular;
-use crate::constraint::regular::byte_nfa::ByteNfa;
-use crate::constraint::regular::char_dfa::CharDfa;
 use crate::error::Result;
 
 /// Maximum bound on the length of a string that is turned into an automaton.

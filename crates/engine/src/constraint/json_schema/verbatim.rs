@@ -20,10 +20,10 @@ use std::sync::Arc;
 use super::conjunctions::SchemaLowering;
 use super::context::SchemaContext;
 use super::shape::{Shape, StringPart, Test};
-use crate::constraint::ir::{Node, NodeId};
+use crate::char_lang::char_dfa::CharDfa;
+use crate::constraint::ir::{Node, NodeId, SpanSource};
 use crate::constraint::json::document::{Id, Symbol, Value};
-use crate::constraint::regular::char_dfa::CharDfa;
-use crate::constraint::substring::{Source, SourceText, SubstringGraph, SubstringOptions};
+use crate::constraint::substring::{Source, SubstringGraph, SubstringOptions};
 use crate::error::{ErrorKind, Result};
 
 /// Source of `x-verbatim`; its automaton is made when the keyword is met.
@@ -73,7 +73,7 @@ impl SchemaContext<'_> {
             return Ok(source.clone());
         }
         let source = Rc::new(Source::new(quoted.text, quoted.options).map_err(|e| e.at(place))?);
-        self.ir.add_source(Arc::new(SourceText::new(quoted.text, quoted.options)));
+        self.ir.add_source(Arc::new(SpanSource::new(quoted.text, quoted.options)));
         quoted.source = Some(source.clone());
         Ok(source)
     }

@@ -16,8 +16,8 @@
 
 use regex_syntax::hir::{self, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 
+use crate::char_lang::pattern_text::fault;
 use crate::constraint::ecma::{LOOKAROUND_SLOTS, Look};
-use crate::constraint::regular::hir_to_ir::fault;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Openings of look-around: the text, whether it looks ahead, and whether it is negated.

@@ -15,38 +15,15 @@
 use regex_syntax::hir::{self, Class, Hir, HirKind, Look, Visitor};
 use smallvec::SmallVec;
 
+use crate::char_lang::char_class;
+use crate::char_lang::pattern_text::fault;
 use crate::constraint::ir::{Ir, Node, NodeId};
 use crate::constraint::regular::anchors::AnchoredLanguages;
 use crate::constraint::regular::utf8_class;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum length of a pattern text, in bytes.
-pub(crate) const MAX_PATTERN_BYTES: usize = 64 * 1024;
-/// Maximum nesting of groups and operators.
-pub(crate) const MAX_NESTING: u32 = 200;
 /// Maximum number of byte states of one pattern, with counted repetitions expanded.
 pub(crate) const MAX_STATES: u64 = 200_000;
-
-/// Creates an error about bytes `start..end` of a pattern.
-pub(crate) fn fault(
-    kind: ErrorKind,
-    message: impl Into<String>,
-    text: &str,
-    start: usize,
-    end: usize,
-) -> Error {
-    Error::new(kind, message).at(Place::Span { text: text.to_owned(), start, end })
-}
-
-/// Refuses pattern texts above [`MAX_PATTERN_BYTES`].
-pub(crate) fn check_length(text: &str) -> Result<()> {
-    if text.len() > MAX_PATTERN_BYTES {
-        let message =
-            format!("the pattern has {} bytes, more than the limit of {MAX_PATTERN_BYTES}", text.len());
-        return Err(Error::new(ErrorKind::TooComplex, message).hint("split the pattern or use a choice"));
-    }
-    Ok(())
-}
 
 /// Refuses languages above [`MAX_STATES`]; `base` is the length of the arena before the pattern.
 pub(crate) fn check_states(text: &str, ir: &Ir, base: usize, root: NodeId) -> Result<()> {
@@ -99,7 +76,7 @@ impl HirLowering<'_> {
             Class::Unicode(class) if class.ranges().is_empty() => return AnchoredLanguages::NEVER,
             Class::Bytes(class) if class.ranges().is_empty() => return AnchoredLanguages::NEVER,
             Class::Unicode(class) => {
-                let ranges: SmallVec<[(char, char); 8]> = utf8_class::ranges(class).collect();
+                let ranges: SmallVec<[(char, char); 8]> = char_class::ranges(class).collect();
                 utf8_class::class(&ranges, self.ir)
             }
             Class::Bytes(class) => {

@@ -16,8 +16,8 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
-use crate::constraint::regular::char_dfa::CharDfa;
 use crate::constraint::regular::utf8_class;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -84,7 +84,7 @@ pub(crate) fn lower(dfa: &CharDfa, ir: &mut Ir) -> Result<NodeId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constraint::regular::byte_nfa::ByteNfa;
+    use crate::char_lang::byte_nfa::ByteNfa;
 
     fn dfa(ir: &Ir, node: NodeId) -> CharDfa {
         CharDfa::from_nfa(&ByteNfa::new(ir, node).unwrap()).unwrap()

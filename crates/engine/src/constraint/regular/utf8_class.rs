@@ -13,25 +13,13 @@
 //! Lowering each sequence separately was rejected: it is three times as large, and its
 //! determinisation starts from hundreds of branches.
 
-use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
+use regex_syntax::hir::ClassUnicode;
 use regex_syntax::utf8::{Utf8Sequence, Utf8Sequences};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use crate::char_lang::char_class::unicode;
 use crate::constraint::ir::{Ir, Node, NodeId, Parts, Ranges};
-
-/// Range of every Unicode scalar value.
-pub(crate) const ANY_CHAR: (char, char) = ('\0', char::MAX);
-
-/// Returns a canonical class from any ranges.
-pub(crate) fn unicode(ranges: &[(char, char)]) -> ClassUnicode {
-    ClassUnicode::new(ranges.iter().map(|&(lo, hi)| ClassUnicodeRange::new(lo, hi)))
-}
-
-/// Returns the ranges of a class, sorted and disjoint.
-pub(crate) fn ranges(class: &ClassUnicode) -> impl Iterator<Item = (char, char)> + '_ {
-    class.ranges().iter().map(|r| (r.start(), r.end()))
-}
 
 /// Returns one character out of `ranges`, as UTF-8; [`Node::Never`] if there is none. Each class is
 /// built once per [`Ir`].
@@ -149,6 +137,7 @@ fn level(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::char_lang::char_class::{ANY_CHAR, ranges};
     use crate::constraint::regular::hir_to_ir::states;
     use crate::constraint::test_reference::matches;
 

@@ -13,9 +13,8 @@ use rustc_hash::FxHashMap;
 
 use super::ast::Phrase;
 use super::parameters::{self, Prepared, Style};
-use crate::constraint::ir::{Ir, NodeId};
+use crate::constraint::ir::{Ir, NodeId, Quoting};
 use crate::constraint::json::document::{Doc, Id};
-use crate::constraint::json_schema::Quoting;
 use crate::constraint::{KeyOrder, Policy, grammar, json_schema, regex};
 use crate::error::{Error, Place, Result};
 

@@ -86,9 +86,8 @@ mod trie;
 
 pub(super) use parameters::Tags;
 
-use super::ir::{Ir, NodeId};
+use super::ir::{Ir, NodeId, Quoting};
 use super::json::document::{Doc, Value};
-use super::json_schema;
 use super::policy::{Policy, Whitespace};
 use crate::error::Result;
 use crate::warning::{Warning, WarningKind};
@@ -118,16 +117,12 @@ pub(super) fn tags(style: &str) -> Option<parameters::Tags> {
 
 /// Parses a structural tag with a source text for `x-verbatim` in its schemas. Returns the policy,
 /// too, which the document may narrow.
-pub(super) fn parse_from(
-    text: &str,
-    policy: &Policy,
-    source: json_schema::Quoting<'_>,
-) -> Result<(Ir, Policy)> {
+pub(super) fn parse_from(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<(Ir, Policy)> {
     read(text, policy, source).map(|(ir, policy, _)| (ir, policy))
 }
 
-fn read(text: &str, policy: &Policy, source: json_schema::Quoting<'_>) -> Result<(Ir, Policy, SchemaNodes)> {
-    let doc = json_schema::document(text)?;
+fn read(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<(Ir, Policy, SchemaNodes)> {
+    let doc = Doc::parse(text)?;
     let policy = narrowed(&doc, policy);
     let mut leaves = embedded::LeafParser::new(&policy, source);
     let format = parse::Reader { doc: &doc, leaves: &mut leaves }.document()?;

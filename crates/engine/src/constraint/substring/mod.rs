@@ -31,57 +31,15 @@ use self::automaton::{START, SuffixAutomaton};
 pub use self::graph::MAX_SPAN_STATES;
 use self::graph::Piece;
 pub(crate) use self::graph::SubstringGraph;
-use super::ir::{Ir, Node, NodeId};
+pub use super::ir::{Bounds, SubstringOptions};
+use super::ir::{Ir, Node, NodeId, SpanSource};
 use super::json::document;
-use super::json_schema;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum size of a source, in bytes. Up to this size the automaton of nearly any text fits into
 /// the machine's limit. The exceptions are texts full of control characters in JSON, which encodes
 /// each with six characters.
 pub const MAX_SOURCE_BYTES: usize = 200_000;
-
-/// Positions at which a span may begin and end.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Bounds {
-    /// Between any two characters.
-    #[default]
-    Characters,
-    /// At words: a span begins with the first character of a word and ends with the last of one. A
-    /// *word* is a longest run of word characters (letters, marks, digits, connectors such as `_`:
-    /// `\w` of Unicode regular expressions). Every other character that is not white space is a
-    /// word by itself. So a span never cuts `2024` or `café`, never begins or ends with white
-    /// space, and may leave off a full stop.
-    Words,
-    /// At the beginning, the end, and these byte offsets of the source, in ascending order. They
-    /// suit sentences, fields, or tokens (see
-    /// [`Vocabulary::boundaries`](crate::Vocabulary::boundaries)).
-    Offsets(Vec<usize>),
-}
-
-/// Options that decide which parts of a source are its spans.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SubstringOptions {
-    /// Positions at which a span may begin and end.
-    pub bounds: Bounds,
-    /// Minimum number of characters of a span (default 1). With 0, the empty text is a span of
-    /// every source.
-    pub min_chars: u32,
-}
-
-impl Default for SubstringOptions {
-    fn default() -> Self {
-        SubstringOptions { bounds: Bounds::Characters, min_chars: 1 }
-    }
-}
-
-impl SubstringOptions {
-    /// Returns the options for spans of whole words.
-    pub fn words() -> Self {
-        SubstringOptions { bounds: Bounds::Words, ..Self::default() }
-    }
-}
 
 /// Occurrences of a text in a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,35 +74,34 @@ pub struct Source {
     automaton: SuffixAutomaton,
 }
 
-/// A source text with its span options. The automaton is built at the first search. It is much
-/// smaller than a [`Source`], so a constraint can keep it.
+/// A source text of a grammar. The automaton of its spans is built at the first search.
 #[derive(Debug, Clone)]
 pub struct SourceText {
-    text: Box<str>,
-    options: SubstringOptions,
+    data: Arc<SpanSource>,
     source: OnceLock<Option<Source>>,
 }
 
 impl PartialEq for SourceText {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.options == other.options
+        self.data == other.data
     }
 }
 
 impl SourceText {
-    pub(crate) fn new(text: &str, options: &SubstringOptions) -> Self {
-        SourceText { text: text.into(), options: options.clone(), source: OnceLock::new() }
+    pub(crate) fn new(data: Arc<SpanSource>) -> Self {
+        SourceText { data, source: OnceLock::new() }
     }
 
     /// Returns the text.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.data.text
     }
 
     /// Finds the occurrences of a text as a span, like [`Source::find`].
     pub fn find(&self, span: &str) -> Option<Occurrences> {
+        let SpanSource { text, options } = &*self.data;
         // Building the constraint already built this source, so it cannot fail here.
-        let source = self.source.get_or_init(|| Source::new(&self.text, &self.options).ok());
+        let source = self.source.get_or_init(|| Source::new(text, options).ok());
         source.as_ref()?.find(span)
     }
 }
@@ -253,7 +210,7 @@ impl Source {
     /// # Errors
     /// `InvalidJson` if the text is not JSON, `TooComplex` if it exceeds a limit.
     pub fn locate(&self, json: &str) -> Result<Vec<(String, Occurrences)>> {
-        let doc = json_schema::document(json)?;
+        let doc = document::Doc::parse(json)?;
         let mut todo = vec![doc.root()];
         let mut found = Vec::new();
         while let Some(id) = todo.pop() {
@@ -288,7 +245,7 @@ impl Source {
 pub(crate) fn parse(text: &str, options: &SubstringOptions) -> Result<Ir> {
     let mut ir = Ir::new();
     let root = Source::new(text, options)?.node(&mut ir)?;
-    ir.add_source(Arc::new(SourceText::new(text, options)));
+    ir.add_source(Arc::new(SpanSource::new(text, options)));
     if *ir.node(root) == Node::Never {
         let message = "the source text has no span of the required length and bounds";
         return Err(Error::new(ErrorKind::Unsatisfiable, message)

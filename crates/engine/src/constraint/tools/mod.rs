@@ -29,7 +29,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use self::style::{Arguments, CallSyntax};
-use super::ir::NodeId;
+use super::ir::{NodeId, ToolSchema};
 use super::policy::Policy;
 use super::{Constraint, structural_tag};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -94,18 +94,6 @@ impl Tool {
             && schema.keys().all(|name| SIMPLE.contains(&name.as_str()))
             && required.is_none_or(Vec::is_empty)
     }
-}
-
-/// The schema of a tool in a constraint. Only compiling shows whether some schemas allow anything.
-#[derive(Debug, Clone)]
-pub(crate) struct ToolSchema {
-    /// The node of the arguments.
-    pub node: NodeId,
-    pub name: String,
-    /// JSON pointer of the schema in the list of tools.
-    pub pointer: String,
-    /// True if the tool may be left out.
-    pub skipped: bool,
 }
 
 impl ToolSchema {

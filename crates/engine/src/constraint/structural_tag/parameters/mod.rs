@@ -22,12 +22,13 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
+use crate::char_lang::char_class::ANY_CHAR;
+use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{ByteString, Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId};
 use crate::constraint::json::document::{Doc, Id, Value};
-use crate::constraint::json_schema::{self};
 use crate::constraint::policy::Whitespace;
-use crate::constraint::regular::char_dfa::CharDfa;
-use crate::constraint::regular::utf8_class::{ANY_CHAR, class};
+use crate::constraint::regular::combine;
+use crate::constraint::regular::utf8_class::class;
 use crate::constraint::{KeyOrder, Policy};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -154,7 +155,7 @@ fn without(close: &str) -> Result<Ir> {
     let any = with.repeat(any, 0, None);
     let with_it = with.concat(vec![any, close, any]);
     let mut ir = Ir::new();
-    let root = json_schema::complement((&with, with_it), &mut ir)?;
+    let root = combine::complement((&with, with_it), &mut ir)?;
     ir.set_root(root);
     Ok(ir)
 }
@@ -297,7 +298,7 @@ impl Writer<'_> {
     fn words(&mut self, words: &[ByteString]) -> Result<()> {
         for word in words.iter().filter(|word| word.first() == Some(&b'{')) {
             let text = String::from_utf8_lossy(word);
-            let doc = json_schema::document(&text)?;
+            let doc = Doc::parse(&text)?;
             let mut object = Object::default();
             for &(name, value) in doc.members(doc.root()) {
                 let value = self.literal(&doc, value);
@@ -318,7 +319,7 @@ impl Writer<'_> {
     fn undeclared(&mut self, keys: Option<NodeId>) -> Result<NodeId> {
         let Some(keys) = keys else { return Ok(self.names_here) };
         let mut both = Ir::new();
-        let root = json_schema::intersect((self.ir, keys), (self.names, self.names.root()), &mut both)?;
+        let root = combine::intersect((self.ir, keys), (self.names, self.names.root()), &mut both)?;
         both.set_root(root);
         Ok(self.ir.append(&both))
     }
@@ -474,7 +475,7 @@ impl Writer<'_> {
             match word.first() {
                 Some(b'"') => {
                     // The front end wrote the literals.
-                    let doc = json_schema::document(&String::from_utf8_lossy(word))?;
+                    let doc = Doc::parse(&String::from_utf8_lossy(word))?;
                     let Value::String(text) = doc.value(doc.root()) else { continue };
                     self.require_no_closing_tag(doc.name(text))?;
                     strings.push(ByteString::from_slice(doc.name(text).as_bytes()));

@@ -15,6 +15,7 @@ use rustc_hash::FxHashSet;
 use super::{Writer, unsupported};
 use crate::constraint::ir::{Extra, Ir, Node, NodeId, Object, RuleId};
 use crate::constraint::json_schema;
+use crate::constraint::regular::combine;
 use crate::error::Result;
 
 impl Writer<'_> {
@@ -38,13 +39,13 @@ impl Writer<'_> {
             Node::Automaton { quotes: true, .. } => {
                 // Spans of a text without the closing text do not contain it either.
                 for source in &self.ir.sources {
-                    self.require_no_closing_tag(source.text())?;
+                    self.require_no_closing_tag(&source.text)?;
                 }
                 lang
             }
             _ => {
                 let mut both = Ir::new();
-                let root = json_schema::intersect((self.ir, lang), (self.free, self.free.root()), &mut both)?;
+                let root = combine::intersect((self.ir, lang), (self.free, self.free.root()), &mut both)?;
                 both.set_root(root);
                 self.ir.append(&both)
             }

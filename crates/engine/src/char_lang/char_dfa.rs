@@ -18,8 +18,6 @@
 
 use smallvec::SmallVec;
 
-use crate::constraint::ir::{Ir, NodeId};
-use crate::constraint::regular::byte_nfa::ByteNfa;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of states of one automaton.
@@ -28,11 +26,11 @@ pub(crate) const MAX_STATES: usize = 4_000;
 pub(crate) const MAX_RANGES: usize = 200_000;
 
 /// The Unicode scalar values.
-pub(in crate::constraint) const SCALARS: [(u32, u32); 2] = [(0, 0xD7FF), (0xE000, 0x10FFFF)];
+pub(crate) const SCALARS: [(u32, u32); 2] = [(0, 0xD7FF), (0xE000, 0x10FFFF)];
 
 /// One transition: the code points `lo..=hi` lead to `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::constraint) struct Range {
+pub(crate) struct Range {
     pub lo: u32,
     pub hi: u32,
     pub to: u32,
@@ -40,7 +38,7 @@ pub(in crate::constraint) struct Range {
 
 /// A complete deterministic automaton. State 0 is the start, and all states are reachable from it.
 #[derive(Debug, Clone)]
-pub(in crate::constraint) struct CharDfa {
+pub(crate) struct CharDfa {
     pub accept: Vec<bool>,
     /// Transitions, state by state: sorted ranges that cover all scalar values.
     ranges: Vec<Range>,
@@ -124,11 +122,6 @@ impl CharDfa {
     pub(crate) fn retarget_last(&mut self, mut to: impl FnMut(u32) -> u32) {
         let from = self.first[self.first.len() - 2] as usize;
         self.ranges[from..].iter_mut().for_each(|r| r.to = to(r.to));
-    }
-
-    /// Returns the automaton of a regular node.
-    pub fn from_node(ir: &Ir, node: NodeId) -> Result<CharDfa> {
-        CharDfa::from_nfa(&ByteNfa::new(ir, node)?)
     }
 
     /// Returns the automaton of exactly these words.
@@ -373,62 +366,5 @@ impl CharDfa {
             dfa.end_state(random.below(4) == 0);
         }
         dfa
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::constraint::ir::{Ir, Node};
-
-    fn dfa(build: impl FnOnce(&mut Ir) -> crate::constraint::ir::NodeId) -> CharDfa {
-        let mut ir = Ir::new();
-        let node = build(&mut ir);
-        CharDfa::from_nfa(&ByteNfa::new(&ir, node).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn code_points_of_every_length() {
-        let texts = ["a", "é", "€", "😀", "\u{10FFFF}", "\u{D7FF}", "\u{E000}"];
-        for text in texts {
-            let d = dfa(|ir| ir.bytes(text));
-            for other in texts {
-                assert_eq!(d.matches(other), text == other, "{text} {other}");
-                assert_eq!(d.clone().complement().matches(other), text != other);
-            }
-            assert_eq!(d.finite(3), Some(vec![text.to_string()]));
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_not_text_are_dropped() {
-        // Overlong slash, a surrogate, a value beyond Unicode, a lone continuation byte.
-        for bad in [
-            &b"\xC0\xAF"[..],
-            b"\xE0\x80\xAF",
-            b"\xED\xA0\x80",
-            b"\xF4\x90\x80\x80",
-            b"\x80",
-            b"\xF0\x80\x80\xAF",
-        ] {
-            let d = dfa(|ir| ir.bytes(bad));
-            assert!(d.is_empty(), "{bad:x?}");
-        }
-    }
-
-    #[test]
-    fn products_and_words() {
-        let letters = dfa(|ir| {
-            let c = ir.push(Node::Class(smallvec::smallvec![(b'a', b'c')]));
-            ir.repeat(c, 1, Some(3))
-        });
-        let words = CharDfa::words(["ab", "abcd", "x", "c", ""]).unwrap();
-        let mut both = letters.intersect(&words).unwrap().finite(10).unwrap();
-        both.sort();
-        assert_eq!(both, ["ab", "c"]);
-        let none = letters.intersect(&letters.clone().complement()).unwrap();
-        assert!(none.is_empty());
-        assert!(!words.is_everything());
-        assert!(none.complement().is_everything());
     }
 }

@@ -13,7 +13,7 @@
 
 use regex_syntax::hir::{Hir, Repetition};
 
-use crate::constraint::regular::hir_to_ir::{MAX_NESTING, fault};
+use crate::char_lang::pattern_text::{MAX_NESTING, fault};
 use crate::error::{Error, ErrorKind, Result};
 
 /// One open group (or the whole pattern).

@@ -1,13 +1,13 @@
-//! Nondeterministic byte automaton of a regular node, the input of determinisation.
+//! Automata of regular nodes.
 //!
-//! It uses Thompson's construction over an explicit stack.
+//! The byte automaton is Thompson's construction over an explicit stack.
 //!
 //! # Cost
 //!
 //! The expanded size of the node (repetitions are copied), at most [`MAX_NFA`] states.
 
-use smallvec::SmallVec;
-
+use crate::char_lang::byte_nfa::ByteNfa;
+use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{Ir, Node, NodeId};
 use crate::constraint::number;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,28 +15,19 @@ use crate::error::{Error, ErrorKind, Result};
 /// Maximum number of states of one automaton.
 pub(crate) const MAX_NFA: usize = 60_000;
 
-/// One state: byte transitions and epsilon transitions.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ByteState {
-    pub ranges: SmallVec<[(u8, u8, u32); 2]>,
-    free: SmallVec<[u32; 4]>,
-}
-
-/// A nondeterministic automaton over bytes.
-#[derive(Debug)]
-pub(crate) struct ByteNfa {
-    pub states: Vec<ByteState>,
-    pub start: u32,
-    pub accept: u32,
+impl CharDfa {
+    /// Returns the automaton of a regular node.
+    pub fn from_node(ir: &Ir, node: NodeId) -> Result<CharDfa> {
+        CharDfa::from_nfa(&ByteNfa::new(ir, node)?)
+    }
 }
 
 impl ByteNfa {
     /// Builds the automaton of a regular node.
     pub fn new(ir: &Ir, node: NodeId) -> Result<ByteNfa> {
-        let mut nfa = ByteNfa { states: Vec::with_capacity(64), start: 0, accept: 1 };
-        nfa.states.extend([ByteState::default(), ByteState::default()]);
+        let mut nfa = ByteNfa::nothing();
         // Each entry: this node must connect the first state to the second.
-        let mut todo = vec![(node, 0u32, 1u32)];
+        let mut todo = vec![(node, nfa.start, nfa.accept)];
         while let Some((node, from, to)) = todo.pop() {
             nfa.node(ir, node, from, to, &mut todo)?;
             if nfa.states.len() > MAX_NFA || todo.len() > MAX_NFA {
@@ -49,27 +40,6 @@ impl ByteNfa {
             }
         }
         Ok(nfa)
-    }
-
-    fn state(&mut self) -> u32 {
-        self.states.push(ByteState::default());
-        self.states.len() as u32 - 1
-    }
-
-    fn free(&mut self, from: u32, to: u32) {
-        self.states[from as usize].free.push(to);
-    }
-
-    fn bytes(&mut self, bytes: &[u8], from: u32, to: u32) {
-        let mut at = from;
-        for (i, &b) in bytes.iter().enumerate() {
-            let next = if i + 1 == bytes.len() { to } else { self.state() };
-            self.states[at as usize].ranges.push((b, b, next));
-            at = next;
-        }
-        if bytes.is_empty() {
-            self.free(from, to);
-        }
     }
 
     fn node(
@@ -171,35 +141,60 @@ impl ByteNfa {
         self.free(at, to);
         Ok(())
     }
-
-    /// Returns the epsilon closure of `from`, sorted. States with neither byte transitions nor
-    /// acceptance are left out.
-    pub fn closure<'a>(&self, from: &[u32], scratch: &'a mut Closure) -> &'a [u32] {
-        let Closure { marks, round, todo, found } = scratch;
-        marks.resize(self.states.len(), 0);
-        *round += 1;
-        found.clear();
-        todo.extend_from_slice(from);
-        while let Some(q) = todo.pop() {
-            if std::mem::replace(&mut marks[q as usize], *round) != *round {
-                let state = &self.states[q as usize];
-                if q == self.accept || !state.ranges.is_empty() {
-                    found.push(q);
-                }
-                todo.extend_from_slice(&state.free);
-            }
-        }
-        found.sort_unstable();
-        found
-    }
 }
 
-/// Buffers of [`ByteNfa::closure`].
-#[derive(Debug, Default)]
-pub(crate) struct Closure {
-    /// For each state, the last round in which it was found.
-    marks: Vec<u32>,
-    round: u32,
-    todo: Vec<u32>,
-    found: Vec<u32>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dfa(build: impl FnOnce(&mut Ir) -> NodeId) -> CharDfa {
+        let mut ir = Ir::new();
+        let node = build(&mut ir);
+        CharDfa::from_node(&ir, node).unwrap()
+    }
+
+    #[test]
+    fn code_points_of_every_length() {
+        let texts = ["a", "é", "€", "😀", "\u{10FFFF}", "\u{D7FF}", "\u{E000}"];
+        for text in texts {
+            let d = dfa(|ir| ir.bytes(text));
+            for other in texts {
+                assert_eq!(d.matches(other), text == other, "{text} {other}");
+                assert_eq!(d.clone().complement().matches(other), text != other);
+            }
+            assert_eq!(d.finite(3), Some(vec![text.to_string()]));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_dropped() {
+        // Overlong slash, a surrogate, a value beyond Unicode, a lone continuation byte.
+        for bad in [
+            &b"\xC0\xAF"[..],
+            b"\xE0\x80\xAF",
+            b"\xED\xA0\x80",
+            b"\xF4\x90\x80\x80",
+            b"\x80",
+            b"\xF0\x80\x80\xAF",
+        ] {
+            let d = dfa(|ir| ir.bytes(bad));
+            assert!(d.is_empty(), "{bad:x?}");
+        }
+    }
+
+    #[test]
+    fn products_and_words() {
+        let letters = dfa(|ir| {
+            let c = ir.push(Node::Class(smallvec::smallvec![(b'a', b'c')]));
+            ir.repeat(c, 1, Some(3))
+        });
+        let words = CharDfa::words(["ab", "abcd", "x", "c", ""]).unwrap();
+        let mut both = letters.intersect(&words).unwrap().finite(10).unwrap();
+        both.sort();
+        assert_eq!(both, ["ab", "c"]);
+        let none = letters.intersect(&letters.clone().complement()).unwrap();
+        assert!(none.is_empty());
+        assert!(!words.is_everything());
+        assert!(none.complement().is_everything());
+    }
 }

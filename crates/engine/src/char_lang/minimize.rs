@@ -20,7 +20,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
-use crate::constraint::regular::char_dfa::{CharDfa, Incoming, MAX_STATES, too_large};
+use crate::char_lang::char_dfa::{CharDfa, Incoming, MAX_STATES, too_large};
 use crate::error::Result;
 
 impl CharDfa {

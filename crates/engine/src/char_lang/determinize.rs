@@ -19,8 +19,8 @@ use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
-use crate::constraint::regular::byte_nfa::{ByteNfa, Closure};
-use crate::constraint::regular::char_dfa::{CharDfa, MAX_RANGES, MAX_STATES, Range, add, too_large};
+use crate::char_lang::byte_nfa::{ByteNfa, Closure};
+use crate::char_lang::char_dfa::{CharDfa, MAX_RANGES, MAX_STATES, Range, add, too_large};
 use crate::error::Result;
 
 /// Maximum number of sets of automaton states.

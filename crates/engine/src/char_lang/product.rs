@@ -15,7 +15,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::constraint::regular::char_dfa::{CharDfa, MAX_RANGES, MAX_STATES, too_large};
+use crate::char_lang::char_dfa::{CharDfa, MAX_RANGES, MAX_STATES, too_large};
 use crate::error::Result;
 
 /// Maximum number of pairs that get a table.
