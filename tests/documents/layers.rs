@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// The engine's modules, lowest first.
-const ENGINE: [&str; 5] = ["vocab", "constraint", "machine", "mask", "matcher"];
+const ENGINE: [&str; 6] = ["vocab", "char_lang", "constraint", "machine", "mask", "matcher"];
 /// The runtime's modules, lowest first.
 const RUNTIME: [&str; 7] = ["model", "chat", "sample", "draft", "decode", "extract", "cli"];
 

@@ -33,9 +33,10 @@
 //! # }
 //! ```
 //!
-//! The modules depend on each other in one direction: `vocab` and `constraint`, then `machine`,
-//! `mask` and `matcher`. `machine` (automata over bytes) and `mask` (bitmasks of configurations)
-//! are private. The crate has no `unsafe` code and does not depend on a model runner.
+//! The modules depend on each other in one direction: `vocab`, `char_lang` and `constraint`, then
+//! `machine`, `mask` and `matcher`. `char_lang` (languages of characters), `machine` (automata over
+//! bytes) and `mask` (bitmasks of configurations) are private. The crate has no `unsafe` code and
+//! does not depend on a model runner.
 
 #![forbid(unsafe_code)]
 
