@@ -22,6 +22,7 @@
 
 use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind, Repetition};
 
+use self::class::ClassItem;
 use super::ir::{Ir, Node, NodeId};
 use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::char_lang::hir_builder::{HirBuilder, braces, unclosed};
@@ -64,7 +65,8 @@ impl Pattern {
         check_length(pattern)?;
         let out = HirBuilder::new(pattern);
         let (hir, looks) =
-            Parser { text: pattern, pos: 0, out, open_lookarounds: Vec::new(), looks: Vec::new() }.run()?;
+            EcmaParser { text: pattern, pos: 0, out, open_lookarounds: Vec::new(), looks: Vec::new() }
+                .run()?;
         Ok(Pattern { hir: trim(hir, true, true), looks })
     }
 
@@ -222,14 +224,7 @@ fn rebuild(kind: HirKind) -> Hir {
     }
 }
 
-/// Meaning of an escape or a class member. Code points include surrogates until they are paired; a
-/// lone surrogate matches no text.
-enum ClassItem {
-    Code(u32),
-    Set(ClassUnicode),
-}
-
-struct Parser<'a> {
+struct EcmaParser<'a> {
     text: &'a str,
     pos: usize,
     out: HirBuilder<'a>,
@@ -250,7 +245,7 @@ fn set(class: ClassUnicode) -> Hir {
     Hir::class(Class::Unicode(class))
 }
 
-impl Parser<'_> {
+impl EcmaParser<'_> {
     fn rest(&self) -> &str {
         &self.text[self.pos..]
     }

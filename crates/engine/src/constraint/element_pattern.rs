@@ -31,6 +31,7 @@ use crate::char_lang::char_class::unicode;
 use crate::char_lang::hir_builder::{HirBuilder, braces, unclosed};
 use crate::char_lang::pattern_text::{check_length, fault};
 use crate::constraint::regular::hir_to_ir;
+use crate::edit_distance::distance;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name and ranges of a class.
@@ -53,7 +54,7 @@ const CLASSES: [NamedClass; 8] = [
 /// [`ErrorKind::InvalidPattern`] or [`ErrorKind::TooComplex`], each with the span of the fault.
 pub fn parse(text: &str) -> Result<Ir> {
     check_length(text)?;
-    let hir = Parser { text, pos: 0, out: HirBuilder::new(text) }.run()?;
+    let hir = ElementParser { text, pos: 0, out: HirBuilder::new(text) }.run()?;
     let mut ir = Ir::new();
     let root = hir_to_ir::anchored_languages(&hir, &mut ir)?.whole(&mut ir);
     hir_to_ir::check_states(text, &ir, 0, root)?;
@@ -61,13 +62,13 @@ pub fn parse(text: &str) -> Result<Ir> {
     Ok(ir)
 }
 
-struct Parser<'a> {
+struct ElementParser<'a> {
     text: &'a str,
     pos: usize,
     out: HirBuilder<'a>,
 }
 
-impl Parser<'_> {
+impl ElementParser<'_> {
     fn rest(&self) -> &str {
         &self.text[self.pos..]
     }
@@ -213,25 +214,6 @@ fn suggestion(name: &str) -> Option<&'static str> {
     let (known, distance) =
         CLASSES.iter().map(|(known, _)| (*known, distance(known, &upper))).min_by_key(|&(_, d)| d)?;
     (distance <= 2 && distance < known.len()).then_some(known)
-}
-
-/// Returns the edit distance (insertions, deletions, substitutions) of two names. Very long names
-/// are far from all others.
-pub(super) fn distance(a: &str, b: &str) -> usize {
-    if a.len() > 60 || b.len() > 60 {
-        return usize::MAX;
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

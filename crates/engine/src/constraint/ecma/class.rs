@@ -10,7 +10,6 @@
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
-use super::ClassItem;
 use crate::char_lang::char_class::unicode;
 
 pub(super) fn digit() -> ClassUnicode {
@@ -61,6 +60,13 @@ pub(super) fn property(name: &str) -> Option<ClassUnicode> {
         }
         _ => None,
     }
+}
+
+/// Meaning of an escape or a class member. Code points include surrogates until they are paired; a
+/// lone surrogate matches no text.
+pub(super) enum ClassItem {
+    Code(u32),
+    Set(ClassUnicode),
 }
 
 /// Members of a bracketed class, collected while it is parsed.

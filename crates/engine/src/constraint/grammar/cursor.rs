@@ -10,7 +10,8 @@
 use crate::char_lang::pattern_text;
 use crate::error::{Error, ErrorKind, Place, Result};
 
-use super::rules::Span;
+/// Bytes `start..end` of the grammar's text.
+pub(super) type Span = (usize, usize);
 
 /// Maximum length in bytes of a grammar that an error quotes as a whole. For longer grammars the
 /// error quotes only the surroundings of the span.

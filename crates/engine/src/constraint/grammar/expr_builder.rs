@@ -10,7 +10,8 @@
 //! Two recursive parsers were rejected: each would need its own limit on depth.
 
 use super::cursor::Cursor;
-use super::rules::{ExprId, Grammar, Span};
+use super::cursor::Span;
+use super::rules::{ExprId, Grammar};
 use crate::error::Result;
 
 /// One open group, or the whole definition.

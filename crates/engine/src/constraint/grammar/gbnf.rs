@@ -25,10 +25,11 @@
 //! Single quotes and `=`, which other notations accept, were rejected: a grammar that works here
 //! should work in llama.cpp.
 
+use super::compile::{check_length, compile};
 use super::cursor::Cursor;
 use super::expr_builder::ExprBuilder;
+use super::other_tokens;
 use super::rules::{Expr, Grammar};
-use super::{check_length, compile, other_tokens};
 use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::constraint::ir::Ir;
 use crate::error::{Error, ErrorKind, Result};
@@ -46,7 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<Ir> {
 /// Parses a GBNF grammar into rules.
 pub(super) fn grammar(text: &str) -> Result<Grammar> {
     check_length(text)?;
-    let mut parser = Parser { cursor: Cursor::new(text), grammar: Grammar::new(text) };
+    let mut parser = GbnfParser { cursor: Cursor::new(text), grammar: Grammar::new(text) };
     parser.blanks();
     while parser.cursor.peek().is_some() {
         parser.definition()?;
@@ -56,7 +57,7 @@ pub(super) fn grammar(text: &str) -> Result<Grammar> {
     Ok(parser.grammar)
 }
 
-struct Parser<'a> {
+struct GbnfParser<'a> {
     cursor: Cursor<'a>,
     grammar: Grammar,
 }
@@ -65,7 +66,7 @@ fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
-impl<'a> Parser<'a> {
+impl<'a> GbnfParser<'a> {
     fn blanks(&mut self) {
         self.cursor.skip_blanks("#");
     }

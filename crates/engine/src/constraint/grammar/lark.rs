@@ -39,10 +39,11 @@
 //! # Alternatives considered
 //! Imports of files were rejected: a constraint is one text.
 
-use super::cursor::Cursor;
+use super::compile::{check_length, compile};
+use super::cursor::{Cursor, Span};
 use super::expr_builder::ExprBuilder;
-use super::rules::{Expr, ExprId, Grammar, Span};
-use super::{check_length, compile, lark_terminals, regex};
+use super::rules::{Expr, ExprId, Grammar};
+use super::{lark_terminals, regex};
 use crate::constraint::ir::{Ir, Quoting};
 use crate::constraint::{Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
@@ -75,7 +76,7 @@ pub(in crate::constraint) fn parse_from(text: &str, policy: &Policy, source: Quo
 pub(super) fn grammar(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<Grammar> {
     check_length(text)?;
     let (cursor, grammar) = (Cursor::new(text), Grammar::new(text));
-    let mut parser = Parser { cursor, grammar, policy, source, in_rule: false, priorities: 0 };
+    let mut parser = LarkParser { cursor, grammar, policy, source, in_rule: false, priorities: 0 };
     parser.blanks();
     while parser.cursor.peek().is_some() {
         if parser.cursor.peek() == Some('%') {
@@ -93,7 +94,7 @@ pub(super) fn grammar(text: &str, policy: &Policy, source: Quoting<'_>) -> Resul
     Ok(parser.grammar)
 }
 
-struct Parser<'a> {
+struct LarkParser<'a> {
     cursor: Cursor<'a>,
     grammar: Grammar,
     /// Encoding policy for the values of schemas.
@@ -113,7 +114,7 @@ fn is_terminal(name: &str) -> bool {
     name.trim_start_matches('_').starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-impl<'a> Parser<'a> {
+impl<'a> LarkParser<'a> {
     fn blanks(&mut self) {
         self.cursor.skip_blanks("//");
     }

@@ -57,6 +57,7 @@
 //! ```
 
 mod analysis;
+mod compile;
 mod cursor;
 mod expr_builder;
 pub mod gbnf;
@@ -73,10 +74,7 @@ mod tests;
 
 use super::ir::{Ir, Quoting};
 use super::policy::Policy;
-use crate::error::{Error, ErrorKind, Result};
-
-/// Maximum length of a grammar in bytes.
-pub(crate) const MAX_TEXT: usize = 4 << 20;
+use crate::error::Result;
 
 /// Parses a grammar: as GBNF if it contains `::=` outside of strings and comments, otherwise as
 /// Lark.
@@ -112,20 +110,4 @@ fn is_gbnf(text: &str) -> bool {
         }
         false
     })
-}
-
-/// Refuses texts longer than [`MAX_TEXT`].
-fn check_length(text: &str) -> Result<()> {
-    if text.len() <= MAX_TEXT {
-        return Ok(());
-    }
-    let message = format!("the grammar has {} bytes, more than the limit of {MAX_TEXT}", text.len());
-    Err(Error::new(ErrorKind::TooComplex, message).hint("split the grammar"))
-}
-
-/// Compiles rules to the intermediate representation.
-fn compile(grammar: &rules::Grammar) -> Result<Ir> {
-    let graphs = graph::build(grammar)?;
-    let graphs = analysis::without_empty(grammar, graphs)?;
-    lower::lower(grammar, &graphs)
 }

@@ -14,7 +14,8 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::ast::ErrorKind as AstError;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::rules::{Expr, ExprId, Grammar, Span};
+use super::cursor::Span;
+use super::rules::{Expr, ExprId, Grammar};
 use crate::char_lang::char_class;
 use crate::char_lang::pattern_text::{MAX_NESTING, MAX_PATTERN_BYTES};
 use crate::error::{ErrorKind, Result};

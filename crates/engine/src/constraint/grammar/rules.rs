@@ -11,9 +11,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::cursor::fault;
-use crate::constraint::element_pattern::distance;
+use super::cursor::{Span, fault};
 use crate::constraint::ir::{Ir, repeated};
+use crate::edit_distance::distance;
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
 
@@ -21,8 +21,6 @@ use crate::warning::{Warning, WarningKind};
 pub(super) type ExprId = u32;
 /// Index of a rule.
 pub(super) type RuleIx = u32;
-/// Bytes `start..end` of the grammar's text.
-pub(super) type Span = (usize, usize);
 
 /// One expression.
 #[derive(Debug, Clone, PartialEq)]

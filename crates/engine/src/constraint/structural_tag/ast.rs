@@ -10,7 +10,6 @@
 
 use std::rc::Rc;
 
-use super::bounded_text::CharBounds;
 use crate::constraint::ir::NodeId;
 use crate::constraint::json::document::Id;
 
@@ -74,4 +73,22 @@ pub(super) struct TagCount {
 pub(super) struct Phrase {
     pub text: Rc<str>,
     pub at: Id,
+}
+
+/// Bounds on the number of characters of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CharBounds {
+    pub min: u32,
+    /// `None`: no limit.
+    pub max: Option<u32>,
+}
+
+impl CharBounds {
+    pub const FREE: CharBounds = CharBounds { min: 0, max: None };
+
+    /// Returns the bounds of texts with `more` characters.
+    pub fn with(self, more: usize) -> (u32, Option<u32>) {
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        (self.min.saturating_add(more), self.max.map(|max| max.saturating_add(more)))
+    }
 }

@@ -12,28 +12,11 @@
 
 use std::rc::Rc;
 
+use super::ast::CharBounds;
 use super::free_text::FreeText;
 use super::graph::{Follow, StateIx, TagGraph};
 use crate::constraint::ir::{Node, NodeId};
 use crate::error::Result;
-
-/// Bounds on the number of characters of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CharBounds {
-    pub min: u32,
-    /// `None`: no limit.
-    pub max: Option<u32>,
-}
-
-impl CharBounds {
-    pub const FREE: CharBounds = CharBounds { min: 0, max: None };
-
-    /// Returns the bounds of texts with `more` characters.
-    fn with(self, more: usize) -> (u32, Option<u32>) {
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        (self.min.saturating_add(more), self.max.map(|max| max.saturating_add(more)))
-    }
-}
 
 /// Builds the transitions of a bounded free text without tags.
 pub(super) fn build(

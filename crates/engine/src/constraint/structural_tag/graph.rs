@@ -1,30 +1,18 @@
-//! Builds one flat automaton from the tree of formats.
+//! The flat automaton of a structural tag, under construction.
 //!
-//! Each format is built in front of what follows it (Thompson's construction from the right). So a
-//! loop is an edge back, and no part that follows is ever copied. A free text must know the first
-//! texts of what follows, because they end it. In a loop these are known only when everything else
-//! is built, so free texts wait in a queue until then.
+//! Formats, free texts and tries add states and edges to it. It knows none of them.
 //!
 //! # Cost
-//! Linear in the formats, with repetitions written out.
-//!
-//! # Alternatives considered
-//! Nested nodes of the representation were rejected: the texts that end a free text would be copied
-//! into every alternative before it. That doubles with each level.
+//! Constant time for each state and edge, of which there is a maximum number.
 
 use std::rc::Rc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
-use super::ast::{Format, FormatKind, Tag, TagCount, Triggered};
-use super::bounded_text::{self, CharBounds};
-use super::free_text::FreeText;
 use super::strict_object::error;
-use super::trie::TriggerTrie;
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId};
 use crate::constraint::json::document::{Doc, Id};
 use crate::error::{Error, ErrorKind, Result};
-use crate::warning::{Warning, WarningKind};
 
 /// Maximum number of states of one structural tag.
 const MAX_STATES: usize = 400_000;
@@ -38,28 +26,6 @@ const MAX_WATCHED_CHARS: usize = 1_000_000;
 /// Index of a state under construction.
 pub(super) type StateIx = u32;
 
-/// Index of a [`First`].
-type FirstIx = u32;
-
-/// The possible beginnings of a format.
-#[derive(Debug, Clone)]
-enum First {
-    /// The end of the whole output.
-    End,
-    /// A text that is not empty, and the state after it.
-    Text(Rc<str>, StateIx),
-    Either(FirstIx, FirstIx),
-    /// A format that does not begin with fixed texts.
-    Open(Id),
-}
-
-/// The continuation of a format: its state, and its possible beginnings.
-#[derive(Debug, Clone, Copy)]
-struct Next {
-    state: StateIx,
-    first: FirstIx,
-}
-
 /// The possible continuations of a free text.
 #[derive(Debug, Default)]
 pub(super) struct Follow {
@@ -71,13 +37,6 @@ pub(super) struct Follow {
     pub open: Option<Id>,
 }
 
-/// A free text that is still to be built.
-struct PendingFreeText {
-    text: FreeText,
-    chars: CharBounds,
-    next: Next,
-}
-
 /// The automaton under construction. States come after those they lead to, except in loops.
 pub(super) struct TagGraph<'a> {
     pub doc: &'a Doc,
@@ -86,42 +45,28 @@ pub(super) struct TagGraph<'a> {
     /// Number of states of the automata inside of this one.
     nested: usize,
     edges: usize,
-    firsts: Vec<First>,
-    waiting: Vec<PendingFreeText>,
     chars: FxHashMap<char, NodeId>,
     empty: NodeId,
     /// Number of characters of the texts that free texts look for.
     watched: usize,
 }
 
-/// Builds the automaton of a format and returns its node.
-pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
-    let empty = ir.push(Node::Empty);
-    let mut graph = TagGraph {
-        doc,
-        ir,
-        states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
-        nested: 0,
-        edges: 0,
-        firsts: vec![First::End],
-        waiting: Vec::new(),
-        chars: FxHashMap::default(),
-        empty,
-        watched: 0,
-    };
-    let start = graph.format(format, Next { state: 0, first: 0 })?.state;
-    let waiting = std::mem::take(&mut graph.waiting);
-    for PendingFreeText { text, chars, next } in waiting {
-        let follow = graph.follow(next.first);
-        match chars {
-            CharBounds::FREE => text.build(&mut graph, follow)?,
-            chars => bounded_text::build(text, chars, &mut graph, follow)?,
+impl<'a> TagGraph<'a> {
+    /// Creates an automaton with its end, state 0.
+    pub fn new(doc: &'a Doc, ir: &'a mut Ir) -> TagGraph<'a> {
+        let empty = ir.push(Node::Empty);
+        TagGraph {
+            doc,
+            ir,
+            states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
+            nested: 0,
+            edges: 0,
+            chars: FxHashMap::default(),
+            empty,
+            watched: 0,
         }
     }
-    Ok(graph.finish(start))
-}
 
-impl TagGraph<'_> {
     /// Adds a state.
     pub fn state(&mut self, at: Id) -> Result<StateIx> {
         if self.states.len() + self.nested >= MAX_STATES || self.edges >= MAX_EDGES {
@@ -143,7 +88,8 @@ impl TagGraph<'_> {
             .hint("use fewer or shorter triggers and ends"))
     }
 
-    fn too_large(&self, at: Id) -> Error {
+    /// Returns the error beyond the maximum size.
+    pub fn too_large(&self, at: Id) -> Error {
         let message = format!("needs more than {MAX_STATES} states or {MAX_EDGES} transitions");
         error(self.doc, ErrorKind::TooComplex, at, message)
             .hint("use fewer or shorter triggers and excluded texts, or lower counts of repetitions")
@@ -178,8 +124,6 @@ impl TagGraph<'_> {
             states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
             nested: self.nested + self.states.len(),
             edges: self.edges,
-            firsts: Vec::new(),
-            waiting: Vec::new(),
             chars: std::mem::take(&mut self.chars),
             empty: self.empty,
             watched: self.watched,
@@ -197,237 +141,10 @@ impl TagGraph<'_> {
         *self.chars.entry(c).or_insert_with(|| ir.bytes(c.encode_utf8(&mut [0; 4])))
     }
 
-    fn first(&mut self, first: First) -> FirstIx {
-        self.firsts.push(first);
-        self.firsts.len() as FirstIx - 1
-    }
-
-    /// Returns a continuation with the choice between two others.
-    fn either(&mut self, a: Next, b: Next, at: Id) -> Result<Next> {
-        let state = self.state(at)?;
-        self.add_empty_edge(state, a.state);
-        self.add_empty_edge(state, b.state);
-        Ok(Next { state, first: self.first(First::Either(a.first, b.first)) })
-    }
-
-    /// Builds `format` in front of `next`.
-    fn format(&mut self, format: &Format, next: Next) -> Result<Next> {
-        let at = format.at;
-        match &format.kind {
-            FormatKind::Text(text) => self.text(text, next, at),
-            FormatKind::Node(node) => {
-                let state = self.state(at)?;
-                self.edge(state, *node, next.state);
-                Ok(Next { state, first: self.first(First::Open(at)) })
-            }
-            FormatKind::AnyText { excludes, chars } => {
-                let (begins, triggers) = (Rc::new([]), Rc::new([]));
-                let text =
-                    FreeText { at, entry: 0, begins, triggers, excludes: excludes.clone(), may_end: true };
-                self.free_text(text, *chars, next)
-            }
-            FormatKind::Sequence(parts) => {
-                parts.iter().rev().try_fold(next, |next, part| self.format(part, next))
-            }
-            FormatKind::Or(parts) => {
-                let parts: Vec<Next> =
-                    parts.iter().map(|part| self.format(part, next)).collect::<Result<_>>()?;
-                self.union(&parts, at)
-            }
-            FormatKind::Repeat { content, min, max } => self.repeat(content, (*min, *max), next),
-            FormatKind::Tag(tag) => {
-                let inner = self.inside(tag, next)?;
-                self.text(&tag.begin.text, inner, at)
-            }
-            FormatKind::Triggered(triggered) => self.triggered(triggered, at, next),
-            FormatKind::Separated { tags, separator, many } => {
-                self.separated(tags, separator, *many, at, next)
-            }
-        }
-    }
-
-    fn text(&mut self, text: &Rc<str>, next: Next, at: Id) -> Result<Next> {
-        if text.is_empty() {
-            return Ok(next);
-        }
-        let state = self.state(at)?;
-        let node = self.ir.bytes(text.as_bytes());
-        self.edge(state, node, next.state);
-        Ok(Next { state, first: self.first(First::Text(text.clone(), next.state)) })
-    }
-
-    fn union(&mut self, parts: &[Next], at: Id) -> Result<Next> {
-        let [one, rest @ ..] = parts else { return Err(self.too_large(at)) };
-        if rest.is_empty() {
-            return Ok(*one);
-        }
-        let state = self.state(at)?;
-        let mut first = one.first;
-        self.add_empty_edge(state, one.state);
-        for part in rest {
-            self.add_empty_edge(state, part.state);
-            first = self.first(First::Either(first, part.first));
-        }
-        Ok(Next { state, first })
-    }
-
-    fn repeat(&mut self, content: &Format, (min, max): (u32, Option<u32>), next: Next) -> Result<Next> {
-        let at = content.at;
-        let (mut here, mut min) = (next, min);
-        match max {
-            Some(max) => {
-                for _ in min..max {
-                    let body = self.format(content, here)?;
-                    if body.state == here.state {
-                        // A repetition of nothing is nothing.
-                        return Ok(next);
-                    }
-                    here = self.either(body, next, at)?;
-                }
-            }
-            None => {
-                let again = Next { state: self.state(at)?, first: self.first(First::End) };
-                let body = self.format(content, again)?;
-                if body.state != again.state {
-                    self.add_empty_edge(again.state, body.state);
-                }
-                self.add_empty_edge(again.state, next.state);
-                self.firsts[again.first as usize] = First::Either(body.first, next.first);
-                here = again;
-                if min > 0 {
-                    here = body;
-                    min -= 1;
-                }
-            }
-        }
-        for _ in 0..min {
-            let body = self.format(content, here)?;
-            if body.state == here.state {
-                break;
-            }
-            here = body;
-        }
-        Ok(here)
-    }
-
-    /// Builds the part of a tag after its `begin`.
-    fn inside(&mut self, tag: &Tag, next: Next) -> Result<Next> {
-        let at = tag.begin.at;
-        let ends: Vec<Next> = tag.ends.iter().map(|end| self.text(end, next, at)).collect::<Result<_>>()?;
-        let end = self.union(&ends, at)?;
-        self.format(&tag.content, end)
-    }
-
-    /// Returns the texts with which tags begin, and the states after them.
-    fn begins(&mut self, tags: &[Tag], next: Next) -> Result<Vec<(Rc<str>, Next)>> {
-        tags.iter().map(|tag| Ok((tag.begin.text.clone(), self.inside(tag, next)?))).collect()
-    }
-
-    /// Adds a free text, whose transitions are built last.
-    fn free_text(&mut self, mut text: FreeText, chars: CharBounds, next: Next) -> Result<Next> {
-        let at = text.at;
-        text.entry = self.state(at)?;
-        let state = text.entry;
-        self.waiting.push(PendingFreeText { text, chars, next });
-        Ok(Next { state, first: self.first(First::Open(at)) })
-    }
-
-    fn triggered(&mut self, triggered: &Triggered, at: Id, next: Next) -> Result<Next> {
-        let Triggered { triggers, tags, excludes, many } = triggered;
-        self.warn_idle(triggered);
-        // After a tag the free text continues, in a state that must exist before the tags do.
-        let behind = match many.stop_after_first {
-            true => next,
-            false => Next { state: self.state(at)?, first: self.first(First::Open(at)) },
-        };
-        let begins: Rc<[(Rc<str>, StateIx)]> =
-            self.begins(tags, behind)?.into_iter().map(|(text, inner)| (text, inner.state)).collect();
-        let text = |graph: &mut Self, may_end| {
-            let (begins, triggers, excludes) = (begins.clone(), triggers.clone(), excludes.clone());
-            let text = FreeText { at, entry: 0, begins, triggers, excludes, may_end };
-            graph.free_text(text, CharBounds::FREE, next)
-        };
-        if many.stop_after_first {
-            return text(self, !many.at_least_one);
-        }
-        let free = text(self, true)?;
-        self.add_empty_edge(behind.state, free.state);
-        if many.at_least_one { text(self, false) } else { Ok(free) }
-    }
-
-    /// Warns about triggers with which no tag begins.
-    fn warn_idle(&mut self, triggered: &Triggered) {
-        let mut begins: Vec<&str> = triggered.tags.iter().map(|t| &*t.begin.text).collect();
-        begins.sort_unstable();
-        for trigger in triggered.triggers.iter() {
-            let at = begins.partition_point(|b| *b < &*trigger.text);
-            if !begins.get(at).is_some_and(|b| b.starts_with(&*trigger.text)) {
-                let place = self.doc.pointer(trigger.at);
-                let message = "no tag begins with this trigger, so it is never written";
-                self.ir.warnings.push(Warning::new(WarningKind::UnusedTrigger, message).at(place));
-            }
-        }
-    }
-
-    fn separated(
-        &mut self,
-        tags: &[Tag],
-        separator: &Rc<str>,
-        many: TagCount,
-        at: Id,
-        next: Next,
-    ) -> Result<Next> {
-        let behind = match many.stop_after_first {
-            true => next,
-            false => Next { state: self.state(at)?, first: self.first(First::End) },
-        };
-        let begins = self.begins(tags, behind)?;
-        let mut trie = TriggerTrie::default();
-        let mut first = None;
-        for (text, inner) in begins {
-            trie.insert(&text, Some(inner.state));
-            let own = match text.is_empty() {
-                true => inner.first,
-                false => self.first(First::Text(text, inner.state)),
-            };
-            first = Some(first.map_or(own, |first| self.first(First::Either(first, own))));
-        }
-        let mut states = trie.states();
-        let state = states.reach(self, 0, at)?;
-        states.build(self, &trie, at)?;
-        let tags = Next { state, first: first.unwrap_or(next.first) };
-        if !many.stop_after_first {
-            let again = self.text(separator, tags, at)?;
-            self.add_empty_edge(behind.state, again.state);
-            self.add_empty_edge(behind.state, next.state);
-            self.firsts[behind.first as usize] = First::Either(again.first, next.first);
-        }
-        if many.at_least_one { Ok(tags) } else { self.either(tags, next, at) }
-    }
-
-    /// Returns all possible beginnings of `first`.
-    fn follow(&self, first: FirstIx) -> Follow {
-        let mut follow = Follow::default();
-        let mut seen = FxHashSet::default();
-        let mut todo = vec![first];
-        while let Some(at) = todo.pop() {
-            if !seen.insert(at) {
-                continue;
-            }
-            match &self.firsts[at as usize] {
-                First::End => follow.end = true,
-                First::Text(text, state) => follow.texts.push((text.clone(), *state)),
-                First::Either(a, b) => todo.extend([*b, *a]),
-                First::Open(at) => follow.open = follow.open.or(Some(*at)),
-            }
-        }
-        follow
-    }
-
     /// Returns the node of the automaton. The start becomes the first state. The order of the
     /// others is reversed: the machine lowers the last state first, and targets should be lowered
     /// before their sources.
-    fn finish(mut self, start: StateIx) -> NodeId {
+    pub fn finish(mut self, start: StateIx) -> NodeId {
         let last = self.states.len() as StateIx - 1;
         self.states.swap(start as usize, last as usize);
         let moved = |s: StateIx| match s {

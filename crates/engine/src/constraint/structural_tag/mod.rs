@@ -77,6 +77,7 @@ mod bounded_text;
 mod embedded;
 mod free_text;
 mod graph;
+mod lower;
 mod parameters;
 mod parse;
 mod strict_object;
@@ -132,7 +133,7 @@ fn read(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<(Ir, Policy,
         let message = format!("the name {name:?} occurs twice; the last one counts");
         ir.warnings.push(Warning::new(WarningKind::DuplicateName, message).at(at));
     }
-    let root = graph::build(&doc, &mut ir, &format)?;
+    let root = lower::build(&doc, &mut ir, &format)?;
     ir.set_root(root);
     Ok((ir, policy, places))
 }

@@ -8,8 +8,7 @@
 
 use std::rc::Rc;
 
-use super::ast::{Format, FormatKind, Phrase, Tag, TagCount, Triggered};
-use super::bounded_text::CharBounds;
+use super::ast::{CharBounds, Format, FormatKind, Phrase, Tag, TagCount, Triggered};
 use super::embedded::{LeafParser, ValueEncoding};
 use super::parameters::Style;
 use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, tag_text};

@@ -9,8 +9,8 @@
 use std::rc::Rc;
 
 use super::ast::Phrase;
-use crate::constraint::element_pattern::distance;
 use crate::constraint::json::document::{Doc, Id, Value};
+use crate::edit_distance::distance;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Returns an error at a value of the document.

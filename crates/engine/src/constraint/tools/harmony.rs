@@ -19,8 +19,11 @@
 
 use serde_json::{Value, json};
 
+use super::choice::Calls;
 use super::parse_reply::Reader;
-use super::{Calls, Tool, ToolCall};
+use super::reply::{Reply, ToolCall};
+use super::style::CallSyntax;
+use super::tool::Tool;
 use crate::error::Result;
 
 /// Special tokens; the text of a message contains none of their texts.
@@ -69,7 +72,13 @@ enum HarmonyMessage {
 }
 
 /// Parses a reply into thoughts, texts for the user, and calls.
-pub(super) fn read(reader: &mut Reader<'_>) -> Result<()> {
+pub(super) fn read(tools: &[Tool], spellings: &[CallSyntax], reply: &str) -> Result<Reply> {
+    let mut reader = Reader::new(tools, spellings, reply);
+    messages(&mut reader)?;
+    Ok(reader.out)
+}
+
+fn messages(reader: &mut Reader<'_>) -> Result<()> {
     // It belongs to the prompt, but some logs contain it.
     reader.skip(NEXT);
     loop {

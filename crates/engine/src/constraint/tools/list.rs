@@ -21,10 +21,10 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Tool;
-use crate::constraint::element_pattern::distance;
+use super::tool::{Tool, left_out};
 use crate::constraint::json::document::{Doc, Id, Value};
 use crate::constraint::json_schema;
+use crate::edit_distance::distance;
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
 
@@ -116,12 +116,6 @@ pub(super) fn read(text: &str, skip: bool) -> Result<List> {
         Some(error) if tools.is_empty() => Err(error),
         _ => Ok(List { tools, warnings: reader.warnings }),
     }
-}
-
-/// Returns the warning about a tool that is left out.
-pub(super) fn left_out(error: &Error, pointer: &str) -> Warning {
-    let message = format!("this tool is left out: {}: {}", error.kind(), error.message());
-    Warning::new(WarningKind::MissingTool, message).at(error.pointer().unwrap_or(pointer))
 }
 
 /// Returns a tool as chat templates expect it: with `type` and `function`.

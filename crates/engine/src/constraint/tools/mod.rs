@@ -14,14 +14,18 @@
 //! An intermediate JSON that is rewritten into the model's own form was rejected. Models call tools
 //! well in the form they were trained on and badly in any other.
 
+mod choice;
 mod harmony;
 mod list;
 mod other_spellings;
 mod parse_reply;
 mod python_literal;
+mod reply;
 mod style;
+mod tool;
 
-pub use parse_reply::{Reply, ToolCall};
+pub use choice::{Calls, ToolChoice};
+pub use reply::{Reply, ToolCall};
 pub use style::ToolStyle;
 
 use std::sync::Arc;
@@ -29,6 +33,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use self::style::{Arguments, CallSyntax};
+use self::tool::Tool;
 use super::ir::{NodeId, ToolSchema};
 use super::policy::Policy;
 use super::{Constraint, structural_tag};
@@ -59,78 +64,6 @@ pub struct Tools {
     warnings: Arc<[Warning]>,
     /// True if tools that cannot be used are left out.
     skipping: bool,
-}
-
-#[derive(Debug, Clone)]
-struct Tool {
-    name: String,
-    /// Schema of the arguments, as text: numbers in it keep their digits.
-    schema: String,
-    /// JSON pointer of the schema in the list; of the function itself, if it has no schema.
-    pointer: String,
-    /// The entry of the list, as text.
-    entry: String,
-}
-
-impl Tool {
-    /// Returns true if its arguments may be absent. May also return false then, for schemas that
-    /// are not simple.
-    fn needs_nothing(&self) -> bool {
-        const SIMPLE: [&str; 10] = [
-            "type",
-            "properties",
-            "required",
-            "additionalProperties",
-            "title",
-            "description",
-            "$schema",
-            "$defs",
-            "definitions",
-            "examples",
-        ];
-        let Ok(Value::Object(schema)) = serde_json::from_str(&self.schema) else { return false };
-        let required = schema.get("required").and_then(Value::as_array);
-        schema.get("type").is_some_and(|kind| kind == "object")
-            && schema.keys().all(|name| SIMPLE.contains(&name.as_str()))
-            && required.is_none_or(Vec::is_empty)
-    }
-}
-
-impl ToolSchema {
-    /// Returns the error for a schema that allows nothing.
-    pub fn impossible(&self) -> Error {
-        let message = format!("the tool `{}`: no arguments satisfy its schema", self.name);
-        Error::new(ErrorKind::Unsatisfiable, message).at(Place::Pointer(self.pointer.clone())).hint(
-            "look for contradictory bounds, required properties that cannot exist, recursion without an \
-             end, or characters that the tokenizer does not have",
-        )
-    }
-
-    /// Returns the warning that the tool is left out because its schema allows nothing.
-    pub fn left_out(&self) -> Warning {
-        list::left_out(&self.impossible(), &self.pointer)
-    }
-}
-
-/// Choice of the calls in a reply.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ToolChoice {
-    /// Content of the reply.
-    pub calls: Calls,
-    /// True to permit at most one call.
-    pub single: bool,
-}
-
-/// Content of a reply.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Calls {
-    /// Free text, in which calls may occur.
-    #[default]
-    Auto,
-    /// Calls, at least one, and nothing else.
-    Required,
-    /// One call of the function with this name.
-    Function(String),
 }
 
 impl Tools {
@@ -191,7 +124,7 @@ impl Tools {
             match alone.constraint(style, &ToolChoice::default(), policy.clone()) {
                 Ok(_) => tools.push(tool.clone()),
                 Err(error) => {
-                    warnings.push(list::left_out(&error, &tool.pointer));
+                    warnings.push(tool::left_out(&error, &tool.pointer));
                     first = first.or(Some(error));
                 }
             }
@@ -267,7 +200,11 @@ impl Tools {
     /// # Errors
     /// `InvalidReply` with the byte at which a call breaks off or is not written in the style.
     pub fn read(&self, style: ToolStyle, reply: &str) -> Result<Reply> {
-        parse_reply::read(&self.list, &style.spellings(), reply)
+        let spellings = style.spellings();
+        match spellings[0].messages {
+            true => harmony::read(&self.list, &spellings, reply),
+            false => parse_reply::read(&self.list, &spellings, reply),
+        }
     }
 
     /// Parses calls that a model wrote in another spelling than it was asked for: JSON with a `name`

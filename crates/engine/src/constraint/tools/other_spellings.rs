@@ -8,7 +8,7 @@
 
 use serde_json::{Deserializer, Value};
 
-use super::{Reply, ToolCall};
+use super::reply::{Reply, ToolCall};
 
 /// Maximum number of places in a reply at which a call is looked for.
 const MAX_VALUES: usize = 1_000;

@@ -19,8 +19,10 @@ use std::cell::Cell;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::reply::{Reply, ToolCall};
 use super::style::{Arguments, CallSyntax};
-use super::{Tool, harmony, other_spellings, python_literal};
+use super::tool::Tool;
+use super::{other_spellings, python_literal};
 use crate::constraint::structural_tag::{self, Tags};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -29,34 +31,10 @@ const MAX_DEPTH: usize = 16;
 /// Maximum number of schemas that are inspected for the type of a parameter.
 const MAX_INSPECTED_SCHEMAS: u32 = 2000;
 
-/// A parsed reply.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reply {
-    /// Thoughts of the model, in styles that separate them (`harmony`); a line break between two
-    /// thoughts.
-    pub thoughts: String,
-    /// The text around the calls.
-    pub text: String,
-    /// The calls, in their order.
-    pub calls: Vec<ToolCall>,
-}
-
-/// One call of a function.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct ToolCall {
-    /// Name of the function.
-    pub name: String,
-    /// Its arguments, a JSON object as text.
-    pub arguments: String,
-}
-
+/// Parses a reply in a style whose calls are in tags.
 pub(super) fn read(tools: &[Tool], spellings: &[CallSyntax], reply: &str) -> Result<Reply> {
     let usual = &spellings[0];
-    let mut reader = Reader { tools, spellings, reply, at: 0, out: Reply::default() };
-    if usual.messages {
-        harmony::read(&mut reader)?;
-        return Ok(reader.out);
-    }
+    let mut reader = Reader::new(tools, spellings, reply);
     while let Some(found) = reader.rest().find(usual.trigger()) {
         let before = &reader.rest()[..found];
         if reader.out.calls.is_empty() || before != usual.between {
@@ -91,6 +69,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    pub fn new(tools: &'a [Tool], spellings: &'a [CallSyntax], reply: &'a str) -> Self {
+        Reader { tools, spellings, reply, at: 0, out: Reply::default() }
+    }
+
     pub fn rest(&self) -> &'a str {
         &self.reply[self.at..]
     }
