@@ -43,6 +43,7 @@
 mod byte_set;
 mod char_lang;
 pub mod constraint;
+mod decimal;
 mod edit_distance;
 pub mod error;
 pub mod json_escape;

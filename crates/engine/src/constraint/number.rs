@@ -22,11 +22,8 @@ use smallvec::smallvec;
 
 use super::ir::{FreeNumber, Ir, Node, NodeId, Parts};
 use super::policy::Policy;
+use crate::decimal::Decimal;
 use crate::error::Result;
-
-mod decimal;
-
-pub use decimal::Decimal;
 
 /// Conditions on a number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
-use super::decimal::Number;
 use super::documents::Documents;
 use super::format_automata;
 use super::keyword_set::KeywordSet;
@@ -35,6 +34,7 @@ use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{Ir, NodeId};
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::constraint::{Policy, ecma, format};
+use crate::decimal::Decimal;
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
 
@@ -97,7 +97,7 @@ pub(super) struct SchemaContext<'p> {
     pub unknown: FxHashSet<Symbol>,
     /// Reason why the last alternative was dropped.
     pub culprit: Option<UnsatCause>,
-    pub numbers: FxHashMap<Id, Rc<Number>>,
+    pub numbers: FxHashMap<Id, Rc<Decimal>>,
     /// Alternatives that `unevaluated…` needs, by schema; and the sets in use.
     pub alternatives: unevaluated::AlternativesMemo,
     pub evaluated: Vec<Rc<unevaluated::Evaluated>>,
@@ -459,10 +459,10 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Returns the exact value of a number literal.
-    pub fn number(&mut self, id: Id) -> Option<Rc<Number>> {
+    pub fn number(&mut self, id: Id) -> Option<Rc<Decimal>> {
         let Value::Number(text) = self.doc.value(id) else { return None };
         let doc = &self.doc;
-        Some(self.numbers.entry(id).or_insert_with(|| Rc::new(Number::new(doc.name(text)))).clone())
+        Some(self.numbers.entry(id).or_insert_with(|| Rc::new(Decimal::new(doc.name(text)))).clone())
     }
 
     /// Reads a keyword value that must be a count.

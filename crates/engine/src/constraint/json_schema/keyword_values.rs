@@ -12,10 +12,10 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::context::SchemaContext;
-use super::decimal::Number;
 use super::keywords::{self as kw, SchemaDraft};
 use super::shape::{Bound, Test};
 use crate::constraint::json::document::{Id, Symbol, Value};
+use crate::decimal::Decimal;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Names of properties.
@@ -81,7 +81,7 @@ impl SchemaContext<'_> {
     }
 
     /// Returns the divisor of `multipleOf`.
-    pub fn divisor(&mut self, at: Id) -> Result<Rc<Number>> {
+    pub fn divisor(&mut self, at: Id) -> Result<Rc<Decimal>> {
         let number = self.number(at).filter(|n| !n.is_zero() && !n.is_negative());
         number.ok_or_else(|| self.invalid(at, "expected a number greater than zero"))
     }

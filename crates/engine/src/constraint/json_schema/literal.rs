@@ -7,8 +7,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::decimal::Number;
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
+use crate::decimal::Decimal;
 use crate::json_escape::escape_to;
 
 impl Doc {
@@ -71,7 +71,7 @@ impl Doc {
         }
         match (self.value(a), self.value(b)) {
             (Value::Number(x), Value::Number(y)) => {
-                x == y || Number::new(self.name(x)) == Number::new(self.name(y))
+                x == y || Decimal::new(self.name(x)) == Decimal::new(self.name(y))
             }
             (Value::Array { .. }, Value::Array { .. }) => {
                 let (x, y) = (self.elements(a), self.elements(b));

@@ -20,13 +20,13 @@ use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use super::conjunctions::SchemaLowering;
-use super::decimal::Number;
 use super::keywords::SchemaDraft;
 use super::shape::Types;
 use crate::constraint::ir::{ByteString, Node, NodeId, Object, Parts, Property};
 use crate::constraint::json::document::{Id, Symbol, Value};
-use crate::constraint::number::{self, Decimal};
+use crate::constraint::number;
 use crate::constraint::policy::{KeyOrder, Whitespace};
+use crate::decimal::Decimal;
 
 /// Types with a single value, and its text.
 pub(super) const WORDS: [(Types, &str); 3] =
@@ -116,7 +116,7 @@ impl SchemaLowering<'_> {
         let policy = self.context.policy;
         // Numbers with more digits than the policy allows are written as in the schema. In draft 4
         // so are integers, because a point makes another type.
-        let as_written = self.context.draft <= SchemaDraft::D4 && Number::new(own).is_integer();
+        let as_written = self.context.draft <= SchemaDraft::D4 && Decimal::new(own).is_integer();
         let exact = Decimal::parse(own).ok().filter(|_| !as_written);
         let equal = exact.and_then(|exact| number::equal_texts(&exact, policy));
         let digits = own.split('.').nth(1).map_or(0, str::len);

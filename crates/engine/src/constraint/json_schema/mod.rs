@@ -26,7 +26,7 @@
 //!   `literal_nodes`, `unique_items`, `multiple_of` and `verbatim` (spans of a source text).
 //! - `keywords`, `keyword_set` and `keyword_values` read keywords. `unknown_keywords` reports those
 //!   that are none. `number_formats` has the machine types. `context` holds the state of one
-//!   run. `validate` checks literals exactly, with `literal` and `decimal`.
+//!   run. `validate` checks literals exactly, with `literal`.
 //! - Boolean combinations of patterns go through the automata of `constraint::regular`; those of
 //!   formats are shared (`format_automata`).
 //!
@@ -54,7 +54,6 @@ mod closed_objects;
 mod conjunctions;
 mod contains;
 mod context;
-mod decimal;
 mod dedup;
 mod dialect;
 pub(super) mod documents;

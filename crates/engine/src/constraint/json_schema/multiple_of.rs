@@ -9,15 +9,15 @@
 //!
 //! D (s + 2) states before minimisation, and few after it for divisors like 1000.
 
-use super::decimal::Number;
 use crate::char_lang::char_dfa::{CharDfa, MAX_STATES, Range};
+use crate::decimal::Decimal;
 use crate::error::Result;
 
 /// Returns the texts of numbers that `divisor` divides; `None` if that takes too many states.
 ///
 /// # Errors
 /// None for a divisor that passes the size check.
-pub(super) fn multiples(divisor: &Number) -> Result<Option<CharDfa>> {
+pub(super) fn multiples(divisor: &Decimal) -> Result<Option<CharDfa>> {
     let Some((modulus, scale)) = divisor.scaled(MAX_STATES as u64) else { return Ok(None) };
     // Phase 0 is before the point; phase i + 1 is after it and after i digits (at most `scale`).
     let phases = u64::from(scale) + 2;
@@ -69,7 +69,7 @@ mod tests {
             "1", "2", "3", "7", "10", "12", "64", "100", "1000", "2.5", "0.5", "0.25", "1.5", "0.03",
             "0.075", "3e1",
         ] {
-            let number = Number::new(divisor);
+            let number = Decimal::new(divisor);
             let dfa = multiples(&number).unwrap().unwrap();
             for n in -1_000..4_000i64 {
                 for text in [
@@ -81,13 +81,13 @@ mod tests {
                     format!("{n}.075"),
                     format!("{n}.{}", n.unsigned_abs() % 97),
                 ] {
-                    let want = Number::new(&text).is_multiple_of(&number).unwrap();
+                    let want = Decimal::new(&text).is_multiple_of(&number).unwrap();
                     assert_eq!(dfa.matches(&text), want, "{text} of {divisor}");
                 }
             }
         }
-        assert!(multiples(&Number::new("4001")).unwrap().is_none());
-        assert!(multiples(&Number::new("1e-300")).unwrap().is_none());
-        assert!(multiples(&Number::new("1000")).unwrap().unwrap().states() < 20);
+        assert!(multiples(&Decimal::new("4001")).unwrap().is_none());
+        assert!(multiples(&Decimal::new("1e-300")).unwrap().is_none());
+        assert!(multiples(&Decimal::new("1000")).unwrap().unwrap().states() < 20);
     }
 }

@@ -8,9 +8,9 @@
 //! A lookup among a few names.
 
 use super::context::SchemaContext;
-use super::decimal::Number;
 use super::shape::{Bound, Shape, Term, Terms, Types};
 use crate::constraint::json::document::{Id, Symbol, Value};
+use crate::decimal::Decimal;
 use crate::error::Result;
 
 /// A machine type.
@@ -73,7 +73,7 @@ impl SchemaContext<'_> {
             Some(_) => {}
         }
         let mut bound =
-            |text: &str| Bound { value: Number::new(text), text: self.doc.intern(text), exclusive: false };
+            |text: &str| Bound { value: Decimal::new(text), text: self.doc.intern(text), exclusive: false };
         shape.number.at_least(bound(format.bounds.0));
         shape.number.at_most(bound(format.bounds.1));
     }
@@ -82,7 +82,7 @@ impl SchemaContext<'_> {
     pub fn is_of_number_format(&mut self, format: NumberFormat, value: Id) -> bool {
         let whole = format.magnitude.is_some() || self.type_of(value) == Types::INT;
         let Some(number) = self.number(value) else { return true };
-        whole && Number::new(format.bounds.0) <= *number && *number <= Number::new(format.bounds.1)
+        whole && Decimal::new(format.bounds.0) <= *number && *number <= Decimal::new(format.bounds.1)
     }
 
     /// Returns the alternatives that violate a machine type.

@@ -18,12 +18,12 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::contains::Contains;
-use super::decimal::Number;
 use super::exists_property::ExistsProperty;
 use super::keyword_values::{NameList, Schemas};
 use super::small_map::SmallMap;
 use super::term_set::TermSet;
 use crate::constraint::json::document::{Id, Symbol};
+use crate::decimal::Decimal;
 
 /// Set of JSON types; the two booleans and the two kinds of numbers are separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,7 +122,7 @@ pub(super) fn add_term(terms: &mut Terms, term: Term) {
 /// Bound of a number; `exclusive` excludes the bound itself.
 #[derive(Debug, Clone)]
 pub(super) struct Bound {
-    pub value: Number,
+    pub value: Decimal,
     /// As written in the schema.
     pub text: Symbol,
     pub exclusive: bool,

@@ -8,7 +8,6 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::SmallVec;
 
 use super::conjunctions::{ConjunctionId, Declared, Extras, Plan, SchemaLowering};
-use super::decimal::Number;
 use super::literal_nodes::{LiteralSet, Literals, WORDS};
 use super::multiple_of::multiples;
 use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
@@ -19,9 +18,10 @@ use crate::constraint::ecma::{self, Pattern};
 use crate::constraint::format;
 use crate::constraint::ir::{ByteString, Extra, Ir, Node, NodeId, Object, Parts, Property};
 use crate::constraint::json::document::Id;
-use crate::constraint::number::{Decimal, NumberSpec};
+use crate::constraint::number::NumberSpec;
 use crate::constraint::policy::Policy;
 use crate::constraint::regular;
+use crate::decimal::Decimal;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of integers between bounds that are tried one by one for a `multipleOf`.
@@ -175,7 +175,7 @@ impl SchemaLowering<'_> {
         // Zeros after the last digit that counts do not change the value.
         let finer = match scale {
             Some(scale) if self.context.policy.equal_numbers => {
-                multiples(&Number::new(&format!("1e-{scale}")))?
+                multiples(&Decimal::new(&format!("1e-{scale}")))?
             }
             _ => None,
         };
@@ -232,7 +232,7 @@ impl SchemaLowering<'_> {
         let located = |goals: &Self, e: Error, at| e.at(goals.context.doc.place(at));
         let mut all = CharDfa::from_nfa(&ByteNfa::new(&scratch, numbers)?)?;
         for &(text, at, divides) in &shape.number.divisors {
-            let divisor = Number::new(self.context.doc.name(text));
+            let divisor = Decimal::new(self.context.doc.name(text));
             let Some(multiples) = multiples(&divisor)? else {
                 return Err(self.context.unsupported(super::keywords::MULTIPLE_OF, at));
             };
@@ -242,7 +242,7 @@ impl SchemaLowering<'_> {
         if let Some(others) = among {
             all = all.intersect(&others).map_err(|e| located(self, e, at))?;
         }
-        if !whole && let Some(integers) = multiples(&Number::new("1"))? {
+        if !whole && let Some(integers) = multiples(&Decimal::new("1"))? {
             all = all.without(&integers).map_err(|e| located(self, e, at))?;
         }
         regular::to_ir::lower(&all, &mut self.context.ir).map_err(|e| located(self, e, at))
@@ -268,8 +268,8 @@ impl SchemaLowering<'_> {
         let (Some(min), Some(max), true) = (bound(&part.min), bound(&part.max), integer) else {
             return Ok(false);
         };
-        let divisors: Vec<(Number, bool)> =
-            part.divisors.iter().map(|d| (Number::new(self.context.doc.name(d.0)), d.2)).collect();
+        let divisors: Vec<(Decimal, bool)> =
+            part.divisors.iter().map(|d| (Decimal::new(self.context.doc.name(d.0)), d.2)).collect();
         if (max - min).unsigned_abs() > MAX_MULTIPLES {
             return Ok(false);
         }
@@ -280,7 +280,7 @@ impl SchemaLowering<'_> {
             if excluded(&part.min, min) || excluded(&part.max, max) {
                 continue;
             }
-            let number = Number::new(&n.to_string());
+            let number = Decimal::new(&n.to_string());
             let mut divides = true;
             for (divisor, wanted) in &divisors {
                 match number.is_multiple_of(divisor) {

@@ -8,13 +8,13 @@
 //! This is implemented for one condition only.
 
 use super::conjunctions::{Plan, SchemaLowering};
-use super::decimal::Number;
 use super::keywords as kw;
 use crate::char_lang::byte_nfa::ByteNfa;
 use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{ByteString, Node, NodeId};
 use crate::constraint::json::document::Id;
 use crate::constraint::regular;
+use crate::decimal::Decimal;
 use crate::error::Result;
 
 /// Maximum bound on the length of a string that is turned into an automaton.
@@ -47,12 +47,12 @@ impl SchemaLowering<'_> {
             return Ok(None);
         }
         // Numbers with different texts may be equal.
-        let number = |word: &ByteString| -> Option<(Number, ByteString)> {
+        let number = |word: &ByteString| -> Option<(Decimal, ByteString)> {
             let text = std::str::from_utf8(word).ok()?;
             let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-            is_number.then(|| (Number::new(text), word.clone()))
+            is_number.then(|| (Decimal::new(text), word.clone()))
         };
-        let numbers: Vec<(Number, ByteString)> = words.iter().filter_map(number).collect();
+        let numbers: Vec<(Decimal, ByteString)> = words.iter().filter_map(number).collect();
         for (i, a) in numbers.iter().enumerate() {
             if numbers[..i].iter().any(|b| a.0 == b.0 && a.1 != b.1) {
                 return Ok(None);

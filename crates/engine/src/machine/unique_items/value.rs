@@ -21,6 +21,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::decimal::Decimal;
+
 /// Index of a value.
 pub(crate) type ValueId = u32;
 
@@ -32,63 +34,10 @@ type Text = SmallVec<[u8; 24]>;
 enum Value {
     /// A keyword, or a string with its escapes and quotes.
     Text(Box<[u8]>),
-    Number(Number),
+    Number(Decimal),
     Array(Box<[ValueId]>),
     /// Escaped names, sorted, and their values.
     Object(Box<[(Box<[u8]>, ValueId)]>),
-}
-
-/// A decimal number of the value `0.digits * 10^point`, without zeros at either end of the digits.
-/// Zero has no digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Number {
-    negative: bool,
-    digits: Text,
-    point: i64,
-}
-
-impl Number {
-    fn new(text: &[u8]) -> Number {
-        let (negative, text) = match text {
-            [b'-', rest @ ..] => (true, rest),
-            _ => (false, text),
-        };
-        let end = text.iter().position(|b| matches!(b, b'e' | b'E')).unwrap_or(text.len());
-        let exponent = text[end..].get(1..).map_or(0, exponent);
-        let whole = text[..end].iter().position(|&b| b == b'.').unwrap_or(end);
-        let all: Text = text[..end].iter().copied().filter(u8::is_ascii_digit).collect();
-        let leading = all.iter().take_while(|&&d| d == b'0').count();
-        let mut digits = Text::from_slice(&all[leading..]);
-        while digits.last() == Some(&b'0') {
-            digits.pop();
-        }
-        if digits.is_empty() {
-            return Number { negative: false, digits, point: 0 };
-        }
-        Number { negative, digits, point: (whole as i64 - leading as i64).saturating_add(exponent) }
-    }
-
-    /// Returns true if a number that begins with a text may still become this one.
-    fn may_begin(&self, text: &[u8]) -> bool {
-        let (negative, text) = match text {
-            [b'-', rest @ ..] => (true, rest),
-            _ => (false, text),
-        };
-        if negative != self.negative && !self.digits.is_empty() {
-            return false;
-        }
-        let mantissa = text.iter().take_while(|b| !matches!(b, b'e' | b'E'));
-        let digits = mantissa.copied().filter(u8::is_ascii_digit).skip_while(|&d| d == b'0');
-        digits.enumerate().all(|(i, d)| d == self.digits.get(i).copied().unwrap_or(b'0'))
-    }
-}
-
-fn exponent(text: &[u8]) -> i64 {
-    let digits = text.iter().filter(|b| b.is_ascii_digit());
-    let value = digits.fold(0i64, |n, d| n.saturating_mul(10).saturating_add(i64::from(d - b'0')));
-    // Beyond this no exponent matters, and sums stay in range.
-    let value = value.min(1 << 40);
-    if text.first() == Some(&b'-') { -value } else { value }
 }
 
 /// All values met so far.
@@ -175,7 +124,7 @@ impl Values {
                     at = text[from..].iter().position(ends).map_or(text.len(), |n| from + n);
                     let word = &text[from..at];
                     match b {
-                        b'-' | b'0'..=b'9' => self.intern(Value::Number(Number::new(word))),
+                        b'-' | b'0'..=b'9' => self.intern(Value::Number(Decimal::new(word))),
                         _ => self.intern(Value::Text(word.into())),
                     }
                 }
@@ -253,7 +202,7 @@ impl ValueCursor {
             }
             At::Value(value) => match &values.list[*value as usize] {
                 Value::Text(text) => all(&text[..text.len().min(1)]),
-                Value::Number(number) if number.negative => all(b"-"),
+                Value::Number(number) if number.is_negative() => all(b"-"),
                 Value::Number(_) => all(b"-0123456789"),
                 Value::Array(_) => all(b"["),
                 Value::Object(_) => all(b"{"),
@@ -319,7 +268,7 @@ impl ValueCursor {
                     text.push(b);
                     return number.may_begin(text);
                 }
-                if Number::new(text) != *number {
+                if Decimal::new(text) != *number {
                     return false;
                 }
                 self.at = At::Done;
